@@ -1,0 +1,63 @@
+//! The command line: one file per subcommand.
+
+mod demo;
+mod list;
+mod machine;
+mod profile;
+mod run;
+mod schedule;
+mod schema;
+mod show;
+mod worker;
+
+use crate::error::Result;
+use clap::Parser;
+use clap::Subcommand;
+
+/// Measures how much interference an application tolerates and how much it
+/// causes, resource by resource.
+#[derive(Debug, Parser)]
+#[command(name = "jostle", version, propagate_version = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List the sources of interference and where each runs on this machine
+    List(list::Args),
+    /// Show what this machine is: CPUs, caches, memory, limits, counters
+    Machine(machine::Args),
+    /// Run one source of interference alone and show what it achieves
+    Run(run::Args),
+    /// Measure the sensitivity vector of a program
+    Profile(profile::Args),
+    /// Print a profile
+    Show(show::Args),
+    /// Place applications on nodes by their profiles
+    Schedule(schedule::Args),
+    /// Print the JSON Schema of a profile
+    Schema(schema::Args),
+    /// Run a built-in demo target until killed
+    Demo(demo::Args),
+    /// A source of interference; started by jostle itself
+    #[command(hide = true)]
+    Worker(worker::Args),
+}
+
+impl Cli {
+    pub fn run(self) -> Result<()> {
+        match self.command {
+            Command::List(args) => list::run(args),
+            Command::Machine(args) => machine::run(args),
+            Command::Run(args) => run::run(args),
+            Command::Profile(args) => profile::run(args),
+            Command::Show(args) => show::run(args),
+            Command::Schedule(args) => schedule::run(args),
+            Command::Schema(args) => schema::run(args),
+            Command::Demo(args) => demo::run(args),
+            Command::Worker(args) => worker::run(args),
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! `jostle worker`.
+
+use crate::error::Result;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {}
+
+pub fn run(_args: Args) -> Result<()> {
+    unimplemented!()
+}

@@ -1,0 +1,42 @@
+//! Errors a person sees, and the exit code each kind earns.
+
+use thiserror::Error;
+
+/// Why a command did not do what was asked. The message of `Request` names the
+/// flag or file and the fix; that of `Environment` names what is missing.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// A gate or a QoS condition failed: exit code 1.
+    #[error("{0}")]
+    Gate(String),
+    /// The request is wrong: exit code 2.
+    #[error("{0}")]
+    Request(String),
+    /// This machine or environment cannot do it: exit code 3.
+    #[error("{0}")]
+    Environment(String),
+    /// Interrupted by the user, after cleaning up: exit code 130.
+    #[error("interrupted{0}")]
+    Interrupted(String),
+}
+
+impl Error {
+    pub fn request(message: impl Into<String>) -> Self {
+        Error::Request(message.into())
+    }
+
+    pub fn environment(message: impl Into<String>) -> Self {
+        Error::Environment(message.into())
+    }
+
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Error::Gate(_) => 1,
+            Error::Request(_) => 2,
+            Error::Environment(_) => 3,
+            Error::Interrupted(_) => 130,
+        }
+    }
+}
+
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,91 @@
+//! The seam between deciding what to measure and measuring it.
+
+use std::time::Duration;
+use thiserror::Error;
+
+/// What the workers of one resource do during a window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Arm {
+    /// Workers sleep.
+    Idle,
+    /// The placebo: same CPU, same duty cycle, no work on the resource.
+    Control,
+    /// The source at this intensity, percent.
+    Treat(f64),
+}
+
+/// Whether the target runs during a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetState {
+    Running,
+    /// The whole group is stopped, so that the source is seen alone.
+    Stopped,
+}
+
+/// One window to measure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WindowRequest {
+    /// Index into the subjects of the experiment.
+    pub subject: usize,
+    pub arm: Arm,
+    pub target: TargetState,
+    /// Discarded after the switch.
+    pub settle: Duration,
+    /// Measured after the settle time. A metric that has its own natural
+    /// window (a run, a printed line) takes as long as it takes.
+    pub length: Duration,
+}
+
+/// What one window showed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WindowReading {
+    /// The target's performance, higher is better (a latency or a run time is
+    /// inverted), in the metric's unit or its inverse. `None` when the target
+    /// was stopped or nothing was read.
+    pub performance: Option<f64>,
+    /// The source's own performance as a probe, higher is better. `None` when
+    /// it was not treating.
+    pub probe: Option<f64>,
+    /// Pressure achieved, in the resource's unit, summed over workers.
+    pub pressure: Option<f64>,
+    /// Share of the window the hypervisor took from the CPUs in use, 0–1.
+    pub steal: f64,
+}
+
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum WindowError {
+    /// This resource cannot be measured further; the others can.
+    #[error("{0}")]
+    Subject(String),
+    /// The target is gone; nothing more can be measured.
+    #[error("{0}")]
+    Target(String),
+    /// The user asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Measures windows, one at a time.
+pub trait Executor {
+    /// Time since the measurement began. Virtual in tests.
+    fn now(&self) -> Duration;
+
+    /// Switches to the asked arm, waits the settle time, measures.
+    fn window(&mut self, request: &WindowRequest) -> Result<WindowReading, WindowError>;
+}
+
+/// One resource to measure and how its windows are cut.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Subject {
+    pub resource: &'static str,
+    /// Settle time after each switch.
+    pub settle: Duration,
+    /// Window length.
+    pub window: Duration,
+    /// Extra time one switch into or out of treatment at 100 % takes beyond
+    /// the settle time (filling memory); zero for most. Proportional to
+    /// intensity.
+    pub switch_cost: Duration,
+    /// Whether the target may be stopped, so that `c` can be measured.
+    pub stoppable: bool,
+}

@@ -1,0 +1,7 @@
+//! Arms, windows, estimates, the search for `t` and `c`.
+//!
+//! Everything here runs on an [`executor::Executor`]: the live one switches
+//! real workers, the mock one answers from a seeded response model on a
+//! virtual clock, so that the statistics are tested against known truth.
+
+pub mod executor;

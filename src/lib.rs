@@ -1,0 +1,39 @@
+//! Jostle measures how much interference an application *tolerates* and how
+//! much it *causes*, resource by resource, on the machine it really runs on.
+//!
+//! # The floor plan
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | [`cli`] | one file per subcommand: its arguments and its `run()` |
+//! | [`report`] | tables for people |
+//! | [`schedule`] | cluster state and placement, one file per policy |
+//! | [`experiment`] | arms, windows, estimates, the search for `t` and `c` |
+//! | [`metric`] | how the target's performance is read |
+//! | [`target`] | what is profiled: a command, a process, a demo |
+//! | [`inject`] | workers: spawn, place, pace, watch |
+//! | [`machine`] | topology, caches, limits |
+//! | [`profile`] | pure data: the sensitivity vector, its schema, load and save |
+//! | [`resource`], [`reading`] | the words everybody shares |
+//! | [`sys`] | the only unsafe code outside `jostle-kernels` |
+//!
+//! Imports run downwards: `cli` → `report`, `schedule` → `profile`; and `cli` →
+//! `experiment` → `metric`, `target`, `inject` → `machine` → `sys`.
+//! `profile` and `schedule` never import anything that measures, so a
+//! scheduler author can use them without a single source of interference.
+#![deny(unsafe_code)]
+
+pub mod cli;
+pub mod error;
+pub mod experiment;
+pub mod inject;
+pub mod machine;
+pub mod metric;
+pub mod profile;
+pub mod reading;
+pub mod report;
+pub mod resource;
+pub mod schedule;
+#[allow(unsafe_code)]
+pub mod sys;
+pub mod target;

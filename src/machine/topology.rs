@@ -1,0 +1,1 @@
+//! CPUs, SMT, caches, NUMA nodes, from sysfs.

@@ -1,0 +1,14 @@
+//! Parse, dispatch, print the error, exit. Nothing else.
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match jostle::cli::Cli::parse().run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("jostle: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Starting processes that cannot outlive us, and acting on their groups.
+
+use nix::sys::signal::Signal;
+use nix::sys::signal::kill;
+use nix::sys::signal::killpg;
+use nix::unistd::Pid;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::fd::BorrowedFd;
+use std::os::fd::RawFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// What a child process is given between fork and exec.
+#[derive(Default)]
+pub struct ChildSetup<'a> {
+    /// CPUs to pin to; `None` inherits ours.
+    pub cpus: Option<Vec<usize>>,
+    /// `/proc/self/oom_score_adj`.
+    pub oom_score_adj: Option<i32>,
+    /// Descriptor the child keeps open, under the same number.
+    pub keep: Option<BorrowedFd<'a>>,
+}
+
+/// Makes `command` start in its own process group, die (SIGKILL) when the
+/// thread that spawns it ends, and carry `setup`.
+///
+/// Spawn from a thread that lives as long as the child should: the kernel
+/// ties the parent-death signal to the spawning *thread*.
+pub fn prepare(command: &mut Command, setup: ChildSetup<'_>) {
+    command.process_group(0);
+    let keep: Option<RawFd> = setup.keep.map(|fd| fd.as_raw_fd());
+    let mask = setup.cpus.map(|cpus| {
+        let mut set = nix::sched::CpuSet::new();
+        for cpu in cpus {
+            let _ = set.set(cpu);
+        }
+        set
+    });
+    let oom = setup.oom_score_adj.map(|score| format!("{score}\n"));
+    let parent = nix::unistd::getpid();
+    let hook = move || {
+        // SAFETY: prctl with these arguments only sets a flag of this process.
+        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        if nix::unistd::getppid() != parent {
+            // The parent died before the flag was set.
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        if let Some(mask) = &mask {
+            nix::sched::sched_setaffinity(Pid::from_raw(0), mask)?;
+        }
+        if let Some(score) = &oom {
+            // SAFETY: the path is a NUL-terminated literal.
+            let fd = unsafe { libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY) };
+            if fd >= 0 {
+                // SAFETY: `fd` is open and the buffer is as long as said. A
+                // refusal leaves the inherited score, which is safe.
+                unsafe {
+                    libc::write(fd, score.as_ptr().cast(), score.len());
+                    libc::close(fd);
+                }
+            }
+        }
+        if let Some(fd) = keep {
+            // SAFETY: clears close-on-exec of a descriptor this process owns.
+            if unsafe { libc::fcntl(fd, libc::F_SETFD, 0) } != 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec the hook makes only async-signal-safe
+    // system calls and allocates nothing.
+    unsafe {
+        command.pre_exec(hook);
+    }
+}
+
+/// Sends `signal` to every process of group `pgid`. A group that is gone is
+/// not an error.
+pub fn signal_group(pgid: i32, signal: Signal) -> io::Result<()> {
+    match killpg(Pid::from_raw(pgid), signal) {
+        Ok(()) | Err(nix::errno::Errno::ESRCH) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Sends `signal` to one process.
+pub fn signal_process(pid: i32, signal: Signal) -> io::Result<()> {
+    Ok(kill(Pid::from_raw(pid), signal)?)
+}
+
+/// How late timers of the calling thread may fire.
+pub fn set_timer_slack(nanoseconds: u64) {
+    // SAFETY: only sets how late this thread's timers may fire.
+    unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, nanoseconds);
+    }
+}
