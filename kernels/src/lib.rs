@@ -1,14 +1,47 @@
-pub fn add(left: u64, right: u64) -> u64 {
-    left + right
-}
+//! The sources of interference: what runs inside a jostle worker.
+//!
+//! Each source is one file under this crate and one row of [`KERNELS`]. A
+//! kernel knows how to press on one resource at full speed or over a given
+//! footprint; it knows nothing of slices, pacing, arms or processes, which are
+//! the worker's business.
+//!
+//! Inner loops that must not be left to a compiler stand in `asm/<arch>/` and
+//! are assembled into this crate; each has a twin in plain Rust with the same
+//! result, which is also what runs on architectures without assembly.
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+mod buffer;
+mod cpu_time;
+mod footprint;
+mod memory_capacity;
+mod spec;
+pub mod spin;
+mod storage;
+pub mod stream;
+pub mod weyl;
 
-    #[test]
-    fn it_works() {
-        let result = add(2, 2);
-        assert_eq!(result, 4);
-    }
+pub use buffer::Buffer;
+pub use footprint::refill_ns;
+pub use memory_capacity::available_bytes;
+pub use spec::Environment;
+pub use spec::Failure;
+pub use spec::Intensity;
+pub use spec::Kernel;
+pub use spec::KernelSpec;
+pub use spec::Waiting;
+
+/// Every source of interference of this version.
+pub const KERNELS: &[KernelSpec] = &[
+    cpu_time::SPEC,
+    footprint::L1D,
+    footprint::L2_CAPACITY,
+    stream::L2_BANDWIDTH,
+    footprint::LLC_CAPACITY,
+    stream::MEMORY_BANDWIDTH,
+    memory_capacity::SPEC,
+    storage::SPEC,
+];
+
+/// The source that presses on `resource`.
+pub fn find(resource: &str) -> Option<&'static KernelSpec> {
+    KERNELS.iter().find(|spec| spec.resource == resource)
 }

@@ -1,1 +1,17 @@
-//! inject
+//! Workers: spawn, place, pace, watch.
+//!
+//! A worker is this same binary re-executed as the hidden `worker` subcommand:
+//! one process per CPU it loads, pinned, in its own process group, first in
+//! line for the OOM killer, and dead when its parent dies. It is steered
+//! through a [`ControlPage`](crate::sys::control_page::ControlPage): switching
+//! an arm is one store.
+
+pub mod group;
+pub mod placement;
+pub mod plan;
+pub mod slice;
+pub mod worker;
+
+pub use group::Snapshot;
+pub use group::WorkerGroup;
+pub use group::WorkerPlan;

@@ -87,3 +87,49 @@ pub struct Cgroup {
     /// CPUs' worth of time the quota grants.
     pub cpu_quota: Reading<f64>,
 }
+#[cfg(test)]
+pub mod fake;
+impl Machine {
+    pub fn l1d(&self, cpu: usize) -> Option<&Cache> {
+        self.caches
+            .iter()
+            .find(|c| c.level == 1 && c.shared_cpus.contains(&cpu))
+    }
+    pub fn l2(&self, cpu: usize) -> Option<&Cache> {
+        self.caches
+            .iter()
+            .find(|c| c.level == 2 && c.shared_cpus.contains(&cpu))
+    }
+    pub fn llc(&self, cpu: usize) -> Option<&Cache> {
+        self.caches
+            .iter()
+            .find(|c| c.level == 3 && c.shared_cpus.contains(&cpu))
+    }
+    pub fn core_siblings(&self, cpu: usize) -> &[usize] {
+        self.cpus
+            .iter()
+            .find(|c| c.id == cpu)
+            .map(|c| &c.core_siblings[..])
+            .unwrap_or(&[])
+    }
+    pub fn l2_group(&self, cpu: usize) -> Vec<usize> {
+        self.caches
+            .iter()
+            .find(|c| c.level == 2 && c.shared_cpus.contains(&cpu))
+            .map(|c| c.shared_cpus.clone())
+            .unwrap_or_default()
+    }
+    pub fn llc_group(&self, cpu: usize) -> Vec<usize> {
+        self.caches
+            .iter()
+            .find(|c| c.level == 3 && c.shared_cpus.contains(&cpu))
+            .map(|c| c.shared_cpus.clone())
+            .unwrap_or_default()
+    }
+    pub fn node_of(&self, _cpu: usize) -> usize {
+        0
+    }
+    pub fn node_cpus(&self, node: usize) -> &[usize] {
+        &self.numa_nodes[node].cpus
+    }
+}

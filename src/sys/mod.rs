@@ -2,6 +2,8 @@
 //! CPU masks, clocks, perf events. Everything exported is safe to call.
 
 pub mod clock;
+pub mod control_page;
 pub mod cpus;
 pub mod process;
+pub mod sched;
 pub mod shared;

@@ -7,6 +7,8 @@ use nix::unistd::Pid;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::fd::BorrowedFd;
+use std::os::fd::FromRawFd;
+use std::os::fd::OwnedFd;
 use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -98,4 +100,21 @@ pub fn set_timer_slack(nanoseconds: u64) {
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, nanoseconds);
     }
+}
+
+/// Takes over descriptor `fd`, which the parent process left open for us.
+///
+/// # Errors
+/// When no such descriptor is open.
+pub fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
+    if fd <= 2 {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    // SAFETY: F_GETFD only asks whether the number is open.
+    if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the number is open, above the standard streams, and was handed
+    // to this process by its parent for this single use.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

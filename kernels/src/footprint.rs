@@ -1,0 +1,238 @@
+//! `l1d`, `l2-capacity`, `llc-capacity`: holding a share of a cache by touching
+//! its lines in scattered order.
+
+use crate::Buffer;
+use crate::Environment;
+use crate::Failure;
+use crate::Intensity;
+use crate::Kernel;
+use crate::KernelSpec;
+use crate::Waiting;
+use crate::weyl::Weyl;
+
+const LINE: u64 = 64;
+
+pub const L1D: KernelSpec = KernelSpec {
+    resource: "l1d",
+    intensity: Intensity::Footprint,
+    waiting: Waiting::Spin,
+    operation: "load of one cache line",
+    bytes_per_operation: LINE,
+    operations_per_call: 16384,
+    doc: "Loads one word of each cache line of x % of the L1 data cache, in golden-ratio \
+          order, as fast as the core can. On an SMT sibling this takes L1d lines and load \
+          ports from the target at every moment. In slices on the same CPU it can only \
+          cost the refill of one L1d per slice, a few µs; the bound is computed from the \
+          refill time measured on the spot. It does not show bandwidth limits of L1d.",
+    build: |env| Footprint::build(env.l1d_bytes, "L1 data cache", 0, 16384, env),
+};
+
+pub const L2_CAPACITY: KernelSpec = KernelSpec {
+    resource: "l2-capacity",
+    intensity: Intensity::Footprint,
+    waiting: Waiting::Spin,
+    operation: "load of one cache line",
+    bytes_per_operation: LINE,
+    operations_per_call: 8192,
+    doc: "Loads one word of each cache line of x % of the L2 cache, in golden-ratio order. \
+          Evicts the target's lines from L2 and, since every L1d line passes through, from \
+          L1d. In slices on the same CPU the target pays the refill after every slice. The \
+          fills come from the last-level cache, whose bandwidth it uses a little.",
+    build: |env| Footprint::build(env.l2_bytes, "L2 cache", 0, 8192, env),
+};
+
+pub const LLC_CAPACITY: KernelSpec = KernelSpec {
+    resource: "llc-capacity",
+    intensity: Intensity::Footprint,
+    waiting: Waiting::Spin,
+    operation: "load of one cache line",
+    bytes_per_operation: LINE,
+    operations_per_call: 2048,
+    doc: "Loads one word of each cache line of x % of the last-level cache as the machine \
+          reports it, in golden-ratio order, on another core of the LLC group. While the \
+          footprint is below twice the L2, every other load sweeps an L2-sized buffer, so \
+          that the private caches do not absorb the rest. In a virtual machine the reported \
+          size is often not what one gets: other guests hold a part that nobody here sees.",
+    build: |env| Footprint::build(env.llc_bytes, "last-level cache", env.l2_bytes, 2048, env),
+};
+
+/// Touches a growing part of a buffer as large as a cache.
+struct Footprint {
+    buffer: Buffer,
+    /// Lines at 100 %.
+    lines_full: u64,
+    lines: u64,
+    /// Loads of one call.
+    touches: u64,
+    order: Weyl,
+    /// Swept while the footprint could hide in the caches below.
+    sweep: Option<Buffer>,
+    sweep_order: Weyl,
+}
+
+impl Footprint {
+    fn build(
+        cache_bytes: u64,
+        cache: &str,
+        below_bytes: u64,
+        touches: u64,
+        env: &Environment,
+    ) -> Result<Box<dyn Kernel>, Failure> {
+        if cache_bytes == 0 {
+            return Err(Failure::new(format!(
+                "the size of the {cache} is not known on this machine"
+            )));
+        }
+        let share = cache_bytes / env.workers.max(1);
+        let wanted = share + below_bytes;
+        if wanted > env.memory_headroom_bytes / 2 {
+            return Err(Failure::new(format!(
+                "needs {wanted} bytes of memory to cover the {cache}, more than half of \
+                 the {} bytes that may be taken",
+                env.memory_headroom_bytes
+            )));
+        }
+        let sweep = match below_bytes {
+            0 => None,
+            bytes => Some(Buffer::resident(bytes as usize)?),
+        };
+        let lines_full = (share / LINE).max(1);
+        Ok(Box::new(Footprint {
+            buffer: Buffer::resident((lines_full * LINE) as usize)?,
+            lines_full,
+            lines: lines_full,
+            touches,
+            order: Weyl::default(),
+            sweep,
+            sweep_order: Weyl::default(),
+        }))
+    }
+}
+
+/// Loads one word of each of `touches` lines.
+#[inline(never)]
+fn touch(buffer: &Buffer, lines: u64, touches: u64, order: &mut Weyl) {
+    let base = buffer.as_ptr().cast::<u64>();
+    assert!(lines * LINE <= buffer.len() as u64);
+    let mut at = *order;
+    for _ in 0..touches {
+        let line = at.next_below(lines);
+        // SAFETY: `line < lines`, whose bytes lie inside the buffer by the
+        // check above; the base is aligned. Volatile keeps the load.
+        unsafe { base.add((line * (LINE / 8)) as usize).read_volatile() };
+    }
+    *order = at;
+}
+
+impl Kernel for Footprint {
+    fn set_intensity(&mut self, percent: f64) {
+        self.lines =
+            ((self.lines_full as f64 * percent / 100.0).round() as u64).clamp(1, self.lines_full);
+    }
+
+    fn work(&mut self) -> Result<u64, Failure> {
+        touch(&self.buffer, self.lines, self.touches, &mut self.order);
+        if let Some(sweep) = &self.sweep
+            && self.lines * LINE < 2 * sweep.len() as u64
+        {
+            let lines = sweep.len() as u64 / LINE;
+            touch(sweep, lines, self.touches, &mut self.sweep_order);
+        }
+        Ok(self.touches)
+    }
+
+    fn resident_bytes(&self) -> u64 {
+        self.lines * LINE
+    }
+}
+
+/// Extra nanoseconds a dependent walk over `bytes` takes when `evicted_by`
+/// bytes were read in between: the longest a victim can need to get a cache of
+/// that size back. The smallest of several tries, so that noise cannot raise
+/// it; zero or more.
+///
+/// # Errors
+/// When there is no memory for the two buffers.
+pub fn refill_ns(bytes: u64, evicted_by: u64) -> Result<f64, Failure> {
+    let lines = (bytes / LINE).max(2);
+    let mut walk = Buffer::resident((lines * LINE) as usize)?;
+    let other = Buffer::resident(evicted_by.max(LINE) as usize)?;
+    let words = (LINE / 8) as usize;
+    // One cycle over all lines in a scattered order: a step coprime to the
+    // number of lines near its golden section.
+    let mut step = (lines as f64 * 0.618) as u64;
+    while gcd(step, lines) != 1 {
+        step += 1;
+    }
+    for line in 0..lines {
+        let next = (line + step) % lines;
+        walk.write(line as usize * words, next);
+    }
+    let pass = |walk: &Buffer| {
+        let start = std::time::Instant::now();
+        let mut line = 0u64;
+        for _ in 0..lines {
+            line = walk.read(line as usize * words);
+        }
+        std::hint::black_box(line);
+        start.elapsed().as_nanos() as f64
+    };
+    let mut cold = f64::INFINITY;
+    let mut warm = f64::INFINITY;
+    for _ in 0..15 {
+        for line in 0..other.len() / LINE as usize {
+            other.read(line * words);
+        }
+        cold = cold.min(pass(&walk));
+        pass(&walk);
+        warm = warm.min(pass(&walk));
+    }
+    Ok((cold - warm).max(0.0))
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment() -> Environment {
+        Environment {
+            l1d_bytes: 32 << 10,
+            l2_bytes: 1 << 20,
+            llc_bytes: 4 << 20,
+            memory_headroom_bytes: 1 << 30,
+            workers: 1,
+            ..Environment::default()
+        }
+    }
+
+    #[test]
+    fn footprint_follows_intensity() {
+        let mut kernel = (L1D.build)(&environment()).unwrap();
+        for (percent, bytes) in [(100.0, 32 << 10), (50.0, 16 << 10), (0.0, 64)] {
+            kernel.set_intensity(percent);
+            assert_eq!(kernel.resident_bytes(), bytes);
+            assert_eq!(kernel.work().unwrap(), L1D.operations_per_call);
+        }
+    }
+
+    #[test]
+    fn unknown_size_and_too_little_memory_are_reasons() {
+        let mut env = environment();
+        env.llc_bytes = 0;
+        let reason = (LLC_CAPACITY.build)(&env).err().unwrap().0;
+        assert!(reason.contains("not known"), "{reason}");
+        env.llc_bytes = 1 << 30;
+        let reason = (LLC_CAPACITY.build)(&env).err().unwrap().0;
+        assert!(reason.contains("more than half"), "{reason}");
+    }
+
+    #[test]
+    fn refill_of_nothing_is_cheap_and_finite() {
+        let nanoseconds = refill_ns(16 << 10, 1 << 20).unwrap();
+        assert!(nanoseconds.is_finite() && nanoseconds >= 0.0);
+    }
+}

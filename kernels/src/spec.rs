@@ -1,0 +1,99 @@
+//! What a kernel declares about itself, and what it is given.
+
+use std::path::PathBuf;
+
+/// What intensity changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intensity {
+    /// The share of the CPU's time that the worker takes.
+    Share,
+    /// The bytes the kernel keeps touching; always at full speed.
+    Footprint,
+    /// The rate of operations, as a share of the measured peak; at 100 % the
+    /// kernel is not held back.
+    Rate,
+}
+
+/// How the worker waits when it has nothing to do for the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// Spins, so that treatment and placebo keep the same duty cycle.
+    Spin,
+    /// Sleeps: the resource is not the CPU's, and the CPU is left alone.
+    Sleep,
+}
+
+/// Facts about one source of interference.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelSpec {
+    /// Resource id, as in the command line and the profile.
+    pub resource: &'static str,
+    pub intensity: Intensity,
+    pub waiting: Waiting,
+    /// What one operation is.
+    pub operation: &'static str,
+    /// Bytes one operation moves from the resource; 0 when it moves none.
+    pub bytes_per_operation: u64,
+    /// How many operations one call of [`Kernel::work`] does at most.
+    pub operations_per_call: u64,
+    /// What it does to which structure, how intensity maps, and what it does
+    /// not prove.
+    pub doc: &'static str,
+    pub build: fn(&Environment) -> Result<Box<dyn Kernel>, Failure>,
+}
+
+/// The machine as far as kernels need it. Sizes in bytes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Environment {
+    pub l1d_bytes: u64,
+    pub l2_bytes: u64,
+    pub llc_bytes: u64,
+    /// Memory all workers of one resource together may take, the reserve
+    /// already taken off.
+    pub memory_headroom_bytes: u64,
+    /// Available memory the kernel must leave whatever happens.
+    pub memory_reserve_bytes: u64,
+    /// Where the storage source may put its unlinked scratch file.
+    pub scratch_directory: Option<PathBuf>,
+    pub scratch_bytes: u64,
+    /// How many workers share the resource; each takes its part.
+    pub workers: u64,
+}
+
+/// Why a kernel cannot run here, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure(pub String);
+
+impl Failure {
+    pub fn new(reason: impl Into<String>) -> Self {
+        Failure(reason.into())
+    }
+}
+
+/// One source of interference, ready to press.
+pub trait Kernel {
+    /// Sets the intensity, 0 to 100. Kernels whose intensity is a share or a
+    /// rate ignore it: the worker paces them.
+    fn set_intensity(&mut self, _percent: f64) {}
+
+    /// Presses on the resource for some 5 to 50 µs (storage and the filling of
+    /// memory take as long as one request takes) and returns the operations
+    /// done.
+    ///
+    /// # Errors
+    /// When the kernel cannot go on; the worker then ends with the reason.
+    fn work(&mut self) -> Result<u64, Failure>;
+
+    /// Takes the pressure off: called once when treatment ends.
+    fn release(&mut self) {}
+
+    /// Whether the intensity set last is fully in force.
+    fn applied(&self) -> bool {
+        true
+    }
+
+    /// Bytes the kernel holds at this moment.
+    fn resident_bytes(&self) -> u64 {
+        0
+    }
+}

@@ -1,0 +1,334 @@
+//! The workers of one resource, steered as one.
+
+use crate::inject::worker::Slices;
+use crate::inject::worker::WorkerConfig;
+use crate::profile::Placement;
+use crate::sys::clock::monotonic_ns;
+use crate::sys::control_page::Command;
+use crate::sys::control_page::ControlPage;
+use crate::sys::control_page::Order;
+use crate::sys::process::ChildSetup;
+use crate::sys::process::prepare;
+use crate::sys::shared::SharedPage;
+use jostle_kernels::Intensity;
+use jostle_kernels::KernelSpec;
+use std::os::fd::AsFd;
+use std::os::fd::AsRawFd;
+use std::process::Child;
+use std::process::Command as Process;
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::Duration;
+use std::time::Instant;
+
+/// A worker that shows no sign of life for this long hangs.
+const HANG: Duration = Duration::from_secs(5);
+
+/// What a group needs beside its placement.
+#[derive(Clone, Debug)]
+pub struct WorkerPlan {
+    pub spec: &'static KernelSpec,
+    pub placement: Placement,
+    /// `slices`, sizes and limits; `workers` is set from the placement.
+    pub config: WorkerConfig,
+}
+
+struct Worker {
+    child: Child,
+    page: SharedPage<ControlPage>,
+    cpu: usize,
+    last_beat: std::cell::Cell<(u64, u64)>,
+}
+
+/// Counters of a group at one moment, summed over workers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Snapshot {
+    pub at_ns: u64,
+    pub operations: u64,
+    pub active_ns: u64,
+    pub resident_bytes: u64,
+}
+
+/// Running workers that press on one resource together. Dropping it kills
+/// them.
+pub struct WorkerGroup {
+    pub plan: WorkerPlan,
+    workers: Vec<Worker>,
+    sequence: u32,
+}
+
+impl WorkerGroup {
+    /// Starts one worker per CPU of the placement and waits until all are
+    /// ready, parked.
+    ///
+    /// # Errors
+    /// In words: why this resource cannot be pressed on here.
+    pub fn spawn(plan: WorkerPlan, patience: Duration) -> Result<Self, String> {
+        let mut config = plan.config.clone();
+        config.workers = plan.placement.cpus.len() as u64;
+        let argument = serde_json::to_string(&config).expect("plain data");
+        let mut group = WorkerGroup {
+            plan,
+            workers: Vec::new(),
+            sequence: 0,
+        };
+        for &cpu in &group.plan.placement.cpus.clone() {
+            let worker = spawn_worker(&argument, cpu)
+                .map_err(|error| format!("cannot start a worker on CPU {cpu}: {error}"))?;
+            group.workers.push(worker);
+        }
+        let deadline = Instant::now() + patience;
+        while !group.workers.iter().all(|worker| worker.page.is_ready()) {
+            group.check_exits()?;
+            if Instant::now() > deadline {
+                return Err(format!(
+                    "its worker was not ready after {:.0} s",
+                    patience.as_secs_f64()
+                ));
+            }
+            sleep(Duration::from_micros(500));
+        }
+        Ok(group)
+    }
+
+    /// Switches every worker, by one store each. Returns what to wait for.
+    pub fn set(&mut self, order: Order) -> Command {
+        self.sequence = self.sequence.wrapping_add(1);
+        let command = Command::new(order, self.sequence);
+        for worker in &self.workers {
+            worker.page.set_command(command);
+        }
+        command
+    }
+
+    /// Whether `command` is fully in force in every worker.
+    pub fn applied(&self, command: Command) -> bool {
+        self.workers
+            .iter()
+            .all(|worker| worker.page.applied() == command)
+    }
+
+    /// Waits until `command` is fully in force.
+    ///
+    /// # Errors
+    /// In words: a worker ended or hangs, `patience` ran out, or `stop` said so
+    /// (then the text is empty).
+    pub fn wait_applied(
+        &self,
+        command: Command,
+        patience: Duration,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(), String> {
+        let deadline = Instant::now() + patience;
+        let mut nap = Duration::from_micros(50);
+        while !self.applied(command) {
+            self.check()?;
+            if stop() {
+                return Err(String::new());
+            }
+            if Instant::now() > deadline {
+                return Err(format!(
+                    "its worker did not reach the intensity within {:.1} s",
+                    patience.as_secs_f64()
+                ));
+            }
+            sleep(nap);
+            nap = (nap * 2).min(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    pub fn snapshot(&self) -> Snapshot {
+        let mut sum = Snapshot {
+            at_ns: monotonic_ns(),
+            operations: 0,
+            active_ns: 0,
+            resident_bytes: 0,
+        };
+        for worker in &self.workers {
+            let counters = worker.page.counters();
+            sum.operations += counters.operations;
+            sum.active_ns += counters.active_ns;
+            sum.resident_bytes += counters.resident_bytes;
+        }
+        sum
+    }
+
+    /// Pressure achieved between two snapshots, in the resource's unit.
+    pub fn pressure(&self, from: &Snapshot, to: &Snapshot) -> f64 {
+        let wall = (to.at_ns - from.at_ns).max(1) as f64;
+        match self.plan.spec.intensity {
+            Intensity::Share => {
+                let workers = self.workers.len().max(1) as f64;
+                (to.active_ns - from.active_ns) as f64 / wall / workers * 100.0
+            }
+            Intensity::Footprint => to.resident_bytes as f64,
+            Intensity::Rate => {
+                let operations = (to.operations - from.operations) as f64;
+                operations * self.plan.spec.bytes_per_operation as f64 / wall * 1e9
+            }
+        }
+    }
+
+    /// The source's own performance between two snapshots, higher is better:
+    /// the CPU share it got (`cpu-time`), its rate over wall time where it is
+    /// held at a rate on a CPU of its own, else its speed while on the CPU.
+    /// `None` when it did nothing.
+    pub fn probe(&self, from: &Snapshot, to: &Snapshot) -> Option<f64> {
+        let wall = (to.at_ns - from.at_ns) as f64;
+        let operations = (to.operations - from.operations) as f64;
+        let active = (to.active_ns - from.active_ns) as f64;
+        let (numerator, denominator) = match self.plan.spec.intensity {
+            Intensity::Share => (active, wall),
+            Intensity::Rate if self.plan.config.slices.is_none() => (operations, wall),
+            _ => (operations, active),
+        };
+        (numerator > 0.0 && denominator > 0.0).then(|| numerator / denominator)
+    }
+
+    /// Measures what all workers together reach at full strength for
+    /// `length`, and makes it the peak that intensity refers to. Nothing to do
+    /// for sources that are not held at a rate. Returns operations per second.
+    ///
+    /// # Errors
+    /// In words, when a worker ends or achieves nothing.
+    pub fn calibrate_peak(&mut self, length: Duration) -> Result<Option<f64>, String> {
+        if self.plan.spec.intensity != Intensity::Rate {
+            return Ok(None);
+        }
+        let command = self.set(Order::Treat(100.0));
+        self.wait_applied(command, HANG, &|| false)?;
+        sleep(length / 4);
+        let before: Vec<_> = self.each();
+        sleep(length);
+        let after: Vec<_> = self.each();
+        self.set(Order::Park);
+        let mut sum = 0.0;
+        for ((worker, from), to) in self.workers.iter().zip(before).zip(after) {
+            let clock = match self.plan.config.slices {
+                Some(_) => to.1 - from.1,
+                None => to.2 - from.2,
+            };
+            let peak = (to.0 - from.0) as f64 / clock.max(1) as f64 * 1e9;
+            if peak <= 0.0 {
+                return Err("its worker achieved nothing at full strength".into());
+            }
+            worker.page.set_peak(peak);
+            sum += peak;
+        }
+        Ok(Some(sum))
+    }
+
+    fn each(&self) -> Vec<(u64, u64, u64)> {
+        self.workers
+            .iter()
+            .map(|worker| {
+                let counters = worker.page.counters();
+                (counters.operations, counters.active_ns, monotonic_ns())
+            })
+            .collect()
+    }
+
+    /// # Errors
+    /// In words, when a worker ended or hangs.
+    pub fn check(&self) -> Result<(), String> {
+        for worker in &self.workers {
+            if let Some(reason) = worker.page.failure() {
+                return Err(reason);
+            }
+            let beat = worker.page.counters().heartbeat;
+            let (last, since) = worker.last_beat.get();
+            let now = monotonic_ns();
+            if beat != last {
+                worker.last_beat.set((beat, now));
+            } else if now - since > HANG.as_nanos() as u64 {
+                return Err(match is_gone(worker.child.id()) {
+                    true => format!("its worker on CPU {} was killed", worker.cpu),
+                    false => format!(
+                        "its worker on CPU {} showed no sign of life for {} s",
+                        worker.cpu,
+                        HANG.as_secs()
+                    ),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// In words, when a worker ended: its own reason, or how it ended.
+    pub fn check_exits(&mut self) -> Result<(), String> {
+        for worker in &mut self.workers {
+            let ended = worker.child.try_wait();
+            if let Some(reason) = worker.page.failure() {
+                return Err(reason);
+            }
+            if let Ok(Some(status)) = ended {
+                return Err(format!("its worker on CPU {} ended: {status}", worker.cpu));
+            }
+        }
+        Ok(())
+    }
+
+    /// Process ids of the workers.
+    pub fn pids(&self) -> Vec<u32> {
+        self.workers
+            .iter()
+            .map(|worker| worker.child.id())
+            .collect()
+    }
+}
+
+fn is_gone(pid: u32) -> bool {
+    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => stat
+            .rsplit_once(") ")
+            .is_some_and(|(_, rest)| rest.starts_with(['Z', 'X'])),
+        Err(_) => true,
+    }
+}
+
+fn spawn_worker(config: &str, cpu: usize) -> std::io::Result<Worker> {
+    let page: SharedPage<ControlPage> = SharedPage::create("jostle-control")?;
+    let mut process = Process::new(std::env::current_exe()?);
+    process
+        .arg("worker")
+        .arg("--fd")
+        .arg(page.as_fd().as_raw_fd().to_string())
+        .arg("--config")
+        .arg(config)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    prepare(
+        &mut process,
+        ChildSetup {
+            cpus: Some(vec![cpu]),
+            oom_score_adj: Some(1000),
+            keep: Some(page.as_fd()),
+        },
+    );
+    let child = process.spawn()?;
+    Ok(Worker {
+        child,
+        page,
+        cpu,
+        last_beat: std::cell::Cell::new((0, monotonic_ns())),
+    })
+}
+
+impl Drop for WorkerGroup {
+    fn drop(&mut self) {
+        for worker in &mut self.workers {
+            let _ = worker.child.kill();
+        }
+        for worker in &mut self.workers {
+            let _ = worker.child.wait();
+        }
+    }
+}
+
+impl Slices {
+    /// Where the share of a same-CPU worker starts, 0–1.
+    pub const DEFAULT_SHARE: f64 = 0.2;
+}

@@ -1,0 +1,175 @@
+//! Where workers run: the closest CPUs that share the resource with the target.
+
+use crate::machine::Machine;
+use crate::profile::Placement;
+use crate::profile::PlacementMode;
+use crate::resource::Domain;
+use crate::resource::Resource;
+
+/// CPUs for the workers of `resource` beside a target on `target_cpus`, taken
+/// from `allowed`.
+///
+/// Core-private resources go to an SMT sibling if there is a free one, else
+/// they take turns on the target's own CPUs. LLC and memory go to other cores
+/// of the group or node; devices to any other CPU; and where the allowed set
+/// holds no other CPU, everything takes turns with the target.
+///
+/// # Errors
+/// In words, when no allowed CPU shares the resource.
+pub fn place(
+    machine: &Machine,
+    resource: &Resource,
+    target_cpus: &[usize],
+    allowed: &[usize],
+) -> Result<Placement, String> {
+    let own: Vec<usize> = intersect(target_cpus, allowed);
+    let free: Vec<usize> = without(allowed, target_cpus);
+    let same_cpu = || match own.is_empty() {
+        false => Ok(placement(PlacementMode::SameCpu, own.clone())),
+        true => Err(format!(
+            "the workers may use CPUs {}, and none of them shares its {} with the target's CPUs {}",
+            crate::sys::cpus::format_list(allowed),
+            resource.domain.as_str(),
+            crate::sys::cpus::format_list(target_cpus)
+        )),
+    };
+    let siblings = shared_with(
+        target_cpus,
+        |cpu| machine.core_siblings(cpu).to_vec(),
+        &free,
+    );
+    let beside = |mode, group: Vec<usize>, most: usize| {
+        // A sibling would also press on the core: other cores come first.
+        let mut cpus = without(&group, &siblings);
+        if cpus.is_empty() {
+            cpus = group;
+        }
+        cpus.truncate(most);
+        match cpus.is_empty() {
+            false => Ok(placement(mode, cpus)),
+            true => same_cpu(),
+        }
+    };
+    match resource.domain {
+        Domain::LogicalCpu => same_cpu(),
+        Domain::PhysicalCore => match siblings.is_empty() {
+            false => Ok(placement(PlacementMode::SmtSibling, siblings)),
+            true => same_cpu(),
+        },
+        Domain::L2Group => {
+            let group = shared_with(target_cpus, |cpu| machine.l2_group(cpu), &free);
+            let others = without(&group, &siblings);
+            if !siblings.is_empty() {
+                Ok(placement(PlacementMode::SmtSibling, siblings))
+            } else if !others.is_empty() {
+                Ok(placement(PlacementMode::SharedL2, others))
+            } else {
+                same_cpu()
+            }
+        }
+        Domain::LlcGroup => {
+            let group = shared_with(target_cpus, |cpu| machine.llc_group(cpu), &free);
+            beside(PlacementMode::SharedLlc, group, 4)
+        }
+        Domain::NumaNode => {
+            let node = |cpu| machine.node_cpus(machine.node_of(cpu)).to_vec();
+            let group = shared_with(target_cpus, node, &free);
+            let most = match resource.id {
+                "memory-capacity" => 1,
+                _ => usize::MAX,
+            };
+            beside(PlacementMode::SameNuma, group, most)
+        }
+        Domain::BlockDevice => match beside(PlacementMode::Device, free.clone(), 1) {
+            Ok(found) => Ok(placement(PlacementMode::Device, found.cpus[..1].to_vec())),
+            Err(reason) => Err(reason),
+        },
+    }
+}
+
+fn placement(mode: PlacementMode, cpus: Vec<usize>) -> Placement {
+    Placement { mode, cpus }
+}
+
+fn intersect(a: &[usize], b: &[usize]) -> Vec<usize> {
+    a.iter().copied().filter(|cpu| b.contains(cpu)).collect()
+}
+
+fn without(a: &[usize], b: &[usize]) -> Vec<usize> {
+    a.iter().copied().filter(|cpu| !b.contains(cpu)).collect()
+}
+
+/// Those of `free` that share something with any of `cpus`, ascending.
+fn shared_with(cpus: &[usize], group: impl Fn(usize) -> Vec<usize>, free: &[usize]) -> Vec<usize> {
+    let groups: Vec<usize> = cpus.iter().flat_map(|&cpu| group(cpu)).collect();
+    intersect(free, &groups)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::fake;
+    use crate::resource::find;
+
+    fn placed(machine: &Machine, id: &str, target: &[usize], allowed: &[usize]) -> Placement {
+        place(machine, find(id).unwrap(), target, allowed).unwrap()
+    }
+
+    #[test]
+    fn two_cores_without_smt() {
+        let machine = fake::cores(2, 1);
+        let all = [0, 1];
+        for id in ["cpu-time", "l1d", "l2-capacity", "l2-bandwidth"] {
+            let found = placed(&machine, id, &[1], &all);
+            assert_eq!(found, placement(PlacementMode::SameCpu, vec![1]), "{id}");
+        }
+        let found = placed(&machine, "llc-capacity", &[1], &all);
+        assert_eq!(found, placement(PlacementMode::SharedLlc, vec![0]));
+        let found = placed(&machine, "memory-bandwidth", &[1], &all);
+        assert_eq!(found, placement(PlacementMode::SameNuma, vec![0]));
+        let found = placed(&machine, "storage-bandwidth", &[1], &all);
+        assert_eq!(found, placement(PlacementMode::Device, vec![0]));
+    }
+
+    #[test]
+    fn siblings_serve_the_core_and_other_cores_the_rest() {
+        // Four cores, eight threads: CPU n and n + 4 share a core.
+        let machine = fake::cores(4, 2);
+        let all: Vec<usize> = (0..8).collect();
+        for id in ["l1d", "l2-capacity", "l2-bandwidth"] {
+            let found = placed(&machine, id, &[1], &all);
+            assert_eq!(found, placement(PlacementMode::SmtSibling, vec![5]), "{id}");
+        }
+        let found = placed(&machine, "cpu-time", &[1], &all);
+        assert_eq!(found, placement(PlacementMode::SameCpu, vec![1]));
+        let found = placed(&machine, "llc-capacity", &[1], &all);
+        assert_eq!(found, placement(PlacementMode::SharedLlc, vec![0, 2, 3, 4]));
+        let found = placed(&machine, "memory-bandwidth", &[1], &all);
+        assert_eq!(found.cpus, [0, 2, 3, 4, 6, 7]);
+        let found = placed(&machine, "memory-capacity", &[1], &all);
+        assert_eq!(found.cpus, [0]);
+    }
+
+    #[test]
+    fn a_target_on_both_threads_is_met_by_turns() {
+        let machine = fake::cores(4, 2);
+        let all: Vec<usize> = (0..8).collect();
+        let found = placed(&machine, "l1d", &[1, 5], &all);
+        assert_eq!(found, placement(PlacementMode::SameCpu, vec![1, 5]));
+    }
+
+    #[test]
+    fn the_allowed_set_is_kept() {
+        let machine = fake::cores(4, 2);
+        for id in ["l1d", "llc-capacity", "memory-bandwidth"] {
+            let found = placed(&machine, id, &[1], &[1]);
+            assert_eq!(found, placement(PlacementMode::SameCpu, vec![1]), "{id}");
+        }
+        let found = placed(&machine, "storage-bandwidth", &[1], &[1]);
+        assert_eq!(found.cpus, [1]);
+        let found = placed(&machine, "llc-capacity", &[1], &[1, 5]);
+        assert_eq!(found.cpus, [5], "a sibling is better than nothing");
+        let reason = place(&machine, find("cpu-time").unwrap(), &[1], &[2]).unwrap_err();
+        assert!(reason.contains("CPUs 2"), "{reason}");
+    }
+}

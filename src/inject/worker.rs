@@ -1,0 +1,259 @@
+//! What runs inside a worker process.
+
+use crate::sys::clock::monotonic_ns;
+use crate::sys::clock::sleep_until;
+use crate::sys::clock::thread_cpu_ns;
+use crate::sys::control_page::Command;
+use crate::sys::control_page::ControlPage;
+use crate::sys::control_page::Order;
+use crate::sys::process::set_timer_slack;
+use crate::sys::sched::request_slice;
+use jostle_kernels::Environment;
+use jostle_kernels::Failure;
+use jostle_kernels::Intensity;
+use jostle_kernels::Kernel;
+use jostle_kernels::KernelSpec;
+use jostle_kernels::Waiting;
+use serde::Deserialize;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// How often a parked worker looks at its page.
+const PARKED_NS: u64 = 5_000_000;
+/// How often an idle worker on a CPU of its own looks at its page.
+const IDLE_NS: u64 = 80_000;
+/// Longest sleep of a worker that waits between operations.
+const NAP_NS: u64 = 80_000;
+/// Length of one turn of the placebo, in spins of about 50 ns.
+const SPIN: u32 = 100;
+/// A paced kernel that fell behind catches up at most this much.
+const DEBT_NS: u64 = 2_000_000;
+/// Pause between the touches of a kernel that only holds.
+const HOLD_NS: u64 = 1_000_000;
+
+/// Turns taken on a CPU that the target uses too.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Slices {
+    pub period_ns: u64,
+    /// Share of the CPU taken, 0–1.
+    pub share: f64,
+}
+
+/// Everything a worker is told at its start.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WorkerConfig {
+    pub resource: String,
+    /// `None` when the worker has its CPU for itself.
+    pub slices: Option<Slices>,
+    pub l1d_bytes: u64,
+    pub l2_bytes: u64,
+    pub llc_bytes: u64,
+    pub memory_headroom_bytes: u64,
+    pub memory_reserve_bytes: u64,
+    pub scratch_directory: Option<PathBuf>,
+    pub scratch_bytes: u64,
+    pub workers: u64,
+}
+
+impl WorkerConfig {
+    fn environment(&self) -> Environment {
+        Environment {
+            l1d_bytes: self.l1d_bytes,
+            l2_bytes: self.l2_bytes,
+            llc_bytes: self.llc_bytes,
+            memory_headroom_bytes: self.memory_headroom_bytes,
+            memory_reserve_bytes: self.memory_reserve_bytes,
+            scratch_directory: self.scratch_directory.clone(),
+            scratch_bytes: self.scratch_bytes,
+            workers: self.workers,
+        }
+    }
+}
+
+/// Serves the page until the process is killed or the kernel fails; then
+/// returns the reason, which also stands in the page.
+pub fn serve(config: &WorkerConfig, page: &ControlPage) -> Failure {
+    let failure = match start(config, page) {
+        Ok(mut worker) => worker.serve(),
+        Err(failure) => failure,
+    };
+    page.fail(&failure.0);
+    failure
+}
+
+fn start<'a>(config: &WorkerConfig, page: &'a ControlPage) -> Result<Worker<'a>, Failure> {
+    let spec = jostle_kernels::find(&config.resource)
+        .ok_or_else(|| Failure::new(format!("no source presses on '{}'", config.resource)))?;
+    set_timer_slack(1);
+    if let Some(slices) = config.slices {
+        // Refused by kernels that do not know it; the calibration of the
+        // period then finds a longer one.
+        let _ = request_slice(((slices.period_ns as f64 * slices.share) as u64).max(100_000));
+    }
+    let kernel = (spec.build)(&config.environment())?;
+    page.set_ready();
+    Ok(Worker {
+        page,
+        spec,
+        kernel,
+        slices: config.slices,
+        command: None,
+        due_ns: 0,
+        active_ns: 0,
+        next_slice_ns: 0,
+    })
+}
+
+struct Worker<'a> {
+    page: &'a ControlPage,
+    spec: &'static KernelSpec,
+    kernel: Box<dyn Kernel>,
+    slices: Option<Slices>,
+    command: Option<Command>,
+    /// When the next paced operation is due, on [`Worker::pacing_clock`].
+    due_ns: u64,
+    /// CPU time used while treating.
+    active_ns: u64,
+    next_slice_ns: u64,
+}
+
+impl Worker<'_> {
+    fn serve(&mut self) -> Failure {
+        loop {
+            let command = self.page.command();
+            if self.command != Some(command) {
+                self.switch(command);
+            }
+            self.page.beat();
+            let turn = match (command.order(), self.slices) {
+                (Order::Park, _) => self.rest(command, PARKED_NS),
+                (Order::Idle, None) => self.rest(command, IDLE_NS),
+                (Order::Idle, Some(slices)) => self.rest(command, slices.period_ns),
+                (order, None) => self.turn(command, order),
+                (order, Some(slices)) => self.slice(command, order, slices),
+            };
+            if let Err(failure) = turn {
+                return failure;
+            }
+        }
+    }
+
+    fn switch(&mut self, command: Command) {
+        let treated = matches!(self.command.map(Command::order), Some(Order::Treat(_)));
+        match command.order() {
+            Order::Treat(percent) => {
+                self.kernel.set_intensity(percent);
+                self.due_ns = self.pacing_clock();
+            }
+            _ if treated => self.kernel.release(),
+            _ => {}
+        }
+        self.command = Some(command);
+        self.page.set_resident(match command.order() {
+            Order::Treat(_) => self.kernel.resident_bytes(),
+            _ => 0,
+        });
+    }
+
+    fn rest(&self, command: Command, nanoseconds: u64) -> Result<(), Failure> {
+        self.page.set_applied(command);
+        sleep_until(monotonic_ns() + nanoseconds);
+        Ok(())
+    }
+
+    /// Paced operations follow the CPU time of treatment in slices, wall time
+    /// otherwise: the clocks their peak was measured with.
+    fn pacing_clock(&self) -> u64 {
+        match self.slices {
+            Some(_) => self.active_ns,
+            None => monotonic_ns(),
+        }
+    }
+
+    /// One share of one period, then sleep until the next.
+    fn slice(&mut self, command: Command, order: Order, slices: Slices) -> Result<(), Failure> {
+        let share = match (self.spec.intensity, order) {
+            (Intensity::Share, Order::Treat(percent)) => percent / 100.0,
+            (Intensity::Share, _) => 0.0,
+            _ => slices.share,
+        };
+        let budget = (slices.period_ns as f64 * share) as u64;
+        let now = monotonic_ns();
+        if self.next_slice_ns + slices.period_ns < now
+            || self.next_slice_ns > now + slices.period_ns
+        {
+            self.next_slice_ns = now;
+        }
+        sleep_until(self.next_slice_ns);
+        let end = self.next_slice_ns + slices.period_ns;
+        self.next_slice_ns = end;
+        let start = thread_cpu_ns();
+        self.page.set_applied(command);
+        while budget > 0 && self.page.command() == command {
+            self.turn(command, order)?;
+            if thread_cpu_ns() - start >= budget || monotonic_ns() >= end {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// A few microseconds of treatment or placebo.
+    fn turn(&mut self, command: Command, order: Order) -> Result<(), Failure> {
+        let Order::Treat(percent) = order else {
+            self.page.set_applied(command);
+            match self.spec.waiting {
+                Waiting::Spin => jostle_kernels::spin::spin(SPIN),
+                Waiting::Sleep => sleep_until(monotonic_ns() + NAP_NS),
+            }
+            return Ok(());
+        };
+        let cpu = thread_cpu_ns();
+        let held_back = self.spec.intensity == Intensity::Rate && percent < 100.0;
+        let operations = if held_back && self.pacing_clock() < self.due_ns || percent == 0.0 {
+            self.wait();
+            0
+        } else {
+            self.kernel.work()?
+        };
+        let used = thread_cpu_ns() - cpu;
+        self.active_ns += used;
+        self.page.add(operations, used);
+        if held_back {
+            self.pace(operations, percent);
+        }
+        self.page.set_resident(self.kernel.resident_bytes());
+        if self.kernel.applied() {
+            self.page.set_applied(command);
+            if self.spec.intensity == Intensity::Footprint && self.spec.waiting == Waiting::Sleep {
+                sleep_until(monotonic_ns() + HOLD_NS);
+            }
+        }
+        self.page.beat();
+        Ok(())
+    }
+
+    /// Waits until the next operation is due, but only a little at a time.
+    fn wait(&self) {
+        match self.spec.waiting {
+            Waiting::Spin => jostle_kernels::spin::spin(SPIN / 2),
+            Waiting::Sleep => {
+                let now = monotonic_ns();
+                sleep_until(self.due_ns.clamp(now + 1_000, now + NAP_NS));
+            }
+        }
+    }
+
+    /// Moves the due time on by what `operations` may take at `percent` of the
+    /// peak. Open loop: lateness is made up for, up to [`DEBT_NS`].
+    fn pace(&mut self, operations: u64, percent: f64) {
+        let rate = self.page.peak() * percent / 100.0;
+        if operations == 0 || rate <= 0.0 {
+            return;
+        }
+        let cost = (operations as f64 / rate * 1e9) as u64;
+        let debt = DEBT_NS.max(4 * cost);
+        let earliest = self.pacing_clock().saturating_sub(debt);
+        self.due_ns = self.due_ns.max(earliest) + cost;
+    }
+}

@@ -1,0 +1,208 @@
+//! The page through which the profiler steers a worker and reads what it did.
+
+use super::shared::Shared;
+use std::sync::atomic::AtomicU8;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Acquire;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::Release;
+
+/// What a worker is asked to do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Order {
+    /// Sleep, and look at the page every few milliseconds.
+    Park,
+    /// Sleep, and look often enough to follow a switch at once.
+    Idle,
+    /// The placebo.
+    Control,
+    /// Press at this intensity, percent.
+    Treat(f64),
+}
+
+/// An order as one word, so that a switch is one store: two bits of state, a
+/// sequence number that tells repeats apart, the intensity in 1/10,000 percent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Command(u64);
+
+impl Command {
+    pub fn new(order: Order, sequence: u32) -> Self {
+        let (state, intensity) = match order {
+            Order::Park => (0, 0.0),
+            Order::Idle => (1, 0.0),
+            Order::Control => (2, 0.0),
+            Order::Treat(percent) => (3, percent.clamp(0.0, 100.0)),
+        };
+        let intensity = (intensity * 10_000.0).round() as u64;
+        Command(state | (u64::from(sequence) & 0x3fff_ffff) << 2 | intensity << 32)
+    }
+
+    pub fn order(self) -> Order {
+        match self.0 & 3 {
+            0 => Order::Park,
+            1 => Order::Idle,
+            2 => Order::Control,
+            _ => Order::Treat((self.0 >> 32) as f64 / 10_000.0),
+        }
+    }
+}
+
+const MESSAGE_BYTES: usize = 1024;
+
+/// One page per worker. All counters only grow.
+#[repr(C, align(4096))]
+pub struct ControlPage {
+    // Written by the profiler.
+    command: AtomicU64,
+    /// Peak of this worker, operations per second, as bits of an f64.
+    peak: AtomicU64,
+    _profiler: [u64; 6],
+    // Written by the worker.
+    applied: AtomicU64,
+    ready: AtomicU32,
+    failed: AtomicU32,
+    heartbeat: AtomicU64,
+    operations: AtomicU64,
+    active_ns: AtomicU64,
+    resident_bytes: AtomicU64,
+    message_bytes: AtomicU32,
+    message: [AtomicU8; MESSAGE_BYTES],
+}
+
+// SAFETY: atomics and unread padding only, `repr(C)`, and zero is valid.
+unsafe impl Shared for ControlPage {}
+
+/// Counters of a worker at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    pub heartbeat: u64,
+    /// Operations done while treating.
+    pub operations: u64,
+    /// CPU time used while treating, nanoseconds.
+    pub active_ns: u64,
+    /// Bytes held now.
+    pub resident_bytes: u64,
+}
+
+impl ControlPage {
+    pub fn set_command(&self, command: Command) {
+        self.command.store(command.0, Release);
+    }
+
+    pub fn command(&self) -> Command {
+        Command(self.command.load(Acquire))
+    }
+
+    /// Says that `command` is fully in force.
+    pub fn set_applied(&self, command: Command) {
+        self.applied.store(command.0, Release);
+    }
+
+    /// The command in force, as far as the worker said.
+    pub fn applied(&self) -> Command {
+        Command(self.applied.load(Acquire))
+    }
+
+    /// Sets the peak, operations per second, that intensity refers to.
+    pub fn set_peak(&self, operations_per_second: f64) {
+        self.peak.store(operations_per_second.to_bits(), Release);
+    }
+
+    /// The peak, operations per second; 0 until it was measured.
+    pub fn peak(&self) -> f64 {
+        f64::from_bits(self.peak.load(Acquire))
+    }
+
+    pub fn set_ready(&self) {
+        self.ready.store(1, Release);
+    }
+
+    pub fn is_ready(&self) -> bool {
+        self.ready.load(Acquire) != 0
+    }
+
+    /// Says why the worker ends. The first reason stands.
+    pub fn fail(&self, reason: &str) {
+        if self.failed.load(Acquire) != 0 {
+            return;
+        }
+        let mut end = reason.len().min(MESSAGE_BYTES);
+        while !reason.is_char_boundary(end) {
+            end -= 1;
+        }
+        for (slot, byte) in self.message.iter().zip(&reason.as_bytes()[..end]) {
+            slot.store(*byte, Relaxed);
+        }
+        self.message_bytes.store(end as u32, Release);
+        self.failed.store(1, Release);
+    }
+
+    /// The reason given by [`ControlPage::fail`].
+    pub fn failure(&self) -> Option<String> {
+        if self.failed.load(Acquire) == 0 {
+            return None;
+        }
+        let length = (self.message_bytes.load(Acquire) as usize).min(MESSAGE_BYTES);
+        let bytes: Vec<u8> = self.message[..length]
+            .iter()
+            .map(|slot| slot.load(Relaxed))
+            .collect();
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    pub fn beat(&self) {
+        self.heartbeat.fetch_add(1, Relaxed);
+    }
+
+    /// Adds to what was done under treatment.
+    pub fn add(&self, operations: u64, active_ns: u64) {
+        self.operations.fetch_add(operations, Relaxed);
+        self.active_ns.fetch_add(active_ns, Relaxed);
+    }
+
+    pub fn set_resident(&self, bytes: u64) {
+        self.resident_bytes.store(bytes, Relaxed);
+    }
+
+    pub fn counters(&self) -> Counters {
+        Counters {
+            heartbeat: self.heartbeat.load(Relaxed),
+            operations: self.operations.load(Relaxed),
+            active_ns: self.active_ns.load(Relaxed),
+            resident_bytes: self.resident_bytes.load(Relaxed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::shared::SharedPage;
+
+    #[test]
+    fn commands_round_trip() {
+        for order in [
+            Order::Park,
+            Order::Idle,
+            Order::Control,
+            Order::Treat(0.0),
+            Order::Treat(12.5),
+            Order::Treat(100.0),
+        ] {
+            assert_eq!(Command::new(order, 77).order(), order);
+        }
+        assert_ne!(Command::new(Order::Idle, 1), Command::new(Order::Idle, 2));
+    }
+
+    #[test]
+    fn a_fresh_page_is_parked_and_failures_keep_their_words() {
+        let page: SharedPage<ControlPage> = SharedPage::create("test").unwrap();
+        assert_eq!(page.command().order(), Order::Park);
+        assert_eq!(page.failure(), None);
+        page.fail(&"é".repeat(800));
+        assert_eq!(page.failure().unwrap(), "é".repeat(512));
+        page.fail("a later reason");
+        assert_eq!(page.failure().unwrap(), "é".repeat(512));
+    }
+}
