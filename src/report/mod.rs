@@ -1,1 +1,7 @@
-//! report
+//! What people read: tables, and the words around them.
+
+pub mod table;
+mod text;
+
+pub use table::Style;
+pub use table::profile_table;
