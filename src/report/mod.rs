@@ -1,5 +1,6 @@
 //! What people read: tables, and the words around them.
 
+pub mod placement;
 pub mod table;
 mod text;
 
