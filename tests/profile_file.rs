@@ -13,6 +13,8 @@ use jostle::profile::Score;
 use jostle::profile::Status;
 use jostle::profile::Unknown;
 use jostle::reading::Reading;
+use jostle::report::Style;
+use jostle::report::profile_table;
 use proptest::collection::btree_map;
 use proptest::collection::vec;
 use proptest::option;
@@ -170,6 +172,20 @@ proptest! {
         let first = fs::read(&path).unwrap();
         profile::save(&loaded, &path).unwrap();
         prop_assert_eq!(first, fs::read(&path).unwrap(), "the text is stable");
+    }
+
+    #[test]
+    fn any_profile_can_be_shown(
+        mut profile in any_profile(),
+        name in ".{0,300}",
+        width in 0u16..300,
+    ) {
+        let entry = ResourceEntry::without_numbers(Status::Inferred, name.clone());
+        profile.resources.insert(name, entry);
+        let page = profile_table(&profile, Style::plain().with_width(width));
+        prop_assert!(page.contains("What this does not prove"));
+        let escape = '\u{1b}';
+        prop_assert!(!page.contains(escape));
     }
 
     #[test]

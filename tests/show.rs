@@ -154,6 +154,14 @@ fn bad_profiles_are_refused_with_the_place() {
             vec!["resources.llc-capacity.curve[1].ci95", "lower end first"],
         ),
     ];
+    let cases = cases.into_iter().chain([(
+        "a resource twice",
+        serde_json::to_string(&sample())
+            .unwrap()
+            .replace("\"l1d\"", "\"l2-capacity\"")
+            .into_bytes(),
+        vec!["resources", "`l2-capacity` stands here twice"],
+    )]);
     for (case, bytes, says) in cases {
         let (code, stderr) = refusal(&bytes);
         assert_eq!(code, Some(2), "{case}: {stderr}");

@@ -7,6 +7,7 @@
 mod check;
 mod file;
 mod schema;
+mod unique;
 
 pub use file::LoadError;
 pub use file::load;
@@ -43,6 +44,7 @@ pub struct Profile {
     pub qos: Qos,
     pub conditions: Conditions,
     /// One entry per resource id.
+    #[serde(deserialize_with = "unique::deserialize")]
     pub resources: BTreeMap<String, ResourceEntry>,
     #[serde(flatten)]
     pub unknown: Unknown,
