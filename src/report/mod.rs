@@ -1,8 +1,9 @@
 //! What people read: tables, and the words around them.
 
 pub mod placement;
+mod style;
 pub mod table;
 mod text;
 
-pub use table::Style;
+pub use style::Style;
 pub use table::profile_table;

@@ -1,8 +1,8 @@
 //! Placements as a person reads them.
 
-use super::table::Style;
-use super::table::trimmed;
-use super::table::whole_words;
+use super::style::Style;
+use super::style::trimmed;
+use super::style::whole_words;
 use super::text;
 use crate::schedule::Cluster;
 use crate::schedule::Comparison;

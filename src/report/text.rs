@@ -83,7 +83,10 @@ pub fn duration(seconds: f64) -> String {
         format!("{} s", number(seconds))
     } else {
         let whole = seconds.round() as u64;
-        format!("{} min {:02} s", whole / 60, whole % 60)
+        match (whole / 60, whole % 60) {
+            (minutes, 0) => format!("{minutes} min"),
+            (minutes, seconds) => format!("{minutes} min {seconds} s"),
+        }
     }
 }
 
