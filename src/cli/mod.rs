@@ -3,6 +3,7 @@
 mod demo;
 mod list;
 mod machine;
+mod output;
 mod profile;
 mod run;
 mod schedule;

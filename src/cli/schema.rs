@@ -1,10 +1,12 @@
-//! `jostle schema`.
+//! `jostle schema`: the JSON Schema of a profile.
 
+use super::output;
 use crate::error::Result;
+use crate::profile;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
 pub fn run(_args: Args) -> Result<()> {
-    unimplemented!()
+    output::json(&profile::schema())
 }

@@ -4,8 +4,10 @@
 //! use it alone. Percentages run 0–100; performance is a fraction of the
 //! target's own baseline; units stand in key names; absent is absent, never 0.
 
+mod check;
 mod file;
 mod schema;
+mod unique;
 
 pub use file::LoadError;
 pub use file::load;
@@ -30,6 +32,7 @@ pub type Unknown = BTreeMap<String, Value>;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Profile {
     /// `jostle-profile/1`.
+    #[schemars(regex(pattern = r"^jostle-profile/1(\..*)?$"))]
     pub format: String,
     /// True when the measurement was cut short and only what was learned until
     /// then is in this file.
@@ -41,6 +44,7 @@ pub struct Profile {
     pub qos: Qos,
     pub conditions: Conditions,
     /// One entry per resource id.
+    #[serde(deserialize_with = "unique::deserialize")]
     pub resources: BTreeMap<String, ResourceEntry>,
     #[serde(flatten)]
     pub unknown: Unknown,
@@ -192,6 +196,7 @@ pub struct Placement {
 /// A position on the 0–100 scale with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Score {
+    #[schemars(range(min = 0.0, max = 100.0))]
     pub score: f64,
     pub ci95: [f64; 2],
 }
@@ -200,6 +205,7 @@ pub struct Score {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CurvePoint {
     /// Requested intensity, percent.
+    #[schemars(range(min = 0.0, max = 100.0))]
     pub intensity: f64,
     /// Fraction of the same thing's performance under control (curve) or alone
     /// (probe curve).

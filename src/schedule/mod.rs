@@ -1,1 +1,74 @@
-//! schedule
+//! Placing applications by their profiles. Knows nothing of measuring: it takes
+//! [`Profile`](crate::profile::Profile)s and a [`Cluster`], and answers with a
+//! [`Decision`] that says which resource decided and why.
+//!
+//! Scores are on one 0–100 scale, so that per resource (Paragon, section 3.3.2)
+//!
+//! - `D1 = t_node − c_app`: what is left of the residents' tolerance once the
+//!   newcomer is there; negative = a resident is expected to break its QoS;
+//! - `D2 = t_app − c_node`: what is left of the newcomer's tolerance beside the
+//!   residents; negative = the newcomer is expected to break its QoS.
+//!
+//! A node's `c` is the sum of its residents' `c`, its `t` the least of its
+//! residents' `t` (Paragon, section 3.3.2); an empty node has t = 100, c = 0.
+//!
+//! # Which resources count
+//!
+//! A node gives each application CPUs of its own, unless it says
+//! [`shares_cpus`](Node::shares_cpus). Then `cpu-time` is guarded by the
+//! capacity in CPUs already and is not compared; neither is a score of a
+//! core-private resource (domain logical CPU, core or L2 group) that was
+//! measured in `same-cpu` mode: it says what happens between processes that
+//! take turns on one CPU, and these do not. On a node that shares CPUs both
+//! count. Every decision says what was not counted.
+//!
+//! A score that a profile does not have is never taken for 0 or 100: that side
+//! of that resource is left out of the comparison, with a note.
+
+mod app;
+mod cluster;
+mod compare;
+mod decision;
+mod headroom;
+mod ibench_l1;
+mod least_loaded;
+mod nodes_file;
+
+pub use app::App;
+pub use app::Term;
+pub use cluster::Aggregate;
+pub use cluster::Cluster;
+pub use cluster::ClusterError;
+pub use cluster::Node;
+pub use cluster::NodeState;
+pub use cluster::ResidentId;
+pub use compare::Comparison;
+pub use compare::compare;
+pub use decision::Deciding;
+pub use decision::Decision;
+pub use decision::NoPlacement;
+pub use decision::NodeReason;
+pub use decision::Relaxed;
+pub use decision::Side;
+pub use headroom::Headroom;
+pub use ibench_l1::IbenchL1;
+pub use least_loaded::LeastLoaded;
+pub use nodes_file::AppDemand;
+pub use nodes_file::NodeEntry;
+pub use nodes_file::NodesFile;
+pub use nodes_file::NodesFileError;
+pub use nodes_file::parse_memory;
+
+/// A way to choose a node. One file per policy.
+pub trait Policy {
+    /// The name used on the command line.
+    fn name(&self) -> &'static str;
+
+    /// The node for `app`; changes nothing. Never a node that lacks the CPUs
+    /// or the memory.
+    ///
+    /// # Errors
+    ///
+    /// When no node can take it, with the reason for each node.
+    fn place(&self, app: &App, cluster: &Cluster) -> Result<Decision, NoPlacement>;
+}

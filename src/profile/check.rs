@@ -1,0 +1,125 @@
+//! What a profile must keep to, beyond having the right keys and types.
+
+use super::CurvePoint;
+use super::Profile;
+use super::Score;
+use crate::reading::Reading;
+
+/// Numbers must be finite and on their scales, intervals ordered.
+///
+/// # Errors
+///
+/// The path of the first offending key, what it holds and what it may hold.
+pub fn check(profile: &Profile) -> Result<(), String> {
+    if profile.workload.name.trim().is_empty() {
+        return Err("key `workload.name`: is empty; a profile needs a workload name".into());
+    }
+    if let Some(baseline) = &profile.metric.baseline {
+        finite("metric.baseline.value", baseline.value)?;
+        interval("metric.baseline.ci95", baseline.ci95)?;
+    }
+    let threshold = profile.qos.threshold;
+    if !(threshold > 0.0 && threshold <= 1.0) {
+        return Err(format!(
+            "key `qos.threshold`: is {threshold}; it is a fraction of the baseline, above 0 and at most 1"
+        ));
+    }
+    let conditions = &profile.conditions;
+    let mut levels = vec![
+        ("duration_seconds", Some(conditions.duration_seconds)),
+        ("budget_seconds", Some(conditions.budget_seconds)),
+        ("noise_percent", conditions.noise_percent),
+        (
+            "smallest_detectable_percent",
+            conditions.smallest_detectable_percent,
+        ),
+        ("slice_period_seconds", conditions.slice_period_seconds),
+        ("slice_share_percent", conditions.slice_share_percent),
+        ("profiler_cpu_percent", conditions.profiler_cpu_percent),
+    ];
+    if let Reading::Value(steal) = conditions.steal_percent {
+        levels.push(("steal_percent", Some(steal)));
+    }
+    for (key, level) in levels {
+        if let Some(level) = level {
+            not_negative(&format!("conditions.{key}"), level)?;
+        }
+    }
+    for (id, entry) in &profile.resources {
+        let key = |rest: &str| format!("resources.{id}.{rest}");
+        for (name, score) in [("tolerated", &entry.tolerated), ("caused", &entry.caused)] {
+            if let Some(score) = score {
+                check_score(&key(name), score)?;
+            }
+        }
+        for (name, curve) in [("curve", &entry.curve), ("probe_curve", &entry.probe_curve)] {
+            for (index, point) in curve.iter().enumerate() {
+                check_point(&key(&format!("{name}[{index}]")), point)?;
+            }
+        }
+        if let Some(bound) = &entry.physical_bound {
+            finite(&key("physical_bound.loss_percent"), bound.loss_percent)?;
+        }
+        for (name, counter) in &entry.counters {
+            if let Reading::Value(pair) = counter {
+                finite(&key(&format!("counters.{name}.control")), pair.control)?;
+                finite(&key(&format!("counters.{name}.treat")), pair.treat)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_score(key: &str, score: &Score) -> Result<(), String> {
+    percent(&format!("{key}.score"), score.score)?;
+    interval(&format!("{key}.ci95"), score.ci95)
+}
+
+fn check_point(key: &str, point: &CurvePoint) -> Result<(), String> {
+    percent(&format!("{key}.intensity"), point.intensity)?;
+    finite(&format!("{key}.performance"), point.performance)?;
+    interval(&format!("{key}.ci95"), point.ci95)?;
+    match point.pressure {
+        Some(pressure) => finite(&format!("{key}.pressure"), pressure),
+        None => Ok(()),
+    }
+}
+
+fn finite(key: &str, value: f64) -> Result<(), String> {
+    if value.is_finite() {
+        Ok(())
+    } else {
+        Err(format!(
+            "key `{key}`: is {value}; a profile holds finite numbers only"
+        ))
+    }
+}
+
+fn not_negative(key: &str, value: f64) -> Result<(), String> {
+    finite(key, value)?;
+    if value >= 0.0 {
+        Ok(())
+    } else {
+        Err(format!("key `{key}`: is {value}; it cannot be negative"))
+    }
+}
+
+fn percent(key: &str, value: f64) -> Result<(), String> {
+    if (0.0..=100.0).contains(&value) {
+        Ok(())
+    } else {
+        Err(format!("key `{key}`: is {value}; the scale is 0 to 100"))
+    }
+}
+
+fn interval(key: &str, [low, high]: [f64; 2]) -> Result<(), String> {
+    finite(key, low)?;
+    finite(key, high)?;
+    if low <= high {
+        Ok(())
+    } else {
+        Err(format!(
+            "key `{key}`: is [{low}, {high}]; write the lower end first"
+        ))
+    }
+}

@@ -1,0 +1,257 @@
+//! Placements as a person reads them.
+
+use super::style::Style;
+use super::style::trimmed;
+use super::style::whole_words;
+use super::text;
+use crate::schedule::Cluster;
+use crate::schedule::Comparison;
+use crate::schedule::Decision;
+use crate::schedule::NoPlacement;
+use crate::schedule::Side;
+
+/// Every placement with what decided it, what could not be placed, and what the
+/// nodes hold afterwards. With `explain`, D1 and D2 of every resource.
+pub fn page(
+    policy: &str,
+    placed: &[Decision],
+    not_placed: &[NoPlacement],
+    cluster: &Cluster,
+    explain: bool,
+    style: Style,
+) -> String {
+    let mut page = format!("policy {policy}\n\n");
+    for decision in placed {
+        page.push_str(&one(decision, explain, style));
+        page.push('\n');
+    }
+    for refusal in not_placed {
+        page.push_str(&format!("{} → not placed\n", text::clean(&refusal.app)));
+        for reason in &refusal.nodes {
+            let line = format!("{}: {}", reason.node, reason.why);
+            page.push_str(&text::wrap("  ", &text::clean(&line), style.prose()));
+        }
+        page.push('\n');
+    }
+    page.push_str(&nodes(cluster, style));
+    if !explain && !placed.is_empty() {
+        page.push('\n');
+        page.push_str(&text::wrap(
+            "",
+            "D1 = tolerated by the residents − caused by the newcomer; D2 = tolerated by the newcomer − \
+             caused by the residents; below zero somebody is expected to break its QoS. \
+             --explain shows both for every resource, and why scores are missing.",
+            style.prose(),
+        ));
+    }
+    page
+}
+
+fn one(decision: &Decision, explain: bool, style: Style) -> String {
+    let mut page = format!(
+        "{} → {}\n",
+        text::clean(&decision.app),
+        text::clean(&decision.node)
+    );
+    let mut line = |name: &str, value: String| {
+        page.push_str(&text::wrap(
+            &format!("  {name:<12}"),
+            &text::clean(&value),
+            style.prose(),
+        ));
+    };
+    let decided_by = match &decision.deciding.resource {
+        Some(resource) => format!("{resource}: {}", decision.deciding.why),
+        None => decision.deciding.why.clone(),
+    };
+    line("decided by", decided_by);
+    let harms = harms(&decision.comparisons);
+    if !harms.is_empty() {
+        line("expect harm", harms.join("; "));
+    }
+    if !decision.relaxed.is_empty() {
+        let relaxed: Vec<String> = decision
+            .relaxed
+            .iter()
+            .map(|relaxed| format!("{} ≥ 0 on {}", relaxed.side, relaxed.resource))
+            .collect();
+        line("relaxed", relaxed.join(", "));
+    }
+    if harms.is_empty()
+        && let Some(tightest) = tightest(&decision.comparisons)
+    {
+        line("tightest", tightest);
+    }
+    let counted: Vec<&str> = decision
+        .comparisons
+        .iter()
+        .filter(|comparison| comparison.not_counted.is_some())
+        .map(|comparison| comparison.resource.as_str())
+        .collect();
+    if !counted.is_empty() {
+        line(
+            "not counted",
+            format!(
+                "{} (applications have CPUs of their own here)",
+                counted.join(", ")
+            ),
+        );
+    }
+    let unknown: Vec<String> = decision
+        .comparisons
+        .iter()
+        .filter(|comparison| !comparison.not_known.is_empty())
+        .map(|comparison| {
+            // "name: why"; the reasons are long, and for --explain.
+            let whose: Vec<&str> = comparison
+                .not_known
+                .iter()
+                .map(|note| note.split(": ").next().unwrap_or(note))
+                .collect();
+            format!("{} for {}", comparison.resource, whose.join(" and "))
+        })
+        .collect();
+    if !unknown.is_empty() {
+        line("not known", unknown.join(", "));
+    }
+    for note in &decision.notes {
+        line("note", note.clone());
+    }
+    for (index, other) in decision.runners_up.iter().enumerate() {
+        line(
+            if index == 0 { "next best" } else { "" },
+            format!("{}: {}", other.node, other.why),
+        );
+    }
+    if explain {
+        page.push_str(&comparisons(decision, style));
+        for comparison in &decision.comparisons {
+            for note in comparison.not_counted.iter().chain(&comparison.not_known) {
+                let line = format!("{}: {note}", comparison.resource);
+                page.push_str(&text::wrap("  – ", &text::clean(&line), style.prose()));
+            }
+        }
+    }
+    page
+}
+
+/// Every direction below zero, in words.
+fn harms(comparisons: &[Comparison]) -> Vec<String> {
+    let mut harms = Vec::new();
+    for comparison in comparisons {
+        for (side, d, who) in [
+            (Side::D1, comparison.d1, "residents"),
+            (Side::D2, comparison.d2, "the newcomer"),
+        ] {
+            if let Some(d) = d.filter(|d| *d < 0.0) {
+                harms.push(format!(
+                    "to {who} on {} ({side} {})",
+                    comparison.resource,
+                    signed(d)
+                ));
+            }
+        }
+    }
+    harms
+}
+
+fn tightest(comparisons: &[Comparison]) -> Option<String> {
+    let least = |d: fn(&Comparison) -> Option<f64>| {
+        comparisons
+            .iter()
+            .filter_map(|comparison| Some((d(comparison)?, comparison.resource.as_str())))
+            .min_by(|a, b| a.0.total_cmp(&b.0))
+    };
+    let parts: Vec<String> = [
+        (Side::D1, least(|comparison| comparison.d1)),
+        (Side::D2, least(|comparison| comparison.d2)),
+    ]
+    .into_iter()
+    .filter_map(|(side, least)| {
+        let (d, resource) = least?;
+        Some(format!("{side} {} on {resource}", signed(d)))
+    })
+    .collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+fn comparisons(decision: &Decision, style: Style) -> String {
+    let mut table = style.table();
+    table.set_header(
+        [
+            "resource",
+            "residents tolerate",
+            "app causes",
+            "D1",
+            "app tolerates",
+            "residents cause",
+            "D2",
+        ]
+        .map(|title| style.heading(title)),
+    );
+    let say = |score: Option<f64>| score.map_or("–".into(), |score| format!("{score:.0}"));
+    let difference = |d: Option<f64>| d.map_or("–".into(), signed);
+    for comparison in &decision.comparisons {
+        table.add_row(vec![
+            text::clean(&comparison.resource),
+            say(comparison.node_tolerates),
+            say(comparison.app_causes),
+            difference(comparison.d1),
+            say(comparison.app_tolerates),
+            say(comparison.node_causes),
+            difference(comparison.d2),
+        ]);
+    }
+    whole_words(&mut table, &[0]);
+    trimmed(&table)
+        .lines()
+        .map(|line| format!("  {line}\n"))
+        .collect()
+}
+
+fn nodes(cluster: &Cluster, style: Style) -> String {
+    let mut table = style.table();
+    table.set_header(["node", "CPUs", "memory", "runs now"].map(|title| style.heading(title)));
+    for state in cluster.nodes() {
+        let node = state.node();
+        let mut counts: Vec<(String, usize)> = Vec::new();
+        for (_, app) in state.residents() {
+            match counts.iter_mut().find(|(name, _)| name == app.name()) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((app.name().into(), 1)),
+            }
+        }
+        let runs: Vec<String> = counts
+            .into_iter()
+            .map(|(name, count)| match count {
+                1 => name,
+                count => format!("{count} × {name}"),
+            })
+            .collect();
+        let used = u64::try_from(state.memory_used()).unwrap_or(u64::MAX);
+        table.add_row(vec![
+            text::clean(&node.name),
+            format!("{} of {}", state.cpus_used(), node.cpus),
+            format!(
+                "{} of {}",
+                text::bytes(used),
+                text::bytes(node.memory_bytes)
+            ),
+            if runs.is_empty() {
+                "–".into()
+            } else {
+                text::clean(&runs.join(", "))
+            },
+        ]);
+    }
+    whole_words(&mut table, &[0]);
+    trimmed(&table)
+}
+
+fn signed(d: f64) -> String {
+    if d < 0.0 {
+        format!("−{:.0}", -d)
+    } else {
+        format!("+{d:.0}")
+    }
+}

@@ -1,0 +1,117 @@
+//! How to draw: width, colour, and tables without lines.
+
+use comfy_table::Attribute;
+use comfy_table::Cell;
+use comfy_table::ColumnConstraint;
+use comfy_table::ContentArrangement;
+use comfy_table::Table;
+use comfy_table::presets::NOTHING;
+use std::io::IsTerminal;
+
+/// Width when nothing says otherwise: a row then fits on one line.
+const DEFAULT_WIDTH: u16 = 120;
+/// Prose wider than this is hard to read.
+const PROSE_WIDTH: u16 = 100;
+/// Cells up to this long are kept in one piece.
+const LONGEST_WORD: u16 = 24;
+/// Below this nothing can be laid out; rows wrap instead.
+const MIN_WIDTH: u16 = 60;
+
+/// How to draw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Columns of the terminal; lines are kept within them.
+    pub width: u16,
+    pub colour: bool,
+}
+
+impl Style {
+    /// Without colour, 120 columns: what a file or a pipe gets.
+    pub fn plain() -> Self {
+        Style {
+            width: DEFAULT_WIDTH,
+            colour: false,
+        }
+    }
+
+    /// What stdout can show: its width, and colour when it is a terminal and
+    /// neither `NO_COLOR` (no-color.org) nor `TERM=dumb` forbids it.
+    pub fn for_stdout() -> Self {
+        let terminal = std::io::stdout().is_terminal();
+        let forbidden = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+            || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let width = if terminal { Table::new().width() } else { None };
+        Style {
+            width: width.unwrap_or(DEFAULT_WIDTH).max(MIN_WIDTH),
+            colour: terminal && !forbidden,
+        }
+    }
+
+    pub fn with_width(self, width: u16) -> Self {
+        Style {
+            width: width.max(MIN_WIDTH),
+            ..self
+        }
+    }
+
+    /// Columns for running text.
+    pub fn prose(self) -> usize {
+        usize::from(self.width.min(PROSE_WIDTH))
+    }
+
+    /// A table without lines, its cells two columns apart.
+    pub fn table(self) -> Table {
+        let mut table = Table::new();
+        table
+            .load_style(NOTHING)
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(self.width);
+        if self.colour {
+            table.enforce_styling();
+        } else {
+            table.force_no_tty();
+        }
+        table
+    }
+
+    pub fn heading(self, title: &str) -> Cell {
+        let cell = Cell::new(title);
+        if self.colour {
+            cell.add_attribute(Attribute::Bold)
+        } else {
+            cell
+        }
+    }
+}
+
+/// Keeps the cells of these columns in one piece, and lets no column waste the
+/// width that others need.
+pub fn whole_words(table: &mut Table, columns: &[usize]) {
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    let widths = table.column_max_content_widths();
+    for index in columns {
+        // A name longer than any of ours must not push the rest off the page.
+        if widths.get(*index).is_none_or(|width| *width > LONGEST_WORD) {
+            continue;
+        }
+        if let Some(column) = table.column_mut(*index) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+    }
+    let last = table.column_iter().count().saturating_sub(1);
+    if let Some(column) = table.column_mut(last) {
+        column.set_padding((0, 0));
+    }
+}
+
+/// Table cells are padded with blanks to the column's end.
+pub fn trimmed(table: &Table) -> String {
+    let mut out = String::new();
+    for line in table.to_string().lines() {
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}

@@ -1,0 +1,395 @@
+//! A profile as a person reads it.
+
+use super::style::Style;
+use super::style::trimmed;
+use super::style::whole_words;
+use super::text;
+use crate::profile::CurvePoint;
+use crate::profile::Direction;
+use crate::profile::Profile;
+use crate::profile::ResourceEntry;
+use crate::profile::Score;
+use crate::profile::Status;
+use crate::reading::Reading;
+use comfy_table::Attribute;
+use comfy_table::Cell;
+use comfy_table::Color;
+use std::cmp::Ordering;
+
+/// Below this, intervals go on a second line of their row.
+const ONE_LINE_WIDTH: u16 = 120;
+/// The whole profile: header, one row per resource ordered by sensitivity,
+/// doubts, bounds, and what it does not prove.
+pub fn profile_table(profile: &Profile, style: Style) -> String {
+    let mut page = header(profile, style);
+    page.push('\n');
+    page.push_str(&rows(profile, style));
+    page.push_str(&legend(profile, style));
+    page.push_str(&notes(profile, style));
+    page.push_str(&text::wrap(
+        "",
+        "What this does not prove: the scores hold for this machine type, this input and load level, \
+         and the placement shown in each row; another of any of these needs another profile.",
+        style.prose(),
+    ));
+    page
+}
+
+fn header(profile: &Profile, style: Style) -> String {
+    let conditions = &profile.conditions;
+    let mut page = String::new();
+    let mut line = |name: &str, value: String| {
+        page.push_str(&text::wrap(
+            &format!("{name:<10}"),
+            &text::clean(&value),
+            style.prose(),
+        ));
+    };
+    line("workload", profile.workload.name.clone());
+    if !profile.workload.command.is_empty() {
+        line("command", profile.workload.command.join(" "));
+    }
+    if !profile.workload.labels.is_empty() {
+        let labels: Vec<String> = profile
+            .workload
+            .labels
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        line("labels", labels.join(", "));
+    }
+    line("machine", machine(profile));
+    line("metric", metric(profile));
+    line(
+        "QoS",
+        format!(
+            "kept while performance is at least {} % of the baseline",
+            text::number(profile.qos.threshold * 100.0)
+        ),
+    );
+    let mut how = format!(
+        "{}, in {} of the {} allowed, by jostle {}, seed {}",
+        conditions.recorded_at,
+        text::duration(conditions.duration_seconds),
+        text::duration(conditions.budget_seconds),
+        conditions.tool_version,
+        conditions.seed
+    );
+    if !conditions.target_cpus.is_empty() {
+        how.push_str(&format!(
+            ", target on CPU {}",
+            text::cpu_list(&conditions.target_cpus)
+        ));
+    }
+    line("measured", how);
+    line("noise", noise(profile));
+    if conditions.quick {
+        line(
+            "quick",
+            "measured with --quick: the intervals are wider than they need be".into(),
+        );
+    }
+    if profile.partial {
+        line(
+            "partial",
+            "cut short: only what was learned until then is here".into(),
+        );
+    }
+    page
+}
+
+fn machine(profile: &Profile) -> String {
+    let machine = &profile.machine;
+    let mut parts = vec![
+        machine.model.clone(),
+        format!(
+            "{} CPUs{}",
+            machine.cpus,
+            if machine.smt { " with SMT" } else { "" }
+        ),
+    ];
+    for cache in &machine.caches {
+        parts.push(format!("{} {}", cache.name, text::bytes(cache.size_bytes)));
+    }
+    parts.push(text::bytes(machine.memory_bytes));
+    parts.push(format!("kernel {}", machine.kernel));
+    if let Some(hypervisor) = &machine.virtualized {
+        parts.push(format!("virtualized ({hypervisor})"));
+    }
+    parts.join(", ")
+}
+
+fn metric(profile: &Profile) -> String {
+    let metric = &profile.metric;
+    let level = match &metric.baseline {
+        Some(baseline) => format!(
+            "{} {} (95 % interval {}–{}) undisturbed",
+            text::number(baseline.value),
+            metric.unit,
+            text::number(baseline.ci95[0]),
+            text::number(baseline.ci95[1])
+        ),
+        None => format!("in {}, undisturbed level not known", metric.unit),
+    };
+    let better = match metric.direction {
+        Direction::Higher => "higher is better",
+        Direction::Lower => "lower is better",
+    };
+    format!(
+        "{}: {level}, {better}; {}",
+        metric.name, metric.chosen_because
+    )
+}
+
+fn noise(profile: &Profile) -> String {
+    let conditions = &profile.conditions;
+    let mut parts = Vec::new();
+    parts.push(match conditions.noise_percent {
+        Some(noise) => format!("{} % between undisturbed windows", text::number(noise)),
+        None => "not known".into(),
+    });
+    parts.push(match &conditions.steal_percent {
+        Reading::Value(steal) => format!("steal {} %", text::number(*steal)),
+        Reading::Unavailable { unavailable } => format!("steal unavailable ({unavailable})"),
+    });
+    if let Some(smallest) = conditions.smallest_detectable_percent {
+        parts.push(format!(
+            "smallest detectable loss {} %",
+            text::number(smallest)
+        ));
+    }
+    parts.push(format!(
+        "{} windows kept, {} dropped",
+        conditions.windows_kept, conditions.windows_dropped
+    ));
+    if let Some(own) = conditions.profiler_cpu_percent {
+        parts.push(format!(
+            "the profiler itself took {} % of one CPU",
+            text::number(own)
+        ));
+    }
+    parts.join("; ")
+}
+
+/// Most sensitive first: lowest tolerated score, then the unresolved, then what
+/// has no numbers. Equal scores: the larger loss first, then by name.
+fn by_sensitivity(profile: &Profile) -> Vec<(&String, &ResourceEntry)> {
+    let mut entries: Vec<_> = profile.resources.iter().collect();
+    let group = |entry: &ResourceEntry| match (entry.status, &entry.tolerated) {
+        (Status::Measured | Status::Inferred, Some(_)) => 0,
+        (Status::Measured | Status::Inferred | Status::Unresolved, _) => 1,
+        (Status::Unavailable, _) => 2,
+        (Status::NotShared, _) => 3,
+    };
+    let score = |entry: &ResourceEntry| entry.tolerated.map_or(f64::INFINITY, |t| t.score);
+    let kept = |entry: &ResourceEntry| {
+        strongest(&entry.curve).map_or(f64::INFINITY, |point| point.performance)
+    };
+    entries.sort_by(|(a_id, a), (b_id, b)| {
+        group(a)
+            .cmp(&group(b))
+            .then(score(a).total_cmp(&score(b)))
+            .then(kept(a).total_cmp(&kept(b)))
+            .then_with(|| -> Ordering { a_id.cmp(b_id) })
+    });
+    entries
+}
+
+/// The point at the highest intensity.
+fn strongest(curve: &[CurvePoint]) -> Option<&CurvePoint> {
+    curve
+        .iter()
+        .max_by(|a, b| a.intensity.total_cmp(&b.intensity))
+}
+
+fn rows(profile: &Profile, style: Style) -> String {
+    if profile.resources.is_empty() {
+        return "This profile holds no resource.\n".into();
+    }
+    let one_line = style.width >= ONE_LINE_WIDTH;
+    let mut table = style.table();
+    table.set_header(
+        [
+            "resource",
+            if one_line {
+                "placement (CPUs)"
+            } else {
+                "placement"
+            },
+            "tolerated",
+            "caused",
+            if one_line {
+                "loss at 100 %"
+            } else {
+                "loss at\n100 %"
+            },
+            "verdict",
+        ]
+        .map(|title| style.heading(title)),
+    );
+    for (id, entry) in by_sensitivity(profile) {
+        let placement = match &entry.placement {
+            Some(placement) => {
+                let mode = text::mode(placement.mode);
+                let cpus = text::cpu_list(&placement.cpus);
+                match (cpus.is_empty(), one_line) {
+                    (true, _) => mode.to_string(),
+                    (false, true) => format!("{mode} ({cpus})"),
+                    (false, false) => format!("{mode}\nCPU {cpus}"),
+                }
+            }
+            None => "–".into(),
+        };
+        let verdict = verdict(entry);
+        let verdict_cell = Cell::new(if one_line {
+            verdict.to_string()
+        } else {
+            verdict.replace(' ', "\n")
+        });
+        let verdict_cell = match (style.colour, entry.sensitive) {
+            (true, Some(true)) => verdict_cell.fg(Color::Yellow),
+            (true, Some(false)) => verdict_cell.fg(Color::Green),
+            (true, None) => verdict_cell.add_attribute(Attribute::Dim),
+            (false, _) => verdict_cell,
+        };
+        table.add_row(vec![
+            Cell::new(text::clean(id)),
+            Cell::new(placement),
+            Cell::new(score_cell(
+                &entry.tolerated,
+                |score| 100.0 - score,
+                one_line,
+            )),
+            Cell::new(score_cell(&entry.caused, |score| score, one_line)),
+            Cell::new(loss(entry, profile.qos.threshold, one_line)),
+            verdict_cell,
+        ]);
+    }
+    whole_words(&mut table, &[0, 5]);
+    trimmed(&table)
+}
+
+fn score_cell(score: &Option<Score>, length: impl Fn(f64) -> f64, one_line: bool) -> String {
+    let Some(Score { score, ci95 }) = score else {
+        return "–".into();
+    };
+    let bar = text::bar(length(*score));
+    if one_line {
+        format!("{bar} {score:>3.0} ({:.0}–{:.0})", ci95[0], ci95[1])
+    } else {
+        format!("{bar}\n{score:.0} ({:.0}–{:.0})", ci95[0], ci95[1])
+    }
+}
+
+/// Loss at the highest intensity measured, percent of the baseline. A loss
+/// whose interval holds zero is not a loss that was seen: then only the upper
+/// end, 1 − ci95\[0\], is worth printing.
+fn loss(entry: &ResourceEntry, threshold: f64, one_line: bool) -> String {
+    let Some(point) = strongest(&entry.curve) else {
+        return "–".into();
+    };
+    let percent = |performance: f64| (1.0 - performance) * 100.0;
+    let most = percent(point.ci95[0]).max(0.0);
+    let least = percent(point.ci95[1]);
+    let mut cell = if entry.sensitive != Some(true) && least <= 0.0 {
+        // Calling a wide interval "none" would hide that a violation is possible.
+        let small = most <= (1.0 - threshold) * 100.0;
+        match (small, one_line) {
+            (true, true) => format!("none, at most {most:.1} %"),
+            (true, false) => format!("none,\n≤ {most:.1} %"),
+            (false, true) => format!("unclear, up to {most:.1} %"),
+            (false, false) => format!("unclear,\n≤ {most:.1} %"),
+        }
+    } else {
+        let loss = percent(point.performance);
+        if one_line {
+            format!("{loss:.1} % ({least:.1}–{most:.1})")
+        } else {
+            format!("{loss:.1} %\n{least:.1}–{most:.1}")
+        }
+    };
+    let break_at = if one_line { " " } else { "\n" };
+    if point.intensity < 99.5 {
+        cell.push_str(&format!("{break_at}at {:.0} %", point.intensity));
+    }
+    cell.replace('-', "−")
+}
+
+fn verdict(entry: &ResourceEntry) -> &'static str {
+    match (entry.status, entry.sensitive) {
+        (Status::Measured, Some(true)) => "sensitive",
+        (Status::Measured, Some(false)) => "not sensitive",
+        (Status::Inferred, Some(true)) => "sensitive (inferred)",
+        (Status::Inferred, Some(false)) => "not sensitive (inferred)",
+        (status, _) => text::status(status),
+    }
+}
+
+fn legend(profile: &Profile, style: Style) -> String {
+    if profile.resources.is_empty() {
+        return "\n".into();
+    }
+    let threshold = text::number(profile.qos.threshold * 100.0);
+    let legend = format!(
+        "tolerated: highest intensity, 0–100, at which the workload keeps {threshold} % of its baseline; \
+         its bar shows 100 − tolerated, so long = sensitive. caused: how much the workload disturbs \
+         the source of interference, 0–100; long = disturbs. In parentheses: 95 % intervals."
+    );
+    format!("\n{}\n", text::wrap("", &legend, style.prose()))
+}
+
+/// Doubts, reasons and bounds in words, each under the name of what it is about.
+fn notes(profile: &Profile, style: Style) -> String {
+    let mut page = String::new();
+    let mut section = |title: &str, lines: Vec<String>| {
+        if lines.is_empty() {
+            return;
+        }
+        page.push_str(title);
+        page.push('\n');
+        for line in lines {
+            page.push_str(&text::wrap("  - ", &text::clean(&line), style.prose()));
+        }
+        page.push('\n');
+    };
+    let ordered = by_sensitivity(profile);
+    let mut doubts = profile.conditions.doubts.clone();
+    for (id, entry) in &ordered {
+        doubts.extend(entry.doubts.iter().map(|doubt| format!("{id}: {doubt}")));
+    }
+    section("Doubts", doubts);
+    section(
+        "Why there is no number, or what limits it",
+        ordered
+            .iter()
+            .filter_map(|(id, entry)| {
+                let reason = entry.reason.as_ref()?;
+                Some(format!("{id}: {}: {reason}", text::status(entry.status)))
+            })
+            .collect(),
+    );
+    section(
+        "Physical bounds, computed from timings and not from windows",
+        ordered
+            .iter()
+            .filter_map(|(id, entry)| {
+                let bound = entry.physical_bound.as_ref()?;
+                Some(format!(
+                    "{id}: a loss of at most {} %: {}",
+                    text::number(bound.loss_percent),
+                    bound.basis
+                ))
+            })
+            .collect(),
+    );
+    let missing: Vec<String> = ordered
+        .iter()
+        .flat_map(|(id, entry)| {
+            entry.counters.iter().filter_map(move |(name, counter)| {
+                Some(format!("{id}: {name}: {}", counter.reason()?))
+            })
+        })
+        .collect();
+    section("Counters that could not be read", missing);
+    page
+}

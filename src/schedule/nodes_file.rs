@@ -1,0 +1,305 @@
+//! The nodes file: what there is to place on, and what runs there.
+//!
+//! ```toml
+//! [[node]]
+//! name = "n1"
+//! cpus = 16
+//! memory = "64GiB"
+//! platform = "Example CPU E-2400"   # optional
+//! shares_cpus = false               # optional: applications take turns on CPUs
+//! runs = ["redis", "redis"]         # optional: workload names of profiles
+//!
+//! [[app]]                           # optional: 1 CPU and no memory unless given
+//! name = "redis"
+//! cpus = 4
+//! memory = "8GiB"
+//! ```
+
+use super::cluster::Node;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::path::PathBuf;
+use thiserror::Error;
+use toml::Spanned;
+
+/// One `[[node]]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeEntry {
+    pub node: Node,
+    /// Workload name and the line it stands on.
+    pub runs: Vec<(String, usize)>,
+}
+
+/// One `[[app]]`: what every instance of a workload asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppDemand {
+    pub cpus: u32,
+    pub memory_bytes: u64,
+    /// The line its name stands on.
+    pub line: usize,
+}
+
+/// A nodes file, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodesFile {
+    pub path: PathBuf,
+    pub nodes: Vec<NodeEntry>,
+    pub demands: BTreeMap<String, AppDemand>,
+}
+
+/// Why a nodes file was refused; names the file, and the line where there is one.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{}{}: {problem}", path.display(), line.map_or(String::new(), |line| format!(", line {line}")))]
+pub struct NodesFileError {
+    pub path: PathBuf,
+    pub line: Option<usize>,
+    pub problem: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawFile {
+    #[serde(default)]
+    node: Vec<RawNode>,
+    #[serde(default)]
+    app: Vec<RawApp>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawNode {
+    name: Spanned<String>,
+    cpus: Spanned<i64>,
+    memory: Spanned<String>,
+    platform: Option<String>,
+    #[serde(default)]
+    shares_cpus: bool,
+    #[serde(default)]
+    runs: Vec<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawApp {
+    name: Spanned<String>,
+    cpus: Option<Spanned<i64>>,
+    memory: Option<Spanned<String>>,
+}
+
+impl NodesFile {
+    /// Reads and checks the file at `path`.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read or [`Self::parse`] refuses it.
+    pub fn load(path: &Path) -> Result<Self, NodesFileError> {
+        let text = std::fs::read_to_string(path).map_err(|error| NodesFileError {
+            path: path.into(),
+            line: None,
+            problem: match error.kind() {
+                std::io::ErrorKind::NotFound => "no such file".into(),
+                std::io::ErrorKind::InvalidData => "not a TOML file: not UTF-8 text".into(),
+                _ => error.to_string(),
+            },
+        })?;
+        Self::parse(path, &text)
+    }
+
+    /// Checks `text`; `path` is for messages.
+    ///
+    /// # Errors
+    ///
+    /// TOML that is not well formed, a key that is unknown, missing or of the
+    /// wrong type, no node, two nodes or two apps of one name, CPUs below 1,
+    /// memory that is negative or lacks a known unit.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, NodesFileError> {
+        let refuse = |at: Option<usize>, problem: String| NodesFileError {
+            path: path.into(),
+            line: at.map(|offset| line_of(text, offset)),
+            problem,
+        };
+        let raw: RawFile = toml::from_str(text).map_err(|error| {
+            let at = error.span().map(|span| span.start);
+            let mut problem = error
+                .message()
+                .trim_end_matches('\n')
+                .replace('\n', "; ")
+                // The reader writes TOML, not Rust.
+                .replace(
+                    "expected a sequence",
+                    "expected a list; tables are [[node]] and [[app]]",
+                )
+                .replace("expected i64", "expected a whole number")
+                .replace("expected struct RawNode", "expected [[node]] tables")
+                .replace("expected struct RawApp", "expected [[app]] tables");
+            let line = at.and_then(|offset| text.lines().nth(line_of(text, offset) - 1));
+            if let Some(line) = line.map(str::trim).filter(|line| !line.is_empty()) {
+                problem.push_str(&format!(" (in `{line}`)"));
+            }
+            refuse(at, problem)
+        })?;
+        if raw.node.is_empty() {
+            return Err(refuse(
+                None,
+                "holds no node; add at least one [[node]] with name, cpus and memory".into(),
+            ));
+        }
+        let count = |key: &Spanned<i64>| {
+            let (at, value) = (key.span().start, *key.get_ref());
+            u32::try_from(value)
+                .ok()
+                .filter(|cpus| *cpus > 0)
+                .ok_or_else(|| {
+                    refuse(
+                        Some(at),
+                        format!("key `cpus`: is {value}; write a whole number of CPUs, 1 or more"),
+                    )
+                })
+        };
+        let memory = |key: &Spanned<String>| {
+            parse_memory(key.get_ref()).map_err(|problem| {
+                refuse(Some(key.span().start), format!("key `memory`: {problem}"))
+            })
+        };
+        let name = |key: &Spanned<String>, before: Option<usize>, of: &str| {
+            let at = key.span().start;
+            if key.get_ref().trim().is_empty() {
+                return Err(refuse(
+                    Some(at),
+                    format!("key `name`: is empty; name the {of}"),
+                ));
+            }
+            match before {
+                Some(before) => Err(refuse(
+                    Some(at),
+                    format!(
+                        "key `name`: `{}` is already used on line {before}; give each {of} a name of its own",
+                        key.get_ref()
+                    ),
+                )),
+                None => Ok(line_of(text, at)),
+            }
+        };
+
+        let mut nodes = Vec::with_capacity(raw.node.len());
+        let mut lines: BTreeMap<String, usize> = BTreeMap::new();
+        for node in raw.node {
+            let line = name(&node.name, lines.get(node.name.get_ref()).copied(), "node")?;
+            lines.insert(node.name.get_ref().clone(), line);
+            nodes.push(NodeEntry {
+                node: Node {
+                    cpus: count(&node.cpus)?,
+                    memory_bytes: memory(&node.memory)?,
+                    platform: node.platform,
+                    shares_cpus: node.shares_cpus,
+                    name: node.name.into_inner(),
+                },
+                runs: node
+                    .runs
+                    .into_iter()
+                    .map(|run| {
+                        let line = line_of(text, run.span().start);
+                        (run.into_inner(), line)
+                    })
+                    .collect(),
+            });
+        }
+        let mut demands: BTreeMap<String, AppDemand> = BTreeMap::new();
+        for app in raw.app {
+            let before = demands.get(app.name.get_ref()).map(|demand| demand.line);
+            let line = name(&app.name, before, "app")?;
+            let demand = AppDemand {
+                cpus: app.cpus.as_ref().map(count).transpose()?.unwrap_or(1),
+                memory_bytes: app.memory.as_ref().map(memory).transpose()?.unwrap_or(0),
+                line,
+            };
+            demands.insert(app.name.into_inner(), demand);
+        }
+        Ok(NodesFile {
+            path: path.into(),
+            nodes,
+            demands,
+        })
+    }
+}
+
+/// Lines count from 1.
+fn line_of(text: &str, offset: usize) -> usize {
+    let upto = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
+    1 + upto.iter().filter(|byte| **byte == b'\n').count()
+}
+
+const UNITS: [(&str, u64); 11] = [
+    ("B", 1),
+    ("kB", 1000),
+    ("KB", 1000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+    ("PiB", 1 << 50),
+];
+
+/// Bytes from a number and a unit, such as `64GiB` or `1.5 TB`.
+///
+/// # Errors
+///
+/// What is wrong, in words: no number, negative, no unit, an unknown unit, or
+/// more than 2⁶⁴ bytes.
+pub fn parse_memory(text: &str) -> Result<u64, String> {
+    let trimmed = text.trim();
+    let split = trimmed
+        .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+')))
+        .unwrap_or(trimmed.len());
+    let (number, unit) = trimmed.split_at(split);
+    let unit = unit.trim();
+    let amount: f64 = number
+        .parse()
+        .map_err(|_| format!("`{text}` is not a size; write for example \"64GiB\""))?;
+    if amount < 0.0 {
+        return Err(format!("`{text}` is negative; memory is 0 or more"));
+    }
+    if unit.is_empty() {
+        return Err(format!(
+            "`{text}` has no unit; write for example \"{trimmed}GiB\""
+        ));
+    }
+    let Some((_, scale)) = UNITS.iter().find(|(name, _)| *name == unit) else {
+        return Err(format!(
+            "`{unit}` is not a unit of memory; use B, KB, MB, GB, TB, KiB, MiB, GiB, TiB or PiB"
+        ));
+    };
+    let bytes = amount * *scale as f64;
+    if bytes >= u64::MAX as f64 {
+        return Err(format!("`{text}` is more than can be counted in bytes"));
+    }
+    Ok(bytes.round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_needs_a_number_and_a_unit() {
+        assert_eq!(parse_memory("64GiB"), Ok(64 << 30));
+        assert_eq!(parse_memory(" 1.5 KiB "), Ok(1536));
+        assert_eq!(parse_memory("2GB"), Ok(2_000_000_000));
+        for (bad, says) in [
+            ("-5GiB", "negative"),
+            ("64", "no unit"),
+            ("64GiX", "not a unit"),
+            ("much", "not a size"),
+            ("", "not a size"),
+            ("1.2.3GiB", "not a size"),
+            ("99999999PiB", "more than"),
+        ] {
+            let problem = parse_memory(bad).unwrap_err();
+            assert!(problem.contains(says), "{bad}: {problem}");
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Profiles survive a round trip, and a failed save leaves nothing behind.
+
+use jostle::profile;
+use jostle::profile::CounterPair;
+use jostle::profile::CurvePoint;
+use jostle::profile::Estimate;
+use jostle::profile::PhysicalBound;
+use jostle::profile::Placement;
+use jostle::profile::PlacementMode;
+use jostle::profile::Profile;
+use jostle::profile::ResourceEntry;
+use jostle::profile::Score;
+use jostle::profile::Status;
+use jostle::profile::Unknown;
+use jostle::reading::Reading;
+use jostle::report::Style;
+use jostle::report::profile_table;
+use proptest::collection::btree_map;
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use serde_json::Value;
+use serde_json::json;
+use std::fs;
+use std::path::Path;
+
+fn sample() -> Profile {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    profile::load(&root.join("tests/fixtures/profiles/kv-store.json")).unwrap()
+}
+
+fn interval() -> impl Strategy<Value = [f64; 2]> {
+    (-1e6..1e6f64, 0.0..1e6f64).prop_map(|(low, width)| [low, low + width])
+}
+
+fn score() -> impl Strategy<Value = Score> {
+    (0.0..=100.0f64, interval()).prop_map(|(score, ci95)| Score { score, ci95 })
+}
+
+fn point() -> impl Strategy<Value = CurvePoint> {
+    (
+        0.0..=100.0f64,
+        -2.0..2.0f64,
+        interval(),
+        option::of(-1e12..1e12f64),
+        any::<u64>(),
+    )
+        .prop_map(
+            |(intensity, performance, ci95, pressure, windows)| CurvePoint {
+                intensity,
+                performance,
+                ci95,
+                pressure,
+                windows,
+            },
+        )
+}
+
+/// Keys that no version will ever use.
+fn unknown() -> impl Strategy<Value = Unknown> {
+    let value = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        (-1e300..1e300f64).prop_map(Value::from),
+        ".*".prop_map(Value::from),
+        ".*".prop_map(|text| json!({"deep": [text, {"er": 1.5}]})),
+    ];
+    btree_map("x-[a-z]{1,8}", value, 0..3)
+}
+
+fn entry() -> impl Strategy<Value = ResourceEntry> {
+    let status = prop_oneof![
+        Just(Status::Measured),
+        Just(Status::Inferred),
+        Just(Status::NotShared),
+        Just(Status::Unavailable),
+        Just(Status::Unresolved),
+    ];
+    let counter = prop_oneof![
+        ".*".prop_map(|reason| Reading::Unavailable {
+            unavailable: reason
+        }),
+        (-1e9..1e9f64, -1e9..1e9f64)
+            .prop_map(|(control, treat)| Reading::Value(CounterPair { control, treat })),
+    ];
+    let placement = vec(any::<usize>(), 0..4).prop_map(|cpus| Placement {
+        mode: PlacementMode::SharedLlc,
+        cpus,
+    });
+    let bound = (-1e3..1e3f64, ".*").prop_map(|(loss_percent, basis)| PhysicalBound {
+        loss_percent,
+        basis,
+    });
+    (
+        (status, option::of(".*"), option::of(placement)),
+        (
+            option::of(score()),
+            option::of(score()),
+            option::of(any::<bool>()),
+        ),
+        (vec(point(), 0..4), vec(point(), 0..3), option::of(bound)),
+        (
+            btree_map("[a-z_]{1,9}", counter, 0..3),
+            vec(".*", 0..3),
+            unknown(),
+        ),
+    )
+        .prop_map(|(what, scores, curves, rest)| ResourceEntry {
+            status: what.0,
+            reason: what.1,
+            placement: what.2,
+            tolerated: scores.0,
+            caused: scores.1,
+            sensitive: scores.2,
+            curve: curves.0,
+            probe_curve: curves.1,
+            pressure_unit: None,
+            physical_bound: curves.2,
+            counters: rest.0,
+            doubts: rest.1,
+            unknown: rest.2,
+        })
+}
+
+fn any_profile() -> impl Strategy<Value = Profile> {
+    let baseline = (-1e9..1e9f64, interval()).prop_map(|(value, ci95)| Estimate { value, ci95 });
+    (
+        btree_map("[a-z0-9-]{1,12}", entry(), 0..5),
+        (
+            any::<bool>(),
+            any::<u64>(),
+            option::of(0.0..1e3f64),
+            option::of(baseline),
+        ),
+        prop_oneof![
+            (0.0..100.0f64).prop_map(Reading::Value),
+            ".*".prop_map(|unavailable| Reading::Unavailable { unavailable }),
+        ],
+        [unknown(), unknown(), unknown(), unknown(), unknown()],
+    )
+        .prop_map(
+            |(resources, (partial, seed, noise, baseline), steal, unknowns)| {
+                let mut profile = sample();
+                profile.resources = resources;
+                profile.partial = partial;
+                profile.conditions.seed = seed;
+                profile.conditions.noise_percent = noise;
+                profile.conditions.steal_percent = steal;
+                profile.metric.baseline = baseline;
+                let [top, workload, machine, metric, conditions] = unknowns;
+                profile.unknown = top;
+                profile.workload.unknown = workload;
+                profile.machine.unknown = machine;
+                profile.metric.unknown = metric;
+                profile.conditions.unknown = conditions;
+                profile
+            },
+        )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn what_is_saved_is_what_is_loaded(profile in any_profile()) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("p.json");
+        profile::save(&profile, &path).unwrap();
+        let loaded = profile::load(&path).unwrap();
+        prop_assert_eq!(&loaded, &profile);
+        let first = fs::read(&path).unwrap();
+        profile::save(&loaded, &path).unwrap();
+        prop_assert_eq!(first, fs::read(&path).unwrap(), "the text is stable");
+    }
+
+    #[test]
+    fn any_profile_can_be_shown(
+        mut profile in any_profile(),
+        name in ".{0,300}",
+        width in 0u16..300,
+    ) {
+        let entry = ResourceEntry::without_numbers(Status::Inferred, name.clone());
+        profile.resources.insert(name, entry);
+        let page = profile_table(&profile, Style::plain().with_width(width));
+        prop_assert!(page.contains("What this does not prove"));
+        let escape = '\u{1b}';
+        prop_assert!(!page.contains(escape));
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(bytes in vec(any::<u8>(), 0..200), cut in 0usize..9000) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("p.json");
+        fs::write(&path, &bytes).unwrap();
+        prop_assert!(profile::load(&path).is_err());
+        let mut text = serde_json::to_vec(&sample()).unwrap();
+        let cut = cut % text.len();
+        text.splice(cut..cut, bytes);
+        fs::write(&path, &text).unwrap();
+        let _ = profile::load(&path);
+    }
+}
+
+#[test]
+fn unknown_keys_and_resources_are_kept() {
+    let mut value = serde_json::to_value(sample()).unwrap();
+    value["format"] = "jostle-profile/1.3".into();
+    for key in ["workload", "machine", "metric", "conditions"] {
+        value[key]["x-new"] = json!({"a": [1, 2.5]});
+    }
+    value["x-new"] = json!(null);
+    value["resources"]["l1d"]["x-new"] = json!("kept");
+    value["resources"]["quantum-foam"] = json!({"status": "measured", "x-new": 7});
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("p.json");
+    fs::write(&path, value.to_string()).unwrap();
+    profile::save(&profile::load(&path).unwrap(), &path).unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+    assert!(text.ends_with("}\n"));
+    assert!(text.find("\"format\"").unwrap() < text.find("\"workload\"").unwrap());
+}
+
+#[test]
+fn a_failed_save_leaves_the_old_file_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("p.json");
+    let mut profile = sample();
+    profile::save(&profile, &path).unwrap();
+    let before = fs::read(&path).unwrap();
+
+    profile.conditions.duration_seconds = f64::NAN;
+    let error = profile::save(&profile, &path).unwrap_err();
+    assert!(error.to_string().contains("conditions.duration_seconds"));
+    assert_eq!(fs::read(&path).unwrap(), before);
+
+    // A rename over a directory fails after the temporary file was written.
+    let blocked = dir.path().join("dir.json");
+    fs::create_dir(&blocked).unwrap();
+    fs::write(blocked.join("x"), "").unwrap();
+    assert!(profile::save(&sample(), &blocked).is_err());
+    assert!(profile::save(&sample(), &dir.path().join("no/such/p.json")).is_err());
+    let mut names: Vec<_> = fs::read_dir(dir.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["dir.json", "p.json"]);
+}
+
+#[test]
+fn a_directory_is_read_in_order_without_schemas() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut profile = sample();
+    for name in ["b", "a"] {
+        profile.workload.name = name.into();
+        profile::save(&profile, &dir.path().join(format!("{name}.json"))).unwrap();
+    }
+    fs::write(dir.path().join("jostle-profile-1.schema.json"), "{}").unwrap();
+    fs::write(dir.path().join("notes.txt"), "x").unwrap();
+    let names: Vec<String> = profile::load_dir(dir.path())
+        .unwrap()
+        .into_iter()
+        .map(|(_, profile)| profile.workload.name)
+        .collect();
+    assert_eq!(names, ["a", "b"]);
+
+    profile::save(&profile, &dir.path().join("c.json")).unwrap();
+    let error = profile::load_dir(dir.path()).unwrap_err().to_string();
+    assert!(
+        error.contains("a.json") && error.contains("c.json"),
+        "{error}"
+    );
+}

@@ -1,0 +1,229 @@
+//! `jostle show` and `jostle schema`: what a reader gets, and what bad input earns.
+
+use assert_cmd::Command;
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+
+const SAMPLE: &str = "tests/fixtures/profiles/kv-store.json";
+
+fn jostle() -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("jostle"));
+    command.current_dir(env!("CARGO_MANIFEST_DIR"));
+    command
+}
+
+fn sample() -> serde_json::Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(SAMPLE);
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// Shows a file that holds `text`; returns the exit code and stderr.
+fn refusal(text: &[u8]) -> (Option<i32>, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("p.json");
+    fs::write(&path, text).unwrap();
+    let output = jostle().arg("show").arg(&path).output().unwrap();
+    assert!(output.stdout.is_empty());
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("p.json"), "names the file: {stderr}");
+    assert!(!stderr.contains("panicked"), "{stderr}");
+    (output.status.code(), stderr)
+}
+
+#[test]
+fn a_profile_reads_from_most_to_least_sensitive() {
+    let output = jostle().args(["show", SAMPLE]).output().unwrap();
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(!text.contains('\u{1b}'), "no colour in a pipe");
+    let order = [
+        "\ncpu-time",
+        "\nllc-capacity",
+        "\nl2-capacity",
+        "\nmemory-bandwidth",
+        "\nl1d",
+        "\nmemory-capacity",
+        "\nl2-bandwidth",
+        "\nstorage-bandwidth",
+    ];
+    let places: Vec<usize> = order.iter().map(|id| text.find(id).unwrap()).collect();
+    assert!(places.is_sorted(), "{text}");
+    for expected in [
+        "kv-server --threads 1",
+        "128,400 operations/s (95 % interval 127,900–128,900)",
+        "██████░░░░  44 (40–48)",
+        "none, at most 1.0 %",
+        "17.3 % (16.1–18.5)",
+        "no block device accepts direct I/O here",
+        "the source reached 88 % of the LLC",
+        "a loss of at most 1.9 %",
+        "What this does not prove",
+    ] {
+        assert!(text.contains(expected), "{expected} in\n{text}");
+    }
+}
+
+#[test]
+fn lines_keep_within_the_width() {
+    for width in [80usize, 100, 120] {
+        let output = jostle()
+            .args(["show", SAMPLE, "--width", &width.to_string()])
+            .output()
+            .unwrap();
+        for line in String::from_utf8(output.stdout).unwrap().lines() {
+            assert!(line.chars().count() <= width, "{width}: {line}");
+        }
+    }
+}
+
+#[test]
+fn json_is_the_profile() {
+    let output = jostle().args(["show", SAMPLE, "--json"]).output().unwrap();
+    let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(shown, sample());
+}
+
+#[test]
+fn bad_profiles_are_refused_with_the_place() {
+    let text = serde_json::to_string_pretty(&sample()).unwrap();
+    let half = &text.as_bytes()[..text.len() / 2];
+    let changed = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut profile = sample();
+        change(&mut profile);
+        serde_json::to_vec_pretty(&profile).unwrap()
+    };
+    let cases: Vec<(&str, Vec<u8>, Vec<&str>)> = vec![
+        (
+            "truncated",
+            half.to_vec(),
+            vec!["cut short", "line", "column"],
+        ),
+        ("empty", Vec::new(), vec!["empty"]),
+        (
+            "not JSON",
+            b"{ \"format\": nope }".to_vec(),
+            vec!["not valid JSON", "line 1"],
+        ),
+        (
+            "not an object",
+            b"[1]".to_vec(),
+            vec!["not a jostle profile"],
+        ),
+        ("not text", vec![0xff, 0xfe, 0x00], vec!["not valid JSON"]),
+        (
+            "no format",
+            b"{}".to_vec(),
+            vec!["not a jostle profile", "no key `format`"],
+        ),
+        (
+            "another format",
+            changed(&|p| p["format"] = "other/1".into()),
+            vec!["not a jostle profile", "other/1"],
+        ),
+        (
+            "newer format",
+            changed(&|p| {
+                p["format"] = "jostle-profile/2".into();
+                p["workload"] = 1.into();
+            }),
+            vec!["jostle-profile/2", "needs a newer jostle"],
+        ),
+        (
+            "wrong type",
+            changed(&|p| p["resources"]["l1d"]["tolerated"]["score"] = "high".into()),
+            vec!["resources.l1d.tolerated.score", "line"],
+        ),
+        (
+            "missing key",
+            changed(&|p| {
+                p["machine"].as_object_mut().unwrap().remove("kernel");
+            }),
+            vec!["machine", "kernel"],
+        ),
+        (
+            "score off the scale",
+            changed(&|p| p["resources"]["l1d"]["caused"]["score"] = 101.into()),
+            vec!["resources.l1d.caused.score", "0 to 100"],
+        ),
+        (
+            "interval reversed",
+            changed(&|p| {
+                p["resources"]["llc-capacity"]["curve"][1]["ci95"] = serde_json::json!([0.9, 0.8])
+            }),
+            vec!["resources.llc-capacity.curve[1].ci95", "lower end first"],
+        ),
+    ];
+    let cases = cases.into_iter().chain([(
+        "a resource twice",
+        serde_json::to_string(&sample())
+            .unwrap()
+            .replace("\"l1d\"", "\"l2-capacity\"")
+            .into_bytes(),
+        vec!["resources", "`l2-capacity` stands here twice"],
+    )]);
+    for (case, bytes, says) in cases {
+        let (code, stderr) = refusal(&bytes);
+        assert_eq!(code, Some(2), "{case}: {stderr}");
+        for expected in says {
+            assert!(stderr.contains(expected), "{case}: {expected} in {stderr}");
+        }
+    }
+}
+
+#[test]
+fn a_missing_file_and_a_directory_are_wrong_requests() {
+    for (path, says) in [
+        ("no/such.json", "no such file"),
+        ("tests", "is a directory"),
+    ] {
+        let output = jostle().args(["show", path]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.contains(says) && stderr.contains(path), "{stderr}");
+    }
+}
+
+#[test]
+fn terminal_escapes_in_a_profile_are_not_printed() {
+    let mut profile = sample();
+    profile["workload"]["name"] = "\u{1b}[31mred".into();
+    profile["resources"]["\u{1b}[2J"] = serde_json::json!({"status": "unavailable"});
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("p.json");
+    fs::write(&path, profile.to_string()).unwrap();
+    let output = jostle().arg("show").arg(&path).output().unwrap();
+    assert!(output.status.success());
+    assert!(!output.stdout.contains(&0x1b));
+}
+
+#[test]
+fn the_committed_schema_is_the_printed_one_and_the_samples_keep_to_it() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let output = jostle().arg("schema").output().unwrap();
+    assert!(output.status.success());
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let committed = fs::read_to_string(root.join("profiles/jostle-profile-1.schema.json")).unwrap();
+    assert_eq!(
+        printed, committed,
+        "refresh it: jostle schema > profiles/jostle-profile-1.schema.json"
+    );
+    let schema: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(
+        schema["$schema"],
+        "https://json-schema.org/draft/2020-12/schema"
+    );
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    for entry in fs::read_dir(root.join("tests/fixtures/profiles")).unwrap() {
+        let path = entry.unwrap().path();
+        let profile = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        let problems: Vec<String> = validator
+            .iter_errors(&profile)
+            .map(|error| error.to_string())
+            .collect();
+        assert!(problems.is_empty(), "{}: {problems:?}", path.display());
+    }
+    let mut wrong = sample();
+    wrong["resources"]["l1d"]["tolerated"]["score"] = 300.into();
+    assert!(!validator.is_valid(&wrong));
+}
