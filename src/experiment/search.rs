@@ -24,6 +24,7 @@ use super::bootstrap::below;
 use super::isotonic::crossing;
 use super::isotonic::performance_fit;
 use super::stats::mean;
+use super::stats::median;
 use super::stats::normal_quantile;
 use crate::profile::CurvePoint;
 use rand_chacha::ChaCha8Rng;
@@ -310,7 +311,7 @@ impl Search {
             pair_sd: endpoint
                 .bootstrap
                 .as_ref()
-                .map(|b| b.error * (b.n as f64).sqrt())
+                .map(pair_sd)
                 .filter(|sd| sd.is_finite()),
             pairs_at_100: endpoint.ratios.len(),
             missing_pairs,
@@ -375,7 +376,7 @@ impl Search {
     /// Levels with enough pairs and their share of refits at or above the line.
     fn shares(&self) -> Vec<(&Level, f64)> {
         let fitted: Vec<&Level> = self.levels.iter().filter(|l| !l.spread.is_empty()).collect();
-        let weights: Vec<f64> = fitted.iter().map(|l| l.ratios.len() as f64).collect();
+        let weights = self.weights(&fitted);
         let rounds = fitted.iter().map(|l| l.spread.len()).min().unwrap_or(0);
         let mut kept = vec![0usize; fitted.len()];
         let mut values = vec![0.0; fitted.len()];
@@ -392,6 +393,32 @@ impl Search {
             .into_iter()
             .zip(kept)
             .map(|(level, count)| (level, count as f64 / rounds.max(1) as f64))
+            .collect()
+    }
+
+    /// Standard deviation of one pair that is typical of all levels.
+    fn typical_sd(&self) -> f64 {
+        let mut sds: Vec<f64> = self
+            .levels
+            .iter()
+            .filter_map(|level| level.bootstrap.as_ref())
+            .map(pair_sd)
+            .collect();
+        median(&mut sds)
+    }
+
+    /// Weights of the fit: the inverse squared error, but no level is trusted
+    /// beyond its number of pairs. By the number alone a level of few pairs
+    /// with a wild one among them would drag its neighbours over the line.
+    fn weights(&self, levels: &[&Level]) -> Vec<f64> {
+        let typical = self.typical_sd();
+        levels
+            .iter()
+            .map(|level| {
+                let own = level.bootstrap.as_ref().map_or(typical, pair_sd);
+                let doubt = own.max(typical).max(1e-6) / typical.max(1e-6);
+                level.ratios.len() as f64 / (doubt * doubt)
+            })
             .collect()
     }
 
@@ -413,7 +440,8 @@ impl Search {
             .fold(100.0, f64::min);
         let levels: Vec<f64> = shares.iter().map(|(level, _)| level.intensity).collect();
         let estimates: Vec<f64> = shares.iter().map(|(level, _)| estimate(level)).collect();
-        let weights: Vec<f64> = shares.iter().map(|(l, _)| l.ratios.len() as f64).collect();
+        let fitted: Vec<&Level> = shares.iter().map(|(level, _)| *level).collect();
+        let weights = self.weights(&fitted);
         let fit = performance_fit(&estimates, &weights);
         let at = crossing(&levels, &fit, self.rules.line).clamp(low, high);
         Some(Bracket { at, low, high })
@@ -475,7 +503,8 @@ impl Search {
         };
         let n = bootstrap.n as f64;
         let gap = (bootstrap.location - self.rules.line.ln()).abs();
-        let sd = bootstrap.error * n.sqrt();
+        // A wild pair among few is diluted by the next ones.
+        let sd = pair_sd(bootstrap).min(self.typical_sd());
         let needed = (normal_quantile(1.0 - tail) * sd / gap.max(1e-9)).powi(2);
         (needed - n).max(1.0)
     }
@@ -536,6 +565,10 @@ impl Search {
         }
         worst.map(|(_, text)| text).into_iter().collect()
     }
+}
+
+fn pair_sd(bootstrap: &Bootstrap) -> f64 {
+    bootstrap.error * (bootstrap.n as f64).sqrt()
 }
 
 fn estimate(level: &Level) -> f64 {
