@@ -129,9 +129,10 @@ impl<'a> Bench<'a> {
         Ok(None)
     }
 
-    /// `pairs` (1 or 2) pairs at `intensity`. Two come as C T T C or T C C T,
-    /// which saves every second switch; which arm leads is random. A pair with
-    /// stolen time is redone once, if the budget is not over.
+    /// `pairs` (1 or 2) pairs at `intensity`, each in random order. With dear
+    /// switches the order is C T T C: one way in and one way out for two pairs,
+    /// and a steady drift cancels. A pair with stolen time is redone once, if
+    /// the budget is not over.
     pub fn pairs(
         &mut self,
         subject: usize,
@@ -139,18 +140,22 @@ impl<'a> Bench<'a> {
         intensity: f64,
         pairs: usize,
     ) -> Result<Vec<Pair>, WindowError> {
-        let mut treat_first = below(&mut self.rng, 2) == 1;
+        let saving = half == Half::Tolerated && dear(&self.subjects[subject]);
         let mut results = Vec::with_capacity(pairs);
         for index in 0..pairs {
             if index > 0 && self.now() >= self.budget {
                 break;
             }
+            let treat_first = if saving {
+                index % 2 == 1
+            } else {
+                below(&mut self.rng, 2) == 1
+            };
             let mut pair = self.pair(subject, half, intensity, treat_first)?;
             if pair == Pair::Stolen && self.now() < self.budget {
                 pair = self.pair(subject, half, intensity, treat_first)?;
             }
             results.push(pair);
-            treat_first = !treat_first;
         }
         Ok(results)
     }
@@ -237,7 +242,9 @@ fn compare(half: Half, reference: &WindowReading, treated: &WindowReading) -> Pa
             Half::Tolerated => "under control",
             Half::Caused => "with the target stopped",
         };
-        return Pair::Failed(format!("{what} read zero {arm}, so there is nothing to lose"));
+        return Pair::Failed(format!(
+            "{what} read zero {arm}, so there is nothing to lose"
+        ));
     }
     Pair::Ratio {
         log_ratio: (above / below).clamp(RATIO_FLOOR, 1.0 / RATIO_FLOOR).ln(),

@@ -5,11 +5,11 @@
 //! virtual clock, so that the statistics are tested against known truth.
 
 pub mod bootstrap;
+pub mod design;
 pub mod executor;
 pub mod isotonic;
 pub mod mock;
-pub mod stats;
-pub mod design;
 pub mod outcome;
 pub mod run;
 pub mod search;
+pub mod stats;

@@ -2,7 +2,7 @@
 //!
 //! Undisturbed windows come first. Then every half of every subject gets its
 //! minimum of pairs, the cheap ones first; what time is left goes in turns to
-//! the halves still undecided or searching, the one with the least time so far
+//! the halves still undecided or searching, the one with the least of that time
 //! first. A subject may take 40 % of the budget while others still want time.
 
 use super::bootstrap::Bootstrap;
@@ -156,6 +156,7 @@ pub fn measure(
         first_idle: 0,
         sharing: vec![Vec::new(); subjects.len()],
         natural: Duration::ZERO,
+        held: (0, 0.0),
         partial: None,
     };
     // What ends the whole measurement arrives here as an error.
@@ -179,6 +180,8 @@ struct HalfRun {
     /// Pairs tried.
     tried: u64,
     spent: Duration,
+    /// Of it, after the first pass.
+    spent_later: Duration,
     /// Seconds pairs took and were expected to take.
     took: f64,
     expected: f64,
@@ -206,6 +209,8 @@ struct Run<'a, 'b> {
     sharing: Vec<Vec<f64>>,
     /// Length of a window with a metric that has its own, else zero.
     natural: Duration,
+    /// The subject left in treatment and the seconds to release it.
+    held: (usize, f64),
     partial: Option<String>,
 }
 
@@ -266,6 +271,7 @@ impl Run<'_, '_> {
                     search: Search::new(rules, stream(self.settings.seed, number)),
                     tried: 0,
                     spent: Duration::ZERO,
+                    spent_later: Duration::ZERO,
                     took: 0.0,
                     expected: 0.0,
                     failures: 0,
@@ -338,17 +344,24 @@ impl Run<'_, '_> {
 
     fn nominal(&self, half: usize, intensity: f64, pairs: usize) -> f64 {
         let run = &self.halves[half];
-        let subject = &self.subjects[run.subject];
+        let (holder, release) = self.held;
+        let release = if holder == run.subject { 0.0 } else { release };
+        release + self.price(run.subject, run.half, intensity, pairs)
+    }
+
+    /// Expected seconds of `pairs` pairs at `intensity` by the subject's facts.
+    fn price(&self, subject: usize, half: Half, intensity: f64, pairs: usize) -> f64 {
+        let subject = &self.subjects[subject];
         let own = subject.settle + window_length(subject);
         let running = own.max(self.natural).as_secs_f64();
-        let windows = match run.half {
+        let windows = match half {
             Half::Tolerated => 2.0 * running,
             Half::Caused => running + own.as_secs_f64(),
         };
         let switch = subject.switch_cost.as_secs_f64() * intensity / 100.0;
         // In and out of treatment: once per pair, once per two pairs when the
         // order saves switches, once per visit when both arms are treated.
-        let switches = match run.half {
+        let switches = match half {
             Half::Tolerated if dear(subject) => pairs.div_ceil(2),
             Half::Tolerated => pairs,
             Half::Caused => 1,
@@ -410,7 +423,7 @@ impl Run<'_, '_> {
                 }
                 let run = &self.halves[index];
                 let capped = self.subject_spent(run.subject) + next > self.cap();
-                let key = (capped, run.spent, index);
+                let key = (capped, run.spent_later, index);
                 if best.is_none_or(|found| key < found) {
                     best = Some(key);
                 }
@@ -418,7 +431,10 @@ impl Run<'_, '_> {
             let Some((_, _, index)) = best else {
                 return Ok(());
             };
+            let before = self.halves[index].spent;
             self.turn(index)?;
+            let run = &mut self.halves[index];
+            run.spent_later += run.spent.saturating_sub(before);
         }
     }
 
@@ -488,6 +504,12 @@ impl Run<'_, '_> {
         let expected = self.nominal(index, intensity, pairs);
         let before = self.bench.now();
         let results = self.bench.pairs(subject, half, intensity, pairs)?;
+        let fill = self.subjects[subject].switch_cost.as_secs_f64() * intensity / 100.0;
+        self.held = match half {
+            // The last window of the saving order is a control window.
+            Half::Tolerated if dear(&self.subjects[subject]) => (subject, 0.0),
+            Half::Tolerated | Half::Caused => (subject, fill),
+        };
         let took = self.bench.now().saturating_sub(before).as_secs_f64();
         let run = &mut self.halves[index];
         // A pair that had to be redone says nothing about its price.
@@ -608,7 +630,8 @@ impl Run<'_, '_> {
     }
 
     fn half_outcome(&self, run: HalfRun) -> HalfOutcome {
-        let price = self.price(&run);
+        let minimum = run.search.rules().min_pairs;
+        let price = self.price(run.subject, run.half, 100.0, minimum);
         let half = run.half;
         let started = run.tried > 0;
         let failed = run.error.clone().or_else(|| {
@@ -616,7 +639,6 @@ impl Run<'_, '_> {
             (run.failures >= FAILURES).then(|| format!("{reason}, {FAILURES} pairs in a row"))
         });
         let stolen = run.stolen;
-        let minimum = run.search.rules().min_pairs;
         let line = run.search.rules().line;
         let pairs = run.search.pairs();
         let subject = &self.subjects[run.subject];
@@ -644,8 +666,7 @@ impl Run<'_, '_> {
             );
             (Status::Unresolved, Some(reason))
         } else if !learned {
-            let reason =
-                format!("the budget ended after {pairs} pairs, {FEWEST_PAIRS} are needed");
+            let reason = format!("the budget ended after {pairs} pairs, {FEWEST_PAIRS} are needed");
             (Status::Unresolved, Some(reason))
         } else {
             let reason = self.too_noisy(&finding, line, spent.as_secs_f64(), pairs);
@@ -657,20 +678,6 @@ impl Run<'_, '_> {
             reason,
             finding: learned.then_some(finding),
         }
-    }
-
-    /// Expected seconds of the minimum of a half that never began.
-    fn price(&self, run: &HalfRun) -> f64 {
-        let subject = &self.subjects[run.subject];
-        let own = subject.settle + window_length(subject);
-        let pairs = run.search.rules().min_pairs as f64;
-        let switch = 2.0 * subject.switch_cost.as_secs_f64();
-        let visits = match run.half {
-            Half::Tolerated if dear(subject) => (pairs / 2.0).ceil(),
-            Half::Tolerated => pairs,
-            Half::Caused => 1.0,
-        };
-        2.0 * pairs * own.max(self.natural).as_secs_f64() + visits * switch
     }
 
     fn too_dear(&self, subject: &Subject, pairs: usize, price: f64, half: Half) -> String {

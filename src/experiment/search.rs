@@ -141,6 +141,8 @@ pub struct Search {
     looks: u32,
     verdict: Verdict,
     settled: bool,
+    /// As of the last judgement, at the tail of the stop rule.
+    bracket: Option<Bracket>,
     rng: ChaCha8Rng,
 }
 
@@ -152,6 +154,7 @@ impl Search {
             looks: 0,
             verdict: Verdict::Undecided,
             settled: false,
+            bracket: None,
             rng,
         };
         search.level(100.0);
@@ -185,7 +188,9 @@ impl Search {
         }
         let mut batch = Vec::new();
         if self.verdict == Verdict::Undecided {
-            let missing = self.next_look().saturating_sub(self.endpoint().ratios.len());
+            let missing = self
+                .next_look()
+                .saturating_sub(self.endpoint().ratios.len());
             let whole = self.looks == 0 || self.rules.dear;
             let turn = if whole { missing } else { missing.min(TURN) };
             batch.extend(std::iter::repeat_n(100.0, turn.max(1)));
@@ -209,7 +214,7 @@ impl Search {
     }
 
     fn extend_search(&mut self, batch: &mut Vec<f64>) {
-        let Some(bracket) = self.bracket(STOP_TAIL) else {
+        let Some(bracket) = self.bracket else {
             return;
         };
         let Some(next) = self.choose(&bracket) else {
@@ -260,22 +265,16 @@ impl Search {
                 self.verdict = self.look();
             }
         }
-        match self.verdict {
-            Verdict::Kept => self.settled = true,
-            Verdict::Lost => {
-                let narrow = self
-                    .bracket(STOP_TAIL)
-                    .is_some_and(|bracket| bracket.half_width() <= self.rules.half_width);
-                self.settled = narrow;
-            }
-            Verdict::Undecided => {}
-        }
-        if !self.settled && self.endpoint().ratios.len() >= MOST_PAIRS {
-            let exhausted = self
-                .bracket(STOP_TAIL)
-                .is_none_or(|bracket| self.choose(&bracket).is_none());
-            self.settled = exhausted || self.verdict == Verdict::Undecided;
-        }
+        let searching = self.verdict == Verdict::Lost || self.looks >= PATIENCE;
+        self.bracket = searching.then(|| self.bracket(STOP_TAIL)).flatten();
+        self.settled = match self.verdict {
+            Verdict::Kept => true,
+            Verdict::Lost => self.bracket.is_some_and(|bracket| {
+                let narrow = bracket.half_width() <= self.rules.half_width;
+                narrow || self.choose(&bracket).is_none()
+            }),
+            Verdict::Undecided => self.endpoint().ratios.len() >= MOST_PAIRS,
+        };
     }
 
     /// Everything known, with the reported number of resamples.
@@ -360,7 +359,11 @@ impl Search {
     /// The level at `intensity`, made when missing. Levels ascend; 100 is last.
     fn level(&mut self, intensity: f64) -> &mut Level {
         let index = self.levels.partition_point(|l| l.intensity < intensity);
-        if self.levels.get(index).is_none_or(|l| l.intensity != intensity) {
+        if self
+            .levels
+            .get(index)
+            .is_none_or(|l| l.intensity != intensity)
+        {
             let level = Level {
                 intensity,
                 ratios: Vec::new(),
@@ -375,7 +378,11 @@ impl Search {
 
     /// Levels with enough pairs and their share of refits at or above the line.
     fn shares(&self) -> Vec<(&Level, f64)> {
-        let fitted: Vec<&Level> = self.levels.iter().filter(|l| !l.spread.is_empty()).collect();
+        let fitted: Vec<&Level> = self
+            .levels
+            .iter()
+            .filter(|l| !l.spread.is_empty())
+            .collect();
         let weights = self.weights(&fitted);
         let rounds = fitted.iter().map(|l| l.spread.len()).min().unwrap_or(0);
         let mut kept = vec![0usize; fitted.len()];
@@ -425,7 +432,10 @@ impl Search {
     /// The crossing and its interval; `None` while 100 has too few pairs.
     fn bracket(&self, tail: f64) -> Option<Bracket> {
         let shares = self.shares();
-        if shares.last().is_none_or(|(level, _)| level.intensity != 100.0) {
+        if shares
+            .last()
+            .is_none_or(|(level, _)| level.intensity != 100.0)
+        {
             return None;
         }
         let low = shares
@@ -459,7 +469,12 @@ impl Search {
             return Some(begun.intensity);
         }
         let mut knots = vec![bracket.low];
-        knots.extend(self.levels.iter().map(|l| l.intensity).filter(|x| inside(*x)));
+        knots.extend(
+            self.levels
+                .iter()
+                .map(|l| l.intensity)
+                .filter(|x| inside(*x)),
+        );
         knots.push(bracket.high);
         let gaps = || {
             knots
