@@ -4,4 +4,12 @@
 //! real workers, the mock one answers from a seeded response model on a
 //! virtual clock, so that the statistics are tested against known truth.
 
+pub mod bootstrap;
+pub mod design;
 pub mod executor;
+pub mod isotonic;
+pub mod mock;
+pub mod outcome;
+pub mod run;
+pub mod search;
+pub mod stats;

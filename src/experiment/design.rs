@@ -1,0 +1,254 @@
+//! Pairs of windows: what is compared with what, in which order, and what a
+//! window is worth.
+
+use super::bootstrap::below;
+use super::executor::Arm;
+use super::executor::Executor;
+use super::executor::Subject;
+use super::executor::TargetState;
+use super::executor::WindowError;
+use super::executor::WindowReading;
+use super::executor::WindowRequest;
+use rand_chacha::ChaCha8Rng;
+use std::time::Duration;
+
+/// Smallest ratio a pair can have. A target that stands still in a treated
+/// window is starved, which is an effect and not a failure; its log ratio must
+/// be finite all the same.
+pub const RATIO_FLOOR: f64 = 1e-3;
+/// A switch that costs more than this many windows is dear.
+const DEAR_SWITCH: u32 = 4;
+/// Longest window when dear switches make longer ones worthwhile.
+const LONGEST_WINDOW: Duration = Duration::from_millis(500);
+
+/// Which half of an entry is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Half {
+    /// Target performance, treat against control.
+    Tolerated,
+    /// Source performance, target running against stopped.
+    Caused,
+}
+
+impl Half {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Half::Tolerated => "tolerated",
+            Half::Caused => "caused",
+        }
+    }
+}
+
+/// Whether a switch of arms takes so long that windows are lengthened and
+/// ordered to save switches.
+pub fn dear(subject: &Subject) -> bool {
+    subject.switch_cost > DEAR_SWITCH * (subject.settle + subject.window)
+}
+
+/// Window length used: the subject's own, or with dear switches an eighth of a
+/// switch, at most half a second.
+pub fn window_length(subject: &Subject) -> Duration {
+    if dear(subject) {
+        (subject.switch_cost / 8).clamp(subject.window, LONGEST_WINDOW.max(subject.window))
+    } else {
+        subject.window
+    }
+}
+
+/// What one pair showed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Pair {
+    Ratio {
+        /// `ln(treat / control)` or `ln(beside the target / alone)`, at least
+        /// `ln(RATIO_FLOOR)`.
+        log_ratio: f64,
+        /// In the treated window (beside the target).
+        pressure: Option<f64>,
+        /// The denominator, metric units.
+        reference: f64,
+    },
+    /// Steal above the bound, twice.
+    Stolen,
+    /// A reading was missing or no number.
+    Failed(String),
+}
+
+/// Takes windows and keeps the books on them.
+pub struct Bench<'a> {
+    executor: &'a mut dyn Executor,
+    subjects: &'a [Subject],
+    budget: Duration,
+    steal_bound: f64,
+    rng: ChaCha8Rng,
+    pub kept: u64,
+    pub dropped: u64,
+    steal_seconds: f64,
+    seconds: f64,
+}
+
+impl<'a> Bench<'a> {
+    pub fn new(
+        executor: &'a mut dyn Executor,
+        subjects: &'a [Subject],
+        budget: Duration,
+        steal_bound: f64,
+        rng: ChaCha8Rng,
+    ) -> Self {
+        Bench {
+            executor,
+            subjects,
+            budget,
+            steal_bound,
+            rng,
+            kept: 0,
+            dropped: 0,
+            steal_seconds: 0.0,
+            seconds: 0.0,
+        }
+    }
+
+    pub fn now(&self) -> Duration {
+        self.executor.now()
+    }
+
+    /// Time-weighted share of CPU time stolen, percent; `None` before any window.
+    pub fn steal_percent(&self) -> Option<f64> {
+        (self.seconds > 0.0).then(|| 100.0 * self.steal_seconds / self.seconds)
+    }
+
+    /// One idle window: target performance undisturbed. `None` when it was
+    /// dropped or read nothing positive.
+    pub fn idle(&mut self, subject: usize) -> Result<Option<f64>, WindowError> {
+        let reading = self.window(subject, Arm::Idle, TargetState::Running)?;
+        let value = reading.performance.filter(|p| p.is_finite() && *p > 0.0);
+        if value.is_some() && self.clean(&reading) {
+            self.kept += 1;
+            return Ok(value);
+        }
+        self.dropped += 1;
+        Ok(None)
+    }
+
+    /// `pairs` (1 or 2) pairs at `intensity`, each in random order. With dear
+    /// switches the order is C T T C: one way in and one way out for two pairs,
+    /// and a steady drift cancels. A pair with stolen time is redone once, if
+    /// the budget is not over.
+    pub fn pairs(
+        &mut self,
+        subject: usize,
+        half: Half,
+        intensity: f64,
+        pairs: usize,
+    ) -> Result<Vec<Pair>, WindowError> {
+        let saving = half == Half::Tolerated && dear(&self.subjects[subject]);
+        let mut results = Vec::with_capacity(pairs);
+        for index in 0..pairs {
+            if index > 0 && self.now() >= self.budget {
+                break;
+            }
+            let treat_first = if saving {
+                index % 2 == 1
+            } else {
+                below(&mut self.rng, 2) == 1
+            };
+            let mut pair = self.pair(subject, half, intensity, treat_first)?;
+            if pair == Pair::Stolen && self.now() < self.budget {
+                pair = self.pair(subject, half, intensity, treat_first)?;
+            }
+            results.push(pair);
+        }
+        Ok(results)
+    }
+
+    fn pair(
+        &mut self,
+        subject: usize,
+        half: Half,
+        intensity: f64,
+        treat_first: bool,
+    ) -> Result<Pair, WindowError> {
+        let treat = Arm::Treat(intensity);
+        let (reference_arm, reference_target) = match half {
+            Half::Tolerated => (Arm::Control, TargetState::Running),
+            Half::Caused => (treat, TargetState::Stopped),
+        };
+        let (reference, treated);
+        if treat_first {
+            treated = self.window(subject, treat, TargetState::Running)?;
+            reference = self.window(subject, reference_arm, reference_target)?;
+        } else {
+            reference = self.window(subject, reference_arm, reference_target)?;
+            treated = self.window(subject, treat, TargetState::Running)?;
+        }
+        let pair = if !self.clean(&reference) || !self.clean(&treated) {
+            Pair::Stolen
+        } else {
+            compare(half, &reference, &treated)
+        };
+        match pair {
+            Pair::Ratio { .. } => self.kept += 2,
+            Pair::Stolen | Pair::Failed(_) => self.dropped += 2,
+        }
+        Ok(pair)
+    }
+
+    fn clean(&self, reading: &WindowReading) -> bool {
+        // A steal that is no number is not a steal below the bound.
+        reading.steal <= self.steal_bound
+    }
+
+    fn window(
+        &mut self,
+        subject: usize,
+        arm: Arm,
+        target: TargetState,
+    ) -> Result<WindowReading, WindowError> {
+        let facts = &self.subjects[subject];
+        let request = WindowRequest {
+            subject,
+            arm,
+            target,
+            settle: facts.settle,
+            length: window_length(facts),
+        };
+        let reading = self.executor.window(&request)?;
+        if reading.steal.is_finite() {
+            let length = request.length.as_secs_f64();
+            self.seconds += length;
+            self.steal_seconds += length * reading.steal;
+        }
+        Ok(reading)
+    }
+}
+
+fn compare(half: Half, reference: &WindowReading, treated: &WindowReading) -> Pair {
+    let read = |reading: &WindowReading| match half {
+        Half::Tolerated => reading.performance,
+        Half::Caused => reading.probe,
+    };
+    let what = match half {
+        Half::Tolerated => "the metric",
+        Half::Caused => "the source",
+    };
+    let (below, above) = match (read(reference), read(treated)) {
+        (Some(below), Some(above)) => (below, above),
+        _ => return Pair::Failed(format!("{what} gave no reading")),
+    };
+    if !below.is_finite() || !above.is_finite() || below < 0.0 || above < 0.0 {
+        return Pair::Failed(format!("{what} read {below} and {above}, which is no rate"));
+    }
+    if below == 0.0 {
+        let arm = match half {
+            Half::Tolerated => "under control",
+            Half::Caused => "with the target stopped",
+        };
+        return Pair::Failed(format!(
+            "{what} read zero {arm}, so there is nothing to lose"
+        ));
+    }
+    Pair::Ratio {
+        log_ratio: (above / below).clamp(RATIO_FLOOR, 1.0 / RATIO_FLOOR).ln(),
+        pressure: treated.pressure,
+        reference: below,
+    }
+}

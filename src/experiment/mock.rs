@@ -1,0 +1,298 @@
+//! An executor on a virtual clock that answers from a seeded response model,
+//! so that statistics are tested against known truth.
+
+use super::executor::Arm;
+use super::executor::Executor;
+use super::executor::Subject;
+use super::executor::TargetState;
+use super::executor::WindowError;
+use super::executor::WindowReading;
+use super::executor::WindowRequest;
+use rand::Rng;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use std::time::Duration;
+
+/// How performance, a fraction of undisturbed, answers to intensity (0–100).
+#[derive(Clone, Copy, Debug)]
+pub enum Curve {
+    /// The same at every intensity above 0.
+    Flat(f64),
+    /// Falls from 1 by `loss` (a fraction) in a straight line to 100.
+    Linear { loss: f64 },
+    /// 1 up to and including `at`, then `then`.
+    Step { at: f64, then: f64 },
+    /// 1 up to `at`, then falls by `slope` per point, not below 0.05.
+    Cliff { at: f64, slope: f64 },
+    /// Any function of intensity.
+    Function(fn(f64) -> f64),
+}
+
+impl Curve {
+    /// The straight line that meets `line` at intensity `at`.
+    pub fn line_through(at: f64, line: f64) -> Self {
+        Curve::Linear {
+            loss: (1.0 - line) * 100.0 / at,
+        }
+    }
+
+    /// Performance at `intensity`.
+    pub fn at(self, intensity: f64) -> f64 {
+        if intensity <= 0.0 {
+            return 1.0;
+        }
+        match self {
+            Curve::Flat(level) => level,
+            Curve::Linear { loss } => (1.0 - loss * intensity / 100.0).max(0.0),
+            Curve::Step { at, then } => {
+                if intensity > at {
+                    then
+                } else {
+                    1.0
+                }
+            }
+            Curve::Cliff { at, slope } => (1.0 - slope * (intensity - at).max(0.0)).max(0.05),
+            Curve::Function(function) => function(intensity),
+        }
+    }
+}
+
+/// How one subject answers.
+#[derive(Clone, Copy, Debug)]
+pub struct Response {
+    /// Target performance under treatment, as a fraction of under control.
+    pub target: Curve,
+    /// Source performance beside the running target, as a fraction of alone.
+    pub probe: Curve,
+    /// Target performance under control, as a fraction of idle.
+    pub sharing: f64,
+    /// Standard deviation of one window, a fraction.
+    pub sd: f64,
+}
+
+impl Default for Response {
+    /// Nothing is shared; 1 % noise.
+    fn default() -> Self {
+        Response {
+            target: Curve::Flat(1.0),
+            probe: Curve::Flat(1.0),
+            sharing: 1.0,
+            sd: 0.01,
+        }
+    }
+}
+
+/// What disturbs every window, whatever its arm.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Weather {
+    /// Correlation of the slow drift from one window to the next, 0–1.
+    pub drift_memory: f64,
+    /// Standard deviation of the slow drift, a fraction.
+    pub drift_sd: f64,
+    /// Chance that a window is off by ± `outlier_size`.
+    pub outlier_chance: f64,
+    pub outlier_size: f64,
+    /// Chance that a burst of steal begins in a window.
+    pub steal_chance: f64,
+    /// How many windows a burst lasts, and the share it takes.
+    pub steal_windows: u32,
+    pub steal_share: f64,
+}
+
+impl Default for Weather {
+    /// AR(1) drift of 1 %, 2 % of windows off by ± 30 %, no steal.
+    fn default() -> Self {
+        Weather {
+            drift_memory: 0.9,
+            drift_sd: 0.01,
+            outlier_chance: 0.02,
+            outlier_size: 0.3,
+            steal_chance: 0.0,
+            steal_windows: 2,
+            steal_share: 0.3,
+        }
+    }
+}
+
+/// Seeded normal noise and outliers.
+#[derive(Clone, Debug)]
+pub struct Noise {
+    rng: ChaCha8Rng,
+}
+
+impl Noise {
+    pub fn seeded(seed: u64) -> Self {
+        Noise {
+            rng: ChaCha8Rng::seed_from_u64(seed),
+        }
+    }
+
+    /// A number in (0, 1).
+    pub fn uniform(&mut self) -> f64 {
+        (f64::from(self.rng.next_u32()) + 0.5) / 4_294_967_296.0
+    }
+
+    /// A standard normal number (Box & Muller 1958).
+    pub fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * self.uniform().ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.uniform()).cos()
+    }
+
+    /// ± `size` with the given chance, else 0.
+    pub fn outlier(&mut self, chance: f64, size: f64) -> f64 {
+        if self.uniform() >= chance {
+            0.0
+        } else if self.uniform() < 0.5 {
+            size
+        } else {
+            -size
+        }
+    }
+}
+
+/// Answers windows from [`Response`]s on a virtual clock.
+#[derive(Clone, Debug)]
+pub struct MockExecutor {
+    subjects: Vec<Subject>,
+    responses: Vec<Response>,
+    /// Disturbances shared by all windows.
+    pub weather: Weather,
+    /// Target performance when nothing disturbs it, metric units.
+    pub baseline: f64,
+    /// When set, a window with a running target lasts this long whatever was
+    /// asked, as a metric of whole runs does.
+    pub natural_window: Option<Duration>,
+    /// Errors: from this time on (for this subject, if `Subject`).
+    pub failures: Vec<(Duration, Option<usize>, WindowError)>,
+    /// Subjects whose performance reads as this whatever happens.
+    pub override_performance: Vec<(usize, Option<f64>)>,
+    /// Every request answered, for tests of the order.
+    pub log: Vec<WindowRequest>,
+    noise: Noise,
+    drift: f64,
+    steal_left: u32,
+    clock: Duration,
+    held: Option<(usize, f64)>,
+}
+
+impl MockExecutor {
+    /// `subjects` and `responses` have the same shape.
+    pub fn new(subjects: &[Subject], responses: &[Response], seed: u64) -> Self {
+        MockExecutor {
+            subjects: subjects.to_vec(),
+            responses: responses.to_vec(),
+            weather: Weather::default(),
+            baseline: 1000.0,
+            natural_window: None,
+            failures: Vec::new(),
+            override_performance: Vec::new(),
+            log: Vec::new(),
+            noise: Noise::seeded(seed),
+            drift: 0.0,
+            steal_left: 0,
+            clock: Duration::ZERO,
+            held: None,
+        }
+    }
+
+    /// Time a switch to `arm` of `subject` takes beyond settling: what the old
+    /// treatment releases and the new one fills.
+    fn switch(&mut self, subject: usize, arm: Arm) -> Duration {
+        let next = match arm {
+            Arm::Treat(intensity) => Some((subject, intensity)),
+            Arm::Control | Arm::Idle => None,
+        };
+        let fill = |held: Option<(usize, f64)>| {
+            held.map_or(Duration::ZERO, |(index, intensity)| {
+                self.subjects[index].switch_cost.mul_f64(intensity / 100.0)
+            })
+        };
+        let cost = match (self.held, next) {
+            (Some((old, from)), Some((new, to))) if old == new => self.subjects[new]
+                .switch_cost
+                .mul_f64((from - to).abs() / 100.0),
+            (old, new) => fill(old) + fill(new),
+        };
+        self.held = next;
+        cost
+    }
+
+    fn steal(&mut self) -> f64 {
+        if self.steal_left == 0 && self.noise.uniform() < self.weather.steal_chance {
+            self.steal_left = self.weather.steal_windows;
+        }
+        if self.steal_left == 0 {
+            return 0.0;
+        }
+        self.steal_left -= 1;
+        self.weather.steal_share
+    }
+
+    /// One window's disturbance, a factor.
+    fn disturbance(&mut self, sd: f64) -> f64 {
+        let memory = self.weather.drift_memory;
+        let fresh = (1.0 - memory * memory).sqrt() * self.weather.drift_sd;
+        self.drift = memory * self.drift + fresh * self.noise.normal();
+        let own = sd * self.noise.normal();
+        let wild = self
+            .noise
+            .outlier(self.weather.outlier_chance, self.weather.outlier_size);
+        (1.0 + self.drift + own + wild).max(0.01)
+    }
+}
+
+impl Executor for MockExecutor {
+    fn now(&self) -> Duration {
+        self.clock
+    }
+
+    fn window(&mut self, request: &WindowRequest) -> Result<WindowReading, WindowError> {
+        self.log.push(*request);
+        let length = match (self.natural_window, request.target) {
+            (Some(natural), TargetState::Running) => natural,
+            _ => request.length,
+        };
+        let switch = self.switch(request.subject, request.arm);
+        self.clock += switch + request.settle + length;
+        for (from, subject, error) in &self.failures {
+            if self.clock >= *from && subject.is_none_or(|index| index == request.subject) {
+                return Err(error.clone());
+            }
+        }
+        let response = self.responses[request.subject];
+        let steal = self.steal();
+        let running = request.target == TargetState::Running;
+        let disturbance = self.disturbance(response.sd) * (1.0 - steal);
+        let level = match request.arm {
+            Arm::Idle => 1.0,
+            Arm::Control => response.sharing,
+            Arm::Treat(intensity) => response.sharing * response.target.at(intensity),
+        };
+        let mut performance = running.then_some(self.baseline * level * disturbance);
+        if let Some((_, planted)) = self
+            .override_performance
+            .iter()
+            .find(|(index, _)| *index == request.subject)
+        {
+            performance = *planted;
+        }
+        let (probe, pressure) = match request.arm {
+            Arm::Treat(intensity) => {
+                let beside = if running {
+                    response.probe.at(intensity)
+                } else {
+                    1.0
+                };
+                let probe = 1e6 * beside * disturbance;
+                (Some(probe), Some(intensity * 1e4))
+            }
+            Arm::Idle | Arm::Control => (None, None),
+        };
+        Ok(WindowReading {
+            performance,
+            probe,
+            pressure,
+            steal,
+        })
+    }
+}

@@ -1,0 +1,797 @@
+//! The measurement of all subjects inside one time budget.
+//!
+//! Undisturbed windows come first. Then every half of every subject gets its
+//! minimum of pairs, the cheap ones first; what time is left goes in turns to
+//! the halves still undecided or searching, the one with the least of that time
+//! first. A subject may take 40 % of the budget while others still want time.
+
+use super::bootstrap::Bootstrap;
+use super::design::Bench;
+use super::design::Half;
+use super::design::Pair;
+use super::design::dear;
+use super::design::window_length;
+use super::executor::Executor;
+use super::executor::Subject;
+use super::executor::WindowError;
+use super::outcome::HalfOutcome;
+use super::outcome::Measured;
+use super::outcome::SubjectOutcome;
+use super::outcome::join;
+use super::search::FEWEST_PAIRS;
+use super::search::Finding;
+use super::search::Rules;
+use super::search::Search;
+use super::search::Verdict;
+use super::stats;
+use crate::profile::Estimate;
+use crate::profile::Status;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use std::time::Duration;
+
+/// Loss line of the caused half, whatever the QoS asked for: the definition
+/// of `c` is 95 % of the source's own performance.
+const CAUSED_LINE: f64 = 0.95;
+/// Chance of any false verdict over all subjects of a profile.
+const FAMILY_ALPHA: f64 = 0.05;
+/// Undisturbed windows at the beginning, and the share of the budget they may
+/// take once there are the fewest that give an interval.
+const IDLE_MOST: usize = 16;
+const IDLE_FEWEST: usize = 3;
+const IDLE_SHARE: f64 = 0.04;
+/// One idle window per this many pairs of the tolerated half.
+const IDLE_EVERY: u64 = 10;
+/// Share of the budget one subject may take while others want time.
+const SUBJECT_SHARE: f64 = 0.4;
+/// Pairs in a row without a usable reading that end a half.
+const FAILURES: u32 = 3;
+
+/// Which halves to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Halves {
+    Both,
+    Tolerated,
+    Caused,
+}
+
+/// How to measure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Wall-clock time for everything.
+    pub budget: Duration,
+    /// Fewer pairs, intervals twice as wide.
+    pub quick: bool,
+    /// Decides the order of arms and the resampling.
+    pub seed: u64,
+    /// Performance that counts as kept, a fraction of undisturbed (0–1).
+    pub qos: f64,
+    pub halves: Halves,
+    /// Windows with a larger share of stolen time (0–1) are dropped.
+    pub steal_bound: f64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            budget: Duration::from_secs(90),
+            quick: false,
+            seed: 1,
+            qos: 0.95,
+            halves: Halves::Both,
+            steal_bound: 0.05,
+        }
+    }
+}
+
+impl Settings {
+    /// `--quick`: 20 s.
+    pub fn quick() -> Self {
+        Settings {
+            budget: Duration::from_secs(20),
+            quick: true,
+            ..Settings::default()
+        }
+    }
+
+    fn min_pairs(&self) -> usize {
+        if self.quick { 6 } else { 10 }
+    }
+
+    fn half_width(&self) -> f64 {
+        if self.quick { 10.0 } else { 5.0 }
+    }
+}
+
+/// Where the measurement stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// Resource being measured; `None` during undisturbed windows.
+    pub subject: Option<&'static str>,
+    pub half: Option<Half>,
+    pub elapsed: Duration,
+    pub budget: Duration,
+    /// What is being done, in words.
+    pub note: String,
+}
+
+/// Is told how the measurement goes.
+pub trait Observer {
+    fn progress(&mut self, progress: Progress);
+}
+
+/// An observer that does nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Observer for Silent {
+    fn progress(&mut self, _progress: Progress) {}
+}
+
+/// Measures `subjects` and returns what was learned, whatever happens: errors
+/// of the executor end up as reasons in the result. The same seed and the same
+/// answers of the executor give the same result.
+pub fn measure(
+    executor: &mut dyn Executor,
+    subjects: &[Subject],
+    settings: &Settings,
+    observer: &mut dyn Observer,
+) -> Measured {
+    let rng = stream(settings.seed, 0);
+    let bench = Bench::new(
+        executor,
+        subjects,
+        settings.budget,
+        settings.steal_bound,
+        rng,
+    );
+    let mut run = Run {
+        start: bench.now(),
+        bench,
+        subjects,
+        settings,
+        observer,
+        halves: Vec::new(),
+        idle: Vec::new(),
+        first_idle: 0,
+        sharing: vec![Vec::new(); subjects.len()],
+        natural: Duration::ZERO,
+        held: (0, 0.0),
+        partial: None,
+    };
+    // What ends the whole measurement arrives here as an error.
+    if let Err(error) = run.all() {
+        run.partial = Some(error.to_string());
+    }
+    run.finish()
+}
+
+fn stream(seed: u64, number: u64) -> ChaCha8Rng {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    rng.set_stream(number);
+    rng
+}
+
+/// One half of one subject on its way.
+struct HalfRun {
+    subject: usize,
+    half: Half,
+    search: Search,
+    /// Pairs tried.
+    tried: u64,
+    spent: Duration,
+    /// Of it, after the first pass.
+    spent_later: Duration,
+    /// Seconds pairs took and were expected to take.
+    took: f64,
+    expected: f64,
+    failures: u32,
+    last_failure: Option<String>,
+    stolen: u64,
+    /// Nothing more will be measured.
+    ended: bool,
+    /// The subject's error that ended it.
+    error: Option<String>,
+}
+
+struct Run<'a, 'b> {
+    bench: Bench<'a>,
+    start: Duration,
+    subjects: &'a [Subject],
+    settings: &'a Settings,
+    observer: &'b mut dyn Observer,
+    halves: Vec<HalfRun>,
+    /// Undisturbed performance, metric units; the first `first_idle` before
+    /// anything else.
+    idle: Vec<f64>,
+    first_idle: usize,
+    /// Per subject `ln(control / idle)`.
+    sharing: Vec<Vec<f64>>,
+    /// Length of a window with a metric that has its own, else zero.
+    natural: Duration,
+    /// The subject left in treatment and the seconds to release it.
+    held: (usize, f64),
+    partial: Option<String>,
+}
+
+impl Run<'_, '_> {
+    fn all(&mut self) -> Result<(), WindowError> {
+        if self.subjects.is_empty() {
+            return Ok(());
+        }
+        self.plan();
+        self.undisturbed()?;
+        self.adapt_minima();
+        self.first_pass()?;
+        self.remaining_time()
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.bench.now().saturating_sub(self.start)
+    }
+
+    fn left(&self) -> Duration {
+        self.settings.budget.saturating_sub(self.elapsed())
+    }
+
+    fn tell(&mut self, subject: Option<usize>, half: Option<Half>, note: String) {
+        let progress = Progress {
+            subject: subject.map(|index| self.subjects[index].resource),
+            half,
+            elapsed: self.elapsed(),
+            budget: self.settings.budget,
+            note,
+        };
+        self.observer.progress(progress);
+    }
+
+    /// The halves to measure, tolerated ones first.
+    fn plan(&mut self) {
+        let alpha = FAMILY_ALPHA / self.subjects.len() as f64;
+        for half in [Half::Tolerated, Half::Caused] {
+            let (wanted, line) = match half {
+                Half::Tolerated => (self.settings.halves != Halves::Caused, self.settings.qos),
+                Half::Caused => (self.settings.halves != Halves::Tolerated, CAUSED_LINE),
+            };
+            for (index, subject) in self.subjects.iter().enumerate() {
+                if !wanted || (half == Half::Caused && !subject.stoppable) {
+                    continue;
+                }
+                let rules = Rules {
+                    line,
+                    alpha,
+                    min_pairs: self.settings.min_pairs(),
+                    half_width: self.settings.half_width(),
+                    dear: dear(subject),
+                };
+                let number = 1 + 2 * index as u64 + u64::from(half == Half::Caused);
+                self.halves.push(HalfRun {
+                    subject: index,
+                    half,
+                    search: Search::new(rules, stream(self.settings.seed, number)),
+                    tried: 0,
+                    spent: Duration::ZERO,
+                    spent_later: Duration::ZERO,
+                    took: 0.0,
+                    expected: 0.0,
+                    failures: 0,
+                    last_failure: None,
+                    stolen: 0,
+                    ended: false,
+                    error: None,
+                });
+            }
+        }
+    }
+
+    /// Undisturbed windows: the baseline, the noise, and how long a window of
+    /// this metric takes.
+    fn undisturbed(&mut self) -> Result<(), WindowError> {
+        self.tell(None, None, "undisturbed windows".into());
+        let share = self.settings.budget.mul_f64(IDLE_SHARE);
+        let asked = self.subjects[0].settle + window_length(&self.subjects[0]);
+        for taken in 0..IDLE_MOST {
+            let before = self.bench.now();
+            if taken >= IDLE_FEWEST && self.elapsed() >= share {
+                break;
+            }
+            if self.left() <= asked.max(self.natural) {
+                break;
+            }
+            match self.bench.idle(0) {
+                Ok(value) => self.idle.extend(value),
+                // Idle needs no worker of this subject; its failure shows
+                // again when the subject is measured.
+                Err(WindowError::Subject(_)) => break,
+                Err(error) => return Err(error),
+            }
+            let took = self.bench.now().saturating_sub(before);
+            if took > asked + asked / 2 {
+                self.natural = took;
+            }
+        }
+        self.first_idle = self.idle.len();
+        Ok(())
+    }
+
+    /// Halves whose minimum costs more than a fair share of the budget get
+    /// along with fewer pairs, down to 4.
+    fn adapt_minima(&mut self) {
+        let fair = self.left().as_secs_f64() / self.halves.len().max(1) as f64;
+        for index in 0..self.halves.len() {
+            let most = self.settings.min_pairs();
+            let each = self.cost(index, 100.0, most) / most as f64;
+            let affordable = (fair / each.max(1e-9)) as usize;
+            let mut pairs = affordable.clamp(FEWEST_PAIRS, most);
+            if self.halves[index].search.rules().dear {
+                pairs -= pairs % 2;
+            }
+            self.halves[index].search.set_min_pairs(pairs);
+        }
+    }
+
+    /// Expected seconds of `pairs` pairs at `intensity`, corrected by how long
+    /// this half's pairs took so far.
+    fn cost(&self, half: usize, intensity: f64, pairs: usize) -> f64 {
+        let run = &self.halves[half];
+        let factor = if run.expected > 0.0 {
+            (run.took / run.expected).max(0.01)
+        } else {
+            1.0
+        };
+        factor * self.nominal(half, intensity, pairs)
+    }
+
+    fn nominal(&self, half: usize, intensity: f64, pairs: usize) -> f64 {
+        let run = &self.halves[half];
+        let (holder, release) = self.held;
+        let release = if holder == run.subject { 0.0 } else { release };
+        release + self.price(run.subject, run.half, intensity, pairs)
+    }
+
+    /// Expected seconds of `pairs` pairs at `intensity` by the subject's facts.
+    fn price(&self, subject: usize, half: Half, intensity: f64, pairs: usize) -> f64 {
+        let subject = &self.subjects[subject];
+        let own = subject.settle + window_length(subject);
+        let running = own.max(self.natural).as_secs_f64();
+        let windows = match half {
+            Half::Tolerated => 2.0 * running,
+            Half::Caused => running + own.as_secs_f64(),
+        };
+        let switch = subject.switch_cost.as_secs_f64() * intensity / 100.0;
+        // In and out of treatment: once per pair, once per two pairs when the
+        // order saves switches, once per visit when both arms are treated.
+        let switches = match half {
+            Half::Tolerated if dear(subject) => pairs.div_ceil(2),
+            Half::Tolerated => pairs,
+            Half::Caused => 1,
+        };
+        pairs as f64 * windows + 2.0 * switch * switches as f64
+    }
+
+    /// Seconds the minimum of a half takes.
+    fn minimum(&self, half: usize) -> f64 {
+        self.cost(half, 100.0, self.halves[half].search.rules().min_pairs)
+    }
+
+    fn subject_spent(&self, subject: usize) -> f64 {
+        self.halves
+            .iter()
+            .filter(|run| run.subject == subject)
+            .map(|run| run.spent.as_secs_f64())
+            .sum()
+    }
+
+    /// Seconds one subject may take while others want time.
+    fn cap(&self) -> f64 {
+        let share = SUBJECT_SHARE.max(1.0 / self.subjects.len() as f64);
+        share * self.settings.budget.as_secs_f64()
+    }
+
+    fn first_pass(&mut self) -> Result<(), WindowError> {
+        let mut order: Vec<usize> = (0..self.halves.len()).collect();
+        order.sort_by(|a, b| {
+            let caused = |i: usize| self.halves[i].half == Half::Caused;
+            let costs = self.minimum(*a).total_cmp(&self.minimum(*b));
+            caused(*a).cmp(&caused(*b)).then(costs)
+        });
+        for index in order {
+            let minimum = self.minimum(index);
+            let subject = self.halves[index].subject;
+            let within_cap = self.subject_spent(subject) + minimum <= self.cap();
+            if within_cap && minimum <= self.left().as_secs_f64() && !self.halves[index].ended {
+                self.turn(index)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Turns for whoever still wants time, least served first.
+    fn remaining_time(&mut self) -> Result<(), WindowError> {
+        loop {
+            let left = self.left().as_secs_f64();
+            let mut best: Option<(bool, Duration, usize)> = None;
+            for index in 0..self.halves.len() {
+                if self.halves[index].ended {
+                    continue;
+                }
+                let next = self.next_cost(index);
+                if next > left {
+                    // What is left only shrinks.
+                    self.halves[index].ended = true;
+                    continue;
+                }
+                let run = &self.halves[index];
+                let capped = self.subject_spent(run.subject) + next > self.cap();
+                let key = (capped, run.spent_later, index);
+                if best.is_none_or(|found| key < found) {
+                    best = Some(key);
+                }
+            }
+            let Some((_, _, index)) = best else {
+                return Ok(());
+            };
+            let before = self.halves[index].spent;
+            self.turn(index)?;
+            let run = &mut self.halves[index];
+            run.spent_later += run.spent.saturating_sub(before);
+        }
+    }
+
+    /// Seconds of the least that can be measured next in a half.
+    fn next_cost(&self, half: usize) -> f64 {
+        let run = &self.halves[half];
+        if run.tried == 0 {
+            self.minimum(half)
+        } else if run.search.rules().dear {
+            // Two pairs of one level.
+            self.cost(half, 50.0, 2)
+        } else {
+            self.cost(half, 100.0, 1)
+        }
+    }
+
+    /// Measures one batch of a half and judges it.
+    fn turn(&mut self, index: usize) -> Result<(), WindowError> {
+        let began = self.bench.now();
+        let (subject, half) = (self.halves[index].subject, self.halves[index].half);
+        let batch = self.halves[index].search.wanted();
+        let levels = describe(&batch);
+        self.tell(Some(subject), Some(half), levels);
+        let unit = if dear(&self.subjects[subject]) { 2 } else { 1 };
+        let measured = self.batch(index, &batch, unit);
+        let run = &mut self.halves[index];
+        run.spent += self.bench.now().saturating_sub(began);
+        run.search.judge(false);
+        if batch.is_empty() || run.search.settled() {
+            run.ended = true;
+        }
+        match measured {
+            Err(WindowError::Subject(reason)) => {
+                for run in self.halves.iter_mut().filter(|run| run.subject == subject) {
+                    if !run.search.settled() {
+                        run.error = Some(reason.clone());
+                    }
+                    run.ended = true;
+                }
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    fn batch(&mut self, index: usize, batch: &[f64], unit: usize) -> Result<(), WindowError> {
+        let mut rest = batch;
+        while let Some(intensity) = rest.first().copied() {
+            let same = rest.iter().take(unit).take_while(|x| **x == intensity);
+            let pairs = same.count();
+            rest = &rest[pairs..];
+            if self.cost(index, intensity, pairs) > self.left().as_secs_f64() {
+                self.halves[index].ended = true;
+                return Ok(());
+            }
+            self.unit(index, intensity, pairs)?;
+            if self.halves[index].ended {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// One or two pairs at one level.
+    fn unit(&mut self, index: usize, intensity: f64, pairs: usize) -> Result<(), WindowError> {
+        let (subject, half) = (self.halves[index].subject, self.halves[index].half);
+        let expected = self.nominal(index, intensity, pairs);
+        let before = self.bench.now();
+        let results = self.bench.pairs(subject, half, intensity, pairs)?;
+        let fill = self.subjects[subject].switch_cost.as_secs_f64() * intensity / 100.0;
+        self.held = match half {
+            // The last window of the saving order is a control window.
+            Half::Tolerated if dear(&self.subjects[subject]) => (subject, 0.0),
+            Half::Tolerated | Half::Caused => (subject, fill),
+        };
+        let took = self.bench.now().saturating_sub(before).as_secs_f64();
+        let run = &mut self.halves[index];
+        // A pair that had to be redone says nothing about its price.
+        if !results.contains(&Pair::Stolen) {
+            run.took += took;
+            run.expected += expected;
+        }
+        let mut control = None;
+        for result in results {
+            run.tried += 1;
+            match result {
+                Pair::Ratio {
+                    log_ratio,
+                    pressure,
+                    reference,
+                } => {
+                    run.failures = 0;
+                    run.search.record(intensity, log_ratio, pressure);
+                    control = Some(reference);
+                }
+                Pair::Stolen => run.stolen += 1,
+                Pair::Failed(reason) => {
+                    run.failures += 1;
+                    run.last_failure = Some(reason);
+                    run.ended = run.failures >= FAILURES;
+                }
+            }
+        }
+        if half == Half::Tolerated {
+            if let Some(control) = control {
+                self.sharing_window(index, control)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Now and then an idle window beside a control window just measured.
+    fn sharing_window(&mut self, index: usize, control: f64) -> Result<(), WindowError> {
+        let run = &self.halves[index];
+        let (subject, tried) = (run.subject, run.tried);
+        let facts = &self.subjects[subject];
+        let window = (facts.settle + window_length(facts)).max(self.natural);
+        // Early samples give the ratio an interval; not where a window is a
+        // whole run.
+        let early = self.natural.is_zero() && (tried == 2 || tried == 6);
+        if !(early || tried.is_multiple_of(IDLE_EVERY)) || window >= self.left() {
+            return Ok(());
+        }
+        if let Some(idle) = self.bench.idle(subject)? {
+            self.idle.push(idle);
+            self.sharing[subject].push((control / idle).ln());
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Measured {
+        let mut rng = stream(self.settings.seed, u64::MAX);
+        let duration = self.elapsed();
+        let mut doubts = Vec::new();
+        let halves = std::mem::take(&mut self.halves);
+        let mut parts: Vec<Vec<HalfOutcome>> = vec![Vec::new(); self.subjects.len()];
+        let mut first_pairs = None;
+        for run in halves {
+            let subject = run.subject;
+            let outcome = self.half_outcome(run);
+            if subject == 0 && first_pairs.is_none() {
+                first_pairs = outcome
+                    .finding
+                    .as_ref()
+                    .and_then(|f| Some((f.pair_sd?, f.pairs_at_100)));
+            }
+            parts[subject].push(outcome);
+        }
+        let subjects: Vec<SubjectOutcome> = self
+            .subjects
+            .iter()
+            .zip(parts)
+            .zip(&self.sharing)
+            .map(|((subject, parts), sharing)| {
+                let mut doubts = Vec::new();
+                if self.settings.halves != Halves::Tolerated && !subject.stoppable {
+                    doubts.push(
+                        "caused: not measured, because the target may not be stopped".to_string(),
+                    );
+                }
+                join(subject, parts, estimate(sharing, &mut rng), doubts)
+            })
+            .collect();
+        let logs: Vec<f64> = self.idle.iter().map(|value| value.ln()).collect();
+        let (first, later) = logs.split_at(self.first_idle);
+        let baseline = estimate(first, &mut rng);
+        if baseline.is_none() {
+            doubts.push("too few undisturbed windows to give the baseline an interval".into());
+        }
+        doubts.extend(drift(first, later, &mut rng));
+        let noise_percent = stats::variation_percent(&self.idle[..self.first_idle]);
+        let smallest_detectable_percent = match (first_pairs, noise_percent) {
+            (Some((sd, n)), _) => stats::smallest_detectable_percent(sd, n),
+            // A pair's ratio has the noise of two windows.
+            (None, Some(noise)) => {
+                let sd = noise / 100.0 * std::f64::consts::SQRT_2;
+                stats::smallest_detectable_percent(sd, self.settings.min_pairs())
+            }
+            (None, None) => None,
+        };
+        Measured {
+            subjects,
+            baseline,
+            noise_percent,
+            smallest_detectable_percent,
+            windows_kept: self.bench.kept,
+            windows_dropped: self.bench.dropped,
+            steal_percent: self.bench.steal_percent(),
+            partial: self.partial,
+            duration,
+            doubts,
+        }
+    }
+
+    fn half_outcome(&self, run: HalfRun) -> HalfOutcome {
+        let minimum = run.search.rules().min_pairs;
+        let price = self.price(run.subject, run.half, 100.0, minimum);
+        let half = run.half;
+        let started = run.tried > 0;
+        let failed = run.error.clone().or_else(|| {
+            let reason = run.last_failure.clone()?;
+            (run.failures >= FAILURES).then(|| format!("{reason}, {FAILURES} pairs in a row"))
+        });
+        let stolen = run.stolen;
+        let line = run.search.rules().line;
+        let pairs = run.search.pairs();
+        let subject = &self.subjects[run.subject];
+        let spent = run.spent;
+        let finding = run.search.finish();
+        let learned = finding.bracket.is_some();
+        let (status, reason) = if finding.resolved {
+            (Status::Measured, failed)
+        } else if let Some(reason) = failed {
+            let status = if learned {
+                Status::Unresolved
+            } else {
+                Status::Unavailable
+            };
+            (status, Some(reason))
+        } else if let Some(partial) = &self.partial {
+            let reason = format!("stopped after {pairs} pairs: {partial}");
+            (Status::Unresolved, Some(reason))
+        } else if !started {
+            let reason = self.too_dear(subject, minimum, price, half);
+            (Status::Unresolved, Some(reason))
+        } else if !learned && stolen > 0 {
+            let reason = format!(
+                "{stolen} pairs were lost to stolen CPU time and {pairs} are left, {FEWEST_PAIRS} are needed"
+            );
+            (Status::Unresolved, Some(reason))
+        } else if !learned {
+            let reason = format!("the budget ended after {pairs} pairs, {FEWEST_PAIRS} are needed");
+            (Status::Unresolved, Some(reason))
+        } else {
+            let reason = self.too_noisy(&finding, line, spent.as_secs_f64(), pairs);
+            (Status::Unresolved, Some(reason))
+        };
+        HalfOutcome {
+            half,
+            status,
+            reason,
+            finding: learned.then_some(finding),
+        }
+    }
+
+    fn too_dear(&self, subject: &Subject, pairs: usize, price: f64, half: Half) -> String {
+        let left = self.left().as_secs_f64();
+        let why = if dear(subject) {
+            format!(
+                " (filling takes {:.1} s a switch)",
+                subject.switch_cost.as_secs_f64()
+            )
+        } else {
+            format!(
+                " (a window takes {:.1} s)",
+                (subject.settle + window_length(subject))
+                    .max(self.natural)
+                    .as_secs_f64()
+            )
+        };
+        let budget = self.settings.budget.as_secs_f64();
+        // The share rule must let it in, and the others take what they took.
+        let enough = (budget - left + price).max(price / SUBJECT_SHARE);
+        let halves = match half {
+            Half::Tolerated => "the target's",
+            Half::Caused => "the source's",
+        };
+        format!(
+            "{pairs} pairs of {halves} windows need about {price:.1} s{why} and {left:.1} s of the \
+             {budget:.0} s were left, {:.1} s too few; a budget of about {:.0} s would do",
+            (price - left).max(0.0),
+            (1.1 * enough).ceil()
+        )
+    }
+
+    fn too_noisy(&self, finding: &Finding, line: f64, spent: f64, pairs: usize) -> String {
+        let known = match finding.verdict {
+            Verdict::Lost => {
+                let bracket = finding.bracket.map_or([0.0, 100.0], |b| [b.low, b.high]);
+                format!(
+                    "a loss is certain but where it begins is not: between {:.0} and {:.0}",
+                    bracket[0], bracket[1]
+                )
+            }
+            _ => {
+                let text = finding.curve.last().map(|point| {
+                    format!(
+                        "at 100 {:.1} % is kept (95 % interval {:.1} to {:.1}), too close to {:.1} % \
+                         to say which side",
+                        100.0 * point.performance,
+                        100.0 * point.ci95[0],
+                        100.0 * point.ci95[1],
+                        100.0 * line
+                    )
+                });
+                text.unwrap_or_default()
+            }
+        };
+        let seconds = finding.missing_pairs * spent / pairs.max(1) as f64;
+        let budget = self.settings.budget.as_secs_f64();
+        // Half as much again: the other halves share what is added.
+        let enough = budget + 1.5 * seconds;
+        if enough > 100.0 * budget || !enough.is_finite() {
+            format!("{known}; no sensible budget would settle it on this machine")
+        } else {
+            format!(
+                "{known}; about {:.0} more pairs, a budget of about {enough:.0} s, would settle it",
+                finding.missing_pairs.ceil()
+            )
+        }
+    }
+}
+
+/// `exp` of the location of logs with its 95 % interval; `None` below 3 values.
+fn estimate(logs: &[f64], rng: &mut ChaCha8Rng) -> Option<Estimate> {
+    if logs.len() < 3 {
+        return None;
+    }
+    let bootstrap = Bootstrap::of(logs, 2000, rng);
+    let [low, high] = bootstrap.interval95();
+    let estimate = Estimate {
+        value: bootstrap.location.exp(),
+        ci95: [low.exp(), high.exp()],
+    };
+    let finite = estimate.value.is_finite() && estimate.ci95.iter().all(|end| end.is_finite());
+    finite.then_some(estimate)
+}
+
+/// A doubt when undisturbed performance changed while measuring.
+fn drift(first: &[f64], later: &[f64], rng: &mut ChaCha8Rng) -> Option<String> {
+    if first.len() < 5 || later.len() < 5 {
+        return None;
+    }
+    let before = Bootstrap::of(first, 400, rng);
+    let after = Bootstrap::of(later, 400, rng);
+    let change = after.location - before.location;
+    let error = before.error.hypot(after.error);
+    (change.abs() > 3.0 * error && change.abs() > 0.02).then(|| {
+        format!(
+            "undisturbed performance changed by {:+.1} % while measuring; ratios are taken \
+             between neighbouring windows and bear this, the baseline does not",
+            100.0 * (change.exp() - 1.0)
+        )
+    })
+}
+
+/// "8 pairs at 100", "5 pairs at 50, 1 at 100".
+fn describe(batch: &[f64]) -> String {
+    let mut levels: Vec<f64> = batch.to_vec();
+    levels.sort_unstable_by(f64::total_cmp);
+    levels.dedup();
+    let counts: Vec<String> = levels
+        .iter()
+        .map(|level| {
+            let count = batch.iter().filter(|x| *x == level).count();
+            format!("{count} at {level:.0}")
+        })
+        .collect();
+    format!("pairs: {}", counts.join(", "))
+}

@@ -1,0 +1,594 @@
+//! The search for the intensity at which performance crosses a line.
+//!
+//! # The verdict at 100
+//! Intensity 100 is measured first. Looks at the data happen at pair counts
+//! fixed beforehand (the minimum, twice, four times …), and look k spends
+//! `alpha / 2^k` of the one-sided error `alpha`, so that over any number of
+//! looks a false verdict has probability below `alpha` (union bound). With
+//! `alpha = 0.05 / subjects` (Bonferroni) the chance of any false verdict in a
+//! profile is below 5 %, whatever the subjects have in common. One look uses
+//! Student's interval around the robust location: percentiles of a bootstrap
+//! do not reach that far into the tail.
+//!
+//! # The crossing
+//! After a loss was shown, levels on a 5-point grid are added by bisection and
+//! pairs are spent where the interval is expected to shrink most. The interval
+//! of the crossing comes from refitting the monotone curve to resampled pairs:
+//! its lower end is the highest level kept in 97.5 % of the refits, its upper
+//! end the lowest level lost in 97.5 %. Both ends are measured levels: between
+//! two of them a monotone curve may fall anywhere, a cliff as well as a slope,
+//! and an interval from interpolation alone would miss cliffs.
+
+use super::bootstrap::Bootstrap;
+use super::bootstrap::below;
+use super::isotonic::crossing;
+use super::isotonic::performance_fit;
+use super::stats::mean;
+use super::stats::median;
+use super::stats::normal_quantile;
+use crate::profile::CurvePoint;
+use rand_chacha::ChaCha8Rng;
+
+/// Levels stand on multiples of this many points.
+const GRID: f64 = 5.0;
+/// Resamples while searching, and for what is reported.
+const RESAMPLES: usize = 400;
+const FINAL_RESAMPLES: usize = 2000;
+/// Fewer pairs than this say nothing about a level.
+pub const FEWEST_PAIRS: usize = 4;
+/// Most pairs at one level: beyond, drift and not sampling limits the answer.
+const MOST_PAIRS: usize = 640;
+/// Pairs per turn while the endpoint waits for its next look.
+const TURN: usize = 8;
+/// Pairs per turn on a level of the search.
+const LEVEL_TURN: usize = 5;
+/// Looks at the endpoint after which lower levels are measured too, so that
+/// an undecided endpoint still ends with a useful lower bound.
+const PATIENCE: u32 = 3;
+/// One-sided error while deciding whether to stop; stricter than the 0.025 of
+/// the reported interval because it is looked at again and again.
+const STOP_TAIL: f64 = 0.01;
+const FINAL_TAIL: f64 = 0.025;
+
+/// What a search is asked to find.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rules {
+    /// Performance that counts as kept, a fraction (0–1).
+    pub line: f64,
+    /// One-sided error of the verdict at 100 over all looks.
+    pub alpha: f64,
+    /// Pairs before the first look.
+    pub min_pairs: usize,
+    /// Stop when the half-width of the crossing's 95 % interval is at most
+    /// this, points.
+    pub half_width: f64,
+    /// Pairs come in even numbers at one level (switching is dear).
+    pub dear: bool,
+}
+
+/// What is known about the endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Undecided,
+    /// Above the line at 100, so everywhere.
+    Kept,
+    /// Below the line at 100.
+    Lost,
+}
+
+#[derive(Clone, Debug)]
+struct Level {
+    intensity: f64,
+    /// Log ratios, in time order.
+    ratios: Vec<f64>,
+    pressures: Vec<f64>,
+    bootstrap: Option<Bootstrap>,
+    /// Resampled performance, expanded for small n.
+    spread: Vec<f64>,
+}
+
+impl Level {
+    fn usable(&self) -> bool {
+        self.ratios.len() >= FEWEST_PAIRS
+    }
+
+    fn resample(&mut self, count: usize, rng: &mut ChaCha8Rng) {
+        let bootstrap = Bootstrap::of(&self.ratios, count, rng);
+        self.spread = bootstrap.expanded().into_iter().map(f64::exp).collect();
+        self.bootstrap = Some(bootstrap);
+    }
+}
+
+/// Where the crossing lies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bracket {
+    /// Estimate, points.
+    pub at: f64,
+    /// 95 % interval, points.
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Bracket {
+    pub fn half_width(&self) -> f64 {
+        0.5 * (self.high - self.low)
+    }
+}
+
+/// What a finished search knows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    pub verdict: Verdict,
+    /// Whether the stop rule was met.
+    pub resolved: bool,
+    /// `None` when fewer than 4 pairs were measured at 100.
+    pub bracket: Option<Bracket>,
+    pub curve: Vec<CurvePoint>,
+    /// Log-ratio standard deviation of one pair at 100, and their number.
+    pub pair_sd: Option<f64>,
+    pub pairs_at_100: usize,
+    /// Pairs still missing for an answer, by sd and distance from the line;
+    /// infinite when the curve lies on the line.
+    pub missing_pairs: f64,
+    pub doubts: Vec<String>,
+}
+
+/// The state of one search.
+#[derive(Clone, Debug)]
+pub struct Search {
+    rules: Rules,
+    levels: Vec<Level>,
+    looks: u32,
+    verdict: Verdict,
+    settled: bool,
+    /// As of the last judgement, at the tail of the stop rule.
+    bracket: Option<Bracket>,
+    rng: ChaCha8Rng,
+}
+
+impl Search {
+    pub fn new(rules: Rules, rng: ChaCha8Rng) -> Self {
+        let mut search = Search {
+            rules,
+            levels: Vec::new(),
+            looks: 0,
+            verdict: Verdict::Undecided,
+            settled: false,
+            bracket: None,
+            rng,
+        };
+        search.level(100.0);
+        search
+    }
+
+    /// Nothing more is worth measuring.
+    pub fn settled(&self) -> bool {
+        self.settled
+    }
+
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Sets the pairs before the first look; only before any was recorded.
+    pub fn set_min_pairs(&mut self, pairs: usize) {
+        self.rules.min_pairs = pairs.max(FEWEST_PAIRS);
+    }
+
+    /// Pairs recorded over all levels.
+    pub fn pairs(&self) -> usize {
+        self.levels.iter().map(|level| level.ratios.len()).sum()
+    }
+
+    /// Intensities of the pairs wanted next, in random order (dear switches:
+    /// equal ones together). Empty once settled.
+    pub fn wanted(&mut self) -> Vec<f64> {
+        if self.settled {
+            return Vec::new();
+        }
+        let mut batch = Vec::new();
+        if self.verdict == Verdict::Undecided {
+            let missing = self
+                .next_look()
+                .saturating_sub(self.endpoint().ratios.len());
+            let whole = self.looks == 0 || self.rules.dear;
+            let turn = if whole { missing } else { missing.min(TURN) };
+            batch.extend(std::iter::repeat_n(100.0, turn.max(1)));
+            if self.looks >= PATIENCE {
+                self.extend_search(&mut batch);
+            }
+        } else {
+            self.extend_search(&mut batch);
+        }
+        if self.rules.dear {
+            if batch.len() % 2 == 1 {
+                batch.push(batch[batch.len() - 1]);
+            }
+        } else {
+            for i in (1..batch.len()).rev() {
+                let j = below(&mut self.rng, i + 1);
+                batch.swap(i, j);
+            }
+        }
+        batch
+    }
+
+    fn extend_search(&mut self, batch: &mut Vec<f64>) {
+        let Some(bracket) = self.bracket else {
+            return;
+        };
+        let Some(next) = self.choose(&bracket) else {
+            return;
+        };
+        let have = self.find(next).map_or(0, |level| level.ratios.len());
+        let turn = if self.rules.dear {
+            FEWEST_PAIRS
+        } else {
+            LEVEL_TURN.max(FEWEST_PAIRS.saturating_sub(have))
+        };
+        batch.extend(std::iter::repeat_n(next, turn));
+        // A level already in play is measured along with the new one, so that
+        // a slow change of the machine does not fall on the new one alone.
+        if !self.rules.dear {
+            let companion = self
+                .levels
+                .iter()
+                .filter(|level| level.intensity != next && level.ratios.len() < MOST_PAIRS)
+                .min_by(|a, b| {
+                    let far = |level: &Level| (level.intensity - bracket.at).abs();
+                    far(a).total_cmp(&far(b))
+                });
+            batch.extend(companion.map(|level| level.intensity));
+        }
+    }
+
+    /// Adds one pair's log ratio (finite) at `intensity`.
+    pub fn record(&mut self, intensity: f64, log_ratio: f64, pressure: Option<f64>) {
+        let level = self.level(intensity);
+        level.ratios.push(log_ratio);
+        level.pressures.extend(pressure.filter(|p| p.is_finite()));
+        level.bootstrap = None;
+    }
+
+    /// Judges what was recorded. `last` marks the end of the time given: then
+    /// pairs since the last look are looked at too.
+    pub fn judge(&mut self, last: bool) {
+        if self.settled {
+            return;
+        }
+        self.refresh(RESAMPLES);
+        if self.verdict == Verdict::Undecided {
+            let n = self.endpoint().ratios.len();
+            let due = n >= self.next_look();
+            let rest = last && n >= FEWEST_PAIRS && 2 * n > self.next_look();
+            if due || rest {
+                self.verdict = self.look();
+            }
+        }
+        let searching = self.verdict == Verdict::Lost || self.looks >= PATIENCE;
+        self.bracket = searching.then(|| self.bracket(STOP_TAIL)).flatten();
+        self.settled = match self.verdict {
+            Verdict::Kept => true,
+            Verdict::Lost => self.bracket.is_some_and(|bracket| {
+                let narrow = bracket.half_width() <= self.rules.half_width;
+                narrow || self.choose(&bracket).is_none()
+            }),
+            Verdict::Undecided => self.endpoint().ratios.len() >= MOST_PAIRS,
+        };
+    }
+
+    /// Everything known, with the reported number of resamples.
+    pub fn finish(mut self) -> Finding {
+        self.judge(true);
+        for level in &mut self.levels {
+            level.bootstrap = None;
+        }
+        self.refresh(FINAL_RESAMPLES);
+        let mut bracket = self.bracket(FINAL_TAIL);
+        let resolved = match (self.verdict, &mut bracket) {
+            (Verdict::Kept, Some(bracket)) => {
+                *bracket = Bracket {
+                    at: 100.0,
+                    low: 100.0,
+                    high: 100.0,
+                };
+                true
+            }
+            (Verdict::Lost, Some(bracket)) => bracket.half_width() <= self.rules.half_width,
+            _ => false,
+        };
+        let missing_pairs = match bracket {
+            Some(bracket) if !resolved => self.missing(&bracket),
+            _ => 0.0,
+        };
+        let endpoint = self.endpoint();
+        Finding {
+            verdict: self.verdict,
+            resolved,
+            bracket,
+            curve: self.curve(),
+            pair_sd: endpoint
+                .bootstrap
+                .as_ref()
+                .map(pair_sd)
+                .filter(|sd| sd.is_finite()),
+            pairs_at_100: endpoint.ratios.len(),
+            missing_pairs,
+            doubts: self.contradictions(),
+        }
+    }
+
+    /// Pairs at 100 at which the next look happens.
+    fn next_look(&self) -> usize {
+        self.rules.min_pairs << self.looks.min(20)
+    }
+
+    fn look(&mut self) -> Verdict {
+        self.looks += 1;
+        let alpha = self.rules.alpha * 0.5f64.powi(self.looks as i32);
+        let line = self.rules.line.ln();
+        let Some(bootstrap) = &self.endpoint().bootstrap else {
+            return Verdict::Undecided;
+        };
+        let [low, high] = bootstrap.student(alpha);
+        if low > line {
+            Verdict::Kept
+        } else if high < line {
+            Verdict::Lost
+        } else {
+            Verdict::Undecided
+        }
+    }
+
+    fn refresh(&mut self, count: usize) {
+        for level in &mut self.levels {
+            if level.usable() && level.bootstrap.is_none() {
+                level.resample(count, &mut self.rng);
+            }
+        }
+    }
+
+    fn find(&self, intensity: f64) -> Option<&Level> {
+        self.levels.iter().find(|l| l.intensity == intensity)
+    }
+
+    fn endpoint(&self) -> &Level {
+        &self.levels[self.levels.len() - 1]
+    }
+
+    /// The level at `intensity`, made when missing. Levels ascend; 100 is last.
+    fn level(&mut self, intensity: f64) -> &mut Level {
+        let index = self.levels.partition_point(|l| l.intensity < intensity);
+        if self
+            .levels
+            .get(index)
+            .is_none_or(|l| l.intensity != intensity)
+        {
+            let level = Level {
+                intensity,
+                ratios: Vec::new(),
+                pressures: Vec::new(),
+                bootstrap: None,
+                spread: Vec::new(),
+            };
+            self.levels.insert(index, level);
+        }
+        &mut self.levels[index]
+    }
+
+    /// Levels with enough pairs and their share of refits at or above the line.
+    fn shares(&self) -> Vec<(&Level, f64)> {
+        let fitted: Vec<&Level> = self
+            .levels
+            .iter()
+            .filter(|l| !l.spread.is_empty())
+            .collect();
+        let weights = self.weights(&fitted);
+        let rounds = fitted.iter().map(|l| l.spread.len()).min().unwrap_or(0);
+        let mut kept = vec![0usize; fitted.len()];
+        let mut values = vec![0.0; fitted.len()];
+        for round in 0..rounds {
+            for (value, level) in values.iter_mut().zip(&fitted) {
+                *value = level.spread[round];
+            }
+            let fit = performance_fit(&values, &weights);
+            for (count, performance) in kept.iter_mut().zip(&fit) {
+                *count += usize::from(*performance >= self.rules.line);
+            }
+        }
+        fitted
+            .into_iter()
+            .zip(kept)
+            .map(|(level, count)| (level, count as f64 / rounds.max(1) as f64))
+            .collect()
+    }
+
+    /// Standard deviation of one pair that is typical of all levels.
+    fn typical_sd(&self) -> f64 {
+        let mut sds: Vec<f64> = self
+            .levels
+            .iter()
+            .filter_map(|level| level.bootstrap.as_ref())
+            .map(pair_sd)
+            .collect();
+        median(&mut sds)
+    }
+
+    /// Weights of the fit: the inverse squared error, but no level is trusted
+    /// beyond its number of pairs. By the number alone a level of few pairs
+    /// with a wild one among them would drag its neighbours over the line.
+    fn weights(&self, levels: &[&Level]) -> Vec<f64> {
+        let typical = self.typical_sd();
+        levels
+            .iter()
+            .map(|level| {
+                let own = level.bootstrap.as_ref().map_or(typical, pair_sd);
+                let doubt = own.max(typical).max(1e-6) / typical.max(1e-6);
+                level.ratios.len() as f64 / (doubt * doubt)
+            })
+            .collect()
+    }
+
+    /// The crossing and its interval; `None` while 100 has too few pairs.
+    fn bracket(&self, tail: f64) -> Option<Bracket> {
+        let shares = self.shares();
+        if shares
+            .last()
+            .is_none_or(|(level, _)| level.intensity != 100.0)
+        {
+            return None;
+        }
+        let low = shares
+            .iter()
+            .filter(|(_, share)| *share >= 1.0 - tail)
+            .map(|(level, _)| level.intensity)
+            .fold(0.0, f64::max);
+        let high = shares
+            .iter()
+            .filter(|(level, share)| *share <= tail && level.intensity > low)
+            .map(|(level, _)| level.intensity)
+            .fold(100.0, f64::min);
+        let levels: Vec<f64> = shares.iter().map(|(level, _)| level.intensity).collect();
+        let estimates: Vec<f64> = shares.iter().map(|(level, _)| estimate(level)).collect();
+        let fitted: Vec<&Level> = shares.iter().map(|(level, _)| *level).collect();
+        let weights = self.weights(&fitted);
+        let fit = performance_fit(&estimates, &weights);
+        let at = crossing(&levels, &fit, self.rules.line).clamp(low, high);
+        Some(Bracket { at, low, high })
+    }
+
+    /// The level where pairs shrink the interval most; `None` when none can.
+    fn choose(&self, bracket: &Bracket) -> Option<f64> {
+        let inside = |x: f64| x > bracket.low && x < bracket.high;
+        // A level begun but not yet usable is finished first.
+        if let Some(begun) = self
+            .levels
+            .iter()
+            .find(|l| !l.usable() && inside(l.intensity))
+        {
+            return Some(begun.intensity);
+        }
+        let mut knots = vec![bracket.low];
+        knots.extend(
+            self.levels
+                .iter()
+                .map(|l| l.intensity)
+                .filter(|x| inside(*x)),
+        );
+        knots.push(bracket.high);
+        let gaps = || {
+            knots
+                .windows(2)
+                .map(|gap| (gap[0], gap[1]))
+                .filter(|(a, b)| b - a > self.rules.half_width)
+        };
+        let around = gaps().find(|(a, b)| *a <= bracket.at && bracket.at <= *b);
+        let widest = gaps().max_by(|x, y| (x.1 - x.0).total_cmp(&(y.1 - y.0)));
+        if let Some((a, b)) = around.or(widest) {
+            let middle = (0.5 * (a + b) / GRID).round() * GRID;
+            if middle > a && middle < b {
+                return Some(middle);
+            }
+        }
+        self.levels
+            .iter()
+            .filter(|l| inside(l.intensity) || (l.intensity == 100.0 && bracket.high == 100.0))
+            .filter(|l| l.ratios.len() < MOST_PAIRS)
+            .map(|l| (l.intensity, self.gain(l, bracket)))
+            .max_by(|x, y| x.1.total_cmp(&y.1))
+            .map(|(intensity, _)| intensity)
+    }
+
+    /// Points the interval shrinks by per further pair at `level`, if its
+    /// estimate is right: it would become the end on its side.
+    fn gain(&self, level: &Level, bracket: &Bracket) -> f64 {
+        let shrink = if estimate(level) >= self.rules.line {
+            level.intensity - bracket.low
+        } else {
+            bracket.high - level.intensity
+        };
+        shrink.max(0.1) / (1.0 + self.missing_at(level, STOP_TAIL).min(1e6))
+    }
+
+    /// Pairs missing until `level` is told from the line at one-sided `tail`:
+    /// `(z sd / gap)^2` less those there are.
+    fn missing_at(&self, level: &Level, tail: f64) -> f64 {
+        let Some(bootstrap) = &level.bootstrap else {
+            return FEWEST_PAIRS as f64;
+        };
+        let n = bootstrap.n as f64;
+        let gap = (bootstrap.location - self.rules.line.ln()).abs();
+        // A wild pair among few is diluted by the next ones.
+        let sd = pair_sd(bootstrap).min(self.typical_sd());
+        let needed = (normal_quantile(1.0 - tail) * sd / gap.max(1e-9)).powi(2);
+        (needed - n).max(1.0)
+    }
+
+    /// Pairs missing for an answer at all.
+    fn missing(&self, bracket: &Bracket) -> f64 {
+        if self.verdict == Verdict::Undecided {
+            let tail = self.rules.alpha * 0.5f64.powi(self.looks as i32 + 1);
+            return self.missing_at(self.endpoint(), tail);
+        }
+        let next = self.choose(bracket).and_then(|x| self.find(x));
+        let needed = next.map_or(FEWEST_PAIRS as f64, |l| self.missing_at(l, FINAL_TAIL));
+        // The levels on both sides of the crossing have to be told apart.
+        2.0 * needed
+    }
+
+    fn curve(&self) -> Vec<CurvePoint> {
+        self.levels
+            .iter()
+            .filter_map(|level| {
+                let bootstrap = level.bootstrap.as_ref()?;
+                let [low, high] = bootstrap.interval95();
+                Some(CurvePoint {
+                    intensity: level.intensity,
+                    performance: bootstrap.location.exp(),
+                    ci95: [low.exp(), high.min(50.0).exp()],
+                    pressure: (!level.pressures.is_empty()).then(|| mean(&level.pressures)),
+                    windows: level.ratios.len() as u64,
+                })
+            })
+            .collect()
+    }
+
+    /// Levels that contradict a monotone curve beyond three standard errors
+    /// and one percent, the worst pair of them in words.
+    fn contradictions(&self) -> Vec<String> {
+        let known: Vec<(f64, &Bootstrap)> = self
+            .levels
+            .iter()
+            .filter_map(|l| Some((l.intensity, l.bootstrap.as_ref()?)))
+            .collect();
+        let mut worst: Option<(f64, String)> = None;
+        for (i, (x, lower)) in known.iter().enumerate() {
+            for (y, upper) in &known[i + 1..] {
+                let rise = upper.location - lower.location;
+                let error = lower.error.hypot(upper.error);
+                let beyond = rise > 0.01 && rise > 3.0 * error;
+                if beyond && worst.as_ref().is_none_or(|(most, _)| rise > *most) {
+                    let text = format!(
+                        "intensity {x:.0} costs more ({:.1} % kept) than intensity {y:.0} ({:.1} % kept): \
+                         the curve is not monotone, and the score holds only as far as it is",
+                        100.0 * lower.location.exp(),
+                        100.0 * upper.location.exp(),
+                    );
+                    worst = Some((rise, text));
+                }
+            }
+        }
+        worst.map(|(_, text)| text).into_iter().collect()
+    }
+}
+
+fn pair_sd(bootstrap: &Bootstrap) -> f64 {
+    bootstrap.error * (bootstrap.n as f64).sqrt()
+}
+
+fn estimate(level: &Level) -> f64 {
+    level
+        .bootstrap
+        .as_ref()
+        .map_or(1.0, |bootstrap| bootstrap.location.exp())
+}

@@ -1,0 +1,189 @@
+//! The measurement against planted truth, on the mock executor's virtual clock.
+//!
+//! Print the measured rates with
+//! `cargo test --test measurement_truth -- --nocapture`.
+
+use jostle::experiment::executor::Subject;
+use jostle::experiment::mock::Curve;
+use jostle::experiment::mock::MockExecutor;
+use jostle::experiment::mock::Response;
+use jostle::experiment::outcome::Measured;
+use jostle::experiment::run::Halves;
+use jostle::experiment::run::Settings;
+use jostle::experiment::run::Silent;
+use jostle::experiment::run::measure;
+use jostle::profile::Status;
+use std::time::Duration;
+
+const NAMES: [&str; 8] = [
+    "cpu-time",
+    "l1d",
+    "l2-capacity",
+    "l2-bandwidth",
+    "llc-capacity",
+    "memory-bandwidth",
+    "memory-capacity",
+    "storage-bandwidth",
+];
+
+fn subject(resource: &'static str, window_ms: u64, settle_ms: u64) -> Subject {
+    Subject {
+        resource,
+        settle: Duration::from_millis(settle_ms),
+        window: Duration::from_millis(window_ms),
+        switch_cost: Duration::ZERO,
+        stoppable: true,
+    }
+}
+
+fn plain(count: usize) -> Vec<Subject> {
+    (0..count).map(|i| subject(NAMES[i % 8], 30, 7)).collect()
+}
+
+fn run(mock: &mut MockExecutor, subjects: &[Subject], settings: &Settings) -> Measured {
+    measure(mock, subjects, settings, &mut Silent)
+}
+
+fn settings(seconds: u64, seed: u64, halves: Halves) -> Settings {
+    Settings {
+        budget: Duration::from_secs(seconds),
+        seed,
+        halves,
+        ..Settings::default()
+    }
+}
+
+fn response(target: Curve, sd: f64) -> Response {
+    Response {
+        target,
+        sd,
+        ..Response::default()
+    }
+}
+
+/// Shares of runs in which `t`'s interval covered the truth, in which it was
+/// resolved, and the mean half-width.
+fn recover(curve: Curve, truth: f64, sd: f64, runs: u64, quick: bool) -> (f64, f64, f64) {
+    let subjects = plain(1);
+    let (mut covered, mut resolved, mut width) = (0, 0, 0.0);
+    for seed in 0..runs {
+        let mut mock = MockExecutor::new(&subjects, &[response(curve, sd)], 1000 + seed);
+        let base = if quick {
+            Settings::quick()
+        } else {
+            Settings::default()
+        };
+        let settings = Settings {
+            budget: Duration::from_secs(if quick { 4 } else { 12 }),
+            seed,
+            halves: Halves::Tolerated,
+            ..base
+        };
+        let measured = run(&mut mock, &subjects, &settings);
+        let outcome = &measured.subjects[0];
+        let score = outcome.tolerated.expect("enough pairs for a score");
+        let inside = score.ci95[0] - 1e-9 <= truth && truth <= score.ci95[1] + 1e-9;
+        covered += usize::from(inside);
+        resolved += usize::from(outcome.status == Status::Measured);
+        width += 0.5 * (score.ci95[1] - score.ci95[0]);
+    }
+    let n = runs as f64;
+    (covered as f64 / n, resolved as f64 / n, width / n)
+}
+
+fn check_thresholds(sds: &[f64], quick: bool, runs: u64) {
+    for sd in sds.iter().copied() {
+        for at in [20.0, 45.0, 80.0] {
+            let cliff = Curve::Cliff {
+                at: at - 2.5,
+                slope: 0.02,
+            };
+            let shapes = [
+                ("linear", Curve::line_through(at, 0.95)),
+                ("step", Curve::Step { at, then: 0.7 }),
+                ("cliff", cliff),
+            ];
+            for (name, curve) in shapes {
+                let (covered, resolved, width) = recover(curve, at, sd, runs, quick);
+                println!(
+                    "{name} t {at} sd {sd} quick {quick}: covered {covered:.3}, \
+                     resolved {resolved:.3}, half-width {width:.1}"
+                );
+                assert!(covered >= 0.9, "{name} t {at} sd {sd}: {covered}");
+            }
+        }
+    }
+}
+
+#[test]
+fn planted_thresholds_are_covered() {
+    check_thresholds(&[0.01], false, 200);
+}
+
+#[test]
+fn planted_thresholds_are_covered_by_quick_profiles() {
+    check_thresholds(&[0.01], true, 200);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn planted_thresholds_are_covered_at_every_noise() {
+    for quick in [false, true] {
+        check_thresholds(&[0.003, 0.01, 0.03], quick, 400);
+    }
+}
+
+#[test]
+fn nothing_planted_is_t_100() {
+    let (covered, resolved, width) = recover(Curve::Flat(1.0), 100.0, 0.01, 200, false);
+    assert!(covered == 1.0 && resolved == 1.0 && width == 0.0);
+}
+
+/// Share of profiles with any subject called sensitive.
+fn false_alarms(count: usize, curve: Curve, sd: f64, runs: u64, seconds: u64) -> f64 {
+    let subjects = plain(count);
+    let responses = vec![response(curve, sd); count];
+    let mut alarms = 0;
+    for seed in 0..runs {
+        let mut mock = MockExecutor::new(&subjects, &responses, 7_000 + seed);
+        let settings = settings(seconds, seed, Halves::Tolerated);
+        let measured = run(&mut mock, &subjects, &settings);
+        let any = measured.subjects.iter().any(|s| s.sensitive == Some(true));
+        alarms += usize::from(any);
+    }
+    alarms as f64 / runs as f64
+}
+
+#[test]
+fn quiet_targets_raise_no_false_alarm() {
+    for (count, sd, runs) in [(8, 0.01, 400), (18, 0.03, 100)] {
+        let rate = false_alarms(count, Curve::Flat(1.0), sd, runs, 45);
+        println!("{count} subjects, performance 1, sd {sd}: {rate:.4} of profiles");
+        assert!(rate < 0.05, "{count} subjects, sd {sd}: {rate}");
+    }
+}
+
+/// The hardest null: exactly on the line, where every look is a fair bet.
+#[test]
+fn targets_on_the_line_raise_few_false_alarms() {
+    let rate = false_alarms(8, Curve::Flat(0.95), 0.01, 400, 12);
+    println!("8 subjects, performance 0.95, sd 0.01: {rate:.4} of profiles");
+    assert!(rate < 0.05, "{rate}");
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn false_alarms_are_rare_at_every_noise() {
+    for sd in [0.003, 0.01, 0.03] {
+        for (count, curve, seconds) in [
+            (8, Curve::Flat(1.0), 90),
+            (18, Curve::Flat(1.0), 90),
+            (8, Curve::Flat(0.95), 30),
+            (18, Curve::Flat(0.95), 30),
+        ] {
+            let rate = false_alarms(count, curve, sd, 1000, seconds);
+            println!("{count} subjects, {curve:?}, sd {sd}: {rate:.4} of profiles");
+            assert!(rate < 0.05, "{count} subjects, {curve:?}, sd {sd}: {rate}");
+        }
+    }
+}
