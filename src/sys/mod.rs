@@ -3,5 +3,9 @@
 
 pub mod clock;
 pub mod cpus;
+pub mod memory;
+pub mod pages;
+pub mod perf;
+pub mod pidfd;
 pub mod process;
 pub mod shared;
