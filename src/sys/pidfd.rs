@@ -68,6 +68,10 @@ impl PidFd {
                 Ok(0) if Instant::now() >= deadline => return false,
                 Ok(0) | Err(nix::errno::Errno::EINTR) => continue,
                 Ok(_) => return true,
+                // Out of memory: slow down, the answer is still to come.
+                Err(_) if Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
                 Err(_) => return false,
             }
         }

@@ -21,9 +21,11 @@ use std::process::Child;
 use std::process::Command;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
+use std::time::Instant;
 
 /// How long a target may take to end after SIGTERM before SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
@@ -36,11 +38,19 @@ pub(super) struct Started {
     stdout: Option<Arc<dyn OutputSink>>,
     stderr: Tail,
     marker: String,
+    run: Run,
+    exit: Option<Exit>,
+    guard: Guard,
+}
+
+/// One run of the command.
+struct Run {
     child: Child,
     pidfd: PidFd,
-    exit: Option<Exit>,
-    stopped: bool,
-    guard: Guard,
+    began: Instant,
+    /// Set by a thread that waits for nothing else, so that the time is right
+    /// whenever somebody asks.
+    ended: Arc<OnceLock<Instant>>,
 }
 
 impl Started {
@@ -83,8 +93,8 @@ impl Started {
             stderr: &stderr,
             marker: &marker,
         };
-        let (child, pidfd) = launch.spawn()?;
-        guard.end_group(child.id() as i32);
+        let run = launch.spawn()?;
+        guard.end_group(run.child.id() as i32);
         Ok(Started {
             argv,
             name,
@@ -93,16 +103,14 @@ impl Started {
             stdout,
             stderr,
             marker,
-            child,
-            pidfd,
+            run,
             exit: None,
-            stopped: false,
             guard,
         })
     }
 
     pub(super) fn pid(&self) -> i32 {
-        self.child.id() as i32
+        self.run.child.id() as i32
     }
 
     pub(super) fn name(&self) -> &str {
@@ -111,6 +119,11 @@ impl Started {
 
     pub(super) fn command(&self) -> &[String] {
         &self.argv
+    }
+
+    pub(super) fn ran_for(&self) -> Option<Duration> {
+        let ended = self.run.ended.get()?;
+        Some(ended.duration_since(self.run.began))
     }
 
     pub(super) fn stderr_tail(&self) -> String {
@@ -128,7 +141,7 @@ impl Started {
     }
 
     pub(super) fn wait(&mut self, limit: Duration) -> Option<Exit> {
-        if self.exit.is_none() && self.pidfd.wait(limit) {
+        if self.exit.is_none() && self.run.pidfd.wait(limit) {
             // The handle reports the end a moment before it can be reaped
             // only if a tracer holds the zombie; do not hang on that.
             poll(SIGNAL_LIMIT, || self.reap_leader().is_some());
@@ -141,7 +154,6 @@ impl Started {
             let (name, exit) = (&self.name, exit);
             return Err(Error::environment(format!("the target {name} {exit}")));
         }
-        self.stopped = true;
         self.signal(Signal::SIGSTOP);
         let pid = self.pid();
         let stands = |pid| tree::stat(pid).is_none_or(|stat| stat.stopped() || stat.ended());
@@ -157,7 +169,6 @@ impl Started {
 
     pub(super) fn cont(&mut self) -> Result<()> {
         self.signal(Signal::SIGCONT);
-        self.stopped = false;
         Ok(())
     }
 
@@ -172,17 +183,16 @@ impl Started {
             stderr: &self.stderr,
             marker: &self.marker,
         };
-        let (child, pidfd) = launch.spawn()?;
-        self.guard.end_group(child.id() as i32);
-        self.child = child;
-        self.pidfd = pidfd;
+        let run = launch.spawn()?;
+        self.guard.end_group(run.child.id() as i32);
+        self.run = run;
         self.exit = None;
         Ok(())
     }
 
     fn reap_leader(&mut self) -> Option<Exit> {
         if self.exit.is_none()
-            && let Ok(Some(status)) = self.child.try_wait()
+            && let Ok(Some(status)) = self.run.child.try_wait()
         {
             self.exit = Some(Exit {
                 code: status.code(),
@@ -227,7 +237,6 @@ impl Started {
 
     /// Ends everything: SIGTERM, the grace period, SIGKILL.
     fn end(&mut self) {
-        self.stopped = false;
         if self.all_gone() {
             return;
         }
@@ -262,7 +271,7 @@ struct Launch<'a> {
 }
 
 impl Launch<'_> {
-    fn spawn(&self) -> Result<(Child, PidFd)> {
+    fn spawn(&self) -> Result<Run> {
         let program = &self.argv[0];
         let refused = |error: std::io::Error| match error.kind() {
             std::io::ErrorKind::NotFound => Error::request(format!(
@@ -296,10 +305,15 @@ impl Launch<'_> {
             ..Default::default()
         };
         process::prepare(&mut command, setup);
+        let began = Instant::now();
         let mut child = command.spawn().map_err(refused)?;
-        let ready = self.connect(&mut child);
-        match ready {
-            Ok(pidfd) => Ok((child, pidfd)),
+        match self.connect(&mut child) {
+            Ok((pidfd, ended)) => Ok(Run {
+                child,
+                pidfd,
+                began,
+                ended,
+            }),
             Err(error) => {
                 let _ = process::signal_group(child.id() as i32, Signal::SIGKILL);
                 let _ = child.wait();
@@ -308,13 +322,22 @@ impl Launch<'_> {
         }
     }
 
-    fn connect(&self, child: &mut Child) -> std::io::Result<PidFd> {
+    fn connect(&self, child: &mut Child) -> std::io::Result<(PidFd, Arc<OnceLock<Instant>>)> {
+        let watched = PidFd::open(child.id() as i32)?;
+        let ended = Arc::new(OnceLock::new());
+        let clock = ended.clone();
+        std::thread::Builder::new()
+            .name("target-end".into())
+            .spawn(move || {
+                while !watched.wait(Duration::from_secs(3600)) {}
+                let _ = clock.set(Instant::now());
+            })?;
         if let Some(stream) = child.stderr.take() {
             output::drain(stream, Arc::new(self.stderr.clone()), self.show_output)?;
         }
         if let (Some(stream), Some(sink)) = (child.stdout.take(), self.stdout) {
             output::drain(stream, sink.clone(), self.show_output)?;
         }
-        PidFd::open(child.id() as i32)
+        Ok((PidFd::open(child.id() as i32)?, ended))
     }
 }

@@ -14,6 +14,7 @@ pub use guard::executable;
 pub use guard::set_executable;
 pub use guard::watch;
 pub use output::OutputSink;
+pub(crate) use output::printable;
 pub use progress::Progress;
 
 use crate::error::Error;
@@ -224,6 +225,15 @@ impl Target {
         match &mut self.kind {
             Kind::Started(started) => started.wait(limit),
             Kind::Attached(attached) => attached.wait(limit),
+        }
+    }
+
+    /// How long the last run of a command took that has ended, from just before
+    /// it was started; `None` while it runs and for attached processes.
+    pub fn ran_for(&self) -> Option<Duration> {
+        match &self.kind {
+            Kind::Started(started) => started.ran_for(),
+            Kind::Attached(_) => None,
         }
     }
 
