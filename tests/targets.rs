@@ -85,7 +85,12 @@ struct Stranger(Child);
 impl Stranger {
     fn new() -> Stranger {
         let child = Command::new("sleep").arg("1000").spawn();
-        Stranger(child.expect("sleep starts"))
+        let stranger = Stranger(child.expect("sleep starts"));
+        eventually("exec is through", || {
+            let line = std::fs::read(format!("/proc/{}/cmdline", stranger.pid()));
+            line.is_ok_and(|line| line.starts_with(b"sleep"))
+        });
+        stranger
     }
 
     fn pid(&self) -> i32 {
@@ -461,7 +466,8 @@ fn runs_are_timed() {
         metric.begin(&mut target).unwrap();
         // Coming late must not make the run longer.
         std::thread::sleep(Duration::from_millis(400));
-        let seconds = metric.in_unit(metric_end(&mut metric, &mut target));
+        let performance = metric.end(&mut target).unwrap();
+        let seconds = metric.in_unit(performance);
         assert!(
             (0.1..PATIENCE.as_secs_f64()).contains(&seconds),
             "{seconds}"
@@ -469,10 +475,6 @@ fn runs_are_timed() {
     }
     target.keep_running().unwrap();
     eventually("it runs again", || target.state() == State::Running);
-}
-
-fn metric_end(metric: &mut Box<dyn metric::Metric>, target: &mut Target) -> f64 {
-    metric.end(target).unwrap()
 }
 
 #[test]

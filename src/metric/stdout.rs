@@ -226,20 +226,13 @@ impl Stdout {
         let start = Instant::now();
         let (mut counted, mut since) = (0, start);
         loop {
-            let (window, interval, tick) = {
+            let (window, interval) = {
                 let seen = self.feed.lock();
                 let tick = Duration::from_millis(20);
-                let waited = match seen.window.count >= wanted {
-                    true => Ok((seen, ())),
-                    false => self
-                        .feed
-                        .arrived
-                        .wait_timeout(seen, tick)
-                        .map(|(seen, _)| (seen, ()))
-                        .map_err(|poisoned| (poisoned.into_inner().0, ())),
-                };
-                let (seen, ()) = waited.unwrap_or_else(|seen| seen);
-                (seen.window, seen.interval_ns, tick)
+                let lacks = |seen: &mut Seen| seen.window.count < wanted;
+                let waited = self.feed.arrived.wait_timeout_while(seen, tick, lacks);
+                let (seen, _) = waited.unwrap_or_else(PoisonError::into_inner);
+                (seen.window, seen.interval_ns)
             };
             if window.count >= wanted {
                 return Ok(window);
@@ -250,7 +243,7 @@ impl Stdout {
             self.options.check_interrupt()?;
             if let State::Exited(exit) = target.state() {
                 // Its last words may still be on their way.
-                std::thread::sleep(tick);
+                std::thread::sleep(Duration::from_millis(100));
                 let window = self.feed.lock().window;
                 return match window.count >= wanted {
                     true => Ok(window),

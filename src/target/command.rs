@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread::JoinHandle;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -51,6 +52,8 @@ struct Run {
     /// Set by a thread that waits for nothing else, so that the time is right
     /// whenever somebody asks.
     ended: Arc<OnceLock<Instant>>,
+    /// Reads standard error until its end.
+    last_words: Option<JoinHandle<()>>,
 }
 
 impl Started {
@@ -127,6 +130,10 @@ impl Started {
     }
 
     pub(super) fn stderr_tail(&self) -> String {
+        if let (Some(_), Some(reader)) = (self.exit, &self.run.last_words) {
+            // It ended just now; what it said last may still be in the pipe.
+            poll(Duration::from_millis(200), || reader.is_finished());
+        }
         self.stderr.text()
     }
 
@@ -270,6 +277,13 @@ struct Launch<'a> {
     marker: &'a str,
 }
 
+/// The threads and handles of a process just started.
+struct Connected {
+    pidfd: PidFd,
+    ended: Arc<OnceLock<Instant>>,
+    last_words: Option<JoinHandle<()>>,
+}
+
 impl Launch<'_> {
     fn spawn(&self) -> Result<Run> {
         let program = &self.argv[0];
@@ -308,11 +322,12 @@ impl Launch<'_> {
         let began = Instant::now();
         let mut child = command.spawn().map_err(refused)?;
         match self.connect(&mut child) {
-            Ok((pidfd, ended)) => Ok(Run {
+            Ok(connected) => Ok(Run {
                 child,
-                pidfd,
+                pidfd: connected.pidfd,
                 began,
-                ended,
+                ended: connected.ended,
+                last_words: connected.last_words,
             }),
             Err(error) => {
                 let _ = process::signal_group(child.id() as i32, Signal::SIGKILL);
@@ -322,7 +337,7 @@ impl Launch<'_> {
         }
     }
 
-    fn connect(&self, child: &mut Child) -> std::io::Result<(PidFd, Arc<OnceLock<Instant>>)> {
+    fn connect(&self, child: &mut Child) -> std::io::Result<Connected> {
         let watched = PidFd::open(child.id() as i32)?;
         let ended = Arc::new(OnceLock::new());
         let clock = ended.clone();
@@ -332,12 +347,17 @@ impl Launch<'_> {
                 while !watched.wait(Duration::from_secs(3600)) {}
                 let _ = clock.set(Instant::now());
             })?;
-        if let Some(stream) = child.stderr.take() {
-            output::drain(stream, Arc::new(self.stderr.clone()), self.show_output)?;
-        }
+        let stderr = child.stderr.take();
+        let last_words = stderr
+            .map(|stream| output::drain(stream, Arc::new(self.stderr.clone()), self.show_output))
+            .transpose()?;
         if let (Some(stream), Some(sink)) = (child.stdout.take(), self.stdout) {
             output::drain(stream, sink.clone(), self.show_output)?;
         }
-        Ok((PidFd::open(child.id() as i32)?, ended))
+        Ok(Connected {
+            pidfd: PidFd::open(child.id() as i32)?,
+            ended,
+            last_words,
+        })
     }
 }

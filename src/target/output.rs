@@ -7,6 +7,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
+use std::thread::JoinHandle;
 
 /// Receives a target's standard output as it arrives, any bytes.
 pub trait OutputSink: Send + Sync {
@@ -64,13 +65,13 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
 /// Feeds `stream` to `sink` from a thread of its own until the end of file;
 /// `show` copies it to our standard error too.
 ///
-/// The thread is not joined: a descendant may keep the stream open, and the
-/// thread costs nothing while it waits.
+/// Whoever joins the thread must know that nobody holds the stream any more: a
+/// descendant may keep it open. The thread costs nothing while it waits.
 pub(super) fn drain(
     mut stream: impl Read + Send + 'static,
     sink: Arc<dyn OutputSink>,
     show: bool,
-) -> std::io::Result<()> {
+) -> std::io::Result<JoinHandle<()>> {
     let reader = std::thread::Builder::new().name("target-output".into());
     reader.spawn(move || {
         let mut buffer = vec![0; 64 * 1024];
@@ -87,8 +88,7 @@ pub(super) fn drain(
                 Err(_) => return,
             }
         }
-    })?;
-    Ok(())
+    })
 }
 
 #[cfg(test)]
