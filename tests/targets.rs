@@ -158,6 +158,17 @@ fn descendants_end_too_even_daemons() {
 }
 
 #[test]
+fn daemons_that_ended_do_not_pile_up() {
+    let script = "for i in 1 2 3 4 5 6 7 8; do (setsid true &); done; exec sleep 1000";
+    let mut target = start(&sh(script));
+    eventually("all were started, and reaped", || {
+        target.check_alive().unwrap();
+        let comm = std::fs::read_to_string(format!("/proc/{}/comm", target.pid()));
+        comm.is_ok_and(|comm| comm == "sleep\n") && tree::ended_orphans(target.pid()).is_empty()
+    });
+}
+
+#[test]
 fn sigterm_may_be_ignored() {
     let mark = marker("stubborn");
     let mut target = start(&sh(&format!(
@@ -258,6 +269,86 @@ fn the_end_of_an_attached_process_is_seen() {
     let text = message(target.check_alive(), 3);
     assert!(text.contains("sleep ended"), "{text}");
     message(target.stop(), 3);
+}
+
+#[test]
+fn targets_keep_to_their_cpus() {
+    setup();
+    let allowed = jostle::sys::cpus::affinity(0).unwrap();
+    let first = &allowed[..1];
+    let target = Target::start(&sh("exec sleep 1000"), Some(first), None).unwrap();
+    assert_eq!(target.cpus().unwrap(), first);
+    let spec = TargetSpec::Pid(target.pid());
+    drop(Target::start(&spec, Some(first), None).unwrap());
+    let text = message(Target::start(&spec, Some(&[]), None), 2);
+    assert!(text.contains("taskset"), "{text}");
+}
+
+#[test]
+#[ignore = "run by a test as another user"]
+fn helper_is_refused() {
+    let Ok(argument) = std::env::var("JOSTLE_TEST_ARGUMENT") else {
+        return;
+    };
+    let spec = TargetSpec::Pid(argument.parse().unwrap());
+    let text = message(Target::start(&spec, None, None), 2);
+    assert!(text.contains("belongs to user"), "{text}");
+}
+
+#[test]
+fn processes_of_other_users_are_refused() {
+    use std::os::unix::process::CommandExt;
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped processes_of_other_users_are_refused: needs root to be another user");
+        return;
+    }
+    let stranger = Stranger::new();
+    let helper = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "helper_is_refused", "--ignored"])
+        .env("JOSTLE_TEST_ARGUMENT", stranger.pid().to_string())
+        .current_dir("/")
+        .uid(65534)
+        .output();
+    match helper {
+        Ok(output) => assert!(output.status.success(), "{output:?}"),
+        Err(error) => println!("skipped processes_of_other_users_are_refused: {error}"),
+    }
+}
+
+#[test]
+fn output_is_shown_on_request_only() {
+    // In a process of its own, whose standard error can be read.
+    for (show, expected) in [("yes", true), ("no", false)] {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "helper_shows_output", "--ignored", "--nocapture"])
+            .env("JOSTLE_TEST_ARGUMENT", show)
+            .output()
+            .unwrap();
+        assert!(output.status.success());
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!stdout.contains("to-stdout"), "{stdout}");
+        assert_eq!(stderr.contains("to-stdout"), expected, "{stderr}");
+        assert_eq!(stderr.contains("to-stderr"), expected, "{stderr}");
+    }
+}
+
+#[test]
+#[ignore = "run by a test that reads its output"]
+fn helper_shows_output() {
+    setup();
+    let Ok(argument) = std::env::var("JOSTLE_TEST_ARGUMENT") else {
+        return;
+    };
+    let spec = TargetSpec::Command {
+        argv: ["sh", "-c", "echo to-stdout; echo to-stderr >&2"]
+            .map(String::from)
+            .to_vec(),
+        show_output: argument == "yes",
+    };
+    let mut target = Target::start(&spec, None, None).unwrap();
+    assert!(target.wait(PATIENCE).is_some());
+    assert!(target.stderr_tail().contains("to-stderr"));
 }
 
 /// Runs test `name` of this file, an ignored one, as a process of its own.

@@ -3,6 +3,7 @@
 use perf_event::Builder;
 use perf_event::Counter;
 use perf_event::ReadFormat;
+use perf_event::events::Event;
 use perf_event::events::Hardware;
 use std::io;
 
@@ -17,9 +18,13 @@ impl Instructions {
     /// # Errors
     /// Why counting is impossible, in words.
     pub fn open(threads: &[i32]) -> Result<Instructions, String> {
+        Self::counting(Hardware::INSTRUCTIONS, threads)
+    }
+
+    fn counting(event: impl Event + Clone, threads: &[i32]) -> Result<Instructions, String> {
         let mut counters = Vec::with_capacity(threads.len());
         for &thread in threads {
-            match open(Some(thread)) {
+            match open(event.clone(), Some(thread)) {
                 Ok(counter) => counters.push(counter),
                 // A thread may end between being listed and being opened.
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
@@ -50,11 +55,13 @@ impl Instructions {
 
 /// Why instructions cannot be counted here, or nothing when they can.
 pub fn why_no_instructions() -> Option<String> {
-    open(None).err().map(|error| reason(&error))
+    open(Hardware::INSTRUCTIONS, None)
+        .err()
+        .map(|error| reason(&error))
 }
 
-fn open(thread: Option<i32>) -> io::Result<Counter> {
-    let mut builder = Builder::new(Hardware::INSTRUCTIONS);
+fn open(event: impl Event, thread: Option<i32>) -> io::Result<Counter> {
+    let mut builder = Builder::new(event);
     match thread {
         Some(thread) => builder.observe_pid(thread),
         None => builder.observe_self(),
@@ -84,5 +91,36 @@ fn reason(error: &io::Error) -> String {
             "too many threads for the limit on open files (raise `ulimit -n`)".into()
         }
         _ => format!("perf_event_open failed: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf_event::events::Software;
+
+    /// The same path with an event that needs no PMU.
+    #[test]
+    fn another_process_and_its_children_are_counted() {
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "while :; do (:); done"])
+            .spawn()
+            .unwrap();
+        let counters = Instructions::counting(Software::TASK_CLOCK, &[child.id() as i32]);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        let counted = counters.map(|mut counters| {
+            loop {
+                let count = counters.read().unwrap();
+                if count > 0.0 || std::time::Instant::now() > deadline {
+                    return count;
+                }
+            }
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+        match counted {
+            Ok(count) => assert!(count > 0.0),
+            Err(reason) => println!("skipped: {reason}"),
+        }
     }
 }

@@ -138,6 +138,9 @@ impl Started {
     }
 
     pub(super) fn state(&mut self) -> State {
+        for orphan in tree::ended_orphans(self.pid()) {
+            process::reap(orphan);
+        }
         if let Some(exit) = self.reap_leader() {
             return State::Exited(exit);
         }

@@ -5,6 +5,10 @@
 //! when it reads the end of file, the profiler is gone, and the guard does what
 //! the shared page says: end the target's group, or let go on what was stopped.
 //! After a clean exit the page says there is nothing to do.
+//!
+//! Beyond its reach: a descendant that left the group *and* wiped its
+//! environment before the profiler was killed, and a profiler that is itself
+//! only stopped (Ctrl-Z).
 
 use super::tree;
 use crate::error::Error;

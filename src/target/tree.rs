@@ -174,6 +174,22 @@ pub fn members(leader: i32, marker: &str) -> Vec<i32> {
     found
 }
 
+/// Ended processes that a target's leader lost and we adopted; whoever does not
+/// reap them now and then drowns in them when a target makes daemons.
+pub fn ended_orphans(leader: i32) -> Vec<i32> {
+    let us = std::process::id() as i32;
+    let our_session = stat(us).map(|stat| stat.session);
+    let mut children = listed_children(us).unwrap_or_default();
+    children.retain(|&child| {
+        child != leader
+            && stat(child).is_some_and(|stat| {
+                // Children of our own share our session and lead their groups.
+                stat.ended() && (stat.group == leader || Some(stat.session) != our_session)
+            })
+    });
+    children
+}
+
 /// The value of [`MARKER`] in the environment `pid` was started with.
 pub fn marker_of(pid: i32) -> Option<String> {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;

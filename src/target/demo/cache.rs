@@ -29,7 +29,7 @@ pub const L2_CAPACITY: Demo = Demo {
     unit: "loads",
     clock: Clock::Cpu,
     pace: None,
-    build: |context| Ok(chase(context.l2_bytes / 10 * 6, 8192)),
+    build: |context| Ok(chase(context.l2_bytes / 10 * 6, 4096)),
 };
 
 /// Streams from the second-level cache.
@@ -40,7 +40,7 @@ pub const L2_BANDWIDTH: Demo = Demo {
     unit: "bytes",
     clock: Clock::Cpu,
     pace: None,
-    build: |context| Ok(stream(4 * context.l1d_bytes, 1 << 20)),
+    build: |context| Ok(stream(4 * context.l1d_bytes, 2 << 20)),
 };
 
 /// Lives in the last-level cache, well beyond the second level.
@@ -51,7 +51,7 @@ pub const LLC_CAPACITY: Demo = Demo {
     unit: "loads",
     clock: Clock::Cpu,
     pace: None,
-    build: |context| Ok(chase(llc_footprint(context), 1024)),
+    build: |context| Ok(chase(llc_footprint(context), 256)),
 };
 
 /// A quarter of the LLC, at most 24 times the L2 and never within its reach.
@@ -102,7 +102,7 @@ fn chase(bytes: usize, loads: u64) -> Batch {
 }
 
 fn build_l1d(context: &DemoContext) -> Result<Batch> {
-    const ROUNDS: u64 = 4096;
+    const ROUNDS: u64 = 12_000;
     let lines = cycle(context.l1d_bytes / 4 * 3);
     let mut position = 0u32;
     let mut state = 0x0dd0_5eed_0dd0_5eed;

@@ -12,7 +12,7 @@ pub const DEMO: Demo = Demo {
     unit: "bytes",
     clock: Clock::Cpu,
     pace: None,
-    build: |context| Ok(stream(buffer_bytes(context), 256 << 10)),
+    build: |context| Ok(stream(buffer_bytes(context), 512 << 10)),
 };
 
 /// Twice the LLC, at least 256 MiB, at most 1 GiB and an eighth of memory.
