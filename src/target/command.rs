@@ -167,7 +167,9 @@ impl Started {
         self.signal(Signal::SIGSTOP);
         let pid = self.pid();
         let stands = |pid| tree::stat(pid).is_none_or(|stat| stat.stopped() || stat.ended());
-        if !poll(SIGNAL_LIMIT, || stands(pid)) {
+        let mut all = tree::members(pid, &self.marker);
+        all.push(pid);
+        if !poll(SIGNAL_LIMIT, || all.iter().copied().all(stands)) {
             self.cont()?;
             return Err(Error::environment(format!(
                 "the target {} does not stop on SIGSTOP (blocked in the kernel?)",
