@@ -1,6 +1,7 @@
 //! The command line: one file per subcommand.
 
 mod demo;
+mod guard;
 mod list;
 mod machine;
 mod output;
@@ -45,6 +46,9 @@ enum Command {
     /// A source of interference; started by jostle itself
     #[command(hide = true)]
     Worker(worker::Args),
+    /// Keeps a target safe when the profiler is killed; started by jostle itself
+    #[command(hide = true)]
+    Guard(guard::Args),
 }
 
 impl Cli {
@@ -59,6 +63,7 @@ impl Cli {
             Command::Schema(args) => schema::run(args),
             Command::Demo(args) => demo::run(args),
             Command::Worker(args) => worker::run(args),
+            Command::Guard(args) => guard::run(args),
         }
     }
 }

@@ -1,1 +1,120 @@
-//! metric
+//! How a target's performance is read. Whatever the metric, higher is better:
+//! latencies and run times are inverted.
+
+mod choose;
+mod ips;
+mod progress;
+mod runs;
+mod stdout;
+
+pub use choose::choose;
+pub use choose::start;
+pub use stdout::StdoutKind;
+
+use crate::error::Error;
+use crate::error::Result;
+use crate::profile::Direction;
+use crate::profile::MetricFacts;
+use crate::target::Target;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// Reads the performance of one target, window by window.
+///
+/// The caller switches arms, lets things settle, calls `begin`, sleeps the
+/// window's length and calls `end`. The target must be running meanwhile.
+pub trait Metric {
+    /// Name, unit and direction for the profile; the baseline is the caller's
+    /// to fill in.
+    fn facts(&self) -> MetricFacts;
+
+    /// Shortest window worth asking for, where the target itself decides
+    /// that. `end` takes the time it needs anyway.
+    fn natural_window(&self) -> Option<Duration>;
+
+    /// True when one window is one run of a finite command: `begin` starts the
+    /// run, and sleeping before `end` is of no use.
+    fn one_run_per_window(&self) -> bool {
+        false
+    }
+
+    /// Opens a window.
+    ///
+    /// # Errors
+    /// What [`Metric::end`] tells.
+    fn begin(&mut self, target: &mut Target) -> Result<()>;
+
+    /// Closes the window; waits when the target has not yet told enough.
+    /// Performance, higher is better, in the unit of the facts or (direction
+    /// lower) its inverse. Finite and not negative.
+    ///
+    /// # Errors
+    /// A request error when this metric does not fit the target, an
+    /// environment error when the target ended or nothing can be read, an
+    /// interrupted error when the flag of [`MetricOptions`] was raised.
+    fn end(&mut self, target: &mut Target) -> Result<f64>;
+
+    /// Translates a performance into the unit of the facts.
+    fn in_unit(&self, performance: f64) -> f64 {
+        match self.facts().direction {
+            Direction::Higher => performance,
+            Direction::Lower => 1.0 / performance,
+        }
+    }
+}
+
+/// What the command line may say about a metric.
+#[derive(Clone, Debug)]
+pub struct MetricOptions {
+    /// `--direction` of a printed number.
+    pub direction: Direction,
+    /// `--kind` of a printed number.
+    pub kind: StdoutKind,
+    /// Numbers a window needs at least.
+    pub prints: u32,
+    /// Time to wait for them; extended to 20 times the interval seen.
+    pub print_timeout: Duration,
+    /// `--run-timeout`: longest time one run of a finite command may take.
+    pub run_timeout: Duration,
+    /// Longest time to watch a command when choosing the metric.
+    pub trial: Duration,
+    /// Raised to abandon whatever is being waited for.
+    pub interrupt: Arc<AtomicBool>,
+}
+
+impl Default for MetricOptions {
+    fn default() -> Self {
+        MetricOptions {
+            direction: Direction::Higher,
+            kind: StdoutKind::Value,
+            prints: 3,
+            print_timeout: Duration::from_secs(10),
+            run_timeout: Duration::from_secs(600),
+            trial: Duration::from_secs(10),
+            interrupt: Arc::default(),
+        }
+    }
+}
+
+impl MetricOptions {
+    fn check_interrupt(&self) -> Result<()> {
+        match self.interrupt.load(Relaxed) {
+            true => Err(Error::Interrupted(String::new())),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Facts without what only the measurement knows.
+fn facts(name: &str, unit: &str, direction: Direction, because: &str) -> MetricFacts {
+    MetricFacts {
+        name: name.into(),
+        unit: unit.into(),
+        direction,
+        chosen_because: because.into(),
+        baseline: None,
+        unknown: Default::default(),
+    }
+}

@@ -4,6 +4,10 @@
 pub mod clock;
 pub mod control_page;
 pub mod cpus;
+pub mod memory;
+pub mod pages;
+pub mod perf;
+pub mod pidfd;
 pub mod process;
 pub mod sched;
 pub mod shared;

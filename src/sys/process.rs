@@ -118,3 +118,20 @@ pub fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
     // to this process by its parent for this single use.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
+
+/// Makes orphaned descendants ours instead of init's, so that a daemon a
+/// target left behind can be found and ended. Holds for the whole process.
+pub fn adopt_orphans() -> io::Result<()> {
+    Ok(nix::sys::prctl::set_child_subreaper(true)?)
+}
+
+/// Reaps child `pid` if it has ended. True when it is no longer there.
+pub fn reap(pid: i32) -> bool {
+    use nix::sys::wait::WaitPidFlag;
+    use nix::sys::wait::WaitStatus;
+    use nix::sys::wait::waitpid;
+    !matches!(
+        waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG)),
+        Ok(WaitStatus::StillAlive)
+    )
+}

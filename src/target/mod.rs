@@ -1,1 +1,284 @@
-//! target
+//! What is profiled: a command we start, a process we attach to, a built-in
+//! demo. Whatever happens to us, a target we started ends with its whole
+//! group, and one we attached to is left exactly as it was found.
+
+mod command;
+pub mod demo;
+mod guard;
+mod output;
+mod pid;
+mod progress;
+pub mod tree;
+
+pub use guard::executable;
+pub use guard::set_executable;
+pub use guard::watch;
+pub use output::OutputSink;
+pub(crate) use output::printable;
+pub use progress::Progress;
+
+use crate::error::Error;
+use crate::error::Result;
+use crate::sys::cpus;
+use command::Started;
+use pid::Attached;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What to profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TargetSpec {
+    /// A command to start. `show_output` passes what it prints on to our
+    /// standard error.
+    Command {
+        argv: Vec<String>,
+        show_output: bool,
+    },
+    /// A running process.
+    Pid(i32),
+    /// `jostle demo NAME OPTIONS…`.
+    Demo { name: String, options: Vec<String> },
+}
+
+/// What a target is doing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    Running,
+    Stopped,
+    Exited(Exit),
+}
+
+/// How a target ended; neither is known of a process that we attached to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exit {
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+}
+
+impl Exit {
+    /// True unless it is known to have failed.
+    pub fn success(&self) -> bool {
+        self.signal.is_none() && self.code.unwrap_or(0) == 0
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.code, self.signal) {
+            (Some(code), _) => write!(f, "exited with status {code}"),
+            (None, Some(number)) => match nix::sys::signal::Signal::try_from(number) {
+                Ok(signal) => write!(f, "was killed by {signal}"),
+                Err(_) => write!(f, "was killed by signal {number}"),
+            },
+            (None, None) => write!(f, "ended"),
+        }
+    }
+}
+
+/// The target. Dropping it ends what we started and lets go on what we
+/// stopped.
+pub struct Target {
+    kind: Kind,
+}
+
+enum Kind {
+    Started(Started),
+    Attached(Attached),
+}
+
+/// Longest wait for a stop or continue signal to take effect.
+const SIGNAL_LIMIT: Duration = Duration::from_secs(1);
+
+impl Target {
+    /// Starts or attaches to the target. `cpus` pins a started one; an attached
+    /// one must already keep to them. `stdout` receives what a started target
+    /// prints; without it nothing of that is read.
+    ///
+    /// # Errors
+    /// A request error for a command that does not exist or a process that
+    /// cannot be a target, an environment error when the system refuses.
+    pub fn start(
+        spec: &TargetSpec,
+        cpus: Option<&[usize]>,
+        stdout: Option<Arc<dyn OutputSink>>,
+    ) -> Result<Target> {
+        let kind = match spec {
+            TargetSpec::Command { argv, show_output } => Kind::Started(Started::start(
+                argv.clone(),
+                None,
+                *show_output,
+                cpus,
+                stdout,
+            )?),
+            TargetSpec::Demo { name, options } => {
+                let demo = demo::find(name)?;
+                let mut argv = vec![
+                    guard::executable()?.to_string_lossy().into_owned(),
+                    "demo".into(),
+                    demo.name.into(),
+                ];
+                argv.extend(options.iter().cloned());
+                let name = Some(format!("demo {}", demo.name));
+                Kind::Started(Started::start(argv, name, false, cpus, stdout)?)
+            }
+            TargetSpec::Pid(pid) => Kind::Attached(Attached::attach(*pid, cpus)?),
+        };
+        Ok(Target { kind })
+    }
+
+    /// Process id of the target, or of its leader. Changes with
+    /// [`Target::restart`].
+    pub fn pid(&self) -> i32 {
+        match &self.kind {
+            Kind::Started(started) => started.pid(),
+            Kind::Attached(attached) => attached.pid(),
+        }
+    }
+
+    /// A short name: the command's file name, the process's own, `demo NAME`.
+    pub fn name(&self) -> &str {
+        match &self.kind {
+            Kind::Started(started) => started.name(),
+            Kind::Attached(attached) => attached.name(),
+        }
+    }
+
+    /// The command line.
+    pub fn command(&self) -> Vec<String> {
+        match &self.kind {
+            Kind::Started(started) => started.command().to_vec(),
+            Kind::Attached(attached) => attached.command(),
+        }
+    }
+
+    /// Whether we started it (and end it).
+    pub fn is_ours(&self) -> bool {
+        matches!(self.kind, Kind::Started(_))
+    }
+
+    /// Logical CPUs its main thread may run on, ascending.
+    pub fn cpus(&self) -> Result<Vec<usize>> {
+        cpus::affinity(self.pid()).map_err(|error| {
+            Error::environment(format!(
+                "cannot read the CPUs of {} (process {}): {error}",
+                self.name(),
+                self.pid()
+            ))
+        })
+    }
+
+    /// What it is doing now.
+    pub fn state(&mut self) -> State {
+        match &mut self.kind {
+            Kind::Started(started) => started.state(),
+            Kind::Attached(attached) => attached.state(),
+        }
+    }
+
+    /// Holds it and its group until [`Target::cont`]; returns once it stands.
+    ///
+    /// # Errors
+    /// An environment error when it ended or does not stop; it then runs on.
+    pub fn stop(&mut self) -> Result<()> {
+        match &mut self.kind {
+            Kind::Started(started) => started.stop(),
+            Kind::Attached(attached) => attached.stop(),
+        }
+    }
+
+    /// Lets everything go on that [`Target::stop`] held.
+    pub fn cont(&mut self) -> Result<()> {
+        match &mut self.kind {
+            Kind::Started(started) => started.cont(),
+            Kind::Attached(attached) => attached.cont(),
+        }
+    }
+
+    /// Ends the command if it still runs, and starts it anew.
+    ///
+    /// # Errors
+    /// A request error for a process that we only attached to.
+    pub fn restart(&mut self) -> Result<()> {
+        match &mut self.kind {
+            Kind::Started(started) => started.restart(),
+            Kind::Attached(_) => Err(Error::request(
+                "--pid: a process that was not started by jostle cannot be started again; give the command after -- instead",
+            )),
+        }
+    }
+
+    /// Starts a command that has ended again, so that it keeps running.
+    ///
+    /// # Errors
+    /// An environment error when it failed, naming status and last words.
+    pub fn keep_running(&mut self) -> Result<()> {
+        match self.state() {
+            State::Exited(exit) if exit.success() && self.is_ours() => self.restart(),
+            State::Exited(exit) => Err(self.gone(exit)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits for its end, at most `limit`.
+    pub fn wait(&mut self, limit: Duration) -> Option<Exit> {
+        match &mut self.kind {
+            Kind::Started(started) => started.wait(limit),
+            Kind::Attached(attached) => attached.wait(limit),
+        }
+    }
+
+    /// How long the last run of a command took that has ended, from just before
+    /// it was started; `None` while it runs and for attached processes.
+    pub fn ran_for(&self) -> Option<Duration> {
+        match &self.kind {
+            Kind::Started(started) => started.ran_for(),
+            Kind::Attached(_) => None,
+        }
+    }
+
+    /// The last few KiB it wrote to standard error, made printable.
+    pub fn stderr_tail(&self) -> String {
+        match &self.kind {
+            Kind::Started(started) => started.stderr_tail(),
+            Kind::Attached(_) => String::new(),
+        }
+    }
+
+    /// The error that tells of an end nobody expected.
+    pub fn gone(&self, exit: Exit) -> Error {
+        let tail = self.stderr_tail();
+        let tail = match tail.trim().is_empty() {
+            true => String::new(),
+            false => format!("; its last words on standard error:\n{}", tail.trim_end()),
+        };
+        Error::environment(format!("the target {} {exit}{tail}", self.name()))
+    }
+
+    /// [`Target::gone`] when it has ended.
+    pub fn check_alive(&mut self) -> Result<()> {
+        match self.state() {
+            State::Exited(exit) => Err(self.gone(exit)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends what we started, lets go on what we stopped. Dropping does the same.
+    pub fn finish(self) {}
+}
+
+/// Polls `done` about every millisecond, at most `limit`; true when it held.
+fn poll(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
+    let deadline = std::time::Instant::now() + limit;
+    let mut pause = Duration::from_micros(50);
+    loop {
+        if done() {
+            return true;
+        }
+        if std::time::Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(2));
+    }
+}

@@ -1,0 +1,18 @@
+//! `jostle guard`: the hidden process that outlives a killed profiler just
+//! long enough to put its target right.
+
+use crate::error::Result;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Descriptor of the page shared with the profiler
+    #[arg(long)]
+    page: i32,
+    /// What the target's processes carry in their environment
+    #[arg(long)]
+    marker: String,
+}
+
+pub fn run(args: Args) -> Result<()> {
+    crate::target::watch(args.page, &args.marker)
+}

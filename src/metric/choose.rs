@@ -1,0 +1,227 @@
+//! Which metric fits a target.
+
+use super::Metric;
+use super::MetricOptions;
+use super::ips::Ips;
+use super::progress::ProgressMetric;
+use super::runs::Runs;
+use super::stdout::Feed;
+use super::stdout::Stdout;
+use crate::error::Error;
+use crate::error::Result;
+use crate::sys::perf;
+use crate::target::Progress;
+use crate::target::State;
+use crate::target::Target;
+use crate::target::TargetSpec;
+use crate::target::demo;
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::Instant;
+
+const ASKED: &str = "asked for with --metric";
+
+/// Longest wait for a progress page: a demo first fills its memory or file.
+const PAGE_LIMIT: Duration = Duration::from_secs(120);
+
+enum Request {
+    Progress,
+    Stdout(String, Arc<Feed>),
+    Ips,
+    Runs,
+}
+
+fn parse(name: &str) -> Result<Request> {
+    match name.split_once(':') {
+        Some(("stdout", pattern)) => Ok(Request::Stdout(pattern.into(), Feed::new(pattern)?)),
+        None if name == "progress" => Ok(Request::Progress),
+        None if name == "ips" => Ok(Request::Ips),
+        None if name == "runs" => Ok(Request::Runs),
+        _ => Err(Error::request(format!(
+            "--metric {name}: unknown; there are progress, ips, runs and stdout:REGEX"
+        ))),
+    }
+}
+
+/// Starts the target of `spec` and the metric that was `requested`, or the best
+/// one available; see [`choose`].
+///
+/// # Errors
+/// Those of [`Target::start`] and [`choose`].
+pub fn start(
+    spec: &TargetSpec,
+    requested: Option<&str>,
+    options: &MetricOptions,
+    cpus: Option<&[usize]>,
+) -> Result<(Target, Box<dyn Metric>)> {
+    let request = requested.map(parse).transpose()?;
+    match (&request, spec) {
+        (Some(Request::Stdout(..)), TargetSpec::Pid(_)) => {
+            return Err(Error::request(
+                "--metric stdout: the output of a running process cannot be read; start the command after -- instead of using --pid",
+            ));
+        }
+        (Some(Request::Runs), TargetSpec::Pid(_) | TargetSpec::Demo { .. }) => {
+            return Err(Error::request(
+                "--metric runs: only for a command given after --, which jostle can start again and again",
+            ));
+        }
+        (Some(Request::Stdout(..)), TargetSpec::Demo { .. }) => {
+            return Err(Error::request(
+                "--metric stdout: demos print nothing; leave --metric out to read their progress",
+            ));
+        }
+        _ => {}
+    }
+    let sink = match &request {
+        Some(Request::Stdout(_, feed)) => Some(feed.clone() as Arc<dyn crate::target::OutputSink>),
+        _ => None,
+    };
+    let mut target = Target::start(spec, cpus, sink)?;
+    let metric: Box<dyn Metric> = match request {
+        None => choose(spec, &mut target, options)?,
+        Some(Request::Progress) => progress(spec, &mut target, options, ASKED)?,
+        Some(Request::Stdout(pattern, feed)) => {
+            let options = options.clone();
+            Box::new(Stdout::new(feed, &pattern, ASKED, options, &mut target)?)
+        }
+        Some(Request::Ips) => Box::new(Ips::new(&target, ASKED)?),
+        Some(Request::Runs) => Box::new(Runs::new(ASKED, None, options.clone())),
+    };
+    Ok((target, metric))
+}
+
+/// The best metric for `target`: the progress it publishes; for a command that
+/// ends by itself soon, its run time; else instructions.
+///
+/// # Errors
+/// An environment error with advice when there is none, or when the target
+/// fails meanwhile.
+pub fn choose(
+    spec: &TargetSpec,
+    target: &mut Target,
+    options: &MetricOptions,
+) -> Result<Box<dyn Metric>> {
+    match spec {
+        TargetSpec::Demo { .. } => progress(spec, target, options, "demos publish their progress"),
+        TargetSpec::Pid(_) => {
+            if let Some(page) = Progress::find(target.pid()).map_err(Error::environment)? {
+                let because = "the process publishes its progress";
+                let options = options.clone();
+                let metric = ProgressMetric::new(page, target, "operations", because, options);
+                return Ok(Box::new(metric));
+            }
+            fallback(target, "the process publishes no progress")
+        }
+        TargetSpec::Command { .. } => try_out(target, options),
+    }
+}
+
+fn progress(
+    spec: &TargetSpec,
+    target: &mut Target,
+    options: &MetricOptions,
+    because: &str,
+) -> Result<Box<dyn Metric>> {
+    let operation = match spec {
+        TargetSpec::Demo { name, .. } => demo::find(name)?.unit,
+        _ => "operations",
+    };
+    let page = wait_for_page(target, options)?;
+    let options = options.clone();
+    let metric = ProgressMetric::new(page, target, operation, because, options);
+    Ok(Box::new(metric))
+}
+
+/// Waits until `target` publishes its progress.
+pub(super) fn wait_for_page(target: &mut Target, options: &MetricOptions) -> Result<Progress> {
+    // Only what jostle itself wrote is sure to publish sooner or later.
+    let limit = match target.name().starts_with("demo ") {
+        true => PAGE_LIMIT,
+        false => options.trial,
+    };
+    let deadline = Instant::now() + limit;
+    loop {
+        // A page that is being made may look wrong for a moment.
+        let problem = match Progress::find(target.pid()) {
+            Ok(Some(page)) => return Ok(page),
+            Ok(None) => None,
+            Err(problem) => Some(problem),
+        };
+        target.check_alive()?;
+        options.check_interrupt()?;
+        if Instant::now() >= deadline {
+            let problem = problem.unwrap_or_else(|| {
+                format!(
+                    "{} published no progress page (a memfd named jostle-progress) within {} s",
+                    target.name(),
+                    limit.as_secs()
+                )
+            });
+            return Err(Error::environment(format!("--metric progress: {problem}")));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Watches a command until it publishes, ends, or has shown that it stays.
+fn try_out(target: &mut Target, options: &MetricOptions) -> Result<Box<dyn Metric>> {
+    let deadline = Instant::now() + options.trial;
+    while Instant::now() < deadline {
+        options.check_interrupt()?;
+        match target.wait(Duration::from_millis(20)) {
+            Some(exit) if exit.success() => {
+                let because = "the command ends by itself";
+                let usual = target.ran_for();
+                return Ok(Box::new(Runs::new(because, usual, options.clone())));
+            }
+            Some(exit) => return Err(target.gone(exit)),
+            None => {}
+        }
+        if let State::Running = target.state()
+            && let Ok(Some(page)) = Progress::find(target.pid())
+        {
+            let because = "the command publishes its progress";
+            let options = options.clone();
+            let metric = ProgressMetric::new(page, target, "operations", because, options);
+            return Ok(Box::new(metric));
+        }
+    }
+    let tried = format!(
+        "the command publishes no progress and was still running after {} s",
+        options.trial.as_secs_f64()
+    );
+    fallback(target, &tried)
+}
+
+fn fallback(target: &Target, tried: &str) -> Result<Box<dyn Metric>> {
+    match perf::why_no_instructions() {
+        None => {
+            let because = format!("{tried}; the CPU counts instructions");
+            Ok(Box::new(Ips::new(target, &because)?))
+        }
+        Some(reason) => Err(Error::environment(format!(
+            "no way to read the performance of {}: {tried}, and instructions cannot be counted: {reason}. Use --metric 'stdout:REGEX' for a number it prints, --metric runs if it ends by itself{}, or let it publish a progress page",
+            target.name(),
+            match target.is_ours() {
+                true => "",
+                false => " (both by giving the command after --)",
+            }
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_metrics_are_named() {
+        for name in ["", "p99", "stdout", "stdouts:(x)", "ips:3"] {
+            let Err(error) = parse(name) else {
+                panic!("{name} was accepted");
+            };
+            assert_eq!(error.exit_code(), 2);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! `progress`: operations that the target itself counts on a shared page.
+
+use super::Metric;
+use super::MetricOptions;
+use super::facts;
+use crate::error::Error;
+use crate::error::Result;
+use crate::profile::Direction;
+use crate::profile::MetricFacts;
+use crate::sys::clock::monotonic_ns;
+use crate::target::Progress as Page;
+use crate::target::Target;
+use std::time::Duration;
+use std::time::Instant;
+
+/// Longest wait for a target to get any CPU time at all.
+const STARVED: Duration = Duration::from_secs(5);
+
+pub(super) struct ProgressMetric {
+    page: Page,
+    /// The leader whose page it is; a restarted one has another.
+    pid: i32,
+    unit: String,
+    because: String,
+    options: MetricOptions,
+    start: Option<Sample>,
+}
+
+#[derive(Clone, Copy)]
+struct Sample {
+    at_ns: u64,
+    operations: u64,
+    busy_ns: u64,
+}
+
+impl ProgressMetric {
+    pub(super) fn new(
+        page: Page,
+        target: &Target,
+        operation: &str,
+        because: &str,
+        options: MetricOptions,
+    ) -> ProgressMetric {
+        let per = if page.by_cpu_time() {
+            "CPU second"
+        } else {
+            "second"
+        };
+        ProgressMetric {
+            unit: format!("{operation} per {per}"),
+            page,
+            pid: target.pid(),
+            because: because.into(),
+            options,
+            start: None,
+        }
+    }
+
+    fn sample(&self) -> Sample {
+        let (operations, busy_ns) = self.page.read();
+        Sample {
+            at_ns: monotonic_ns(),
+            operations,
+            busy_ns,
+        }
+    }
+}
+
+impl Metric for ProgressMetric {
+    fn facts(&self) -> MetricFacts {
+        facts("progress", &self.unit, Direction::Higher, &self.because)
+    }
+
+    fn natural_window(&self) -> Option<Duration> {
+        None
+    }
+
+    fn begin(&mut self, target: &mut Target) -> Result<()> {
+        target.check_alive()?;
+        if target.pid() != self.pid {
+            self.page = super::choose::wait_for_page(target, &self.options)?;
+            self.pid = target.pid();
+        }
+        self.start = Some(self.sample());
+        Ok(())
+    }
+
+    fn end(&mut self, target: &mut Target) -> Result<f64> {
+        let Some(start) = self.start.take() else {
+            return Err(Error::environment("progress: the window was never begun"));
+        };
+        let deadline = Instant::now() + STARVED;
+        let cpu = self.page.by_cpu_time();
+        loop {
+            let now = self.sample();
+            let operations = now.operations.wrapping_sub(start.operations);
+            let time = match cpu {
+                true => now.busy_ns.wrapping_sub(start.busy_ns),
+                false => now.at_ns - start.at_ns,
+            };
+            if operations > u64::MAX / 2 || time > u64::MAX / 2 {
+                return Err(Error::environment(format!(
+                    "the progress page of {} went backwards",
+                    target.name()
+                )));
+            }
+            // By wall time no operation is a reading (0); by CPU time a target
+            // that got none says nothing about its speed.
+            if time > 0 && !(cpu && operations == 0) {
+                return Ok(operations as f64 * 1e9 / time as f64);
+            }
+            target.check_alive()?;
+            self.options.check_interrupt()?;
+            if Instant::now() >= deadline {
+                return Err(Error::environment(format!(
+                    "{} made no progress for {} s",
+                    target.name(),
+                    STARVED.as_secs()
+                )));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! `runs`: how long a command that ends by itself takes.
+
+use super::Metric;
+use super::MetricOptions;
+use super::facts;
+use crate::error::Error;
+use crate::error::Result;
+use crate::profile::Direction;
+use crate::profile::MetricFacts;
+use crate::target::Target;
+use std::time::Duration;
+use std::time::Instant;
+
+pub(super) struct Runs {
+    because: String,
+    options: MetricOptions,
+    /// Seconds of the first complete run, where it was seen.
+    usual: Option<Duration>,
+    started: Option<Instant>,
+}
+
+impl Runs {
+    pub(super) fn new(because: &str, usual: Option<Duration>, options: MetricOptions) -> Runs {
+        Runs {
+            because: because.into(),
+            options,
+            usual,
+            started: None,
+        }
+    }
+}
+
+impl Metric for Runs {
+    fn facts(&self) -> MetricFacts {
+        facts("runs", "seconds", Direction::Lower, &self.because)
+    }
+
+    fn natural_window(&self) -> Option<Duration> {
+        self.usual
+    }
+
+    fn one_run_per_window(&self) -> bool {
+        true
+    }
+
+    fn begin(&mut self, target: &mut Target) -> Result<()> {
+        target.restart()?;
+        self.started = Some(Instant::now());
+        Ok(())
+    }
+
+    fn end(&mut self, target: &mut Target) -> Result<f64> {
+        let Some(started) = self.started.take() else {
+            return Err(Error::environment("runs: the window was never begun"));
+        };
+        loop {
+            let exit = target.wait(Duration::from_millis(100));
+            let took = target.ran_for().unwrap_or_else(|| started.elapsed());
+            match exit {
+                Some(exit) if exit.success() => {
+                    self.usual.get_or_insert(took);
+                    return Ok(1.0 / took.as_secs_f64().max(1e-9));
+                }
+                Some(exit) => return Err(target.gone(exit)),
+                None => {}
+            }
+            self.options.check_interrupt()?;
+            if started.elapsed() >= self.options.run_timeout {
+                return Err(Error::request(format!(
+                    "--metric runs: {} was still running after {} s; raise --run-timeout, or use another metric if it never ends",
+                    target.name(),
+                    self.options.run_timeout.as_secs_f64()
+                )));
+            }
+        }
+    }
+}

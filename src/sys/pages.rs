@@ -1,0 +1,67 @@
+//! The pages a target shares with us, and we with the guard.
+
+use crate::sys::shared::Shared;
+use std::sync::atomic::AtomicU64;
+
+/// What a program publishes so that the metric `progress` can read it: a memfd
+/// named `jostle-progress`, at least 4096 bytes long, sealed with
+/// `F_SEAL_SHRINK`, and kept open; this struct stands at its start, in native
+/// byte order.
+///
+/// A publisher fills in everything else first and stores `magic` last.
+#[repr(C)]
+#[derive(Default)]
+pub struct ProgressPage {
+    /// [`ProgressPage::MAGIC`] once the page may be read.
+    pub magic: AtomicU64,
+    /// [`ProgressPage::VERSION`].
+    pub version: AtomicU64,
+    /// Operations done since the start; only ever grows.
+    pub operations: AtomicU64,
+    /// Nanoseconds of `clock` spent on them; 0 throughout if not kept.
+    pub busy_ns: AtomicU64,
+    /// Which time performance is counted by: 0 wall time, 1 the CPU time that
+    /// `busy_ns` holds.
+    pub clock: AtomicU64,
+}
+
+impl ProgressPage {
+    /// Name of the memfd.
+    pub const NAME: &'static str = "jostle-progress";
+    /// `JOSTLEPG` read as a big-endian number.
+    pub const MAGIC: u64 = 0x4a4f_5354_4c45_5047;
+    pub const VERSION: u64 = 1;
+    pub const CLOCK_WALL: u64 = 0;
+    pub const CLOCK_CPU: u64 = 1;
+}
+
+// SAFETY: `repr(C)`, atomics only, all-zero is valid.
+unsafe impl Shared for ProgressPage {}
+
+/// What the guard has to do when the profiler is suddenly gone.
+#[repr(C)]
+pub struct GuardPage {
+    /// One of the constants below.
+    pub duty: AtomicU64,
+    /// Process group to end, for [`GuardPage::END_GROUP`].
+    pub group: AtomicU64,
+    /// Entries of `stopped` in use, for [`GuardPage::CONTINUE`].
+    pub count: AtomicU64,
+    /// Processes that we stopped: pid, then start time in clock ticks since
+    /// boot (which tells a process from a later one with the same pid).
+    pub stopped: [[AtomicU64; 2]; GuardPage::CAPACITY],
+}
+
+impl GuardPage {
+    pub const NAME: &'static str = "jostle-guard";
+    /// Most processes of an attached target that can be stopped together.
+    pub const CAPACITY: usize = 1000;
+    pub const NOTHING: u64 = 0;
+    /// We started the target: end its group and what carries its marker.
+    pub const END_GROUP: u64 = 1;
+    /// We attached to it: let go on whatever we stopped.
+    pub const CONTINUE: u64 = 2;
+}
+
+// SAFETY: `repr(C)`, atomics only, all-zero is valid.
+unsafe impl Shared for GuardPage {}

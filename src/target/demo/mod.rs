@@ -1,0 +1,234 @@
+//! Built-in targets that need one known thing each, and tell how fast they go.
+//!
+//! `jostle demo NAME` runs until killed and publishes a progress page, as any
+//! program may. A demo is one file here and one row of [`DEMOS`].
+
+mod cache;
+mod harness;
+mod kv;
+mod memory_bandwidth;
+mod memory_capacity;
+mod registers;
+mod scratch;
+mod storage_bandwidth;
+
+pub use harness::run;
+
+use crate::error::Error;
+use crate::error::Result;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Which time a demo's performance is counted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// What a user waits for; lost CPU time counts.
+    Wall,
+    /// The demo's own CPU time: lost CPU time does not count, slower memory
+    /// does.
+    Cpu,
+}
+
+/// Performs one batch, 20–50 µs long undisturbed, and returns the operations
+/// done.
+pub type Batch = Box<dyn FnMut() -> u64>;
+
+/// One row of [`DEMOS`].
+pub struct Demo {
+    pub name: &'static str,
+    pub alias: Option<&'static str>,
+    /// One line: what it does and so what it should be sensitive to.
+    pub about: &'static str,
+    /// What an operation is, plural.
+    pub unit: &'static str,
+    pub clock: Clock,
+    /// One batch is due per this time (open loop); none: as fast as it goes.
+    pub pace: Option<Duration>,
+    pub build: fn(&DemoContext) -> Result<Batch>,
+}
+
+/// All demos, in the order they are listed.
+pub const DEMOS: &[Demo] = &[
+    kv::DEMO,
+    registers::QUIET,
+    registers::CPU_TIME,
+    cache::L1D,
+    cache::L2_CAPACITY,
+    cache::L2_BANDWIDTH,
+    cache::LLC_CAPACITY,
+    memory_bandwidth::DEMO,
+    memory_capacity::DEMO,
+    storage_bandwidth::DEMO,
+];
+
+/// What a demo may want to know.
+#[derive(Clone, Debug)]
+pub struct DemoContext {
+    pub l1d_bytes: usize,
+    pub l2_bytes: usize,
+    /// The L2's size where there is no third level.
+    pub llc_bytes: usize,
+    pub memory_bytes: u64,
+    /// `--size`, in bytes.
+    pub size_bytes: Option<u64>,
+    /// `--scratch`.
+    pub scratch: Option<PathBuf>,
+}
+
+impl DemoContext {
+    /// Reads the caches of the CPU we run on; typical sizes where the kernel
+    /// does not tell.
+    pub fn read(size_bytes: Option<u64>, scratch: Option<PathBuf>) -> DemoContext {
+        let cpus = crate::sys::cpus::affinity(0).unwrap_or_default();
+        let caches = data_caches(cpus.first().copied().unwrap_or(0));
+        let level = |wanted: usize| {
+            let found = caches.iter().find(|(level, _)| *level == wanted);
+            found.map(|(_, bytes)| *bytes)
+        };
+        let l2_bytes = level(2).unwrap_or(1024 * 1024);
+        DemoContext {
+            l1d_bytes: level(1).unwrap_or(32 * 1024),
+            l2_bytes,
+            llc_bytes: level(3).unwrap_or(l2_bytes),
+            memory_bytes: memory_bytes().unwrap_or(1 << 30),
+            size_bytes,
+            scratch,
+        }
+    }
+}
+
+/// Level and bytes of each data or unified cache of `cpu`. To be replaced by
+/// `crate::machine::Machine`, which knows them too.
+fn data_caches(cpu: usize) -> Vec<(usize, usize)> {
+    let root = format!("/sys/devices/system/cpu/cpu{cpu}/cache");
+    let mut found = Vec::new();
+    for index in 0..8 {
+        let read = |name: &str| std::fs::read_to_string(format!("{root}/index{index}/{name}")).ok();
+        let (Some(level), Some(kind), Some(size)) = (read("level"), read("type"), read("size"))
+        else {
+            continue;
+        };
+        let kilobytes = size.trim().trim_end_matches('K').parse::<usize>();
+        if let (Ok(level), Ok(kilobytes), true) = (
+            level.trim().parse(),
+            kilobytes,
+            kind.trim() != "Instruction" && size.trim().ends_with('K'),
+        ) {
+            found.push((level, kilobytes * 1024));
+        }
+    }
+    found
+}
+
+fn memory_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
+    let kibibytes: u64 = line.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
+/// The demo called `name`, or its alias.
+///
+/// # Errors
+/// A request error with the list and the nearest name.
+pub fn find(name: &str) -> Result<&'static Demo> {
+    let hit = DEMOS
+        .iter()
+        .find(|demo| demo.name == name || demo.alias == Some(name));
+    hit.ok_or_else(|| {
+        let names: Vec<&str> = DEMOS.iter().map(|demo| demo.name).collect();
+        let nearest = names
+            .iter()
+            .map(|candidate| (edits(name, candidate), candidate))
+            .min()
+            .filter(|(distance, _)| *distance <= 3)
+            .map(|(_, candidate)| format!(" (did you mean {candidate}?)"))
+            .unwrap_or_default();
+        Error::request(format!(
+            "there is no demo '{}'{nearest}; there are: {}",
+            super::output::printable(name.as_bytes()),
+            names.join(", ")
+        ))
+    })
+}
+
+/// Levenshtein distance, in characters; long words are simply far.
+fn edits(one: &str, other: &str) -> usize {
+    let one: Vec<char> = one.chars().take(64).collect();
+    let mut row: Vec<usize> = (0..=one.len()).collect();
+    for (y, wanted) in other.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = y + 1;
+        for (x, have) in one.iter().enumerate() {
+            let above = row[x + 1];
+            let change = diagonal + usize::from(*have != wanted);
+            row[x + 1] = change.min(above + 1).min(row[x] + 1);
+            diagonal = above;
+        }
+    }
+    row[one.len()]
+}
+
+/// A step of xorshift64*: quick, register-only, good enough for addresses.
+#[inline(always)]
+fn random(state: &mut u64) -> u64 {
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    state.wrapping_mul(0x2545_f491_4f6c_dd1d)
+}
+
+/// A number below `bound` from 64 random bits.
+#[inline(always)]
+fn below(random: u64, bound: usize) -> usize {
+    ((u128::from(random) * bound as u128) >> 64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_found() {
+        for demo in DEMOS {
+            assert_eq!(find(demo.name).unwrap().name, demo.name);
+            if let Some(alias) = demo.alias {
+                assert_eq!(find(alias).unwrap().name, demo.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_name_gets_the_nearest() {
+        let Err(error) = find("quite") else {
+            panic!("there is no such demo");
+        };
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().contains("did you mean quiet?"), "{error}");
+        let Err(error) = find("something else") else {
+            panic!("there is no such demo");
+        };
+        assert!(!error.to_string().contains("did you mean"), "{error}");
+        assert!(error.to_string().contains("memory-bandwidth"), "{error}");
+    }
+
+    #[test]
+    fn every_memory_demo_does_work() {
+        let context = DemoContext {
+            l1d_bytes: 32 << 10,
+            l2_bytes: 256 << 10,
+            llc_bytes: 1 << 20,
+            memory_bytes: 64 << 20,
+            size_bytes: Some(1 << 20),
+            scratch: Some("/var/tmp".into()),
+        };
+        for demo in DEMOS.iter().filter(|demo| demo.name != "storage-bandwidth") {
+            let mut batch = match (demo.build)(&context) {
+                Ok(batch) => batch,
+                Err(error) => panic!("{}: {error}", demo.name),
+            };
+            assert!(batch() > 0, "{}", demo.name);
+            assert!(batch() > 0, "{}", demo.name);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What a target prints, kept out of what we print.
+
+use crate::sys::clock::monotonic_ns;
+use std::collections::VecDeque;
+use std::io::Read;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::thread::JoinHandle;
+
+/// Receives a target's standard output as it arrives, any bytes.
+pub trait OutputSink: Send + Sync {
+    /// `bytes` arrived at CLOCK_MONOTONIC `at_ns`. Must be quick: the target
+    /// waits when its pipe is full.
+    fn chunk(&self, bytes: &[u8], at_ns: u64);
+}
+
+/// The last few KiB of a stream.
+#[derive(Clone, Default)]
+pub(super) struct Tail {
+    bytes: Arc<Mutex<VecDeque<u8>>>,
+}
+
+impl Tail {
+    const CAPACITY: usize = 4096;
+
+    /// What is kept, control characters escaped.
+    pub(super) fn text(&self) -> String {
+        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: Vec<u8> = bytes.iter().copied().collect();
+        printable(&bytes)
+    }
+
+    pub(super) fn clear(&self) {
+        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        bytes.clear();
+    }
+}
+
+impl OutputSink for Tail {
+    fn chunk(&self, chunk: &[u8], _at_ns: u64) {
+        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        bytes.extend(&chunk[chunk.len().saturating_sub(Self::CAPACITY)..]);
+        let excess = bytes.len().saturating_sub(Self::CAPACITY);
+        bytes.drain(..excess);
+    }
+}
+
+/// Text fit for a terminal: everything but newlines, tabs and printable
+/// characters is escaped.
+pub(crate) fn printable(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes)
+        .chars()
+        .flat_map(|character| {
+            let keep = matches!(character, '\n' | '\t') || !character.is_control();
+            let escaped = (!keep).then(|| character.escape_default());
+            keep.then_some(character)
+                .into_iter()
+                .chain(escaped.into_iter().flatten())
+        })
+        .collect()
+}
+
+/// Feeds `stream` to `sink` from a thread of its own until the end of file;
+/// `show` copies it to our standard error too.
+///
+/// Whoever joins the thread must know that nobody holds the stream any more: a
+/// descendant may keep it open. The thread costs nothing while it waits.
+pub(super) fn drain(
+    mut stream: impl Read + Send + 'static,
+    sink: Arc<dyn OutputSink>,
+    show: bool,
+) -> std::io::Result<JoinHandle<()>> {
+    let reader = std::thread::Builder::new().name("target-output".into());
+    reader.spawn(move || {
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            match stream.read(&mut buffer) {
+                Ok(0) => return,
+                Ok(length) => {
+                    sink.chunk(&buffer[..length], monotonic_ns());
+                    if show {
+                        let _ = std::io::stderr().write_all(&buffer[..length]);
+                    }
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tail_is_bounded_and_printable() {
+        let tail = Tail::default();
+        for _ in 0..10_000 {
+            tail.chunk(b"abc\x1b[31m\xff\n", 0);
+        }
+        tail.chunk(&vec![b'x'; 100_000], 0);
+        assert_eq!(tail.text().len(), Tail::CAPACITY);
+        tail.clear();
+        tail.chunk(b"a\x1b\tb\n", 0);
+        assert_eq!(tail.text(), "a\\u{1b}\tb\n");
+    }
+}

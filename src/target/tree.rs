@@ -1,0 +1,230 @@
+//! Which processes belong to a target.
+
+use std::collections::HashMap;
+use std::collections::HashSet;
+
+/// Set in the environment of every target we start, so that processes which
+/// left its group and lost their parent can still be found. The value differs
+/// from target to target.
+pub const MARKER: &str = "JOSTLE_TARGET";
+
+/// The part of `/proc/PID/stat` needed here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    pub state: char,
+    pub parent: i32,
+    pub group: i32,
+    pub session: i32,
+    /// `PF_*` bits.
+    pub flags: u64,
+    /// Clock ticks since boot.
+    pub start: u64,
+}
+
+impl Stat {
+    /// True for a process that has ended, reaped or not.
+    pub fn ended(&self) -> bool {
+        matches!(self.state, 'Z' | 'X' | 'x')
+    }
+
+    /// True when every thread is held by a stop signal or a tracer.
+    pub fn stopped(&self) -> bool {
+        matches!(self.state, 'T' | 't')
+    }
+}
+
+/// `None` when the process is gone.
+pub fn stat(pid: i32) -> Option<Stat> {
+    parse(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+fn parse(line: &[u8]) -> Option<Stat> {
+    // The name stands in parentheses and may hold anything, these included.
+    let end = line.iter().rposition(|&byte| byte == b')')?;
+    let rest = std::str::from_utf8(&line[end + 1..]).ok()?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    Some(Stat {
+        state: fields.first()?.chars().next()?,
+        parent: fields.get(1)?.parse().ok()?,
+        group: fields.get(2)?.parse().ok()?,
+        session: fields.get(3)?.parse().ok()?,
+        flags: fields.get(6)?.parse().ok()?,
+        start: fields.get(19)?.parse().ok()?,
+    })
+}
+
+/// Thread ids of a process, ascending; empty when it is gone.
+pub fn threads(pid: i32) -> Vec<i32> {
+    numbers(&format!("/proc/{pid}/task"))
+}
+
+/// Every process of the machine that we can see.
+pub fn processes() -> Vec<i32> {
+    numbers("/proc")
+}
+
+fn numbers(directory: &str) -> Vec<i32> {
+    let mut found: Vec<i32> = std::fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+/// Children of `pid`. The kernel's own list needs a build option, so its
+/// absence is answered by [`Snapshot`].
+fn listed_children(pid: i32) -> Option<Vec<i32>> {
+    let mut children = Vec::new();
+    for thread in threads(pid) {
+        match std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/children")) {
+            Ok(text) => children.extend(
+                text.split_ascii_whitespace()
+                    .filter_map(|word| word.parse::<i32>().ok()),
+            ),
+            // The thread may have ended; a living one without the file means
+            // that the kernel does not list children.
+            Err(_) if stat(pid).is_none() => return Some(children),
+            Err(_) => return None,
+        }
+    }
+    Some(children)
+}
+
+/// Parent links, read from the kernel's lists or by one pass over `/proc`.
+#[derive(Default)]
+struct Snapshot {
+    by_parent: Option<HashMap<i32, Vec<i32>>>,
+}
+
+impl Snapshot {
+    fn children(&mut self, pid: i32) -> Vec<i32> {
+        if self.by_parent.is_none() {
+            if let Some(children) = listed_children(pid) {
+                return children;
+            }
+            let mut map: HashMap<i32, Vec<i32>> = HashMap::new();
+            for process in processes() {
+                if let Some(stat) = stat(process) {
+                    map.entry(stat.parent).or_default().push(process);
+                }
+            }
+            self.by_parent = Some(map);
+        }
+        let map = self.by_parent.as_ref();
+        map.and_then(|map| map.get(&pid))
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    fn below(&mut self, roots: &[i32]) -> Vec<i32> {
+        let mut seen: HashSet<i32> = roots.iter().copied().collect();
+        let mut queue: Vec<i32> = roots.to_vec();
+        let mut found = Vec::new();
+        while let Some(pid) = queue.pop() {
+            for child in self.children(pid) {
+                if seen.insert(child) {
+                    found.push(child);
+                    queue.push(child);
+                }
+            }
+        }
+        found
+    }
+}
+
+/// All descendants of `pid`, it excluded.
+pub fn descendants(pid: i32) -> Vec<i32> {
+    Snapshot::default().below(&[pid])
+}
+
+/// Every process of a target we started except its leader: the leader's
+/// descendants, and orphans that became our children (see
+/// [`crate::sys::process::adopt_orphans`]).
+pub fn members(leader: i32, marker: &str) -> Vec<i32> {
+    let us = std::process::id() as i32;
+    let our_session = stat(us).map(|stat| stat.session);
+    let mut snapshot = Snapshot::default();
+    let adopted: Vec<i32> = snapshot
+        .children(us)
+        .into_iter()
+        .filter(|&child| child != leader)
+        .filter(|&child| {
+            let Some(stat) = stat(child) else {
+                return false;
+            };
+            match marker_of(child) {
+                _ if stat.group == leader => true,
+                Some(found) => found == marker,
+                // Our workers and helpers stay in our session; who wiped its
+                // environment and started a session came from a target.
+                None => Some(stat.session) != our_session,
+            }
+        })
+        .collect();
+    let mut roots = adopted.clone();
+    roots.push(leader);
+    let mut found = snapshot.below(&roots);
+    found.extend(adopted);
+    found.sort_unstable();
+    found.dedup();
+    found.retain(|&pid| pid != leader);
+    found
+}
+
+/// Ended processes that a target's leader lost and we adopted; whoever does not
+/// reap them now and then drowns in them when a target makes daemons.
+pub fn ended_orphans(leader: i32) -> Vec<i32> {
+    let us = std::process::id() as i32;
+    let our_session = stat(us).map(|stat| stat.session);
+    let mut children = listed_children(us).unwrap_or_default();
+    children.retain(|&child| {
+        child != leader
+            && stat(child).is_some_and(|stat| {
+                // Children of our own share our session and lead their groups.
+                stat.ended() && (stat.group == leader || Some(stat.session) != our_session)
+            })
+    });
+    children
+}
+
+/// The value of [`MARKER`] in the environment `pid` was started with.
+pub fn marker_of(pid: i32) -> Option<String> {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    environment.split(|&byte| byte == 0).find_map(|entry| {
+        let value = entry.strip_prefix(MARKER.as_bytes())?.strip_prefix(b"=")?;
+        Some(String::from_utf8_lossy(value).into_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_may_hold_anything() {
+        let line = b"7 (a) Z (\xff) S 1 2 3 0 -1 64 0 0 0 0 0 0 0 0 20 0 1 0 99 0\n";
+        let stat = parse(line).unwrap();
+        assert_eq!(
+            (stat.state, stat.parent, stat.group, stat.session),
+            ('S', 1, 2, 3)
+        );
+        assert_eq!((stat.flags, stat.start), (64, 99));
+        assert_eq!(parse(b""), None);
+        assert_eq!(parse(b"1 (x) S"), None);
+    }
+
+    #[test]
+    fn finds_a_child() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let pid = child.id() as i32;
+        assert!(descendants(std::process::id() as i32).contains(&pid));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
