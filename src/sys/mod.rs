@@ -3,5 +3,6 @@
 
 pub mod clock;
 pub mod cpus;
+pub mod perf;
 pub mod process;
 pub mod shared;
