@@ -72,7 +72,10 @@ pub fn place(
             beside(PlacementMode::SharedLlc, group, 4)
         }
         Domain::NumaNode => {
-            let node = |cpu| machine.node_cpus(machine.node_of(cpu)).to_vec();
+            let node = |cpu| match machine.node_of(cpu) {
+                Some(node) => machine.node_cpus(node).to_vec(),
+                None => Vec::new(),
+            };
             let group = shared_with(target_cpus, node, &free);
             let most = match resource.id {
                 "memory-capacity" => 1,

@@ -1,4 +1,5 @@
-//! Hardware counters of another process.
+//! Hardware counters, of ourselves and of other processes, and why one cannot
+//! be opened, in words.
 
 use perf_event::Builder;
 use perf_event::Counter;
@@ -6,6 +7,54 @@ use perf_event::ReadFormat;
 use perf_event::events::Event;
 use perf_event::events::Hardware;
 use std::io;
+
+/// Instructions of this thread over a short piece of work: proof that the
+/// hardware counts.
+///
+/// # Errors
+/// Why there is no such counter, and what to change when that is in the user's
+/// hands. `paranoid` is the text of `kernel.perf_event_paranoid`, for the words.
+pub fn count_own_instructions(paranoid: &str) -> Result<u64, String> {
+    let explain = |error: io::Error| explain_open_error(&error, paranoid);
+    let mut counter = Builder::new(Hardware::INSTRUCTIONS)
+        .build()
+        .map_err(explain)?;
+    counter.enable().map_err(explain)?;
+    let mut sum = 0u64;
+    for i in 0..1000u64 {
+        sum = std::hint::black_box(sum.wrapping_add(i));
+    }
+    counter.disable().map_err(explain)?;
+    match counter.read().map_err(explain)? {
+        // Some hypervisors let the event be opened and then never count.
+        0 => Err("a hardware counter opens but counts nothing".to_string()),
+        count => Ok(count),
+    }
+}
+
+/// What a failed `perf_event_open` of a hardware event means, in words.
+pub fn explain_open_error(error: &io::Error, paranoid: &str) -> String {
+    match error.raw_os_error() {
+        Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => {
+            "the kernel has no hardware counters to offer, as usual in a virtual machine \
+             without a virtual PMU"
+                .to_string()
+        }
+        Some(libc::EACCES | libc::EPERM) => format!(
+            "hardware counters are forbidden: kernel.perf_event_paranoid is {paranoid}; set it to \
+             2 or lower (sysctl -w kernel.perf_event_paranoid=2), grant CAP_PERFMON, or, in a \
+             container, allow perf_event_open in its seccomp profile"
+        ),
+        Some(libc::ENOSYS) => {
+            "this kernel or sandbox has no perf_event_open system call".to_string()
+        }
+        Some(libc::EMFILE) => {
+            "too many open files for another counter: raise `ulimit -n`".to_string()
+        }
+        Some(libc::EBUSY) => "another user holds the hardware counters exclusively".to_string(),
+        _ => format!("perf_event_open failed: {error}"),
+    }
+}
 
 /// Instructions that processes retire in user mode, children included.
 pub struct Instructions {
@@ -28,7 +77,7 @@ impl Instructions {
                 Ok(counter) => counters.push(counter),
                 // A thread may end between being listed and being opened.
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
-                Err(error) => return Err(reason(&error)),
+                Err(error) => return Err(explain_open_error(&error, &paranoid())),
             }
         }
         match counters.is_empty() {
@@ -55,9 +104,7 @@ impl Instructions {
 
 /// Why instructions cannot be counted here, or nothing when they can.
 pub fn why_no_instructions() -> Option<String> {
-    open(Hardware::INSTRUCTIONS, None)
-        .err()
-        .map(|error| reason(&error))
+    count_own_instructions(&paranoid()).err()
 }
 
 fn open(event: impl Event, thread: Option<i32>) -> io::Result<Counter> {
@@ -74,30 +121,34 @@ fn open(event: impl Event, thread: Option<i32>) -> io::Result<Counter> {
         .build()
 }
 
-fn reason(error: &io::Error) -> String {
-    match error.raw_os_error() {
-        Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => {
-            "this machine shows no PMU (most virtual machines have none)".into()
-        }
-        Some(libc::EACCES | libc::EPERM) => {
-            let level = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")
-                .unwrap_or_else(|_| "unreadable".into());
-            format!(
-                "no permission to count (perf_event_paranoid is {}; CAP_PERFMON, or a level of at most 2 for your own processes, would do)",
-                level.trim()
-            )
-        }
-        Some(libc::EMFILE) => {
-            "too many threads for the limit on open files (raise `ulimit -n`)".into()
-        }
-        _ => format!("perf_event_open failed: {error}"),
-    }
+fn paranoid() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")
+        .map_or_else(|_| "unreadable".into(), |level| level.trim().to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use perf_event::events::Software;
+
+    #[test]
+    fn each_errno_is_explained() {
+        let words = |errno| explain_open_error(&io::Error::from_raw_os_error(errno), "4");
+        assert!(words(libc::ENOENT).contains("virtual PMU"));
+        assert!(words(libc::EOPNOTSUPP).contains("virtual PMU"));
+        assert!(words(libc::EACCES).contains("perf_event_paranoid is 4"));
+        assert!(words(libc::EPERM).contains("CAP_PERFMON"));
+        assert!(words(libc::ENOSYS).contains("system call"));
+        assert!(words(libc::EINVAL).contains("perf_event_open failed"));
+    }
+
+    #[test]
+    fn counting_answers_either_way() {
+        match count_own_instructions("2") {
+            Ok(count) => assert!(count >= 1000, "{count}"),
+            Err(reason) => assert!(!reason.is_empty()),
+        }
+    }
 
     /// The same path with an event that needs no PMU.
     #[test]

@@ -1,0 +1,73 @@
+//! What only the CPU itself tells: who virtualizes it, its name, and the ways
+//! of caches when the kernel does not pass them on.
+
+use super::Cache;
+use super::CacheKind;
+use crate::reading::Reading;
+use raw_cpuid::CacheType;
+use raw_cpuid::CpuId;
+use raw_cpuid::Hypervisor;
+
+/// Name of the hypervisor, or none when the CPU does not say it is virtual.
+pub(super) fn hypervisor() -> Option<String> {
+    let cpuid = CpuId::new();
+    if !cpuid.get_feature_info()?.has_hypervisor() {
+        return None;
+    }
+    let name = match cpuid.get_hypervisor_info().map(|info| info.identify()) {
+        Some(Hypervisor::HyperV) => "Hyper-V".to_string(),
+        Some(Hypervisor::Unknown(ebx, ecx, edx)) => {
+            let signature: String = [ebx, ecx, edx]
+                .iter()
+                .flat_map(|word| word.to_le_bytes())
+                .filter(|byte| byte.is_ascii_graphic())
+                .map(char::from)
+                .collect();
+            match signature.is_empty() {
+                true => "unnamed hypervisor".to_string(),
+                false => signature,
+            }
+        }
+        Some(known) => format!("{known:?}"),
+        None => "unnamed hypervisor".to_string(),
+    };
+    Some(name)
+}
+
+/// The CPU's name for itself.
+pub(super) fn model() -> Option<String> {
+    let brand = CpuId::new().get_processor_brand_string()?;
+    Some(brand.as_str().trim().to_string()).filter(|name| !name.is_empty())
+}
+
+/// Fills in ways the kernel did not tell. CPUID answers for the CPU it runs on,
+/// so a cache is only filled when its size agrees with the answer.
+pub(super) fn fill_ways(caches: &mut [Cache]) {
+    if caches.iter().all(|cache| cache.ways.value().is_some()) {
+        return;
+    }
+    let Some(parameters) = CpuId::new().get_cache_parameters() else {
+        return;
+    };
+    for told in parameters {
+        let kind = match told.cache_type() {
+            CacheType::Data => CacheKind::Data,
+            CacheType::Instruction => CacheKind::Instruction,
+            CacheType::Unified => CacheKind::Unified,
+            _ => continue,
+        };
+        let size = told.associativity()
+            * told.physical_line_partitions()
+            * told.coherency_line_size()
+            * told.sets();
+        for cache in caches.iter_mut() {
+            let same = cache.level == told.level()
+                && cache.kind == kind
+                && cache.size_bytes == size as u64
+                && !told.is_fully_associative();
+            if same && cache.ways.value().is_none() {
+                cache.ways = Reading::Value(told.associativity() as u32);
+            }
+        }
+    }
+}
