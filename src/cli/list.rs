@@ -1,10 +1,111 @@
-//! `jostle list`.
+//! `jostle list`: the sources, and where each runs on this machine.
 
+use super::output;
+use super::select;
 use crate::error::Result;
+use crate::inject::plan::plan;
+use crate::inject::slice::PERIODS;
+use crate::inject::worker::Slices;
+use crate::machine::Machine;
+use crate::resource::RESOURCES;
+use crate::sys::cpus::format_list;
+use serde::Serialize;
 
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Also say what each source does, and what it does not prove
+    #[arg(long)]
+    long: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
 
-pub fn run(_args: Args) -> Result<()> {
-    unimplemented!()
+#[derive(Serialize)]
+struct Row {
+    resource: &'static str,
+    domain: &'static str,
+    pressure_unit: &'static str,
+    summary: &'static str,
+    /// Beside a target on the last allowed CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    placement: Option<crate::profile::Placement>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unavailable: Option<String>,
+    doc: &'static str,
+}
+
+pub fn run(args: Args) -> Result<()> {
+    let machine = Machine::detect();
+    let limits = select::LimitArgs {
+        memory_reserve: None,
+        scratch: None,
+        scratch_size: None,
+    }
+    .resolve(&machine, None)?;
+    let target: Vec<usize> = machine.allowed_cpus.last().copied().into_iter().collect();
+    let slices = Slices {
+        period_ns: PERIODS[0].as_nanos() as u64,
+        share: Slices::DEFAULT_SHARE,
+    };
+    let rows: Vec<Row> = RESOURCES
+        .iter()
+        .map(|resource| {
+            let planned = plan(&machine, resource, &target, &limits, slices);
+            let (placement, unavailable) = match planned {
+                Ok(plan) => (Some(plan.placement), None),
+                Err(reason) => (None, Some(reason)),
+            };
+            Row {
+                resource: resource.id,
+                domain: resource.domain.as_str(),
+                pressure_unit: resource.pressure_unit,
+                summary: resource.summary,
+                placement,
+                unavailable,
+                doc: jostle_kernels::find(resource.id).map_or("", |spec| spec.doc),
+            }
+        })
+        .collect();
+    match args.json {
+        true => output::json(&rows),
+        false => output::text(&table(&rows, &target, args.long)),
+    }
+}
+
+fn table(rows: &[Row], target: &[usize], long: bool) -> String {
+    let mut text = format!(
+        "Sources of interference, and where each runs beside a target on CPU {}:\n\n",
+        format_list(target)
+    );
+    for row in rows {
+        let place = match (&row.placement, &row.unavailable) {
+            (Some(placement), _) => format!(
+                "{}, CPU {}",
+                select::mode(placement.mode),
+                format_list(&placement.cpus)
+            ),
+            (None, reason) => format!("unavailable: {}", reason.as_deref().unwrap_or("")),
+        };
+        text += &format!("{:<18} {:<14} {place:<22} {}\n", row.resource, row.domain, row.summary);
+        if long {
+            text += &format!("\n{}\n\n", wrapped(row.doc, 76));
+        }
+    }
+    text
+}
+
+/// `text` in lines of at most `width` characters, indented by four.
+fn wrapped(text: &str, width: usize) -> String {
+    let mut lines = vec![String::from("   ")];
+    for word in text.split_whitespace() {
+        let last = lines.last_mut().expect("never empty");
+        if last.chars().count() + 1 + word.chars().count() > width {
+            lines.push(format!("    {word}"));
+        } else {
+            last.push(' ');
+            last.push_str(word);
+        }
+    }
+    lines.join("\n")
 }

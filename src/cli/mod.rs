@@ -1,14 +1,18 @@
 //! The command line: one file per subcommand.
 
 mod demo;
+mod duration;
 mod guard;
+mod interrupt;
 mod list;
 mod machine;
 mod output;
 mod profile;
+mod progress;
 mod run;
 mod schedule;
 mod schema;
+mod select;
 mod show;
 mod worker;
 

@@ -2,9 +2,13 @@
 
 use crate::error::Error;
 use crate::error::Result;
+use crate::profile;
+use crate::profile::Profile;
 use serde::Serialize;
 use std::io;
 use std::io::Write;
+use std::path::Path;
+use std::path::PathBuf;
 
 /// Prints `text` as it is.
 ///
@@ -35,4 +39,70 @@ pub fn json(value: &impl Serialize) -> Result<()> {
         .map_err(|error| Error::environment(format!("cannot write the result as JSON: {error}")))?;
     document.push('\n');
     text(&document)
+}
+
+/// Where a profile goes; known to be writable before anything is measured.
+pub struct Destination {
+    path: PathBuf,
+}
+
+impl Destination {
+    /// The file given, or `STEM.profile.json` here; when that exists, the first
+    /// free `STEM-2.profile.json`, so that no earlier measurement is lost.
+    ///
+    /// # Errors
+    /// A request error when the file cannot be made there.
+    pub fn check(given: Option<PathBuf>, stem: &str) -> Result<Self> {
+        let path = match given {
+            Some(path) if path.is_dir() => {
+                return Err(Error::request(format!(
+                    "--out {}: this is a directory; name a file",
+                    path.display()
+                )));
+            }
+            Some(path) => path,
+            None => first_free(stem),
+        };
+        let directory = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let probe = directory.join(format!(".jostle-probe-{}", std::process::id()));
+        std::fs::File::create(&probe)
+            .and_then(|_| std::fs::remove_file(&probe))
+            .map_err(|error| {
+                Error::request(format!(
+                    "--out {}: cannot write there: {error}; name another file",
+                    path.display()
+                ))
+            })?;
+        Ok(Destination { path })
+    }
+
+    /// Writes the profile.
+    ///
+    /// # Errors
+    /// An environment error naming the file.
+    pub fn write(&self, profile: &Profile) -> Result<&Path> {
+        profile::save(profile, &self.path).map_err(|error| {
+            Error::environment(format!("cannot write {}: {error}", self.path.display()))
+        })?;
+        Ok(&self.path)
+    }
+}
+
+fn first_free(stem: &str) -> PathBuf {
+    let stem: String = stem
+        .chars()
+        .map(|c| match c {
+            c if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') => c,
+            _ => '-',
+        })
+        .collect();
+    let names = std::iter::once(format!("{stem}.profile.json"))
+        .chain((2..).map(|number| format!("{stem}-{number}.profile.json")));
+    names
+        .map(PathBuf::from)
+        .find(|path| !path.exists())
+        .expect("an endless list has a free name")
 }

@@ -1,10 +1,175 @@
-//! `jostle run`.
+//! `jostle run`: one source of interference alone.
 
+use super::duration::parse_duration;
+use super::interrupt;
+use super::output;
+use super::select;
+use crate::error::Error;
 use crate::error::Result;
+use crate::inject::Snapshot;
+use crate::inject::WorkerGroup;
+use crate::inject::plan::plan;
+use crate::inject::slice::PERIODS;
+use crate::inject::worker::Slices;
+use crate::machine::Machine;
+use crate::machine::format_bytes;
+use crate::profile::Placement;
+use crate::resource::Resource;
+use crate::sys::control_page::Order;
+use serde::Serialize;
+use std::io::IsTerminal;
+use std::thread::sleep;
+use std::time::Duration;
+use std::time::Instant;
 
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Resource to press on; `jostle list` shows them
+    #[arg(value_name = "SOI")]
+    resource: String,
+    /// Percent of what this machine was measured to deliver
+    #[arg(long, value_name = "PERCENT", allow_negative_numbers = true)]
+    intensity: f64,
+    /// How long
+    #[arg(long = "for", value_parser = parse_duration, default_value = "10s", value_name = "TIME")]
+    length: Duration,
+    /// CPUs to run on [default: where it would run beside a target on the last
+    /// allowed CPU]
+    #[arg(long, value_name = "LIST")]
+    cpus: Option<String>,
+    #[command(flatten)]
+    limits: select::LimitArgs,
+    /// Print one JSON document at the end
+    #[arg(long)]
+    json: bool,
+    /// Show what would be injected where, and stop
+    #[arg(long)]
+    dry_run: bool,
+}
 
-pub fn run(_args: Args) -> Result<()> {
-    unimplemented!()
+#[derive(Serialize)]
+struct Outcome {
+    resource: &'static str,
+    placement: Placement,
+    requested_percent: f64,
+    /// In `pressure_unit`, over the whole run.
+    achieved_pressure: f64,
+    pressure_unit: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    achieved_percent: Option<f64>,
+    duration_seconds: f64,
+}
+
+pub fn run(args: Args) -> Result<()> {
+    let machine = Machine::detect();
+    let resource = select::resource(&args.resource, "SOI")?;
+    let intensity = select::percent("--intensity", args.intensity, 0.0, 100.0)?;
+    let limits = args.limits.resolve(&machine, args.cpus.as_deref())?;
+    let beside = match &args.cpus {
+        Some(_) => vec![],
+        None => machine.allowed_cpus.last().copied().into_iter().collect(),
+    };
+    let slices = Slices {
+        period_ns: PERIODS[0].as_nanos() as u64,
+        share: Slices::DEFAULT_SHARE,
+    };
+    // With CPUs given there is no target to keep clear of.
+    let target = if beside.is_empty() { &limits.cpus } else { &beside };
+    let mut plan = plan(&machine, resource, target, &limits, slices).map_err(Error::environment)?;
+    if args.cpus.is_some() {
+        plan.placement.cpus = limits.cpus.clone();
+        if resource.id != "cpu-time" {
+            plan.config.slices = None;
+        }
+    }
+    if args.dry_run {
+        return output::text(&format!(
+            "{} at {intensity} % for {:.1} s on CPUs {}: {}\n",
+            resource.id,
+            args.length.as_secs_f64(),
+            crate::sys::cpus::format_list(&plan.placement.cpus),
+            resource.summary
+        ));
+    }
+    let flag = interrupt::flag()?;
+    let full_footprint = full_footprint(resource, &plan.config);
+    let mut group = WorkerGroup::spawn(plan, Duration::from_secs(60)).map_err(Error::environment)?;
+    let peak = group
+        .calibrate_peak(Duration::from_millis(250))
+        .map_err(Error::environment)?;
+    let bytes = group.plan.spec.bytes_per_operation as f64;
+    let full = match resource.id {
+        "cpu-time" => Some(100.0),
+        _ => peak.map(|peak| peak * bytes).or(full_footprint),
+    };
+    let command = group.set(Order::Treat(intensity));
+    group
+        .wait_applied(command, Duration::from_secs(300), &|| interrupt::raised(&flag))
+        .map_err(|reason| match reason.is_empty() {
+            true => Error::Interrupted(" before the intensity was reached".into()),
+            false => Error::environment(reason),
+        })?;
+    let began = Instant::now();
+    let first = group.snapshot();
+    let mut last: Snapshot = first;
+    let live = std::io::stderr().is_terminal() && !args.json;
+    while began.elapsed() < args.length && !interrupt::raised(&flag) {
+        sleep((args.length.saturating_sub(began.elapsed())).min(Duration::from_millis(200)));
+        group.check_exits().map_err(Error::environment)?;
+        if live {
+            let now = group.snapshot();
+            eprint!("\r{}   ", line(resource, intensity, group.pressure(&last, &now), full));
+            last = now;
+        }
+    }
+    if live {
+        eprintln!();
+    }
+    let end = group.snapshot();
+    let achieved = group.pressure(&first, &end);
+    let outcome = Outcome {
+        resource: resource.id,
+        placement: group.plan.placement.clone(),
+        requested_percent: intensity,
+        achieved_pressure: achieved,
+        pressure_unit: resource.pressure_unit,
+        achieved_percent: full.map(|full| achieved / full * 100.0),
+        duration_seconds: began.elapsed().as_secs_f64(),
+    };
+    match args.json {
+        true => output::json(&outcome)?,
+        false => output::text(&(line(resource, intensity, achieved, full) + "\n"))?,
+    }
+    match interrupt::raised(&flag) {
+        true => Err(Error::Interrupted("; the source is gone".into())),
+        false => Ok(()),
+    }
+}
+
+/// Bytes at 100 % of sources that hold a footprint.
+fn full_footprint(
+    resource: &Resource,
+    config: &crate::inject::worker::WorkerConfig,
+) -> Option<f64> {
+    let bytes = match resource.id {
+        "l1d" => config.l1d_bytes * config.workers,
+        "l2-capacity" => config.l2_bytes * config.workers,
+        "llc-capacity" => config.llc_bytes,
+        "memory-capacity" => config.memory_headroom_bytes,
+        _ => return None,
+    };
+    Some(bytes as f64)
+}
+
+fn line(resource: &Resource, intensity: f64, achieved: f64, full: Option<f64>) -> String {
+    let pressure = match resource.pressure_unit {
+        "bytes" => format_bytes(achieved as u64),
+        "bytes_per_second" => format!("{}/s", format_bytes(achieved as u64)),
+        _ => format!("{achieved:.1} % of the CPU"),
+    };
+    let percent = match full {
+        Some(full) => format!(" ({:.1} %)", achieved / full * 100.0),
+        None => String::new(),
+    };
+    format!("{}: requested {intensity} %, achieved {pressure}{percent}", resource.id)
 }

@@ -119,7 +119,7 @@ impl<'a> Bench<'a> {
     /// One idle window: target performance undisturbed. `None` when it was
     /// dropped or read nothing positive.
     pub fn idle(&mut self, subject: usize) -> Result<Option<f64>, WindowError> {
-        let reading = self.window(subject, Arm::Idle, TargetState::Running)?;
+        let reading = self.window(subject, Arm::Idle, TargetState::Running, true)?;
         let value = reading.performance.filter(|p| p.is_finite() && *p > 0.0);
         if value.is_some() && self.clean(&reading) {
             self.kept += 1;
@@ -172,13 +172,14 @@ impl<'a> Bench<'a> {
             Half::Tolerated => (Arm::Control, TargetState::Running),
             Half::Caused => (treat, TargetState::Stopped),
         };
+        let read_target = half == Half::Tolerated;
         let (reference, treated);
         if treat_first {
-            treated = self.window(subject, treat, TargetState::Running)?;
-            reference = self.window(subject, reference_arm, reference_target)?;
+            treated = self.window(subject, treat, TargetState::Running, read_target)?;
+            reference = self.window(subject, reference_arm, reference_target, read_target)?;
         } else {
-            reference = self.window(subject, reference_arm, reference_target)?;
-            treated = self.window(subject, treat, TargetState::Running)?;
+            reference = self.window(subject, reference_arm, reference_target, read_target)?;
+            treated = self.window(subject, treat, TargetState::Running, read_target)?;
         }
         let pair = if !self.clean(&reference) || !self.clean(&treated) {
             Pair::Stolen
@@ -202,12 +203,14 @@ impl<'a> Bench<'a> {
         subject: usize,
         arm: Arm,
         target: TargetState,
+        read_target: bool,
     ) -> Result<WindowReading, WindowError> {
         let facts = &self.subjects[subject];
         let request = WindowRequest {
             subject,
             arm,
             target,
+            read_target,
             settle: facts.settle,
             length: window_length(facts),
         };

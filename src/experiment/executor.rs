@@ -29,6 +29,9 @@ pub struct WindowRequest {
     pub subject: usize,
     pub arm: Arm,
     pub target: TargetState,
+    /// Whether the target's performance is wanted; without it only the source
+    /// is read, and no window waits for a run or a printed line.
+    pub read_target: bool,
     /// Discarded after the switch.
     pub settle: Duration,
     /// Measured after the settle time. A metric that has its own natural

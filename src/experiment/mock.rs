@@ -248,8 +248,8 @@ impl Executor for MockExecutor {
 
     fn window(&mut self, request: &WindowRequest) -> Result<WindowReading, WindowError> {
         self.log.push(*request);
-        let length = match (self.natural_window, request.target) {
-            (Some(natural), TargetState::Running) => natural,
+        let length = match (self.natural_window, request.read_target) {
+            (Some(natural), true) => natural,
             _ => request.length,
         };
         let switch = self.switch(request.subject, request.arm);
@@ -268,7 +268,8 @@ impl Executor for MockExecutor {
             Arm::Control => response.sharing,
             Arm::Treat(intensity) => response.sharing * response.target.at(intensity),
         };
-        let mut performance = running.then_some(self.baseline * level * disturbance);
+        let read = running && request.read_target;
+        let mut performance = read.then_some(self.baseline * level * disturbance);
         if let Some((_, planted)) = self
             .override_performance
             .iter()

@@ -356,7 +356,7 @@ impl Run<'_, '_> {
         let running = own.max(self.natural).as_secs_f64();
         let windows = match half {
             Half::Tolerated => 2.0 * running,
-            Half::Caused => running + own.as_secs_f64(),
+            Half::Caused => 2.0 * own.as_secs_f64(),
         };
         let switch = subject.switch_cost.as_secs_f64() * intensity / 100.0;
         // In and out of treatment: once per pair, once per two pairs when the

@@ -8,10 +8,14 @@ use crate::sys::control_page::Command;
 use crate::sys::control_page::ControlPage;
 use crate::sys::control_page::Order;
 use crate::sys::process::ChildSetup;
+use crate::sys::process::executable;
 use crate::sys::process::prepare;
 use crate::sys::shared::SharedPage;
 use jostle_kernels::Intensity;
 use jostle_kernels::KernelSpec;
+use nix::fcntl::FcntlArg;
+use nix::fcntl::FdFlag;
+use nix::fcntl::fcntl;
 use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
 use std::process::Child;
@@ -290,7 +294,9 @@ fn is_gone(pid: u32) -> bool {
 
 fn spawn_worker(config: &str, cpu: usize) -> std::io::Result<Worker> {
     let page: SharedPage<ControlPage> = SharedPage::create("jostle-control")?;
-    let mut process = Process::new(std::env::current_exe()?);
+    // Only this worker inherits it: `prepare` clears the flag in the child.
+    fcntl(&page, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+    let mut process = Process::new(executable()?);
     process
         .arg("worker")
         .arg("--fd")

@@ -47,12 +47,12 @@ pub struct SliceChoice {
 pub fn calibrate(
     cpu: usize,
     share: f64,
-    plan: impl Fn(Duration) -> WorkerPlan,
+    plan: impl Fn(Duration) -> Result<WorkerPlan, String>,
 ) -> Result<SliceChoice, String> {
     let victim = Victim::start(cpu);
     let mut best: Option<SliceChoice> = None;
     for period in PERIODS {
-        let mut group = WorkerGroup::spawn(plan(period), Duration::from_secs(5))?;
+        let mut group = WorkerGroup::spawn(plan(period)?, Duration::from_secs(5))?;
         let window = WINDOW.max(period * 6);
         let mut ratios: Vec<f64> = (0..ROUNDS)
             .map(|_| {

@@ -11,7 +11,25 @@ use std::os::fd::FromRawFd;
 use std::os::fd::OwnedFd;
 use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
+use std::sync::OnceLock;
+
+static EXECUTABLE: OnceLock<PathBuf> = OnceLock::new();
+
+/// Names the `jostle` binary that workers, guards and demos run, for a program
+/// that uses this library without being it. Only the first call counts.
+pub fn set_executable(path: impl Into<PathBuf>) {
+    let _ = EXECUTABLE.set(path.into());
+}
+
+/// The binary that workers, guards and demos run: ours, unless told otherwise.
+pub fn executable() -> io::Result<PathBuf> {
+    match EXECUTABLE.get() {
+        Some(path) => Ok(path.clone()),
+        None => std::env::current_exe(),
+    }
+}
 
 /// What a child process is given between fork and exec.
 #[derive(Default)]

@@ -30,25 +30,16 @@ use std::path::PathBuf;
 use std::process::Child;
 use std::process::Command;
 use std::process::Stdio;
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-static EXECUTABLE: OnceLock<PathBuf> = OnceLock::new();
-
-/// Names the `jostle` binary that guards and demos run, for a program that
-/// uses this library without being it. Only the first call counts.
-pub fn set_executable(path: impl Into<PathBuf>) {
-    let _ = EXECUTABLE.set(path.into());
-}
-
 /// The binary that guards and demos run: ours, unless told otherwise.
+///
+/// # Errors
+/// An environment error when the kernel does not tell.
 pub fn executable() -> Result<PathBuf> {
-    match EXECUTABLE.get() {
-        Some(path) => Ok(path.clone()),
-        None => std::env::current_exe()
-            .map_err(|error| Error::environment(format!("cannot find jostle itself: {error}"))),
-    }
+    process::executable()
+        .map_err(|error| Error::environment(format!("cannot find jostle itself: {error}")))
 }
 
 /// The profiler's side.

@@ -11,8 +11,8 @@ mod progress;
 pub mod tree;
 
 pub use guard::executable;
-pub use guard::set_executable;
 pub use guard::watch;
+pub use crate::sys::process::set_executable;
 pub use output::OutputSink;
 pub(crate) use output::printable;
 pub use progress::Progress;

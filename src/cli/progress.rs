@@ -1,0 +1,62 @@
+//! How the measurement goes, on standard error.
+
+use crate::experiment::run::Observer;
+use crate::experiment::run::Progress;
+use indicatif::ProgressBar;
+use indicatif::ProgressStyle;
+use std::io::IsTerminal;
+use std::time::Duration;
+
+/// A bar with the time left where standard error is a terminal; nothing
+/// elsewhere.
+pub struct Bar {
+    bar: ProgressBar,
+}
+
+/// Says what is being prepared.
+pub struct Notes {
+    bar: ProgressBar,
+}
+
+impl Notes {
+    pub fn say(&self, text: &str) {
+        self.bar.set_message(text.to_string());
+        self.bar.tick();
+    }
+}
+
+impl Bar {
+    pub fn new(budget: Duration) -> Self {
+        let bar = match std::io::stderr().is_terminal() {
+            true => ProgressBar::new(budget.as_millis() as u64),
+            false => ProgressBar::hidden(),
+        };
+        let style = ProgressStyle::with_template("{bar:24} {msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        bar.set_style(style.progress_chars("━╸ "));
+        Bar { bar }
+    }
+
+    pub fn notes(&self) -> Notes {
+        Notes {
+            bar: self.bar.clone(),
+        }
+    }
+
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Observer for Bar {
+    fn progress(&mut self, progress: Progress) {
+        let left = progress.budget.saturating_sub(progress.elapsed).as_secs();
+        let what = match (progress.subject, progress.half) {
+            (Some(resource), Some(half)) => format!("{resource}, {}", half.as_str()),
+            _ => progress.note.clone(),
+        };
+        self.bar.set_length(progress.budget.as_millis() as u64);
+        self.bar.set_position(progress.elapsed.as_millis() as u64);
+        self.bar.set_message(format!("at most {left} s left: {what}"));
+    }
+}

@@ -1,0 +1,269 @@
+//! From flags to CPUs, resources and limits.
+
+use crate::error::Error;
+use crate::error::Result;
+use crate::experiment::session::Request;
+use crate::inject::plan::Limits;
+use crate::inject::plan::default_reserve;
+use crate::inject::slice::PERIODS;
+use crate::machine::Machine;
+use crate::machine::block_device_of;
+use crate::machine::format_bytes;
+use crate::reading::Reading;
+use crate::resource;
+use crate::resource::Resource;
+use crate::schedule::parse_memory;
+use crate::sys::cpus;
+use crate::target::TargetSpec;
+use std::path::Path;
+use std::path::PathBuf;
+
+/// What the sources may take.
+#[derive(Debug, clap::Args)]
+pub struct LimitArgs {
+    /// Available memory that is never touched, like 2GiB
+    /// [default: 5 % of the memory, at least 512MiB]
+    #[arg(long, value_parser = parse_memory, value_name = "SIZE")]
+    pub memory_reserve: Option<u64>,
+    /// Directory on the disk to press on, for an unlinked scratch file
+    /// [default: here, else /var/tmp]
+    #[arg(long, value_name = "DIR")]
+    pub scratch: Option<PathBuf>,
+    /// Size of that file [default: 256MiB]
+    #[arg(long, value_parser = parse_memory, value_name = "SIZE")]
+    pub scratch_size: Option<u64>,
+}
+
+impl LimitArgs {
+    /// # Errors
+    /// A request error naming the flag.
+    pub fn resolve(&self, machine: &Machine, worker_cpus: Option<&str>) -> Result<Limits> {
+        let reserve = self
+            .memory_reserve
+            .unwrap_or_else(|| default_reserve(machine.memory.total_bytes));
+        let (headroom, bound) = machine.memory_headroom_bytes();
+        if self.memory_reserve.is_some() && reserve >= headroom {
+            return Err(Error::request(format!(
+                "--memory-reserve: {} is all that may be taken ({}: {}); give less",
+                format_bytes(reserve),
+                bound,
+                format_bytes(headroom)
+            )));
+        }
+        let cpus = match worker_cpus {
+            Some(list) => allowed("--worker-cpus", list, machine)?,
+            None => machine.allowed_cpus.clone(),
+        };
+        let scratch_bytes = self.scratch_bytes();
+        Ok(Limits {
+            cpus,
+            memory_bytes: headroom.saturating_sub(reserve),
+            memory_reserve_bytes: reserve,
+            scratch: self.directory(scratch_bytes),
+            scratch_bytes,
+        })
+    }
+
+    fn directory(&self, bytes: u64) -> std::result::Result<PathBuf, String> {
+        let candidates: Vec<&Path> = match &self.scratch {
+            Some(directory) => vec![directory],
+            None => vec![Path::new("."), Path::new("/var/tmp")],
+        };
+        let mut reasons = Vec::new();
+        for directory in candidates {
+            match block_device_of(directory) {
+                Reading::Value(device) if device.free_bytes < 2 * bytes => reasons.push(format!(
+                    "{} has only {} free; a scratch file of {} needs twice that",
+                    directory.display(),
+                    format_bytes(device.free_bytes),
+                    format_bytes(bytes)
+                )),
+                Reading::Value(_) if !writable(directory) => {
+                    reasons.push(format!("{} cannot be written to", directory.display()));
+                }
+                Reading::Value(_) => {
+                    return directory
+                        .canonicalize()
+                        .map_err(|error| format!("{}: {error}", directory.display()));
+                }
+                Reading::Unavailable { unavailable } => reasons.push(unavailable),
+            }
+        }
+        Err(format!(
+            "no place for a scratch file ({}); name one with --scratch",
+            reasons.join("; ")
+        ))
+    }
+}
+
+fn writable(directory: &Path) -> bool {
+    use nix::unistd::AccessFlags;
+    nix::unistd::access(directory, AccessFlags::W_OK | AccessFlags::X_OK).is_ok()
+}
+
+/// Parses a CPU list that must lie within the allowed set.
+fn allowed(flag: &str, list: &str, machine: &Machine) -> Result<Vec<usize>> {
+    let chosen =
+        cpus::parse_list(list).map_err(|error| Error::request(format!("{flag}: {error}")))?;
+    if chosen.is_empty() {
+        return Err(Error::request(format!("{flag}: the list is empty; give for example 0")));
+    }
+    let outside: Vec<usize> = chosen
+        .iter()
+        .copied()
+        .filter(|cpu| !machine.allowed_cpus.contains(cpu))
+        .collect();
+    match outside.is_empty() {
+        true => Ok(chosen),
+        false => Err(Error::request(format!(
+            "{flag}: CPU {} is outside the allowed set {}",
+            cpus::format_list(&outside),
+            cpus::format_list(&machine.allowed_cpus)
+        ))),
+    }
+}
+
+/// CPUs of the target: as asked; for a process that runs already, its own; else
+/// the last allowed one, so that the others are free for sources.
+///
+/// # Errors
+/// A request error naming the flag or the process.
+pub fn target_cpus(machine: &Machine, spec: &TargetSpec, given: Option<&str>) -> Result<Vec<usize>> {
+    let given = given.map(|list| allowed("--cpus", list, machine)).transpose()?;
+    if let TargetSpec::Pid(pid) = spec {
+        let own = cpus::affinity(*pid).map_err(|error| {
+            Error::request(format!("--pid {pid}: cannot read its CPUs: {error}"))
+        })?;
+        if given.is_some_and(|given| given != own) {
+            return Err(Error::request(format!(
+                "--cpus: process {pid} runs on CPUs {} and is left as it is; leave --cpus out, or \
+                 move it yourself with taskset -pc",
+                cpus::format_list(&own)
+            )));
+        }
+        return Ok(own);
+    }
+    match given {
+        Some(cpus) => Ok(cpus),
+        None => match machine.allowed_cpus.last() {
+            Some(&last) => Ok(vec![last]),
+            None => Err(Error::environment("no CPU is allowed to this process")),
+        },
+    }
+}
+
+/// The resources called `names`; all when there are none.
+///
+/// # Errors
+/// A request error naming the unknown one and the known ones.
+pub fn resources(names: &[String]) -> Result<Vec<&'static Resource>> {
+    if names.is_empty() {
+        return Ok(resource::RESOURCES.iter().collect());
+    }
+    let mut found: Vec<&'static Resource> = Vec::new();
+    for name in names {
+        let resource = resource(name, "--resources")?;
+        if !found.contains(&resource) {
+            found.push(resource);
+        }
+    }
+    Ok(found)
+}
+
+/// The resource called `name`.
+///
+/// # Errors
+/// As [`resources`].
+pub fn resource(name: &str, flag: &str) -> Result<&'static Resource> {
+    resource::find(name.trim()).ok_or_else(|| {
+        let known: Vec<&str> = resource::RESOURCES.iter().map(|known| known.id).collect();
+        Error::request(format!(
+            "{flag}: there is no resource '{name}'; there are {}",
+            known.join(", ")
+        ))
+    })
+}
+
+/// A percentage within bounds.
+///
+/// # Errors
+/// A request error naming the flag.
+pub fn percent(flag: &str, value: f64, low: f64, high: f64) -> Result<f64> {
+    match (low..=high).contains(&value) {
+        true => Ok(value),
+        false => Err(Error::request(format!("{flag}: give a number from {low} to {high}"))),
+    }
+}
+
+/// Keeps this process off the target's CPUs where there are others.
+pub fn stay_away(machine: &Machine, target_cpus: &[usize]) {
+    let others: Vec<usize> = machine
+        .allowed_cpus
+        .iter()
+        .copied()
+        .filter(|cpu| !target_cpus.contains(cpu))
+        .collect();
+    if !others.is_empty() {
+        // Refused only when the CPUs just went away; then nothing is lost.
+        let _ = cpus::set_affinity(0, &others);
+    }
+}
+
+/// What would be injected where.
+pub fn dry_run(machine: &Machine, request: &Request) -> String {
+    let period = request.slice_period.unwrap_or(PERIODS[0]);
+    let plans = request.plans(machine, period);
+    let limits = &request.limits;
+    let mut text = format!(
+        "target on CPUs {}\nbudget {:.0} s\nmemory: at most {} taken, {} always left\n",
+        cpus::format_list(&request.target_cpus),
+        request.settings.budget.as_secs_f64(),
+        format_bytes(limits.memory_bytes),
+        format_bytes(limits.memory_reserve_bytes),
+    );
+    text += &match &limits.scratch {
+        Ok(directory) => format!(
+            "disk: an unlinked file of {} in {}\n",
+            format_bytes(limits.scratch_bytes),
+            directory.display()
+        ),
+        Err(reason) => format!("disk: {reason}\n"),
+    };
+    for (resource, plan) in &plans.ready {
+        let turns = match (plan.config.slices, request.slice_period) {
+            (None, _) => String::new(),
+            (Some(_), Some(period)) => format!(
+                ", {:.0} % of the CPU in turns every {} µs",
+                request.share * 100.0,
+                period.as_micros()
+            ),
+            (Some(_), None) => format!(
+                ", {:.0} % of the CPU in turns of a calibrated period",
+                request.share * 100.0
+            ),
+        };
+        let turns = match resource.id {
+            "cpu-time" => ", up to 100 % of the CPU, in competition with the target".to_string(),
+            _ => turns,
+        };
+        text += &format!(
+            "{:<18} {} on CPUs {}{turns}: {}\n",
+            resource.id,
+            mode(plan.placement.mode),
+            cpus::format_list(&plan.placement.cpus),
+            resource.summary
+        );
+    }
+    for (resource, reason) in &plans.unavailable {
+        text += &format!("{resource:<18} unavailable: {reason}\n");
+    }
+    text
+}
+
+/// The mode's name as in profiles.
+pub fn mode(mode: crate::profile::PlacementMode) -> String {
+    serde_json::to_value(mode)
+        .ok()
+        .and_then(|value| value.as_str().map(str::to_string))
+        .unwrap_or_default()
+}

@@ -1,0 +1,302 @@
+//! Windows on the real machine: real workers beside a real target.
+
+use super::executor::Arm;
+use super::executor::Executor;
+use super::executor::Subject;
+use super::executor::TargetState;
+use super::executor::WindowError;
+use super::executor::WindowReading;
+use super::executor::WindowRequest;
+use crate::error::Error;
+use crate::inject::Snapshot;
+use crate::inject::WorkerGroup;
+use crate::metric::Metric;
+use crate::sys::clock::monotonic_ns;
+use crate::sys::clock::process_cpu_ns;
+use crate::sys::control_page::Order;
+use crate::target::State;
+use crate::target::Target;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Longest wait for an arm to be in force, beyond what the switch should cost.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a switch may take at worst, as a multiple of what was measured:
+/// pages that the host has not backed yet come far slower than others.
+const SLOWEST_SWITCH: u32 = 12;
+/// Longest sleep between two looks at the interrupt flag and the target.
+const NAP: Duration = Duration::from_millis(20);
+
+/// The workers of each subject, the target and its metric.
+pub struct LiveExecutor<'a> {
+    subjects: &'a [Subject],
+    groups: Vec<WorkerGroup>,
+    target: &'a mut Target,
+    metric: &'a mut dyn Metric,
+    /// CPUs whose stolen time counts.
+    cpus: Vec<usize>,
+    interrupt: Arc<AtomicBool>,
+    start_ns: u64,
+    start_cpu_ns: u64,
+    current: Option<usize>,
+    stopped: bool,
+}
+
+impl<'a> LiveExecutor<'a> {
+    /// `groups[i]` presses on `subjects[i]`; the clock starts now.
+    pub fn new(
+        subjects: &'a [Subject],
+        groups: Vec<WorkerGroup>,
+        target: &'a mut Target,
+        metric: &'a mut dyn Metric,
+        cpus: Vec<usize>,
+        interrupt: Arc<AtomicBool>,
+    ) -> Self {
+        LiveExecutor {
+            subjects,
+            groups,
+            target,
+            metric,
+            cpus,
+            interrupt,
+            start_ns: monotonic_ns(),
+            start_cpu_ns: process_cpu_ns(),
+            current: None,
+            stopped: false,
+        }
+    }
+
+    /// CPU time of this process since the clock started, percent of one CPU.
+    pub fn own_cpu_percent(&self) -> f64 {
+        let wall = (monotonic_ns() - self.start_ns).max(1) as f64;
+        (process_cpu_ns() - self.start_cpu_ns) as f64 / wall * 100.0
+    }
+
+    fn interrupted(&self) -> bool {
+        self.interrupt.load(Relaxed)
+    }
+
+    fn pause(&mut self, length: Duration, keep: bool) -> Result<(), WindowError> {
+        let deadline = monotonic_ns() + length.as_nanos() as u64;
+        loop {
+            if self.interrupted() {
+                return Err(WindowError::Interrupted);
+            }
+            let left = deadline.saturating_sub(monotonic_ns());
+            if left == 0 {
+                return Ok(());
+            }
+            sleep(NAP.min(Duration::from_nanos(left)));
+            if keep {
+                self.keep_running()?;
+            }
+        }
+    }
+
+    /// A finite command is started again whenever it has ended; any other
+    /// target must not end.
+    fn keep_running(&mut self) -> Result<(), WindowError> {
+        let kept = match self.metric.one_run_per_window() {
+            true => self.target.keep_running(),
+            false => self.target.check_alive(),
+        };
+        kept.map_err(target_error)
+    }
+
+    fn set_target(&mut self, state: TargetState) -> Result<(), WindowError> {
+        match (state, self.stopped) {
+            (TargetState::Stopped, false) => {
+                self.keep_running()?;
+                if let Err(error) = self.target.stop() {
+                    // A run may end between the look and the stop.
+                    self.keep_running()?;
+                    self.target.stop().map_err(|_| target_error(error))?;
+                }
+                self.stopped = true;
+            }
+            (TargetState::Running, true) => {
+                self.target.cont().map_err(target_error)?;
+                self.stopped = false;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn set_arm(&mut self, subject: usize, arm: Arm) -> Result<(), WindowError> {
+        if let Some(last) = self.current
+            && last != subject
+        {
+            self.order(last, Order::Park)?;
+        }
+        self.current = Some(subject);
+        self.order(
+            subject,
+            match arm {
+                Arm::Idle => Order::Idle,
+                Arm::Control => Order::Control,
+                Arm::Treat(intensity) => Order::Treat(intensity),
+            },
+        )
+    }
+
+    fn order(&mut self, subject: usize, order: Order) -> Result<(), WindowError> {
+        let patience = PATIENCE + self.subjects[subject].switch_cost * SLOWEST_SWITCH;
+        let interrupt = self.interrupt.clone();
+        let group = &mut self.groups[subject];
+        let lost = |reason: String| match reason.is_empty() {
+            true => WindowError::Interrupted,
+            false => WindowError::Subject(reason),
+        };
+        group.check_exits().map_err(lost)?;
+        let command = group.set(order);
+        group
+            .wait_applied(command, patience, &|| interrupt.load(Relaxed))
+            .map_err(lost)
+    }
+
+    fn read(&mut self, request: &WindowRequest) -> Result<WindowReading, WindowError> {
+        let read_target = request.read_target && request.target == TargetState::Running;
+        let runs = self.metric.one_run_per_window();
+        if read_target {
+            self.metric.begin(self.target).map_err(target_error)?;
+        }
+        let stolen = StealReading::now(&self.cpus);
+        let from = self.groups[request.subject].snapshot();
+        if !(read_target && runs) {
+            let keep = request.target == TargetState::Running && !read_target;
+            self.pause(request.length, keep)?;
+        }
+        let performance = match read_target {
+            true => Some(self.metric.end(self.target).map_err(target_error)?),
+            false => None,
+        };
+        let to: Snapshot = self.groups[request.subject].snapshot();
+        let steal = StealReading::now(&self.cpus).share_since(&stolen);
+        self.groups[request.subject]
+            .check_exits()
+            .map_err(WindowError::Subject)?;
+        let group = &self.groups[request.subject];
+        let treated = matches!(request.arm, Arm::Treat(_));
+        Ok(WindowReading {
+            performance,
+            probe: treated.then(|| group.probe(&from, &to)).flatten(),
+            pressure: treated.then(|| group.pressure(&from, &to)),
+            steal,
+        })
+    }
+}
+
+impl Executor for LiveExecutor<'_> {
+    fn now(&self) -> Duration {
+        Duration::from_nanos(monotonic_ns() - self.start_ns)
+    }
+
+    fn window(&mut self, request: &WindowRequest) -> Result<WindowReading, WindowError> {
+        if self.interrupted() {
+            return Err(WindowError::Interrupted);
+        }
+        self.set_target(request.target)?;
+        self.set_arm(request.subject, request.arm)?;
+        let keep = request.target == TargetState::Running && !self.metric.one_run_per_window();
+        self.pause(request.settle, keep)?;
+        self.read(request)
+    }
+}
+
+/// The end of the measurement must not leave a stopped target behind, and the
+/// workers end with their groups.
+impl Drop for LiveExecutor<'_> {
+    fn drop(&mut self) {
+        if self.stopped {
+            let _ = self.target.cont();
+        }
+    }
+}
+
+fn target_error(error: Error) -> WindowError {
+    match error {
+        Error::Interrupted(_) => WindowError::Interrupted,
+        other => WindowError::Target(other.to_string()),
+    }
+}
+
+/// Whether the target still runs or stands, for a last look before measuring.
+pub fn is_alive(target: &mut Target) -> bool {
+    !matches!(target.state(), State::Exited(_))
+}
+
+/// Stolen time and all time of some CPUs, in the kernel's ticks.
+#[derive(Clone, Copy, Debug, Default)]
+struct StealReading {
+    stolen: u64,
+    at_ns: u64,
+    cpus: u64,
+}
+
+/// The kernel's USER_HZ, which is 100 on every architecture Linux runs on here.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+impl StealReading {
+    fn now(cpus: &[usize]) -> Self {
+        let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+        StealReading {
+            stolen: stolen_ticks(&text, cpus),
+            at_ns: monotonic_ns(),
+            cpus: cpus.len().max(1) as u64,
+        }
+    }
+
+    /// Share of the CPUs' time that was stolen since `earlier`, 0–1. The kernel
+    /// counts in ticks of 10 ms: what one tick more shows may have been stolen
+    /// in any window since the tick before, so a single one is no evidence
+    /// about this window and counts as nothing.
+    fn share_since(&self, earlier: &StealReading) -> f64 {
+        let ticks = self.stolen.saturating_sub(earlier.stolen);
+        if ticks <= 1 {
+            return 0.0;
+        }
+        let seconds = (self.at_ns - earlier.at_ns) as f64 / 1e9 * self.cpus as f64;
+        (ticks as f64 / TICKS_PER_SECOND / seconds.max(1e-9)).min(1.0)
+    }
+}
+
+/// Sum of the eighth column of the lines `cpuN` of `/proc/stat`.
+fn stolen_ticks(stat: &str, cpus: &[usize]) -> u64 {
+    stat.lines()
+        .filter_map(|line| {
+            let mut words = line.strip_prefix("cpu")?.split_ascii_whitespace();
+            let cpu: usize = words.next()?.parse().ok()?;
+            cpus.contains(&cpu).then(|| words.nth(7)?.parse().ok())?
+        })
+        .sum::<u64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steal_is_read_per_cpu_and_a_single_tick_is_no_evidence() {
+        let stat = "cpu  9 9 9 9 9 9 9 99 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\n\
+                    cpu1 1 2 3 4 5 6 7 30 0 0\nintr 5\n";
+        assert_eq!(stolen_ticks(stat, &[0]), 8);
+        assert_eq!(stolen_ticks(stat, &[0, 1]), 38);
+        assert_eq!(stolen_ticks(stat, &[7]), 0);
+        let earlier = StealReading {
+            stolen: 10,
+            at_ns: 0,
+            cpus: 2,
+        };
+        let after = |stolen| StealReading {
+            stolen,
+            at_ns: 100_000_000,
+            cpus: 2,
+        };
+        assert_eq!(after(11).share_since(&earlier), 0.0);
+        assert!((after(14).share_since(&earlier) - 0.2).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,171 @@
+//! From what was measured to a profile.
+
+use super::live::LiveExecutor;
+use super::outcome::Measured;
+use super::run::Settings;
+use crate::profile::Conditions;
+use crate::profile::FORMAT;
+use crate::profile::MachineFacts;
+use crate::profile::MetricFacts;
+use crate::profile::PhysicalBound;
+use crate::profile::Placement;
+use crate::profile::PlacementMode;
+use crate::profile::Profile;
+use crate::profile::Qos;
+use crate::profile::ResourceEntry;
+use crate::profile::Status;
+use crate::profile::Workload;
+use crate::reading::Reading;
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+/// What the measurement itself does not know.
+#[derive(Clone, Debug)]
+pub struct Circumstances {
+    pub workload: Workload,
+    pub machine: MachineFacts,
+    pub metric: MetricFacts,
+    pub target_cpus: Vec<usize>,
+    pub slice_period_seconds: Option<f64>,
+    pub slice_share_percent: Option<f64>,
+    /// Per resource id where its workers ran.
+    pub placements: BTreeMap<&'static str, Placement>,
+    pub bounds: BTreeMap<&'static str, PhysicalBound>,
+    /// Resources that could not be measured, and why.
+    pub unavailable: Vec<(&'static str, String)>,
+    pub doubts: Vec<String>,
+    pub profiler_cpu_percent: Option<f64>,
+    pub started: SystemTime,
+    /// From the start of the preparations on.
+    pub duration_seconds: f64,
+    /// As asked for, preparations included.
+    pub budget_seconds: f64,
+}
+
+impl Circumstances {
+    /// Takes the profiler's own CPU use from `executor`.
+    pub fn observe(&mut self, executor: &LiveExecutor<'_>) {
+        self.profiler_cpu_percent = Some(executor.own_cpu_percent());
+    }
+}
+
+/// Puts a profile together.
+pub fn profile(measured: &Measured, settings: &Settings, around: Circumstances) -> Profile {
+    let mut resources: BTreeMap<String, ResourceEntry> = around
+        .unavailable
+        .iter()
+        .map(|(resource, reason)| {
+            let entry = ResourceEntry::without_numbers(Status::Unavailable, reason.clone());
+            (resource.to_string(), entry)
+        })
+        .collect();
+    for outcome in &measured.subjects {
+        let mut entry = outcome.entry();
+        entry.placement = around.placements.get(outcome.resource).cloned();
+        entry.physical_bound = around.bounds.get(outcome.resource).cloned();
+        if let Some(doubt) = sharing_doubt(outcome.sharing_cost, entry.placement.as_ref()) {
+            entry.doubts.push(doubt);
+        }
+        resources.insert(outcome.resource.to_string(), entry);
+    }
+    let mut metric = around.metric;
+    metric.baseline = measured.baseline;
+    let mut doubts = around.doubts;
+    doubts.extend(measured.doubts.iter().cloned());
+    doubts.extend(measured.partial.iter().map(|reason| format!("cut short: {reason}")));
+    Profile {
+        format: FORMAT.to_string(),
+        partial: measured.partial.is_some(),
+        workload: around.workload,
+        machine: around.machine,
+        metric,
+        qos: Qos {
+            threshold: settings.qos,
+        },
+        conditions: Conditions {
+            recorded_at: rfc3339(around.started),
+            duration_seconds: around.duration_seconds,
+            tool_version: env!("CARGO_PKG_VERSION").to_string(),
+            seed: settings.seed,
+            budget_seconds: around.budget_seconds,
+            quick: settings.quick,
+            noise_percent: measured.noise_percent,
+            steal_percent: match measured.steal_percent {
+                Some(percent) => Reading::Value(percent),
+                None => Reading::unavailable("no window was measured"),
+            },
+            windows_dropped: measured.windows_dropped,
+            windows_kept: measured.windows_kept,
+            smallest_detectable_percent: measured.smallest_detectable_percent,
+            slice_period_seconds: around.slice_period_seconds,
+            slice_share_percent: around.slice_share_percent,
+            target_cpus: around.target_cpus,
+            profiler_cpu_percent: around.profiler_cpu_percent,
+            doubts,
+            unknown: Default::default(),
+        },
+        resources,
+        unknown: Default::default(),
+    }
+}
+
+/// On a CPU of its own the placebo should cost the target nothing; where it
+/// does, something beside the resource is shared.
+fn sharing_doubt(
+    cost: Option<crate::profile::Estimate>,
+    placement: Option<&Placement>,
+) -> Option<String> {
+    let (cost, placement) = (cost?, placement?);
+    let apart = matches!(
+        placement.mode,
+        PlacementMode::SharedLlc | PlacementMode::SameNuma | PlacementMode::Device
+    );
+    (apart && cost.ci95[1] < 0.95).then(|| {
+        format!(
+            "the placebo alone slowed the target to {:.0} % although it ran on another CPU: \
+             the CPUs share more than this resource",
+            cost.value * 100.0
+        )
+    })
+}
+
+/// A moment in UTC to the second, as RFC 3339 writes it. Civil date from days
+/// by Howard Hinnant's `civil_from_days`.
+pub fn rfc3339(moment: SystemTime) -> String {
+    let seconds = moment
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |elapsed| elapsed.as_secs());
+    let (days, rest) = ((seconds / 86_400) as i64, seconds % 86_400);
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_index = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_index + 2) / 5 + 1;
+    let month = if month_index < 10 { month_index + 3 } else { month_index - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
+        rest / 3_600,
+        rest / 60 % 60,
+        rest % 60
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn dates_are_civil() {
+        let at = |seconds| rfc3339(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(at(0), "1970-01-01T00:00:00Z");
+        assert_eq!(at(951_782_399), "2000-02-28T23:59:59Z");
+        assert_eq!(at(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(at(4_107_542_399), "2100-02-28T23:59:59Z");
+        assert_eq!(at(1_795_233_600), "2026-11-21T04:00:00Z");
+    }
+}

@@ -1,0 +1,368 @@
+//! Everything that happens around a measurement on the real machine: plans,
+//! calibration of the slices, workers, target; and taking it all down again.
+
+use super::executor::Subject;
+use super::live::LiveExecutor;
+use super::record;
+use super::record::Circumstances;
+use super::run::Observer;
+use super::run::Settings;
+use super::run::measure;
+use crate::error::Error;
+use crate::error::Result;
+use crate::inject::WorkerGroup;
+use crate::inject::WorkerPlan;
+use crate::inject::plan::Limits;
+use crate::inject::plan::plan;
+use crate::inject::slice;
+use crate::inject::slice::SliceChoice;
+use crate::inject::worker::Slices;
+use crate::machine::Machine;
+use crate::metric;
+use crate::metric::Metric;
+use crate::metric::MetricOptions;
+use crate::profile::PhysicalBound;
+use crate::profile::PlacementMode;
+use crate::profile::Profile;
+use crate::profile::Workload;
+use crate::resource::Resource;
+use crate::sys::control_page::Order;
+use crate::target::Target;
+use crate::target::TargetSpec;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use std::time::Instant;
+use std::time::SystemTime;
+
+/// What to measure and within which limits.
+pub struct Request {
+    pub spec: TargetSpec,
+    /// Name in the profile; the target's own when absent.
+    pub name: Option<String>,
+    pub labels: BTreeMap<String, String>,
+    pub resources: Vec<&'static Resource>,
+    /// CPUs of the target.
+    pub target_cpus: Vec<usize>,
+    pub limits: Limits,
+    /// Slice period; calibrated when absent.
+    pub slice_period: Option<Duration>,
+    /// Share of the CPU that a same-CPU worker takes, 0–1.
+    pub share: f64,
+    pub metric: Option<String>,
+    pub metric_options: MetricOptions,
+    /// The budget includes the preparations.
+    pub settings: Settings,
+}
+
+/// Plans for every resource asked for, or why there is none.
+pub struct Plans {
+    pub ready: Vec<(&'static Resource, WorkerPlan)>,
+    pub unavailable: Vec<(&'static str, String)>,
+}
+
+impl Request {
+    /// Plans without starting anything.
+    pub fn plans(&self, machine: &Machine, period: Duration) -> Plans {
+        let slices = self.slices(period);
+        let mut plans = Plans {
+            ready: Vec::new(),
+            unavailable: Vec::new(),
+        };
+        for &resource in &self.resources {
+            match plan(machine, resource, &self.target_cpus, &self.limits, slices) {
+                Ok(ready) => plans.ready.push((resource, ready)),
+                Err(reason) => plans.unavailable.push((resource.id, reason)),
+            }
+        }
+        plans
+    }
+
+    fn slices(&self, period: Duration) -> Slices {
+        Slices {
+            period_ns: period.as_nanos() as u64,
+            share: self.share,
+        }
+    }
+
+    fn check_interrupt(&self) -> Result<()> {
+        match self.metric_options.interrupt.load(Relaxed) {
+            true => Err(Error::Interrupted(" before anything was measured".into())),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Longest a worker may take to make itself ready: it writes its buffers and
+/// its scratch file.
+const READY: Duration = Duration::from_secs(60);
+/// Kept back from the budget for the final fit and for cleaning up.
+const FINISH: Duration = Duration::from_millis(500);
+/// Taken once to learn how fast memory can be had.
+const FILL_SAMPLE_BYTES: f64 = (1u64 << 30) as f64;
+
+/// Measures and returns the profile; everything started is gone then. `note`
+/// is told what is being prepared.
+///
+/// # Errors
+/// When the target cannot be started or read, or when no resource can be
+/// pressed on. What goes wrong later ends up in the profile.
+pub fn profile(
+    machine: &Machine,
+    mut request: Request,
+    observer: &mut dyn Observer,
+    note: &mut dyn FnMut(&str),
+) -> Result<Profile> {
+    let began = Instant::now();
+    let started = SystemTime::now();
+    let mut doubts = Vec::new();
+    let asked = request.settings.budget;
+
+    note("calibrating the slices");
+    let choice = choose_slice(machine, &request, &mut doubts)?;
+    let period = choice.map_or(slice::PERIODS[0], |choice| choice.period);
+
+    note("starting the sources");
+    let mut sources = start_sources(machine, &request, period)?;
+
+    note("starting the target");
+    request.check_interrupt()?;
+    let (mut target, mut metric) = start_target(&request)?;
+    if let Some(natural) = metric.natural_window() {
+        for subject in &mut sources.subjects {
+            subject.window = subject.window.max(natural);
+        }
+    }
+    let mut around = Circumstances {
+        workload: Workload {
+            name: request
+                .name
+                .clone()
+                .unwrap_or_else(|| target.name().to_string()),
+            command: target.command(),
+            labels: request.labels.clone(),
+            unknown: Default::default(),
+        },
+        machine: machine.facts(),
+        metric: metric.facts(),
+        target_cpus: request.target_cpus.clone(),
+        slice_period_seconds: choice.map(|choice| choice.period.as_secs_f64()),
+        slice_share_percent: choice.map(|_| request.share * 100.0),
+        placements: sources.placements(),
+        bounds: sources.bounds,
+        unavailable: sources.unavailable,
+        doubts,
+        profiler_cpu_percent: None,
+        started,
+        duration_seconds: 0.0,
+        budget_seconds: asked.as_secs_f64(),
+    };
+    request.settings.budget = asked
+        .saturating_sub(began.elapsed() + FINISH)
+        .max(Duration::from_secs(1));
+
+    let subjects = sources.subjects;
+    let mut executor = LiveExecutor::new(
+        &subjects,
+        sources.groups,
+        &mut target,
+        metric.as_mut(),
+        request.metric_options.interrupt.clone(),
+    );
+    let mut measured = measure(&mut executor, &subjects, &request.settings, observer);
+    around.profiler_cpu_percent = Some(executor.own_cpu_percent());
+    drop(executor);
+    if let Some(baseline) = &mut measured.baseline {
+        let [low, high] = baseline.ci95.map(|end| metric.in_unit(end));
+        baseline.value = metric.in_unit(baseline.value);
+        baseline.ci95 = [low.min(high), low.max(high)];
+    }
+    target.finish();
+    around.duration_seconds = began.elapsed().as_secs_f64();
+    Ok(record::profile(&measured, &request.settings, around))
+}
+
+fn start_target(request: &Request) -> Result<(Target, Box<dyn Metric>)> {
+    let cpus = match request.spec {
+        TargetSpec::Pid(_) => None,
+        _ => Some(request.target_cpus.as_slice()),
+    };
+    metric::start(
+        &request.spec,
+        request.metric.as_deref(),
+        &request.metric_options,
+        cpus,
+    )
+}
+
+/// The slice period to use; `None` when no worker shares a CPU with the target.
+fn choose_slice(
+    machine: &Machine,
+    request: &Request,
+    doubts: &mut Vec<String>,
+) -> Result<Option<SliceChoice>> {
+    let trial = request.plans(machine, slice::PERIODS[0]);
+    let sliced = |(_, plan): &&(&Resource, WorkerPlan)| plan.config.slices.is_some();
+    let Some((_, plan_of_one)) = trial.ready.iter().find(sliced) else {
+        return Ok(None);
+    };
+    let Some(&cpu) = plan_of_one.placement.cpus.first() else {
+        return Ok(None);
+    };
+    if let Some(period) = request.slice_period {
+        return Ok(Some(SliceChoice {
+            period,
+            victim_share: f64::NAN,
+            within_tolerance: true,
+        }));
+    }
+    // Any source that takes turns will do: the placebo is the same.
+    let l1d = crate::resource::find("l1d").expect("a resource of the table");
+    let mut limits = request.limits.clone();
+    limits.cpus = vec![cpu];
+    let choice = slice::calibrate(cpu, request.share, |period| {
+        plan(machine, l1d, &[cpu], &limits, request.slices(period))
+    })
+    .map_err(|reason| Error::environment(format!("calibrating the slices: {reason}")))?;
+    if !choice.within_tolerance {
+        doubts.push(format!(
+            "no slice period kept the placebo within {:.0} points of its share: at {:.1} ms a \
+             spinning thread kept {:.0} % of the CPU instead of {:.0} %",
+            slice::TOLERANCE * 100.0,
+            choice.period.as_secs_f64() * 1e3,
+            choice.victim_share * 100.0,
+            (1.0 - request.share) * 100.0
+        ));
+    }
+    Ok(Some(choice))
+}
+
+/// Workers that are ready, and what is known of each resource.
+struct Sources {
+    subjects: Vec<Subject>,
+    groups: Vec<WorkerGroup>,
+    bounds: BTreeMap<&'static str, PhysicalBound>,
+    unavailable: Vec<(&'static str, String)>,
+}
+
+impl Sources {
+    fn placements(&self) -> BTreeMap<&'static str, crate::profile::Placement> {
+        self.groups
+            .iter()
+            .zip(&self.subjects)
+            .map(|(group, subject)| (subject.resource, group.plan.placement.clone()))
+            .collect()
+    }
+}
+
+fn start_sources(machine: &Machine, request: &Request, period: Duration) -> Result<Sources> {
+    let plans = request.plans(machine, period);
+    let mut sources = Sources {
+        subjects: Vec::new(),
+        groups: Vec::new(),
+        bounds: BTreeMap::new(),
+        unavailable: plans.unavailable,
+    };
+    for (resource, plan) in plans.ready {
+        request.check_interrupt()?;
+        let bound = physical_bound(resource, &plan, machine, request, period);
+        match start_source(resource, plan, period) {
+            Ok((subject, group)) => {
+                sources.subjects.push(subject);
+                sources.groups.push(group);
+                sources
+                    .bounds
+                    .extend(bound.map(|bound| (resource.id, bound)));
+            }
+            Err(reason) => sources.unavailable.push((resource.id, reason)),
+        }
+    }
+    if sources.subjects.is_empty() {
+        let reasons: Vec<String> = sources
+            .unavailable
+            .iter()
+            .map(|(resource, reason)| format!("{resource}: {reason}"))
+            .collect();
+        return Err(Error::environment(format!(
+            "none of the resources asked for can be pressed on here: {}",
+            reasons.join("; ")
+        )));
+    }
+    Ok(sources)
+}
+
+/// Starts the workers of one resource and learns what its windows need.
+fn start_source(
+    resource: &'static Resource,
+    plan: WorkerPlan,
+    period: Duration,
+) -> std::result::Result<(Subject, WorkerGroup), String> {
+    let milliseconds = Duration::from_millis;
+    let mut group = WorkerGroup::spawn(plan, READY)?;
+    group.calibrate_peak(match resource.id {
+        "storage-bandwidth" => milliseconds(250),
+        _ => milliseconds(60),
+    })?;
+    // A switch must have taken effect, and the caches must have found their
+    // new state, before a window counts. Whole slices are averaged over.
+    let (settle, window) = match resource.id {
+        "cpu-time" => (milliseconds(4), milliseconds(40)),
+        "llc-capacity" => (milliseconds(120), milliseconds(80)),
+        "memory-capacity" => (milliseconds(400), milliseconds(250)),
+        "storage-bandwidth" => (milliseconds(20), milliseconds(100)),
+        _ => (milliseconds(5), milliseconds(30)),
+    };
+    let switch_cost = match resource.id {
+        "memory-capacity" => fill_time(&mut group)?,
+        _ => Duration::ZERO,
+    };
+    let subject = Subject {
+        resource: resource.id,
+        settle: settle.max(period * 4),
+        window: window.max(period * 10),
+        switch_cost,
+        stoppable: true,
+    };
+    Ok((subject, group))
+}
+
+/// How long taking all the memory will take, from taking a little.
+fn fill_time(group: &mut WorkerGroup) -> std::result::Result<Duration, String> {
+    let all = group.plan.config.memory_headroom_bytes as f64;
+    let part = (FILL_SAMPLE_BYTES / all).min(1.0);
+    let from = Instant::now();
+    let command = group.set(Order::Treat(part * 100.0));
+    group.wait_applied(command, Duration::from_secs(20), &|| false)?;
+    let took = from.elapsed();
+    let command = group.set(Order::Park);
+    group.wait_applied(command, Duration::from_secs(20), &|| false)?;
+    Ok(took.div_f64(part))
+}
+
+/// What a source that takes turns with the target can cost at most, where one
+/// refill per turn is all it can cause.
+fn physical_bound(
+    resource: &Resource,
+    plan: &WorkerPlan,
+    machine: &Machine,
+    request: &Request,
+    period: Duration,
+) -> Option<PhysicalBound> {
+    if resource.id != "l1d" || plan.placement.mode != PlacementMode::SameCpu {
+        return None;
+    }
+    let cpu = *plan.placement.cpus.first()?;
+    let (l1d, l2) = (machine.l1d(cpu)?, machine.l2(cpu)?);
+    let refill = jostle_kernels::refill_ns(l1d.size_bytes, l2.size_bytes / 2).ok()?;
+    let turn = period.as_nanos() as f64 * (1.0 - request.share);
+    Some(PhysicalBound {
+        loss_percent: refill / turn * 100.0,
+        basis: format!(
+            "a dependent walk over {} KiB took {:.1} µs longer right after eviction; the target \
+             pays that at most once in each turn of {:.2} ms",
+            l1d.size_bytes >> 10,
+            refill / 1e3,
+            turn / 1e6
+        ),
+    })
+}
