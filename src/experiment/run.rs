@@ -2,8 +2,8 @@
 //!
 //! Undisturbed windows come first. Then every half of every subject gets its
 //! minimum of pairs, the cheap ones first; what time is left goes in turns to
-//! the halves still undecided or searching, the one with the least of that time
-//! first. A subject may take 40 % of the budget while others still want time.
+//! the halves still undecided or searching, the one expected to finish with the
+//! least of it first. A subject may take 40 % of the budget while others still want time.
 
 use super::bootstrap::Bootstrap;
 use super::design::Bench;
@@ -406,11 +406,11 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Turns for whoever still wants time, least served first.
+    /// Turns for whoever still wants time, the shortest job first.
     fn remaining_time(&mut self) -> Result<(), WindowError> {
         loop {
             let left = self.left().as_secs_f64();
-            let mut best: Option<(bool, Duration, usize)> = None;
+            let mut best: Option<(bool, f64, usize)> = None;
             for index in 0..self.halves.len() {
                 if self.halves[index].ended {
                     continue;
@@ -423,7 +423,10 @@ impl Run<'_, '_> {
                 }
                 let run = &self.halves[index];
                 let capped = self.subject_spent(run.subject) + next > self.cap();
-                let key = (capped, run.spent_later, index);
+                // By what it took and will take: short searches finish, long
+                // ones get what is left, and a wrong outlook loses its turn.
+                let outlook = run.search.outlook() * self.cost(index, 50.0, 2) / 2.0;
+                let key = (capped, run.spent_later.as_secs_f64() + outlook, index);
                 if best.is_none_or(|found| key < found) {
                     best = Some(key);
                 }

@@ -45,10 +45,13 @@ const LEVEL_TURN: usize = 5;
 /// Looks at the endpoint after which lower levels are measured too, so that
 /// an undecided endpoint still ends with a useful lower bound.
 const PATIENCE: u32 = 3;
-/// One-sided error while deciding whether to stop; stricter than the 0.025 of
-/// the reported interval because it is looked at again and again.
-const STOP_TAIL: f64 = 0.01;
-const FINAL_TAIL: f64 = 0.025;
+/// One-sided error at each end of the crossing's interval as reported. Looking
+/// again and again costs some of it; that the ends are measured levels more
+/// than pays.
+const TAIL: f64 = 0.025;
+/// The same while deciding whether to stop: stricter, so that the finer
+/// resampling at the end does not undo the decision.
+const STOP_TAIL: f64 = 0.015;
 
 /// What a search is asked to find.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -266,7 +269,7 @@ impl Search {
             }
         }
         let searching = self.verdict == Verdict::Lost || self.looks >= PATIENCE;
-        self.bracket = searching.then(|| self.bracket(STOP_TAIL)).flatten();
+        self.bracket = searching.then(|| self.bracket_at(STOP_TAIL)).flatten();
         self.settled = match self.verdict {
             Verdict::Kept => true,
             Verdict::Lost => self.bracket.is_some_and(|bracket| {
@@ -284,7 +287,7 @@ impl Search {
             level.bootstrap = None;
         }
         self.refresh(FINAL_RESAMPLES);
-        let mut bracket = self.bracket(FINAL_TAIL);
+        let mut bracket = self.bracket_at(TAIL);
         let resolved = match (self.verdict, &mut bracket) {
             (Verdict::Kept, Some(bracket)) => {
                 *bracket = Bracket {
@@ -297,9 +300,10 @@ impl Search {
             (Verdict::Lost, Some(bracket)) => bracket.half_width() <= self.rules.half_width,
             _ => false,
         };
-        let missing_pairs = match bracket {
-            Some(bracket) if !resolved => self.missing(&bracket),
-            _ => 0.0,
+        let missing_pairs = if resolved {
+            0.0
+        } else {
+            self.outlook().max(FEWEST_PAIRS as f64)
         };
         let endpoint = self.endpoint();
         Finding {
@@ -430,7 +434,7 @@ impl Search {
     }
 
     /// The crossing and its interval; `None` while 100 has too few pairs.
-    fn bracket(&self, tail: f64) -> Option<Bracket> {
+    fn bracket_at(&self, tail: f64) -> Option<Bracket> {
         let shares = self.shares();
         if shares
             .last()
@@ -524,16 +528,30 @@ impl Search {
         (needed - n).max(1.0)
     }
 
-    /// Pairs missing for an answer at all.
-    fn missing(&self, bracket: &Bracket) -> f64 {
+    /// Pairs missing for an answer, if the estimates are right; infinite when
+    /// the curve lies on the line.
+    pub fn outlook(&self) -> f64 {
+        if self.settled {
+            return 0.0;
+        }
         if self.verdict == Verdict::Undecided {
+            if self.looks == 0 {
+                return self.rules.min_pairs as f64;
+            }
             let tail = self.rules.alpha * 0.5f64.powi(self.looks as i32 + 1);
             return self.missing_at(self.endpoint(), tail);
         }
-        let next = self.choose(bracket).and_then(|x| self.find(x));
-        let needed = next.map_or(FEWEST_PAIRS as f64, |l| self.missing_at(l, FINAL_TAIL));
-        // The levels on both sides of the crossing have to be told apart.
-        2.0 * needed
+        let Some(bracket) = self.bracket else {
+            return f64::INFINITY;
+        };
+        match self.choose(&bracket).and_then(|next| self.find(next)) {
+            // Both sides of the crossing have to be told from the line.
+            Some(level) => 2.0 * self.missing_at(level, STOP_TAIL),
+            None => {
+                let halvings = (bracket.half_width() / self.rules.half_width).log2();
+                LEVEL_TURN as f64 * halvings.ceil().max(1.0)
+            }
+        }
     }
 
     fn curve(&self) -> Vec<CurvePoint> {
