@@ -303,7 +303,9 @@ impl Search {
         let missing_pairs = if resolved {
             0.0
         } else {
-            self.outlook().max(FEWEST_PAIRS as f64)
+            self.outlook()
+                .max(self.by_width(bracket.as_ref()))
+                .max(FEWEST_PAIRS as f64)
         };
         let endpoint = self.endpoint();
         Finding {
@@ -552,6 +554,22 @@ impl Search {
                 LEVEL_TURN as f64 * halvings.ceil().max(1.0)
             }
         }
+    }
+
+    /// Further pairs by the rule that an interval shrinks with the root of
+    /// their number; 0 while halving the interval is still the way to go on.
+    fn by_width(&self, bracket: Option<&Bracket>) -> f64 {
+        let Some(bracket) = bracket.filter(|_| self.verdict == Verdict::Lost) else {
+            return 0.0;
+        };
+        let halving = self
+            .choose(bracket)
+            .is_some_and(|next| self.find(next).is_none());
+        if halving {
+            return 0.0;
+        }
+        let excess = bracket.half_width() / self.rules.half_width;
+        self.pairs() as f64 * (excess * excess - 1.0).max(0.0)
     }
 
     fn curve(&self) -> Vec<CurvePoint> {
