@@ -15,6 +15,7 @@ mod closing;
 pub mod design;
 pub mod executor;
 pub mod isotonic;
+mod levels;
 pub mod mock;
 pub mod outcome;
 pub mod run;
