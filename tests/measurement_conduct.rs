@@ -436,3 +436,14 @@ fn observers_see_every_half() {
             .all(|two| two[0].elapsed <= two[1].elapsed)
     );
 }
+
+#[test]
+fn computing_takes_little_of_the_budget() {
+    let subjects = real();
+    let mut mock = MockExecutor::new(&subjects, &responses(), 15);
+    let began = std::time::Instant::now();
+    run(&mut mock, &subjects, &Settings::default());
+    let share = began.elapsed().as_secs_f64() / 90.0;
+    println!("computing: {:.3} % of the budget", 100.0 * share);
+    assert!(share < 0.02, "{share}");
+}

@@ -1,7 +1,8 @@
 //! The measurement against planted truth, on the mock executor's virtual clock.
 //!
 //! Print the measured rates with
-//! `cargo test --test measurement_truth -- --nocapture`.
+//! `cargo test --test measurement_truth -- --nocapture`, those at every noise
+//! with `--include-ignored` added.
 
 use jostle::experiment::executor::Subject;
 use jostle::experiment::mock::Curve;
@@ -74,7 +75,7 @@ fn recover(curve: Curve, truth: f64, sd: f64, runs: u64, quick: bool) -> (f64, f
             Settings::default()
         };
         let settings = Settings {
-            budget: Duration::from_secs(if quick { 4 } else { 12 }),
+            budget: Duration::from_secs(if quick { 4 } else { 9 }),
             seed,
             halves: Halves::Tolerated,
             ..base
@@ -156,7 +157,7 @@ fn false_alarms(count: usize, curve: Curve, sd: f64, runs: u64, seconds: u64) ->
 
 #[test]
 fn quiet_targets_raise_no_false_alarm() {
-    for (count, sd, runs) in [(8, 0.01, 400), (18, 0.03, 100)] {
+    for (count, sd, runs) in [(8, 0.01, 400), (18, 0.03, 50)] {
         let rate = false_alarms(count, Curve::Flat(1.0), sd, runs, 45);
         println!("{count} subjects, performance 1, sd {sd}: {rate:.4} of profiles");
         assert!(rate < 0.05, "{count} subjects, sd {sd}: {rate}");
@@ -166,7 +167,7 @@ fn quiet_targets_raise_no_false_alarm() {
 /// The hardest null: exactly on the line, where every look is a fair bet.
 #[test]
 fn targets_on_the_line_raise_few_false_alarms() {
-    let rate = false_alarms(8, Curve::Flat(0.95), 0.01, 400, 12);
+    let rate = false_alarms(8, Curve::Flat(0.95), 0.01, 250, 10);
     println!("8 subjects, performance 0.95, sd 0.01: {rate:.4} of profiles");
     assert!(rate < 0.05, "{rate}");
 }
@@ -178,10 +179,10 @@ fn false_alarms_are_rare_at_every_noise() {
         for (count, curve, seconds) in [
             (8, Curve::Flat(1.0), 90),
             (18, Curve::Flat(1.0), 90),
-            (8, Curve::Flat(0.95), 30),
-            (18, Curve::Flat(0.95), 30),
+            (8, Curve::Flat(0.95), 20),
+            (18, Curve::Flat(0.95), 20),
         ] {
-            let rate = false_alarms(count, curve, sd, 1000, seconds);
+            let rate = false_alarms(count, curve, sd, 400, seconds);
             println!("{count} subjects, {curve:?}, sd {sd}: {rate:.4} of profiles");
             assert!(rate < 0.05, "{count} subjects, {curve:?}, sd {sd}: {rate}");
         }

@@ -17,7 +17,11 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         "s" | "" => 1.0,
         "m" | "min" => 60.0,
         "h" => 3600.0,
-        _ => return Err(format!("'{unit}' is not a unit of time; use us, ms, s, m or h")),
+        _ => {
+            return Err(format!(
+                "'{unit}' is not a unit of time; use us, ms, s, m or h"
+            ));
+        }
     };
     number
         .trim()

@@ -87,7 +87,10 @@ fn table(rows: &[Row], target: &[usize], long: bool) -> String {
             ),
             (None, reason) => format!("unavailable: {}", reason.as_deref().unwrap_or("")),
         };
-        text += &format!("{:<18} {:<14} {place:<22} {}\n", row.resource, row.domain, row.summary);
+        text += &format!(
+            "{:<18} {:<14} {place:<22} {}\n",
+            row.resource, row.domain, row.summary
+        );
         if long {
             text += &format!("\n{}\n\n", wrapped(row.doc, 76));
         }

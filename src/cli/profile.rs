@@ -133,7 +133,10 @@ pub fn run(args: Args) -> Result<()> {
     if args.dry_run {
         return output::text(&select::dry_run(&machine, &request));
     }
-    let name = args.name.clone().unwrap_or_else(|| file_stem(&request.spec));
+    let name = args
+        .name
+        .clone()
+        .unwrap_or_else(|| file_stem(&request.spec));
     let out = output::Destination::check(args.out.clone(), &name)?;
     select::stay_away(&machine, &request.target_cpus);
 
@@ -271,7 +274,10 @@ fn file_stem(spec: &TargetSpec) -> String {
         TargetSpec::Command { argv, .. } => argv
             .first()
             .and_then(|program| std::path::Path::new(program).file_name())
-            .map_or_else(|| "target".into(), |name| name.to_string_lossy().into_owned()),
+            .map_or_else(
+                || "target".into(),
+                |name| name.to_string_lossy().into_owned(),
+            ),
     }
 }
 

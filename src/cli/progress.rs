@@ -57,6 +57,7 @@ impl Observer for Bar {
         };
         self.bar.set_length(progress.budget.as_millis() as u64);
         self.bar.set_position(progress.elapsed.as_millis() as u64);
-        self.bar.set_message(format!("at most {left} s left: {what}"));
+        self.bar
+            .set_message(format!("at most {left} s left: {what}"));
     }
 }

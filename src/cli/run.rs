@@ -74,7 +74,11 @@ pub fn run(args: Args) -> Result<()> {
         share: Slices::DEFAULT_SHARE,
     };
     // With CPUs given there is no target to keep clear of.
-    let target = if beside.is_empty() { &limits.cpus } else { &beside };
+    let target = if beside.is_empty() {
+        &limits.cpus
+    } else {
+        &beside
+    };
     let mut plan = plan(&machine, resource, target, &limits, slices).map_err(Error::environment)?;
     if args.cpus.is_some() {
         plan.placement.cpus = limits.cpus.clone();
@@ -93,7 +97,8 @@ pub fn run(args: Args) -> Result<()> {
     }
     let flag = interrupt::flag()?;
     let full_footprint = full_footprint(resource, &plan.config);
-    let mut group = WorkerGroup::spawn(plan, Duration::from_secs(60)).map_err(Error::environment)?;
+    let mut group =
+        WorkerGroup::spawn(plan, Duration::from_secs(60)).map_err(Error::environment)?;
     let peak = group
         .calibrate_peak(Duration::from_millis(250))
         .map_err(Error::environment)?;
@@ -104,7 +109,9 @@ pub fn run(args: Args) -> Result<()> {
     };
     let command = group.set(Order::Treat(intensity));
     group
-        .wait_applied(command, Duration::from_secs(300), &|| interrupt::raised(&flag))
+        .wait_applied(command, Duration::from_secs(300), &|| {
+            interrupt::raised(&flag)
+        })
         .map_err(|reason| match reason.is_empty() {
             true => Error::Interrupted(" before the intensity was reached".into()),
             false => Error::environment(reason),
@@ -118,7 +125,10 @@ pub fn run(args: Args) -> Result<()> {
         group.check_exits().map_err(Error::environment)?;
         if live {
             let now = group.snapshot();
-            eprint!("\r{}   ", line(resource, intensity, group.pressure(&last, &now), full));
+            eprint!(
+                "\r{}   ",
+                line(resource, intensity, group.pressure(&last, &now), full)
+            );
             last = now;
         }
     }
@@ -171,5 +181,8 @@ fn line(resource: &Resource, intensity: f64, achieved: f64, full: Option<f64>) -
         Some(full) => format!(" ({:.1} %)", achieved / full * 100.0),
         None => String::new(),
     };
-    format!("{}: requested {intensity} %, achieved {pressure}{percent}", resource.id)
+    format!(
+        "{}: requested {intensity} %, achieved {pressure}{percent}",
+        resource.id
+    )
 }

@@ -106,7 +106,9 @@ fn allowed(flag: &str, list: &str, machine: &Machine) -> Result<Vec<usize>> {
     let chosen =
         cpus::parse_list(list).map_err(|error| Error::request(format!("{flag}: {error}")))?;
     if chosen.is_empty() {
-        return Err(Error::request(format!("{flag}: the list is empty; give for example 0")));
+        return Err(Error::request(format!(
+            "{flag}: the list is empty; give for example 0"
+        )));
     }
     let outside: Vec<usize> = chosen
         .iter()
@@ -128,8 +130,14 @@ fn allowed(flag: &str, list: &str, machine: &Machine) -> Result<Vec<usize>> {
 ///
 /// # Errors
 /// A request error naming the flag or the process.
-pub fn target_cpus(machine: &Machine, spec: &TargetSpec, given: Option<&str>) -> Result<Vec<usize>> {
-    let given = given.map(|list| allowed("--cpus", list, machine)).transpose()?;
+pub fn target_cpus(
+    machine: &Machine,
+    spec: &TargetSpec,
+    given: Option<&str>,
+) -> Result<Vec<usize>> {
+    let given = given
+        .map(|list| allowed("--cpus", list, machine))
+        .transpose()?;
     if let TargetSpec::Pid(pid) = spec {
         let own = cpus::affinity(*pid).map_err(|error| {
             Error::request(format!("--pid {pid}: cannot read its CPUs: {error}"))
@@ -191,7 +199,9 @@ pub fn resource(name: &str, flag: &str) -> Result<&'static Resource> {
 pub fn percent(flag: &str, value: f64, low: f64, high: f64) -> Result<f64> {
     match (low..=high).contains(&value) {
         true => Ok(value),
-        false => Err(Error::request(format!("{flag}: give a number from {low} to {high}"))),
+        false => Err(Error::request(format!(
+            "{flag}: give a number from {low} to {high}"
+        ))),
     }
 }
 

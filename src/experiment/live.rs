@@ -14,7 +14,6 @@ use crate::metric::Metric;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::clock::process_cpu_ns;
 use crate::sys::control_page::Order;
-use crate::target::State;
 use crate::target::Target;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -52,9 +51,12 @@ impl<'a> LiveExecutor<'a> {
         groups: Vec<WorkerGroup>,
         target: &'a mut Target,
         metric: &'a mut dyn Metric,
-        cpus: Vec<usize>,
         interrupt: Arc<AtomicBool>,
     ) -> Self {
+        let mut cpus = target.cpus().unwrap_or_default();
+        cpus.extend(groups.iter().flat_map(|group| &group.plan.placement.cpus));
+        cpus.sort_unstable();
+        cpus.dedup();
         LiveExecutor {
             subjects,
             groups,
@@ -224,11 +226,6 @@ fn target_error(error: Error) -> WindowError {
     }
 }
 
-/// Whether the target still runs or stands, for a last look before measuring.
-pub fn is_alive(target: &mut Target) -> bool {
-    !matches!(target.state(), State::Exited(_))
-}
-
 /// Stolen time and all time of some CPUs, in the kernel's ticks.
 #[derive(Clone, Copy, Debug, Default)]
 struct StealReading {
@@ -270,7 +267,8 @@ fn stolen_ticks(stat: &str, cpus: &[usize]) -> u64 {
         .filter_map(|line| {
             let mut words = line.strip_prefix("cpu")?.split_ascii_whitespace();
             let cpu: usize = words.next()?.parse().ok()?;
-            cpus.contains(&cpu).then(|| words.nth(7)?.parse().ok())?
+            cpus.contains(&cpu)
+                .then(|| words.nth(7)?.parse::<u64>().ok())?
         })
         .sum::<u64>()
 }

@@ -3,11 +3,19 @@
 //! Everything here runs on an [`executor::Executor`]: the live one switches
 //! real workers, the mock one answers from a seeded response model on a
 //! virtual clock, so that the statistics are tested against known truth.
+//!
+//! From the outside in: [`run::measure`] shares the budget among the halves of
+//! all subjects; [`search`] decides what one half wants measured next and when
+//! it knows enough; [`design`] measures one pair of windows; [`stats`],
+//! [`bootstrap`] and [`isotonic`] turn pairs into estimates; [`outcome`] is
+//! what comes out.
 
 pub mod bootstrap;
+mod closing;
 pub mod design;
 pub mod executor;
 pub mod isotonic;
+mod levels;
 pub mod live;
 pub mod mock;
 pub mod outcome;
@@ -15,4 +23,5 @@ pub mod record;
 pub mod run;
 pub mod search;
 pub mod session;
+pub mod settings;
 pub mod stats;

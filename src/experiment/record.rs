@@ -1,6 +1,5 @@
 //! From what was measured to a profile.
 
-use super::live::LiveExecutor;
 use super::outcome::Measured;
 use super::run::Settings;
 use crate::profile::Conditions;
@@ -42,13 +41,6 @@ pub struct Circumstances {
     pub budget_seconds: f64,
 }
 
-impl Circumstances {
-    /// Takes the profiler's own CPU use from `executor`.
-    pub fn observe(&mut self, executor: &LiveExecutor<'_>) {
-        self.profiler_cpu_percent = Some(executor.own_cpu_percent());
-    }
-}
-
 /// Puts a profile together.
 pub fn profile(measured: &Measured, settings: &Settings, around: Circumstances) -> Profile {
     let mut resources: BTreeMap<String, ResourceEntry> = around
@@ -72,7 +64,12 @@ pub fn profile(measured: &Measured, settings: &Settings, around: Circumstances) 
     metric.baseline = measured.baseline;
     let mut doubts = around.doubts;
     doubts.extend(measured.doubts.iter().cloned());
-    doubts.extend(measured.partial.iter().map(|reason| format!("cut short: {reason}")));
+    doubts.extend(
+        measured
+            .partial
+            .iter()
+            .map(|reason| format!("cut short: {reason}")),
+    );
     Profile {
         format: FORMAT.to_string(),
         partial: measured.partial.is_some(),
@@ -144,7 +141,11 @@ pub fn rfc3339(moment: SystemTime) -> String {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_index = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_index + 2) / 5 + 1;
-    let month = if month_index < 10 { month_index + 3 } else { month_index - 9 };
+    let month = if month_index < 10 {
+        month_index + 3
+    } else {
+        month_index - 9
+    };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
     format!(
         "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",

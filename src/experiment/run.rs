@@ -2,10 +2,9 @@
 //!
 //! Undisturbed windows come first. Then every half of every subject gets its
 //! minimum of pairs, the cheap ones first; what time is left goes in turns to
-//! the halves still undecided or searching, the one with the least of that time
-//! first. A subject may take 40 % of the budget while others still want time.
+//! the halves still undecided or searching, the one expected to finish with the
+//! least of it first. A subject may take 40 % of the budget while others still want time.
 
-use super::bootstrap::Bootstrap;
 use super::design::Bench;
 use super::design::Half;
 use super::design::Pair;
@@ -14,18 +13,15 @@ use super::design::window_length;
 use super::executor::Executor;
 use super::executor::Subject;
 use super::executor::WindowError;
-use super::outcome::HalfOutcome;
 use super::outcome::Measured;
-use super::outcome::SubjectOutcome;
-use super::outcome::join;
 use super::search::FEWEST_PAIRS;
-use super::search::Finding;
 use super::search::Rules;
 use super::search::Search;
-use super::search::Verdict;
-use super::stats;
-use crate::profile::Estimate;
-use crate::profile::Status;
+pub use super::settings::Halves;
+pub use super::settings::Observer;
+pub use super::settings::Progress;
+pub use super::settings::Settings;
+pub use super::settings::Silent;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::time::Duration;
@@ -43,90 +39,9 @@ const IDLE_SHARE: f64 = 0.04;
 /// One idle window per this many pairs of the tolerated half.
 const IDLE_EVERY: u64 = 10;
 /// Share of the budget one subject may take while others want time.
-const SUBJECT_SHARE: f64 = 0.4;
+pub(super) const SUBJECT_SHARE: f64 = 0.4;
 /// Pairs in a row without a usable reading that end a half.
-const FAILURES: u32 = 3;
-
-/// Which halves to measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Halves {
-    Both,
-    Tolerated,
-    Caused,
-}
-
-/// How to measure.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settings {
-    /// Wall-clock time for everything.
-    pub budget: Duration,
-    /// Fewer pairs, intervals twice as wide.
-    pub quick: bool,
-    /// Decides the order of arms and the resampling.
-    pub seed: u64,
-    /// Performance that counts as kept, a fraction of undisturbed (0–1).
-    pub qos: f64,
-    pub halves: Halves,
-    /// Windows with a larger share of stolen time (0–1) are dropped.
-    pub steal_bound: f64,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            budget: Duration::from_secs(90),
-            quick: false,
-            seed: 1,
-            qos: 0.95,
-            halves: Halves::Both,
-            steal_bound: 0.05,
-        }
-    }
-}
-
-impl Settings {
-    /// `--quick`: 20 s.
-    pub fn quick() -> Self {
-        Settings {
-            budget: Duration::from_secs(20),
-            quick: true,
-            ..Settings::default()
-        }
-    }
-
-    fn min_pairs(&self) -> usize {
-        if self.quick { 6 } else { 10 }
-    }
-
-    fn half_width(&self) -> f64 {
-        if self.quick { 10.0 } else { 5.0 }
-    }
-}
-
-/// Where the measurement stands.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Progress {
-    /// Resource being measured; `None` during undisturbed windows.
-    pub subject: Option<&'static str>,
-    pub half: Option<Half>,
-    pub elapsed: Duration,
-    pub budget: Duration,
-    /// What is being done, in words.
-    pub note: String,
-}
-
-/// Is told how the measurement goes.
-pub trait Observer {
-    fn progress(&mut self, progress: Progress);
-}
-
-/// An observer that does nothing.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Silent;
-
-impl Observer for Silent {
-    fn progress(&mut self, _progress: Progress) {}
-}
+pub(super) const FAILURES: u32 = 3;
 
 /// Measures `subjects` and returns what was learned, whatever happens: errors
 /// of the executor end up as reasons in the result. The same seed and the same
@@ -166,52 +81,52 @@ pub fn measure(
     run.finish()
 }
 
-fn stream(seed: u64, number: u64) -> ChaCha8Rng {
+pub(super) fn stream(seed: u64, number: u64) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(number);
     rng
 }
 
 /// One half of one subject on its way.
-struct HalfRun {
-    subject: usize,
-    half: Half,
-    search: Search,
+pub(super) struct HalfRun {
+    pub(super) subject: usize,
+    pub(super) half: Half,
+    pub(super) search: Search,
     /// Pairs tried.
-    tried: u64,
-    spent: Duration,
+    pub(super) tried: u64,
+    pub(super) spent: Duration,
     /// Of it, after the first pass.
-    spent_later: Duration,
+    pub(super) spent_later: Duration,
     /// Seconds pairs took and were expected to take.
-    took: f64,
-    expected: f64,
-    failures: u32,
-    last_failure: Option<String>,
-    stolen: u64,
+    pub(super) took: f64,
+    pub(super) expected: f64,
+    pub(super) failures: u32,
+    pub(super) last_failure: Option<String>,
+    pub(super) stolen: u64,
     /// Nothing more will be measured.
-    ended: bool,
+    pub(super) ended: bool,
     /// The subject's error that ended it.
-    error: Option<String>,
+    pub(super) error: Option<String>,
 }
 
-struct Run<'a, 'b> {
-    bench: Bench<'a>,
-    start: Duration,
-    subjects: &'a [Subject],
-    settings: &'a Settings,
-    observer: &'b mut dyn Observer,
-    halves: Vec<HalfRun>,
+pub(super) struct Run<'a, 'b> {
+    pub(super) bench: Bench<'a>,
+    pub(super) start: Duration,
+    pub(super) subjects: &'a [Subject],
+    pub(super) settings: &'a Settings,
+    pub(super) observer: &'b mut dyn Observer,
+    pub(super) halves: Vec<HalfRun>,
     /// Undisturbed performance, metric units; the first `first_idle` before
     /// anything else.
-    idle: Vec<f64>,
-    first_idle: usize,
+    pub(super) idle: Vec<f64>,
+    pub(super) first_idle: usize,
     /// Per subject `ln(control / idle)`.
-    sharing: Vec<Vec<f64>>,
+    pub(super) sharing: Vec<Vec<f64>>,
     /// Length of a window with a metric that has its own, else zero.
-    natural: Duration,
+    pub(super) natural: Duration,
     /// The subject left in treatment and the seconds to release it.
-    held: (usize, f64),
-    partial: Option<String>,
+    pub(super) held: (usize, f64),
+    pub(super) partial: Option<String>,
 }
 
 impl Run<'_, '_> {
@@ -226,11 +141,11 @@ impl Run<'_, '_> {
         self.remaining_time()
     }
 
-    fn elapsed(&self) -> Duration {
+    pub(super) fn elapsed(&self) -> Duration {
         self.bench.now().saturating_sub(self.start)
     }
 
-    fn left(&self) -> Duration {
+    pub(super) fn left(&self) -> Duration {
         self.settings.budget.saturating_sub(self.elapsed())
     }
 
@@ -350,7 +265,7 @@ impl Run<'_, '_> {
     }
 
     /// Expected seconds of `pairs` pairs at `intensity` by the subject's facts.
-    fn price(&self, subject: usize, half: Half, intensity: f64, pairs: usize) -> f64 {
+    pub(super) fn price(&self, subject: usize, half: Half, intensity: f64, pairs: usize) -> f64 {
         let subject = &self.subjects[subject];
         let own = subject.settle + window_length(subject);
         let running = own.max(self.natural).as_secs_f64();
@@ -406,11 +321,11 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Turns for whoever still wants time, least served first.
+    /// Turns for whoever still wants time, the shortest job first.
     fn remaining_time(&mut self) -> Result<(), WindowError> {
         loop {
             let left = self.left().as_secs_f64();
-            let mut best: Option<(bool, Duration, usize)> = None;
+            let mut best: Option<(bool, f64, usize)> = None;
             for index in 0..self.halves.len() {
                 if self.halves[index].ended {
                     continue;
@@ -423,7 +338,10 @@ impl Run<'_, '_> {
                 }
                 let run = &self.halves[index];
                 let capped = self.subject_spent(run.subject) + next > self.cap();
-                let key = (capped, run.spent_later, index);
+                // By what it took and will take: short searches finish, long
+                // ones get what is left, and a wrong outlook loses its turn.
+                let outlook = run.search.outlook() * self.cost(index, 50.0, 2) / 2.0;
+                let key = (capped, run.spent_later.as_secs_f64() + outlook, index);
                 if best.is_none_or(|found| key < found) {
                     best = Some(key);
                 }
@@ -538,10 +456,10 @@ impl Run<'_, '_> {
                 }
             }
         }
-        if half == Half::Tolerated {
-            if let Some(control) = control {
-                self.sharing_window(index, control)?;
-            }
+        if half == Half::Tolerated
+            && let Some(control) = control
+        {
+            self.sharing_window(index, control)?;
         }
         Ok(())
     }
@@ -564,221 +482,6 @@ impl Run<'_, '_> {
         }
         Ok(())
     }
-
-    fn finish(mut self) -> Measured {
-        let mut rng = stream(self.settings.seed, u64::MAX);
-        let duration = self.elapsed();
-        let mut doubts = Vec::new();
-        let halves = std::mem::take(&mut self.halves);
-        let mut parts: Vec<Vec<HalfOutcome>> = vec![Vec::new(); self.subjects.len()];
-        let mut first_pairs = None;
-        for run in halves {
-            let subject = run.subject;
-            let outcome = self.half_outcome(run);
-            if subject == 0 && first_pairs.is_none() {
-                first_pairs = outcome
-                    .finding
-                    .as_ref()
-                    .and_then(|f| Some((f.pair_sd?, f.pairs_at_100)));
-            }
-            parts[subject].push(outcome);
-        }
-        let subjects: Vec<SubjectOutcome> = self
-            .subjects
-            .iter()
-            .zip(parts)
-            .zip(&self.sharing)
-            .map(|((subject, parts), sharing)| {
-                let mut doubts = Vec::new();
-                if self.settings.halves != Halves::Tolerated && !subject.stoppable {
-                    doubts.push(
-                        "caused: not measured, because the target may not be stopped".to_string(),
-                    );
-                }
-                join(subject, parts, estimate(sharing, &mut rng), doubts)
-            })
-            .collect();
-        let logs: Vec<f64> = self.idle.iter().map(|value| value.ln()).collect();
-        let (first, later) = logs.split_at(self.first_idle);
-        let baseline = estimate(first, &mut rng);
-        if baseline.is_none() {
-            doubts.push("too few undisturbed windows to give the baseline an interval".into());
-        }
-        doubts.extend(drift(first, later, &mut rng));
-        let noise_percent = stats::variation_percent(&self.idle[..self.first_idle]);
-        let smallest_detectable_percent = match (first_pairs, noise_percent) {
-            (Some((sd, n)), _) => stats::smallest_detectable_percent(sd, n),
-            // A pair's ratio has the noise of two windows.
-            (None, Some(noise)) => {
-                let sd = noise / 100.0 * std::f64::consts::SQRT_2;
-                stats::smallest_detectable_percent(sd, self.settings.min_pairs())
-            }
-            (None, None) => None,
-        };
-        Measured {
-            subjects,
-            baseline,
-            noise_percent,
-            smallest_detectable_percent,
-            windows_kept: self.bench.kept,
-            windows_dropped: self.bench.dropped,
-            steal_percent: self.bench.steal_percent(),
-            partial: self.partial,
-            duration,
-            doubts,
-        }
-    }
-
-    fn half_outcome(&self, run: HalfRun) -> HalfOutcome {
-        let minimum = run.search.rules().min_pairs;
-        let price = self.price(run.subject, run.half, 100.0, minimum);
-        let half = run.half;
-        let started = run.tried > 0;
-        let failed = run.error.clone().or_else(|| {
-            let reason = run.last_failure.clone()?;
-            (run.failures >= FAILURES).then(|| format!("{reason}, {FAILURES} pairs in a row"))
-        });
-        let stolen = run.stolen;
-        let line = run.search.rules().line;
-        let pairs = run.search.pairs();
-        let subject = &self.subjects[run.subject];
-        let spent = run.spent;
-        let finding = run.search.finish();
-        let learned = finding.bracket.is_some();
-        let (status, reason) = if finding.resolved {
-            (Status::Measured, failed)
-        } else if let Some(reason) = failed {
-            let status = if learned {
-                Status::Unresolved
-            } else {
-                Status::Unavailable
-            };
-            (status, Some(reason))
-        } else if let Some(partial) = &self.partial {
-            let reason = format!("stopped after {pairs} pairs: {partial}");
-            (Status::Unresolved, Some(reason))
-        } else if !started {
-            let reason = self.too_dear(subject, minimum, price, half);
-            (Status::Unresolved, Some(reason))
-        } else if !learned && stolen > 0 {
-            let reason = format!(
-                "{stolen} pairs were lost to stolen CPU time and {pairs} are left, {FEWEST_PAIRS} are needed"
-            );
-            (Status::Unresolved, Some(reason))
-        } else if !learned {
-            let reason = format!("the budget ended after {pairs} pairs, {FEWEST_PAIRS} are needed");
-            (Status::Unresolved, Some(reason))
-        } else {
-            let reason = self.too_noisy(&finding, line, spent.as_secs_f64(), pairs);
-            (Status::Unresolved, Some(reason))
-        };
-        HalfOutcome {
-            half,
-            status,
-            reason,
-            finding: learned.then_some(finding),
-        }
-    }
-
-    fn too_dear(&self, subject: &Subject, pairs: usize, price: f64, half: Half) -> String {
-        let left = self.left().as_secs_f64();
-        let why = if dear(subject) {
-            format!(
-                " (filling takes {:.1} s a switch)",
-                subject.switch_cost.as_secs_f64()
-            )
-        } else {
-            format!(
-                " (a window takes {:.1} s)",
-                (subject.settle + window_length(subject))
-                    .max(self.natural)
-                    .as_secs_f64()
-            )
-        };
-        let budget = self.settings.budget.as_secs_f64();
-        // The share rule must let it in, and the others take what they took.
-        let enough = (budget - left + price).max(price / SUBJECT_SHARE);
-        let halves = match half {
-            Half::Tolerated => "the target's",
-            Half::Caused => "the source's",
-        };
-        format!(
-            "{pairs} pairs of {halves} windows need about {price:.1} s{why} and {left:.1} s of the \
-             {budget:.0} s were left, {:.1} s too few; a budget of about {:.0} s would do",
-            (price - left).max(0.0),
-            (1.1 * enough).ceil()
-        )
-    }
-
-    fn too_noisy(&self, finding: &Finding, line: f64, spent: f64, pairs: usize) -> String {
-        let known = match finding.verdict {
-            Verdict::Lost => {
-                let bracket = finding.bracket.map_or([0.0, 100.0], |b| [b.low, b.high]);
-                format!(
-                    "a loss is certain but where it begins is not: between {:.0} and {:.0}",
-                    bracket[0], bracket[1]
-                )
-            }
-            _ => {
-                let text = finding.curve.last().map(|point| {
-                    format!(
-                        "at 100 {:.1} % is kept (95 % interval {:.1} to {:.1}), too close to {:.1} % \
-                         to say which side",
-                        100.0 * point.performance,
-                        100.0 * point.ci95[0],
-                        100.0 * point.ci95[1],
-                        100.0 * line
-                    )
-                });
-                text.unwrap_or_default()
-            }
-        };
-        let seconds = finding.missing_pairs * spent / pairs.max(1) as f64;
-        let budget = self.settings.budget.as_secs_f64();
-        // Half as much again: the other halves share what is added.
-        let enough = budget + 1.5 * seconds;
-        if enough > 100.0 * budget || !enough.is_finite() {
-            format!("{known}; no sensible budget would settle it on this machine")
-        } else {
-            format!(
-                "{known}; about {:.0} more pairs, a budget of about {enough:.0} s, would settle it",
-                finding.missing_pairs.ceil()
-            )
-        }
-    }
-}
-
-/// `exp` of the location of logs with its 95 % interval; `None` below 3 values.
-fn estimate(logs: &[f64], rng: &mut ChaCha8Rng) -> Option<Estimate> {
-    if logs.len() < 3 {
-        return None;
-    }
-    let bootstrap = Bootstrap::of(logs, 2000, rng);
-    let [low, high] = bootstrap.interval95();
-    let estimate = Estimate {
-        value: bootstrap.location.exp(),
-        ci95: [low.exp(), high.exp()],
-    };
-    let finite = estimate.value.is_finite() && estimate.ci95.iter().all(|end| end.is_finite());
-    finite.then_some(estimate)
-}
-
-/// A doubt when undisturbed performance changed while measuring.
-fn drift(first: &[f64], later: &[f64], rng: &mut ChaCha8Rng) -> Option<String> {
-    if first.len() < 5 || later.len() < 5 {
-        return None;
-    }
-    let before = Bootstrap::of(first, 400, rng);
-    let after = Bootstrap::of(later, 400, rng);
-    let change = after.location - before.location;
-    let error = before.error.hypot(after.error);
-    (change.abs() > 3.0 * error && change.abs() > 0.02).then(|| {
-        format!(
-            "undisturbed performance changed by {:+.1} % while measuring; ratios are taken \
-             between neighbouring windows and bear this, the baseline does not",
-            100.0 * (change.exp() - 1.0)
-        )
-    })
 }
 
 /// "8 pairs at 100", "5 pairs at 50, 1 at 100".

@@ -19,12 +19,11 @@
 //! two of them a monotone curve may fall anywhere, a cliff as well as a slope,
 //! and an interval from interpolation alone would miss cliffs.
 
-use super::bootstrap::Bootstrap;
 use super::bootstrap::below;
-use super::isotonic::crossing;
-use super::isotonic::performance_fit;
-use super::stats::mean;
-use super::stats::median;
+pub use super::levels::Bracket;
+use super::levels::Level;
+use super::levels::estimate;
+use super::levels::pair_sd;
 use super::stats::normal_quantile;
 use crate::profile::CurvePoint;
 use rand_chacha::ChaCha8Rng;
@@ -45,10 +44,13 @@ const LEVEL_TURN: usize = 5;
 /// Looks at the endpoint after which lower levels are measured too, so that
 /// an undecided endpoint still ends with a useful lower bound.
 const PATIENCE: u32 = 3;
-/// One-sided error while deciding whether to stop; stricter than the 0.025 of
-/// the reported interval because it is looked at again and again.
-const STOP_TAIL: f64 = 0.01;
-const FINAL_TAIL: f64 = 0.025;
+/// One-sided error at each end of the crossing's interval as reported. Looking
+/// again and again costs some of it; that the ends are measured levels more
+/// than pays.
+const TAIL: f64 = 0.025;
+/// The same while deciding whether to stop: stricter, so that the finer
+/// resampling at the end does not undo the decision.
+const STOP_TAIL: f64 = 0.015;
 
 /// What a search is asked to find.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,45 +78,6 @@ pub enum Verdict {
     Lost,
 }
 
-#[derive(Clone, Debug)]
-struct Level {
-    intensity: f64,
-    /// Log ratios, in time order.
-    ratios: Vec<f64>,
-    pressures: Vec<f64>,
-    bootstrap: Option<Bootstrap>,
-    /// Resampled performance, expanded for small n.
-    spread: Vec<f64>,
-}
-
-impl Level {
-    fn usable(&self) -> bool {
-        self.ratios.len() >= FEWEST_PAIRS
-    }
-
-    fn resample(&mut self, count: usize, rng: &mut ChaCha8Rng) {
-        let bootstrap = Bootstrap::of(&self.ratios, count, rng);
-        self.spread = bootstrap.expanded().into_iter().map(f64::exp).collect();
-        self.bootstrap = Some(bootstrap);
-    }
-}
-
-/// Where the crossing lies.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bracket {
-    /// Estimate, points.
-    pub at: f64,
-    /// 95 % interval, points.
-    pub low: f64,
-    pub high: f64,
-}
-
-impl Bracket {
-    pub fn half_width(&self) -> f64 {
-        0.5 * (self.high - self.low)
-    }
-}
-
 /// What a finished search knows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
@@ -136,8 +99,8 @@ pub struct Finding {
 /// The state of one search.
 #[derive(Clone, Debug)]
 pub struct Search {
-    rules: Rules,
-    levels: Vec<Level>,
+    pub(super) rules: Rules,
+    pub(super) levels: Vec<Level>,
     looks: u32,
     verdict: Verdict,
     settled: bool,
@@ -266,7 +229,7 @@ impl Search {
             }
         }
         let searching = self.verdict == Verdict::Lost || self.looks >= PATIENCE;
-        self.bracket = searching.then(|| self.bracket(STOP_TAIL)).flatten();
+        self.bracket = searching.then(|| self.bracket_at(STOP_TAIL)).flatten();
         self.settled = match self.verdict {
             Verdict::Kept => true,
             Verdict::Lost => self.bracket.is_some_and(|bracket| {
@@ -284,7 +247,7 @@ impl Search {
             level.bootstrap = None;
         }
         self.refresh(FINAL_RESAMPLES);
-        let mut bracket = self.bracket(FINAL_TAIL);
+        let mut bracket = self.bracket_at(TAIL);
         let resolved = match (self.verdict, &mut bracket) {
             (Verdict::Kept, Some(bracket)) => {
                 *bracket = Bracket {
@@ -297,9 +260,12 @@ impl Search {
             (Verdict::Lost, Some(bracket)) => bracket.half_width() <= self.rules.half_width,
             _ => false,
         };
-        let missing_pairs = match bracket {
-            Some(bracket) if !resolved => self.missing(&bracket),
-            _ => 0.0,
+        let missing_pairs = if resolved {
+            0.0
+        } else {
+            self.outlook()
+                .max(self.by_width(bracket.as_ref()))
+                .max(FEWEST_PAIRS as f64)
         };
         let endpoint = self.endpoint();
         Finding {
@@ -376,87 +342,6 @@ impl Search {
         &mut self.levels[index]
     }
 
-    /// Levels with enough pairs and their share of refits at or above the line.
-    fn shares(&self) -> Vec<(&Level, f64)> {
-        let fitted: Vec<&Level> = self
-            .levels
-            .iter()
-            .filter(|l| !l.spread.is_empty())
-            .collect();
-        let weights = self.weights(&fitted);
-        let rounds = fitted.iter().map(|l| l.spread.len()).min().unwrap_or(0);
-        let mut kept = vec![0usize; fitted.len()];
-        let mut values = vec![0.0; fitted.len()];
-        for round in 0..rounds {
-            for (value, level) in values.iter_mut().zip(&fitted) {
-                *value = level.spread[round];
-            }
-            let fit = performance_fit(&values, &weights);
-            for (count, performance) in kept.iter_mut().zip(&fit) {
-                *count += usize::from(*performance >= self.rules.line);
-            }
-        }
-        fitted
-            .into_iter()
-            .zip(kept)
-            .map(|(level, count)| (level, count as f64 / rounds.max(1) as f64))
-            .collect()
-    }
-
-    /// Standard deviation of one pair that is typical of all levels.
-    fn typical_sd(&self) -> f64 {
-        let mut sds: Vec<f64> = self
-            .levels
-            .iter()
-            .filter_map(|level| level.bootstrap.as_ref())
-            .map(pair_sd)
-            .collect();
-        median(&mut sds)
-    }
-
-    /// Weights of the fit: the inverse squared error, but no level is trusted
-    /// beyond its number of pairs. By the number alone a level of few pairs
-    /// with a wild one among them would drag its neighbours over the line.
-    fn weights(&self, levels: &[&Level]) -> Vec<f64> {
-        let typical = self.typical_sd();
-        levels
-            .iter()
-            .map(|level| {
-                let own = level.bootstrap.as_ref().map_or(typical, pair_sd);
-                let doubt = own.max(typical).max(1e-6) / typical.max(1e-6);
-                level.ratios.len() as f64 / (doubt * doubt)
-            })
-            .collect()
-    }
-
-    /// The crossing and its interval; `None` while 100 has too few pairs.
-    fn bracket(&self, tail: f64) -> Option<Bracket> {
-        let shares = self.shares();
-        if shares
-            .last()
-            .is_none_or(|(level, _)| level.intensity != 100.0)
-        {
-            return None;
-        }
-        let low = shares
-            .iter()
-            .filter(|(_, share)| *share >= 1.0 - tail)
-            .map(|(level, _)| level.intensity)
-            .fold(0.0, f64::max);
-        let high = shares
-            .iter()
-            .filter(|(level, share)| *share <= tail && level.intensity > low)
-            .map(|(level, _)| level.intensity)
-            .fold(100.0, f64::min);
-        let levels: Vec<f64> = shares.iter().map(|(level, _)| level.intensity).collect();
-        let estimates: Vec<f64> = shares.iter().map(|(level, _)| estimate(level)).collect();
-        let fitted: Vec<&Level> = shares.iter().map(|(level, _)| *level).collect();
-        let weights = self.weights(&fitted);
-        let fit = performance_fit(&estimates, &weights);
-        let at = crossing(&levels, &fit, self.rules.line).clamp(low, high);
-        Some(Bracket { at, low, high })
-    }
-
     /// The level where pairs shrink the interval most; `None` when none can.
     fn choose(&self, bracket: &Bracket) -> Option<f64> {
         let inside = |x: f64| x > bracket.low && x < bracket.high;
@@ -524,71 +409,45 @@ impl Search {
         (needed - n).max(1.0)
     }
 
-    /// Pairs missing for an answer at all.
-    fn missing(&self, bracket: &Bracket) -> f64 {
+    /// Pairs missing for an answer, if the estimates are right; infinite when
+    /// the curve lies on the line.
+    pub fn outlook(&self) -> f64 {
+        if self.settled {
+            return 0.0;
+        }
         if self.verdict == Verdict::Undecided {
+            if self.looks == 0 {
+                return self.rules.min_pairs as f64;
+            }
             let tail = self.rules.alpha * 0.5f64.powi(self.looks as i32 + 1);
             return self.missing_at(self.endpoint(), tail);
         }
-        let next = self.choose(bracket).and_then(|x| self.find(x));
-        let needed = next.map_or(FEWEST_PAIRS as f64, |l| self.missing_at(l, FINAL_TAIL));
-        // The levels on both sides of the crossing have to be told apart.
-        2.0 * needed
-    }
-
-    fn curve(&self) -> Vec<CurvePoint> {
-        self.levels
-            .iter()
-            .filter_map(|level| {
-                let bootstrap = level.bootstrap.as_ref()?;
-                let [low, high] = bootstrap.interval95();
-                Some(CurvePoint {
-                    intensity: level.intensity,
-                    performance: bootstrap.location.exp(),
-                    ci95: [low.exp(), high.min(50.0).exp()],
-                    pressure: (!level.pressures.is_empty()).then(|| mean(&level.pressures)),
-                    windows: level.ratios.len() as u64,
-                })
-            })
-            .collect()
-    }
-
-    /// Levels that contradict a monotone curve beyond three standard errors
-    /// and one percent, the worst pair of them in words.
-    fn contradictions(&self) -> Vec<String> {
-        let known: Vec<(f64, &Bootstrap)> = self
-            .levels
-            .iter()
-            .filter_map(|l| Some((l.intensity, l.bootstrap.as_ref()?)))
-            .collect();
-        let mut worst: Option<(f64, String)> = None;
-        for (i, (x, lower)) in known.iter().enumerate() {
-            for (y, upper) in &known[i + 1..] {
-                let rise = upper.location - lower.location;
-                let error = lower.error.hypot(upper.error);
-                let beyond = rise > 0.01 && rise > 3.0 * error;
-                if beyond && worst.as_ref().is_none_or(|(most, _)| rise > *most) {
-                    let text = format!(
-                        "intensity {x:.0} costs more ({:.1} % kept) than intensity {y:.0} ({:.1} % kept): \
-                         the curve is not monotone, and the score holds only as far as it is",
-                        100.0 * lower.location.exp(),
-                        100.0 * upper.location.exp(),
-                    );
-                    worst = Some((rise, text));
-                }
+        let Some(bracket) = self.bracket else {
+            return f64::INFINITY;
+        };
+        match self.choose(&bracket).and_then(|next| self.find(next)) {
+            // Both sides of the crossing have to be told from the line.
+            Some(level) => 2.0 * self.missing_at(level, STOP_TAIL),
+            None => {
+                let halvings = (bracket.half_width() / self.rules.half_width).log2();
+                LEVEL_TURN as f64 * halvings.ceil().max(1.0)
             }
         }
-        worst.map(|(_, text)| text).into_iter().collect()
     }
-}
 
-fn pair_sd(bootstrap: &Bootstrap) -> f64 {
-    bootstrap.error * (bootstrap.n as f64).sqrt()
-}
-
-fn estimate(level: &Level) -> f64 {
-    level
-        .bootstrap
-        .as_ref()
-        .map_or(1.0, |bootstrap| bootstrap.location.exp())
+    /// Further pairs by the rule that an interval shrinks with the root of
+    /// their number; 0 while halving the interval is still the way to go on.
+    fn by_width(&self, bracket: Option<&Bracket>) -> f64 {
+        let Some(bracket) = bracket.filter(|_| self.verdict == Verdict::Lost) else {
+            return 0.0;
+        };
+        let halving = self
+            .choose(bracket)
+            .is_some_and(|next| self.find(next).is_none());
+        if halving {
+            return 0.0;
+        }
+        let excess = bracket.half_width() / self.rules.half_width;
+        self.pairs() as f64 * (excess * excess - 1.0).max(0.0)
+    }
 }

@@ -2,13 +2,22 @@
 //!
 //! # Why Hodges–Lehmann
 //! The location of a sample is the median of its Walsh averages
-//! `(x_i + x_j) / 2, i <= j` (Hodges & Lehmann 1963). Against the 20 % trimmed
-//! mean it keeps more of the information of clean windows (asymptotic
-//! efficiency 0.955 against about 0.91 under the normal law) and, unlike it,
-//! still resists one wild pair at n = 4, where 20 % of the sample is less than
-//! one observation and nothing would be trimmed. The test
-//! `location_is_efficient_and_resists_outliers` compares both. Its cost,
-//! O(n log n), is small enough to run inside a bootstrap.
+//! `(x_i + x_j) / 2, i <= j` (Hodges & Lehmann 1963). Its asymptotic efficiency
+//! under the normal law is 0.955, the 20 % trimmed mean's about 0.91. Root mean
+//! square error as a share of the trimmed mean's, for clean normal samples and
+//! for samples with 4 % of values off by 30 standard deviations, as the test
+//! `location_is_efficient_and_resists_outliers` prints them:
+//!
+//! | n | 4 | 6 | 10 | 20 | 40 | 60 |
+//! |---|---|---|---|---|---|---|
+//! | clean | 1.05 | 0.99 | 0.98 | 0.96 | 0.96 | 0.96 |
+//! | wild values | 0.36 | 1.68 | 0.88 | 1.00 | 0.99 | 0.99 |
+//!
+//! At n = 4 a fifth is less than one value, so the trimmed mean trims nothing.
+//! At n = 6 two wild values on one side break Hodges–Lehmann (11 of 21 averages)
+//! and hurt the trimmed mean half as much; that is the price, and such a level
+//! gets more pairs because its interval shows it. The cost, O(n log n), is
+//! small enough to run inside a bootstrap.
 
 use statrs::distribution::ContinuousCDF;
 use statrs::distribution::Normal;
@@ -16,10 +25,10 @@ use statrs::distribution::StudentsT;
 
 /// Below this many values the Walsh averages are listed, above it their
 /// median is found by bisection over the sorted sample.
-const LISTED: usize = 12;
+const LISTED: usize = 20;
 
 /// Accuracy of the bisection, in the unit of the values (log ratios here).
-const RESOLUTION: f64 = 1e-7;
+const RESOLUTION: f64 = 1e-6;
 
 /// Hodges–Lehmann location of `values` (any order, all finite). NaN if empty.
 pub fn location(values: &[f64]) -> f64 {
@@ -51,6 +60,15 @@ fn walsh_median(sorted: &[f64]) -> f64 {
     let n = sorted.len();
     let half = (n * (n + 1) / 2).div_ceil(2);
     let (mut low, mut high) = (sorted[0], sorted[n - 1]);
+    // Wild values make the range wide; the answer is mostly between the
+    // quartiles.
+    let (first, third) = (sorted[n / 4], sorted[n - 1 - n / 4]);
+    if averages_at_most(sorted, 2.0 * first) < half {
+        low = first;
+        if averages_at_most(sorted, 2.0 * third) >= half {
+            high = third;
+        }
+    }
     while high - low > RESOLUTION {
         let middle = 0.5 * (low + high);
         if middle <= low || middle >= high {
@@ -228,7 +246,7 @@ mod tests {
     /// Root mean square error over many samples.
     fn error(n: usize, outliers: f64, estimate: impl Fn(&[f64]) -> f64) -> f64 {
         let mut noise = Noise::seeded(7);
-        let rounds = 4000;
+        let rounds = 2000;
         let squares: f64 = (0..rounds)
             .map(|_| {
                 let sample: Vec<f64> = (0..n)

@@ -10,9 +10,9 @@ mod pid;
 mod progress;
 pub mod tree;
 
+pub use crate::sys::process::set_executable;
 pub use guard::executable;
 pub use guard::watch;
-pub use crate::sys::process::set_executable;
 pub use output::OutputSink;
 pub(crate) use output::printable;
 pub use progress::Progress;

@@ -1,0 +1,242 @@
+//! The end of a run: what every half may claim, and the reasons in words.
+
+use super::bootstrap::Bootstrap;
+use super::design::Half;
+use super::design::dear;
+use super::design::window_length;
+use super::executor::Subject;
+use super::outcome::HalfOutcome;
+use super::outcome::Measured;
+use super::outcome::SubjectOutcome;
+use super::outcome::join;
+use super::run::FAILURES;
+use super::run::HalfRun;
+use super::run::Run;
+use super::run::SUBJECT_SHARE;
+use super::run::stream;
+use super::search::FEWEST_PAIRS;
+use super::search::Finding;
+use super::search::Verdict;
+use super::settings::Halves;
+use super::stats;
+use crate::profile::Estimate;
+use crate::profile::Status;
+use rand_chacha::ChaCha8Rng;
+
+impl Run<'_, '_> {
+    /// Closes every half and joins what was learned.
+    pub(super) fn finish(mut self) -> Measured {
+        let mut rng = stream(self.settings.seed, u64::MAX);
+        let duration = self.elapsed();
+        let mut doubts = Vec::new();
+        let halves = std::mem::take(&mut self.halves);
+        let mut parts: Vec<Vec<HalfOutcome>> = vec![Vec::new(); self.subjects.len()];
+        let mut first_pairs = None;
+        for run in halves {
+            let subject = run.subject;
+            let outcome = self.half_outcome(run);
+            if subject == 0 && first_pairs.is_none() {
+                first_pairs = outcome
+                    .finding
+                    .as_ref()
+                    .and_then(|f| Some((f.pair_sd?, f.pairs_at_100)));
+            }
+            parts[subject].push(outcome);
+        }
+        let subjects: Vec<SubjectOutcome> = self
+            .subjects
+            .iter()
+            .zip(parts)
+            .zip(&self.sharing)
+            .map(|((subject, parts), sharing)| {
+                let mut doubts = Vec::new();
+                if self.settings.halves != Halves::Tolerated && !subject.stoppable {
+                    doubts.push(
+                        "caused: not measured, because the target may not be stopped".to_string(),
+                    );
+                }
+                join(subject, parts, estimate(sharing, &mut rng), doubts)
+            })
+            .collect();
+        let logs: Vec<f64> = self.idle.iter().map(|value| value.ln()).collect();
+        let (first, later) = logs.split_at(self.first_idle);
+        let baseline = estimate(first, &mut rng);
+        if baseline.is_none() {
+            doubts.push("too few undisturbed windows to give the baseline an interval".into());
+        }
+        doubts.extend(drift(first, later, &mut rng));
+        let noise_percent = stats::variation_percent(&self.idle[..self.first_idle]);
+        let smallest_detectable_percent = match (first_pairs, noise_percent) {
+            (Some((sd, n)), _) => stats::smallest_detectable_percent(sd, n),
+            // A pair's ratio has the noise of two windows.
+            (None, Some(noise)) => {
+                let sd = noise / 100.0 * std::f64::consts::SQRT_2;
+                stats::smallest_detectable_percent(sd, self.settings.min_pairs())
+            }
+            (None, None) => None,
+        };
+        Measured {
+            subjects,
+            baseline,
+            noise_percent,
+            smallest_detectable_percent,
+            windows_kept: self.bench.kept,
+            windows_dropped: self.bench.dropped,
+            steal_percent: self.bench.steal_percent(),
+            partial: self.partial,
+            duration,
+            doubts,
+        }
+    }
+
+    fn half_outcome(&self, run: HalfRun) -> HalfOutcome {
+        let minimum = run.search.rules().min_pairs;
+        let price = self.price(run.subject, run.half, 100.0, minimum);
+        let half = run.half;
+        let started = run.tried > 0;
+        let failed = run.error.clone().or_else(|| {
+            let reason = run.last_failure.clone()?;
+            (run.failures >= FAILURES).then(|| format!("{reason}, {FAILURES} pairs in a row"))
+        });
+        let stolen = run.stolen;
+        let line = run.search.rules().line;
+        let pairs = run.search.pairs();
+        let subject = &self.subjects[run.subject];
+        let spent = run.spent;
+        let finding = run.search.finish();
+        let learned = finding.bracket.is_some();
+        let (status, reason) = if finding.resolved {
+            (Status::Measured, failed)
+        } else if let Some(reason) = failed {
+            let status = if learned {
+                Status::Unresolved
+            } else {
+                Status::Unavailable
+            };
+            (status, Some(reason))
+        } else if let Some(partial) = &self.partial {
+            let reason = format!("stopped after {pairs} pairs: {partial}");
+            (Status::Unresolved, Some(reason))
+        } else if !started {
+            let reason = self.too_dear(subject, minimum, price, half);
+            (Status::Unresolved, Some(reason))
+        } else if !learned && stolen > 0 {
+            let reason = format!(
+                "{stolen} pairs were lost to stolen CPU time and {pairs} are left, {FEWEST_PAIRS} are needed"
+            );
+            (Status::Unresolved, Some(reason))
+        } else if !learned {
+            let reason = format!("the budget ended after {pairs} pairs, {FEWEST_PAIRS} are needed");
+            (Status::Unresolved, Some(reason))
+        } else {
+            let reason = self.too_noisy(&finding, line, spent.as_secs_f64(), pairs);
+            (Status::Unresolved, Some(reason))
+        };
+        HalfOutcome {
+            half,
+            status,
+            reason,
+            finding: learned.then_some(finding),
+        }
+    }
+
+    fn too_dear(&self, subject: &Subject, pairs: usize, price: f64, half: Half) -> String {
+        let left = self.left().as_secs_f64();
+        let why = if dear(subject) {
+            format!(
+                " (filling takes {:.1} s a switch)",
+                subject.switch_cost.as_secs_f64()
+            )
+        } else {
+            format!(
+                " (a window takes {:.1} s)",
+                (subject.settle + window_length(subject))
+                    .max(self.natural)
+                    .as_secs_f64()
+            )
+        };
+        let budget = self.settings.budget.as_secs_f64();
+        // The share rule must let it in, and the others take what they took.
+        let enough = (budget - left + price).max(price / SUBJECT_SHARE);
+        let halves = match half {
+            Half::Tolerated => "the target's",
+            Half::Caused => "the source's",
+        };
+        format!(
+            "{pairs} pairs of {halves} windows need about {price:.1} s{why} and {left:.1} s of the \
+             {budget:.0} s were left, {:.1} s too few; a budget of about {:.0} s would do",
+            (price - left).max(0.0),
+            (1.1 * enough).ceil()
+        )
+    }
+
+    fn too_noisy(&self, finding: &Finding, line: f64, spent: f64, pairs: usize) -> String {
+        let known = match finding.verdict {
+            Verdict::Lost => {
+                let bracket = finding.bracket.map_or([0.0, 100.0], |b| [b.low, b.high]);
+                format!(
+                    "a loss is certain but where it begins is not: between {:.0} and {:.0}",
+                    bracket[0], bracket[1]
+                )
+            }
+            _ => {
+                let text = finding.curve.last().map(|point| {
+                    format!(
+                        "at 100 {:.1} % is kept (95 % interval {:.1} to {:.1}), too close to {:.1} % \
+                         to say which side",
+                        100.0 * point.performance,
+                        100.0 * point.ci95[0],
+                        100.0 * point.ci95[1],
+                        100.0 * line
+                    )
+                });
+                text.unwrap_or_default()
+            }
+        };
+        let seconds = finding.missing_pairs * spent / pairs.max(1) as f64;
+        let budget = self.settings.budget.as_secs_f64();
+        // Half as much again: the other halves share what is added.
+        let enough = budget + 1.5 * seconds;
+        if enough > 100.0 * budget || !enough.is_finite() {
+            format!("{known}; no sensible budget would settle it on this machine")
+        } else {
+            format!(
+                "{known}; about {:.0} more pairs, a budget of about {enough:.0} s, would settle it",
+                finding.missing_pairs.ceil()
+            )
+        }
+    }
+}
+
+/// `exp` of the location of logs with its 95 % interval; `None` below 3 values.
+fn estimate(logs: &[f64], rng: &mut ChaCha8Rng) -> Option<Estimate> {
+    if logs.len() < 3 {
+        return None;
+    }
+    let bootstrap = Bootstrap::of(logs, 2000, rng);
+    let [low, high] = bootstrap.interval95();
+    let estimate = Estimate {
+        value: bootstrap.location.exp(),
+        ci95: [low.exp(), high.exp()],
+    };
+    let finite = estimate.value.is_finite() && estimate.ci95.iter().all(|end| end.is_finite());
+    finite.then_some(estimate)
+}
+
+/// A doubt when undisturbed performance changed while measuring.
+fn drift(first: &[f64], later: &[f64], rng: &mut ChaCha8Rng) -> Option<String> {
+    if first.len() < 5 || later.len() < 5 {
+        return None;
+    }
+    let before = Bootstrap::of(first, 400, rng);
+    let after = Bootstrap::of(later, 400, rng);
+    let change = after.location - before.location;
+    let error = before.error.hypot(after.error);
+    (change.abs() > 3.0 * error && change.abs() > 0.02).then(|| {
+        format!(
+            "undisturbed performance changed by {:+.1} % while measuring; ratios are taken \
+             between neighbouring windows and bear this, the baseline does not",
+            100.0 * (change.exp() - 1.0)
+        )
+    })
+}

@@ -1,0 +1,190 @@
+//! What the measured levels of a search say together: the monotone fit, where
+//! it crosses the line, and whether the levels contradict it.
+
+use super::bootstrap::Bootstrap;
+use super::isotonic::crossing;
+use super::isotonic::performance_fit;
+use super::search::FEWEST_PAIRS;
+use super::search::Search;
+use super::stats::mean;
+use super::stats::median;
+use crate::profile::CurvePoint;
+use rand_chacha::ChaCha8Rng;
+
+#[derive(Clone, Debug)]
+pub(super) struct Level {
+    pub(super) intensity: f64,
+    /// Log ratios, in time order.
+    pub(super) ratios: Vec<f64>,
+    pub(super) pressures: Vec<f64>,
+    pub(super) bootstrap: Option<Bootstrap>,
+    /// Resampled performance, expanded for small n.
+    pub(super) spread: Vec<f64>,
+}
+
+impl Level {
+    pub(super) fn usable(&self) -> bool {
+        self.ratios.len() >= FEWEST_PAIRS
+    }
+
+    pub(super) fn resample(&mut self, count: usize, rng: &mut ChaCha8Rng) {
+        let bootstrap = Bootstrap::of(&self.ratios, count, rng);
+        self.spread = bootstrap.expanded().into_iter().map(f64::exp).collect();
+        self.bootstrap = Some(bootstrap);
+    }
+}
+
+/// Where the crossing lies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bracket {
+    /// Estimate, points.
+    pub at: f64,
+    /// 95 % interval, points.
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Bracket {
+    pub fn half_width(&self) -> f64 {
+        0.5 * (self.high - self.low)
+    }
+}
+
+impl Search {
+    /// Levels with enough pairs and their share of refits at or above the line.
+    fn shares(&self) -> Vec<(&Level, f64)> {
+        let fitted: Vec<&Level> = self
+            .levels
+            .iter()
+            .filter(|l| !l.spread.is_empty())
+            .collect();
+        let weights = self.weights(&fitted);
+        let rounds = fitted.iter().map(|l| l.spread.len()).min().unwrap_or(0);
+        let mut kept = vec![0usize; fitted.len()];
+        let mut values = vec![0.0; fitted.len()];
+        for round in 0..rounds {
+            for (value, level) in values.iter_mut().zip(&fitted) {
+                *value = level.spread[round];
+            }
+            let fit = performance_fit(&values, &weights);
+            for (count, performance) in kept.iter_mut().zip(&fit) {
+                *count += usize::from(*performance >= self.rules.line);
+            }
+        }
+        fitted
+            .into_iter()
+            .zip(kept)
+            .map(|(level, count)| (level, count as f64 / rounds.max(1) as f64))
+            .collect()
+    }
+
+    /// Standard deviation of one pair that is typical of all levels.
+    pub(super) fn typical_sd(&self) -> f64 {
+        let mut sds: Vec<f64> = self
+            .levels
+            .iter()
+            .filter_map(|level| level.bootstrap.as_ref())
+            .map(pair_sd)
+            .collect();
+        median(&mut sds)
+    }
+
+    /// Weights of the fit: the inverse squared error, but no level is trusted
+    /// beyond its number of pairs. By the number alone a level of few pairs
+    /// with a wild one among them would drag its neighbours over the line.
+    fn weights(&self, levels: &[&Level]) -> Vec<f64> {
+        let typical = self.typical_sd();
+        levels
+            .iter()
+            .map(|level| {
+                let own = level.bootstrap.as_ref().map_or(typical, pair_sd);
+                let doubt = own.max(typical).max(1e-6) / typical.max(1e-6);
+                level.ratios.len() as f64 / (doubt * doubt)
+            })
+            .collect()
+    }
+
+    /// The crossing and its interval; `None` while 100 has too few pairs.
+    pub(super) fn bracket_at(&self, tail: f64) -> Option<Bracket> {
+        let shares = self.shares();
+        if shares
+            .last()
+            .is_none_or(|(level, _)| level.intensity != 100.0)
+        {
+            return None;
+        }
+        let low = shares
+            .iter()
+            .filter(|(_, share)| *share >= 1.0 - tail)
+            .map(|(level, _)| level.intensity)
+            .fold(0.0, f64::max);
+        let high = shares
+            .iter()
+            .filter(|(level, share)| *share <= tail && level.intensity > low)
+            .map(|(level, _)| level.intensity)
+            .fold(100.0, f64::min);
+        let levels: Vec<f64> = shares.iter().map(|(level, _)| level.intensity).collect();
+        let estimates: Vec<f64> = shares.iter().map(|(level, _)| estimate(level)).collect();
+        let fitted: Vec<&Level> = shares.iter().map(|(level, _)| *level).collect();
+        let weights = self.weights(&fitted);
+        let fit = performance_fit(&estimates, &weights);
+        let at = crossing(&levels, &fit, self.rules.line).clamp(low, high);
+        Some(Bracket { at, low, high })
+    }
+
+    pub(super) fn curve(&self) -> Vec<CurvePoint> {
+        self.levels
+            .iter()
+            .filter_map(|level| {
+                let bootstrap = level.bootstrap.as_ref()?;
+                let [low, high] = bootstrap.interval95();
+                Some(CurvePoint {
+                    intensity: level.intensity,
+                    performance: bootstrap.location.exp(),
+                    ci95: [low.exp(), high.min(50.0).exp()],
+                    pressure: (!level.pressures.is_empty()).then(|| mean(&level.pressures)),
+                    windows: level.ratios.len() as u64,
+                })
+            })
+            .collect()
+    }
+
+    /// Levels that contradict a monotone curve beyond three standard errors
+    /// and one percent, the worst pair of them in words.
+    pub(super) fn contradictions(&self) -> Vec<String> {
+        let known: Vec<(f64, &Bootstrap)> = self
+            .levels
+            .iter()
+            .filter_map(|l| Some((l.intensity, l.bootstrap.as_ref()?)))
+            .collect();
+        let mut worst: Option<(f64, String)> = None;
+        for (i, (x, lower)) in known.iter().enumerate() {
+            for (y, upper) in &known[i + 1..] {
+                let rise = upper.location - lower.location;
+                let error = lower.error.hypot(upper.error);
+                let beyond = rise > 0.01 && rise > 3.0 * error;
+                if beyond && worst.as_ref().is_none_or(|(most, _)| rise > *most) {
+                    let text = format!(
+                        "intensity {x:.0} costs more ({:.1} % kept) than intensity {y:.0} ({:.1} % kept): \
+                         the curve is not monotone, and the score holds only as far as it is",
+                        100.0 * lower.location.exp(),
+                        100.0 * upper.location.exp(),
+                    );
+                    worst = Some((rise, text));
+                }
+            }
+        }
+        worst.map(|(_, text)| text).into_iter().collect()
+    }
+}
+
+pub(super) fn pair_sd(bootstrap: &Bootstrap) -> f64 {
+    bootstrap.error * (bootstrap.n as f64).sqrt()
+}
+
+pub(super) fn estimate(level: &Level) -> f64 {
+    level
+        .bootstrap
+        .as_ref()
+        .map_or(1.0, |bootstrap| bootstrap.location.exp())
+}

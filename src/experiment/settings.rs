@@ -1,0 +1,85 @@
+//! What a caller chooses, and how it is kept informed.
+
+use super::design::Half;
+use std::time::Duration;
+
+/// Which halves to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Halves {
+    Both,
+    Tolerated,
+    Caused,
+}
+
+/// How to measure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Wall-clock time for everything.
+    pub budget: Duration,
+    /// Fewer pairs, intervals twice as wide.
+    pub quick: bool,
+    /// Decides the order of arms and the resampling.
+    pub seed: u64,
+    /// Performance that counts as kept, a fraction of undisturbed (0–1).
+    pub qos: f64,
+    pub halves: Halves,
+    /// Windows with a larger share of stolen time (0–1) are dropped.
+    pub steal_bound: f64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            budget: Duration::from_secs(90),
+            quick: false,
+            seed: 1,
+            qos: 0.95,
+            halves: Halves::Both,
+            steal_bound: 0.05,
+        }
+    }
+}
+
+impl Settings {
+    /// `--quick`: 20 s.
+    pub fn quick() -> Self {
+        Settings {
+            budget: Duration::from_secs(20),
+            quick: true,
+            ..Settings::default()
+        }
+    }
+
+    pub(super) fn min_pairs(&self) -> usize {
+        if self.quick { 6 } else { 10 }
+    }
+
+    pub(super) fn half_width(&self) -> f64 {
+        if self.quick { 10.0 } else { 5.0 }
+    }
+}
+
+/// Where the measurement stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// Resource being measured; `None` during undisturbed windows.
+    pub subject: Option<&'static str>,
+    pub half: Option<Half>,
+    pub elapsed: Duration,
+    pub budget: Duration,
+    /// What is being done, in words.
+    pub note: String,
+}
+
+/// Is told how the measurement goes.
+pub trait Observer {
+    fn progress(&mut self, progress: Progress);
+}
+
+/// An observer that does nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Observer for Silent {
+    fn progress(&mut self, _progress: Progress) {}
+}
