@@ -25,6 +25,7 @@ fn subject(resource: &'static str, window_ms: u64, settle_ms: u64) -> Subject {
         settle: Duration::from_millis(settle_ms),
         window: Duration::from_millis(window_ms),
         switch_cost: Duration::ZERO,
+        probe_endpoints: &[100.0],
         stoppable: true,
     }
 }

@@ -204,7 +204,6 @@ mod tests {
             l2_bytes: 1 << 20,
             llc_bytes: 4 << 20,
             memory_headroom_bytes: 1 << 30,
-            workers: 1,
             ..Environment::default()
         }
     }

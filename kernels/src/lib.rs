@@ -21,7 +21,6 @@ pub mod weyl;
 
 pub use buffer::Buffer;
 pub use footprint::refill_ns;
-pub use memory_capacity::available_bytes;
 pub use spec::Environment;
 pub use spec::Failure;
 pub use spec::Intensity;

@@ -32,17 +32,6 @@ pub const SPEC: KernelSpec = KernelSpec {
     build,
 };
 
-/// The kernel's estimate of memory that can be taken without swapping, bytes:
-/// MemAvailable of `/proc/meminfo`.
-pub fn available_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib << 10)
-}
-
 struct MemoryCapacity {
     buffer: Buffer,
     resident: usize,
@@ -50,6 +39,7 @@ struct MemoryCapacity {
     reserve: u64,
     unchecked: usize,
     order: Weyl,
+    available_bytes: fn() -> Option<u64>,
 }
 
 fn build(env: &Environment) -> Result<Box<dyn Kernel>, Failure> {
@@ -60,9 +50,9 @@ fn build(env: &Environment) -> Result<Box<dyn Kernel>, Failure> {
             env.memory_headroom_bytes, env.memory_reserve_bytes
         )));
     }
-    if available_bytes().is_none() {
+    if (env.available_bytes)().is_none() {
         return Err(Failure::new(
-            "/proc/meminfo does not tell MemAvailable, so the reserve could not be kept",
+            "the kernel does not tell how much memory is available, so the reserve could not be kept",
         ));
     }
     Ok(Box::new(MemoryCapacity {
@@ -72,6 +62,7 @@ fn build(env: &Environment) -> Result<Box<dyn Kernel>, Failure> {
         reserve: env.memory_reserve_bytes,
         unchecked: 0,
         order: Weyl::default(),
+        available_bytes: env.available_bytes,
     }))
 }
 
@@ -80,7 +71,7 @@ impl MemoryCapacity {
     /// asks for more than is held then.
     fn keep_reserve(&mut self) {
         self.unchecked = 0;
-        let left = available_bytes().unwrap_or(0);
+        let left = (self.available_bytes)().unwrap_or(0);
         if left < self.reserve {
             let back = (self.reserve - left) as usize;
             self.resident = self.resident.saturating_sub(back) & !(STEP - 1);
@@ -150,7 +141,7 @@ mod tests {
         Environment {
             memory_headroom_bytes: headroom,
             memory_reserve_bytes: reserve,
-            workers: 1,
+            available_bytes: || Some(1 << 40),
             ..Environment::default()
         }
     }

@@ -43,7 +43,7 @@ pub struct KernelSpec {
 }
 
 /// The machine as far as kernels need it. Sizes in bytes.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Environment {
     pub l1d_bytes: u64,
     pub l2_bytes: u64,
@@ -58,6 +58,26 @@ pub struct Environment {
     pub scratch_bytes: u64,
     /// How many workers share the resource; each takes its part.
     pub workers: u64,
+    /// Memory that can be taken at this moment without hurting anybody, bytes;
+    /// `None` when it cannot be told.
+    pub available_bytes: fn() -> Option<u64>,
+}
+
+impl Default for Environment {
+    /// One worker on a machine of which nothing is known.
+    fn default() -> Self {
+        Environment {
+            l1d_bytes: 0,
+            l2_bytes: 0,
+            llc_bytes: 0,
+            memory_headroom_bytes: 0,
+            memory_reserve_bytes: 0,
+            scratch_directory: None,
+            scratch_bytes: 0,
+            workers: 1,
+            available_bytes: || None,
+        }
+    }
 }
 
 /// Why a kernel cannot run here, in words.

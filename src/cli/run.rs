@@ -82,9 +82,10 @@ pub fn run(args: Args) -> Result<()> {
     let mut plan = plan(&machine, resource, target, &limits, slices).map_err(Error::environment)?;
     if args.cpus.is_some() {
         plan.placement.cpus = limits.cpus.clone();
-        if resource.id != "cpu-time" {
-            plan.config.slices = None;
-        }
+    }
+    // Alone there is nobody to take turns with.
+    if resource.id != "cpu-time" {
+        plan.config.slices = None;
     }
     if args.dry_run {
         return output::text(&format!(

@@ -91,4 +91,8 @@ pub struct Subject {
     pub switch_cost: Duration,
     /// Whether the target may be stopped, so that `c` can be measured.
     pub stoppable: bool,
+    /// Intensities, ascending, at which the verdict about the source as a probe
+    /// falls; the last is 100. A probe that holds a cache suffers alone already
+    /// when it wants all of it, and shows what a neighbour does at less.
+    pub probe_endpoints: &'static [f64],
 }

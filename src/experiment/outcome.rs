@@ -88,7 +88,10 @@ pub(super) struct HalfOutcome {
 impl HalfOutcome {
     fn score(&self) -> Option<Score> {
         let finding = self.finding.as_ref()?;
-        let bracket = finding.bracket?;
+        // When nothing is excluded a point says nothing either.
+        let bracket = finding
+            .bracket
+            .filter(|bracket| bracket.low > 0.0 || bracket.high < 100.0)?;
         Some(match self.half {
             Half::Tolerated => score(bracket),
             Half::Caused => mirrored(bracket),

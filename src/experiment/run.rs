@@ -172,7 +172,12 @@ impl Run<'_, '_> {
                 if !wanted || (half == Half::Caused && !subject.stoppable) {
                     continue;
                 }
+                let endpoints: &'static [f64] = match half {
+                    Half::Tolerated => &[100.0],
+                    Half::Caused => subject.probe_endpoints,
+                };
                 let rules = Rules {
+                    endpoints,
                     line,
                     alpha,
                     min_pairs: self.settings.min_pairs(),

@@ -55,6 +55,8 @@ const STOP_TAIL: f64 = 0.015;
 /// What a search is asked to find.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rules {
+    /// Intensities at which the verdict falls, ascending; the last is 100.
+    pub endpoints: &'static [f64],
     /// Performance that counts as kept, a fraction (0–1).
     pub line: f64,
     /// One-sided error of the verdict at 100 over all looks.
@@ -151,12 +153,15 @@ impl Search {
         }
         let mut batch = Vec::new();
         if self.verdict == Verdict::Undecided {
-            let missing = self
-                .next_look()
-                .saturating_sub(self.endpoint().ratios.len());
             let whole = self.looks == 0 || self.rules.dear;
-            let turn = if whole { missing } else { missing.min(TURN) };
-            batch.extend(std::iter::repeat_n(100.0, turn.max(1)));
+            for &endpoint in self.rules.endpoints {
+                let missing = self.next_look().saturating_sub(self.count_at(endpoint));
+                let turn = if whole { missing } else { missing.min(TURN) };
+                batch.extend(std::iter::repeat_n(endpoint, turn));
+            }
+            if batch.is_empty() {
+                batch.push(100.0);
+            }
             if self.looks >= PATIENCE {
                 self.extend_search(&mut batch);
             }
@@ -221,7 +226,7 @@ impl Search {
         }
         self.refresh(RESAMPLES);
         if self.verdict == Verdict::Undecided {
-            let n = self.endpoint().ratios.len();
+            let n = self.endpoint_pairs();
             let due = n >= self.next_look();
             let rest = last && n >= FEWEST_PAIRS && 2 * n > self.next_look();
             if due || rest {
@@ -236,7 +241,7 @@ impl Search {
                 let narrow = bracket.half_width() <= self.rules.half_width;
                 narrow || self.choose(&bracket).is_none()
             }),
-            Verdict::Undecided => self.endpoint().ratios.len() >= MOST_PAIRS,
+            Verdict::Undecided => self.endpoint_pairs() >= MOST_PAIRS,
         };
     }
 
@@ -291,19 +296,35 @@ impl Search {
 
     fn look(&mut self) -> Verdict {
         self.looks += 1;
-        let alpha = self.rules.alpha * 0.5f64.powi(self.looks as i32);
+        let endpoints = self.rules.endpoints;
+        let alpha = self.rules.alpha * 0.5f64.powi(self.looks as i32) / endpoints.len() as f64;
         let line = self.rules.line.ln();
-        let Some(bootstrap) = &self.endpoint().bootstrap else {
-            return Verdict::Undecided;
-        };
-        let [low, high] = bootstrap.student(alpha);
-        if low > line {
-            Verdict::Kept
-        } else if high < line {
-            Verdict::Lost
-        } else {
-            Verdict::Undecided
+        let mut kept = 0;
+        for &endpoint in endpoints {
+            let bootstrap = self.find(endpoint).and_then(|l| l.bootstrap.as_ref());
+            let Some([low, high]) = bootstrap.map(|bootstrap| bootstrap.student(alpha)) else {
+                continue;
+            };
+            if high < line {
+                return Verdict::Lost;
+            }
+            kept += usize::from(low > line);
         }
+        match kept == endpoints.len() {
+            true => Verdict::Kept,
+            false => Verdict::Undecided,
+        }
+    }
+
+    /// Pairs at `intensity`.
+    fn count_at(&self, intensity: f64) -> usize {
+        self.find(intensity).map_or(0, |level| level.ratios.len())
+    }
+
+    /// Pairs that every endpoint has at least.
+    fn endpoint_pairs(&self) -> usize {
+        let counts = self.rules.endpoints.iter().map(|x| self.count_at(*x));
+        counts.min().unwrap_or(0)
     }
 
     fn refresh(&mut self, count: usize) {

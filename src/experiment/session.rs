@@ -100,6 +100,10 @@ const READY: Duration = Duration::from_secs(60);
 const FINISH: Duration = Duration::from_millis(500);
 /// Taken once to learn how fast memory can be had.
 const FILL_SAMPLE_BYTES: f64 = (1u64 << 30) as f64;
+/// Filling that takes longer than this is tried a second time, warm, if the
+/// first takes at most this share of the budget.
+const SLOW_FILL: Duration = Duration::from_secs(8);
+const FIRST_FILL_SHARE: f64 = 0.3;
 
 /// Measures and returns the profile; everything started is gone then. `note`
 /// is told what is being prepared.
@@ -263,10 +267,16 @@ fn start_sources(machine: &Machine, request: &Request, period: Duration) -> Resu
         bounds: BTreeMap::new(),
         unavailable: plans.unavailable,
     };
-    for (resource, plan) in plans.ready {
+    for (resource, mut plan) in plans.ready {
         request.check_interrupt()?;
+        if resource.id == "memory-capacity" {
+            // The other workers hold their buffers by now.
+            let now = crate::machine::available_memory_bytes().unwrap_or(0);
+            let may = now.saturating_sub(plan.config.memory_reserve_bytes);
+            plan.config.memory_headroom_bytes = plan.config.memory_headroom_bytes.min(may);
+        }
         let bound = physical_bound(resource, &plan, machine, request, period);
-        match start_source(resource, plan, period) {
+        match start_source(resource, plan, period, request.settings.budget) {
             Ok((subject, group)) => {
                 sources.subjects.push(subject);
                 sources.groups.push(group);
@@ -296,6 +306,7 @@ fn start_source(
     resource: &'static Resource,
     plan: WorkerPlan,
     period: Duration,
+    budget: Duration,
 ) -> std::result::Result<(Subject, WorkerGroup), String> {
     let milliseconds = Duration::from_millis;
     let mut group = WorkerGroup::spawn(plan, READY)?;
@@ -306,14 +317,14 @@ fn start_source(
     // A switch must have taken effect, and the caches must have found their
     // new state, before a window counts. Whole slices are averaged over.
     let (settle, window) = match resource.id {
-        "cpu-time" => (milliseconds(4), milliseconds(40)),
-        "llc-capacity" => (milliseconds(120), milliseconds(80)),
+        "cpu-time" => (milliseconds(3), milliseconds(30)),
+        "llc-capacity" => (milliseconds(80), milliseconds(50)),
         "memory-capacity" => (milliseconds(400), milliseconds(250)),
-        "storage-bandwidth" => (milliseconds(20), milliseconds(100)),
-        _ => (milliseconds(5), milliseconds(30)),
+        "storage-bandwidth" => (milliseconds(15), milliseconds(60)),
+        _ => (milliseconds(3), milliseconds(20)),
     };
     let switch_cost = match resource.id {
-        "memory-capacity" => fill_time(&mut group)?,
+        "memory-capacity" => fill_time(&mut group, budget)?,
         _ => Duration::ZERO,
     };
     let subject = Subject {
@@ -322,21 +333,42 @@ fn start_source(
         window: window.max(period * 10),
         switch_cost,
         stoppable: true,
+        probe_endpoints: match resource.id {
+            "l1d" | "l2-capacity" | "llc-capacity" => &[50.0, 100.0],
+            _ => &[100.0],
+        },
     };
     Ok((subject, group))
 }
 
-/// How long taking all the memory will take, from taking a little.
-fn fill_time(group: &mut WorkerGroup) -> std::result::Result<Duration, String> {
+/// How long taking all the memory will take, from taking a little. Memory that
+/// a host has not backed yet comes many times slower than memory that was used
+/// before; where that can be afforded, all of it is touched once here, so that
+/// the switches to come measure the target and not the host.
+fn fill_time(group: &mut WorkerGroup, budget: Duration) -> std::result::Result<Duration, String> {
     let all = group.plan.config.memory_headroom_bytes as f64;
     let part = (FILL_SAMPLE_BYTES / all).min(1.0);
+    let first = take(group, part, Duration::from_secs(20))?.div_f64(part);
+    if first < SLOW_FILL || first > budget.mul_f64(FIRST_FILL_SHARE) {
+        return Ok(first);
+    }
+    take(group, 1.0, budget)?;
+    Ok(take(group, part, Duration::from_secs(20))?.div_f64(part))
+}
+
+/// Takes `part` (0–1) of the memory and gives it back; the time of taking it.
+fn take(
+    group: &mut WorkerGroup,
+    part: f64,
+    patience: Duration,
+) -> std::result::Result<Duration, String> {
     let from = Instant::now();
     let command = group.set(Order::Treat(part * 100.0));
-    group.wait_applied(command, Duration::from_secs(20), &|| false)?;
+    group.wait_applied(command, patience, &|| false)?;
     let took = from.elapsed();
     let command = group.set(Order::Park);
-    group.wait_applied(command, Duration::from_secs(20), &|| false)?;
-    Ok(took.div_f64(part))
+    group.wait_applied(command, patience, &|| false)?;
+    Ok(took)
 }
 
 /// What a source that takes turns with the target can cost at most, where one
@@ -359,7 +391,8 @@ fn physical_bound(
         loss_percent: refill / turn * 100.0,
         basis: format!(
             "a dependent walk over {} KiB took {:.1} µs longer right after eviction; the target \
-             pays that at most once in each turn of {:.2} ms",
+             pays that at most once in each turn of {:.2} ms (what the source takes of the levels \
+             below comes on top)",
             l1d.size_bytes >> 10,
             refill / 1e3,
             turn / 1e6

@@ -66,6 +66,7 @@ impl WorkerConfig {
             scratch_directory: self.scratch_directory.clone(),
             scratch_bytes: self.scratch_bytes,
             workers: self.workers,
+            available_bytes: || crate::machine::available_memory_bytes().ok(),
         }
     }
 }
@@ -88,7 +89,11 @@ fn start<'a>(config: &WorkerConfig, page: &'a ControlPage) -> Result<Worker<'a>,
     if let Some(slices) = config.slices {
         // Refused by kernels that do not know it; the calibration of the
         // period then finds a longer one.
-        let _ = request_slice(((slices.period_ns as f64 * slices.share) as u64).max(100_000));
+        let share = match spec.intensity {
+            Intensity::Share => 1.0,
+            _ => slices.share,
+        };
+        let _ = request_slice(((slices.period_ns as f64 * share) as u64).max(100_000));
     }
     let kernel = (spec.build)(&config.environment())?;
     page.set_ready();
@@ -100,6 +105,7 @@ fn start<'a>(config: &WorkerConfig, page: &'a ControlPage) -> Result<Worker<'a>,
         command: None,
         due_ns: 0,
         active_ns: 0,
+        counted_ns: 0,
         next_slice_ns: 0,
     })
 }
@@ -112,8 +118,9 @@ struct Worker<'a> {
     command: Option<Command>,
     /// When the next paced operation is due, on [`Worker::pacing_clock`].
     due_ns: u64,
-    /// CPU time used while treating.
+    /// CPU time used while treating, and this thread's when it was counted last.
     active_ns: u64,
+    counted_ns: u64,
     next_slice_ns: u64,
 }
 
@@ -144,6 +151,7 @@ impl Worker<'_> {
             Order::Treat(percent) => {
                 self.kernel.set_intensity(percent);
                 self.due_ns = self.pacing_clock();
+                self.counted_ns = thread_cpu_ns();
             }
             _ if treated => self.kernel.release(),
             _ => {}
@@ -191,7 +199,11 @@ impl Worker<'_> {
         self.page.set_applied(command);
         while budget > 0 && self.page.command() == command {
             self.turn(command, order)?;
-            if thread_cpu_ns() - start >= budget || monotonic_ns() >= end {
+            let now = match order {
+                Order::Treat(_) => self.counted_ns,
+                _ => thread_cpu_ns(),
+            };
+            if now - start >= budget || monotonic_ns() >= end {
                 break;
             }
         }
@@ -208,7 +220,6 @@ impl Worker<'_> {
             }
             return Ok(());
         };
-        let cpu = thread_cpu_ns();
         let held_back = self.spec.intensity == Intensity::Rate && percent < 100.0;
         let operations = if held_back && self.pacing_clock() < self.due_ns || percent == 0.0 {
             self.wait();
@@ -216,7 +227,9 @@ impl Worker<'_> {
         } else {
             self.kernel.work()?
         };
-        let used = thread_cpu_ns() - cpu;
+        let now = thread_cpu_ns();
+        let used = now - self.counted_ns;
+        self.counted_ns = now;
         self.active_ns += used;
         self.page.add(operations, used);
         if held_back {
