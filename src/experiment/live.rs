@@ -28,6 +28,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const SLOWEST_SWITCH: u32 = 12;
 /// Longest sleep between two looks at the interrupt flag and the target.
 const NAP: Duration = Duration::from_millis(20);
+/// How often a look is taken at whether the target lives: it costs a walk
+/// through its processes.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// The workers of each subject, the target and its metric.
 pub struct LiveExecutor<'a> {
@@ -42,6 +45,8 @@ pub struct LiveExecutor<'a> {
     start_cpu_ns: u64,
     current: Option<usize>,
     stopped: bool,
+    /// When the target was last seen alive.
+    looked_ns: u64,
 }
 
 impl<'a> LiveExecutor<'a> {
@@ -68,6 +73,7 @@ impl<'a> LiveExecutor<'a> {
             start_cpu_ns: process_cpu_ns(),
             current: None,
             stopped: false,
+            looked_ns: 0,
         }
     }
 
@@ -101,7 +107,13 @@ impl<'a> LiveExecutor<'a> {
     /// A finite command is started again whenever it has ended; any other
     /// target must not end.
     fn keep_running(&mut self) -> Result<(), WindowError> {
-        let kept = match self.metric.one_run_per_window() {
+        let now = monotonic_ns();
+        let runs = self.metric.one_run_per_window();
+        if !runs && now - self.looked_ns < LOOK.as_nanos() as u64 {
+            return Ok(());
+        }
+        self.looked_ns = now;
+        let kept = match runs {
             true => self.target.keep_running(),
             false => self.target.check_alive(),
         };
@@ -128,7 +140,12 @@ impl<'a> LiveExecutor<'a> {
         Ok(())
     }
 
-    fn set_arm(&mut self, subject: usize, arm: Arm) -> Result<(), WindowError> {
+    fn set_arm(
+        &mut self,
+        subject: usize,
+        arm: Arm,
+        target: TargetState,
+    ) -> Result<(), WindowError> {
         if let Some(last) = self.current
             && last != subject
         {
@@ -140,6 +157,9 @@ impl<'a> LiveExecutor<'a> {
             match arm {
                 Arm::Idle => Order::Idle,
                 Arm::Control => Order::Control,
+                Arm::Treat(intensity) if target == TargetState::Stopped => {
+                    Order::TreatAlone(intensity)
+                }
                 Arm::Treat(intensity) => Order::Treat(intensity),
             },
         )
@@ -202,7 +222,7 @@ impl Executor for LiveExecutor<'_> {
             return Err(WindowError::Interrupted);
         }
         self.set_target(request.target)?;
-        self.set_arm(request.subject, request.arm)?;
+        self.set_arm(request.subject, request.arm, request.target)?;
         let keep = request.target == TargetState::Running && !self.metric.one_run_per_window();
         self.pause(request.settle, keep)?;
         self.read(request)

@@ -31,7 +31,7 @@ use rand_chacha::ChaCha8Rng;
 /// Levels stand on multiples of this many points.
 const GRID: f64 = 5.0;
 /// Resamples while searching, and for what is reported.
-const RESAMPLES: usize = 400;
+const RESAMPLES: usize = 300;
 const FINAL_RESAMPLES: usize = 2000;
 /// Fewer pairs than this say nothing about a level.
 pub const FEWEST_PAIRS: usize = 4;

@@ -321,7 +321,7 @@ fn start_source(
         "llc-capacity" => (milliseconds(80), milliseconds(50)),
         "memory-capacity" => (milliseconds(400), milliseconds(250)),
         "storage-bandwidth" => (milliseconds(15), milliseconds(60)),
-        _ => (milliseconds(3), milliseconds(20)),
+        _ => (milliseconds(3), milliseconds(24)),
     };
     let switch_cost = match resource.id {
         "memory-capacity" => fill_time(&mut group, budget)?,

@@ -263,6 +263,13 @@ impl WorkerGroup {
     /// In words, when a worker ended: its own reason, or how it ended.
     pub fn check_exits(&mut self) -> Result<(), String> {
         for worker in &mut self.workers {
+            // A worker that went on since the last look has not ended.
+            let beat = worker.page.counters().heartbeat;
+            let (last, _) = worker.last_beat.get();
+            if beat != last && worker.page.failure().is_none() {
+                worker.last_beat.set((beat, monotonic_ns()));
+                continue;
+            }
             let ended = worker.child.try_wait();
             if let Some(reason) = worker.page.failure() {
                 return Err(reason);

@@ -146,20 +146,23 @@ impl Worker<'_> {
     }
 
     fn switch(&mut self, command: Command) {
-        let treated = matches!(self.command.map(Command::order), Some(Order::Treat(_)));
-        match command.order() {
-            Order::Treat(percent) => {
+        let treated = self
+            .command
+            .and_then(|last| last.order().intensity())
+            .is_some();
+        match command.order().intensity() {
+            Some(percent) => {
                 self.kernel.set_intensity(percent);
                 self.due_ns = self.pacing_clock();
                 self.counted_ns = thread_cpu_ns();
             }
-            _ if treated => self.kernel.release(),
-            _ => {}
+            None if treated => self.kernel.release(),
+            None => {}
         }
         self.command = Some(command);
-        self.page.set_resident(match command.order() {
-            Order::Treat(_) => self.kernel.resident_bytes(),
-            _ => 0,
+        self.page.set_resident(match command.order().intensity() {
+            Some(_) => self.kernel.resident_bytes(),
+            None => 0,
         });
     }
 
@@ -181,8 +184,7 @@ impl Worker<'_> {
     /// One share of one period, then sleep until the next.
     fn slice(&mut self, command: Command, order: Order, slices: Slices) -> Result<(), Failure> {
         let share = match (self.spec.intensity, order) {
-            (Intensity::Share, Order::Treat(percent)) => percent / 100.0,
-            (Intensity::Share, _) => 0.0,
+            (Intensity::Share, order) => order.intensity().unwrap_or(0.0) / 100.0,
             _ => slices.share,
         };
         let budget = (slices.period_ns as f64 * share) as u64;
@@ -192,16 +194,22 @@ impl Worker<'_> {
         {
             self.next_slice_ns = now;
         }
-        sleep_until(self.next_slice_ns);
+        match (order, self.spec.intensity) {
+            (Order::TreatAlone(_), Intensity::Footprint | Intensity::Rate) => {
+                self.spin_until(self.next_slice_ns, command);
+            }
+            _ => sleep_until(self.next_slice_ns),
+        }
         let end = self.next_slice_ns + slices.period_ns;
         self.next_slice_ns = end;
         let start = thread_cpu_ns();
+        self.counted_ns = start;
         self.page.set_applied(command);
         while budget > 0 && self.page.command() == command {
             self.turn(command, order)?;
-            let now = match order {
-                Order::Treat(_) => self.counted_ns,
-                _ => thread_cpu_ns(),
+            let now = match order.intensity() {
+                Some(_) => self.counted_ns,
+                None => thread_cpu_ns(),
             };
             if now - start >= budget || monotonic_ns() >= end {
                 break;
@@ -210,9 +218,17 @@ impl Worker<'_> {
         Ok(())
     }
 
+    /// Passes the time until `deadline_ns` in registers, unless switched.
+    fn spin_until(&self, deadline_ns: u64, command: Command) {
+        while monotonic_ns() < deadline_ns && self.page.command() == command {
+            jostle_kernels::spin::spin(SPIN / 5);
+            self.page.beat();
+        }
+    }
+
     /// A few microseconds of treatment or placebo.
     fn turn(&mut self, command: Command, order: Order) -> Result<(), Failure> {
-        let Order::Treat(percent) = order else {
+        let Some(percent) = order.intensity() else {
             self.page.set_applied(command);
             match self.spec.waiting {
                 Waiting::Spin => jostle_kernels::spin::spin(SPIN),

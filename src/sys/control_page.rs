@@ -19,9 +19,24 @@ pub enum Order {
     Control,
     /// Press at this intensity, percent.
     Treat(f64),
+    /// The same while the target is stopped: the gaps between slices are spun
+    /// away in registers. A CPU left idle may sleep so deeply, or be given away
+    /// by a hypervisor for so long, that its caches are lost; then the source
+    /// alone would look as slow as beside the worst neighbour.
+    TreatAlone(f64),
 }
 
-/// An order as one word, so that a switch is one store: two bits of state, a
+impl Order {
+    /// The intensity, where there is one.
+    pub fn intensity(self) -> Option<f64> {
+        match self {
+            Order::Treat(percent) | Order::TreatAlone(percent) => Some(percent),
+            _ => None,
+        }
+    }
+}
+
+/// An order as one word, so that a switch is one store: three bits of state, a
 /// sequence number that tells repeats apart, the intensity in 1/10,000 percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command(u64);
@@ -33,17 +48,20 @@ impl Command {
             Order::Idle => (1, 0.0),
             Order::Control => (2, 0.0),
             Order::Treat(percent) => (3, percent.clamp(0.0, 100.0)),
+            Order::TreatAlone(percent) => (4, percent.clamp(0.0, 100.0)),
         };
         let intensity = (intensity * 10_000.0).round() as u64;
-        Command(state | (u64::from(sequence) & 0x3fff_ffff) << 2 | intensity << 32)
+        Command(state | (u64::from(sequence) & 0x1fff_ffff) << 3 | intensity << 32)
     }
 
     pub fn order(self) -> Order {
-        match self.0 & 3 {
+        let intensity = (self.0 >> 32) as f64 / 10_000.0;
+        match self.0 & 7 {
             0 => Order::Park,
             1 => Order::Idle,
             2 => Order::Control,
-            _ => Order::Treat((self.0 >> 32) as f64 / 10_000.0),
+            3 => Order::Treat(intensity),
+            _ => Order::TreatAlone(intensity),
         }
     }
 }
@@ -189,6 +207,7 @@ mod tests {
             Order::Treat(0.0),
             Order::Treat(12.5),
             Order::Treat(100.0),
+            Order::TreatAlone(50.0),
         ] {
             assert_eq!(Command::new(order, 77).order(), order);
         }
