@@ -319,7 +319,8 @@ fn start_source(
     let (settle, window) = match resource.id {
         "cpu-time" => (milliseconds(3), milliseconds(30)),
         "llc-capacity" => (milliseconds(80), milliseconds(50)),
-        "memory-capacity" => (milliseconds(400), milliseconds(250)),
+        // What was pushed out of the page cache comes back only as it is read.
+        "memory-capacity" => (milliseconds(1200), milliseconds(250)),
         "storage-bandwidth" => (milliseconds(15), milliseconds(60)),
         _ => (milliseconds(3), milliseconds(24)),
     };

@@ -252,7 +252,8 @@ pub struct ResourceEntry {
     pub caused: Option<Score>,
     /// True when a loss beyond the QoS threshold was shown at some intensity,
     /// with the chance of any false alarm over all resources of the profile
-    /// held under 5 %. False when none was shown. Absent when not measured.
+    /// held under 5 %. False when such a loss was ruled out. Absent when
+    /// neither could be told, or nothing was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sensitive: Option<bool>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -16,6 +16,8 @@ pub use harness::run;
 
 use crate::error::Error;
 use crate::error::Result;
+use crate::machine::Cache;
+use crate::machine::Machine;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -79,52 +81,22 @@ impl DemoContext {
     /// Reads the caches of the CPU we run on; typical sizes where the kernel
     /// does not tell.
     pub fn read(size_bytes: Option<u64>, scratch: Option<PathBuf>) -> DemoContext {
-        let cpus = crate::sys::cpus::affinity(0).unwrap_or_default();
-        let caches = data_caches(cpus.first().copied().unwrap_or(0));
-        let level = |wanted: usize| {
-            let found = caches.iter().find(|(level, _)| *level == wanted);
-            found.map(|(_, bytes)| *bytes)
-        };
-        let l2_bytes = level(2).unwrap_or(1024 * 1024);
+        let machine = Machine::detect();
+        let cpu = machine.allowed_cpus.first().copied().unwrap_or(0);
+        let bytes = |cache: Option<&Cache>| cache.map(|cache| cache.size_bytes as usize);
+        let l2_bytes = bytes(machine.l2(cpu)).unwrap_or(1024 * 1024);
         DemoContext {
-            l1d_bytes: level(1).unwrap_or(32 * 1024),
+            l1d_bytes: bytes(machine.l1d(cpu)).unwrap_or(32 * 1024),
             l2_bytes,
-            llc_bytes: level(3).unwrap_or(l2_bytes),
-            memory_bytes: memory_bytes().unwrap_or(1 << 30),
+            llc_bytes: bytes(machine.llc(cpu)).unwrap_or(l2_bytes),
+            memory_bytes: match machine.memory.total_bytes {
+                0 => 1 << 30,
+                bytes => bytes,
+            },
             size_bytes,
             scratch,
         }
     }
-}
-
-/// Level and bytes of each data or unified cache of `cpu`. To be replaced by
-/// `crate::machine::Machine`, which knows them too.
-fn data_caches(cpu: usize) -> Vec<(usize, usize)> {
-    let root = format!("/sys/devices/system/cpu/cpu{cpu}/cache");
-    let mut found = Vec::new();
-    for index in 0..8 {
-        let read = |name: &str| std::fs::read_to_string(format!("{root}/index{index}/{name}")).ok();
-        let (Some(level), Some(kind), Some(size)) = (read("level"), read("type"), read("size"))
-        else {
-            continue;
-        };
-        let kilobytes = size.trim().trim_end_matches('K').parse::<usize>();
-        if let (Ok(level), Ok(kilobytes), true) = (
-            level.trim().parse(),
-            kilobytes,
-            kind.trim() != "Instruction" && size.trim().ends_with('K'),
-        ) {
-            found.push((level, kilobytes * 1024));
-        }
-    }
-    found
-}
-
-fn memory_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
-    let kibibytes: u64 = line.split_ascii_whitespace().nth(1)?.parse().ok()?;
-    Some(kibibytes * 1024)
 }
 
 /// The demo called `name`, or its alias.
