@@ -38,10 +38,14 @@ impl LimitArgs {
     /// # Errors
     /// A request error naming the flag.
     pub fn resolve(&self, machine: &Machine, worker_cpus: Option<&str>) -> Result<Limits> {
+        let (headroom, bound) = machine.memory_headroom_bytes();
+        let limit = machine.cgroup.memory_limit_bytes.value().copied();
+        let total = limit.map_or(machine.memory.total_bytes, |limit| {
+            limit.min(machine.memory.total_bytes)
+        });
         let reserve = self
             .memory_reserve
-            .unwrap_or_else(|| default_reserve(machine.memory.total_bytes));
-        let (headroom, bound) = machine.memory_headroom_bytes();
+            .unwrap_or_else(|| default_reserve(total));
         if self.memory_reserve.is_some() && reserve >= headroom {
             return Err(Error::request(format!(
                 "--memory-reserve: {} is all that may be taken ({}: {}); give less",

@@ -231,20 +231,22 @@ fn level_limit(root: &Path, v2: bool, dir: &str) -> Result<Option<Option<u64>>, 
 }
 
 /// Bytes charged to a cgroup that the kernel cannot take back easily: usage
-/// less file pages not in recent use, as `MemAvailable` counts them too.
+/// less file pages, in recent use or not, as `MemAvailable` counts them too.
 fn used(root: &Path, v2: bool, dir: &str) -> Result<u64, String> {
-    let (usage, key) = match v2 {
-        true => ("memory.current", "inactive_file "),
-        false => ("memory.usage_in_bytes", "total_inactive_file "),
+    let (usage, keys) = match v2 {
+        true => ("memory.current", ["inactive_file ", "active_file "]),
+        false => (
+            "memory.usage_in_bytes",
+            ["total_inactive_file ", "total_active_file "],
+        ),
     };
     let usage: u64 = files::number(root, &format!("{dir}/{usage}"))?;
-    let reclaimable = files::text(root, &format!("{dir}/memory.stat"))
-        .ok()
-        .and_then(|text| {
-            let mut lines = text.lines();
-            lines.find_map(|line| line.strip_prefix(key)?.trim().parse::<u64>().ok())
-        })
-        .unwrap_or(0);
+    let stat = files::text(root, &format!("{dir}/memory.stat")).unwrap_or_default();
+    let value = |key: &str| {
+        let mut lines = stat.lines();
+        lines.find_map(|line| line.strip_prefix(key)?.trim().parse::<u64>().ok())
+    };
+    let reclaimable: u64 = keys.into_iter().filter_map(value).sum();
     Ok(usage.saturating_sub(reclaimable))
 }
 

@@ -176,12 +176,19 @@ fn noise(profile: &Profile) -> String {
 fn by_sensitivity(profile: &Profile) -> Vec<(&String, &ResourceEntry)> {
     let mut entries: Vec<_> = profile.resources.iter().collect();
     let group = |entry: &ResourceEntry| match (entry.status, &entry.tolerated) {
+        // Where a loss begins may be open when that there is one is not.
+        _ if entry.sensitive == Some(true) => 0,
         (Status::Measured | Status::Inferred, Some(_)) => 0,
         (Status::Measured | Status::Inferred | Status::Unresolved, _) => 1,
         (Status::Unavailable, _) => 2,
         (Status::NotShared, _) => 3,
     };
-    let score = |entry: &ResourceEntry| entry.tolerated.map_or(f64::INFINITY, |t| t.score);
+    let score = |entry: &ResourceEntry| match (entry.tolerated, entry.sensitive) {
+        (Some(tolerated), _) => tolerated.score,
+        // Somewhere in the middle, for all that is known.
+        (None, Some(true)) => 50.0,
+        (None, _) => f64::INFINITY,
+    };
     let kept = |entry: &ResourceEntry| {
         strongest(&entry.curve).map_or(f64::INFINITY, |point| point.performance)
     };
@@ -318,6 +325,8 @@ fn loss(entry: &ResourceEntry, threshold: f64, one_line: bool) -> String {
 fn verdict(entry: &ResourceEntry) -> &'static str {
     match (entry.status, entry.sensitive) {
         (Status::Measured, Some(true)) => "sensitive",
+        (Status::Unresolved, Some(true)) => "sensitive, from where unresolved",
+        (Status::Unresolved, Some(false)) => "not sensitive, caused unresolved",
         (Status::Measured, Some(false)) => "not sensitive",
         (Status::Inferred, Some(true)) => "sensitive (inferred)",
         (Status::Inferred, Some(false)) => "not sensitive (inferred)",
