@@ -44,9 +44,8 @@ impl LimitArgs {
         let (headroom, bound) = machine.memory_headroom_bytes();
         if self.memory_reserve.is_some() && reserve >= headroom {
             return Err(Error::request(format!(
-                "--memory-reserve: {} is all that may be taken ({}: {}); give less",
+                "--memory-reserve: leaving {} alone leaves nothing to take of {} ({bound}); give less",
                 format_bytes(reserve),
-                bound,
                 format_bytes(headroom)
             )));
         }
@@ -140,7 +139,10 @@ pub fn target_cpus(
         .transpose()?;
     if let TargetSpec::Pid(pid) = spec {
         let own = cpus::affinity(*pid).map_err(|error| {
-            Error::request(format!("--pid {pid}: cannot read its CPUs: {error}"))
+            Error::request(match error.raw_os_error() {
+                Some(libc::ESRCH) => format!("--pid {pid}: there is no such process"),
+                _ => format!("--pid {pid}: cannot read its CPUs: {error}"),
+            })
         })?;
         if given.is_some_and(|given| given != own) {
             return Err(Error::request(format!(
