@@ -170,7 +170,10 @@ fn request(
     machine: &Machine,
     interrupt: std::sync::Arc<std::sync::atomic::AtomicBool>,
 ) -> Result<Request> {
-    let limits = args.limits.resolve(machine, args.worker_cpus.as_deref())?;
+    let worker_cpus = args.worker_cpus.as_deref();
+    let limits = args
+        .limits
+        .resolve(machine, worker_cpus.map(|list| ("--worker-cpus", list)))?;
     let spec = match (&args.demo, args.pid) {
         (Some(name), _) => TargetSpec::Demo {
             name: demo::find(name)?.name.to_string(),

@@ -64,7 +64,8 @@ pub fn run(args: Args) -> Result<()> {
     let machine = Machine::detect();
     let resource = select::resource(&args.resource, "SOI")?;
     let intensity = select::percent("--intensity", args.intensity, 0.0, 100.0)?;
-    let limits = args.limits.resolve(&machine, args.cpus.as_deref())?;
+    let cpus = args.cpus.as_deref().map(|list| ("--cpus", list));
+    let limits = args.limits.resolve(&machine, cpus)?;
     let beside = match &args.cpus {
         Some(_) => vec![],
         None => machine.allowed_cpus.last().copied().into_iter().collect(),

@@ -35,9 +35,11 @@ pub struct LimitArgs {
 }
 
 impl LimitArgs {
+    /// `cpus` is what was given for the CPUs of the workers, and by which flag.
+    ///
     /// # Errors
     /// A request error naming the flag.
-    pub fn resolve(&self, machine: &Machine, worker_cpus: Option<&str>) -> Result<Limits> {
+    pub fn resolve(&self, machine: &Machine, cpus: Option<(&str, &str)>) -> Result<Limits> {
         let reserve = self
             .memory_reserve
             .unwrap_or_else(|| default_reserve(machine.memory.total_bytes));
@@ -49,8 +51,8 @@ impl LimitArgs {
                 format_bytes(headroom)
             )));
         }
-        let cpus = match worker_cpus {
-            Some(list) => allowed("--worker-cpus", list, machine)?,
+        let cpus = match cpus {
+            Some((flag, list)) => allowed(flag, list, machine)?,
             None => machine.allowed_cpus.clone(),
         };
         let scratch_bytes = self.scratch_bytes();
