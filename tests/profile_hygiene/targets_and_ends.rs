@@ -119,7 +119,7 @@ fn an_interrupt_leaves_a_partial_profile() {
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
         let place = Place::new();
         let mut running = place.start(LONG);
-        place.process_with(&["demo"]);
+        place.process_with(&[" demo l2"]);
         sleep(Duration::from_millis(1500));
         running.signal(signal);
         assert_eq!(running.end(), 130, "{signal}");
@@ -181,8 +181,10 @@ fn a_killed_worker_ends_its_resource_only() {
     asked.extend(["--halves", "tolerated", "--qos", "90"]);
     asked[6] = "8s";
     let mut running = place.start(&asked);
-    place.process_with(&["demo"]);
+    place.process_with(&[" demo l2"]);
     let worker = place.process_with(&["worker", "\"resource\":\"l1d\""]);
+    // Under way: what was before is tested with the sources that cannot start.
+    sleep(Duration::from_millis(300));
     kill(Pid::from_raw(worker), Signal::SIGKILL).unwrap();
     assert_eq!(running.end(), 0);
     place.left(&["p.json"]);
