@@ -27,7 +27,7 @@ struct Row {
     domain: &'static str,
     pressure_unit: &'static str,
     summary: &'static str,
-    /// Beside a target on the last allowed CPU.
+    /// Beside a target on the CPU that would be its default.
     #[serde(skip_serializing_if = "Option::is_none")]
     placement: Option<crate::profile::Placement>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,7 +43,7 @@ pub fn run(args: Args) -> Result<()> {
         scratch_size: None,
     }
     .resolve(&machine, None)?;
-    let target: Vec<usize> = machine.allowed_cpus.last().copied().into_iter().collect();
+    let target: Vec<usize> = machine.quietest_cpu().into_iter().collect();
     let slices = Slices {
         period_ns: PERIODS[0].as_nanos() as u64,
         share: Slices::DEFAULT_SHARE,

@@ -38,7 +38,7 @@ enum Command {
     /// Run one source of interference alone and show what it achieves
     Run(run::Args),
     /// Measure the sensitivity vector of a program
-    Profile(profile::Args),
+    Profile(Box<profile::Args>),
     /// Print a profile
     Show(show::Args),
     /// Place applications on nodes by their profiles
@@ -61,7 +61,7 @@ impl Cli {
             Command::List(args) => list::run(args),
             Command::Machine(args) => machine::run(args),
             Command::Run(args) => run::run(args),
-            Command::Profile(args) => profile::run(args),
+            Command::Profile(args) => profile::run(*args),
             Command::Show(args) => show::run(args),
             Command::Schedule(args) => schedule::run(args),
             Command::Schema(args) => schema::run(args),

@@ -71,7 +71,8 @@ pub struct Args {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// CPUs the target is given, like 0-2,5 [default: the last allowed one]
+    /// CPUs the target is given, like 0-2,5 [default: the allowed one
+    /// that devices interrupt least]
     #[arg(long, value_name = "LIST")]
     cpus: Option<String>,
     /// CPUs the sources may use [default: all allowed]
@@ -170,7 +171,10 @@ fn request(
     machine: &Machine,
     interrupt: std::sync::Arc<std::sync::atomic::AtomicBool>,
 ) -> Result<Request> {
-    let limits = args.limits.resolve(machine, args.worker_cpus.as_deref())?;
+    let worker_cpus = args.worker_cpus.as_deref();
+    let limits = args
+        .limits
+        .resolve(machine, worker_cpus.map(|list| ("--worker-cpus", list)))?;
     let spec = match (&args.demo, args.pid) {
         (Some(name), _) => TargetSpec::Demo {
             name: demo::find(name)?.name.to_string(),

@@ -33,8 +33,7 @@ pub struct Args {
     /// How long
     #[arg(long = "for", value_parser = parse_duration, default_value = "10s", value_name = "TIME")]
     length: Duration,
-    /// CPUs to run on [default: where it would run beside a target on the last
-    /// allowed CPU]
+    /// CPUs to run on [default: where it would run beside a target]
     #[arg(long, value_name = "LIST")]
     cpus: Option<String>,
     #[command(flatten)]
@@ -64,10 +63,11 @@ pub fn run(args: Args) -> Result<()> {
     let machine = Machine::detect();
     let resource = select::resource(&args.resource, "SOI")?;
     let intensity = select::percent("--intensity", args.intensity, 0.0, 100.0)?;
-    let limits = args.limits.resolve(&machine, args.cpus.as_deref())?;
+    let cpus = args.cpus.as_deref().map(|list| ("--cpus", list));
+    let limits = args.limits.resolve(&machine, cpus)?;
     let beside = match &args.cpus {
         Some(_) => vec![],
-        None => machine.allowed_cpus.last().copied().into_iter().collect(),
+        None => machine.quietest_cpu().into_iter().collect(),
     };
     let slices = Slices {
         period_ns: PERIODS[0].as_nanos() as u64,

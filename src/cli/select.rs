@@ -35,9 +35,11 @@ pub struct LimitArgs {
 }
 
 impl LimitArgs {
+    /// `cpus` is what was given for the CPUs of the workers, and by which flag.
+    ///
     /// # Errors
     /// A request error naming the flag.
-    pub fn resolve(&self, machine: &Machine, worker_cpus: Option<&str>) -> Result<Limits> {
+    pub fn resolve(&self, machine: &Machine, cpus: Option<(&str, &str)>) -> Result<Limits> {
         let (headroom, bound) = machine.memory_headroom_bytes();
         let limit = machine.cgroup.memory_limit_bytes.value().copied();
         let total = limit.map_or(machine.memory.total_bytes, |limit| {
@@ -48,14 +50,13 @@ impl LimitArgs {
             .unwrap_or_else(|| default_reserve(total));
         if self.memory_reserve.is_some() && reserve >= headroom {
             return Err(Error::request(format!(
-                "--memory-reserve: {} is all that may be taken ({}: {}); give less",
+                "--memory-reserve: leaving {} alone leaves nothing to take of {} ({bound}); give less",
                 format_bytes(reserve),
-                bound,
                 format_bytes(headroom)
             )));
         }
-        let cpus = match worker_cpus {
-            Some(list) => allowed("--worker-cpus", list, machine)?,
+        let cpus = match cpus {
+            Some((flag, list)) => allowed(flag, list, machine)?,
             None => machine.allowed_cpus.clone(),
         };
         let scratch_bytes = self.scratch_bytes();
@@ -130,7 +131,7 @@ fn allowed(flag: &str, list: &str, machine: &Machine) -> Result<Vec<usize>> {
 }
 
 /// CPUs of the target: as asked; for a process that runs already, its own; else
-/// the last allowed one, so that the others are free for sources.
+/// the allowed one that devices interrupt least; the others are free for sources.
 ///
 /// # Errors
 /// A request error naming the flag or the process.
@@ -144,7 +145,10 @@ pub fn target_cpus(
         .transpose()?;
     if let TargetSpec::Pid(pid) = spec {
         let own = cpus::affinity(*pid).map_err(|error| {
-            Error::request(format!("--pid {pid}: cannot read its CPUs: {error}"))
+            Error::request(match error.raw_os_error() {
+                Some(libc::ESRCH) => format!("--pid {pid}: there is no such process"),
+                _ => format!("--pid {pid}: cannot read its CPUs: {error}"),
+            })
         })?;
         if given.is_some_and(|given| given != own) {
             return Err(Error::request(format!(
@@ -157,8 +161,8 @@ pub fn target_cpus(
     }
     match given {
         Some(cpus) => Ok(cpus),
-        None => match machine.allowed_cpus.last() {
-            Some(&last) => Ok(vec![last]),
+        None => match machine.quietest_cpu() {
+            Some(cpu) => Ok(vec![cpu]),
             None => Err(Error::environment("no CPU is allowed to this process")),
         },
     }

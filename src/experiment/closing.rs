@@ -183,7 +183,7 @@ impl Run<'_, '_> {
                 let text = finding.curve.last().map(|point| {
                     format!(
                         "at 100 {:.1} % is kept (95 % interval {:.1} to {:.1}), too close to {:.1} % \
-                         to say which side",
+                         for a verdict that allows for all resources at once",
                         100.0 * point.performance,
                         100.0 * point.ci95[0],
                         100.0 * point.ci95[1],

@@ -80,6 +80,8 @@ pub struct Bench<'a> {
     budget: Duration,
     steal_bound: f64,
     rng: ChaCha8Rng,
+    /// What the last window was of.
+    last: Option<(usize, Arm, TargetState)>,
     pub kept: u64,
     pub dropped: u64,
     steal_seconds: f64,
@@ -100,6 +102,7 @@ impl<'a> Bench<'a> {
             budget,
             steal_bound,
             rng,
+            last: None,
             kept: 0,
             dropped: 0,
             steal_seconds: 0.0,
@@ -206,12 +209,18 @@ impl<'a> Bench<'a> {
         read_target: bool,
     ) -> Result<WindowReading, WindowError> {
         let facts = &self.subjects[subject];
+        let held = self.last == Some((subject, arm, target));
+        self.last = Some((subject, arm, target));
         let request = WindowRequest {
             subject,
             arm,
             target,
             read_target,
-            settle: facts.settle,
+            settle: match held && dear(facts) {
+                // Nothing changed since the last window of a dear subject.
+                true => Duration::ZERO,
+                false => facts.settle,
+            },
             length: window_length(facts),
         };
         let reading = self.executor.window(&request)?;

@@ -149,7 +149,12 @@ impl<'a> LiveExecutor<'a> {
         if let Some(last) = self.current
             && last != subject
         {
-            self.order(last, Order::Park)?;
+            match self.order(last, Order::Park) {
+                // The loss is its own, not this subject's; what cannot be
+                // parked must not go on pressing.
+                Err(WindowError::Subject(_)) => self.groups[last].end(),
+                parked => parked?,
+            }
         }
         self.current = Some(subject);
         self.order(

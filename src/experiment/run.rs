@@ -275,6 +275,12 @@ impl Run<'_, '_> {
         let own = subject.settle + window_length(subject);
         let running = own.max(self.natural).as_secs_f64();
         let windows = match half {
+            // Between equal arms of one visit nothing has to settle.
+            Half::Tolerated if dear(subject) => {
+                let settled = (pairs as f64 + 1.0) / pairs.max(1) as f64;
+                2.0 * (running - subject.settle.as_secs_f64())
+                    + settled * subject.settle.as_secs_f64()
+            }
             Half::Tolerated => 2.0 * running,
             Half::Caused => 2.0 * own.as_secs_f64(),
         };

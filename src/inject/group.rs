@@ -281,6 +281,16 @@ impl WorkerGroup {
         Ok(())
     }
 
+    /// Kills the workers.
+    pub fn end(&mut self) {
+        for worker in &mut self.workers {
+            let _ = worker.child.kill();
+        }
+        for worker in &mut self.workers {
+            let _ = worker.child.wait();
+        }
+    }
+
     /// Process ids of the workers.
     pub fn pids(&self) -> Vec<u32> {
         self.workers
@@ -332,12 +342,7 @@ fn spawn_worker(config: &str, cpu: usize) -> std::io::Result<Worker> {
 
 impl Drop for WorkerGroup {
     fn drop(&mut self) {
-        for worker in &mut self.workers {
-            let _ = worker.child.kill();
-        }
-        for worker in &mut self.workers {
-            let _ = worker.child.wait();
-        }
+        self.end();
     }
 }
 

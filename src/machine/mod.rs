@@ -7,6 +7,7 @@ mod describe;
 pub mod fake;
 mod files;
 mod identity;
+mod interrupts;
 mod limits;
 mod mounts;
 mod pmu;
@@ -304,6 +305,18 @@ impl Machine {
             .iter()
             .find(|other| other.id == node)
             .map_or(&[], |node| &node.cpus)
+    }
+
+    /// The allowed CPU that devices have interrupted least; of equals, the one
+    /// with the highest number. `None` when no CPU is allowed.
+    pub fn quietest_cpu(&self) -> Option<usize> {
+        let counts = interrupts::by_cpu(Path::new("/"));
+        let of = |cpu: usize| {
+            let found = counts.iter().find(|(id, _)| *id == cpu);
+            found.map_or(0, |(_, count)| *count)
+        };
+        let allowed = self.allowed_cpus.iter().copied();
+        allowed.min_by_key(|&cpu| (of(cpu), std::cmp::Reverse(cpu)))
     }
 
     /// Bytes that may be taken before any reserve, and in words what bounds

@@ -1,0 +1,8 @@
+//! The whole program, as a person runs it: wrong requests, targets that
+//! misbehave, ends of every kind, and what is left afterwards. One test at a
+//! time: see [`support::Place`].
+
+mod physical;
+mod requests;
+mod support;
+mod targets_and_ends;

@@ -1,0 +1,201 @@
+//! What the machine itself must show: only effects too large to be missed, and
+//! where it cannot tell, the reason is printed.
+
+use crate::support::JOSTLE;
+use crate::support::Place;
+use crate::support::entry;
+use crate::support::reason;
+use crate::support::status;
+use jostle::inject::WorkerGroup;
+use jostle::inject::plan::Limits;
+use jostle::inject::plan::plan;
+use jostle::inject::worker::Slices;
+use jostle::machine::Machine;
+use jostle::sys::control_page::Order;
+use jostle::sys::cpus::set_affinity;
+use serde_json::Value;
+use std::thread::sleep;
+use std::time::Duration;
+use std::time::Instant;
+
+/// Measures `demo` on `resources` within `budget`.
+fn profile(demo: &str, resources: &str, budget: &str) -> Value {
+    let place = Place::new();
+    let asked = [
+        "profile",
+        "--demo",
+        demo,
+        "--resources",
+        resources,
+        "--budget",
+        budget,
+        "--halves",
+        "tolerated",
+        "--out",
+        "p.json",
+    ];
+    place.run(&asked).says(0, &["wrote p.json"]);
+    place.left(&["p.json"]);
+    place.profile_file("p.json")
+}
+
+#[test]
+fn a_demo_that_lives_in_l2_is_sensitive_to_l2_capacity() {
+    let profile = profile("l2", "l2-capacity,l1d", "15s");
+    let l2 = entry(&profile, "l2-capacity");
+    match l2["sensitive"].as_bool() {
+        Some(sensitive) => assert!(sensitive, "{l2}"),
+        None => println!(
+            "undecided a_demo_that_lives_in_l2_is_sensitive_to_l2_capacity: {}: {}",
+            status(l2),
+            reason(l2)
+        ),
+    }
+}
+
+#[test]
+fn a_quiet_demo_is_not_sensitive() {
+    let profile = profile("quiet", "l1d,l2-capacity", "8s");
+    for resource in ["l1d", "l2-capacity"] {
+        let entry = entry(&profile, resource);
+        match entry["sensitive"].as_bool() {
+            Some(sensitive) => assert!(!sensitive, "{resource}: {entry}"),
+            None => println!(
+                "undecided a_quiet_demo_is_not_sensitive, {resource}: {}: {}",
+                status(entry),
+                reason(entry)
+            ),
+        }
+    }
+}
+
+#[test]
+fn a_lone_source_achieves_what_was_asked() {
+    let place = Place::new();
+    let asked = [
+        "run",
+        "l1d",
+        "--intensity",
+        "50",
+        "--for",
+        "300ms",
+        "--json",
+    ];
+    let outcome = place.run(&asked).json();
+    let achieved = outcome["achieved_percent"].as_f64().expect("known for l1d");
+    assert!((achieved - 50.0).abs() <= 5.0, "{outcome}");
+    assert_eq!(outcome["requested_percent"], 50.0);
+    place.left(&[]);
+}
+
+#[test]
+fn sources_are_listed_quickly() {
+    let place = Place::new();
+    let listed = place.run(&["list", "--json"]).json();
+    assert_eq!(listed.as_array().map(Vec::len), Some(8), "{listed}");
+    for command in ["list", "machine"] {
+        // The best of several: other work may only slow a run down.
+        let best = (0..5)
+            .map(|_| {
+                let start = Instant::now();
+                let output = place.process(&[command]).output().unwrap();
+                assert!(output.status.success(), "{output:?}");
+                start.elapsed()
+            })
+            .min()
+            .unwrap();
+        println!("jostle {command} took {best:?}");
+        assert!(best < Duration::from_millis(50), "{command}: {best:?}");
+    }
+}
+
+/// `key` of `/proc/PID/status`, KiB.
+fn kibibytes(pid: i32, key: &str) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = text.lines().find(|line| line.starts_with(key));
+    let word = line.and_then(|line| line.split_ascii_whitespace().nth(1));
+    word.and_then(|word| word.parse().ok())
+        .expect("a number of KiB")
+}
+
+#[test]
+fn a_worker_costs_little_memory() {
+    let place = Place::new();
+    let _running = place.start(&["run", "cpu-time", "--intensity", "10", "--for", "1000s"]);
+    let worker = place.process_with(&["worker", "\"resource\":\"cpu-time\""]);
+    sleep(Duration::from_millis(500));
+    let total = kibibytes(worker, "VmRSS:");
+    // Pages of the program's own file are shared by all workers.
+    let own = kibibytes(worker, "RssAnon:") + kibibytes(worker, "RssShmem:");
+    println!(
+        "a worker holds {own} KiB of its own (anonymous and shared memory), {total} KiB resident with the program's file"
+    );
+    assert!(own <= 8 << 10, "{own} KiB");
+}
+
+/// Median time from a switch to its being in force, over 50 switches.
+fn switch_latency(slices: Option<Slices>) -> Option<Duration> {
+    let machine = Machine::detect();
+    let [first, .., last] = machine.allowed_cpus[..] else {
+        return None;
+    };
+    jostle::target::set_executable(JOSTLE);
+    let limits = Limits {
+        cpus: vec![last],
+        memory_bytes: 64 << 20,
+        memory_reserve_bytes: 512 << 20,
+        scratch: Err("not used".into()),
+        scratch_bytes: 0,
+    };
+    let l1d = jostle::resource::find("l1d").expect("a resource of the table");
+    let turns = slices.unwrap_or(Slices {
+        period_ns: 1_000_000,
+        share: Slices::DEFAULT_SHARE,
+    });
+    let mut plan = plan(&machine, l1d, &[last], &limits, turns).unwrap();
+    plan.config.slices = slices;
+    let mut group = WorkerGroup::spawn(plan, Duration::from_secs(60)).unwrap();
+    // The watch must not share a CPU with what it watches.
+    set_affinity(0, &[first]).unwrap();
+    let mut took: Vec<Duration> = (0..50)
+        .map(|round| {
+            let command = group.set(Order::Treat(100.0));
+            group
+                .wait_applied(command, Duration::from_secs(10), &|| false)
+                .unwrap();
+            // At different moments of a turn.
+            sleep(Duration::from_micros(1000 + 137 * round));
+            let from = Instant::now();
+            let command = group.set(Order::Control);
+            while !group.applied(command) {
+                assert!(from.elapsed() < Duration::from_secs(10), "never in force");
+                std::hint::spin_loop();
+            }
+            from.elapsed()
+        })
+        .collect();
+    took.sort();
+    Some(took[took.len() / 2])
+}
+
+#[test]
+fn a_switch_takes_effect_at_once() {
+    let _alone = Place::new();
+    let sliced = Slices {
+        period_ns: 500_000,
+        share: Slices::DEFAULT_SHARE,
+    };
+    for (what, slices) in [
+        ("a worker alone", None),
+        ("in turns of 500 µs", Some(sliced)),
+    ] {
+        // In a thread of its own, which takes its affinity with it.
+        let measured = std::thread::spawn(move || switch_latency(slices)).join();
+        let Some(median) = measured.expect("it does not panic") else {
+            println!("skipped a_switch_takes_effect_at_once: needs two CPUs");
+            return;
+        };
+        println!("a switch, {what}: {median:?} (median of 50)");
+        assert!(median <= Duration::from_millis(5), "{what}: {median:?}");
+    }
+}

@@ -1,0 +1,249 @@
+//! What the tests of the whole program share.
+
+use assert_cmd::Command;
+use jostle::target::tree;
+use nix::fcntl::Flock;
+use nix::fcntl::FlockArg;
+use nix::sys::signal::Signal;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::fs::File;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::Child;
+use std::process::ExitStatus;
+use std::process::Stdio;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use std::time::Instant;
+use tempfile::TempDir;
+
+pub const JOSTLE: &str = env!("CARGO_BIN_EXE_jostle");
+
+/// What a short measurement is asked for, beside its target.
+pub const SHORT: &[&str] = &[
+    "--budget",
+    "4s",
+    "--resources",
+    "l1d,cpu-time",
+    "--halves",
+    "tolerated",
+    "--slice",
+    "1ms",
+];
+
+/// Prints a growing number for ever.
+pub const PRINTER: &str = "while :; do i=$((i+1)); echo n=$i; sleep 0.01; done";
+
+/// Longest that anything here may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A place of its own for one test at a time: while it is held, no other test
+/// presses on the machine. Processes and files that are left are found.
+pub struct Place {
+    pub directory: TempDir,
+    marker: String,
+    _alone: Flock<File>,
+}
+
+/// How a run of the program ended.
+pub struct Ended {
+    pub status: ExitStatus,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Place {
+    pub fn new() -> Place {
+        // A lock between processes too, for runners that start one per test.
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("one-at-a-time.lock");
+        let file = File::create(path).unwrap();
+        let alone = Flock::lock(file, FlockArg::LockExclusive).expect("the lock can be had");
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Relaxed);
+        Place {
+            directory: tempfile::tempdir().unwrap(),
+            marker: format!("JOSTLE_HYGIENE_MARK={}-{count}", std::process::id()),
+            _alone: alone,
+        }
+    }
+
+    /// `jostle` with `arguments`, here, marked.
+    pub fn process(&self, arguments: &[&str]) -> std::process::Command {
+        let mut command = std::process::Command::new(JOSTLE);
+        let (key, value) = self.marker.split_once('=').expect("made so");
+        command
+            .args(arguments)
+            .env(key, value)
+            .current_dir(self.directory.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs to the end.
+    pub fn run(&self, arguments: &[&str]) -> Ended {
+        self.run_process(self.process(arguments))
+    }
+
+    pub fn run_process(&self, process: std::process::Command) -> Ended {
+        let output = Command::from_std(process)
+            .timeout(PATIENCE)
+            .output()
+            .expect("jostle starts");
+        Ended {
+            status: output.status,
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// `jostle profile` with `arguments`, then the target of [`SHORT`] ones.
+    pub fn profile(&self, arguments: &[&str], target: &[&str]) -> Ended {
+        self.run(&[&["profile"], SHORT, arguments, target].concat())
+    }
+
+    /// Runs and expects refusal with `code`, words of `texts` on stderr,
+    /// nothing on stdout, and nothing left.
+    pub fn refused(&self, arguments: &[&str], code: i32, texts: &[&str]) {
+        let ended = self.run(arguments);
+        ended.says(code, texts);
+        assert_eq!(ended.stdout, "", "{arguments:?}");
+        self.left(&[]);
+    }
+
+    /// Starts and goes on.
+    pub fn start(&self, arguments: &[&str]) -> Running {
+        let child = self
+            .process(arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        Running(child.expect("jostle starts"))
+    }
+
+    /// Living processes that were started from here: pid and command line.
+    pub fn processes(&self) -> Vec<(i32, String)> {
+        let living = |pid: i32| tree::stat(pid).is_some_and(|stat| !stat.ended());
+        tree::processes()
+            .into_iter()
+            .filter(|pid| {
+                let environment = std::fs::read(format!("/proc/{pid}/environ"));
+                environment
+                    .unwrap_or_default()
+                    .split(|&byte| byte == 0)
+                    .any(|entry| entry == self.marker.as_bytes())
+            })
+            .filter(|&pid| living(pid))
+            .map(|pid| {
+                let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                (pid, String::from_utf8_lossy(&line).replace('\0', " "))
+            })
+            .collect()
+    }
+
+    /// The first process with each of `words` in its command line, once there.
+    pub fn process_with(&self, words: &[&str]) -> i32 {
+        let mut found = None;
+        within(PATIENCE, &format!("a process {words:?}"), || {
+            found = self
+                .processes()
+                .into_iter()
+                .find(|(_, line)| words.iter().all(|word| line.contains(word)))
+                .map(|(pid, _)| pid);
+            found.is_some()
+        });
+        found.expect("waited for")
+    }
+
+    /// Asserts that no process and only `files` are left here.
+    pub fn left(&self, files: &[&str]) {
+        assert_eq!(self.processes(), []);
+        let entries = std::fs::read_dir(self.directory.path()).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        assert_eq!(names, files);
+    }
+
+    pub fn profile_file(&self, name: &str) -> Value {
+        let path = self.directory.path().join(name);
+        jostle::profile::load(&path).expect("it loads");
+        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+    }
+}
+
+impl Ended {
+    #[track_caller]
+    pub fn says(&self, code: i32, texts: &[&str]) {
+        assert_eq!(self.status.code(), Some(code), "{}", self.stderr);
+        for text in texts {
+            assert!(
+                self.stderr.contains(text),
+                "no '{text}' in: {}",
+                self.stderr
+            );
+        }
+        assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
+    }
+
+    pub fn json(&self) -> Value {
+        assert!(self.status.success(), "{}", self.stderr);
+        serde_json::from_str(&self.stdout).expect("one document")
+    }
+}
+
+/// A run of the program that ends with the test.
+pub struct Running(pub Child);
+
+impl Running {
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.0.id() as i32), signal).unwrap();
+    }
+
+    pub fn alive(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_none()
+    }
+
+    /// Exit code, or the negative signal.
+    pub fn end(&mut self) -> i32 {
+        within(PATIENCE, "jostle ends", || !self.alive());
+        let status = self.0.wait().unwrap();
+        status
+            .code()
+            .unwrap_or_else(|| -status.signal().unwrap_or(0))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[track_caller]
+pub fn within(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + limit;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not within {limit:?}: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The entry of `resource` in `profile`.
+pub fn entry<'a>(profile: &'a Value, resource: &str) -> &'a Value {
+    let entry = &profile["resources"][resource];
+    assert!(entry.is_object(), "no {resource} in {profile}");
+    entry
+}
+
+pub fn status(entry: &Value) -> &str {
+    entry["status"].as_str().expect("every entry has one")
+}
+
+pub fn reason(entry: &Value) -> &str {
+    entry["reason"].as_str().unwrap_or_default()
+}

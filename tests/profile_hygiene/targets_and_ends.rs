@@ -1,0 +1,201 @@
+//! Targets that misbehave, and ends of every kind.
+
+use crate::support::PRINTER;
+use crate::support::Place;
+use crate::support::entry;
+use crate::support::reason;
+use crate::support::status;
+use crate::support::within;
+use nix::sys::signal::Signal;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+use std::thread::sleep;
+use std::time::Duration;
+
+const NUMBER: &[&str] = &["--metric", "stdout:n=([0-9]+)", "--kind", "rate"];
+
+/// Options of a measurement that is still under way when something happens.
+const LONG: &[&str] = &[
+    "profile",
+    "--demo",
+    "l2",
+    "--resources",
+    "l1d,l2-capacity",
+    "--budget",
+    "30s",
+    "--slice",
+    "1ms",
+    "--out",
+    "p.json",
+];
+
+#[test]
+fn a_target_that_fails_early_is_an_error_with_its_last_words() {
+    let place = Place::new();
+    let ended = place.profile(&[], &["--", "sh", "-c", "echo no input >&2; exit 3"]);
+    ended.says(3, &["sh exited with status 3", "no input"]);
+    place.left(&[]);
+    let target = ["--", "sh", "-c", "echo n=1; sleep 0.2; exit 4"];
+    place.profile(NUMBER, &target).says(3, &["status 4"]);
+    place.left(&[]);
+}
+
+#[test]
+fn a_target_that_never_prints_is_an_error_with_advice() {
+    let place = Place::new();
+    let ended = place.profile(NUMBER, &["--", "sleep", "1000"]);
+    ended.says(2, &["printed nothing", "stdbuf"]);
+    place.left(&[]);
+}
+
+/// Runs a measurement of `script` that must succeed and leave nothing.
+fn measured(script: &str) {
+    let place = Place::new();
+    let options = [NUMBER, &["--out", "p.json"]].concat();
+    let ended = place.profile(&options, &["--", "sh", "-c", script]);
+    ended.says(0, &["wrote p.json"]);
+    let own = |line: &str| line.starts_with("n=");
+    assert!(!ended.stdout.lines().any(own), "{}", ended.stdout);
+    place.left(&["p.json"]);
+    let profile = place.profile_file("p.json");
+    let windows = profile["conditions"]["windows_kept"].as_u64().unwrap();
+    assert!(windows > 0, "{profile}");
+}
+
+#[test]
+fn children_of_the_target_end_with_it() {
+    measured(&format!(
+        "sleep 1000 & setsid sleep 1000 & (setsid sh -c 'sleep 1000 & sleep 1000' &); {PRINTER}"
+    ));
+}
+
+#[test]
+fn a_target_that_ignores_sigterm_ends_too() {
+    measured(&format!("trap '' TERM; {PRINTER}"));
+}
+
+#[test]
+fn binary_output_is_no_trouble() {
+    measured(
+        "while :; do i=$((i+1)); head -c 300 /dev/urandom; \
+         printf '\\000\\377\\033[31m\\nn=%d\\n' $i; sleep 0.01; done",
+    );
+}
+
+#[test]
+fn the_usual_end_leaves_the_profile_only() {
+    let place = Place::new();
+    place
+        .profile(&[], &["--demo", "quiet"])
+        .says(0, &["wrote demo-quiet.profile.json"]);
+    place.left(&["demo-quiet.profile.json"]);
+}
+
+#[test]
+fn a_dry_run_starts_nothing() {
+    let place = Place::new();
+    let target = ["--", "sh", "-c", "touch started; sleep 1000"];
+    let ended = place.profile(&["--dry-run", "--out", "p.json"], &target);
+    ended.says(0, &[]);
+    for word in ["target on CPUs", "l1d", "cpu-time"] {
+        assert!(ended.stdout.contains(word), "{}", ended.stdout);
+    }
+    place.left(&[]);
+    let asked = [
+        "run",
+        "l1d",
+        "--intensity",
+        "5",
+        "--for",
+        "1000s",
+        "--dry-run",
+    ];
+    place.run(&asked).says(0, &[]);
+    place.left(&[]);
+}
+
+#[test]
+fn an_interrupt_leaves_a_partial_profile() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let place = Place::new();
+        let mut running = place.start(LONG);
+        place.process_with(&[" demo l2"]);
+        sleep(Duration::from_millis(1500));
+        running.signal(signal);
+        assert_eq!(running.end(), 130, "{signal}");
+        place.left(&["p.json"]);
+        let profile = place.profile_file("p.json");
+        assert_eq!(profile["partial"], true, "{profile}");
+    }
+}
+
+#[test]
+fn an_interrupt_while_preparing_leaves_nothing() {
+    let place = Place::new();
+    // Without --slice: the period is calibrated first.
+    let asked = ["profile", "--demo", "quiet", "--resources", "l1d"];
+    let mut running = place.start(&asked);
+    place.process_with(&["worker"]);
+    running.signal(Signal::SIGINT);
+    assert_eq!(running.end(), 130);
+    place.left(&[]);
+}
+
+#[test]
+fn an_interrupt_ends_a_lone_source() {
+    let place = Place::new();
+    let mut running = place.start(&["run", "l1d", "--intensity", "5", "--for", "1000s"]);
+    place.process_with(&["worker"]);
+    running.signal(Signal::SIGINT);
+    assert_eq!(running.end(), 130);
+    place.left(&[]);
+}
+
+#[test]
+fn a_killed_profiler_takes_everything_along() {
+    let place = Place::new();
+    // One whose descendants leave its group.
+    let script = format!("setsid sleep 1000 & {PRINTER}");
+    let target = ["--", "sh", "-c", &script];
+    let asked = [&LONG[..1], &LONG[3..], NUMBER, &target].concat();
+    let mut running = place.start(&asked);
+    place.process_with(&["sleep 1000"]);
+    sleep(Duration::from_millis(1500));
+    let before = place.processes();
+    for word in [" worker ", " guard ", "sh -c"] {
+        let there = before.iter().any(|(_, line)| line.contains(word));
+        assert!(there, "no '{word}' in {before:?}");
+    }
+    running.signal(Signal::SIGKILL);
+    assert_eq!(running.end(), -9);
+    within(Duration::from_secs(3), "everything is gone", || {
+        place.processes().is_empty()
+    });
+    place.left(&[]);
+}
+
+#[test]
+fn a_killed_worker_ends_its_resource_only() {
+    let place = Place::new();
+    let mut asked = LONG.to_vec();
+    asked.extend(["--halves", "tolerated", "--qos", "90"]);
+    asked[6] = "8s";
+    let mut running = place.start(&asked);
+    place.process_with(&[" demo l2"]);
+    let worker = place.process_with(&["worker", "\"resource\":\"l1d\""]);
+    // Under way: what was before is tested with the sources that cannot start.
+    sleep(Duration::from_millis(300));
+    kill(Pid::from_raw(worker), Signal::SIGKILL).unwrap();
+    assert_eq!(running.end(), 0);
+    place.left(&["p.json"]);
+    let profile = place.profile_file("p.json");
+    assert_ne!(profile["partial"], true);
+    let lost = entry(&profile, "l1d");
+    assert!(
+        matches!(status(lost), "unavailable" | "unresolved") && reason(lost).contains("worker"),
+        "{lost}"
+    );
+    let other = entry(&profile, "l2-capacity");
+    let points = other["curve"].as_array().map_or(0, Vec::len);
+    assert!(points > 0 && !reason(other).contains("worker"), "{other}");
+}
