@@ -115,6 +115,7 @@ fn entry() -> impl Strategy<Value = ResourceEntry> {
             sensitive: scores.2,
             curve: curves.0,
             probe_curve: curves.1,
+            sharing_cost: None,
             pressure_unit: None,
             physical_bound: curves.2,
             counters: rest.0,

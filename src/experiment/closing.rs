@@ -144,8 +144,8 @@ impl Run<'_, '_> {
         let left = self.left().as_secs_f64();
         let why = if dear(subject) {
             format!(
-                " (filling takes {:.1} s a switch)",
-                subject.switch_cost.as_secs_f64()
+                " (a switch there and back takes {:.1} s)",
+                2.0 * subject.switch_cost.as_secs_f64()
             )
         } else {
             format!(

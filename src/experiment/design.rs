@@ -42,7 +42,8 @@ impl Half {
 /// Whether a switch of arms takes so long that windows are lengthened and
 /// ordered to save switches.
 pub fn dear(subject: &Subject) -> bool {
-    subject.switch_cost > DEAR_SWITCH * (subject.settle + subject.window)
+    let switch = subject.switch_cost + subject.settle;
+    subject.switch_cost > Duration::ZERO && switch > DEAR_SWITCH * subject.window
 }
 
 /// Window length used: the subject's own, or with dear switches an eighth of a
@@ -53,6 +54,12 @@ pub fn window_length(subject: &Subject) -> Duration {
     } else {
         subject.window
     }
+}
+
+/// Settle time of a dear subject in the caused half: only the target is stopped
+/// and continued, what was switched at such cost stays as it is.
+pub fn probe_settle(subject: &Subject) -> Duration {
+    subject.settle / 10
 }
 
 /// What one pair showed.
@@ -216,10 +223,11 @@ impl<'a> Bench<'a> {
             arm,
             target,
             read_target,
-            settle: match held && dear(facts) {
-                // Nothing changed since the last window of a dear subject.
-                true => Duration::ZERO,
-                false => facts.settle,
+            settle: match dear(facts) {
+                // Nothing changed since the last window.
+                true if held => Duration::ZERO,
+                true if !read_target => probe_settle(facts),
+                _ => facts.settle,
             },
             length: window_length(facts),
         };

@@ -86,8 +86,8 @@ pub struct Subject {
     /// Window length.
     pub window: Duration,
     /// Extra time one switch into or out of treatment at 100 % takes beyond
-    /// the settle time (filling memory); zero for most. Proportional to
-    /// intensity.
+    /// the settle time (filling memory), the mean of both ways; zero for most.
+    /// Proportional to intensity.
     pub switch_cost: Duration,
     /// Whether the target may be stopped, so that `c` can be measured.
     pub stoppable: bool,

@@ -68,6 +68,7 @@ impl SubjectOutcome {
         entry.sensitive = self.sensitive;
         entry.curve = self.curve.clone();
         entry.probe_curve = self.probe_curve.clone();
+        entry.sharing_cost = self.sharing_cost;
         entry.pressure_unit = resource::find(self.resource)
             .filter(|_| !self.curve.is_empty() || !self.probe_curve.is_empty())
             .map(|resource| resource.pressure_unit.to_string());

@@ -9,6 +9,7 @@ use super::design::Bench;
 use super::design::Half;
 use super::design::Pair;
 use super::design::dear;
+use super::design::probe_settle;
 use super::design::window_length;
 use super::executor::Executor;
 use super::executor::Subject;
@@ -240,7 +241,8 @@ impl Run<'_, '_> {
         let fair = self.left().as_secs_f64() / self.halves.len().max(1) as f64;
         for index in 0..self.halves.len() {
             let most = self.settings.min_pairs();
-            let each = self.cost(index, 100.0, most) / most as f64;
+            let endpoints = self.halves[index].search.rules().endpoints.len() as f64;
+            let each = endpoints * self.cost(index, 100.0, most) / most as f64;
             let affordable = (fair / each.max(1e-9)) as usize;
             let mut pairs = affordable.clamp(FEWEST_PAIRS, most);
             if self.halves[index].search.rules().dear {
@@ -281,6 +283,9 @@ impl Run<'_, '_> {
                 2.0 * (running - subject.settle.as_secs_f64())
                     + settled * subject.settle.as_secs_f64()
             }
+            Half::Caused if dear(subject) => {
+                2.0 * (probe_settle(subject) + window_length(subject)).as_secs_f64()
+            }
             Half::Tolerated => 2.0 * running,
             Half::Caused => 2.0 * own.as_secs_f64(),
         };
@@ -297,7 +302,8 @@ impl Run<'_, '_> {
 
     /// Seconds the minimum of a half takes.
     fn minimum(&self, half: usize) -> f64 {
-        self.cost(half, 100.0, self.halves[half].search.rules().min_pairs)
+        let rules = self.halves[half].search.rules();
+        rules.endpoints.len() as f64 * self.cost(half, 100.0, rules.min_pairs)
     }
 
     fn subject_spent(&self, subject: usize) -> f64 {
@@ -352,7 +358,9 @@ impl Run<'_, '_> {
                 // By what it took and will take: short searches finish, long
                 // ones get what is left, and a wrong outlook loses its turn.
                 let outlook = run.search.outlook() * self.cost(index, 50.0, 2) / 2.0;
-                let key = (capped, run.spent_later.as_secs_f64() + outlook, index);
+                let weight = run.search.patience_weight(run.half);
+                let claim = (run.spent_later.as_secs_f64() + outlook) * weight;
+                let key = (capped, claim, index);
                 if best.is_none_or(|found| key < found) {
                     best = Some(key);
                 }

@@ -20,6 +20,7 @@
 //! and an interval from interpolation alone would miss cliffs.
 
 use super::bootstrap::below;
+use super::design::Half;
 pub use super::levels::Bracket;
 use super::levels::Level;
 use super::levels::estimate;
@@ -138,6 +139,22 @@ impl Search {
     /// Sets the pairs before the first look; only before any was recorded.
     pub fn set_min_pairs(&mut self, pairs: usize) {
         self.rules.min_pairs = pairs.max(FEWEST_PAIRS);
+    }
+
+    /// What a second spent on this search weighs against others', less for
+    /// what a reader acts on: where a certain loss begins before whether there
+    /// is one that has not shown yet, and what the target bears before what it
+    /// does to others.
+    pub fn patience_weight(&self, half: Half) -> f64 {
+        let certain = match self.verdict {
+            Verdict::Lost => 0.25,
+            _ => 1.0,
+        };
+        let side = match half {
+            Half::Tolerated => 0.5,
+            Half::Caused => 1.0,
+        };
+        certain * side
     }
 
     /// Pairs recorded over all levels.

@@ -8,6 +8,7 @@ use crate::sys::control_page::ControlPage;
 use crate::sys::control_page::Order;
 use crate::sys::process::set_timer_slack;
 use crate::sys::sched::request_slice;
+use crate::sys::sched::yield_disk;
 use jostle_kernels::Environment;
 use jostle_kernels::Failure;
 use jostle_kernels::Intensity;
@@ -86,6 +87,11 @@ fn start<'a>(config: &WorkerConfig, page: &'a ControlPage) -> Result<Worker<'a>,
     let spec = jostle_kernels::find(&config.resource)
         .ok_or_else(|| Failure::new(format!("no source presses on '{}'", config.resource)))?;
     set_timer_slack(1);
+    if config.resource != "storage-bandwidth" {
+        // Whatever it reads or pages must not compete for the disk. A refusal
+        // changes nothing for sources that do not use it.
+        let _ = yield_disk();
+    }
     if let Some(slices) = config.slices {
         // Refused by kernels that do not know it; the calibration of the
         // period then finds a longer one.
@@ -135,7 +141,9 @@ impl Worker<'_> {
             let turn = match (command.order(), self.slices) {
                 (Order::Park, _) => self.rest(command, PARKED_NS),
                 (Order::Idle, None) => self.rest(command, IDLE_NS),
-                (Order::Idle, Some(slices)) => self.rest(command, slices.period_ns),
+                // A little less than a period, so that a switch out of idling
+                // takes effect within one.
+                (Order::Idle, Some(slices)) => self.rest(command, slices.period_ns / 5 * 4),
                 (order, None) => self.turn(command, order),
                 (order, Some(slices)) => self.slice(command, order, slices),
             };
@@ -238,7 +246,7 @@ impl Worker<'_> {
         };
         let held_back = self.spec.intensity == Intensity::Rate && percent < 100.0;
         let operations = if held_back && self.pacing_clock() < self.due_ns || percent == 0.0 {
-            self.wait();
+            self.wait(percent);
             0
         } else {
             self.kernel.work()?
@@ -263,12 +271,16 @@ impl Worker<'_> {
     }
 
     /// Waits until the next operation is due, but only a little at a time.
-    fn wait(&self) {
+    fn wait(&self, percent: f64) {
         match self.spec.waiting {
             Waiting::Spin => jostle_kernels::spin::spin(SPIN / 2),
             Waiting::Sleep => {
                 let now = monotonic_ns();
-                sleep_until(self.due_ns.clamp(now + 1_000, now + NAP_NS));
+                let due = match percent > 0.0 {
+                    true => self.due_ns,
+                    false => u64::MAX,
+                };
+                sleep_until(due.clamp(now + 1_000, now + NAP_NS));
             }
         }
     }

@@ -260,6 +260,10 @@ pub struct ResourceEntry {
     pub curve: Vec<CurvePoint>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub probe_curve: Vec<CurvePoint>,
+    /// Target performance beside the placebo as a fraction of undisturbed: the
+    /// cost of sharing a CPU, which is not blamed on this resource.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sharing_cost: Option<Estimate>,
     /// Unit of `pressure` in the curves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pressure_unit: Option<String>,
@@ -286,6 +290,7 @@ impl ResourceEntry {
             sensitive: None,
             curve: Vec::new(),
             probe_curve: Vec::new(),
+            sharing_cost: None,
             pressure_unit: None,
             physical_bound: None,
             counters: BTreeMap::new(),

@@ -1,0 +1,118 @@
+//! The README's commands: what prints the same everywhere must print what the
+//! README shows; what measures must at least be a request that is understood.
+
+use assert_cmd::Command;
+use std::path::Path;
+
+/// One `$ command` of a console block and the lines shown below it.
+struct Example {
+    command: String,
+    shown: String,
+}
+
+fn examples() -> Vec<Example> {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let mut examples: Vec<Example> = Vec::new();
+    let mut inside = false;
+    for line in readme.lines() {
+        match (inside, line) {
+            (_, "```console") => inside = true,
+            (true, "```") => inside = false,
+            (true, line) => match line.strip_prefix("$ ") {
+                Some(command) => examples.push(Example {
+                    command: command.to_string(),
+                    shown: String::new(),
+                }),
+                None => {
+                    let shown = &mut examples.last_mut().expect("a command comes first").shown;
+                    shown.push_str(line);
+                    shown.push('\n');
+                }
+            },
+            _ => {}
+        }
+    }
+    examples
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn jostle(arguments: &[String]) -> Command {
+    let mut command = Command::cargo_bin("jostle").unwrap();
+    command.args(arguments).current_dir(root());
+    command
+}
+
+/// Splits as a shell would, as far as the README needs it.
+fn words(command: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quoted = false;
+    for c in command.chars() {
+        match c {
+            '\'' => quoted = !quoted,
+            ' ' if !quoted => words.push(String::new()),
+            c => words.last_mut().unwrap().push(c),
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[test]
+fn examples_print_what_the_readme_shows() {
+    let mut compared = 0;
+    for example in examples() {
+        let words = words(&example.command);
+        let Some(arguments) = words.strip_prefix(&["jostle".to_string()]) else {
+            continue;
+        };
+        if !matches!(arguments[0].as_str(), "show" | "schedule") {
+            continue;
+        }
+        let output = jostle(arguments).output().unwrap();
+        let printed = String::from_utf8(output.stdout).unwrap();
+        let shown = example.shown.trim_end();
+        assert_eq!(printed.trim_end(), shown, "$ {}", example.command);
+        compared += 1;
+    }
+    assert!(compared >= 2, "the README shows a profile and a placement");
+}
+
+#[test]
+fn measuring_examples_are_understood() {
+    let mut tried = 0;
+    for example in examples() {
+        let words = words(&example.command);
+        let arguments = match words[0].as_str() {
+            "jostle" => words[1..].to_vec(),
+            // `cargo run --release -- …`
+            "cargo" if words[1] == "run" => {
+                let dashes = words.iter().position(|word| word == "--").unwrap();
+                words[dashes + 1..].to_vec()
+            }
+            _ => continue,
+        };
+        if !matches!(arguments[0].as_str(), "profile" | "run") {
+            continue;
+        }
+        let mut arguments = arguments;
+        arguments.insert(1, "--dry-run".to_string());
+        jostle(&arguments).assert().success();
+        tried += 1;
+    }
+    assert!(
+        tried >= 2,
+        "the README shows the main job and a real program"
+    );
+}
+
+#[test]
+fn the_two_set_up_commands_are_those_of_the_checks() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(readme.contains("cargo run --release -- profile --demo kv"));
+    assert!(readme.contains("cargo test --workspace"));
+    let checks = std::fs::read_to_string(root().join(".ci/run")).unwrap();
+    assert!(checks.contains("cargo test --workspace"));
+}
