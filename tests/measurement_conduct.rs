@@ -155,8 +155,10 @@ fn same_seed_same_result_and_the_budget_holds() {
             let once = run(&mut first, &subjects, &settings);
             assert_eq!(once, run(&mut second, &subjects, &settings));
             assert_eq!(first.log, second.log);
-            // No pair is begun that is not expected to fit.
-            assert!(once.duration <= settings.budget, "{:?}", once.duration);
+            // No pair is begun that is not expected to fit; one that is
+            // measured again because time was stolen from it may run over.
+            let most = settings.budget + Duration::from_secs(1);
+            assert!(once.duration <= most, "{:?}", once.duration);
         }
     }
 }
@@ -187,7 +189,7 @@ fn quick_says_what_filling_memory_lacks() {
     assert_eq!(filling.status, Status::Unresolved);
     let reason = filling.reason.as_deref().unwrap();
     println!("{reason}");
-    assert!(reason.contains("filling takes 4.0 s a switch"), "{reason}");
+    assert!(reason.contains("a switch there and back takes 8.0 s"), "{reason}");
     assert!(reason.contains("too few"), "{reason}");
     assert_eq!(measured.subjects[4].sensitive, Some(true));
 }

@@ -381,8 +381,8 @@ impl Run<'_, '_> {
         if run.tried == 0 {
             self.minimum(half)
         } else if run.search.rules().dear {
-            // Two pairs of one level.
-            self.cost(half, 50.0, 2)
+            // Two pairs of one level, at worst the highest.
+            self.cost(half, 100.0, 2)
         } else {
             self.cost(half, 100.0, 1)
         }
