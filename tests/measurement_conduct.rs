@@ -189,7 +189,10 @@ fn quick_says_what_filling_memory_lacks() {
     assert_eq!(filling.status, Status::Unresolved);
     let reason = filling.reason.as_deref().unwrap();
     println!("{reason}");
-    assert!(reason.contains("a switch there and back takes 8.0 s"), "{reason}");
+    assert!(
+        reason.contains("a switch there and back takes 8.0 s"),
+        "{reason}"
+    );
     assert!(reason.contains("too few"), "{reason}");
     assert_eq!(measured.subjects[4].sensitive, Some(true));
 }
