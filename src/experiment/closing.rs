@@ -166,7 +166,7 @@ impl Run<'_, '_> {
             "{pairs} pairs of {halves} windows need about {price:.1} s{why} and {left:.1} s of the \
              {budget:.0} s were left, {:.1} s too few; a budget of about {:.0} s would do",
             (price - left).max(0.0),
-            (1.1 * enough).ceil()
+            (1.1 * enough + self.settings.preparation.as_secs_f64()).ceil()
         )
     }
 
@@ -196,7 +196,7 @@ impl Run<'_, '_> {
         let seconds = finding.missing_pairs * spent / pairs.max(1) as f64;
         let budget = self.settings.budget.as_secs_f64();
         // Half as much again: the other halves share what is added.
-        let enough = budget + 1.5 * seconds;
+        let enough = budget + 1.5 * seconds + self.settings.preparation.as_secs_f64();
         if enough > 100.0 * budget || !enough.is_finite() {
             format!("{known}; no sensible budget would settle it on this machine")
         } else {

@@ -121,6 +121,8 @@ pub fn profile(
     let started = SystemTime::now();
     let mut doubts = Vec::new();
     let asked = request.settings.budget;
+    request.spec.check()?;
+    metric::check(&request.spec, request.metric.as_deref())?;
 
     note("calibrating the slices");
     let choice = choose_slice(machine, &request, &mut doubts)?;
@@ -167,8 +169,9 @@ pub fn profile(
         duration_seconds: 0.0,
         budget_seconds: asked.as_secs_f64(),
     };
+    request.settings.preparation = began.elapsed() + FINISH;
     request.settings.budget = asked
-        .saturating_sub(began.elapsed() + FINISH)
+        .saturating_sub(request.settings.preparation)
         .max(Duration::from_secs(1));
 
     let subjects = sources.subjects;

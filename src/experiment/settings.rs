@@ -14,8 +14,10 @@ pub enum Halves {
 /// How to measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// Wall-clock time for everything.
+    /// Wall-clock time for all windows.
     pub budget: Duration,
+    /// What the preparations took before; advice on budgets includes it.
+    pub preparation: Duration,
     /// Fewer pairs, intervals twice as wide.
     pub quick: bool,
     /// Decides the order of arms and the resampling.
@@ -31,6 +33,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             budget: Duration::from_secs(90),
+            preparation: Duration::ZERO,
             quick: false,
             seed: 1,
             qos: 0.95,

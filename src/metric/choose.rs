@@ -54,6 +54,36 @@ pub fn start(
     options: &MetricOptions,
     cpus: Option<&[usize]>,
 ) -> Result<(Target, Box<dyn Metric>)> {
+    let request = understood(spec, requested)?;
+    let sink = match &request {
+        Some(Request::Stdout(_, feed)) => Some(feed.clone() as Arc<dyn crate::target::OutputSink>),
+        _ => None,
+    };
+    let mut target = Target::start(spec, cpus, sink)?;
+    let metric: Box<dyn Metric> = match request {
+        None => choose(spec, &mut target, options)?,
+        Some(Request::Progress) => progress(spec, &mut target, options, ASKED)?,
+        Some(Request::Stdout(pattern, feed)) => {
+            let options = options.clone();
+            Box::new(Stdout::new(feed, &pattern, ASKED, options, &mut target)?)
+        }
+        Some(Request::Ips) => Box::new(Ips::new(&target, ASKED)?),
+        Some(Request::Runs) => Box::new(Runs::new(ASKED, None, options.clone())),
+    };
+    Ok((target, metric))
+}
+
+/// Whether `requested` is a metric that `spec` can have, before anything is
+/// started.
+///
+/// # Errors
+/// A request error for an unknown metric, a bad pattern, or one that does not
+/// fit the target.
+pub fn check(spec: &TargetSpec, requested: Option<&str>) -> Result<()> {
+    understood(spec, requested).map(|_| ())
+}
+
+fn understood(spec: &TargetSpec, requested: Option<&str>) -> Result<Option<Request>> {
     let request = requested.map(parse).transpose()?;
     match (&request, spec) {
         (Some(Request::Stdout(..)), TargetSpec::Pid(_)) => {
@@ -73,22 +103,7 @@ pub fn start(
         }
         _ => {}
     }
-    let sink = match &request {
-        Some(Request::Stdout(_, feed)) => Some(feed.clone() as Arc<dyn crate::target::OutputSink>),
-        _ => None,
-    };
-    let mut target = Target::start(spec, cpus, sink)?;
-    let metric: Box<dyn Metric> = match request {
-        None => choose(spec, &mut target, options)?,
-        Some(Request::Progress) => progress(spec, &mut target, options, ASKED)?,
-        Some(Request::Stdout(pattern, feed)) => {
-            let options = options.clone();
-            Box::new(Stdout::new(feed, &pattern, ASKED, options, &mut target)?)
-        }
-        Some(Request::Ips) => Box::new(Ips::new(&target, ASKED)?),
-        Some(Request::Runs) => Box::new(Runs::new(ASKED, None, options.clone())),
-    };
-    Ok((target, metric))
+    Ok(request)
 }
 
 /// The best metric for `target`: the progress it publishes; for a command that

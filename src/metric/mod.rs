@@ -7,6 +7,7 @@ mod progress;
 mod runs;
 mod stdout;
 
+pub use choose::check;
 pub use choose::choose;
 pub use choose::start;
 pub use stdout::StdoutKind;

@@ -17,6 +17,7 @@ use crate::sys::process;
 use nix::sys::signal::Signal;
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::Child;
 use std::process::Command;
 use std::process::Stdio;
@@ -293,9 +294,7 @@ impl Launch<'_> {
     fn spawn(&self) -> Result<Run> {
         let program = &self.argv[0];
         let refused = |error: std::io::Error| match error.kind() {
-            std::io::ErrorKind::NotFound => Error::request(format!(
-                "command '{program}' not found; give a program in PATH or a path to one after --"
-            )),
+            std::io::ErrorKind::NotFound => not_found(program),
             std::io::ErrorKind::PermissionDenied => Error::request(format!(
                 "command '{program}' is not executable; check its permissions (chmod +x)"
             )),
@@ -365,4 +364,27 @@ impl Launch<'_> {
             last_words,
         })
     }
+}
+
+/// Whether the program of `argv` exists.
+pub(super) fn check(argv: &[String]) -> Result<()> {
+    let Some(program) = argv.first() else {
+        return Ok(());
+    };
+    let exists = match program.contains('/') {
+        true => Path::new(program).exists(),
+        false => std::env::var_os("PATH").is_some_and(|path| {
+            std::env::split_paths(&path).any(|directory| directory.join(program).exists())
+        }),
+    };
+    match exists {
+        true => Ok(()),
+        false => Err(not_found(program)),
+    }
+}
+
+fn not_found(program: &str) -> Error {
+    Error::request(format!(
+        "command '{program}' not found; give a program in PATH or a path to one after --"
+    ))
 }

@@ -41,6 +41,21 @@ pub enum TargetSpec {
     Demo { name: String, options: Vec<String> },
 }
 
+impl TargetSpec {
+    /// Whether there is such a target, as far as can be told without starting
+    /// it, so that a wrong request costs no preparations.
+    ///
+    /// # Errors
+    /// A request error naming the command or the process.
+    pub fn check(&self) -> Result<()> {
+        match self {
+            TargetSpec::Command { argv, .. } => command::check(argv),
+            TargetSpec::Pid(pid) => Attached::check(*pid),
+            TargetSpec::Demo { name, .. } => demo::find(name).map(|_| ()),
+        }
+    }
+}
+
 /// What a target is doing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {

@@ -35,7 +35,13 @@ pub(super) struct Attached {
 }
 
 impl Attached {
-    pub(super) fn attach(pid: i32, cpus: Option<&[usize]>) -> Result<Attached> {
+    /// Whether `pid` can be a target.
+    pub(super) fn check(pid: i32) -> Result<()> {
+        Self::open(pid).map(|_| ())
+    }
+
+    /// A handle to a process that can be a target.
+    fn open(pid: i32) -> Result<PidFd> {
         let none = || Error::request(format!("--pid {pid}: there is no such process"));
         if pid <= 0 {
             return Err(Error::request(format!(
@@ -78,6 +84,12 @@ impl Attached {
                 )));
             }
         }
+        Ok(pidfd)
+    }
+
+    pub(super) fn attach(pid: i32, cpus: Option<&[usize]>) -> Result<Attached> {
+        let none = || Error::request(format!("--pid {pid}: there is no such process"));
+        let pidfd = Self::open(pid)?;
         if let Some(wanted) = cpus {
             let has = cpus::affinity(pid).map_err(|_| none())?;
             if has.iter().any(|cpu| !wanted.contains(cpu)) {
