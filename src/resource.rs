@@ -13,7 +13,9 @@ pub enum Domain {
     L2Group,
     LlcGroup,
     NumaNode,
+    Machine,
     BlockDevice,
+    NetworkDevice,
 }
 
 impl Domain {
@@ -24,7 +26,9 @@ impl Domain {
             Domain::L2Group => "L2 group",
             Domain::LlcGroup => "LLC group",
             Domain::NumaNode => "NUMA node",
+            Domain::Machine => "machine",
             Domain::BlockDevice => "block device",
+            Domain::NetworkDevice => "network device",
         }
     }
 }
@@ -50,6 +54,30 @@ pub const RESOURCES: &[Resource] = &[
         summary: "takes x % of the CPU's time in slices",
     },
     Resource {
+        id: "int",
+        domain: Domain::PhysicalCore,
+        pressure_unit: "operations_per_second",
+        summary: "issues integer operations at x % of the measured peak",
+    },
+    Resource {
+        id: "fp",
+        domain: Domain::PhysicalCore,
+        pressure_unit: "operations_per_second",
+        summary: "issues scalar floating-point operations at x % of the measured peak",
+    },
+    Resource {
+        id: "vector",
+        domain: Domain::PhysicalCore,
+        pressure_unit: "operations_per_second",
+        summary: "issues the widest SIMD operations at x % of the measured peak",
+    },
+    Resource {
+        id: "l1i",
+        domain: Domain::PhysicalCore,
+        pressure_unit: "bytes",
+        summary: "jumps at random through code that covers x % of the L1 instruction cache",
+    },
+    Resource {
         id: "l1d",
         domain: Domain::PhysicalCore,
         pressure_unit: "bytes",
@@ -68,16 +96,28 @@ pub const RESOURCES: &[Resource] = &[
         summary: "streams from L2 at x % of its measured bandwidth",
     },
     Resource {
+        id: "tlb",
+        domain: Domain::PhysicalCore,
+        pressure_unit: "entries",
+        summary: "touches one line in each of x % of the pages the second-level TLB reaches",
+    },
+    Resource {
+        id: "prefetcher",
+        domain: Domain::PhysicalCore,
+        pressure_unit: "operations_per_second",
+        summary: "runs short, ever-broken strided streams x % of the time",
+    },
+    Resource {
         id: "llc-capacity",
         domain: Domain::LlcGroup,
         pressure_unit: "bytes",
         summary: "holds x % of the last-level cache with random touches",
     },
     Resource {
-        id: "memory-bandwidth",
-        domain: Domain::NumaNode,
+        id: "llc-bandwidth",
+        domain: Domain::LlcGroup,
         pressure_unit: "bytes_per_second",
-        summary: "streams through memory at x % of its measured bandwidth",
+        summary: "streams from the last-level cache at x % of its measured bandwidth",
     },
     Resource {
         id: "memory-capacity",
@@ -86,10 +126,34 @@ pub const RESOURCES: &[Resource] = &[
         summary: "keeps x % of the available memory resident",
     },
     Resource {
+        id: "memory-bandwidth",
+        domain: Domain::NumaNode,
+        pressure_unit: "bytes_per_second",
+        summary: "streams through memory at x % of its measured bandwidth",
+    },
+    Resource {
+        id: "interconnect",
+        domain: Domain::Machine,
+        pressure_unit: "operations_per_second",
+        summary: "passes cache lines between x % of the pairs of CPUs",
+    },
+    Resource {
+        id: "storage-capacity",
+        domain: Domain::BlockDevice,
+        pressure_unit: "bytes",
+        summary: "reads random segments over x % of a scratch file",
+    },
+    Resource {
         id: "storage-bandwidth",
         domain: Domain::BlockDevice,
         pressure_unit: "bytes_per_second",
         summary: "reads sequentially, bypassing the page cache, at x % of the measured bandwidth",
+    },
+    Resource {
+        id: "network-bandwidth",
+        domain: Domain::NetworkDevice,
+        pressure_unit: "bytes_per_second",
+        summary: "sends to a named peer at x % of the measured bandwidth",
     },
 ];
 

@@ -13,8 +13,10 @@ pub const SPEC: KernelSpec = KernelSpec {
     intensity: Intensity::Share,
     waiting: Waiting::Sleep,
     operation: "about 5 µs of spinning",
-    bytes_per_operation: 0,
+    units_per_operation: 0,
     operations_per_call: 1,
+    pause_ns: 0,
+    spans_cpus: false,
     doc: "Takes x % of one CPU's time, in slices of the calibrated period, spinning in \
           registers at ordinary priority. The placebo wakes as often and goes back to \
           sleep at once. Beside a target that wants the whole CPU the scheduler grants \

@@ -17,8 +17,10 @@ pub const L1D: KernelSpec = KernelSpec {
     intensity: Intensity::Footprint,
     waiting: Waiting::Spin,
     operation: "load of one cache line",
-    bytes_per_operation: LINE,
+    units_per_operation: LINE,
     operations_per_call: 16384,
+    pause_ns: 0,
+    spans_cpus: false,
     doc: "Loads one word of each cache line of x % of the L1 data cache, in golden-ratio \
           order, as fast as the core can. On an SMT sibling this takes L1d lines and load \
           ports from the target at every moment. In slices on the same CPU it can only \
@@ -32,8 +34,10 @@ pub const L2_CAPACITY: KernelSpec = KernelSpec {
     intensity: Intensity::Footprint,
     waiting: Waiting::Spin,
     operation: "load of one cache line",
-    bytes_per_operation: LINE,
+    units_per_operation: LINE,
     operations_per_call: 8192,
+    pause_ns: 0,
+    spans_cpus: false,
     doc: "Loads one word of each cache line of x % of the L2 cache, in golden-ratio order. \
           Evicts the target's lines from L2 and, since every L1d line passes through, from \
           L1d. In slices on the same CPU the target pays the refill after every slice. The \
@@ -46,8 +50,10 @@ pub const LLC_CAPACITY: KernelSpec = KernelSpec {
     intensity: Intensity::Footprint,
     waiting: Waiting::Spin,
     operation: "load of one cache line",
-    bytes_per_operation: LINE,
+    units_per_operation: LINE,
     operations_per_call: 2048,
+    pause_ns: 0,
+    spans_cpus: false,
     doc: "Loads one word of each cache line of x % of the last-level cache as the machine \
           reports it, in golden-ratio order, on another core of the LLC group. While the \
           footprint is below twice the L2, every other load sweeps an L2-sized buffer, so \
@@ -141,8 +147,12 @@ impl Kernel for Footprint {
         Ok(self.touches)
     }
 
-    fn resident_bytes(&self) -> u64 {
+    fn held(&self) -> u64 {
         self.lines * LINE
+    }
+
+    fn holds_at_most(&self) -> u64 {
+        self.lines_full * LINE
     }
 }
 
@@ -213,7 +223,7 @@ mod tests {
         let mut kernel = (L1D.build)(&environment()).unwrap();
         for (percent, bytes) in [(100.0, 32 << 10), (50.0, 16 << 10), (0.0, 64)] {
             kernel.set_intensity(percent);
-            assert_eq!(kernel.resident_bytes(), bytes);
+            assert_eq!(kernel.held(), bytes);
             assert_eq!(kernel.work().unwrap(), L1D.operations_per_call);
         }
     }

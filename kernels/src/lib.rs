@@ -21,6 +21,7 @@ pub mod weyl;
 
 pub use buffer::Buffer;
 pub use footprint::refill_ns;
+pub use spec::Access;
 pub use spec::Environment;
 pub use spec::Failure;
 pub use spec::Intensity;

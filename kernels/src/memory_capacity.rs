@@ -21,8 +21,10 @@ pub const SPEC: KernelSpec = KernelSpec {
     intensity: Intensity::Footprint,
     waiting: Waiting::Sleep,
     operation: "load of one cache line at random",
-    bytes_per_operation: LINE,
+    units_per_operation: LINE,
     operations_per_call: TOUCHES,
+    pause_ns: 1_000_000,
+    spans_cpus: false,
     doc: "Keeps x % of the memory that may be taken resident (what was available at the start \
           less the reserve) and touches it here and there, so seldom that caches and memory \
           bandwidth are left alone. A target notices when its page cache or its own pages must \
@@ -128,8 +130,12 @@ impl Kernel for MemoryCapacity {
         self.resident == self.wanted
     }
 
-    fn resident_bytes(&self) -> u64 {
+    fn held(&self) -> u64 {
         self.resident as u64
+    }
+
+    fn holds_at_most(&self) -> u64 {
+        self.buffer.len() as u64
     }
 }
 
@@ -157,10 +163,10 @@ mod tests {
             calls += 1;
         }
         assert_eq!(calls, 16);
-        assert_eq!(kernel.resident_bytes(), 32 << 20);
+        assert_eq!(kernel.held(), 32 << 20);
         assert_eq!(kernel.work().unwrap(), TOUCHES);
         kernel.release();
-        assert_eq!(kernel.resident_bytes(), 0);
+        assert_eq!(kernel.held(), 0);
         assert!(kernel.applied());
     }
 
@@ -172,7 +178,7 @@ mod tests {
         for _ in 0..256 {
             kernel.work().unwrap();
         }
-        assert!(kernel.resident_bytes() < 2 * CHECK as u64);
+        assert!(kernel.held() < 2 * CHECK as u64);
         assert!(kernel.applied(), "what was refused is no longer asked for");
     }
 

@@ -1,5 +1,7 @@
 //! What a kernel declares about itself, and what it is given.
 
+use serde::Deserialize;
+use serde::Serialize;
 use std::path::PathBuf;
 
 /// What intensity changes.
@@ -32,35 +34,70 @@ pub struct KernelSpec {
     pub waiting: Waiting,
     /// What one operation is.
     pub operation: &'static str,
-    /// Bytes one operation moves from the resource; 0 when it moves none.
-    pub bytes_per_operation: u64,
+    /// What one operation counts for in the resource's unit of pressure: the
+    /// bytes it moves, or 1 where operations are what is counted.
+    pub units_per_operation: u64,
     /// How many operations one call of [`Kernel::work`] does at most.
     pub operations_per_call: u64,
+    /// Pause after each call once the intensity is in force, nanoseconds; 0
+    /// for kernels that press without a break.
+    pub pause_ns: u64,
+    /// One worker with threads of its own on all CPUs of the placement, where
+    /// other kernels have one worker on each.
+    pub spans_cpus: bool,
     /// What it does to which structure, how intensity maps, and what it does
     /// not prove.
     pub doc: &'static str,
     pub build: fn(&Environment) -> Result<Box<dyn Kernel>, Failure>,
 }
 
+/// Which instructions a bandwidth kernel moves its bytes with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// Loads alone.
+    #[default]
+    Load,
+    /// Stores alone; each line is first read for ownership.
+    Store,
+    /// Stores past the caches.
+    NonTemporalStore,
+    /// Loads from one half of the buffer, non-temporal stores to the other.
+    Copy,
+}
+
 /// The machine as far as kernels need it. Sizes in bytes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Environment {
     pub l1d_bytes: u64,
+    pub l1i_bytes: u64,
     pub l2_bytes: u64,
     pub llc_bytes: u64,
+    /// Entries of the second-level data TLB for base pages; 0 when not known.
+    pub tlb_entries: u64,
     /// Memory all workers of one resource together may take, the reserve
     /// already taken off.
     pub memory_headroom_bytes: u64,
     /// Available memory the kernel must leave whatever happens.
     pub memory_reserve_bytes: u64,
-    /// Where the storage source may put its unlinked scratch file.
+    /// How bandwidth kernels access memory.
+    pub access: Access,
+    /// Where the storage sources may put their unlinked scratch file.
     pub scratch_directory: Option<PathBuf>,
     pub scratch_bytes: u64,
     /// How many workers share the resource; each takes its part.
     pub workers: u64,
+    /// CPUs a kernel with threads of its own may use, the worker's first.
+    pub cpus: Vec<usize>,
     /// Memory that can be taken at this moment without hurting anybody, bytes;
     /// `None` when it cannot be told.
+    #[serde(skip, default = "not_told")]
     pub available_bytes: fn() -> Option<u64>,
+}
+
+fn not_told() -> fn() -> Option<u64> {
+    || None
 }
 
 impl Default for Environment {
@@ -68,14 +105,18 @@ impl Default for Environment {
     fn default() -> Self {
         Environment {
             l1d_bytes: 0,
+            l1i_bytes: 0,
             l2_bytes: 0,
             llc_bytes: 0,
+            tlb_entries: 0,
             memory_headroom_bytes: 0,
             memory_reserve_bytes: 0,
+            access: Access::Load,
             scratch_directory: None,
             scratch_bytes: 0,
             workers: 1,
-            available_bytes: || None,
+            cpus: Vec::new(),
+            available_bytes: not_told(),
         }
     }
 }
@@ -112,8 +153,20 @@ pub trait Kernel {
         true
     }
 
-    /// Bytes the kernel holds at this moment.
-    fn resident_bytes(&self) -> u64 {
+    /// What the kernel holds at this moment, in the resource's unit: bytes,
+    /// entries. 0 for kernels that hold nothing.
+    fn held(&self) -> u64 {
         0
+    }
+
+    /// What it holds at 100 %, in the same unit.
+    fn holds_at_most(&self) -> u64 {
+        0
+    }
+
+    /// Operations since the start that someone else confirmed, for kernels
+    /// whose own count says only what was handed over. `None` for all others.
+    fn confirmed(&self) -> Option<u64> {
+        None
     }
 }

@@ -29,8 +29,10 @@ pub const SPEC: KernelSpec = KernelSpec {
     intensity: Intensity::Rate,
     waiting: Waiting::Sleep,
     operation: "direct read of 256 KiB",
-    bytes_per_operation: REQUEST as u64,
+    units_per_operation: REQUEST as u64,
     operations_per_call: 1,
+    pause_ns: 0,
+    spans_cpus: false,
     doc: "Reads an unlinked scratch file in order, 256 KiB at a time, four requests in flight, \
           with O_DIRECT so that the page cache neither helps nor suffers. The rate is held at \
           x % of the peak measured at the start. Between requests the worker sleeps. It presses \
@@ -215,10 +217,6 @@ impl Kernel for Storage {
         while self.in_flight > 0 && self.answers.recv().is_ok() {
             self.in_flight -= 1;
         }
-    }
-
-    fn resident_bytes(&self) -> u64 {
-        self.bytes
     }
 }
 

@@ -32,8 +32,10 @@ pub const L2_BANDWIDTH: KernelSpec = KernelSpec {
     intensity: Intensity::Rate,
     waiting: Waiting::Spin,
     operation: "load of a 512-byte block",
-    bytes_per_operation: BLOCK as u64,
+    units_per_operation: BLOCK as u64,
     operations_per_call: 2048,
+    pause_ns: 0,
+    spans_cpus: false,
     doc: "Streams with the widest loads the CPU has through twice the L1 data cache, over \
           and over: always too much for L1d, a few percent of L2. The rate is held at x % \
           of the peak measured at the start. On an SMT sibling it takes L2 bandwidth at \
@@ -54,8 +56,10 @@ pub const MEMORY_BANDWIDTH: KernelSpec = KernelSpec {
     intensity: Intensity::Rate,
     waiting: Waiting::Spin,
     operation: "load of a 512-byte block",
-    bytes_per_operation: BLOCK as u64,
+    units_per_operation: BLOCK as u64,
     operations_per_call: 128,
+    pause_ns: 0,
+    spans_cpus: false,
     doc: "Streams with the widest loads the CPU has through a buffer of twice the last-level \
           cache, at least 256 MiB, at most an eighth of the memory that may be taken, so that \
           nearly every line comes from memory. The rate is held at x % of the peak that all \
@@ -110,10 +114,6 @@ impl Kernel for Stream {
             left -= self.load(left);
         }
         Ok(self.call as u64)
-    }
-
-    fn resident_bytes(&self) -> u64 {
-        self.buffer.len() as u64
     }
 }
 

@@ -9,6 +9,7 @@ use crate::inject::worker::Slices;
 use crate::machine::Machine;
 use crate::resource::RESOURCES;
 use crate::sys::cpus::format_list;
+use jostle_kernels::Access;
 use serde::Serialize;
 
 #[derive(Debug, clap::Args)]
@@ -41,6 +42,7 @@ pub fn run(args: Args) -> Result<()> {
         memory_reserve: None,
         scratch: None,
         scratch_size: None,
+        access: Access::default(),
     }
     .resolve(&machine, None)?;
     let target: Vec<usize> = machine.quietest_cpu().into_iter().collect();
@@ -54,7 +56,7 @@ pub fn run(args: Args) -> Result<()> {
             let planned = plan(&machine, resource, &target, &limits, slices);
             let (placement, unavailable) = match planned {
                 Ok(plan) => (Some(plan.placement), None),
-                Err(reason) => (None, Some(reason)),
+                Err(reason) => (None, Some(reason.to_string())),
             };
             Row {
                 resource: resource.id,
@@ -85,7 +87,7 @@ fn table(rows: &[Row], target: &[usize], long: bool) -> String {
                 select::mode(placement.mode),
                 format_list(&placement.cpus)
             ),
-            (None, reason) => format!("unavailable: {}", reason.as_deref().unwrap_or("")),
+            (None, reason) => reason.clone().unwrap_or_default(),
         };
         text += &format!(
             "{:<18} {:<14} {place:<22} {}\n",

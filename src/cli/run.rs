@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::inject::Snapshot;
 use crate::inject::WorkerGroup;
-use crate::inject::plan::plan;
+use crate::inject::plan::plan_alone;
 use crate::inject::slice::PERIODS;
 use crate::inject::worker::Slices;
 use crate::machine::Machine;
@@ -65,28 +65,13 @@ pub fn run(args: Args) -> Result<()> {
     let intensity = select::percent("--intensity", args.intensity, 0.0, 100.0)?;
     let cpus = args.cpus.as_deref().map(|list| ("--cpus", list));
     let limits = args.limits.resolve(&machine, cpus)?;
-    let beside = match &args.cpus {
-        Some(_) => vec![],
-        None => machine.quietest_cpu().into_iter().collect(),
-    };
     let slices = Slices {
         period_ns: PERIODS[0].as_nanos() as u64,
         share: Slices::DEFAULT_SHARE,
     };
-    // With CPUs given there is no target to keep clear of.
-    let target = if beside.is_empty() {
-        &limits.cpus
-    } else {
-        &beside
-    };
-    let mut plan = plan(&machine, resource, target, &limits, slices).map_err(Error::environment)?;
-    if args.cpus.is_some() {
-        plan.placement.cpus = limits.cpus.clone();
-    }
-    // Alone there is nobody to take turns with.
-    if resource.id != "cpu-time" {
-        plan.config.slices = None;
-    }
+    let chosen = args.cpus.as_ref().map(|_| limits.cpus.as_slice());
+    let plan = plan_alone(&machine, resource, chosen, &limits, slices)
+        .map_err(|refusal| Error::environment(format!("{}: {refusal}", resource.id)))?;
     if args.dry_run {
         return output::text(&format!(
             "{} at {intensity} % for {:.1} s on CPUs {}: {}\n",
@@ -97,17 +82,12 @@ pub fn run(args: Args) -> Result<()> {
         ));
     }
     let flag = interrupt::flag()?;
-    let full_footprint = full_footprint(resource, &plan.config);
     let mut group =
         WorkerGroup::spawn(plan, Duration::from_secs(60)).map_err(Error::environment)?;
-    let peak = group
+    group
         .calibrate_peak(Duration::from_millis(250))
         .map_err(Error::environment)?;
-    let bytes = group.plan.spec.bytes_per_operation as f64;
-    let full = match resource.id {
-        "cpu-time" => Some(100.0),
-        _ => peak.map(|peak| peak * bytes).or(full_footprint),
-    };
+    let full = group.full_scale();
     let command = group.set(Order::Treat(intensity));
     group
         .wait_applied(command, Duration::from_secs(300), &|| {
@@ -157,25 +137,12 @@ pub fn run(args: Args) -> Result<()> {
     }
 }
 
-/// Bytes at 100 % of sources that hold a footprint.
-fn full_footprint(
-    resource: &Resource,
-    config: &crate::inject::worker::WorkerConfig,
-) -> Option<f64> {
-    let bytes = match resource.id {
-        "l1d" => config.l1d_bytes * config.workers,
-        "l2-capacity" => config.l2_bytes * config.workers,
-        "llc-capacity" => config.llc_bytes,
-        "memory-capacity" => config.memory_headroom_bytes,
-        _ => return None,
-    };
-    Some(bytes as f64)
-}
-
 fn line(resource: &Resource, intensity: f64, achieved: f64, full: Option<f64>) -> String {
     let pressure = match resource.pressure_unit {
         "bytes" => format_bytes(achieved as u64),
         "bytes_per_second" => format!("{}/s", format_bytes(achieved as u64)),
+        "operations_per_second" => format!("{achieved:.4e} operations/s"),
+        "entries" => format!("{achieved:.0} entries"),
         _ => format!("{achieved:.1} % of the CPU"),
     };
     let percent = match full {

@@ -15,6 +15,7 @@ use crate::resource::Resource;
 use crate::schedule::parse_memory;
 use crate::sys::cpus;
 use crate::target::TargetSpec;
+use jostle_kernels::Access;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -32,6 +33,15 @@ pub struct LimitArgs {
     /// Size of that file [default: 256MiB]
     #[arg(long, value_parser = parse_memory, value_name = "SIZE")]
     pub scratch_size: Option<u64>,
+    /// How the bandwidth sources access memory: load, store,
+    /// non-temporal-store or copy
+    #[arg(long, value_parser = parse_access, default_value = "load", value_name = "HOW")]
+    pub access: Access,
+}
+
+fn parse_access(text: &str) -> std::result::Result<Access, String> {
+    serde_json::from_value(serde_json::Value::from(text))
+        .map_err(|_| "give load, store, non-temporal-store or copy".to_string())
 }
 
 impl LimitArgs {
@@ -66,6 +76,7 @@ impl LimitArgs {
             memory_reserve_bytes: reserve,
             scratch: self.directory(scratch_bytes),
             scratch_bytes,
+            access: self.access,
         })
     }
 
@@ -273,7 +284,7 @@ pub fn dry_run(machine: &Machine, request: &Request) -> String {
         );
     }
     for (resource, reason) in &plans.unavailable {
-        text += &format!("{resource:<18} unavailable: {reason}\n");
+        text += &format!("{resource:<18} {reason}\n");
     }
     text
 }

@@ -2,6 +2,7 @@
 
 use super::outcome::Measured;
 use super::run::Settings;
+use crate::inject::placement::Refusal;
 use crate::profile::Conditions;
 use crate::profile::FORMAT;
 use crate::profile::MachineFacts;
@@ -31,7 +32,7 @@ pub struct Circumstances {
     pub placements: BTreeMap<&'static str, Placement>,
     pub bounds: BTreeMap<&'static str, PhysicalBound>,
     /// Resources that could not be measured, and why.
-    pub unavailable: Vec<(&'static str, String)>,
+    pub unavailable: Vec<(&'static str, Refusal)>,
     pub doubts: Vec<String>,
     pub profiler_cpu_percent: Option<f64>,
     pub started: SystemTime,
@@ -47,7 +48,11 @@ pub fn profile(measured: &Measured, settings: &Settings, around: Circumstances) 
         .unavailable
         .iter()
         .map(|(resource, reason)| {
-            let entry = ResourceEntry::without_numbers(Status::Unavailable, reason.clone());
+            let status = match reason {
+                Refusal::NotShared(_) => Status::NotShared,
+                Refusal::Unavailable(_) => Status::Unavailable,
+            };
+            let entry = ResourceEntry::without_numbers(status, reason.reason().to_string());
             (resource.to_string(), entry)
         })
         .collect();

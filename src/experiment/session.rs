@@ -12,10 +12,12 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::inject::WorkerGroup;
 use crate::inject::WorkerPlan;
+use crate::inject::placement::Refusal;
 use crate::inject::plan::Limits;
 use crate::inject::plan::plan;
 use crate::inject::slice;
 use crate::inject::slice::SliceChoice;
+use crate::inject::timing::Timing;
 use crate::inject::worker::Slices;
 use crate::machine::Machine;
 use crate::metric;
@@ -58,7 +60,7 @@ pub struct Request {
 /// Plans for every resource asked for, or why there is none.
 pub struct Plans {
     pub ready: Vec<(&'static Resource, WorkerPlan)>,
-    pub unavailable: Vec<(&'static str, String)>,
+    pub unavailable: Vec<(&'static str, Refusal)>,
 }
 
 impl Request {
@@ -235,6 +237,7 @@ fn choose_slice(
     limits.cpus = vec![cpu];
     let choice = slice::calibrate(cpu, request.share, |period| {
         plan(machine, l1d, &[cpu], &limits, request.slices(period))
+            .map_err(|refusal| refusal.to_string())
     })
     .map_err(|reason| Error::environment(format!("calibrating the slices: {reason}")))?;
     if !choice.within_tolerance {
@@ -255,7 +258,7 @@ struct Sources {
     subjects: Vec<Subject>,
     groups: Vec<WorkerGroup>,
     bounds: BTreeMap<&'static str, PhysicalBound>,
-    unavailable: Vec<(&'static str, String)>,
+    unavailable: Vec<(&'static str, Refusal)>,
 }
 
 impl Sources {
@@ -281,8 +284,9 @@ fn start_sources(machine: &Machine, request: &Request, period: Duration) -> Resu
         if resource.id == "memory-capacity" {
             // The other workers hold their buffers by now.
             let now = crate::machine::available_memory_bytes().unwrap_or(0);
-            let may = now.saturating_sub(plan.config.memory_reserve_bytes);
-            plan.config.memory_headroom_bytes = plan.config.memory_headroom_bytes.min(may);
+            let may = now.saturating_sub(plan.config.environment.memory_reserve_bytes);
+            plan.config.environment.memory_headroom_bytes =
+                plan.config.environment.memory_headroom_bytes.min(may);
         }
         let bound = physical_bound(resource, &plan, machine, request, period);
         match start_source(resource, plan, period, request.settings.budget) {
@@ -293,7 +297,9 @@ fn start_sources(machine: &Machine, request: &Request, period: Duration) -> Resu
                     .bounds
                     .extend(bound.map(|bound| (resource.id, bound)));
             }
-            Err(reason) => sources.unavailable.push((resource.id, reason)),
+            Err(reason) => sources
+                .unavailable
+                .push((resource.id, Refusal::Unavailable(reason))),
         }
     }
     if sources.subjects.is_empty() {
@@ -317,22 +323,9 @@ fn start_source(
     period: Duration,
     budget: Duration,
 ) -> std::result::Result<(Subject, WorkerGroup), String> {
-    let milliseconds = Duration::from_millis;
+    let timing = Timing::of(resource.id);
     let mut group = WorkerGroup::spawn(plan, READY)?;
-    group.calibrate_peak(match resource.id {
-        "storage-bandwidth" => milliseconds(250),
-        _ => milliseconds(60),
-    })?;
-    // A switch must have taken effect, and the caches must have found their
-    // new state, before a window counts. Whole slices are averaged over.
-    let (settle, window) = match resource.id {
-        "cpu-time" => (milliseconds(3), milliseconds(30)),
-        "llc-capacity" => (milliseconds(80), milliseconds(50)),
-        // What was pushed out of the page cache comes back only as it is read.
-        "memory-capacity" => (milliseconds(1200), milliseconds(250)),
-        "storage-bandwidth" => (milliseconds(15), milliseconds(60)),
-        _ => (milliseconds(3), milliseconds(24)),
-    };
+    group.calibrate_peak(timing.peak)?;
     let switch_cost = match resource.id {
         // Taking it costs time, giving it back next to none: half each way.
         "memory-capacity" => fill_time(&mut group, budget)? / 2,
@@ -340,12 +333,13 @@ fn start_source(
     };
     let subject = Subject {
         resource: resource.id,
-        settle: settle.max(period * 4),
-        window: window.max(period * 10),
+        // Whole slices are averaged over.
+        settle: timing.settle.max(period * 4),
+        window: timing.window.max(period * 10),
         switch_cost,
         stoppable: true,
         probe_endpoints: match resource.id {
-            "l1d" | "l2-capacity" | "llc-capacity" => &[50.0, 100.0],
+            "l1i" | "l1d" | "l2-capacity" | "tlb" | "llc-capacity" => &[50.0, 100.0],
             _ => &[100.0],
         },
     };
@@ -357,7 +351,7 @@ fn start_source(
 /// before; where that can be afforded, all of it is touched once here, so that
 /// the switches to come measure the target and not the host.
 fn fill_time(group: &mut WorkerGroup, budget: Duration) -> std::result::Result<Duration, String> {
-    let all = group.plan.config.memory_headroom_bytes as f64;
+    let all = group.plan.config.environment.memory_headroom_bytes as f64;
     let part = (FILL_SAMPLE_BYTES / all).min(1.0);
     let first = take(group, part, Duration::from_secs(20))?.div_f64(part);
     if first < SLOW_FILL || first > budget.mul_f64(FIRST_FILL_SHARE) {

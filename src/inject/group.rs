@@ -50,7 +50,7 @@ pub struct Snapshot {
     pub at_ns: u64,
     pub operations: u64,
     pub active_ns: u64,
-    pub resident_bytes: u64,
+    pub held: u64,
 }
 
 /// Running workers that press on one resource together. Dropping it kills
@@ -69,14 +69,19 @@ impl WorkerGroup {
     /// In words: why this resource cannot be pressed on here.
     pub fn spawn(plan: WorkerPlan, patience: Duration) -> Result<Self, String> {
         let mut config = plan.config.clone();
-        config.workers = plan.placement.cpus.len() as u64;
+        let homes = match plan.spec.spans_cpus {
+            true => plan.placement.cpus.iter().take(1).copied().collect(),
+            false => plan.placement.cpus.clone(),
+        };
+        config.environment.workers = homes.len() as u64;
+        config.environment.cpus = plan.placement.cpus.clone();
         let argument = serde_json::to_string(&config).expect("plain data");
         let mut group = WorkerGroup {
             plan,
             workers: Vec::new(),
             sequence: 0,
         };
-        for &cpu in &group.plan.placement.cpus.clone() {
+        for cpu in homes {
             let worker = spawn_worker(&argument, cpu)
                 .map_err(|error| format!("cannot start a worker on CPU {cpu}: {error}"))?;
             group.workers.push(worker);
@@ -147,15 +152,29 @@ impl WorkerGroup {
             at_ns: monotonic_ns(),
             operations: 0,
             active_ns: 0,
-            resident_bytes: 0,
+            held: 0,
         };
         for worker in &self.workers {
             let counters = worker.page.counters();
             sum.operations += counters.operations;
             sum.active_ns += counters.active_ns;
-            sum.resident_bytes += counters.resident_bytes;
+            sum.held += counters.held;
         }
         sum
+    }
+
+    /// Pressure at 100 %, in the resource's unit: what the workers can hold, or
+    /// the peak that intensity refers to. `None` before there is a peak.
+    pub fn full_scale(&self) -> Option<f64> {
+        let sum = |of: fn(&ControlPage) -> f64| -> f64 {
+            self.workers.iter().map(|worker| of(&worker.page)).sum()
+        };
+        let full = match self.plan.spec.intensity {
+            Intensity::Share => 100.0,
+            Intensity::Footprint => sum(|page| page.holds_at_most() as f64),
+            Intensity::Rate => sum(ControlPage::peak) * self.plan.spec.units_per_operation as f64,
+        };
+        (full > 0.0).then_some(full)
     }
 
     /// Pressure achieved between two snapshots, in the resource's unit.
@@ -166,10 +185,10 @@ impl WorkerGroup {
                 let workers = self.workers.len().max(1) as f64;
                 (to.active_ns - from.active_ns) as f64 / wall / workers * 100.0
             }
-            Intensity::Footprint => to.resident_bytes as f64,
+            Intensity::Footprint => to.held as f64,
             Intensity::Rate => {
                 let operations = (to.operations - from.operations) as f64;
-                operations * self.plan.spec.bytes_per_operation as f64 / wall * 1e9
+                operations * self.plan.spec.units_per_operation as f64 / wall * 1e9
             }
         }
     }

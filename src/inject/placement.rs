@@ -5,6 +5,34 @@ use crate::profile::Placement;
 use crate::profile::PlacementMode;
 use crate::resource::Domain;
 use crate::resource::Resource;
+use std::fmt;
+
+/// Why a resource cannot be pressed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Nothing here shares the resource with the target.
+    NotShared(String),
+    /// Something that the source needs is missing.
+    Unavailable(String),
+}
+
+impl Refusal {
+    /// The reason in words.
+    pub fn reason(&self) -> &str {
+        match self {
+            Refusal::NotShared(reason) | Refusal::Unavailable(reason) => reason,
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::NotShared(reason) => write!(f, "not shared: {reason}"),
+            Refusal::Unavailable(reason) => write!(f, "unavailable: {reason}"),
+        }
+    }
+}
 
 /// CPUs for the workers of `resource` beside a target on `target_cpus`, taken
 /// from `allowed`.
@@ -15,23 +43,23 @@ use crate::resource::Resource;
 /// holds no other CPU, everything takes turns with the target.
 ///
 /// # Errors
-/// In words, when no allowed CPU shares the resource.
+/// When no allowed CPU shares the resource.
 pub fn place(
     machine: &Machine,
     resource: &Resource,
     target_cpus: &[usize],
     allowed: &[usize],
-) -> Result<Placement, String> {
+) -> Result<Placement, Refusal> {
     let own: Vec<usize> = intersect(target_cpus, allowed);
     let free: Vec<usize> = without(allowed, target_cpus);
     let same_cpu = || match own.is_empty() {
         false => Ok(placement(PlacementMode::SameCpu, own.clone())),
-        true => Err(format!(
+        true => Err(Refusal::NotShared(format!(
             "the workers may use CPUs {}, and none of them shares its {} with the target's CPUs {}",
             crate::sys::cpus::format_list(allowed),
             resource.domain.as_str(),
             crate::sys::cpus::format_list(target_cpus)
-        )),
+        ))),
     };
     let siblings = shared_with(
         target_cpus,
@@ -83,10 +111,31 @@ pub fn place(
             };
             beside(PlacementMode::SameNuma, group, most)
         }
-        Domain::BlockDevice => match beside(PlacementMode::Device, free.clone(), 1) {
-            Ok(found) => Ok(placement(PlacementMode::Device, found.cpus[..1].to_vec())),
-            Err(reason) => Err(reason),
-        },
+        Domain::Machine => {
+            // Messages pass between the sources' own CPUs: it takes two of them.
+            let near = shared_with(target_cpus, |cpu| machine.llc_group(cpu), &free);
+            let (mode, cpus) = match near.len() >= 2 {
+                true => (PlacementMode::SharedLlc, near),
+                false => (PlacementMode::SameNuma, free.clone()),
+            };
+            match cpus.len() >= 2 {
+                true => Ok(placement(mode, cpus)),
+                false => Err(Refusal::NotShared(format!(
+                    "it takes two CPUs beside the target's to pass messages between, and there \
+                     {}",
+                    match cpus.len() {
+                        0 => "is none".to_string(),
+                        _ => format!("is only CPU {}", cpus[0]),
+                    }
+                ))),
+            }
+        }
+        Domain::BlockDevice | Domain::NetworkDevice => {
+            match beside(PlacementMode::Device, free.clone(), 1) {
+                Ok(found) => Ok(placement(PlacementMode::Device, found.cpus[..1].to_vec())),
+                Err(reason) => Err(reason),
+            }
+        }
     }
 }
 
@@ -173,6 +222,6 @@ mod tests {
         let found = placed(&machine, "llc-capacity", &[1], &[1, 5]);
         assert_eq!(found.cpus, [5], "a sibling is better than nothing");
         let reason = place(&machine, find("cpu-time").unwrap(), &[1], &[2]).unwrap_err();
-        assert!(reason.contains("CPUs 2"), "{reason}");
+        assert!(reason.reason().contains("CPUs 2"), "{reason}");
     }
 }

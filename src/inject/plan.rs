@@ -1,12 +1,20 @@
 //! From a resource to a plan for its workers, within limits the user can see.
 
 use crate::inject::group::WorkerPlan;
+use crate::inject::placement::Refusal;
 use crate::inject::placement::place;
 use crate::inject::worker::Slices;
 use crate::inject::worker::WorkerConfig;
+use crate::machine::Cache;
+use crate::machine::CacheKind;
 use crate::machine::Machine;
+use crate::profile::Placement;
 use crate::profile::PlacementMode;
+use crate::resource::Domain;
 use crate::resource::Resource;
+use jostle_kernels::Access;
+use jostle_kernels::Environment;
+use jostle_kernels::KernelSpec;
 use jostle_kernels::Waiting;
 use std::path::PathBuf;
 
@@ -23,6 +31,8 @@ pub struct Limits {
     pub scratch: Result<PathBuf, String>,
     /// Size of the scratch file, bytes.
     pub scratch_bytes: u64,
+    /// How the bandwidth sources access memory.
+    pub access: Access,
 }
 
 /// Least memory left alone unless told otherwise.
@@ -40,42 +50,104 @@ pub const SCRATCH_BYTES: u64 = 256 << 20;
 /// is what same-CPU workers are given.
 ///
 /// # Errors
-/// In words: why this resource cannot be pressed on here.
+/// Why this resource cannot be pressed on here.
 pub fn plan(
     machine: &Machine,
     resource: &Resource,
     target_cpus: &[usize],
     limits: &Limits,
     slices: Slices,
-) -> Result<WorkerPlan, String> {
-    let spec = jostle_kernels::find(resource.id)
-        .ok_or_else(|| "this version has no source for it".to_string())?;
+) -> Result<WorkerPlan, Refusal> {
     let placement = place(machine, resource, target_cpus, &limits.cpus)?;
-    let first = *placement.cpus.first().ok_or("no CPU to run on")?;
-    let size = |cache: Option<&crate::machine::Cache>| cache.map_or(0, |cache| cache.size_bytes);
     // Sources that sleep between operations leave the CPU alone wherever they
     // run; only those that would spin on the target's CPU take turns.
-    let takes_turns = placement.mode == PlacementMode::SameCpu
-        && (spec.waiting == Waiting::Spin || resource.id == "cpu-time");
-    let scratch_directory = match resource.id {
-        "storage-bandwidth" => Some(limits.scratch.clone()?),
+    let takes_turns = |spec: &KernelSpec, placement: &Placement| {
+        placement.mode == PlacementMode::SameCpu
+            && (spec.waiting == Waiting::Spin || resource.id == "cpu-time")
+    };
+    let mut plan = plan_at(machine, resource, placement, limits)?;
+    plan.config.slices = takes_turns(plan.spec, &plan.placement).then_some(slices);
+    Ok(plan)
+}
+
+/// Plans the workers of `resource` with nobody to keep clear of: on `cpus`, or
+/// where they would run beside a target on the quietest CPU; what needs more
+/// CPUs than that leaves gets all. Only `cpu-time` takes turns.
+///
+/// # Errors
+/// As [`plan`].
+pub fn plan_alone(
+    machine: &Machine,
+    resource: &Resource,
+    cpus: Option<&[usize]>,
+    limits: &Limits,
+    slices: Slices,
+) -> Result<WorkerPlan, Refusal> {
+    let on = |cpus: &[usize]| Placement {
+        mode: PlacementMode::SameCpu,
+        cpus: cpus.to_vec(),
+    };
+    let beside: Vec<usize> = machine.quietest_cpu().into_iter().collect();
+    let placement = match (cpus, resource.domain) {
+        (Some(cpus), _) => on(cpus),
+        (None, Domain::Machine) => on(&limits.cpus),
+        (None, _) => place(machine, resource, &beside, &limits.cpus)?,
+    };
+    let mut plan = plan_at(machine, resource, placement, limits)?;
+    plan.config.slices = (resource.id == "cpu-time").then_some(slices);
+    Ok(plan)
+}
+
+/// Plans the workers of `resource` at `placement`, without turns.
+fn plan_at(
+    machine: &Machine,
+    resource: &Resource,
+    placement: Placement,
+    limits: &Limits,
+) -> Result<WorkerPlan, Refusal> {
+    let unavailable = |reason: &str| Refusal::Unavailable(reason.to_string());
+    let spec = jostle_kernels::find(resource.id)
+        .ok_or_else(|| unavailable("this version has no source for it"))?;
+    let first = *placement
+        .cpus
+        .first()
+        .ok_or_else(|| unavailable("no CPU to run on"))?;
+    let least = match resource.domain {
+        Domain::Machine => 2,
+        _ => 1,
+    };
+    if placement.cpus.len() < least {
+        return Err(unavailable(&format!(
+            "it takes {least} CPUs, and only CPU {first} may be used"
+        )));
+    }
+    let size = |cache: Option<&Cache>| cache.map_or(0, |cache| cache.size_bytes);
+    let scratch_directory = match resource.domain {
+        Domain::BlockDevice => Some(limits.scratch.clone().map_err(Refusal::Unavailable)?),
         _ => None,
     };
-    let config = WorkerConfig {
-        resource: resource.id.to_string(),
-        slices: takes_turns.then_some(slices),
+    let environment = Environment {
         l1d_bytes: size(machine.l1d(first)),
+        l1i_bytes: size(machine.cache(first, 1, CacheKind::Instruction)),
         l2_bytes: size(machine.l2(first)),
         llc_bytes: size(machine.llc(first)),
+        tlb_entries: machine.tlb_entries.value().map_or(0, |entries| *entries),
         memory_headroom_bytes: limits.memory_bytes,
         memory_reserve_bytes: limits.memory_reserve_bytes,
+        access: limits.access,
         scratch_directory,
         scratch_bytes: limits.scratch_bytes,
         workers: placement.cpus.len() as u64,
+        cpus: placement.cpus.clone(),
+        ..Environment::default()
     };
     Ok(WorkerPlan {
         spec,
         placement,
-        config,
+        config: WorkerConfig {
+            resource: resource.id.to_string(),
+            slices: None,
+            environment,
+        },
     })
 }

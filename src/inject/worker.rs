@@ -17,7 +17,6 @@ use jostle_kernels::KernelSpec;
 use jostle_kernels::Waiting;
 use serde::Deserialize;
 use serde::Serialize;
-use std::path::PathBuf;
 
 /// How often a parked worker looks at its page.
 const PARKED_NS: u64 = 5_000_000;
@@ -29,8 +28,6 @@ const NAP_NS: u64 = 80_000;
 const SPIN: u32 = 100;
 /// A paced kernel that fell behind catches up at most this much.
 const DEBT_NS: u64 = 2_000_000;
-/// Pause between the touches of a kernel that only holds.
-const HOLD_NS: u64 = 1_000_000;
 
 /// Turns taken on a CPU that the target uses too.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,28 +43,14 @@ pub struct WorkerConfig {
     pub resource: String,
     /// `None` when the worker has its CPU for itself.
     pub slices: Option<Slices>,
-    pub l1d_bytes: u64,
-    pub l2_bytes: u64,
-    pub llc_bytes: u64,
-    pub memory_headroom_bytes: u64,
-    pub memory_reserve_bytes: u64,
-    pub scratch_directory: Option<PathBuf>,
-    pub scratch_bytes: u64,
-    pub workers: u64,
+    pub environment: Environment,
 }
 
 impl WorkerConfig {
     fn environment(&self) -> Environment {
         Environment {
-            l1d_bytes: self.l1d_bytes,
-            l2_bytes: self.l2_bytes,
-            llc_bytes: self.llc_bytes,
-            memory_headroom_bytes: self.memory_headroom_bytes,
-            memory_reserve_bytes: self.memory_reserve_bytes,
-            scratch_directory: self.scratch_directory.clone(),
-            scratch_bytes: self.scratch_bytes,
-            workers: self.workers,
             available_bytes: || crate::machine::available_memory_bytes().ok(),
+            ..self.environment.clone()
         }
     }
 }
@@ -87,7 +70,7 @@ fn start<'a>(config: &WorkerConfig, page: &'a ControlPage) -> Result<Worker<'a>,
     let spec = jostle_kernels::find(&config.resource)
         .ok_or_else(|| Failure::new(format!("no source presses on '{}'", config.resource)))?;
     set_timer_slack(1);
-    if config.resource != "storage-bandwidth" {
+    if config.environment.scratch_directory.is_none() {
         // Whatever it reads or pages must not compete for the disk. A refusal
         // changes nothing for sources that do not use it.
         let _ = yield_disk();
@@ -102,7 +85,7 @@ fn start<'a>(config: &WorkerConfig, page: &'a ControlPage) -> Result<Worker<'a>,
         let _ = request_slice(((slices.period_ns as f64 * share) as u64).max(100_000));
     }
     let kernel = (spec.build)(&config.environment())?;
-    page.set_ready();
+    page.set_ready(kernel.holds_at_most());
     Ok(Worker {
         page,
         spec,
@@ -168,8 +151,8 @@ impl Worker<'_> {
             None => {}
         }
         self.command = Some(command);
-        self.page.set_resident(match command.order().intensity() {
-            Some(_) => self.kernel.resident_bytes(),
+        self.page.set_held(match command.order().intensity() {
+            Some(_) => self.kernel.held(),
             None => 0,
         });
     }
@@ -255,15 +238,21 @@ impl Worker<'_> {
         let used = now - self.counted_ns;
         self.counted_ns = now;
         self.active_ns += used;
-        self.page.add(operations, used);
+        match self.kernel.confirmed() {
+            Some(total) => {
+                self.page.add(0, used);
+                self.page.set_operations(total);
+            }
+            None => self.page.add(operations, used),
+        }
         if held_back {
             self.pace(operations, percent);
         }
-        self.page.set_resident(self.kernel.resident_bytes());
+        self.page.set_held(self.kernel.held());
         if self.kernel.applied() {
             self.page.set_applied(command);
-            if self.spec.intensity == Intensity::Footprint && self.spec.waiting == Waiting::Sleep {
-                sleep_until(monotonic_ns() + HOLD_NS);
+            if self.spec.pause_ns > 0 {
+                sleep_until(monotonic_ns() + self.spec.pause_ns);
             }
         }
         self.page.beat();

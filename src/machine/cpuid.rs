@@ -6,6 +6,7 @@ use super::CacheKind;
 use crate::reading::Reading;
 use raw_cpuid::CacheType;
 use raw_cpuid::CpuId;
+use raw_cpuid::DatType;
 use raw_cpuid::Hypervisor;
 
 /// Name of the hypervisor, or none when the CPU does not say it is virtual.
@@ -38,6 +39,36 @@ pub(super) fn hypervisor() -> Option<String> {
 pub(super) fn model() -> Option<String> {
     let brand = CpuId::new().get_processor_brand_string()?;
     Some(brand.as_str().trim().to_string()).filter(|name| !name.is_empty())
+}
+
+/// Entries of the second-level data TLB that hold base pages.
+///
+/// # Errors
+/// When the CPU does not tell, as many virtual ones.
+pub(super) fn tlb_entries() -> Result<u64, String> {
+    let cpuid = CpuId::new();
+    // Intel: the last level that data accesses use, unified or not.
+    let told = cpuid
+        .get_deterministic_address_translation_info()
+        .into_iter()
+        .flatten()
+        .filter(|tlb| tlb.has_4k_entries() && holds_data(tlb.cache_type()))
+        .max_by_key(|tlb| tlb.cache_level())
+        .map(|tlb| u64::from(tlb.ways()) * u64::from(tlb.sets()));
+    // AMD: the L2 TLB for base pages.
+    let amd = cpuid
+        .get_l2_l3_cache_and_tlb_info()
+        .map(|info| u64::from(info.dtlb_4k_size()));
+    told.or(amd)
+        .filter(|entries| *entries > 0)
+        .ok_or_else(|| "CPUID tells no size of the second-level TLB".to_string())
+}
+
+fn holds_data(kind: DatType) -> bool {
+    matches!(
+        kind,
+        DatType::DataTLB | DatType::UnifiedTLB | DatType::LoadOnly
+    )
 }
 
 /// Fills in ways the kernel did not tell. CPUID answers for the CPU it runs on,

@@ -222,6 +222,7 @@ pub fn cores(cores: usize, threads: usize) -> Machine {
         notes: Vec::new(),
         kernel: "6.0".into(),
         perf_event_paranoid: Reading::Value(2),
+        tlb_entries: Reading::Value(1536),
         pmu: Reading::unavailable("fake"),
         transparent_huge_pages: Reading::Value("madvise".into()),
     }

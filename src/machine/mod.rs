@@ -40,6 +40,8 @@ pub struct Machine {
     /// Logical CPUs this process may run on (affinity mask ∩ cpuset), ascending.
     pub allowed_cpus: Vec<usize>,
     pub caches: Vec<Cache>,
+    /// Entries of the second-level data TLB for base pages, as the CPU tells.
+    pub tlb_entries: Reading<u64>,
     pub numa_nodes: Vec<NumaNode>,
     pub memory: Memory,
     pub cgroup: Cgroup,
@@ -177,6 +179,7 @@ impl Machine {
         {
             machine.hypervisor = cpuid::hypervisor().or(machine.hypervisor);
             cpuid::fill_ways(&mut machine.caches);
+            machine.tlb_entries = cpuid::tlb_entries().into();
             if machine.model == identity::UNKNOWN {
                 machine.model = cpuid::model().unwrap_or(machine.model);
             }
@@ -220,6 +223,7 @@ impl Machine {
             cpus: topology.cpus,
             allowed_cpus,
             caches: topology.caches,
+            tlb_entries: Reading::unavailable("only the CPU itself tells, by CPUID on x86-64"),
             numa_nodes: topology.nodes,
             memory,
             cgroup: limits::read(root),

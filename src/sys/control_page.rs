@@ -83,7 +83,8 @@ pub struct ControlPage {
     heartbeat: AtomicU64,
     operations: AtomicU64,
     active_ns: AtomicU64,
-    resident_bytes: AtomicU64,
+    held: AtomicU64,
+    holds_at_most: AtomicU64,
     message_bytes: AtomicU32,
     message: [AtomicU8; MESSAGE_BYTES],
 }
@@ -99,8 +100,8 @@ pub struct Counters {
     pub operations: u64,
     /// CPU time used while treating, nanoseconds.
     pub active_ns: u64,
-    /// Bytes held now.
-    pub resident_bytes: u64,
+    /// What is held now, in the resource's unit.
+    pub held: u64,
 }
 
 impl ControlPage {
@@ -132,8 +133,17 @@ impl ControlPage {
         f64::from_bits(self.peak.load(Acquire))
     }
 
-    pub fn set_ready(&self) {
+    /// Says that the worker waits for orders, and what it holds at 100 %, in
+    /// the resource's unit.
+    pub fn set_ready(&self, holds_at_most: u64) {
+        self.holds_at_most.store(holds_at_most, Relaxed);
         self.ready.store(1, Release);
+    }
+
+    /// What the worker holds at 100 %, in the resource's unit; 0 for workers
+    /// that hold nothing.
+    pub fn holds_at_most(&self) -> u64 {
+        self.holds_at_most.load(Relaxed)
     }
 
     pub fn is_ready(&self) -> bool {
@@ -179,8 +189,13 @@ impl ControlPage {
         self.active_ns.fetch_add(active_ns, Relaxed);
     }
 
-    pub fn set_resident(&self, bytes: u64) {
-        self.resident_bytes.store(bytes, Relaxed);
+    /// Replaces the count of operations by what someone else confirmed.
+    pub fn set_operations(&self, operations: u64) {
+        self.operations.store(operations, Relaxed);
+    }
+
+    pub fn set_held(&self, units: u64) {
+        self.held.store(units, Relaxed);
     }
 
     pub fn counters(&self) -> Counters {
@@ -188,7 +203,7 @@ impl ControlPage {
             heartbeat: self.heartbeat.load(Relaxed),
             operations: self.operations.load(Relaxed),
             active_ns: self.active_ns.load(Relaxed),
-            resident_bytes: self.resident_bytes.load(Relaxed),
+            held: self.held.load(Relaxed),
         }
     }
 }

@@ -92,7 +92,7 @@ fn a_lone_source_achieves_what_was_asked() {
 fn sources_are_listed_quickly() {
     let place = Place::new();
     let listed = place.run(&["list", "--json"]).json();
-    assert_eq!(listed.as_array().map(Vec::len), Some(8), "{listed}");
+    assert_eq!(listed.as_array().map(Vec::len), Some(18), "{listed}");
     for command in ["list", "machine"] {
         // The best of several: other work may only slow a run down.
         let best = (0..5)
@@ -146,6 +146,7 @@ fn switch_latency(slices: Option<Slices>) -> Option<Duration> {
         memory_reserve_bytes: 512 << 20,
         scratch: Err("not used".into()),
         scratch_bytes: 0,
+        access: jostle_kernels::Access::Load,
     };
     let l1d = jostle::resource::find("l1d").expect("a resource of the table");
     let turns = slices.unwrap_or(Slices {
