@@ -12,6 +12,7 @@
 mod buffer;
 mod cpu_time;
 mod footprint;
+mod interconnect;
 mod memory_capacity;
 mod spec;
 pub mod spin;
@@ -36,8 +37,9 @@ pub const KERNELS: &[KernelSpec] = &[
     footprint::L2_CAPACITY,
     stream::L2_BANDWIDTH,
     footprint::LLC_CAPACITY,
-    stream::MEMORY_BANDWIDTH,
     memory_capacity::SPEC,
+    stream::MEMORY_BANDWIDTH,
+    interconnect::SPEC,
     storage::SPEC,
 ];
 

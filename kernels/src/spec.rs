@@ -145,7 +145,11 @@ pub trait Kernel {
     /// When the kernel cannot go on; the worker then ends with the reason.
     fn work(&mut self) -> Result<u64, Failure>;
 
-    /// Takes the pressure off: called once when treatment ends.
+    /// Called once when the placebo begins: kernels with threads of their own
+    /// let them pass the time as their worker does.
+    fn placebo(&mut self) {}
+
+    /// Takes the pressure off: called once when treatment or placebo ends.
     fn release(&mut self) {}
 
     /// Whether the intensity set last is fully in force.

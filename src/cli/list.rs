@@ -5,6 +5,7 @@ use super::select;
 use crate::error::Result;
 use crate::inject::plan::plan;
 use crate::inject::slice::PERIODS;
+use crate::inject::stall::DEFAULT_LIMIT;
 use crate::inject::worker::Slices;
 use crate::machine::Machine;
 use crate::resource::RESOURCES;
@@ -43,6 +44,7 @@ pub fn run(args: Args) -> Result<()> {
         scratch: None,
         scratch_size: None,
         access: Access::default(),
+        max_stall: DEFAULT_LIMIT,
     }
     .resolve(&machine, None)?;
     let target: Vec<usize> = machine.quietest_cpu().into_iter().collect();

@@ -10,6 +10,7 @@ use crate::inject::Snapshot;
 use crate::inject::WorkerGroup;
 use crate::inject::plan::plan_alone;
 use crate::inject::slice::PERIODS;
+use crate::inject::stall::StallGuard;
 use crate::inject::worker::Slices;
 use crate::machine::Machine;
 use crate::machine::format_bytes;
@@ -17,6 +18,7 @@ use crate::profile::Placement;
 use crate::resource::Resource;
 use crate::sys::control_page::Order;
 use serde::Serialize;
+use std::cell::RefCell;
 use std::io::IsTerminal;
 use std::thread::sleep;
 use std::time::Duration;
@@ -54,10 +56,23 @@ struct Outcome {
     /// In `pressure_unit`, over the whole run.
     achieved_pressure: f64,
     pressure_unit: &'static str,
+    /// Of `full_scale_pressure`.
     #[serde(skip_serializing_if = "Option::is_none")]
     achieved_percent: Option<f64>,
+    /// The pressure that 100 % stands for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    full_scale_pressure: Option<f64>,
+    operation: &'static str,
+    operations_per_second: f64,
+    /// What one operation counts for: bytes moved, or 1.
+    units_per_operation: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shortfall: Option<String>,
     duration_seconds: f64,
 }
+
+/// Points by which a source may stay below what was asked before that is said.
+const SHORT: f64 = 2.0;
 
 pub fn run(args: Args) -> Result<()> {
     let machine = Machine::detect();
@@ -88,15 +103,24 @@ pub fn run(args: Args) -> Result<()> {
         .calibrate_peak(Duration::from_millis(250))
         .map_err(Error::environment)?;
     let full = group.full_scale();
+    let guard = RefCell::new(StallGuard::new(args.limits.max_stall));
+    let stalled = || guard.borrow_mut().look();
     let command = group.set(Order::Treat(intensity));
-    group
-        .wait_applied(command, Duration::from_secs(300), &|| {
-            interrupt::raised(&flag)
-        })
-        .map_err(|reason| match reason.is_empty() {
-            true => Error::Interrupted(" before the intensity was reached".into()),
-            false => Error::environment(reason),
-        })?;
+    let backed_off = RefCell::new(None);
+    let stop = || {
+        let reason = stalled();
+        let stop = reason.is_some() || interrupt::raised(&flag);
+        backed_off.replace(reason);
+        stop
+    };
+    let applied = group.wait_applied(command, Duration::from_secs(300), &stop);
+    if let Err(reason) = applied {
+        return Err(match (backed_off.take(), reason.is_empty()) {
+            (Some(stalled), _) => Error::environment(stalled),
+            (None, true) => Error::Interrupted(" before the intensity was reached".into()),
+            (None, false) => Error::environment(reason),
+        });
+    }
     let began = Instant::now();
     let first = group.snapshot();
     let mut last: Snapshot = first;
@@ -104,6 +128,9 @@ pub fn run(args: Args) -> Result<()> {
     while began.elapsed() < args.length && !interrupt::raised(&flag) {
         sleep((args.length.saturating_sub(began.elapsed())).min(Duration::from_millis(200)));
         group.check_exits().map_err(Error::environment)?;
+        if let Some(reason) = stalled() {
+            return Err(Error::environment(reason));
+        }
         if live {
             let now = group.snapshot();
             eprint!(
@@ -118,23 +145,45 @@ pub fn run(args: Args) -> Result<()> {
     }
     let end = group.snapshot();
     let achieved = group.pressure(&first, &end);
+    let achieved_percent = full.map(|full| achieved / full * 100.0);
+    let shortfall = achieved_percent.and_then(|achieved| shortfall(intensity, achieved));
+    let seconds = (end.at_ns - first.at_ns).max(1) as f64 / 1e9;
     let outcome = Outcome {
         resource: resource.id,
         placement: group.plan.placement.clone(),
         requested_percent: intensity,
         achieved_pressure: achieved,
         pressure_unit: resource.pressure_unit,
-        achieved_percent: full.map(|full| achieved / full * 100.0),
+        achieved_percent,
+        full_scale_pressure: full,
+        operation: group.plan.spec.operation,
+        operations_per_second: (end.operations - first.operations) as f64 / seconds,
+        units_per_operation: group.plan.spec.units_per_operation,
+        shortfall: shortfall.clone(),
         duration_seconds: began.elapsed().as_secs_f64(),
     };
     match args.json {
         true => output::json(&outcome)?,
         false => output::text(&(line(resource, intensity, achieved, full) + "\n"))?,
     }
+    if let Some(shortfall) = shortfall {
+        eprintln!("warning: {shortfall}");
+    }
     match interrupt::raised(&flag) {
         true => Err(Error::Interrupted("; the source is gone".into())),
         false => Ok(()),
     }
+}
+
+/// What to say of a source that stays below what was asked.
+fn shortfall(requested: f64, achieved: f64) -> Option<String> {
+    let missing = requested - achieved;
+    (missing > SHORT).then(|| {
+        format!(
+            "{missing:.1} points short of the {requested} % asked for: something else took them, or \
+             the machine gave more when the peak was measured"
+        )
+    })
 }
 
 fn line(resource: &Resource, intensity: f64, achieved: f64, full: Option<f64>) -> String {

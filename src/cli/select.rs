@@ -6,6 +6,8 @@ use crate::experiment::session::Request;
 use crate::inject::plan::Limits;
 use crate::inject::plan::default_reserve;
 use crate::inject::slice::PERIODS;
+use crate::inject::stall::DEFAULT_LIMIT;
+use crate::inject::stall::StallGuard;
 use crate::machine::Machine;
 use crate::machine::block_device_of;
 use crate::machine::format_bytes;
@@ -37,6 +39,10 @@ pub struct LimitArgs {
     /// non-temporal-store or copy
     #[arg(long, value_parser = parse_access, default_value = "load", value_name = "HOW")]
     pub access: Access,
+    /// Back off when every task of the machine waits for memory more than this
+    /// share of the time
+    #[arg(long, default_value_t = DEFAULT_LIMIT, value_name = "PERCENT")]
+    pub max_stall: f64,
 }
 
 fn parse_access(text: &str) -> std::result::Result<Access, String> {
@@ -77,6 +83,7 @@ impl LimitArgs {
             scratch: self.directory(scratch_bytes),
             scratch_bytes,
             access: self.access,
+            max_stall_percent: percent("--max-stall", self.max_stall, 0.0, 100.0)?,
         })
     }
 
@@ -257,6 +264,13 @@ pub fn dry_run(machine: &Machine, request: &Request) -> String {
             directory.display()
         ),
         Err(reason) => format!("disk: {reason}\n"),
+    };
+    text += &match StallGuard::new(limits.max_stall_percent).blind() {
+        None => format!(
+            "back off when every task waits for memory over {:.0} % of half a second\n",
+            limits.max_stall_percent
+        ),
+        Some(reason) => format!("no backing off when memory stalls: {reason}\n"),
     };
     for (resource, plan) in &plans.ready {
         let turns = match (plan.config.slices, request.slice_period) {

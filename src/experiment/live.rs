@@ -10,11 +10,13 @@ use super::executor::WindowRequest;
 use crate::error::Error;
 use crate::inject::Snapshot;
 use crate::inject::WorkerGroup;
+use crate::inject::stall::StallGuard;
 use crate::metric::Metric;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::clock::process_cpu_ns;
 use crate::sys::control_page::Order;
 use crate::target::Target;
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -41,6 +43,7 @@ pub struct LiveExecutor<'a> {
     /// CPUs whose stolen time counts.
     cpus: Vec<usize>,
     interrupt: Arc<AtomicBool>,
+    guard: RefCell<StallGuard>,
     start_ns: u64,
     start_cpu_ns: u64,
     current: Option<usize>,
@@ -57,6 +60,7 @@ impl<'a> LiveExecutor<'a> {
         target: &'a mut Target,
         metric: &'a mut dyn Metric,
         interrupt: Arc<AtomicBool>,
+        guard: StallGuard,
     ) -> Self {
         let mut cpus = target.cpus().unwrap_or_default();
         cpus.extend(groups.iter().flat_map(|group| &group.plan.placement.cpus));
@@ -69,6 +73,7 @@ impl<'a> LiveExecutor<'a> {
             metric,
             cpus,
             interrupt,
+            guard: RefCell::new(guard),
             start_ns: monotonic_ns(),
             start_cpu_ns: process_cpu_ns(),
             current: None,
@@ -174,15 +179,27 @@ impl<'a> LiveExecutor<'a> {
         let patience = PATIENCE + self.subjects[subject].switch_cost * SLOWEST_SWITCH;
         let interrupt = self.interrupt.clone();
         let group = &mut self.groups[subject];
-        let lost = |reason: String| match reason.is_empty() {
-            true => WindowError::Interrupted,
-            false => WindowError::Subject(reason),
-        };
-        group.check_exits().map_err(lost)?;
+        group.check_exits().map_err(WindowError::Subject)?;
         let command = group.set(order);
-        group
-            .wait_applied(command, patience, &|| interrupt.load(Relaxed))
-            .map_err(lost)
+        let presses = order.intensity().is_some();
+        let stalled = RefCell::new(None);
+        let stop = || {
+            if presses && stalled.borrow().is_none() {
+                stalled.replace(self.guard.borrow_mut().look());
+            }
+            stalled.borrow().is_some() || interrupt.load(Relaxed)
+        };
+        let outcome = group.wait_applied(command, patience, &stop);
+        let stalled = stalled.take();
+        if stalled.is_some() {
+            group.set(Order::Park);
+        }
+        match (outcome, stalled) {
+            (Ok(()), None) => Ok(()),
+            (_, Some(reason)) => Err(WindowError::Subject(reason)),
+            (Err(reason), None) if reason.is_empty() => Err(WindowError::Interrupted),
+            (Err(reason), None) => Err(WindowError::Subject(reason)),
+        }
     }
 
     fn read(&mut self, request: &WindowRequest) -> Result<WindowReading, WindowError> {
@@ -228,6 +245,12 @@ impl Executor for LiveExecutor<'_> {
         }
         self.set_target(request.target)?;
         self.set_arm(request.subject, request.arm, request.target)?;
+        if matches!(request.arm, Arm::Treat(_))
+            && let Some(reason) = self.guard.get_mut().look()
+        {
+            self.order(request.subject, Order::Park)?;
+            return Err(WindowError::Subject(reason));
+        }
         let keep = request.target == TargetState::Running && !self.metric.one_run_per_window();
         self.pause(request.settle, keep)?;
         self.read(request)

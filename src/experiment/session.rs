@@ -17,6 +17,7 @@ use crate::inject::plan::Limits;
 use crate::inject::plan::plan;
 use crate::inject::slice;
 use crate::inject::slice::SliceChoice;
+use crate::inject::stall::StallGuard;
 use crate::inject::timing::Timing;
 use crate::inject::worker::Slices;
 use crate::machine::Machine;
@@ -183,6 +184,7 @@ pub fn profile(
         &mut target,
         metric.as_mut(),
         request.metric_options.interrupt.clone(),
+        StallGuard::new(request.limits.max_stall_percent),
     );
     let mut measured = measure(&mut executor, &subjects, &request.settings, observer);
     around.profiler_cpu_percent = Some(executor.own_cpu_percent());

@@ -10,6 +10,7 @@ pub mod group;
 pub mod placement;
 pub mod plan;
 pub mod slice;
+pub mod stall;
 pub mod timing;
 pub mod worker;
 

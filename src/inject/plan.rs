@@ -33,6 +33,9 @@ pub struct Limits {
     pub scratch_bytes: u64,
     /// How the bandwidth sources access memory.
     pub access: Access,
+    /// Percent of the time that every task may wait for memory before the
+    /// sources back off.
+    pub max_stall_percent: f64,
 }
 
 /// Least memory left alone unless told otherwise.

@@ -18,8 +18,10 @@ use jostle_kernels::Waiting;
 use serde::Deserialize;
 use serde::Serialize;
 
-/// How often a parked worker looks at its page.
+/// How often a parked worker looks at its page: at first, and when it was
+/// parked for long. A profile has many of them.
 const PARKED_NS: u64 = 5_000_000;
+const LONG_PARKED_NS: u64 = 40_000_000;
 /// How often an idle worker on a CPU of its own looks at its page.
 const IDLE_NS: u64 = 80_000;
 /// Longest sleep of a worker that waits between operations.
@@ -92,10 +94,12 @@ fn start<'a>(config: &WorkerConfig, page: &'a ControlPage) -> Result<Worker<'a>,
         kernel,
         slices: config.slices,
         command: None,
+        switched_ns: monotonic_ns(),
         due_ns: 0,
         active_ns: 0,
         counted_ns: 0,
         next_slice_ns: 0,
+        owed_ns: 0,
     })
 }
 
@@ -105,12 +109,16 @@ struct Worker<'a> {
     kernel: Box<dyn Kernel>,
     slices: Option<Slices>,
     command: Option<Command>,
+    switched_ns: u64,
     /// When the next paced operation is due, on [`Worker::pacing_clock`].
     due_ns: u64,
     /// CPU time used while treating, and this thread's when it was counted last.
     active_ns: u64,
     counted_ns: u64,
     next_slice_ns: u64,
+    /// CPU time by which the slices so far fell short of their share, or (if
+    /// negative) went beyond it.
+    owed_ns: i64,
 }
 
 impl Worker<'_> {
@@ -122,7 +130,10 @@ impl Worker<'_> {
             }
             self.page.beat();
             let turn = match (command.order(), self.slices) {
-                (Order::Park, _) => self.rest(command, PARKED_NS),
+                (Order::Park, _) => {
+                    let parked = monotonic_ns() - self.switched_ns;
+                    self.rest(command, (parked / 8).clamp(PARKED_NS, LONG_PARKED_NS))
+                }
                 (Order::Idle, None) => self.rest(command, IDLE_NS),
                 // A little less than a period, so that a switch out of idling
                 // takes effect within one.
@@ -137,20 +148,27 @@ impl Worker<'_> {
     }
 
     fn switch(&mut self, command: Command) {
-        let treated = self
+        let order = command.order();
+        let presses = |order: Order| order.intensity().is_some();
+        let pressed = self.command.is_some_and(|last| presses(last.order()));
+        let pretended = self
             .command
-            .and_then(|last| last.order().intensity())
-            .is_some();
-        match command.order().intensity() {
+            .is_some_and(|last| last.order() == Order::Control);
+        if pressed && !presses(order) || pretended && order != Order::Control {
+            self.kernel.release();
+        }
+        match order.intensity() {
             Some(percent) => {
                 self.kernel.set_intensity(percent);
                 self.due_ns = self.pacing_clock();
                 self.counted_ns = thread_cpu_ns();
             }
-            None if treated => self.kernel.release(),
+            None if order == Order::Control => self.kernel.placebo(),
             None => {}
         }
         self.command = Some(command);
+        self.switched_ns = monotonic_ns();
+        self.owed_ns = 0;
         self.page.set_held(match command.order().intensity() {
             Some(_) => self.kernel.held(),
             None => 0,
@@ -178,7 +196,11 @@ impl Worker<'_> {
             (Intensity::Share, order) => order.intensity().unwrap_or(0.0) / 100.0,
             _ => slices.share,
         };
-        let budget = (slices.period_ns as f64 * share) as u64;
+        let fair = (slices.period_ns as f64 * share) as i64;
+        let budget = match fair {
+            0 => 0,
+            _ => (fair + self.owed_ns).max(0) as u64,
+        };
         let now = monotonic_ns();
         if self.next_slice_ns + slices.period_ns < now
             || self.next_slice_ns > now + slices.period_ns
@@ -206,6 +228,11 @@ impl Worker<'_> {
                 break;
             }
         }
+        // Turns do not end on the nanosecond, and a neighbour may take the CPU:
+        // the next slices make up for it, as far as a period reaches.
+        let used = (thread_cpu_ns() - start) as i64;
+        let most = slices.period_ns as i64 / 2;
+        self.owed_ns = (self.owed_ns + fair - used).clamp(-most, most);
         Ok(())
     }
 

@@ -147,6 +147,7 @@ fn switch_latency(slices: Option<Slices>) -> Option<Duration> {
         scratch: Err("not used".into()),
         scratch_bytes: 0,
         access: jostle_kernels::Access::Load,
+        max_stall_percent: 80.0,
     };
     let l1d = jostle::resource::find("l1d").expect("a resource of the table");
     let turns = slices.unwrap_or(Slices {
