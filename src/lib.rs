@@ -8,6 +8,7 @@
 //! | [`cli`] | one file per subcommand: its arguments and its `run()` |
 //! | [`report`] | tables for people |
 //! | [`schedule`] | cluster state and placement, one file per policy |
+//! | [`validate`] | is the instrument true? every source against itself and all others |
 //! | [`experiment`] | arms, windows, estimates, the search for `t` and `c` |
 //! | [`metric`] | how the target's performance is read |
 //! | [`target`] | what is profiled: a command, a process, a demo |
@@ -15,6 +16,7 @@
 //! | [`machine`] | topology, caches, limits |
 //! | [`profile`] | pure data: the sensitivity vector, its schema, load and save |
 //! | [`resource`], [`reading`] | the words everybody shares |
+//! | [`document`] | JSON files: read with care, replaced in one step |
 //! | [`sys`] | the only unsafe code outside `jostle-kernels` |
 //!
 //! Imports run downwards: `cli` → `report`, `schedule` → `profile`; and `cli` →
@@ -24,6 +26,7 @@
 #![deny(unsafe_code)]
 
 pub mod cli;
+pub mod document;
 pub mod error;
 pub mod experiment;
 pub mod inject;
@@ -37,3 +40,4 @@ pub mod schedule;
 #[allow(unsafe_code)]
 pub mod sys;
 pub mod target;
+pub mod validate;

@@ -14,6 +14,7 @@ mod schedule;
 mod schema;
 mod select;
 mod show;
+mod validate;
 mod worker;
 
 use crate::error::Result;
@@ -41,6 +42,8 @@ enum Command {
     Profile(Box<profile::Args>),
     /// Print a profile
     Show(show::Args),
+    /// Check every source: linear, strong, and without effect on other resources
+    Validate(validate::Args),
     /// Place applications on nodes by their profiles
     Schedule(schedule::Args),
     /// Print the JSON Schema of a profile
@@ -63,6 +66,7 @@ impl Cli {
             Command::Run(args) => run::run(args),
             Command::Profile(args) => profile::run(*args),
             Command::Show(args) => show::run(args),
+            Command::Validate(args) => validate::run(args),
             Command::Schedule(args) => schedule::run(args),
             Command::Schema(args) => schema::run(args),
             Command::Demo(args) => demo::run(args),

@@ -1,5 +1,6 @@
 //! Writing results to stdout without a panic when the reader has gone.
 
+use crate::document;
 use crate::error::Error;
 use crate::error::Result;
 use crate::profile;
@@ -41,7 +42,7 @@ pub fn json(value: &impl Serialize) -> Result<()> {
     text(&document)
 }
 
-/// Where a profile goes; known to be writable before anything is measured.
+/// Where a result goes; known to be writable before anything is measured.
 pub struct Destination {
     path: PathBuf,
 }
@@ -53,16 +54,21 @@ impl Destination {
     /// # Errors
     /// A request error when the file cannot be made there.
     pub fn check(given: Option<PathBuf>, stem: &str) -> Result<Self> {
-        let path = match given {
-            Some(path) if path.is_dir() => {
-                return Err(Error::request(format!(
-                    "--out {}: this is a directory; name a file",
-                    path.display()
-                )));
-            }
-            Some(path) => path,
-            None => first_free(stem),
-        };
+        let path = given.unwrap_or_else(|| first_free(stem));
+        Destination::named("--out", &path)
+    }
+
+    /// The file `path`, as given with `flag`.
+    ///
+    /// # Errors
+    /// A request error naming the flag when the file cannot be made there.
+    pub fn named(flag: &str, path: &Path) -> Result<Self> {
+        if path.is_dir() {
+            return Err(Error::request(format!(
+                "{flag} {}: this is a directory; name a file",
+                path.display()
+            )));
+        }
         let directory = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
@@ -72,11 +78,23 @@ impl Destination {
             .and_then(|_| std::fs::remove_file(&probe))
             .map_err(|error| {
                 Error::request(format!(
-                    "--out {}: cannot write there: {error}; name another file",
+                    "{flag} {}: cannot write there: {error}; name another file",
                     path.display()
                 ))
             })?;
-        Ok(Destination { path })
+        Ok(Destination {
+            path: path.to_path_buf(),
+        })
+    }
+
+    /// Writes `bytes` in one step.
+    ///
+    /// # Errors
+    /// An environment error naming the file.
+    pub fn replace(&self, bytes: &[u8]) -> Result<()> {
+        document::replace(&self.path, bytes).map_err(|error| {
+            Error::environment(format!("cannot write {}: {error}", self.path.display()))
+        })
     }
 
     /// Writes the profile.

@@ -20,6 +20,7 @@ use crate::target::TargetSpec;
 use jostle_kernels::Access;
 use std::path::Path;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What the sources may take.
 #[derive(Debug, clap::Args)]
@@ -251,27 +252,10 @@ pub fn dry_run(machine: &Machine, request: &Request) -> String {
     let plans = request.plans(machine, period);
     let limits = &request.limits;
     let mut text = format!(
-        "target on CPUs {}\nbudget {:.0} s\nmemory: at most {} taken, {} always left\n",
-        cpus::format_list(&request.target_cpus),
-        request.settings.budget.as_secs_f64(),
-        format_bytes(limits.memory_bytes),
-        format_bytes(limits.memory_reserve_bytes),
+        "target on CPUs {}\n",
+        cpus::format_list(&request.target_cpus)
     );
-    text += &match &limits.scratch {
-        Ok(directory) => format!(
-            "disk: an unlinked file of {} in {}\n",
-            format_bytes(limits.scratch_bytes),
-            directory.display()
-        ),
-        Err(reason) => format!("disk: {reason}\n"),
-    };
-    text += &match StallGuard::new(limits.max_stall_percent).blind() {
-        None => format!(
-            "back off when every task waits for memory over {:.0} % of half a second\n",
-            limits.max_stall_percent
-        ),
-        Some(reason) => format!("no backing off when memory stalls: {reason}\n"),
-    };
+    text += &dry_run_limits(limits, request.settings.budget);
     for (resource, plan) in &plans.ready {
         let turns = match (plan.config.slices, request.slice_period) {
             (None, _) => String::new(),
@@ -300,6 +284,32 @@ pub fn dry_run(machine: &Machine, request: &Request) -> String {
     for (resource, reason) in &plans.unavailable {
         text += &format!("{resource:<18} {reason}\n");
     }
+    text
+}
+
+/// What may be taken at most.
+pub fn dry_run_limits(limits: &Limits, budget: Duration) -> String {
+    let mut text = format!(
+        "budget {:.0} s\nmemory: at most {} taken, {} always left\n",
+        budget.as_secs_f64(),
+        format_bytes(limits.memory_bytes),
+        format_bytes(limits.memory_reserve_bytes),
+    );
+    text += &match &limits.scratch {
+        Ok(directory) => format!(
+            "disk: an unlinked file of {} in {}\n",
+            format_bytes(limits.scratch_bytes),
+            directory.display()
+        ),
+        Err(reason) => format!("disk: {reason}\n"),
+    };
+    text += &match StallGuard::new(limits.max_stall_percent).blind() {
+        None => format!(
+            "back off when every task waits for memory over {:.0} % of half a second\n",
+            limits.max_stall_percent
+        ),
+        Some(reason) => format!("no backing off when memory stalls: {reason}\n"),
+    };
     text
 }
 

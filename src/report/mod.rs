@@ -1,9 +1,13 @@
 //! What people read: tables, and the words around them.
 
+mod html;
 pub mod placement;
 mod style;
 pub mod table;
 mod text;
+mod validation;
 
+pub use html::validation as validation_html;
 pub use style::Style;
 pub use table::profile_table;
+pub use validation::page as validation_page;

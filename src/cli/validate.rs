@@ -1,0 +1,145 @@
+//! `jostle validate`: is the instrument true on this machine?
+
+use super::duration::parse_duration;
+use super::interrupt;
+use super::output;
+use super::select;
+use crate::error::Error;
+use crate::error::Result;
+use crate::inject::plan::plan;
+use crate::inject::slice::PERIODS;
+use crate::inject::worker::Slices;
+use crate::machine::Machine;
+use crate::report;
+use crate::report::Style;
+use crate::validate::Request;
+use crate::validate::validate;
+use indicatif::ProgressBar;
+use indicatif::ProgressStyle;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Time taken unless told otherwise; `--quick`.
+const BUDGET: Duration = Duration::from_secs(590);
+const QUICK_BUDGET: Duration = Duration::from_secs(55);
+/// Less gives no source a window.
+const LEAST_BUDGET: Duration = Duration::from_secs(5);
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Sources to validate, and to use as victims [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    resources: Vec<String>,
+    /// Within a minute: fewer levels, shorter windows
+    #[arg(long)]
+    quick: bool,
+    /// Time to take [default: 590s; with --quick 55s]
+    #[arg(long, value_parser = parse_duration, value_name = "TIME")]
+    budget: Option<Duration>,
+    /// CPUs to run on [default: all allowed]
+    #[arg(long, value_name = "LIST")]
+    cpus: Option<String>,
+    #[command(flatten)]
+    limits: select::LimitArgs,
+    /// Seed of all random orders
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Write a page with plots
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Exit with 1 when a bar is missed
+    #[arg(long)]
+    check: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+    /// Show what would be injected where, and stop
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub fn run(args: Args) -> Result<()> {
+    let machine = Machine::detect();
+    let cpus = args.cpus.as_deref().map(|list| ("--cpus", list));
+    let limits = args.limits.resolve(&machine, cpus)?;
+    let budget = args.budget.unwrap_or(match args.quick {
+        true => QUICK_BUDGET,
+        false => BUDGET,
+    });
+    if budget < LEAST_BUDGET {
+        return Err(Error::request(format!(
+            "--budget: give {} s or more",
+            LEAST_BUDGET.as_secs()
+        )));
+    }
+    let page = args
+        .html
+        .as_deref()
+        .map(|path| output::Destination::named("--html", path))
+        .transpose()?;
+    let request = Request {
+        resources: select::resources(&args.resources)?,
+        limits,
+        budget,
+        quick: args.quick,
+        seed: args.seed,
+        interrupt: interrupt::flag()?,
+    };
+    if args.dry_run {
+        return output::text(&dry_run(&machine, &request));
+    }
+    let bar = progress_bar();
+    let outcome = validate(&machine, &request, &mut |share, what| {
+        bar.set_position((share * 1000.0) as u64);
+        bar.set_message(what.to_string());
+    });
+    bar.finish_and_clear();
+    let validation = outcome?;
+    if let Some(page) = page {
+        page.replace(report::validation_html(&validation).as_bytes())?;
+    }
+    match args.json {
+        true => output::json(&validation)?,
+        false => output::text(&report::validation_page(&validation, Style::for_stdout()))?,
+    }
+    let failures = validation.failures();
+    match args.check && !failures.is_empty() {
+        true => Err(Error::Gate(format!("--check: {}", failures.join("; ")))),
+        false => Ok(()),
+    }
+}
+
+fn progress_bar() -> ProgressBar {
+    let bar = match std::io::stderr().is_terminal() {
+        true => ProgressBar::new(1000),
+        false => ProgressBar::hidden(),
+    };
+    let style = ProgressStyle::with_template("{bar:24} {elapsed} {msg}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    bar.set_style(style.progress_chars("━╸ "));
+    bar
+}
+
+fn dry_run(machine: &Machine, request: &Request) -> String {
+    let target: Vec<usize> = machine.quietest_cpu().into_iter().collect();
+    let slices = Slices {
+        period_ns: PERIODS[0].as_nanos() as u64,
+        share: Slices::DEFAULT_SHARE,
+    };
+    let mut text = select::dry_run_limits(&request.limits, request.budget);
+    text += "each source alone at 0 to 100 %, then at 100 % beside each other source on CPU ";
+    text += &format!("{}:\n", crate::sys::cpus::format_list(&target));
+    for resource in &request.resources {
+        text += &match plan(machine, resource, &target, &request.limits, slices) {
+            Ok(plan) => format!(
+                "{:<18} {} on CPUs {}\n",
+                resource.id,
+                select::mode(plan.placement.mode),
+                crate::sys::cpus::format_list(&plan.placement.cpus)
+            ),
+            Err(refusal) => format!("{:<18} {refusal}\n", resource.id),
+        };
+    }
+    text
+}

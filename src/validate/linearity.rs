@@ -1,0 +1,280 @@
+//! One source by itself: does it do what it is asked?
+
+use super::READY;
+use super::Session;
+use super::line;
+use super::report::Level;
+use super::report::Linearity;
+use super::report::Source;
+use super::report::Status;
+use super::report::Strength;
+use crate::error::Error;
+use crate::error::Result;
+use crate::experiment::stats::median;
+use crate::inject::WorkerGroup;
+use crate::inject::placement::Refusal;
+use crate::inject::plan::plan;
+use crate::inject::plan::plan_alone;
+use crate::inject::timing::Timing;
+use crate::inject::worker::Slices;
+use crate::reading::Reading;
+use crate::resource::Resource;
+use crate::sys::control_page::Order;
+use jostle_kernels::Intensity;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use std::thread::sleep;
+use std::time::Duration;
+
+const REPETITIONS: usize = 3;
+/// Longest wait for an intensity to be in force.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Alone there is no target whose caches must find their state.
+const LONGEST_SETTLE: Duration = Duration::from_millis(80);
+const LONGEST_WINDOW: Duration = Duration::from_millis(250);
+const SHORTEST_WINDOW: Duration = Duration::from_millis(15);
+
+/// Linearity and strength of one source, in about `budget`.
+pub fn source(
+    session: &Session<'_>,
+    resource: &'static Resource,
+    slices: Slices,
+    budget: Duration,
+    rng: &mut ChaCha8Rng,
+) -> Result<Source> {
+    let limits = session.limits();
+    let beside = plan(
+        session.machine,
+        resource,
+        &[session.target],
+        &limits,
+        slices,
+    );
+    let (status, reason, placement) = match beside {
+        Ok(plan) => (Status::Measured, None, Some(plan.placement)),
+        Err(Refusal::NotShared(reason)) => (Status::NotShared, Some(reason), None),
+        Err(Refusal::Unavailable(reason)) => (Status::Unavailable, Some(reason), None),
+    };
+    let measured = alone(session, resource, slices, budget, rng)?;
+    let (linearity, strength) = match measured {
+        Ok((linearity, strength)) => (Reading::Value(linearity), Reading::Value(strength)),
+        Err(reason) => (Reading::unavailable(&reason), Reading::unavailable(reason)),
+    };
+    Ok(Source {
+        resource: resource.id.to_string(),
+        status,
+        reason,
+        placement,
+        linearity,
+        strength,
+    })
+}
+
+type Measured = std::result::Result<(Linearity, Strength), String>;
+
+fn alone(
+    session: &Session<'_>,
+    resource: &'static Resource,
+    slices: Slices,
+    budget: Duration,
+    rng: &mut ChaCha8Rng,
+) -> Result<Measured> {
+    let limits = session.limits();
+    let plan = match plan_alone(session.machine, resource, None, &limits, slices) {
+        Ok(plan) => session.bounded(plan),
+        Err(refusal) => return Ok(Err(refusal.reason().to_string())),
+    };
+    let timing = Timing::of(resource.id);
+    let mut group = match WorkerGroup::spawn(plan, READY) {
+        Ok(group) => group,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    if let Err(reason) = group.calibrate_peak(timing.peak.max(budget / 10)) {
+        return Ok(Err(reason));
+    }
+    let step = match session.request.quick {
+        true => 25.0,
+        false => 10.0,
+    };
+    let levels: Vec<f64> = (0..)
+        .map(|index| f64::from(index) * step)
+        .take_while(|level| *level <= 100.0)
+        .collect();
+    let mut order: Vec<usize> = (0..REPETITIONS).flat_map(|_| 0..levels.len()).collect();
+    order.shuffle(rng);
+    let settle = timing.settle.min(LONGEST_SETTLE);
+    let window = (budget.mul_f64(0.8) / order.len() as u32)
+        .saturating_sub(settle)
+        .clamp(SHORTEST_WINDOW, LONGEST_WINDOW);
+
+    let mut achieved = vec![Vec::new(); levels.len()];
+    let mut gauge = Gauge::of(&group);
+    let Some(full_scale) = gauge.full_scale(&group) else {
+        return Ok(Err("what 100 % stands for is not known".into()));
+    };
+    for index in order {
+        session.check()?;
+        match gauge.read(&mut group, levels[index], settle, window, &|| {
+            session.interrupted()
+        }) {
+            Ok(value) => achieved[index].push(value / full_scale * 100.0),
+            Err(reason) if reason.is_empty() => {
+                return Err(Error::Interrupted("; the sources are gone".into()));
+            }
+            Err(reason) => return Ok(Err(reason)),
+        }
+    }
+    Ok(Ok(summary(resource, &levels, achieved, full_scale, &gauge)))
+}
+
+fn summary(
+    resource: &Resource,
+    levels: &[f64],
+    achieved: Vec<Vec<f64>>,
+    full_scale: f64,
+    gauge: &Gauge,
+) -> (Linearity, Strength) {
+    let levels: Vec<Level> = levels
+        .iter()
+        .zip(achieved)
+        .map(|(&intensity_percent, achieved_percent)| Level {
+            intensity_percent,
+            median_percent: median(&mut achieved_percent.clone()),
+            achieved_percent,
+        })
+        .collect();
+    let all: Vec<(f64, f64)> = levels
+        .iter()
+        .flat_map(|level| {
+            let achieved = level.achieved_percent.iter();
+            achieved.map(|achieved| (level.intensity_percent, *achieved))
+        })
+        .collect();
+    let medians: Vec<(f64, f64)> = levels
+        .iter()
+        .map(|level| (level.intensity_percent, level.median_percent))
+        .collect();
+    let mut spreads: Vec<f64> = levels.iter().map(spread).collect();
+    let (line, worst) = (line::fit(&all), line::fit(&medians));
+    let percent = levels.last().map_or(f64::NAN, |level| level.median_percent);
+    let strength = Strength {
+        achieved: percent / 100.0 * full_scale,
+        full_scale,
+        unit: resource.pressure_unit.to_string(),
+        percent,
+        basis: gauge.basis().to_string(),
+    };
+    let linearity = Linearity {
+        measured_by: gauge.name().to_string(),
+        levels,
+        r_squared: line.r_squared,
+        slope: line.slope,
+        worst_deviation_points: worst.worst,
+        worst_at_percent: worst.worst_at,
+        repeat_spread_points: median(&mut spreads),
+        remark: None,
+    };
+    (linearity, strength)
+}
+
+/// Largest − smallest repetition.
+fn spread(level: &Level) -> f64 {
+    let values = || level.achieved_percent.iter().copied();
+    values().fold(f64::NEG_INFINITY, f64::max) - values().fold(f64::INFINITY, f64::min)
+}
+
+/// How what a source achieves is learned.
+enum Gauge {
+    /// The group's own pressure: operations or CPU time over the window.
+    Counted { name: &'static str },
+    /// Memory that the kernel says is resident, above what the worker needs.
+    Resident { pid: u32, idle_bytes: f64 },
+    /// What the source says it holds or covers.
+    Held { name: &'static str },
+}
+
+impl Gauge {
+    fn of(group: &WorkerGroup) -> Gauge {
+        let spec = group.plan.spec;
+        match (spec.intensity, spec.resource) {
+            (Intensity::Share, _) => Gauge::Counted {
+                name: "CPU time of the worker",
+            },
+            (Intensity::Rate, "network-bandwidth") => Gauge::Counted {
+                name: "bytes that the peer says arrived",
+            },
+            (Intensity::Rate, _) => Gauge::Counted {
+                name: "operations done in the window",
+            },
+            (Intensity::Footprint, "memory-capacity") => {
+                let pid = group.pids().first().copied().unwrap_or(0);
+                Gauge::Resident {
+                    pid,
+                    idle_bytes: resident_bytes(pid).unwrap_or(0.0),
+                }
+            }
+            (Intensity::Footprint, "storage-capacity") => Gauge::Held {
+                name: "segments read since the intensity was set",
+            },
+            (Intensity::Footprint, _) => Gauge::Held {
+                name: "what the source goes through",
+            },
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Gauge::Counted { name } | Gauge::Held { name } => name,
+            Gauge::Resident { .. } => "resident memory of the worker, from /proc/PID/status",
+        }
+    }
+
+    /// Where the full scale comes from.
+    fn basis(&self) -> &'static str {
+        match self {
+            Gauge::Counted { .. } => "peak measured at the start",
+            Gauge::Resident { .. } => "memory it was given",
+            Gauge::Held { .. } => "size of what it presses on",
+        }
+    }
+
+    fn full_scale(&self, group: &WorkerGroup) -> Option<f64> {
+        group.full_scale()
+    }
+
+    /// Sets `level`, waits, and reads what is achieved, in the resource's unit.
+    fn read(
+        &mut self,
+        group: &mut WorkerGroup,
+        level: f64,
+        settle: Duration,
+        window: Duration,
+        stop: &dyn Fn() -> bool,
+    ) -> std::result::Result<f64, String> {
+        let command = group.set(Order::Treat(level));
+        group.wait_applied(command, PATIENCE, stop)?;
+        sleep(settle);
+        let from = group.snapshot();
+        sleep(window);
+        let to = group.snapshot();
+        group.check_exits()?;
+        match self {
+            Gauge::Resident { pid, idle_bytes } => {
+                let bytes = resident_bytes(*pid)?;
+                Ok((bytes - *idle_bytes).max(0.0))
+            }
+            _ => Ok(group.pressure(&from, &to)),
+        }
+    }
+}
+
+/// Resident set of a process, bytes.
+fn resident_bytes(pid: u32) -> std::result::Result<f64, String> {
+    let path = format!("/proc/{pid}/status");
+    let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+    text.lines()
+        .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"))
+        .and_then(|kilobytes| kilobytes.parse::<f64>().ok())
+        .map(|kilobytes| kilobytes * 1024.0)
+        .ok_or_else(|| format!("{path}: no readable VmRSS"))
+}

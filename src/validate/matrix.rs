@@ -1,0 +1,275 @@
+//! Every source against every other.
+
+use super::Progress;
+use super::READY;
+use super::Session;
+use super::explain;
+use super::report::Bars;
+use super::report::Effect;
+use super::report::Size;
+use crate::error::Result;
+use crate::experiment::bootstrap::Bootstrap;
+use crate::inject::Snapshot;
+use crate::inject::WorkerGroup;
+use crate::inject::plan::plan;
+use crate::inject::plan::plan_alone;
+use crate::inject::timing::Timing;
+use crate::inject::worker::Slices;
+use crate::resource::Domain;
+use crate::sys::control_page::Order;
+use jostle_kernels::Intensity;
+use rand::RngExt;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Resamples per interval.
+const RESAMPLES: usize = 400;
+/// Pairs before an effect counts as resolved.
+const LEAST_PAIRS: usize = 6;
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Longest settle time between arms: no victim here has a page cache.
+const LONGEST_SETTLE: Duration = Duration::from_millis(80);
+const QUICK_WINDOW: Duration = Duration::from_millis(10);
+/// Passes from one visit to the next of sources that take long to switch.
+const DEAR_EVERY: usize = 4;
+
+/// A running source, at rest until it is needed.
+struct Party {
+    resource: &'static str,
+    group: WorkerGroup,
+    timing: Timing,
+}
+
+struct Cell {
+    source: usize,
+    victim: usize,
+    /// Log of victim's performance under treatment ÷ placebo, in time order.
+    log_ratios: Vec<f64>,
+}
+
+/// Measures passes over all cells, in random order, until the budget is spent
+/// or every cell is resolved.
+pub fn measure(
+    session: &Session<'_>,
+    slices: Slices,
+    rng: &mut ChaCha8Rng,
+    progress: Progress<'_>,
+) -> Result<Vec<Effect>> {
+    progress(session.spent(), "starting every source twice");
+    let mut victims = parties(session, slices, Role::Victim)?;
+    let mut sources = parties(session, slices, Role::Source)?;
+    let mut cells: Vec<Cell> = (0..sources.len())
+        .flat_map(|source| (0..victims.len()).map(move |victim| (source, victim)))
+        .map(|(source, victim)| Cell {
+            source,
+            victim,
+            log_ratios: Vec::new(),
+        })
+        .collect();
+    let mut lost: Vec<usize> = Vec::new();
+    let bar = Bars::default().cross_talk_percent;
+    for pass in 0.. {
+        let mut order: Vec<usize> = (0..cells.len())
+            .filter(|&index| {
+                let cell = &cells[index];
+                let dear = sources[cell.source].resource == "memory-capacity";
+                (!dear || pass % DEAR_EVERY == 0)
+                    && !lost.contains(&index)
+                    && (cell.log_ratios.len() < LEAST_PAIRS
+                        || effect(cell, &sources, &victims, bar, rng).size == Size::Unresolved)
+            })
+            .collect();
+        if order.is_empty() && pass % DEAR_EVERY == 0 {
+            break;
+        }
+        order.shuffle(rng);
+        for index in order {
+            session.check()?;
+            if session.left().is_zero() {
+                break;
+            }
+            let cell = &mut cells[index];
+            let (source, victim) = (&mut sources[cell.source], &mut victims[cell.victim]);
+            progress(
+                session.spent(),
+                &format!("{} on {}", source.resource, victim.resource),
+            );
+            match visit(session, source, victim, slices, rng) {
+                Ok(ratios) => cell.log_ratios.extend(ratios),
+                // Without its workers a source has no more cells.
+                Err(_) if session.interrupted() => session.check()?,
+                Err(_) => lost.push(index),
+            }
+        }
+        if session.left().is_zero() {
+            break;
+        }
+    }
+    Ok(cells
+        .iter()
+        .filter(|cell| !cell.log_ratios.is_empty())
+        .map(|cell| effect(cell, &sources, &victims, bar, rng))
+        .collect())
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// On the target's CPU, as fast as it can.
+    Victim,
+    /// Where it runs beside a target on that CPU.
+    Source,
+}
+
+/// Starts all sources in a role; those that cannot are left out: the report
+/// says why where it speaks of them.
+fn parties(session: &Session<'_>, slices: Slices, role: Role) -> Result<Vec<Party>> {
+    let mut parties = Vec::new();
+    for &resource in &session.request.resources {
+        session.check()?;
+        let limits = session.limits();
+        let target = [session.target];
+        let planned = match role {
+            Role::Victim if resource.domain == Domain::LogicalCpu => continue,
+            Role::Victim => plan_alone(session.machine, resource, Some(&target), &limits, slices),
+            Role::Source => plan(session.machine, resource, &target, &limits, slices),
+        };
+        let Ok(plan) = planned else { continue };
+        let Ok(mut group) = WorkerGroup::spawn(session.bounded(plan), READY) else {
+            continue;
+        };
+        let timing = Timing::of(resource.id);
+        if group.calibrate_peak(timing.peak).is_ok() {
+            parties.push(Party {
+                resource: resource.id,
+                group,
+                timing,
+            });
+        }
+    }
+    Ok(parties)
+}
+
+/// Two pairs of placebo and treatment, in random order, while the victim runs
+/// at full strength.
+fn visit(
+    session: &Session<'_>,
+    source: &mut Party,
+    victim: &mut Party,
+    slices: Slices,
+    rng: &mut ChaCha8Rng,
+) -> std::result::Result<Vec<f64>, String> {
+    let period = Duration::from_nanos(slices.period_ns);
+    let settle = source
+        .timing
+        .settle
+        .max(victim.timing.settle)
+        .min(LONGEST_SETTLE)
+        .max(period * 4);
+    let mut window = source.timing.window.max(victim.timing.window);
+    if session.request.quick {
+        window = window.min(QUICK_WINDOW.max(period * 10));
+    }
+    let stop = || session.interrupted();
+    let command = victim.group.set(Order::Treat(100.0));
+    let outcome = victim
+        .group
+        .wait_applied(command, PATIENCE, &stop)
+        .and_then(|()| {
+            let mut read = |order| -> std::result::Result<f64, String> {
+                let command = source.group.set(order);
+                source.group.wait_applied(command, PATIENCE, &stop)?;
+                sleep(settle);
+                let from = victim.group.snapshot();
+                sleep(window);
+                let to = victim.group.snapshot();
+                victim.group.check_exits()?;
+                source.group.check_exits()?;
+                Ok(performance(&victim.group, &from, &to))
+            };
+            let (placebo, treatment) = (Order::Control, Order::Treat(100.0));
+            // One pair each way round, so that a drift cancels.
+            let first = rng.random::<bool>();
+            let orders = match first {
+                true => [placebo, treatment, treatment, placebo],
+                false => [treatment, placebo, placebo, treatment],
+            };
+            let mut speeds = [0.0; 4];
+            for (speed, order) in speeds.iter_mut().zip(orders) {
+                *speed = read(order)?;
+            }
+            let ratios = [(0, 1), (3, 2)].map(|(a, b)| match first {
+                true => (speeds[b] / speeds[a]).ln(),
+                false => (speeds[a] / speeds[b]).ln(),
+            });
+            Ok(ratios
+                .into_iter()
+                .filter(|ratio| ratio.is_finite())
+                .collect())
+        });
+    source.group.set(Order::Park);
+    victim.group.set(Order::Park);
+    outcome
+}
+
+/// What a victim gets done: its operations per second; of one that mostly
+/// rests, per second at work.
+fn performance(group: &WorkerGroup, from: &Snapshot, to: &Snapshot) -> f64 {
+    let spec = group.plan.spec;
+    let operations = (to.operations - from.operations) as f64;
+    let clock = match spec.pause_ns > 0 && spec.intensity == Intensity::Footprint {
+        true => to.active_ns - from.active_ns,
+        false => to.at_ns - from.at_ns,
+    };
+    operations / clock.max(1) as f64
+}
+
+fn effect(
+    cell: &Cell,
+    sources: &[Party],
+    victims: &[Party],
+    bar: f64,
+    rng: &mut ChaCha8Rng,
+) -> Effect {
+    let bootstrap = Bootstrap::of(&cell.log_ratios, RESAMPLES, rng);
+    let lost = |log_ratio: f64| (1.0 - log_ratio.exp()) * 100.0;
+    let [low, high] = bootstrap.interval95();
+    let ci95 = [lost(high), lost(low)];
+    let (source, victim) = (sources[cell.source].resource, victims[cell.victim].resource);
+    let size = size(ci95, bar);
+    Effect {
+        source: source.to_string(),
+        victim: victim.to_string(),
+        pairs: cell.log_ratios.len(),
+        loss_percent: lost(bootstrap.location),
+        ci95,
+        size,
+        explanation: (source != victim && size != Size::Small)
+            .then(|| explain(source, victim).map(str::to_string))
+            .flatten(),
+    }
+}
+
+/// Judges an interval of a loss, percent, by the bar.
+fn size(ci95: [f64; 2], bar: f64) -> Size {
+    match ci95 {
+        [low, high] if low > -bar && high < bar => Size::Small,
+        [low, high] if low >= bar || high <= -bar => Size::Large,
+        _ => Size::Unresolved,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_decides() {
+        assert_eq!(size([-1.0, 4.9], 5.0), Size::Small);
+        assert_eq!(size([5.0, 9.0], 5.0), Size::Large);
+        assert_eq!(size([-20.0, -6.0], 5.0), Size::Large, "a gain is an effect");
+        assert_eq!(size([3.0, 7.0], 5.0), Size::Unresolved);
+        assert_eq!(size([-30.0, 2.0], 5.0), Size::Unresolved);
+    }
+}

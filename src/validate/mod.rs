@@ -1,0 +1,202 @@
+//! Is the instrument true? Every source measured against itself and against
+//! every other.
+//!
+//! Three questions, in the order they are answered:
+//! - *linear*: does the pressure achieved follow the intensity asked for?
+//! - *strong*: does 100 % reach the peak this machine was measured to deliver?
+//! - *orthogonal*: what does a source cost the others, in the placement it
+//!   would have beside a target? Treatment ÷ placebo, as in a profile, with a
+//!   second source as the target.
+//!
+//! Repetitions of each answer *repeatable*.
+
+mod explain;
+pub mod line;
+mod linearity;
+mod matrix;
+mod report;
+
+pub use explain::explain;
+pub use report::Bars;
+pub use report::Effect;
+pub use report::FORMAT;
+pub use report::Level;
+pub use report::Linearity;
+pub use report::Size;
+pub use report::Source;
+pub use report::Status;
+pub use report::Strength;
+pub use report::Validation;
+
+use crate::error::Error;
+use crate::error::Result;
+use crate::inject::WorkerPlan;
+use crate::inject::plan::Limits;
+use crate::inject::slice;
+use crate::inject::worker::Slices;
+use crate::machine::Machine;
+use crate::resource::Resource;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use std::time::Instant;
+use std::time::SystemTime;
+
+/// Longest a worker may take to make itself ready.
+const READY: Duration = Duration::from_secs(60);
+
+/// What to validate, and within which limits.
+pub struct Request {
+    pub resources: Vec<&'static Resource>,
+    pub limits: Limits,
+    pub budget: Duration,
+    /// Fewer levels and shorter windows.
+    pub quick: bool,
+    pub seed: u64,
+    pub interrupt: Arc<AtomicBool>,
+}
+
+/// Share of the budget that linearity may take.
+const LINEARITY_SHARE: f64 = 0.35;
+/// Memory that `memory-capacity` takes at 100 % while it is validated: switches
+/// cost time in proportion.
+const CAPACITY_BYTES: u64 = 1 << 30;
+const QUICK_CAPACITY_BYTES: u64 = 256 << 20;
+
+/// Told how far it is, 0–1, and what is being done.
+pub type Progress<'a> = &'a mut dyn FnMut(f64, &str);
+
+/// Measures everything; nothing that was started is left.
+///
+/// # Errors
+/// Interrupted, or when nothing can be started here at all. What one source
+/// lacks ends up in the report.
+pub fn validate(
+    machine: &Machine,
+    request: &Request,
+    progress: Progress<'_>,
+) -> Result<Validation> {
+    let began = Instant::now();
+    let started = SystemTime::now();
+    let target = machine
+        .quietest_cpu()
+        .filter(|cpu| request.limits.cpus.contains(cpu))
+        .or(request.limits.cpus.last().copied())
+        .ok_or_else(|| Error::environment("no CPU is allowed to this process"))?;
+    let session = Session {
+        machine,
+        request,
+        target,
+        deadline: began + request.budget,
+        began,
+    };
+    progress(0.0, "calibrating the slices");
+    let slices = session.slices()?;
+    let mut rng = ChaCha8Rng::seed_from_u64(request.seed);
+
+    let mut sources = Vec::new();
+    let count = request.resources.len().max(1) as f64;
+    for (index, &resource) in request.resources.iter().enumerate() {
+        session.check()?;
+        progress(
+            LINEARITY_SHARE * index as f64 / count,
+            &format!("{}: linearity", resource.id),
+        );
+        let share = request.budget.mul_f64(LINEARITY_SHARE / count);
+        sources.push(linearity::source(
+            &session, resource, slices, share, &mut rng,
+        )?);
+    }
+    let effects = matrix::measure(&session, slices, &mut rng, progress)?;
+    Ok(Validation {
+        format: FORMAT.to_string(),
+        tool_version: env!("CARGO_PKG_VERSION").to_string(),
+        recorded_at: crate::sys::clock::rfc3339(started),
+        duration_seconds: began.elapsed().as_secs_f64(),
+        seed: request.seed,
+        quick: request.quick,
+        machine: machine.facts(),
+        target_cpu: target,
+        slice_period_seconds: slices.period_ns as f64 / 1e9,
+        slice_share_percent: slices.share * 100.0,
+        sources,
+        effects,
+        bars: Bars::default(),
+    })
+}
+
+/// What all parts of one validation share.
+struct Session<'a> {
+    machine: &'a Machine,
+    request: &'a Request,
+    /// The CPU a target would have.
+    target: usize,
+    began: Instant,
+    deadline: Instant,
+}
+
+impl Session<'_> {
+    fn check(&self) -> Result<()> {
+        match self.request.interrupt.load(Relaxed) {
+            true => Err(Error::Interrupted("; the sources are gone".into())),
+            false => Ok(()),
+        }
+    }
+
+    fn interrupted(&self) -> bool {
+        self.request.interrupt.load(Relaxed)
+    }
+
+    /// Share of the budget that is spent, 0–1.
+    fn spent(&self) -> f64 {
+        (self.began.elapsed().as_secs_f64() / self.request.budget.as_secs_f64()).min(1.0)
+    }
+
+    fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// The slices that a profile would use here.
+    fn slices(&self) -> Result<Slices> {
+        let slices = |period: Duration| Slices {
+            period_ns: period.as_nanos() as u64,
+            share: Slices::DEFAULT_SHARE,
+        };
+        let l1d = crate::resource::find("l1d").expect("a resource of the table");
+        let mut limits = self.limits();
+        limits.cpus = vec![self.target];
+        let choice = slice::calibrate(self.target, Slices::DEFAULT_SHARE, |period| {
+            crate::inject::plan::plan(self.machine, l1d, &[self.target], &limits, slices(period))
+                .map_err(|refusal| refusal.to_string())
+        })
+        .map_err(|reason| Error::environment(format!("calibrating the slices: {reason}")))?;
+        Ok(slices(choice.period))
+    }
+
+    /// The limits, with the memory that is there at this moment.
+    fn limits(&self) -> Limits {
+        let mut limits = self.request.limits.clone();
+        if let Ok(available) = crate::machine::available_memory_bytes() {
+            let may = available.saturating_sub(limits.memory_reserve_bytes);
+            limits.memory_bytes = limits.memory_bytes.min(may);
+        }
+        limits
+    }
+
+    /// Keeps `memory-capacity` to a part that can be taken and given back
+    /// often.
+    fn bounded(&self, mut plan: WorkerPlan) -> WorkerPlan {
+        if plan.spec.resource == "memory-capacity" {
+            let most = match self.request.quick {
+                true => QUICK_CAPACITY_BYTES,
+                false => CAPACITY_BYTES,
+            };
+            let bytes = &mut plan.config.environment.memory_headroom_bytes;
+            *bytes = (*bytes).min(most);
+        }
+        plan
+    }
+}

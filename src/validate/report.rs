@@ -1,0 +1,212 @@
+//! What a validation found, as data.
+
+use crate::profile::MachineFacts;
+use crate::profile::Placement;
+use crate::reading::Reading;
+use serde::Deserialize;
+use serde::Serialize;
+
+/// Name of the format.
+pub const FORMAT: &str = "jostle-validation/1";
+
+/// What all sources of one machine showed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Validation {
+    pub format: String,
+    pub tool_version: String,
+    /// RFC 3339, UTC.
+    pub recorded_at: String,
+    pub duration_seconds: f64,
+    pub seed: u64,
+    pub quick: bool,
+    pub machine: MachineFacts,
+    /// Where a target would run, and so where the victims of the matrix ran.
+    pub target_cpu: usize,
+    pub slice_period_seconds: f64,
+    pub slice_share_percent: f64,
+    /// In the order of the resources.
+    pub sources: Vec<Source>,
+    /// Every source on every victim that could be measured, the diagonal
+    /// included.
+    pub effects: Vec<Effect>,
+    pub bars: Bars,
+}
+
+/// What is asked of an instrument.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bars {
+    pub r_squared: f64,
+    pub worst_deviation_points: f64,
+    pub strength_percent: f64,
+    pub cross_talk_percent: f64,
+}
+
+impl Default for Bars {
+    /// The bars of the measurement method.
+    fn default() -> Self {
+        Bars {
+            r_squared: 0.99,
+            worst_deviation_points: 5.0,
+            strength_percent: 95.0,
+            cross_talk_percent: 5.0,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    Measured,
+    NotShared,
+    Unavailable,
+}
+
+/// One source by itself, and where it would run beside a target.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Source {
+    pub resource: String,
+    /// Whether a target here can share the resource with it.
+    pub status: Status,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Where it runs beside a target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
+    pub linearity: Reading<Linearity>,
+    pub strength: Reading<Strength>,
+}
+
+/// Achieved against requested.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Linearity {
+    /// How what was achieved was learned.
+    pub measured_by: String,
+    /// Ascending by intensity.
+    pub levels: Vec<Level>,
+    /// Of the least-squares line through all levels.
+    pub r_squared: f64,
+    pub slope: f64,
+    /// Largest distance of a level's median from the requested intensity,
+    /// points, and where.
+    pub worst_deviation_points: f64,
+    pub worst_at_percent: f64,
+    /// Median over the levels of the spread (largest − smallest) of the
+    /// repetitions, points.
+    pub repeat_spread_points: f64,
+    /// What is known of a curve that misses the bar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remark: Option<String>,
+}
+
+/// Repetitions at one intensity.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Level {
+    pub intensity_percent: f64,
+    /// Per repetition, percent of full scale.
+    pub achieved_percent: Vec<f64>,
+    pub median_percent: f64,
+}
+
+/// What 100 % is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Strength {
+    /// Achieved at 100 %, in `unit`.
+    pub achieved: f64,
+    /// What 100 % stands for, in `unit`.
+    pub full_scale: f64,
+    pub unit: String,
+    pub percent: f64,
+    /// Where the full scale comes from.
+    pub basis: String,
+}
+
+/// How large an effect is, judged by its interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Size {
+    /// Surely less than the bar.
+    Small,
+    /// Surely the bar or more.
+    Large,
+    /// The interval holds the bar.
+    Unresolved,
+}
+
+/// What one source costs another at full strength.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    pub source: String,
+    pub victim: String,
+    /// Pairs of treatment and placebo.
+    pub pairs: usize,
+    /// Victim's performance under treatment ÷ under placebo, as percent lost;
+    /// negative when it gained.
+    pub loss_percent: f64,
+    pub ci95: [f64; 2],
+    pub size: Size,
+    /// Why an effect on another resource is there; none on the diagonal and
+    /// where nothing is to be explained or nothing is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<String>,
+}
+
+impl Effect {
+    /// Whether source and victim press on different resources.
+    pub fn is_cross_talk(&self) -> bool {
+        self.source != self.victim
+    }
+}
+
+impl Validation {
+    /// Cross-talk at or above the bar with certainty, strongest first.
+    pub fn large_effects(&self) -> Vec<&Effect> {
+        let mut large: Vec<&Effect> = self
+            .effects
+            .iter()
+            .filter(|effect| effect.is_cross_talk() && effect.size == Size::Large)
+            .collect();
+        large.sort_by(|a, b| b.loss_percent.abs().total_cmp(&a.loss_percent.abs()));
+        large
+    }
+
+    /// What misses a bar, in words; empty when all hold.
+    pub fn failures(&self) -> Vec<String> {
+        let mut failures = Vec::new();
+        for source in &self.sources {
+            if let Reading::Value(linearity) = &source.linearity {
+                if linearity.r_squared < self.bars.r_squared {
+                    failures.push(format!(
+                        "{}: R² {:.4}, below {}",
+                        source.resource, linearity.r_squared, self.bars.r_squared
+                    ));
+                }
+                if linearity.worst_deviation_points > self.bars.worst_deviation_points {
+                    failures.push(format!(
+                        "{}: {:.1} points off at {} %, more than {}",
+                        source.resource,
+                        linearity.worst_deviation_points,
+                        linearity.worst_at_percent,
+                        self.bars.worst_deviation_points
+                    ));
+                }
+            }
+            if let Reading::Value(strength) = &source.strength
+                && strength.percent < self.bars.strength_percent
+            {
+                failures.push(format!(
+                    "{}: reaches {:.1} % of its full scale, less than {} %",
+                    source.resource, strength.percent, self.bars.strength_percent
+                ));
+            }
+        }
+        for effect in self.large_effects() {
+            if effect.explanation.is_none() {
+                failures.push(format!(
+                    "{} on {}: {:.1} % lost, unexplained",
+                    effect.source, effect.victim, effect.loss_percent
+                ));
+            }
+        }
+        failures
+    }
+}
