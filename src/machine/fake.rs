@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 /// A temporary directory standing in for `/`.
-pub(super) struct Tree(tempfile::TempDir);
+pub struct Tree(tempfile::TempDir);
 
 impl Tree {
     pub fn new() -> Tree {

@@ -250,3 +250,29 @@ fn escaped(text: &str) -> String {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::validation::tests::example;
+    use super::*;
+
+    #[test]
+    fn the_page_is_whole_and_nothing_in_it_is_markup_of_others() {
+        let page = validation(&example());
+        assert_eq!(page.matches("<svg").count(), 1, "one source was measured");
+        assert!(page.contains("role=\"img\""));
+        assert!(page.contains("no worker &amp; no hope"));
+        assert!(
+            page.contains(">12 !</td>") && page.contains(">-5 ?</td>"),
+            "{page}"
+        );
+        for tag in [
+            "html", "body", "figure", "table", "tr", "td", "ul", "li", "svg",
+        ] {
+            let opened = page.matches(&format!("<{tag}>")).count()
+                + page.matches(&format!("<{tag} ")).count();
+            let closed = page.matches(&format!("</{tag}>")).count();
+            assert_eq!(opened, closed, "<{tag}>");
+        }
+    }
+}

@@ -293,3 +293,138 @@ fn verdict(validation: &Validation, style: Style) -> String {
     };
     page
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::machine::fake::cores;
+    use crate::validate::Bars;
+    use crate::validate::FORMAT;
+    use crate::validate::Level;
+
+    /// One source that holds every bar, one that could not run, and effects of
+    /// every size.
+    pub fn example() -> Validation {
+        let level = |percent: f64| Level {
+            intensity_percent: percent,
+            achieved_percent: vec![percent, percent + 1.0, percent - 1.0],
+            median_percent: percent,
+        };
+        let source = |resource: &str| Source {
+            resource: resource.to_string(),
+            status: Status::Measured,
+            reason: None,
+            placement: None,
+            linearity: Reading::Value(Linearity {
+                measured_by: "operations".into(),
+                levels: [0.0, 50.0, 100.0].map(level).to_vec(),
+                r_squared: 0.999,
+                slope: 1.0,
+                worst_deviation_points: 0.5,
+                worst_at_percent: 50.0,
+                repeat_spread_points: 2.0,
+                remark: None,
+            }),
+            strength: Reading::Value(Strength {
+                achieved: 99e9,
+                full_scale: 1e11,
+                unit: "operations_per_second".into(),
+                percent: 99.0,
+                basis: "peak".into(),
+            }),
+        };
+        let effect =
+            |source: &str, victim: &str, loss: f64, size, explanation: Option<&str>| Effect {
+                source: source.to_string(),
+                victim: victim.to_string(),
+                pairs: 8,
+                loss_percent: loss,
+                ci95: [loss - 1.0, loss + 1.0],
+                size,
+                explanation: explanation.map(str::to_string),
+            };
+        Validation {
+            format: FORMAT.to_string(),
+            tool_version: "0".into(),
+            recorded_at: "2026-01-01T00:00:00Z".into(),
+            duration_seconds: 1.0,
+            seed: 7,
+            quick: false,
+            machine: cores(2, 1).facts(),
+            target_cpu: 1,
+            slice_period_seconds: 0.0005,
+            slice_share_percent: 20.0,
+            sources: vec![
+                source("int"),
+                Source {
+                    status: Status::NotShared,
+                    reason: Some("it takes two <b>CPUs</b>".into()),
+                    linearity: Reading::unavailable("no worker & no hope"),
+                    strength: Reading::unavailable("no worker & no hope"),
+                    ..source("interconnect")
+                },
+            ],
+            effects: vec![
+                effect("int", "int", 40.0, Size::Large, None),
+                effect("int", "fp", 0.2, Size::Small, None),
+                effect("fp", "int", -4.5, Size::Unresolved, None),
+                effect(
+                    "vector",
+                    "int",
+                    12.0,
+                    Size::Large,
+                    Some("lowers the frequency"),
+                ),
+            ],
+            bars: Bars::default(),
+        }
+    }
+
+    #[test]
+    fn everything_found_is_shown_with_its_doubt() {
+        let page = page(&example(), Style::plain());
+        for text in [
+            "[40]",
+            " -5?",
+            " 12!",
+            "vector costs int 12.0 % (11.0 to 13.0, 8 pairs): lowers the frequency",
+            "interconnect: no worker & no hope",
+            "not shared",
+            "Of 3 effects on other resources 1 are surely below 5 %, 1 surely not, 1 unresolved.",
+            "Every bar holds.",
+        ] {
+            assert!(page.contains(text), "no '{text}' in:\n{page}");
+        }
+        assert!(
+            page.lines().all(|line| line.chars().count() <= 120),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn what_misses_a_bar_is_named() {
+        let mut validation = example();
+        validation.effects[3].explanation = None;
+        if let Reading::Value(linearity) = &mut validation.sources[0].linearity {
+            linearity.r_squared = 0.9;
+            linearity.worst_deviation_points = 7.0;
+        }
+        if let Reading::Value(strength) = &mut validation.sources[0].strength {
+            strength.percent = 80.0;
+        }
+        assert_eq!(
+            validation.failures(),
+            [
+                "int: R² 0.9000, below 0.99",
+                "int: 7.0 points off at 50 %, more than 5",
+                "int: reaches 80.0 % of its full scale, less than 95 %",
+                "vector on int: 12.0 % lost, unexplained",
+            ]
+        );
+        let page = page(&validation, Style::plain());
+        assert!(
+            page.contains("Bars missed") && page.contains("UNEXPLAINED"),
+            "{page}"
+        );
+    }
+}

@@ -6,3 +6,4 @@ mod physical;
 mod requests;
 mod support;
 mod targets_and_ends;
+mod validate;
