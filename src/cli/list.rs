@@ -3,6 +3,7 @@
 use super::output;
 use super::select;
 use crate::error::Result;
+use crate::inject::placement::Refusal;
 use crate::inject::plan::plan;
 use crate::inject::slice::PERIODS;
 use crate::inject::stall::DEFAULT_LIMIT;
@@ -32,8 +33,10 @@ struct Row {
     /// Beside a target on the CPU that would be its default.
     #[serde(skip_serializing_if = "Option::is_none")]
     placement: Option<crate::profile::Placement>,
+    /// `available`, `not-shared` or `unavailable`.
+    status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    unavailable: Option<String>,
+    reason: Option<String>,
     doc: &'static str,
 }
 
@@ -56,9 +59,10 @@ pub fn run(args: Args) -> Result<()> {
         .iter()
         .map(|resource| {
             let planned = plan(&machine, resource, &target, &limits, slices);
-            let (placement, unavailable) = match planned {
-                Ok(plan) => (Some(plan.placement), None),
-                Err(reason) => (None, Some(reason.to_string())),
+            let (status, placement, reason) = match planned {
+                Ok(plan) => ("available", Some(plan.placement), None),
+                Err(Refusal::NotShared(reason)) => ("not-shared", None, Some(reason)),
+                Err(Refusal::Unavailable(reason)) => ("unavailable", None, Some(reason)),
             };
             Row {
                 resource: resource.id,
@@ -66,7 +70,8 @@ pub fn run(args: Args) -> Result<()> {
                 pressure_unit: resource.pressure_unit,
                 summary: resource.summary,
                 placement,
-                unavailable,
+                status,
+                reason,
                 doc: jostle_kernels::find(resource.id).map_or("", |spec| spec.doc),
             }
         })
@@ -83,18 +88,21 @@ fn table(rows: &[Row], target: &[usize], long: bool) -> String {
         format_list(target)
     );
     for row in rows {
-        let place = match (&row.placement, &row.unavailable) {
-            (Some(placement), _) => format!(
+        let place = match &row.placement {
+            Some(placement) => format!(
                 "{}, CPU {}",
                 select::mode(placement.mode),
                 format_list(&placement.cpus)
             ),
-            (None, reason) => reason.clone().unwrap_or_default(),
+            None => row.status.replace('-', " "),
         };
         text += &format!(
             "{:<18} {:<14} {place:<22} {}\n",
             row.resource, row.domain, row.summary
         );
+        if let Some(reason) = &row.reason {
+            text += &format!("{:18} ({reason})\n", "");
+        }
         if long {
             text += &format!("\n{}\n\n", wrapped(row.doc, 76));
         }
