@@ -17,7 +17,7 @@ padding:0 1rem;color:#1b1f24}h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:
 figcaption{font-size:.85rem}table{border-collapse:collapse;font-size:.8rem}\
 th,td{padding:.25rem .45rem;text-align:right;border:1px solid #e3e6ea}\
 th{font-weight:600;text-align:left;white-space:nowrap}thead th{writing-mode:vertical-rl;\
-transform:rotate(180deg)}.scroll{overflow-x:auto}.own{color:#888}.missed{color:#a40000}\
+vertical-align:bottom;height:9rem}.scroll{overflow-x:auto}.own{color:#888}.missed{color:#a40000}\
 @media(prefers-color-scheme:dark){body{background:#14171a;color:#e6e6e6}\
 td{color:#1b1f24}figure svg{background:#fff}}";
 
@@ -119,6 +119,7 @@ fn draw(svg: &mut String, linearity: &Linearity) -> Result<(), Box<dyn std::erro
     let area = SVGBackend::with_string(svg, (WIDTH, HEIGHT)).into_drawing_area();
     let mut chart = ChartBuilder::on(&area)
         .margin(8)
+        .margin_right(16)
         .x_label_area_size(24)
         .y_label_area_size(34)
         .build_cartesian_2d(0.0..100.0, 0.0..highest * 1.05)?;
@@ -128,6 +129,8 @@ fn draw(svg: &mut String, linearity: &Linearity) -> Result<(), Box<dyn std::erro
         .bold_line_style(RGBColor(225, 228, 232))
         .x_labels(5)
         .y_labels(5)
+        .x_label_formatter(&|percent| format!("{percent:.0}"))
+        .y_label_formatter(&|percent| format!("{percent:.0}"))
         .draw()?;
     let wished = RGBColor(150, 150, 150);
     chart.draw_series(LineSeries::new([(0.0, 0.0), (100.0, 100.0)], wished))?;
