@@ -12,11 +12,16 @@
 mod buffer;
 mod cpu_time;
 mod footprint;
+pub mod fp;
+pub mod int;
 mod memory_capacity;
+mod prefetcher;
+pub mod registers;
 mod spec;
 pub mod spin;
 mod storage;
 pub mod stream;
+pub mod vector;
 pub mod weyl;
 
 pub use buffer::Buffer;
@@ -32,9 +37,13 @@ pub use spec::Waiting;
 /// Every source of interference of this version.
 pub const KERNELS: &[KernelSpec] = &[
     cpu_time::SPEC,
+    int::SPEC,
+    fp::SPEC,
+    vector::SPEC,
     footprint::L1D,
     footprint::L2_CAPACITY,
     stream::L2_BANDWIDTH,
+    prefetcher::SPEC,
     footprint::LLC_CAPACITY,
     stream::MEMORY_BANDWIDTH,
     memory_capacity::SPEC,
