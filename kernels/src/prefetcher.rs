@@ -67,7 +67,7 @@ impl Stream {
     fn draw(random: u64, pages: u64) -> Stream {
         let page = ((random >> 32) * pages) >> 32;
         let near = random % MARGIN;
-        let lines = 1 + (((random >> 8) & 0xff) * LONGEST >> 8);
+        let lines = 1 + ((((random >> 8) & 0xff) * LONGEST) >> 8);
         let (line, direction) = match (random >> 4) & 1 {
             0 => (near, 1),
             _ => ((PAGE / LINE) as u64 - 1 - near, -1),
@@ -75,7 +75,7 @@ impl Stream {
         Stream {
             first: page as usize * (PAGE / 8) + line as usize * WORDS_PER_LINE,
             stride: direction * (lines as usize * WORDS_PER_LINE) as isize,
-            accesses: 3 + (((random >> 16) & 0xff) * 3 >> 8) as usize,
+            accesses: 3 + ((((random >> 16) & 0xff) * 3) >> 8) as usize,
         }
     }
 }

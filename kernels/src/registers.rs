@@ -97,7 +97,7 @@ impl FloatLoop {
 
     /// What one instruction makes of `x` in `register` in `row`.
     fn next(&self, row: usize, register: usize, x: f64) -> f64 {
-        match (self.adders && register % 2 == 1, row % 2 == 0) {
+        match (self.adders && register % 2 == 1, row.is_multiple_of(2)) {
             (true, true) => x + STEP,
             (true, false) => x - STEP,
             (false, _) if self.fused => x.mul_add(FUSED_FACTOR, x),
