@@ -12,12 +12,17 @@
 mod buffer;
 mod cpu_time;
 mod footprint;
+pub mod fp;
+pub mod int;
 mod interconnect;
 mod memory_capacity;
+mod prefetcher;
+pub mod registers;
 mod spec;
 pub mod spin;
 mod storage;
 pub mod stream;
+pub mod vector;
 pub mod weyl;
 
 pub use buffer::Buffer;
@@ -33,9 +38,13 @@ pub use spec::Waiting;
 /// Every source of interference of this version.
 pub const KERNELS: &[KernelSpec] = &[
     cpu_time::SPEC,
+    int::SPEC,
+    fp::SPEC,
+    vector::SPEC,
     footprint::L1D,
     footprint::L2_CAPACITY,
     stream::L2_BANDWIDTH,
+    prefetcher::SPEC,
     footprint::LLC_CAPACITY,
     memory_capacity::SPEC,
     stream::MEMORY_BANDWIDTH,

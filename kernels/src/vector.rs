@@ -1,0 +1,131 @@
+//! `vector`: the widest SIMD operations.
+
+use crate::Intensity;
+use crate::KernelSpec;
+use crate::Waiting;
+#[cfg(target_arch = "x86_64")]
+use crate::registers::FACTOR;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use crate::registers::FUSED_FACTOR;
+use crate::registers::FloatLoop;
+use crate::registers::PLAIN;
+#[cfg(target_arch = "x86_64")]
+use crate::registers::STEP;
+
+#[cfg(target_arch = "x86_64")]
+std::arch::global_asm!(include_str!("../../asm/x86_64/vector.s"));
+#[cfg(target_arch = "aarch64")]
+std::arch::global_asm!(include_str!("../../asm/aarch64/vector.s"));
+
+#[cfg(target_arch = "x86_64")]
+unsafe extern "sysv64" {
+    fn jostle_vector_avx512(lanes: *mut f64, rounds: u64, factor: f64);
+    fn jostle_vector_avx2(lanes: *mut f64, rounds: u64, factor: f64, step: f64);
+    fn jostle_vector_sse2(lanes: *mut f64, rounds: u64, factor: f64, step: f64);
+}
+
+#[cfg(target_arch = "aarch64")]
+unsafe extern "C" {
+    fn jostle_vector_neon(lanes: *mut f64, rounds: u64, factor: f64);
+}
+
+pub const SPEC: KernelSpec = KernelSpec {
+    resource: "vector",
+    intensity: Intensity::Rate,
+    waiting: Waiting::Spin,
+    operation: "packed floating-point instruction",
+    units_per_operation: 1,
+    operations_per_call: 98_304,
+    pause_ns: 0,
+    spans_cpus: false,
+    doc: "Runs the widest SIMD arithmetic the CPU has, double precision, in independent \
+          chains from registers only. With AVX-512 these are fused multiply-adds alone, \
+          two floating-point operations on each of eight numbers; with AVX2 and FMA half \
+          fused multiply-adds, half additions on four numbers; with SSE2 half \
+          multiplications, half additions on two. One instruction counts as one operation, \
+          whatever its width. The rate is held at x % of the peak measured at the start. On \
+          an SMT sibling it takes the SIMD ports from the target at every moment. Wide SIMD \
+          can also cost frequency: many Intel cores before Ice Lake clock down by a tenth to \
+          a third while they run it and for about a millisecond after, so that a target \
+          that shares the core, even in turns, is slowed without using SIMD itself, and all \
+          cores may clock down when they run it together and meet the power limit. Later \
+          Xeons hardly do: on the one this was written on integer code right after it ran at \
+          the clock it had before. It does not show integer SIMD, shuffles or the tile \
+          unit.",
+    build: |_| {
+        let widest = variants().remove(0);
+        Ok(widest.kernel(SPEC.operations_per_call))
+    },
+};
+
+/// Every variant this CPU can run, widest first, plain Rust last.
+pub fn variants() -> Vec<FloatLoop> {
+    let mut found = Vec::new();
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::is_x86_feature_detected as has;
+        if has!("avx512f") {
+            found.push(FloatLoop {
+                name: "avx512",
+                registers: 30,
+                width: 8,
+                adders: false,
+                fused: true,
+                rows: 2,
+                // SAFETY: `Run` passes on the routine's own contract, and the
+                // CPU has the instructions.
+                run: |lanes, rounds| unsafe { jostle_vector_avx512(lanes, rounds, FUSED_FACTOR) },
+            });
+        }
+        let mixed = |name, width, fused, run| FloatLoop {
+            name,
+            registers: 14,
+            width,
+            adders: true,
+            fused,
+            rows: 4,
+            run,
+        };
+        if has!("avx2") && has!("fma") {
+            // SAFETY: as above.
+            found.push(mixed("avx2", 4, true, |lanes, rounds| unsafe {
+                jostle_vector_avx2(lanes, rounds, FUSED_FACTOR, STEP)
+            }));
+        }
+        // SAFETY: as above; every x86-64 CPU has SSE2.
+        found.push(mixed("sse2", 2, false, |lanes, rounds| unsafe {
+            jostle_vector_sse2(lanes, rounds, FACTOR, STEP)
+        }));
+    }
+    #[cfg(target_arch = "aarch64")]
+    found.push(FloatLoop {
+        name: "neon",
+        registers: 22,
+        width: 2,
+        adders: false,
+        fused: true,
+        rows: 2,
+        // SAFETY: `Run` passes on the routine's own contract; every aarch64
+        // CPU that runs Linux has the instructions.
+        run: |lanes, rounds| unsafe { jostle_vector_neon(lanes, rounds, FUSED_FACTOR) },
+    });
+    found.push(PLAIN);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registers::tests::assert_normal;
+    use crate::registers::tests::assert_twins;
+
+    #[test]
+    fn every_variant_ends_where_its_twin_ends() {
+        assert_twins(&variants());
+    }
+
+    #[test]
+    fn numbers_stay_normal_through_a_whole_call() {
+        assert_normal(&variants(), SPEC.operations_per_call);
+    }
+}
