@@ -14,6 +14,7 @@
 //! | [`inject`] | workers: spawn, place, pace, watch |
 //! | [`machine`] | topology, caches, limits |
 //! | [`profile`] | pure data: the sensitivity vector, its schema, load and save |
+//! | [`sink`] | the remote end of the network source |
 //! | [`resource`], [`reading`] | the words everybody shares |
 //! | [`sys`] | the only unsafe code outside `jostle-kernels` |
 //!
@@ -34,6 +35,7 @@ pub mod reading;
 pub mod report;
 pub mod resource;
 pub mod schedule;
+pub mod sink;
 #[allow(unsafe_code)]
 pub mod sys;
 pub mod target;

@@ -13,6 +13,7 @@ mod buffer;
 mod cpu_time;
 mod footprint;
 mod memory_capacity;
+pub mod network;
 mod spec;
 pub mod spin;
 mod storage;
@@ -39,6 +40,7 @@ pub const KERNELS: &[KernelSpec] = &[
     stream::MEMORY_BANDWIDTH,
     memory_capacity::SPEC,
     storage::SPEC,
+    network::SPEC,
 ];
 
 /// The source that presses on `resource`.

@@ -1,5 +1,6 @@
 //! `jostle list`: the sources, and where each runs on this machine.
 
+use super::network::NetworkArgs;
 use super::output;
 use super::select;
 use crate::error::Result;
@@ -43,6 +44,7 @@ pub fn run(args: Args) -> Result<()> {
         scratch: None,
         scratch_size: None,
         access: Access::default(),
+        network: NetworkArgs::default(),
     }
     .resolve(&machine, None)?;
     let target: Vec<usize> = machine.quietest_cpu().into_iter().collect();

@@ -6,6 +6,7 @@ mod guard;
 mod interrupt;
 mod list;
 mod machine;
+mod network;
 mod output;
 mod profile;
 mod progress;
@@ -14,6 +15,7 @@ mod schedule;
 mod schema;
 mod select;
 mod show;
+mod sink;
 mod worker;
 
 use crate::error::Result;
@@ -43,6 +45,7 @@ enum Command {
     Show(show::Args),
     /// Place applications on nodes by their profiles
     Schedule(schedule::Args),
+    Sink(sink::Args),
     /// Print the JSON Schema of a profile
     Schema(schema::Args),
     /// Run a built-in demo target until killed
@@ -64,6 +67,7 @@ impl Cli {
             Command::Profile(args) => profile::run(*args),
             Command::Show(args) => show::run(args),
             Command::Schedule(args) => schedule::run(args),
+            Command::Sink(args) => sink::run(args),
             Command::Schema(args) => schema::run(args),
             Command::Demo(args) => demo::run(args),
             Command::Worker(args) => worker::run(args),

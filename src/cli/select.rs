@@ -1,5 +1,7 @@
 //! From flags to CPUs, resources and limits.
 
+use super::network;
+use super::network::NetworkArgs;
 use crate::error::Error;
 use crate::error::Result;
 use crate::experiment::session::Request;
@@ -37,6 +39,8 @@ pub struct LimitArgs {
     /// non-temporal-store or copy
     #[arg(long, value_parser = parse_access, default_value = "load", value_name = "HOW")]
     pub access: Access,
+    #[command(flatten)]
+    pub network: NetworkArgs,
 }
 
 fn parse_access(text: &str) -> std::result::Result<Access, String> {
@@ -77,6 +81,7 @@ impl LimitArgs {
             scratch: self.directory(scratch_bytes),
             scratch_bytes,
             access: self.access,
+            network: self.network.resolve()?,
         })
     }
 
@@ -258,6 +263,8 @@ pub fn dry_run(machine: &Machine, request: &Request) -> String {
         ),
         Err(reason) => format!("disk: {reason}\n"),
     };
+    text += &network::describe(limits.network.as_ref());
+    text.push('\n');
     for (resource, plan) in &plans.ready {
         let turns = match (plan.config.slices, request.slice_period) {
             (None, _) => String::new(),
