@@ -113,6 +113,10 @@ fn report(stream: &mut TcpStream, sessions: &Sessions, session: &Session) -> Str
         match outbox.flush(stream).and_then(|()| still_there(stream)) {
             Ok(true) => {}
             Ok(false) => return "is done".to_string(),
+            // A worker is killed when it is done, whatever it has not read.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+                return "is done".to_string();
+            }
             Err(error) => return format!("is gone ({error})"),
         }
         sleep(match moves {

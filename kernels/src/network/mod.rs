@@ -46,8 +46,8 @@ pub const SPEC: KernelSpec = KernelSpec {
           it. At 100 % the source sends as fast as the pattern and the connection allow, never \
           above --network-cap; that is the peak, and below it each burst is followed by a gap \
           so that x % of the peak is sent on average, whether or not it arrives. The pattern \
-          `bulk` is a stream of 64 KiB messages; `burst` sends 64 messages of mixed sizes every \
-          4 ms on average; --network-pattern FILE reads another. TCP gives way to other flows \
+          `bulk` is a stream of 64 KiB messages; `burst` sends 32 messages of mixed sizes every \
+          2 ms on average; --network-pattern FILE reads another. TCP gives way to other flows \
           as they do to it; UDP gives way to nobody, and at 100 % it loses what the path cannot \
           take: name a cap. It presses on every link, queue and host on the way: which of them \
           a target suffers from is not shown. Sending and acknowledgements also take time of \

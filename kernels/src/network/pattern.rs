@@ -5,6 +5,8 @@ use crate::weyl::GOLDEN;
 use serde::Deserialize;
 use serde::Serialize;
 
+/// Most kinds of messages.
+const MOST_KINDS: usize = 256;
 /// Longest message, bytes.
 const MOST_BYTES: u64 = 16 << 20;
 /// Most messages in a burst.
@@ -83,8 +85,8 @@ impl Pattern {
                 seed: 0,
                 message: vec![kind(256, 0.5), kind(1400, 0.3), kind(16 << 10, 0.2)],
                 burst: Burst {
-                    messages: 64,
-                    spacing_seconds: 0.004,
+                    messages: 32,
+                    spacing_seconds: 0.002,
                     spacing: Spacing::Exponential,
                 },
             }),
@@ -97,6 +99,12 @@ impl Pattern {
     pub fn check(&self) -> Result<(), String> {
         if self.message.is_empty() {
             return Err("message: the list is empty; give at least one [[message]]".into());
+        }
+        if self.message.len() > MOST_KINDS {
+            return Err(format!(
+                "message: {} kinds; give at most {MOST_KINDS}",
+                self.message.len()
+            ));
         }
         for (index, message) in self.message.iter().enumerate() {
             let least = Header::BYTES as u64;
@@ -116,7 +124,7 @@ impl Pattern {
         let sum: f64 = self.message.iter().map(|kind| kind.probability).sum();
         if (sum - 1.0).abs() > 1e-6 {
             return Err(format!(
-                "message: the probabilities sum to {sum}; make them sum to 1"
+                "message: the probabilities sum to {sum:.6}; make them sum to 1"
             ));
         }
         let burst = &self.burst;
@@ -146,16 +154,27 @@ pub struct Drawn {
 }
 
 /// Draws one burst after the other, the same ones for the same seed.
+///
+/// What is drawn comes from shuffled decks: in every round of [`ROUND`] draws
+/// each sixteenth of the distribution comes up once. Single draws are random,
+/// but a quarter of a second is enough to see the mean.
 pub struct Draw {
     pattern: Pattern,
-    state: u64,
+    random: SplitMix,
+    kinds: Deck,
+    spacings: Deck,
 }
+
+/// Draws in a round.
+const ROUND: usize = 16;
 
 impl Draw {
     pub fn new(pattern: Pattern) -> Self {
         Draw {
-            state: pattern.seed,
+            random: SplitMix(pattern.seed),
             pattern,
+            kinds: Deck::default(),
+            spacings: Deck::default(),
         }
     }
 
@@ -168,13 +187,14 @@ impl Draw {
         }
         burst.spacing = match self.pattern.burst.spacing {
             Spacing::Fixed => 1.0,
-            Spacing::Exponential => -(1.0 - self.uniform()).ln(),
+            Spacing::Exponential => exponential(self.spacings.next(&mut self.random)),
         };
     }
 
     fn message_bytes(&mut self) -> usize {
         let [only] = self.pattern.message[..] else {
-            let mut left = self.uniform();
+            let stratum = self.kinds.next(&mut self.random) as f64;
+            let mut left = (stratum + self.random.uniform()) / ROUND as f64;
             let kind = self.pattern.message.iter().find(|kind| {
                 left -= kind.probability;
                 left < 0.0
@@ -187,11 +207,45 @@ impl Draw {
         };
         only.bytes as usize
     }
+}
 
-    /// From 0 to below 1 (SplitMix64).
+/// Mean of the exponential distribution of mean 1 within one of [`ROUND`]
+/// equally likely ranges: the integral of `-ln v` over its probabilities.
+fn exponential(stratum: usize) -> f64 {
+    let below = |v: f64| match v > 0.0 {
+        true => v - v * v.ln(),
+        false => 0.0,
+    };
+    let rounds = ROUND as f64;
+    let high = 1.0 - stratum as f64 / rounds;
+    let low = 1.0 - (stratum + 1) as f64 / rounds;
+    (below(high) - below(low)) * rounds
+}
+
+/// The numbers below [`ROUND`], shuffled anew for each round.
+#[derive(Default)]
+struct Deck {
+    cards: Vec<usize>,
+}
+
+impl Deck {
+    fn next(&mut self, random: &mut SplitMix) -> usize {
+        if self.cards.is_empty() {
+            self.cards.extend(0..ROUND);
+        }
+        let card = (random.uniform() * self.cards.len() as f64) as usize;
+        self.cards.swap_remove(card)
+    }
+}
+
+/// Steele, Lea and Flood's generator: one word of state.
+struct SplitMix(u64);
+
+impl SplitMix {
+    /// From 0 to below 1.
     fn uniform(&mut self) -> f64 {
-        self.state = self.state.wrapping_add(GOLDEN);
-        let mut word = self.state;
+        self.0 = self.0.wrapping_add(GOLDEN);
+        let mut word = self.0;
         word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         word ^= word >> 31;
@@ -231,14 +285,19 @@ mod tests {
         assert_eq!(first, bursts(1));
         assert_ne!(first, bursts(2));
         let sizes: Vec<usize> = first.iter().flat_map(|b| b.messages.clone()).collect();
-        assert_eq!(sizes.len(), 2000 * 64);
+        assert_eq!(sizes.len(), 2000 * 32);
         for kind in &pattern.message {
             let found = sizes.iter().filter(|&&size| size as u64 == kind.bytes);
             let share = found.count() as f64 / sizes.len() as f64;
             assert!((share - kind.probability).abs() < 0.01, "{kind:?}: {share}");
         }
-        let mean: f64 = first.iter().map(|b| b.spacing).sum::<f64>() / 2000.0;
-        assert!((mean - 1.0).abs() < 0.1, "{mean}");
+        for round in first.chunks(ROUND) {
+            let mean = round.iter().map(|b| b.spacing).sum::<f64>() / ROUND as f64;
+            assert!((mean - 1.0).abs() < 1e-9, "{mean}");
+        }
+        let square: f64 = first.iter().map(|b| b.spacing * b.spacing).sum();
+        let square = square / 2000.0;
+        assert!((1.7..2.0).contains(&square), "2 is exponential: {square}");
     }
 
     #[test]
