@@ -15,6 +15,7 @@
 //! | [`inject`] | workers: spawn, place, pace, watch |
 //! | [`machine`] | topology, caches, limits |
 //! | [`profile`] | pure data: the sensitivity vector, its schema, load and save |
+//! | [`sink`] | the remote end of the network source |
 //! | [`resource`], [`reading`] | the words everybody shares |
 //! | [`document`] | JSON files: read with care, replaced in one step |
 //! | [`sys`] | the only unsafe code outside `jostle-kernels` |
@@ -37,6 +38,7 @@ pub mod reading;
 pub mod report;
 pub mod resource;
 pub mod schedule;
+pub mod sink;
 #[allow(unsafe_code)]
 pub mod sys;
 pub mod target;

@@ -16,6 +16,7 @@ pub mod fp;
 pub mod int;
 mod interconnect;
 mod memory_capacity;
+pub mod network;
 mod prefetcher;
 pub mod registers;
 mod spec;
@@ -50,6 +51,7 @@ pub const KERNELS: &[KernelSpec] = &[
     stream::MEMORY_BANDWIDTH,
     interconnect::SPEC,
     storage::SPEC,
+    network::SPEC,
 ];
 
 /// The source that presses on `resource`.

@@ -1,5 +1,6 @@
 //! What a kernel declares about itself, and what it is given.
 
+use crate::network::Traffic;
 use serde::Deserialize;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -86,6 +87,8 @@ pub struct Environment {
     /// Where the storage sources may put their unlinked scratch file.
     pub scratch_directory: Option<PathBuf>,
     pub scratch_bytes: u64,
+    /// Whom the network source sends to, and how; `None` when nobody was named.
+    pub network: Option<Traffic>,
     /// How many workers share the resource; each takes its part.
     pub workers: u64,
     /// CPUs a kernel with threads of its own may use, the worker's first.
@@ -114,6 +117,7 @@ impl Default for Environment {
             access: Access::Load,
             scratch_directory: None,
             scratch_bytes: 0,
+            network: None,
             workers: 1,
             cpus: Vec::new(),
             available_bytes: not_told(),

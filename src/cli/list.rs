@@ -1,5 +1,6 @@
 //! `jostle list`: the sources, and where each runs on this machine.
 
+use super::network::NetworkArgs;
 use super::output;
 use super::select;
 use crate::error::Result;
@@ -48,6 +49,7 @@ pub fn run(args: Args) -> Result<()> {
         scratch_size: None,
         access: Access::default(),
         max_stall: DEFAULT_LIMIT,
+        network: NetworkArgs::default(),
     }
     .resolve(&machine, None)?;
     let target: Vec<usize> = machine.quietest_cpu().into_iter().collect();

@@ -6,6 +6,7 @@ mod guard;
 mod interrupt;
 mod list;
 mod machine;
+mod network;
 mod output;
 mod profile;
 mod progress;
@@ -14,6 +15,7 @@ mod schedule;
 mod schema;
 mod select;
 mod show;
+mod sink;
 mod validate;
 mod worker;
 
@@ -46,6 +48,7 @@ enum Command {
     Validate(validate::Args),
     /// Place applications on nodes by their profiles
     Schedule(schedule::Args),
+    Sink(sink::Args),
     /// Print the JSON Schema of a profile
     Schema(schema::Args),
     /// Run a built-in demo target until killed
@@ -68,6 +71,7 @@ impl Cli {
             Command::Show(args) => show::run(args),
             Command::Validate(args) => validate::run(args),
             Command::Schedule(args) => schedule::run(args),
+            Command::Sink(args) => sink::run(args),
             Command::Schema(args) => schema::run(args),
             Command::Demo(args) => demo::run(args),
             Command::Worker(args) => worker::run(args),

@@ -2,6 +2,7 @@
 
 use super::duration::parse_duration;
 use super::interrupt;
+use super::network;
 use super::output;
 use super::select;
 use crate::error::Error;
@@ -15,6 +16,7 @@ use crate::inject::worker::Slices;
 use crate::machine::Machine;
 use crate::machine::format_bytes;
 use crate::profile::Placement;
+use crate::resource::Domain;
 use crate::resource::Resource;
 use crate::sys::control_page::Order;
 use serde::Serialize;
@@ -88,8 +90,12 @@ pub fn run(args: Args) -> Result<()> {
     let plan = plan_alone(&machine, resource, chosen, &limits, slices)
         .map_err(|refusal| Error::environment(format!("{}: {refusal}", resource.id)))?;
     if args.dry_run {
+        let network = match resource.domain {
+            Domain::NetworkDevice => network::describe(limits.network.as_ref()) + "\n",
+            _ => String::new(),
+        };
         return output::text(&format!(
-            "{} at {intensity} % for {:.1} s on CPUs {}: {}\n",
+            "{} at {intensity} % for {:.1} s on CPUs {}: {}\n{network}",
             resource.id,
             args.length.as_secs_f64(),
             crate::sys::cpus::format_list(&plan.placement.cpus),

@@ -1,5 +1,7 @@
 //! From flags to CPUs, resources and limits.
 
+use super::network;
+use super::network::NetworkArgs;
 use crate::error::Error;
 use crate::error::Result;
 use crate::experiment::session::Request;
@@ -44,6 +46,8 @@ pub struct LimitArgs {
     /// share of the time
     #[arg(long, default_value_t = DEFAULT_LIMIT, value_name = "PERCENT")]
     pub max_stall: f64,
+    #[command(flatten)]
+    pub network: NetworkArgs,
 }
 
 fn parse_access(text: &str) -> std::result::Result<Access, String> {
@@ -85,6 +89,7 @@ impl LimitArgs {
             scratch_bytes,
             access: self.access,
             max_stall_percent: percent("--max-stall", self.max_stall, 0.0, 100.0)?,
+            network: self.network.resolve()?,
         })
     }
 
@@ -303,6 +308,8 @@ pub fn dry_run_limits(limits: &Limits, budget: Duration) -> String {
         ),
         Err(reason) => format!("disk: {reason}\n"),
     };
+    text += &network::describe(limits.network.as_ref());
+    text.push('\n');
     text += &match StallGuard::new(limits.max_stall_percent).blind() {
         None => format!(
             "back off when every task waits for memory over {:.0} % of half a second\n",

@@ -16,6 +16,8 @@ use jostle_kernels::Access;
 use jostle_kernels::Environment;
 use jostle_kernels::KernelSpec;
 use jostle_kernels::Waiting;
+use jostle_kernels::network::NO_PEER;
+use jostle_kernels::network::Traffic;
 use std::path::PathBuf;
 
 /// What workers may take.
@@ -36,6 +38,9 @@ pub struct Limits {
     /// Percent of the time that every task may wait for memory before the
     /// sources back off.
     pub max_stall_percent: f64,
+    /// Whom the network source may send to, and how; `None` when nobody was
+    /// named.
+    pub network: Option<Traffic>,
 }
 
 /// Least memory left alone unless told otherwise.
@@ -129,6 +134,10 @@ fn plan_at(
         Domain::BlockDevice => Some(limits.scratch.clone().map_err(Refusal::Unavailable)?),
         _ => None,
     };
+    let network = match resource.domain {
+        Domain::NetworkDevice => Some(limits.network.clone().ok_or_else(|| unavailable(NO_PEER))?),
+        _ => None,
+    };
     let environment = Environment {
         l1d_bytes: size(machine.l1d(first)),
         l1i_bytes: size(machine.cache(first, 1, CacheKind::Instruction)),
@@ -140,6 +149,7 @@ fn plan_at(
         access: limits.access,
         scratch_directory,
         scratch_bytes: limits.scratch_bytes,
+        network,
         workers: placement.cpus.len() as u64,
         cpus: placement.cpus.clone(),
         ..Environment::default()

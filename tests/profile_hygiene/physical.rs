@@ -146,6 +146,7 @@ fn switch_latency(slices: Option<Slices>) -> Option<Duration> {
         memory_reserve_bytes: 512 << 20,
         scratch: Err("not used".into()),
         scratch_bytes: 0,
+        network: None,
         access: jostle_kernels::Access::Load,
         max_stall_percent: 80.0,
     };

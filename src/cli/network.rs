@@ -1,0 +1,229 @@
+//! From flags to whom the network source sends to, and how.
+
+use crate::error::Error;
+use crate::error::Result;
+use jostle_kernels::network::Pattern;
+use jostle_kernels::network::Traffic;
+use jostle_kernels::network::Transport;
+use std::net::SocketAddr;
+use std::net::ToSocketAddrs;
+use std::path::Path;
+
+/// Whom the network source may send to.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct NetworkArgs {
+    /// Where `jostle sink` runs; without it nothing is ever sent
+    #[arg(long, value_name = "HOST:PORT")]
+    pub peer: Option<String>,
+    /// How the network source sends: tcp or udp [default: tcp]
+    #[arg(long, value_parser = parse_transport, value_name = "HOW", requires = "peer")]
+    pub network_protocol: Option<Transport>,
+    /// Message sizes and bursts: bulk, burst or a TOML file [default: bulk]
+    #[arg(long, value_name = "PATTERN", requires = "peer")]
+    pub network_pattern: Option<String>,
+    /// Most payload that is ever sent, like 100MB/s or 1Gbit/s
+    /// [default: what the path takes]
+    #[arg(long, value_parser = parse_rate, value_name = "RATE", requires = "peer")]
+    pub network_cap: Option<u64>,
+}
+
+fn parse_transport(text: &str) -> std::result::Result<Transport, String> {
+    match text {
+        "tcp" => Ok(Transport::Tcp),
+        "udp" => Ok(Transport::Udp),
+        _ => Err("give tcp or udp".to_string()),
+    }
+}
+
+impl NetworkArgs {
+    /// Looks the peer up, once, and reads the pattern. `None` without a peer.
+    ///
+    /// # Errors
+    /// A request error naming the flag or the file.
+    pub fn resolve(&self) -> Result<Option<Traffic>> {
+        let Some(peer) = &self.peer else {
+            return Ok(None);
+        };
+        let name = self.network_pattern.as_deref().unwrap_or(Pattern::NAMES[0]);
+        Ok(Some(Traffic {
+            peer: look_up(peer)?,
+            peer_name: peer.clone(),
+            transport: self.network_protocol.unwrap_or_default(),
+            pattern: pattern(name)?,
+            pattern_name: name.to_string(),
+            cap_bytes_per_second: self.network_cap,
+        }))
+    }
+}
+
+/// What may be sent where, for people.
+pub fn describe(traffic: Option<&Traffic>) -> String {
+    let Some(traffic) = traffic else {
+        return "network: nothing is sent, no peer is named".to_string();
+    };
+    let cap = match traffic.cap_bytes_per_second {
+        Some(bytes) => format!("at most {} MB/s", bytes as f64 / 1e6),
+        None => "no cap".to_string(),
+    };
+    format!(
+        "network: {} to {traffic}, pattern {}, {cap}",
+        traffic.transport.as_str(),
+        traffic.pattern_name
+    )
+}
+
+/// The first address of `peer`, as the system orders them.
+fn look_up(peer: &str) -> Result<SocketAddr> {
+    let refuse = |what: String| {
+        Error::request(format!(
+            "--peer {peer}: {what}; give HOST:PORT, for example 192.0.2.7:7411 or [2001:db8::7]:7411"
+        ))
+    };
+    let mut addresses = peer
+        .to_socket_addrs()
+        .map_err(|error| refuse(error.to_string()))?;
+    match addresses.next() {
+        Some(address) if address.port() == 0 || address.ip().is_unspecified() => {
+            Err(refuse("nobody can be reached there".to_string()))
+        }
+        Some(address) if address.ip().is_multicast() || is_broadcast(&address) => {
+            Err(refuse("that is not one host".to_string()))
+        }
+        Some(address) => Ok(address),
+        None => Err(refuse("that name has no address".to_string())),
+    }
+}
+
+fn is_broadcast(address: &SocketAddr) -> bool {
+    matches!(address, SocketAddr::V4(address) if address.ip().is_broadcast())
+}
+
+/// The built-in pattern called `name`, else the one in the file of that name.
+fn pattern(name: &str) -> Result<Pattern> {
+    if let Some(pattern) = Pattern::named(name) {
+        return Ok(pattern);
+    }
+    let refuse = |what: String| Error::request(format!("--network-pattern {name}: {what}"));
+    let text = std::fs::read_to_string(Path::new(name)).map_err(|error| {
+        refuse(format!(
+            "{error}; there are {}, anything else is the name of a file",
+            Pattern::NAMES.join(" and ")
+        ))
+    })?;
+    let pattern: Pattern =
+        toml::from_str(&text).map_err(|error| refuse(error.to_string().trim_end().to_string()))?;
+    pattern.check().map_err(refuse)?;
+    Ok(pattern)
+}
+
+/// Bytes per second: `100MB/s`, `64KiB/s`, `1Gbit/s`.
+///
+/// # Errors
+/// In words, with an example.
+pub fn parse_rate(text: &str) -> std::result::Result<u64, String> {
+    let example = "write for example 100MB/s or 1Gbit/s";
+    let amount = text
+        .strip_suffix("/s")
+        .ok_or_else(|| format!("'{text}' is not a rate; {example}"))?;
+    let split = amount
+        .find(|c: char| c.is_ascii_alphabetic())
+        .unwrap_or(amount.len());
+    let (number, unit) = amount.split_at(split);
+    let scale = match unit {
+        "B" => 1.0,
+        "kB" | "KB" => 1e3,
+        "MB" => 1e6,
+        "GB" => 1e9,
+        "KiB" => 1024.0,
+        "MiB" => 1024.0 * 1024.0,
+        "GiB" => 1024.0 * 1024.0 * 1024.0,
+        "bit" => 1.0 / 8.0,
+        "kbit" | "Kbit" => 1e3 / 8.0,
+        "Mbit" => 1e6 / 8.0,
+        "Gbit" => 1e9 / 8.0,
+        _ => return Err(format!("'{unit}/s' is not a unit of rates; {example}")),
+    };
+    number
+        .trim()
+        .parse::<f64>()
+        .map(|number| number * scale)
+        .ok()
+        .filter(|rate| (1.0..1e15).contains(rate))
+        .map(|rate| rate as u64)
+        .ok_or_else(|| format!("'{text}' is not a rate of at least 1B/s; {example}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_read_and_nonsense_is_not() {
+        for (text, rate) in [
+            ("100MB/s", 100_000_000),
+            ("1Gbit/s", 125_000_000),
+            ("2.5 Gbit/s", 312_500_000),
+            ("64KiB/s", 65_536),
+            ("8bit/s", 1),
+        ] {
+            assert_eq!(parse_rate(text), Ok(rate), "{text}");
+        }
+        for text in [
+            "", "1", "1MB", "0B/s", "1bit/s", "-1MB/s", "nanMB/s", "1e99GB/s", "1Mb/s",
+        ] {
+            assert!(parse_rate(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn peers_are_one_host_and_a_port() {
+        for peer in ["127.0.0.1:7411", "[::1]:7411"] {
+            assert_eq!(look_up(peer).unwrap().to_string(), peer);
+        }
+        for peer in [
+            "",
+            "127.0.0.1",
+            "[::1]",
+            "0.0.0.0:1",
+            "127.0.0.1:0",
+            "224.0.0.1:9",
+            "255.255.255.255:9",
+        ] {
+            let reason = look_up(peer).unwrap_err().to_string();
+            assert!(reason.contains("--peer"), "{reason}");
+        }
+    }
+
+    #[test]
+    fn pattern_files_are_read_or_refused_by_key() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("p.toml");
+        let name = path.to_str().unwrap();
+        let read = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            pattern(name)
+        };
+        let good = "[[message]]\nbytes = 100\nprobability = 0.25\n\
+                    [[message]]\nbytes = 2000\nprobability = 0.75\n\
+                    [burst]\nmessages = 8\nspacing_seconds = 0.01\nspacing = \"exponential\"\n";
+        let found = read(good).unwrap();
+        assert_eq!(found.message.len(), 2);
+        assert_eq!(found.burst.messages, 8);
+        for (text, word) in [
+            (String::new(), "message"),
+            (good.replace("0.25", "0.5"), "sum to 1.25"),
+            (good.replace("0.01", "-0.01"), "burst.spacing_seconds"),
+            (good.replace("= 100\n", "= -100\n"), "bytes"),
+            (good.replace("messages", "mesages"), "mesages"),
+            (good.replace("exponential", "gamma"), "gamma"),
+            (good.replace("[burst]", "[[burst"), "burst"),
+        ] {
+            let reason = read(&text).unwrap_err().to_string();
+            for word in ["--network-pattern", name, word] {
+                assert!(reason.contains(word), "{word}: {reason}");
+            }
+        }
+        let reason = pattern("/no/such/file").unwrap_err().to_string();
+        assert!(reason.contains("bulk and burst"), "{reason}");
+    }
+}

@@ -1,0 +1,103 @@
+//! `jostle sink`: the remote end of the network source.
+
+use crate::error::Error;
+use crate::error::Result;
+use crate::sink::Limits;
+use crate::sink::Sink;
+use clap::value_parser;
+use jostle_kernels::network::protocol::PORT;
+use signal_hook::consts::SIGHUP;
+use signal_hook::consts::SIGINT;
+use signal_hook::consts::SIGTERM;
+use signal_hook::iterator::Signals;
+use std::net::Ipv4Addr;
+use std::net::Ipv6Addr;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Receive what `network-bandwidth` sends, count it and throw it away
+///
+/// Runs on another host until it is ended (Ctrl-C, or SIGTERM, which is no
+/// error). The source there is told of it with --peer HOST:PORT, and both must
+/// be of the same version. What arrives, over TCP or UDP, is counted, reported
+/// to the source every millisecond, and stored nowhere. The sink connects to
+/// nobody and answers only on connections that were made to it; datagrams that
+/// belong to no session are dropped without an answer. There is no password:
+/// name an address with --listen where not everybody who can reach this host
+/// may load it.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Address to listen on, TCP and UDP, like 192.0.2.7:7411 or [::1]:7411;
+    /// may be repeated; port 0 takes a free one
+    /// [default: port 7411 of every address of this host]
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Vec<SocketAddr>,
+    /// Sources served at a time
+    #[arg(long, value_name = "N", default_value = "16", value_parser = value_parser!(u16).range(1..=1024))]
+    sessions: u16,
+    /// End a session to which nothing was sent for this long
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = super::duration::parse_duration)]
+    idle: Duration,
+}
+
+pub fn run(args: Args) -> Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+        .map_err(|error| Error::environment(format!("cannot watch for Ctrl-C: {error}")))?;
+    let limits = Limits {
+        sessions: args.sessions.into(),
+        idle: args.idle,
+    };
+    let note = |text: &str| eprintln!("jostle sink: {text}");
+    let sink = match args.listen.is_empty() {
+        false => Sink::start(&args.listen, limits, note).map_err(refused),
+        true => everywhere(limits, note),
+    }?;
+    for address in &sink.addresses {
+        note(&format!(
+            "listening on {address}, TCP and UDP{}",
+            match address.ip().is_unspecified() {
+                true => match address.is_ipv4() {
+                    true => ": every IPv4 address of this host",
+                    false => ": every IPv6 address of this host",
+                },
+                false => "",
+            }
+        ));
+    }
+    if sink.addresses.iter().any(|a| a.ip().is_unspecified()) {
+        note("whoever can reach this host may send here; --listen ADDR:PORT narrows that");
+    }
+    match signals.forever().next() {
+        Some(SIGTERM) | None => Ok(()),
+        Some(_) => Err(Error::Interrupted("; the sink is gone".into())),
+    }
+}
+
+/// Both families; where the kernel has no IPv6, IPv4 alone.
+fn everywhere(limits: Limits, note: fn(&str)) -> Result<Sink> {
+    let four = SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT));
+    let six = SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT));
+    match Sink::start(&[four, six], limits, note) {
+        Err((address, error))
+            if address == six
+                && matches!(
+                    error.raw_os_error(),
+                    Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL)
+                ) =>
+        {
+            note(&format!("no IPv6 here ({error})"));
+            Sink::start(&[four], limits, note)
+        }
+        result => result,
+    }
+    .map_err(refused)
+}
+
+fn refused((address, error): (SocketAddr, std::io::Error)) -> Error {
+    Error::environment(match error.kind() {
+        std::io::ErrorKind::AddrInUse => format!(
+            "--listen {address}: the port is taken; end what listens there or name another port"
+        ),
+        _ => format!("--listen {address}: cannot listen there: {error}"),
+    })
+}

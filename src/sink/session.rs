@@ -1,0 +1,220 @@
+//! What the sink knows of its sessions.
+
+use crate::machine::format_bytes;
+use crate::sink::Limits;
+use jostle_kernels::network::protocol::Header;
+use jostle_kernels::network::protocol::Report;
+use jostle_kernels::network::protocol::Token;
+use jostle_kernels::network::protocol::Transport;
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::hash::RandomState;
+use std::net::Shutdown;
+use std::net::SocketAddr;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+/// Connections with payload that one session may have.
+const STREAMS: usize = 8;
+
+/// All open sessions.
+pub struct Sessions {
+    pub limits: Limits,
+    /// Told of every session that begins or ends.
+    note: fn(&str),
+    open: Mutex<HashMap<Token, Arc<Session>>>,
+}
+
+/// One source, and what arrived of what it sent.
+pub struct Session {
+    pub token: Token,
+    pub transport: Transport,
+    from: SocketAddr,
+    began: Instant,
+    bytes: AtomicU64,
+    datagrams: AtomicU64,
+    reordered: AtomicU64,
+    /// One more than the highest sequence number seen.
+    expected: AtomicU64,
+    streams: Mutex<Streams>,
+}
+
+/// Connections with payload, as far as they must be ended with the session.
+#[derive(Default)]
+struct Streams {
+    open: Vec<TcpStream>,
+    closed: bool,
+}
+
+/// What a thread that panicked left behind is still plain data.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Sessions {
+    pub fn new(limits: Limits, note: fn(&str)) -> Self {
+        Sessions {
+            limits,
+            note,
+            open: Mutex::default(),
+        }
+    }
+
+    /// Opens a session for the source at `from`.
+    ///
+    /// # Errors
+    /// In words, when there are as many as may be.
+    pub fn begin(&self, from: SocketAddr, transport: Transport) -> Result<Arc<Session>, String> {
+        let mut open = lock(&self.open);
+        if open.len() >= self.limits.sessions {
+            return Err(format!(
+                "it serves {} sessions already, as many as it may; end one or start it with a \
+                 larger --sessions",
+                open.len()
+            ));
+        }
+        // Each RandomState is keyed by the system's randomness.
+        let token = Token(RandomState::new().hash_one(Instant::now()));
+        let session = Arc::new(Session {
+            token,
+            transport,
+            from,
+            began: Instant::now(),
+            bytes: AtomicU64::new(0),
+            datagrams: AtomicU64::new(0),
+            reordered: AtomicU64::new(0),
+            expected: AtomicU64::new(0),
+            streams: Mutex::default(),
+        });
+        open.insert(token, session.clone());
+        (self.note)(&format!("{from} sends over {}", transport.as_str()));
+        Ok(session)
+    }
+
+    /// The open session with this token.
+    pub fn find(&self, token: Token) -> Option<Arc<Session>> {
+        lock(&self.open).get(&token).cloned()
+    }
+
+    /// Ends a session and what belongs to it.
+    pub fn end(&self, session: &Session, why: &str) {
+        lock(&self.open).remove(&session.token);
+        let mut streams = lock(&session.streams);
+        streams.closed = true;
+        for stream in streams.open.drain(..) {
+            // It may be closed already.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        (self.note)(&session.summary(why));
+    }
+}
+
+impl Session {
+    /// Takes a connection with payload in. False when the session has ended or
+    /// has enough of them.
+    pub fn join(&self, stream: &TcpStream) -> bool {
+        let mut streams = lock(&self.streams);
+        match stream.try_clone() {
+            Ok(stream) if !streams.closed && streams.open.len() < STREAMS => {
+                streams.open.push(stream);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Counts payload of a stream.
+    pub fn count_bytes(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// Counts one datagram of `bytes`.
+    pub fn count_datagram(&self, header: Header, bytes: u64) {
+        self.bytes.fetch_add(bytes, Relaxed);
+        self.datagrams.fetch_add(1, Relaxed);
+        let next = header.sequence.saturating_add(1);
+        if self.expected.fetch_max(next, Relaxed) > header.sequence {
+            self.reordered.fetch_add(1, Relaxed);
+        }
+    }
+
+    pub fn report(&self) -> Report {
+        let datagrams = self.datagrams.load(Relaxed);
+        Report {
+            bytes: self.bytes.load(Relaxed),
+            datagrams,
+            lost: self.expected.load(Relaxed).saturating_sub(datagrams),
+            reordered: self.reordered.load(Relaxed),
+        }
+    }
+
+    fn summary(&self, why: &str) -> String {
+        let report = self.report();
+        let datagrams = match self.transport {
+            Transport::Tcp => String::new(),
+            Transport::Udp => format!(
+                " in {} datagrams ({} lost, {} out of order)",
+                report.datagrams, report.lost, report.reordered
+            ),
+        };
+        format!(
+            "{} {why}: {} arrived over {}{datagrams} in {:.1} s",
+            self.from,
+            format_bytes(report.bytes),
+            self.transport.as_str(),
+            self.began.elapsed().as_secs_f64()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn sessions(most: usize) -> Sessions {
+        let limits = Limits {
+            sessions: most,
+            idle: Duration::from_secs(60),
+        };
+        Sessions::new(limits, |_| {})
+    }
+
+    fn anybody() -> SocketAddr {
+        ([127, 0, 0, 1], 9).into()
+    }
+
+    #[test]
+    fn no_more_sessions_than_allowed() {
+        let sessions = sessions(2);
+        let first = sessions.begin(anybody(), Transport::Tcp).unwrap();
+        let second = sessions.begin(anybody(), Transport::Udp).unwrap();
+        assert_ne!(first.token, second.token);
+        let reason = sessions.begin(anybody(), Transport::Tcp).err().unwrap();
+        assert!(reason.contains("--sessions"), "{reason}");
+        sessions.end(&first, "left");
+        assert!(sessions.find(first.token).is_none());
+        sessions.begin(anybody(), Transport::Tcp).unwrap();
+    }
+
+    #[test]
+    fn datagrams_are_told_lost_and_out_of_order() {
+        let session = sessions(1).begin(anybody(), Transport::Udp).unwrap();
+        for sequence in [0, 1, 4, 3, 6] {
+            let header = Header {
+                token: session.token,
+                sequence,
+            };
+            session.count_datagram(header, 100);
+        }
+        let report = session.report();
+        assert_eq!((report.bytes, report.datagrams), (500, 5));
+        assert_eq!((report.lost, report.reordered), (2, 1));
+    }
+}
