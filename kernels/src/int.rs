@@ -44,8 +44,8 @@ pub const SPEC: KernelSpec = KernelSpec {
           additions alone reach 4.9, and the difference is the multiplications. The rate is \
           held at x % of the peak measured at the start. On an SMT sibling it takes ports \
           from the target at every moment. In slices on the same CPU ports are free again \
-          the moment it stops, so next to nothing can be seen there. It does not load, \
-          store or mispredict, and does not divide.",
+          the moment it stops, so nothing of them can be seen there. It does not load, \
+          store, divide or mispredict.",
     build: |_| {
         let run = variants().first().expect("the twin is always there").1;
         // SAFETY: all variants take a state of twelve words.

@@ -115,9 +115,12 @@ impl FloatLoop {
     }
 
     /// The source that runs this loop for `operations_per_call`.
-    pub fn kernel(&self, operations_per_call: u64) -> Box<dyn Kernel> {
-        // SAFETY: a variant's loop takes a state of `registers` × `width`
-        // numbers, and only variants this CPU can run are ever listed.
+    ///
+    /// # Safety
+    /// `run` can be called with a state of `registers` × `width` numbers on
+    /// this CPU.
+    pub unsafe fn kernel(&self, operations_per_call: u64) -> Box<dyn Kernel> {
+        // SAFETY: `start` has that length; the rest by the caller's promise.
         Box::new(unsafe {
             RegisterLoop::new(
                 self.start(),
@@ -206,7 +209,8 @@ pub mod tests {
 
     #[test]
     fn every_call_does_the_same_work_and_says_how_much() {
-        let mut kernel = PLAIN.kernel(1000);
+        // SAFETY: every CPU can run the plain loop, on 14 numbers.
+        let mut kernel = unsafe { PLAIN.kernel(1000) };
         assert_eq!(kernel.work().unwrap(), 1000 / 56 * 56);
         // SAFETY: the state is as long as the plain loop's.
         let mut kernel = unsafe { RegisterLoop::new(PLAIN.start(), PLAIN.run, 56, 1000) };
