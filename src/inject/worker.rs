@@ -28,8 +28,9 @@ const IDLE_NS: u64 = 80_000;
 const NAP_NS: u64 = 80_000;
 /// Length of one turn of the placebo, in spins of about 50 ns.
 const SPIN: u32 = 100;
-/// A paced kernel that fell behind catches up at most this much.
-const DEBT_NS: u64 = 2_000_000;
+/// A paced kernel that fell behind catches up at most this much: about what a
+/// scheduler takes a CPU away for.
+const DEBT_NS: u64 = 10_000_000;
 
 /// Turns taken on a CPU that the target uses too.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
