@@ -106,7 +106,8 @@ class Site:
         if resource == "memory-capacity":
             # Filling all memory would take minutes; two gibibytes show the same.
             rest = machine.memory_bytes("MemAvailable") - (2 << 30)
-            return (["--memory-reserve", str(rest)], None) if rest > 1 << 30 else ([], None)
+            more = ["--memory-reserve", f"{rest >> 20}MiB"] if rest > 1 << 30 else []
+            return more, None
         if resource.startswith("storage-"):
             return self.scratch_flags, None
         if resource == "network-bandwidth":

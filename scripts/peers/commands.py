@@ -114,7 +114,7 @@ def last_words(text):
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     # clap explains how to get help after it said what is wrong.
     told = [line for line in lines if line.startswith(("error:", "jostle:"))]
-    return (told or lines or ["failed without a word"])[-1]
+    return (told or lines or ["failed without a word"])[-1].removeprefix("jostle: ")
 
 
 def name_of(argv):

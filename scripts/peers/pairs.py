@@ -12,8 +12,9 @@ from commands import Unavailable
 
 # Ours must reach this much of the best peer.
 BAR = 0.95
-# A peer below this much of the best one in the first round does not play on.
+# A peer below this much of the best one in each of so many rounds plays no more.
 HOPELESS = 0.7
+TRIALS = 2
 PORT = 5201
 
 # Resources for which no tool reports anything in a unit that ours has too.
@@ -77,13 +78,18 @@ class Pair:
         """Who plays the next round."""
         if self.ours.reason:
             return []
-        best = max((peer.median() or 0 for peer in self.peers), default=0)
-        strong = lambda peer: peer.median() is None or peer.median() >= HOPELESS * best
-        return [self.ours] + [peer for peer in self.peers if not peer.reason and strong(peer)]
+        top = max((max(peer.values.values(), default=0) for peer in self.peers), default=0)
+
+        def goes_on(peer):
+            tried = len(peer.values) >= TRIALS
+            return not peer.reason and not (tried and max(peer.values.values()) < HOPELESS * top)
+
+        return [self.ours, *filter(goes_on, self.peers)]
 
     def best_peer(self):
         """The strongest of those that played to the end."""
-        able = [peer for peer in self.peers if peer.values]
+        rounds = max((len(peer.values) for peer in self.peers), default=0)
+        able = [peer for peer in self.peers if rounds and len(peer.values) == rounds]
         return max(able, key=lambda peer: peer.median(), default=None)
 
     def ratio(self, peer):

@@ -3,8 +3,8 @@
 import dials
 import pairs
 
-UNITS = {"B/s": "B/s", "flop/s": "flop/s", "op/s": "op/s"}
-
+# Other processes may take so much of one CPU before they are spoken of first.
+QUIET_PERCENT = 10
 
 def scaled(value, unit):
     """Four digits with a decimal prefix."""
@@ -27,6 +27,11 @@ def text(all_pairs, all_dials, without, conditions):
         f"{conditions['rounds_requested']}, seed {conditions['seed']}, "
         f"{conditions['seconds']:.0f} s"
     ]
+    if conditions["others_percent_of_cpu"] > QUIET_PERCENT:
+        parts.append(
+            f"Not idle: other processes took {conditions['others_percent_of_cpu']:.0f} % of one CPU; "
+            "repeat this when they are gone"
+        )
     if all_pairs:
         parts += ["Ours at 100 % against the best public tool", aligned(strength_rows(all_pairs))]
     if all_dials:
@@ -86,21 +91,15 @@ def notes(all_pairs, all_dials, without, conditions):
     lines = ["Notes"]
     lines += [f"- {name}: no peer with a comparable unit: {why}." for name, why in without.items()]
     lines += [f"- {pair.resource}: {pair.note}." for pair in all_pairs if pair.note]
-    seen = set()
-    for pair in all_pairs:
-        for side in (pair.ours, *pair.peers):
-            where = f"{side.name}{', ' + pair.case if pair.case else ''}"
-            if side.reason and (where, side.reason) not in seen:
-                seen.add((where, side.reason))
-                lines.append(f"- {where}: {unavailable(side.reason)}")
-    for dial in all_dials:
-        if dial.reason:
-            lines.append(f"- {dial.name} (dial): {unavailable(dial.reason)}")
+    sides = [side for pair in all_pairs for side in (pair.ours, *pair.peers)]
+    failed = [(side.name, side.reason) for side in (*sides, *all_dials) if side.reason]
+    # Once each, in order.
+    lines += [f"- {name}: {unavailable(reason)}" for name, reason in dict.fromkeys(failed)]
     if all_pairs:
         lines += [
             "- ours/peer: median, smallest and largest of the rounds in which both ran (how many); "
             "of best: best round of ours by best round of the peer.",
-            f"- A peer below {pairs.HOPELESS:g} of the best one after the first round plays no more.",
+            f"- A peer below {pairs.HOPELESS:g} of the best one in {pairs.TRIALS} rounds plays no more.",
             "- l1d: one load of a line counts for its 64 bytes, as likwid's load of a whole line does.",
         ]
     if all_dials:

@@ -85,6 +85,7 @@ class Readers(unittest.TestCase):
         clap = "error: unexpected argument '--peer'\n\nUsage: jostle run\n\nFor more, try '--help'.\n"
         self.assertEqual(last_words(clap), "error: unexpected argument '--peer'")
         self.assertEqual(last_words("one\ntwo\n\n"), "two")
+        self.assertEqual(last_words("jostle: fp: unavailable: why"), "fp: unavailable: why")
 
 
 def side(name, values):
@@ -119,9 +120,11 @@ class Rounds(unittest.TestCase):
         self.assertEqual(pair.best_peer().name, "stronger")
         self.assertEqual(pair.verdict(), "short by 0.05")
 
-    def test_the_hopeless_play_one_round(self):
-        pair = played([1, 1, 1], [("weak", [69]), ("strong", [100, 100, 100])])
-        self.assertEqual([len(peer.values) for peer in pair.peers], [1, 3])
+    def test_the_hopeless_play_two_rounds_and_are_never_the_best(self):
+        sides = [("weak", [69, 60]), ("unsteady", [1, 70, 1]), ("strong", [100, 50, 50])]
+        pair = played([1, 1, 1], sides)
+        self.assertEqual([len(peer.values) for peer in pair.peers], [2, 3, 3])
+        self.assertEqual(pair.best_peer().name, "strong")
 
     def test_who_fails_keeps_what_it_did_and_says_why(self):
         gone = Unavailable("not installed: apt-get install likwid")

@@ -6,6 +6,7 @@ anything but their manual pages and their output.
 """
 
 import json
+import math
 import re
 import statistics
 
@@ -128,7 +129,8 @@ def cpu_load(percent, cpu, seconds):
 
 def sysbench_memory(size_bytes, cpus, seconds):
     require("sysbench", "taskset")
-    block = f"{round(size_bytes / 2**20)}M"
+    # It takes only powers of two.
+    block = f"{1 << max(0, math.ceil(math.log2(size_bytes / 2**20)))}M"
     argv = ["sysbench", "memory", "--memory-oper=read", f"--memory-block-size={block}"]
     argv += ["--memory-total-size=100T", f"--threads={len(cpus)}", f"--time={seconds}", "run"]
     return read_sysbench(run(on_cpus(cpus, argv)).stdout)
