@@ -4,8 +4,8 @@ Every source of interference at 100 % meets the public tools that press on the
 same resource, on the same CPU, in rounds: in each, all pairs in random order,
 and the sides of a pair one right after the other, so that slow changes of the
 machine hit them alike. The ratio ours / peer is taken round by round: median,
-smallest and largest. Then everything that has a dial is set to 10, 25, 50 and
-75 %, and what it reached is compared with what was requested.
+smallest and largest. Before that everything that has a dial is set to 10, 25,
+50 and 75 %, and what it reached is compared with what was requested.
 
 The tools are Debian packages: likwid, stress-ng, sysbench, fio, iperf3,
 iproute2. What is not installed is reported, with the line that installs it.
@@ -61,6 +61,7 @@ class Site:
     def __init__(self, args, stack):
         self.jostle = tools.Jostle(args.jostle)
         self.only = args.only
+        self.quick = args.quick
         self.seconds = 0.5 if args.quick else 1.0
         self.cpus = machine.allowed_cpus()
         self.cpu = self.cpus[-1] if args.cpu is None else args.cpu
@@ -134,7 +135,7 @@ def main():
         site = Site(args, stack)
         tell = teller(began)
         all_dials = dials.all_dials(site)
-        dials.turn(all_dials, 1, rng, tell)
+        dials.turn(all_dials, dials.QUICK_LEVELS if args.quick else dials.LEVELS, rng, tell)
         all_pairs = pairs.all_pairs(site)
         budget = QUICK_BUDGET_SECONDS if args.quick else BUDGET_SECONDS
         first = time.monotonic()
@@ -174,9 +175,10 @@ def arguments():
     add("--jostle", metavar="PATH", default=os.environ.get("JOSTLE"),
         help="the binary [default: $JOSTLE, else target/release/jostle of this repository]")
     add("--only", metavar="RESOURCE,...", help="these resources alone")
-    add("--rounds", type=int, metavar="N", help="rounds [default: 5, with --quick 3]; fewer when "
+    add("--rounds", type=int, metavar="N", help="rounds [default: 5, with --quick 2]; fewer when "
         "the time is up")
-    add("--quick", action="store_true", help="shorter measurements, at most three minutes")
+    add("--quick", action="store_true", help="shorter measurements, dials at 25 and 75 %% alone, "
+        "no slow peers; at most three minutes")
     add("--cpu", type=int, metavar="N", help="the CPU everything runs on [default: the last]")
     add("--scratch", metavar="DIR", default="/var/tmp", help="directory on the disk to press on "
         "[default: /var/tmp]")
@@ -188,9 +190,10 @@ def arguments():
     args.only = [name.strip() for name in args.only.split(",")] if args.only else []
     for name in args.only:
         if name not in Site.ORDER:
-            parser.error(f"--only: there is no resource '{name}'; there are {', '.join(Site.ORDER)}")
+            known = ", ".join(Site.ORDER)
+            parser.error(f"--only: there is no resource '{name}'; there are {known}")
     if args.rounds is None:
-        args.rounds = 3 if args.quick else 5
+        args.rounds = 2 if args.quick else 5
     if args.rounds < 1:
         parser.error("--rounds: give 1 or more")
     if args.cpu is not None and args.cpu not in machine.allowed_cpus():
@@ -201,7 +204,7 @@ def arguments():
         parser.error(f"--json: {args.json} is in no directory that can be written to")
     args.jostle = args.jostle or str(REPOSITORY / "target/release/jostle")
     if not (args.self_test or shutil.which(args.jostle)):
-        parser.error(f"--jostle: there is no program {args.jostle}; cargo build --release makes one")
+        parser.error(f"--jostle: there is no program {args.jostle}; cargo build --release")
     return args
 
 

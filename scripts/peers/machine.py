@@ -55,5 +55,5 @@ def cpu_clock():
 
 def describe():
     model = re.search(r"^model name\s*:\s*(.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)
-    cpus = len(allowed_cpus())
-    return f"{model.group(1) if model else platform.machine()}, {cpus} CPUs, Linux {platform.release()}"
+    name = model.group(1) if model else platform.machine()
+    return f"{name}, {len(allowed_cpus())} CPUs, Linux {platform.release()}"

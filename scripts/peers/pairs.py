@@ -13,7 +13,7 @@ from commands import Unavailable
 # Ours must reach this much of the best peer.
 BAR = 0.95
 # A peer below this much of the best one in each of so many rounds plays no more.
-HOPELESS = 0.7
+HOPELESS = 0.8
 TRIALS = 2
 PORT = 5201
 
@@ -26,7 +26,7 @@ WITHOUT_PEER = {
     "tlb": "stress-ng --tlb-shootdown interrupts other CPUs to flush entries, where ours displaces "
     "them; the counts have nothing in common",
     "llc-capacity": "stress-ng --cache and --l1cache count bogo-ops, not bytes kept resident",
-    "memory-capacity": "any tool can fill memory; what is to be held back is the amount, not the rate",
+    "memory-capacity": "any tool can fill memory; what counts is the amount, not the rate",
 }
 NO_PEER = {
     "int": "no tool counts integer operations; stress-ng --cpu-method counts bogo-ops",
@@ -40,6 +40,8 @@ class Contender:
     name: str
     # One measurement, in the unit of the pair; raises Unavailable.
     measure: Callable[[], float]
+    # Left out by --quick.
+    slow: bool = False
     values: Dict[int, float] = dataclasses.field(default_factory=dict)
     reason: Optional[str] = None
 
@@ -141,7 +143,7 @@ def all_pairs(site):
 
         return Contender(f"fio {pattern} {block_bytes // 1024}k, {depth} deep", measure)
 
-    def network(case, wires, more=()):
+    def network(case, wires):
         def sent():
             site.sink(wires)
             arguments = ["--peer", f"{wires.far_address}:{site.SINK_PORT}"]
@@ -154,23 +156,24 @@ def all_pairs(site):
             return tools.iperf3(wires, PORT, max(1, round(site.seconds)))
 
         able = lambda measure: lambda: site.usable(wires) and measure()
-        return Pair("network-bandwidth", case, "B/s", Contender("jostle network-bandwidth", able(sent)),
-                    [Contender("iperf3", able(received))])
+        ours = Contender("jostle network-bandwidth", able(sent))
+        return Pair("network-bandwidth", case, "B/s", ours, [Contender("iperf3", able(received))])
 
     def dram_peers(cpus):
         return [
             likwid(f"load{moving}", dram, cpus),
             Contender("stress-ng memrate, best read",
-                      lambda: tools.memrate_best(dram / len(cpus), cpus, 4)),
+                      lambda: tools.memrate_best(dram / len(cpus), cpus, 4), slow=True),
             Contender("sysbench memory read",
-                      lambda: tools.sysbench_memory(dram / len(cpus), cpus, 2)),
+                      lambda: tools.sysbench_memory(dram / len(cpus), cpus, 2), slow=True),
         ]
 
     def copy_peers(cpus):
         l3 = max(32 << 20, site.llc_bytes // 4)
         return [
             likwid(f"copy_mem{moving}", dram, cpus),
-            Contender("stress-ng stream, read + write", lambda: tools.stream(l3, cpus, 6)),
+            Contender("stress-ng stream, read + write",
+                      lambda: tools.stream(l3, cpus, 6), slow=True),
         ]
 
     copy = ["--access", "copy"]
@@ -209,6 +212,8 @@ def all_pairs(site):
             Pair("memory-bandwidth", "copy, all CPUs", "B/s",
                  ours("memory-bandwidth", every, more=copy, label=" copy"), copy_peers(every)),
         ]
+    for pair in pairs:
+        pair.peers = [peer for peer in pair.peers if not (site.quick and peer.slow)]
     return sorted((pair for pair in pairs if site.wants(pair.resource)),
                   key=lambda pair: site.ORDER.index(pair.resource))
 

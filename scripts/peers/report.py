@@ -29,11 +29,12 @@ def text(all_pairs, all_dials, without, conditions):
     ]
     if conditions["others_percent_of_cpu"] > QUIET_PERCENT:
         parts.append(
-            f"Not idle: other processes took {conditions['others_percent_of_cpu']:.0f} % of one CPU; "
-            "repeat this when they are gone"
+            f"Not idle: other processes took {conditions['others_percent_of_cpu']:.0f} % of one "
+            "CPU; repeat this when they are gone"
         )
     if all_pairs:
-        parts += ["Ours at 100 % against the best public tool", aligned(strength_rows(all_pairs))]
+        parts += ["Ours at 100 % against the best public tool"]
+        parts += [aligned(strength_rows(all_pairs))]
     if all_dials:
         parts += ["Requested against achieved, percent of the peak", aligned(dial_rows(all_dials))]
     parts.append("\n".join(notes(all_pairs, all_dials, without, conditions)))
@@ -56,8 +57,8 @@ def strength_rows(all_pairs):
             ratio = pair.ratio(peer)
             numbers = ["", "", ""]
             if ratio:
-                numbers = [f"{ratio.median:.2f}", f"{ratio.low:.2f}-{ratio.high:.2f} ({ratio.rounds})",
-                           f"{ratio.of_best:.2f}"]
+                reach = f"{ratio.low:.2f}-{ratio.high:.2f} ({ratio.rounds})"
+                numbers = [f"{ratio.median:.2f}", reach, f"{ratio.of_best:.2f}"]
             verdict = pair.verdict() if first[0] else ""
             rows.append([*first, peer.name + star, theirs, *numbers, verdict])
             first = ["", "", ""]
@@ -99,8 +100,10 @@ def notes(all_pairs, all_dials, without, conditions):
         lines += [
             "- ours/peer: median, smallest and largest of the rounds in which both ran (how many); "
             "of best: best round of ours by best round of the peer.",
-            f"- A peer below {pairs.HOPELESS:g} of the best one in {pairs.TRIALS} rounds plays no more.",
-            "- l1d: one load of a line counts for its 64 bytes, as likwid's load of a whole line does.",
+            f"- A peer below {pairs.HOPELESS:g} of the best one in {pairs.TRIALS} rounds plays no "
+            "more.",
+            "- l1d: one load of a line counts for its 64 bytes, as likwid's load of a whole line "
+            "does.",
         ]
     if all_dials:
         lines.append(
@@ -131,7 +134,7 @@ def document(all_pairs, all_dials, without, conditions):
                 "resource": dial.resource,
                 "name": dial.name,
                 "ours": dial.ours,
-                "achieved_percent": {str(level): dial.achieved.get(level, []) for level in dials.LEVELS},
+                "achieved_percent": {str(level): dial.achieved[level] for level in dial.achieved},
                 "worst_error_points": dial.worst_error(),
                 "unavailable": dial.reason,
             }
