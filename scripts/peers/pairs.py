@@ -51,6 +51,10 @@ class Contender:
         except Unavailable as reason:
             self.reason = str(reason)
 
+    def is_out(self):
+        """Failed before it ever succeeded; a later failure costs one round."""
+        return bool(self.reason) and not self.values
+
     def median(self):
         return statistics.median(self.values.values()) if self.values else None
 
@@ -78,20 +82,20 @@ class Pair:
 
     def standing(self):
         """Who plays the next round."""
-        if self.ours.reason:
-            return []
+        return [] if self.ours.is_out() else [self.ours, *self.strong_peers()]
+
+    def strong_peers(self):
         top = max((max(peer.values.values(), default=0) for peer in self.peers), default=0)
 
         def goes_on(peer):
             tried = len(peer.values) >= TRIALS
-            return not peer.reason and not (tried and max(peer.values.values()) < HOPELESS * top)
+            return not (peer.is_out() or tried and max(peer.values.values()) < HOPELESS * top)
 
-        return [self.ours, *filter(goes_on, self.peers)]
+        return list(filter(goes_on, self.peers))
 
     def best_peer(self):
         """The strongest of those that played to the end."""
-        rounds = max((len(peer.values) for peer in self.peers), default=0)
-        able = [peer for peer in self.peers if rounds and len(peer.values) == rounds]
+        able = [peer for peer in self.strong_peers() if peer.values]
         return max(able, key=lambda peer: peer.median(), default=None)
 
     def ratio(self, peer):
@@ -105,7 +109,7 @@ class Pair:
 
     def verdict(self):
         """Against the best peer."""
-        if self.ours.reason and not self.ours.values:
+        if self.ours.is_out():
             return "unavailable"
         best = self.best_peer()
         ratio = best and self.ratio(best)
@@ -125,12 +129,12 @@ def all_pairs(site):
     fused = {"_avx512": "_avx512_fma"}.get(suffix, suffix)
     dram = max(2 * site.llc_bytes, 10**9)
 
-    def ours(resource, cpus=one, scale=1, per="units", more=(), label=""):
-        def measure():
-            outcome = site.jostle.run(resource, 100, site.seconds, cpus, more)
-            return tools.rate_of(outcome, per) * scale
-
+    def ours(resource, cpus=one, rate=tools.rate_of, more=(), label=""):
+        measure = lambda: rate(site.jostle.run(resource, 100, site.seconds, cpus, more))
         return Contender(f"jostle {resource}{label}", measure)
+
+    def flops(resource, by_vectors):
+        return ours(resource, rate=lambda got: tools.flop_rate(got, by_vectors, site.vector))
 
     def likwid(test, size_bytes, cpus=one):
         measure = tools.Likwid(test, size_bytes, cpus, site.seconds)
@@ -163,7 +167,7 @@ def all_pairs(site):
         return [
             likwid(f"load{moving}", dram, cpus),
             Contender("stress-ng memrate, best read",
-                      lambda: tools.memrate_best(dram / len(cpus), cpus, 4), slow=True),
+                      tools.BestMemrate(dram / len(cpus), cpus, 5), slow=True),
             Contender("sysbench memory read",
                       lambda: tools.sysbench_memory(dram / len(cpus), cpus, 2), slow=True),
         ]
@@ -177,12 +181,11 @@ def all_pairs(site):
         ]
 
     copy = ["--access", "copy"]
-    flops = tools.VECTOR_FLOPS.get(site.vector, 1)
     pairs = [
         Pair("int", "", "op/s", ours("int"), [], NO_PEER["int"]),
-        Pair("fp", "", "flop/s", ours("fp", scale=tools.SCALAR_FLOPS),
+        Pair("fp", "", "flop/s", flops("fp", tools.SCALAR_FLOPS),
              [likwid("peakflops", 16000)]),
-        Pair("vector", "", "flop/s", ours("vector", scale=flops),
+        Pair("vector", "", "flop/s", flops("vector", tools.VECTOR_FLOPS),
              [likwid(f"peakflops{fused}", 16000)]),
         Pair("l1d", "", "B/s", ours("l1d"), [likwid(f"load{moving}", 32000)]),
         Pair("l2-bandwidth", "", "B/s", ours("l2-bandwidth"),
@@ -196,7 +199,8 @@ def all_pairs(site):
              ours("memory-bandwidth", more=copy, label=" copy"), copy_peers(one)),
         Pair("interconnect", "", "op/s", ours("interconnect", every), [], NO_PEER["interconnect"]),
         Pair("storage-capacity", "random", "op/s",
-             ours("storage-capacity", per="operations", more=site.scratch_flags),
+             ours("storage-capacity", rate=lambda got: tools.rate_of(got, "operations"),
+                  more=site.scratch_flags),
              [fio("randread", 4096, depth, "operations") for depth in (32, 128)]),
         Pair("storage-bandwidth", "sequential", "B/s",
              ours("storage-bandwidth", more=site.scratch_flags),

@@ -61,6 +61,10 @@ class Readers(unittest.TestCase):
         reads = tools.document(recorded("jostle-storage-bandwidth"), "jostle")
         self.assertEqual(tools.rate_of(reads, "operations"), reads["operations_per_second"])
         self.assertEqual(tools.achieved_percent(holds), 50.0)
+        once = reads["operations_per_second"]
+        self.assertEqual(tools.flop_rate(reads, tools.VECTOR_FLOPS, "avx512"), 16 * once)
+        with self.assertRaises(Unavailable):
+            tools.flop_rate(reads, tools.VECTOR_FLOPS, None)
         for missing in ("operations_per_second", "achieved_percent"):
             del holds[missing]
         with self.assertRaises(Unavailable):
@@ -134,6 +138,12 @@ class Rounds(unittest.TestCase):
         ours = played([gone], [("there", [100])])
         self.assertEqual(ours.verdict(), "unavailable")
         self.assertEqual(played([1, 1, 1], [("gone", [gone])]).verdict(), "no peer")
+
+    def test_who_fails_once_plays_on(self):
+        late = Unavailable("it may need more time")
+        pair = played([100, 100, 100], [("late", [200, late, 200]), ("there", [100, 100, 100])])
+        self.assertEqual(list(pair.peers[0].values), [0, 2])
+        self.assertEqual(pair.best_peer().name, "late")
 
     def test_no_round_begins_after_the_time_is_up(self):
         pair = pairs.Pair("l1d", "", "B/s", side("ours", [1, 1]), [])
