@@ -12,6 +12,7 @@ use crate::inject::WorkerGroup;
 use crate::inject::plan::plan_alone;
 use crate::inject::slice::PERIODS;
 use crate::inject::stall::StallGuard;
+use crate::inject::timing::Timing;
 use crate::inject::worker::Slices;
 use crate::machine::Machine;
 use crate::machine::format_bytes;
@@ -25,6 +26,9 @@ use std::io::IsTerminal;
 use std::thread::sleep;
 use std::time::Duration;
 use std::time::Instant;
+
+/// With nothing else to do, every peak is watched at least this long.
+const LEAST_PEAK: Duration = Duration::from_millis(250);
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -106,7 +110,7 @@ pub fn run(args: Args) -> Result<()> {
     let mut group =
         WorkerGroup::spawn(plan, Duration::from_secs(60)).map_err(Error::environment)?;
     group
-        .calibrate_peak(Duration::from_millis(250))
+        .calibrate_peak(Timing::of(resource.id).peak.max(LEAST_PEAK))
         .map_err(Error::environment)?;
     let full = group.full_scale();
     let guard = RefCell::new(StallGuard::new(args.limits.max_stall));

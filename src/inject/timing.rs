@@ -23,7 +23,7 @@ impl Timing {
             // What was pushed out of the page cache comes back only as it is read.
             "memory-capacity" => (1200, 250, 60),
             "storage-bandwidth" | "storage-capacity" => (15, 60, 250),
-            "network-bandwidth" => (15, 60, 250),
+            "network-bandwidth" => (15, 60, 500),
             _ => (3, 24, 60),
         };
         Timing {

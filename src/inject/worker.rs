@@ -31,6 +31,9 @@ const SPIN: u32 = 100;
 /// A paced kernel that fell behind catches up at most this much: about what a
 /// scheduler takes a CPU away for.
 const DEBT_NS: u64 = 10_000_000;
+/// The same for one that waits for a device: longer than other threads of the
+/// CPU may hold it up for.
+const DEVICE_DEBT_NS: u64 = 20_000_000;
 
 /// Turns taken on a CPU that the target uses too.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -303,14 +306,19 @@ impl Worker<'_> {
     }
 
     /// Moves the due time on by what `operations` may take at `percent` of the
-    /// peak. Open loop: lateness is made up for, up to [`DEBT_NS`].
+    /// peak. Open loop: lateness is made up for, up to [`DEBT_NS`] or
+    /// [`DEVICE_DEBT_NS`].
     fn pace(&mut self, operations: u64, percent: f64) {
         let rate = self.page.peak() * percent / 100.0;
         if operations == 0 || rate <= 0.0 {
             return;
         }
         let cost = (operations as f64 / rate * 1e9) as u64;
-        let debt = DEBT_NS.max(4 * cost);
+        let debt = match self.spec.waiting {
+            Waiting::Spin => DEBT_NS,
+            Waiting::Sleep => DEVICE_DEBT_NS,
+        };
+        let debt = debt.max(4 * cost);
         let earliest = self.pacing_clock().saturating_sub(debt);
         self.due_ns = self.due_ns.max(earliest) + cost;
     }

@@ -37,7 +37,7 @@ pub fn count(socket: &UdpSocket, sessions: &Sessions) {
         hits = hits.wrapping_add(1);
         let known = last
             .as_ref()
-            .is_some_and(|session| session.token == read.token && hits % 1024 != 0);
+            .is_some_and(|session| session.token == read.token && !hits.is_multiple_of(1024));
         if !known {
             last = sessions.find(read.token);
         }

@@ -62,6 +62,8 @@ const NAP: Duration = Duration::from_micros(200);
 const TURN: Duration = Duration::from_micros(30);
 /// Lateness that the cap and the pattern's spacing let the source make up for.
 const DEBT: Duration = Duration::from_millis(1);
+/// Messages of at least this many bytes fill the segments of a stream.
+const STREAM_BYTES: u64 = 64 << 10;
 /// The connection is at speed once it gains less than a tenth in this time …
 const GAIN: Duration = Duration::from_millis(50);
 /// … or after this time.
@@ -80,6 +82,16 @@ pub struct Traffic {
     pub pattern_name: String,
     /// Most payload handed over, bytes per second.
     pub cap_bytes_per_second: Option<u64>,
+}
+
+impl Traffic {
+    /// Whether where a message ends makes no difference on the wire.
+    fn is_stream(&self) -> bool {
+        let large = |kind: &Message| kind.bytes >= STREAM_BYTES;
+        self.transport == Transport::Tcp
+            && self.pattern.burst.spacing_seconds == 0.0
+            && self.pattern.message.iter().all(large)
+    }
 }
 
 /// The peer as errors call it.
@@ -134,6 +146,9 @@ struct Network {
     message: usize,
     left: usize,
     in_burst: usize,
+    /// The messages are a stream of full segments on the wire, wherever one
+    /// ends: at 100 % they are handed over several at a time.
+    stream: bool,
     /// When the next burst may begin at 100 %.
     due: Instant,
     cap: Option<Cap>,
@@ -159,6 +174,7 @@ fn build(env: &Environment) -> Result<Box<dyn Kernel>, Failure> {
         message: 0,
         left: 0,
         in_burst: 0,
+        stream: traffic.is_stream(),
         due: now,
         cap: traffic.cap_bytes_per_second.map(|bytes| Cap {
             bytes_per_second: bytes as f64 / workers,
@@ -192,8 +208,12 @@ impl Network {
     /// Hands over a piece of the burst in hand. What the burst is charged when
     /// it is done, else 0.
     fn send(&mut self, now: Instant) -> io::Result<u64> {
-        let most = self.cap.as_ref().map_or(usize::MAX, Cap::piece);
-        let sent = self.wire.send(self.left.min(most))?;
+        let most = match &self.cap {
+            Some(cap) => self.left.min(cap.piece()),
+            None if self.stream && self.percent >= 100.0 => self.left.max(wire::PIECE),
+            None => self.left,
+        };
+        let sent = self.wire.send(most)?;
         if let Some(cap) = &mut self.cap {
             cap.charge(sent, now);
         }
