@@ -17,6 +17,7 @@ mod spec;
 pub mod spin;
 mod storage;
 pub mod stream;
+pub mod walk;
 pub mod weyl;
 
 pub use buffer::Buffer;

@@ -12,8 +12,8 @@ use crate::inject::plan::plan_alone;
 use crate::inject::slice::PERIODS;
 use crate::inject::worker::Slices;
 use crate::machine::Machine;
-use crate::machine::format_bytes;
 use crate::profile::Placement;
+use crate::report::pressure;
 use crate::resource::Resource;
 use crate::sys::control_page::Order;
 use serde::Serialize;
@@ -138,13 +138,7 @@ pub fn run(args: Args) -> Result<()> {
 }
 
 fn line(resource: &Resource, intensity: f64, achieved: f64, full: Option<f64>) -> String {
-    let pressure = match resource.pressure_unit {
-        "bytes" => format_bytes(achieved as u64),
-        "bytes_per_second" => format!("{}/s", format_bytes(achieved as u64)),
-        "operations_per_second" => format!("{achieved:.4e} operations/s"),
-        "entries" => format!("{achieved:.0} entries"),
-        _ => format!("{achieved:.1} % of the CPU"),
-    };
+    let pressure = pressure(resource.pressure_unit, achieved);
     let percent = match full {
         Some(full) => format!(" ({:.1} %)", achieved / full * 100.0),
         None => String::new(),

@@ -45,6 +45,18 @@ fn parse_access(text: &str) -> std::result::Result<Access, String> {
 }
 
 impl LimitArgs {
+    /// The first of these flags that was given.
+    pub fn given(&self) -> Option<&'static str> {
+        [
+            ("--memory-reserve", self.memory_reserve.is_some()),
+            ("--scratch", self.scratch.is_some()),
+            ("--scratch-size", self.scratch_size.is_some()),
+            ("--access", self.access != Access::default()),
+        ]
+        .iter()
+        .find_map(|(flag, given)| given.then_some(*flag))
+    }
+
     /// `cpus` is what was given for the CPUs of the workers, and by which flag.
     ///
     /// # Errors
