@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::inject::Snapshot;
 use crate::inject::WorkerGroup;
+use crate::inject::peak::find_peak;
 use crate::inject::plan::plan_alone;
 use crate::inject::slice::PERIODS;
 use crate::inject::worker::Slices;
@@ -21,6 +22,9 @@ use std::io::IsTerminal;
 use std::thread::sleep;
 use std::time::Duration;
 use std::time::Instant;
+
+/// How long full strength is watched at the start.
+const PEAK: Duration = Duration::from_millis(250);
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -38,6 +42,9 @@ pub struct Args {
     cpus: Option<String>,
     #[command(flatten)]
     limits: select::LimitArgs,
+    /// Measure the peak at the start, even where this machine was calibrated
+    #[arg(long)]
+    no_machine_file: bool,
     /// Print one JSON document at the end
     #[arg(long)]
     json: bool,
@@ -56,6 +63,12 @@ struct Outcome {
     pressure_unit: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     achieved_percent: Option<f64>,
+    /// Whether intensity refers to the calibrated peak, or to one measured at
+    /// the start; absent for sources that are not held at a rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peak_calibrated: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    doubt: Option<String>,
     duration_seconds: f64,
 }
 
@@ -65,9 +78,17 @@ pub fn run(args: Args) -> Result<()> {
     let intensity = select::percent("--intensity", args.intensity, 0.0, 100.0)?;
     let cpus = args.cpus.as_deref().map(|list| ("--cpus", list));
     let limits = args.limits.resolve(&machine, cpus)?;
+    let calibration = select::calibration(&machine, args.no_machine_file);
+    let share = Slices::DEFAULT_SHARE;
+    let period = calibration
+        .as_ref()
+        .and_then(|known| known.slices(share))
+        .map_or(PERIODS[0], |slices| {
+            Duration::from_secs_f64(slices.period_seconds)
+        });
     let slices = Slices {
-        period_ns: PERIODS[0].as_nanos() as u64,
-        share: Slices::DEFAULT_SHARE,
+        period_ns: period.as_nanos() as u64,
+        share,
     };
     let chosen = args.cpus.as_ref().map(|_| limits.cpus.as_slice());
     let plan = plan_alone(&machine, resource, chosen, &limits, slices)
@@ -84,9 +105,10 @@ pub fn run(args: Args) -> Result<()> {
     let flag = interrupt::flag()?;
     let mut group =
         WorkerGroup::spawn(plan, Duration::from_secs(60)).map_err(Error::environment)?;
-    group
-        .calibrate_peak(Duration::from_millis(250))
-        .map_err(Error::environment)?;
+    let peak = find_peak(&mut group, calibration.as_ref(), PEAK).map_err(Error::environment)?;
+    if let Some(doubt) = &peak.doubt {
+        eprintln!("jostle: warning: {}: {doubt}", resource.id);
+    }
     let full = group.full_scale();
     let command = group.set(Order::Treat(intensity));
     group
@@ -125,6 +147,8 @@ pub fn run(args: Args) -> Result<()> {
         achieved_pressure: achieved,
         pressure_unit: resource.pressure_unit,
         achieved_percent: full.map(|full| achieved / full * 100.0),
+        peak_calibrated: peak.calibrated,
+        doubt: peak.doubt,
         duration_seconds: began.elapsed().as_secs_f64(),
     };
     match args.json {

@@ -8,7 +8,10 @@ use crate::inject::plan::default_reserve;
 use crate::inject::slice::PERIODS;
 use crate::machine::Machine;
 use crate::machine::block_device_of;
+use crate::machine::calibration::Calibration;
 use crate::machine::format_bytes;
+use crate::machine::saved;
+use crate::machine::saved::Saved;
 use crate::reading::Reading;
 use crate::resource;
 use crate::resource::Resource;
@@ -234,6 +237,19 @@ pub fn percent(flag: &str, value: f64, low: f64, high: f64) -> Result<f64> {
             "{flag}: give a number from {low} to {high}"
         ))),
     }
+}
+
+/// What was calibrated on this machine, unless it is not wanted. A file that
+/// cannot be used is named on standard error, with the fix.
+pub fn calibration(machine: &Machine, unwanted: bool) -> Option<Calibration> {
+    if unwanted {
+        return None;
+    }
+    let saved = saved::load(machine);
+    if let Saved::Ignored(warning) = &saved {
+        eprintln!("jostle: warning: {warning}");
+    }
+    saved.found()
 }
 
 /// Keeps this process off the target's CPUs where there are others.

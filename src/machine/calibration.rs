@@ -181,6 +181,15 @@ impl Calibration {
         source.settle_seconds.value().copied()
     }
 
+    /// Reporter curves by resource id, where they were measured.
+    pub fn reporters(&self) -> BTreeMap<String, Reporter> {
+        let curves = self.resources.iter().filter_map(|(id, source)| {
+            let reporter = source.reporter.value()?;
+            Some((id.clone(), reporter.clone()))
+        });
+        curves.collect()
+    }
+
     /// The period for workers that take `share` (0–1) of a CPU, where it was
     /// measured for that share.
     pub fn slices(&self, share: f64) -> Option<&SlicePeriod> {

@@ -75,7 +75,8 @@ pub fn load(machine: &Machine) -> Saved {
     }
 }
 
-fn load_from(path: &Path, fingerprint: &str) -> Saved {
+/// Reads `path` for the machine of `fingerprint`, as [`load`].
+pub fn load_from(path: &Path, fingerprint: &str) -> Saved {
     let ignored = |problem: String| {
         Saved::Ignored(format!(
             "{}: {problem}; this file is not used: run `jostle machine --calibrate` to make it anew",
