@@ -30,10 +30,14 @@ const LARGEST_BYTES: u64 = 1 << 30;
 const BEYOND_LLC: u64 = 4;
 const SMALLEST_PAGES: u64 = 16;
 const LARGEST_PAGES: u64 = 16_384;
-/// Accesses that one walk takes at most.
-const STEPS: u64 = 50_000;
-/// Sweeps over all sizes.
-const FEWEST_SWEEPS: usize = 2;
+/// Accesses of one walk: few enough that some walks end before anything
+/// interrupts them.
+const STEPS: u64 = 10_000;
+/// Walks over one size in one sweep: cheap ones more often.
+const WALKS: usize = 5;
+const CHEAP_WALKS: usize = 15;
+const CHEAP_BYTES: u64 = 4 << 20;
+/// Sweeps over all sizes at most.
 const MOST_SWEEPS: usize = 8;
 
 /// Access time over one size, nanoseconds.
@@ -87,6 +91,17 @@ fn cache_sizes(
     let largest = (beyond * BEYOND_LLC)
         .min(LARGEST_BYTES)
         .min(memory_bytes / 2);
+    let code = machine
+        .caches
+        .iter()
+        .filter(|cache| !cache.kind.holds_data() && cache.shared_cpus.contains(&cpu))
+        .map(|cache| Size {
+            name: cache.name(),
+            unit: "bytes".to_string(),
+            told: Reading::Value(cache.size_bytes),
+            measured: Reading::unavailable("a walk over data shows nothing of a cache of code"),
+            difference: None,
+        });
     watch.say("access time over sizes")?;
     let lines = match Lines::new(largest.max(SMALLEST_BYTES)) {
         Ok(lines) => lines,
@@ -100,17 +115,27 @@ fn cache_sizes(
                     measured: Reading::unavailable(failure.0.clone()),
                     difference: None,
                 })
+                .chain(code)
                 .collect());
         }
     };
     let sizes: Vec<u64> = grid(SMALLEST_BYTES, lines.bytes(), 64);
-    let curve = sweep(&sizes, length, watch, |bytes| {
-        let count = bytes / 64;
+    let [curve] = sweep(&sizes, length, watch, |bytes| {
         lines.warm(bytes);
-        lines.walk_ns(bytes, (2 * count).min(STEPS));
-        lines.walk_ns(bytes, (4 * count).clamp(STEPS / 4, STEPS))
+        let walks = match bytes <= CHEAP_BYTES {
+            true => CHEAP_WALKS,
+            false => WALKS,
+        };
+        [least(walks, || {
+            if bytes <= CHEAP_BYTES {
+                lines.walk_ns(bytes, bytes / 64);
+            }
+            lines.walk_ns(bytes, STEPS)
+        })]
     })?;
-    Ok(named(&told, &knees(&curve), "bytes", largest))
+    let mut sizes = named(&told, &knees(&curve), "bytes", largest);
+    sizes.extend(code);
+    Ok(sizes)
 }
 
 fn tlb_size(machine: &Machine, length: Duration, watch: &dyn Watch) -> Result<Size, Stop> {
@@ -134,22 +159,26 @@ fn tlb_size(machine: &Machine, length: Duration, watch: &dyn Watch) -> Result<Si
     let counts = grid(SMALLEST_PAGES, most, 1);
     // The same number of lines next to each other takes as much of the caches
     // and next to nothing of the TLB: the difference is the translation's.
-    let steps = |count: u64| (4 * count).clamp(STEPS / 4, STEPS);
-    let packed = sweep(&counts, length / 2, watch, |count| {
-        lines.walk_ns(count * 64, count);
-        lines.walk_ns(count * 64, steps(count))
-    })?;
-    let spread = sweep(&counts, length / 2, watch, |count| {
-        pages.walk_ns(count, count);
-        pages.walk_ns(count, steps(count))
+    let [spread, packed] = sweep(&counts, length, watch, |count| {
+        let spread = || {
+            pages.walk_ns(count, count);
+            pages.walk_ns(count, STEPS)
+        };
+        let packed = || {
+            lines.walk_ns(count * 64, count);
+            lines.walk_ns(count * 64, STEPS)
+        };
+        [least(WALKS, spread), least(WALKS, packed)]
     })?;
     let found = knees(&translation(&spread, &packed));
-    Ok(match (told.value(), found.last()) {
+    let rise = |knee: &&Knee| knee.after_ns / knee.before_ns;
+    let steepest = found.iter().max_by(|a, b| rise(a).total_cmp(&rise(b)));
+    Ok(match (told.value(), steepest) {
         (Some(&entries), _) => {
             let told = [("TLB".to_string(), entries)];
             named(&told, &found, "entries", most).remove(0)
         }
-        // Of several levels the last is meant.
+        // Of several levels the last costs most to miss.
         (None, Some(knee)) => size(Reading::Value(*knee)),
         (None, None) => size(no_knee("entries", most)),
     })
@@ -183,33 +212,41 @@ fn grid(low: u64, high: u64, unit: u64) -> Vec<u64> {
     sizes
 }
 
-/// The least time of each size over as many sweeps as fit in `length`, at least
-/// two: what disturbs a walk can only make it longer, and a disturbance lasts,
+/// The least times of each size over as many sweeps as fit in `length`, at least
+/// one: what disturbs a walk can only make it longer, and a disturbance lasts,
 /// so that the tries of one size must lie apart.
-fn sweep(
+fn sweep<const CURVES: usize>(
     sizes: &[u64],
     length: Duration,
     watch: &dyn Watch,
-    mut measure: impl FnMut(u64) -> f64,
-) -> Result<Vec<Access>, Stop> {
+    mut measure: impl FnMut(u64) -> [f64; CURVES],
+) -> Result<[Vec<Access>; CURVES], Stop> {
     let began = Instant::now();
-    let mut least = vec![f64::INFINITY; sizes.len()];
+    let mut curves = [(); CURVES].map(|()| {
+        let unknown = |&size| Access {
+            size,
+            nanoseconds: f64::INFINITY,
+        };
+        sizes.iter().map(unknown).collect::<Vec<Access>>()
+    });
     for sweep in 1..=MOST_SWEEPS {
-        for (&size, least) in sizes.iter().zip(&mut least) {
+        for (index, &size) in sizes.iter().enumerate() {
             watch.check()?;
-            *least = least.min(measure(size));
+            for (curve, read) in curves.iter_mut().zip(measure(size)) {
+                curve[index].nanoseconds = curve[index].nanoseconds.min(read);
+            }
         }
         let expected = began.elapsed() * (sweep as u32 + 1) / sweep as u32;
-        if sweep >= FEWEST_SWEEPS && expected > length {
+        if expected > length {
             break;
         }
     }
-    let curve: Vec<Access> = sizes
-        .iter()
-        .zip(least)
-        .map(|(&size, nanoseconds)| Access { size, nanoseconds })
-        .collect();
-    Ok(rising(&curve))
+    Ok(curves.map(|curve| rising(&curve)))
+}
+
+/// The least of several tries.
+fn least(tries: usize, mut measure: impl FnMut() -> f64) -> f64 {
+    (0..tries).map(|_| measure()).fold(f64::INFINITY, f64::min)
 }
 
 /// A curve that never falls: the time over a size is at most that over any

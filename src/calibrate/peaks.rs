@@ -13,11 +13,11 @@ use std::time::Duration;
 /// Intensities of the map, percent.
 pub const INTENSITIES: [f64; 5] = [0.0, 25.0, 50.0, 75.0, 100.0];
 /// Tries of the peak, of which the best counts.
-const PEAK_TRIES: (usize, usize) = (3, 8);
+const PEAK_TRIES: (usize, usize) = (2, 8);
 /// Readings of each intensity.
-const READINGS: (usize, usize) = (3, 9);
+const READINGS: (usize, usize) = (1, 9);
 /// A share is an average over many turns.
-const LEAST_WINDOW: Duration = Duration::from_millis(40);
+const LEAST_WINDOW: Duration = Duration::from_millis(30);
 
 /// The best of several tries, operations per second of all workers, left in
 /// force as the peak: what disturbs a try can only lower it. `None` for sources
@@ -60,7 +60,6 @@ pub fn map(
         .full_scale()
         .ok_or_else(|| Stop::Failed("its worker told no pressure at 100 %".to_string()))?;
     let window = timing.window.max(LEAST_WINDOW);
-    // What is held is there once the switch is in force; what is done is not.
     let mut readings = vec![Vec::new(); INTENSITIES.len()];
     let mut rounds = Rounds::new(length, READINGS, watch);
     while rounds.another() {

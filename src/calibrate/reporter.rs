@@ -13,8 +13,8 @@ use std::time::Duration;
 
 /// Intensities of the second copy, percent.
 pub const INTENSITIES: [f64; 4] = [25.0, 50.0, 75.0, 100.0];
-const ROUNDS: (usize, usize) = (3, 12);
-const SETTLE_ROUNDS: (usize, usize) = (3, 7);
+const ROUNDS: (usize, usize) = (1, 12);
+const SETTLE_ROUNDS: (usize, usize) = (1, 7);
 /// Settled means this close to the state it ends in, a fraction.
 const SETTLED: f64 = 0.1;
 /// Pieces that the time after a switch is watched in; each from the second on is

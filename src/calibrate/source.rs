@@ -35,11 +35,13 @@ use std::time::Duration;
 const MEMORY_BYTES: u64 = 1 << 30;
 /// Longest a worker may take to make itself ready.
 const READY: Duration = Duration::from_secs(30);
-/// Shares of a source's time.
+/// Shares of the time a source has left when each begins; starting workers
+/// takes its part in between.
 const PEAK_SHARE: f64 = 0.15;
-const MAP_SHARE: f64 = 0.25;
-const SETTLE_SHARE: f64 = 0.2;
-const REPORTER_SHARE: f64 = 0.25;
+const MAP_SHARE: f64 = 0.3;
+const SETTLE_SHARE: f64 = 0.35;
+const REPORTER_SHARE: f64 = 0.7;
+const TOGETHER_SHARE: f64 = 0.5;
 
 /// Where a source runs alone, beside a target on `cpu`, and its second copy in
 /// the target's place.
@@ -120,6 +122,8 @@ pub(super) fn measure(
     watch: &dyn Watch,
 ) -> Result<Source, Stop> {
     let plans = plans(request.machine, resource, cpu, &request.limits, period);
+    let end = watch.now() + length;
+    let part = |share: f64| end.saturating_sub(watch.now()).mul_f64(share);
     let timing = Timing::of(resource.id);
     let plan = match plans.alone {
         Ok(plan) => plan,
@@ -150,7 +154,7 @@ pub(super) fn measure(
             });
         }
     };
-    entry.alone = reading(alone(&mut group, timing, length, watch))?;
+    entry.alone = reading(alone(&mut group, timing, &part, watch))?;
     let alone_peak = entry
         .alone
         .value()
@@ -165,8 +169,9 @@ pub(super) fn measure(
     );
     match reading(pair)? {
         Reading::Value(mut pair) => {
-            entry.settle_seconds = reading(pair.settle(timing, period, length, watch))?;
-            entry.reporter = reading(pair.curve(timing, length, watch))?;
+            let settle = pair.settle(timing, period, part(SETTLE_SHARE), watch);
+            entry.settle_seconds = reading(settle)?;
+            entry.reporter = reading(pair.curve(timing, part(REPORTER_SHARE), watch))?;
         }
         Reading::Unavailable { unavailable } => {
             entry.settle_seconds = Reading::unavailable(unavailable.clone());
@@ -174,7 +179,7 @@ pub(super) fn measure(
         }
     }
     entry.together = match plans.together {
-        Ok(plan) => reading(together(plan, timing, length, watch))?,
+        Ok(plan) => reading(together(plan, timing, part(TOGETHER_SHARE), watch))?,
         Err(refusal) => Reading::unavailable(refusal.to_string()),
     };
     Ok(entry)
@@ -188,11 +193,11 @@ fn spawn(plan: WorkerPlan, watch: &dyn Watch) -> Result<WorkerGroup, Stop> {
 fn alone(
     group: &mut WorkerGroup,
     timing: Timing,
-    length: Duration,
+    part: &dyn Fn(f64) -> Duration,
     watch: &dyn Watch,
 ) -> Result<Alone, Stop> {
-    let operations_per_second = peaks::peak(group, timing, length.mul_f64(PEAK_SHARE), watch)?;
-    let pressure = peaks::map(group, timing, length.mul_f64(MAP_SHARE), watch)?;
+    let operations_per_second = peaks::peak(group, timing, part(PEAK_SHARE), watch)?;
+    let pressure = peaks::map(group, timing, part(MAP_SHARE), watch)?;
     Ok(Alone {
         peak: peak_of(group, operations_per_second)?,
         pressure,
@@ -216,7 +221,7 @@ fn together(
         ));
     }
     let mut group = spawn(plan, watch)?;
-    let reached = peaks::peak(&mut group, timing, length.mul_f64(PEAK_SHARE), watch)?;
+    let reached = peaks::peak(&mut group, timing, length, watch)?;
     peak_of(&group, reached)
 }
 
@@ -313,7 +318,7 @@ impl Pair {
             turns,
             timing,
             shortest,
-            length.mul_f64(SETTLE_SHARE),
+            length,
             watch,
         )
         .map(|settle| settle.as_secs_f64())
@@ -331,7 +336,7 @@ impl Pair {
             &mut self.second,
             turns,
             timing,
-            length.mul_f64(REPORTER_SHARE),
+            length,
             watch,
         )?;
         Ok(Reporter {

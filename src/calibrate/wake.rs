@@ -6,6 +6,7 @@ use super::rounds::Rounds;
 use super::rounds::median;
 use crate::inject::slice::Victim;
 use crate::machine::calibration::WakeUp;
+use crate::reading::Reading;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::clock::sleep_until;
 use crate::sys::cpus::set_affinity;
@@ -16,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// Pause between two wake-ups.
-const GAP_NS: u64 = 200_000;
+const GAP_NS: u64 = 50_000;
 const WINDOW: Duration = Duration::from_millis(30);
 const ROUNDS: (usize, usize) = (5, 25);
 
@@ -33,7 +34,7 @@ pub(super) fn cost(cpu: usize, length: Duration, watch: &dyn Watch) -> Result<Wa
     let mut rounds = Rounds::new(length, ROUNDS, watch);
     while rounds.another() {
         watch.check()?;
-        let alone = victim.speed(WINDOW);
+        let before = victim.speed(WINDOW);
         let end = AtomicBool::new(false);
         let (beside, lateness, wall_ns) = std::thread::scope(|scope| {
             let sleeper = scope.spawn(|| sleep_and_wake(cpu, &end));
@@ -43,6 +44,8 @@ pub(super) fn cost(cpu: usize, length: Duration, watch: &dyn Watch) -> Result<Wa
             let wall_ns = (monotonic_ns() - from) as f64;
             (beside, sleeper.join().expect("it only sleeps"), wall_ns)
         });
+        // What changes by itself meanwhile is the same on both sides.
+        let alone = (before + victim.speed(WINDOW)) / 2.0;
         if lateness.len() >= 10 {
             let lost = (1.0 - beside / alone) * wall_ns / 1e9;
             costs.push(lost / lateness.len() as f64);
@@ -54,9 +57,17 @@ pub(super) fn cost(cpu: usize, length: Duration, watch: &dyn Watch) -> Result<Wa
             "a thread that sleeps beside a spinning one hardly ever ran".to_string(),
         ));
     }
+    costs.sort_by(f64::total_cmp);
+    let (low, high) = (costs[costs.len() / 4], costs[costs.len() * 3 / 4]);
     Ok(WakeUp {
-        // Noise may make the victim faster beside it; a cost is not negative.
-        cost_seconds: median(costs).max(0.0),
+        cost_seconds: match low > 0.0 {
+            true => Reading::Value(median(costs)),
+            false => Reading::unavailable(format!(
+                "not to be told from noise: half of the readings lie between {:.1} and {:.1} µs",
+                low * 1e6,
+                high * 1e6
+            )),
+        },
         lateness_seconds: median(late),
     })
 }

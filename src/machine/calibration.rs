@@ -65,10 +65,10 @@ pub struct Knee {
 }
 
 /// What it costs to wake a sleeper on a CPU that somebody else uses.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WakeUp {
     /// CPU time the other one loses by one wake-up that does nothing.
-    pub cost_seconds: f64,
+    pub cost_seconds: Reading<f64>,
     /// How much later than asked the sleeper ran, the median.
     pub lateness_seconds: f64,
 }

@@ -11,7 +11,6 @@ use crate::machine::calibration::Source;
 use crate::reading::Reading;
 use crate::resource::RESOURCES;
 use comfy_table::Cell;
-use std::collections::BTreeMap;
 
 const LABEL_WIDTH: usize = 13;
 
@@ -40,9 +39,14 @@ pub fn calibration_text(calibration: &Reading<&Calibration>, style: Style) -> St
         "Wake-up",
         &match &calibration.wake_up {
             Reading::Value(wake_up) => format!(
-                "takes {} µs of CPU time from the one that is interrupted; the sleeper runs {} µs \
-                 late (median)",
-                text::number(wake_up.cost_seconds * 1e6),
+                "{}; the sleeper runs {} µs late (median)",
+                match &wake_up.cost_seconds {
+                    Reading::Value(cost) => format!(
+                        "takes {} µs of CPU time from the one that is interrupted",
+                        text::number(cost * 1e6)
+                    ),
+                    Reading::Unavailable { unavailable } => format!("cost {unavailable}"),
+                },
                 text::number(wake_up.lateness_seconds * 1e6)
             ),
             Reading::Unavailable { unavailable } => format!("not measured: {unavailable}"),
@@ -174,32 +178,33 @@ fn rows(calibration: &Calibration, style: Style) -> String {
 
 /// Why something is missing, each reason once, and what else is to be known.
 fn notes(calibration: &Calibration, style: Style) -> String {
-    let mut reasons: BTreeMap<(usize, &str), Vec<String>> = BTreeMap::new();
-    for (place, (id, source)) in ordered(calibration).into_iter().enumerate() {
+    let mut notes: Vec<(&str, Vec<String>)> = Vec::new();
+    let mut note = |words, subject| match notes.iter_mut().find(|(known, _)| *known == words) {
+        Some((_, subjects)) => subjects.push(subject),
+        None => notes.push((words, vec![subject])),
+    };
+    for (id, source) in ordered(calibration) {
         let missing = [
             ("", source.alone.reason()),
             (" settle time", source.settle_seconds.reason()),
             (" beside a copy", source.reporter.reason()),
         ];
-        let mut said: Vec<&str> = Vec::new();
+        let mut said: Option<&str> = None;
         for (part, reason) in missing {
-            if let Some(reason) = reason
-                && !said.contains(&reason)
-            {
-                said.push(reason);
-                let subjects = reasons.entry((place, reason)).or_default();
-                subjects.push(format!("{id}{part}"));
+            // What is missing for one reason altogether is said once.
+            if let Some(reason) = reason.filter(|reason| said != Some(*reason)) {
+                said = Some(reason);
+                note(reason, format!("{id}{part}"));
             }
         }
-        for note in &source.notes {
-            let subjects = reasons.entry((place, note)).or_default();
-            subjects.push(id.clone());
+        for words in &source.notes {
+            note(words, id.clone());
         }
     }
-    reasons
+    notes
         .iter()
-        .map(|((_, reason), subjects)| {
-            let words = text::clean(&format!("{}: {reason}", subjects.join(", ")));
+        .map(|(words, subjects)| {
+            let words = text::clean(&format!("{}: {words}", subjects.join(", ")));
             text::wrap("- ", &words, style.prose())
         })
         .collect()
