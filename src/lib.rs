@@ -12,8 +12,9 @@
 //! | [`experiment`] | arms, windows, estimates, the search for `t` and `c` |
 //! | [`metric`] | how the target's performance is read |
 //! | [`target`] | what is profiled: a command, a process, a demo |
+//! | [`calibrate`] | sizes by access time, peaks, settle times, reporter curves of this machine |
 //! | [`inject`] | workers: spawn, place, pace, watch |
-//! | [`machine`] | topology, caches, limits |
+//! | [`machine`] | topology, caches, limits, and the file of what calibration found |
 //! | [`profile`] | pure data: the sensitivity vector, its schema, load and save |
 //! | [`sink`] | the remote end of the network source |
 //! | [`resource`], [`reading`] | the words everybody shares |
@@ -21,11 +22,13 @@
 //! | [`sys`] | the only unsafe code outside `jostle-kernels` |
 //!
 //! Imports run downwards: `cli` → `report`, `schedule` → `profile`; and `cli` →
-//! `experiment` → `metric`, `target`, `inject` → `machine` → `sys`.
+//! `experiment`, `calibrate` → `metric`, `target`, `inject` → `machine` → `sys`.
+//! What `calibrate` finds reaches `experiment` as data of `machine` only.
 //! `profile` and `schedule` never import anything that measures, so a
 //! scheduler author can use them without a single source of interference.
 #![deny(unsafe_code)]
 
+pub mod calibrate;
 pub mod cli;
 pub mod document;
 pub mod error;

@@ -13,8 +13,12 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// No machine file is there: tests do not look into anybody's home.
+const NO_STATE: (&str, &str) = ("XDG_STATE_HOME", "/nonexistent");
+
 fn machine() -> Value {
     let mut command = Command::new(JOSTLE);
+    command.env(NO_STATE.0, NO_STATE.1);
     json(&command.args(["machine", "--json"]).output().unwrap())
 }
 
@@ -33,7 +37,9 @@ fn nproc() -> usize {
 
 #[test]
 fn text_names_the_parts() {
-    let output = Command::new(JOSTLE).arg("machine").output().unwrap();
+    let mut command = Command::new(JOSTLE);
+    command.env(NO_STATE.0, NO_STATE.1);
+    let output = command.arg("machine").output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     for label in [
@@ -50,6 +56,7 @@ fn text_names_the_parts() {
         "PMU",
         "Huge pages",
         "Fingerprint",
+        "Calibrated",
     ] {
         assert!(
             text.lines().any(|line| line.starts_with(label)),
@@ -97,6 +104,7 @@ fn affinity_is_respected() {
     let one = allowed[0].as_u64().unwrap();
     let mut command = std::process::Command::new("taskset");
     command.args(["-c", &one.to_string(), JOSTLE, "machine", "--json"]);
+    command.env(NO_STATE.0, NO_STATE.1);
     let restricted = json(&command.output().unwrap());
     assert_eq!(restricted["allowed_cpus"], serde_json::json!([one]));
     assert_eq!(restricted["cpus"], whole["cpus"]);

@@ -98,6 +98,7 @@ fn entry() -> impl Strategy<Value = ResourceEntry> {
             option::of(score()),
             option::of(score()),
             option::of(any::<bool>()),
+            option::of(0.0..=100.0f64),
         ),
         (vec(point(), 0..4), vec(point(), 0..3), option::of(bound)),
         (
@@ -112,6 +113,7 @@ fn entry() -> impl Strategy<Value = ResourceEntry> {
             placement: what.2,
             tolerated: scores.0,
             caused: scores.1,
+            equivalent_intensity: scores.3,
             sensitive: scores.2,
             curve: curves.0,
             probe_curve: curves.1,

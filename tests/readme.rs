@@ -42,6 +42,7 @@ fn root() -> &'static Path {
 fn jostle(arguments: &[String]) -> Command {
     let mut command = Command::cargo_bin("jostle").unwrap();
     command.args(arguments).current_dir(root());
+    command.env("XDG_STATE_HOME", "/nonexistent");
     command
 }
 

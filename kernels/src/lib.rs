@@ -24,6 +24,7 @@ pub mod spin;
 mod storage;
 pub mod stream;
 pub mod vector;
+pub mod walk;
 pub mod weyl;
 
 pub use buffer::Buffer;

@@ -1,14 +1,40 @@
-//! `jostle machine`.
+//! `jostle machine`: what this machine is, and what calibration found.
 
+use super::duration::parse_duration;
+use super::interrupt;
+use super::output;
+use super::progress::Bar;
+use super::select;
+use crate::calibrate;
+use crate::calibrate::Stop;
+use crate::calibrate::press::Live;
 use crate::error::Error;
 use crate::error::Result;
 use crate::machine::Machine;
+use crate::machine::calibration::Calibration;
+use crate::machine::saved;
+use crate::machine::saved::Saved;
+use crate::reading::Reading;
+use crate::report;
+use crate::report::Style;
+use crate::resource::RESOURCES;
 use serde::Serialize;
-use std::io;
-use std::io::Write;
+use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// Measure sizes, peaks, settle times and reporter curves anew, and save
+    /// them for this machine
+    #[arg(long)]
+    calibrate: bool,
+    /// Time for that [default: 54s]
+    #[arg(long, value_parser = parse_duration, value_name = "TIME", requires = "calibrate")]
+    budget: Option<Duration>,
+    /// With --calibrate: show what would be injected where, and stop
+    #[arg(long, requires = "calibrate")]
+    dry_run: bool,
+    #[command(flatten)]
+    limits: select::LimitArgs,
     /// Print one JSON document instead of text
     #[arg(long)]
     json: bool,
@@ -24,34 +50,88 @@ struct Document<'a> {
     memory_headroom_bound: String,
     #[serde(flatten)]
     machine: &'a Machine,
+    calibration: Reading<&'a Calibration>,
 }
 
 pub fn run(args: Args) -> Result<()> {
     let machine = Machine::detect();
-    let text = match args.json {
-        false => machine.to_string(),
-        true => json(&machine)?,
-    };
-    match io::stdout().write_all(text.as_bytes()) {
-        // A reader such as `head` that has seen enough is no failure.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::environment(
-            format!("the result could not be written to stdout: {error}"),
-        )),
-        _ => Ok(()),
+    if args.calibrate {
+        return calibrated(&args, &machine);
+    }
+    if let Some(flag) = args.limits.given() {
+        return Err(Error::request(format!(
+            "{flag}: only --calibrate injects anything; add it, or leave {flag} out"
+        )));
+    }
+    let saved = saved::load(&machine);
+    if let Saved::Ignored(warning) = &saved {
+        eprintln!("jostle: warning: {warning}");
+    }
+    match &saved {
+        Saved::Found(calibration) => print(&machine, Reading::Value(calibration), args.json),
+        Saved::Nothing(reason) | Saved::Ignored(reason) => {
+            print(&machine, Reading::unavailable(reason), args.json)
+        }
     }
 }
 
-fn json(machine: &Machine) -> Result<String> {
+fn calibrated(args: &Args, machine: &Machine) -> Result<()> {
+    let budget = args.budget.unwrap_or(calibrate::BUDGET);
+    if budget < calibrate::LEAST_BUDGET {
+        return Err(Error::request(format!(
+            "--budget: less than {} s is not enough to measure anything; the default is {} s",
+            calibrate::LEAST_BUDGET.as_secs(),
+            calibrate::BUDGET.as_secs()
+        )));
+    }
+    let resources: Vec<_> = RESOURCES.iter().collect();
+    let request = calibrate::Request {
+        machine,
+        resources: &resources,
+        limits: args.limits.resolve(machine, None)?,
+        budget,
+    };
+    if args.dry_run {
+        return output::text(&calibrate::dry_run(&request));
+    }
+    // Whether the result can be kept is known before it is measured.
+    let path = saved::path(&machine.fingerprint()).map_err(Error::environment)?;
+    saved::prepare(&path).map_err(Error::environment)?;
+    let flag = interrupt::flag()?;
+    let bar = Bar::new(budget);
+    let calibration = calibrate::calibrate(
+        &request,
+        &Live {
+            stop: &|| interrupt::raised(&flag),
+            say: &|text| bar.step(text),
+        },
+    );
+    bar.finish();
+    let calibration = calibration.map_err(|stop| match stop {
+        Stop::Interrupted => Error::Interrupted("; what was saved before is as it was".to_string()),
+        Stop::Failed(reason) => Error::environment(reason),
+    })?;
+    saved::save(&calibration, &path).map_err(Error::environment)?;
+    print(machine, Reading::Value(&calibration), args.json)?;
+    eprintln!("wrote {}", path.display());
+    Ok(())
+}
+
+fn print(machine: &Machine, calibration: Reading<&Calibration>, as_json: bool) -> Result<()> {
+    if !as_json {
+        return output::text(&format!(
+            "{machine}{}",
+            report::calibration_text(&calibration, Style::for_stdout())
+        ));
+    }
     let (memory_headroom_bytes, memory_headroom_bound) = machine.memory_headroom_bytes();
-    let document = Document {
+    output::json(&Document {
         format: "jostle-machine/1",
         fingerprint: machine.fingerprint(),
         smt: machine.smt(),
         memory_headroom_bytes,
         memory_headroom_bound,
         machine,
-    };
-    serde_json::to_string_pretty(&document)
-        .map(|text| text + "\n")
-        .map_err(|error| Error::environment(format!("the machine cannot be put as JSON: {error}")))
+        calibration,
+    })
 }

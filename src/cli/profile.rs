@@ -87,6 +87,10 @@ pub struct Args {
     share: f64,
     #[command(flatten)]
     limits: select::LimitArgs,
+    /// Measure peaks, settle times and slices at the start, even where this
+    /// machine was calibrated
+    #[arg(long)]
+    no_machine_file: bool,
 
     /// Where to write the profile [default: NAME.profile.json here]
     #[arg(long, value_name = "FILE")]
@@ -235,6 +239,7 @@ fn request(
             interrupt,
             ..MetricOptions::default()
         },
+        calibration: select::calibration(machine, args.no_machine_file),
         settings,
     })
 }

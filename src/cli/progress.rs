@@ -43,6 +43,15 @@ impl Bar {
         }
     }
 
+    /// Says what is being done, at the place the clock stands at.
+    pub fn step(&self, text: &str) {
+        let elapsed = self.bar.elapsed().as_millis() as u64;
+        let length = self.bar.length().unwrap_or(elapsed);
+        self.bar.set_position(elapsed.min(length));
+        let left = length.saturating_sub(elapsed).div_ceil(1000);
+        self.bar.set_message(format!("about {left} s left: {text}"));
+    }
+
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }

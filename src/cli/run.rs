@@ -9,14 +9,15 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::inject::Snapshot;
 use crate::inject::WorkerGroup;
+use crate::inject::peak::find_peak;
 use crate::inject::plan::plan_alone;
 use crate::inject::slice::PERIODS;
 use crate::inject::stall::StallGuard;
 use crate::inject::timing::Timing;
 use crate::inject::worker::Slices;
 use crate::machine::Machine;
-use crate::machine::format_bytes;
 use crate::profile::Placement;
+use crate::report::pressure;
 use crate::resource::Domain;
 use crate::resource::Resource;
 use crate::sys::control_page::Order;
@@ -46,6 +47,9 @@ pub struct Args {
     cpus: Option<String>,
     #[command(flatten)]
     limits: select::LimitArgs,
+    /// Measure the peak at the start, even where this machine was calibrated
+    #[arg(long)]
+    no_machine_file: bool,
     /// Print one JSON document at the end
     #[arg(long)]
     json: bool,
@@ -74,6 +78,12 @@ struct Outcome {
     units_per_operation: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     shortfall: Option<String>,
+    /// Whether intensity refers to the calibrated peak, or to one measured at
+    /// the start; absent for sources that are not held at a rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peak_calibrated: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    doubt: Option<String>,
     duration_seconds: f64,
 }
 
@@ -86,9 +96,17 @@ pub fn run(args: Args) -> Result<()> {
     let intensity = select::percent("--intensity", args.intensity, 0.0, 100.0)?;
     let cpus = args.cpus.as_deref().map(|list| ("--cpus", list));
     let limits = args.limits.resolve(&machine, cpus)?;
+    let calibration = select::calibration(&machine, args.no_machine_file);
+    let share = Slices::DEFAULT_SHARE;
+    let period = calibration
+        .as_ref()
+        .and_then(|known| known.slices(share))
+        .map_or(PERIODS[0], |slices| {
+            Duration::from_secs_f64(slices.period_seconds)
+        });
     let slices = Slices {
-        period_ns: PERIODS[0].as_nanos() as u64,
-        share: Slices::DEFAULT_SHARE,
+        period_ns: period.as_nanos() as u64,
+        share,
     };
     let chosen = args.cpus.as_ref().map(|_| limits.cpus.as_slice());
     let plan = plan_alone(&machine, resource, chosen, &limits, slices)
@@ -109,9 +127,11 @@ pub fn run(args: Args) -> Result<()> {
     let flag = interrupt::flag()?;
     let mut group =
         WorkerGroup::spawn(plan, Duration::from_secs(60)).map_err(Error::environment)?;
-    group
-        .calibrate_peak(Timing::of(resource.id).peak.max(LEAST_PEAK))
-        .map_err(Error::environment)?;
+    let watched = Timing::of(resource.id).peak.max(LEAST_PEAK);
+    let peak = find_peak(&mut group, calibration.as_ref(), watched).map_err(Error::environment)?;
+    if let Some(doubt) = &peak.doubt {
+        eprintln!("jostle: warning: {}: {doubt}", resource.id);
+    }
     let full = group.full_scale();
     let guard = RefCell::new(StallGuard::new(args.limits.max_stall));
     let stalled = || guard.borrow_mut().look();
@@ -170,6 +190,8 @@ pub fn run(args: Args) -> Result<()> {
         operations_per_second: (end.operations - first.operations) as f64 / seconds,
         units_per_operation: group.plan.spec.units_per_operation,
         shortfall: shortfall.clone(),
+        peak_calibrated: peak.calibrated,
+        doubt: peak.doubt,
         duration_seconds: began.elapsed().as_secs_f64(),
     };
     match args.json {
@@ -197,13 +219,7 @@ fn shortfall(requested: f64, achieved: f64) -> Option<String> {
 }
 
 fn line(resource: &Resource, intensity: f64, achieved: f64, full: Option<f64>) -> String {
-    let pressure = match resource.pressure_unit {
-        "bytes" => format_bytes(achieved as u64),
-        "bytes_per_second" => format!("{}/s", format_bytes(achieved as u64)),
-        "operations_per_second" => format!("{achieved:.4e} operations/s"),
-        "entries" => format!("{achieved:.0} entries"),
-        _ => format!("{achieved:.1} % of the CPU"),
-    };
+    let pressure = pressure(resource.pressure_unit, achieved);
     let percent = match full {
         Some(full) => format!(" ({:.1} %)", achieved / full * 100.0),
         None => String::new(),

@@ -12,7 +12,10 @@ use crate::inject::stall::DEFAULT_LIMIT;
 use crate::inject::stall::StallGuard;
 use crate::machine::Machine;
 use crate::machine::block_device_of;
+use crate::machine::calibration::Calibration;
 use crate::machine::format_bytes;
+use crate::machine::saved;
+use crate::machine::saved::Saved;
 use crate::reading::Reading;
 use crate::resource;
 use crate::resource::Resource;
@@ -56,6 +59,18 @@ fn parse_access(text: &str) -> std::result::Result<Access, String> {
 }
 
 impl LimitArgs {
+    /// The first of these flags that was given.
+    pub fn given(&self) -> Option<&'static str> {
+        [
+            ("--memory-reserve", self.memory_reserve.is_some()),
+            ("--scratch", self.scratch.is_some()),
+            ("--scratch-size", self.scratch_size.is_some()),
+            ("--access", self.access != Access::default()),
+        ]
+        .iter()
+        .find_map(|(flag, given)| given.then_some(*flag))
+    }
+
     /// `cpus` is what was given for the CPUs of the workers, and by which flag.
     ///
     /// # Errors
@@ -235,6 +250,19 @@ pub fn percent(flag: &str, value: f64, low: f64, high: f64) -> Result<f64> {
             "{flag}: give a number from {low} to {high}"
         ))),
     }
+}
+
+/// What was calibrated on this machine, unless it is not wanted. A file that
+/// cannot be used is named on standard error, with the fix.
+pub fn calibration(machine: &Machine, unwanted: bool) -> Option<Calibration> {
+    if unwanted {
+        return None;
+    }
+    let saved = saved::load(machine);
+    if let Saved::Ignored(warning) = &saved {
+        eprintln!("jostle: warning: {warning}");
+    }
+    saved.found()
 }
 
 /// Keeps this process off the target's CPUs where there are others.

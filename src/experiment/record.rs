@@ -1,8 +1,11 @@
 //! From what was measured to a profile.
 
+use super::isotonic::crossing;
+use super::isotonic::performance_fit;
 use super::outcome::Measured;
 use super::run::Settings;
 use crate::inject::placement::Refusal;
+use crate::machine::calibration::Reporter;
 use crate::profile::Conditions;
 use crate::profile::FORMAT;
 use crate::profile::MachineFacts;
@@ -20,6 +23,10 @@ use crate::sys::clock::rfc3339;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
+/// A second copy that leaves a source more than this much of its performance
+/// says nothing that could be told from noise.
+const READABLE: f64 = 0.95;
+
 /// What the measurement itself does not know.
 #[derive(Clone, Debug)]
 pub struct Circumstances {
@@ -31,6 +38,12 @@ pub struct Circumstances {
     pub slice_share_percent: Option<f64>,
     /// Per resource id where its workers ran.
     pub placements: BTreeMap<&'static str, Placement>,
+    /// Where the peaks come from that intensity refers to.
+    pub peaks_from: Option<String>,
+    /// Per resource id what a source loses beside a second copy of itself.
+    pub reporters: BTreeMap<String, Reporter>,
+    /// Per resource id what a reader should know of its source.
+    pub source_doubts: BTreeMap<&'static str, String>,
     pub bounds: BTreeMap<&'static str, PhysicalBound>,
     /// Resources that could not be measured, and why.
     pub unavailable: Vec<(&'static str, Refusal)>,
@@ -61,6 +74,13 @@ pub fn profile(measured: &Measured, settings: &Settings, around: Circumstances) 
         let mut entry = outcome.entry();
         entry.placement = around.placements.get(outcome.resource).cloned();
         entry.physical_bound = around.bounds.get(outcome.resource).cloned();
+        entry.equivalent_intensity = around
+            .reporters
+            .get(outcome.resource)
+            .and_then(|reporter| equivalent_intensity(reporter, &entry));
+        entry
+            .doubts
+            .extend(around.source_doubts.get(outcome.resource).cloned());
         if let Some(doubt) = sharing_doubt(outcome.sharing_cost, entry.placement.as_ref()) {
             entry.doubts.push(doubt);
         }
@@ -102,6 +122,7 @@ pub fn profile(measured: &Measured, settings: &Settings, around: Circumstances) 
             smallest_detectable_percent: measured.smallest_detectable_percent,
             slice_period_seconds: around.slice_period_seconds,
             slice_share_percent: around.slice_share_percent,
+            peaks_from: around.peaks_from,
             target_cpus: around.target_cpus,
             profiler_cpu_percent: around.profiler_cpu_percent,
             doubts,
@@ -110,6 +131,33 @@ pub fn profile(measured: &Measured, settings: &Settings, around: Circumstances) 
         resources,
         unknown: Default::default(),
     }
+}
+
+/// The intensity of a second copy of the source that costs the source as much
+/// as the target does at 100 % of the source: 100 when not even the whole copy
+/// costs so much. `None` when the copy hardly costs it anything, so that nothing
+/// can be read off, or when it was calibrated in another placement.
+fn equivalent_intensity(reporter: &Reporter, entry: &ResourceEntry) -> Option<f64> {
+    let beside = entry.placement.as_ref()?;
+    let full = entry
+        .probe_curve
+        .last()
+        .filter(|point| point.intensity == 100.0)?;
+    let levels: Vec<f64> = reporter.curve.iter().map(|point| point.intensity).collect();
+    let values: Vec<f64> = reporter
+        .curve
+        .iter()
+        .map(|point| point.performance)
+        .collect();
+    let weights: Vec<f64> = reporter
+        .curve
+        .iter()
+        .map(|point| point.windows as f64)
+        .collect();
+    let fit = performance_fit(&values, &weights);
+    let whole = *fit.last()?;
+    (beside.mode == reporter.placement.mode && whole < READABLE)
+        .then(|| crossing(&levels, &fit, full.performance.clamp(0.0, 1.0)))
 }
 
 /// On a CPU of its own the placebo should cost the target nothing; where it
@@ -130,4 +178,51 @@ fn sharing_doubt(
             cost.value * 100.0
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::calibration::ReporterPoint;
+    use crate::profile::CurvePoint;
+
+    fn equivalent(copy: [f64; 4], beside_target: f64) -> Option<f64> {
+        let placement = Placement {
+            mode: PlacementMode::SharedLlc,
+            cpus: vec![0],
+        };
+        let curve = [25.0, 50.0, 75.0, 100.0]
+            .iter()
+            .zip(copy)
+            .map(|(intensity, performance)| ReporterPoint {
+                intensity: *intensity,
+                performance,
+                windows: 3,
+            })
+            .collect();
+        let reporter = Reporter {
+            placement: placement.clone(),
+            second_cpus: vec![1],
+            curve,
+        };
+        let mut entry = ResourceEntry::without_numbers(Status::Measured, "");
+        entry.placement = Some(placement);
+        entry.probe_curve.push(CurvePoint {
+            intensity: 100.0,
+            performance: beside_target,
+            ci95: [beside_target, beside_target],
+            pressure: None,
+            windows: 10,
+        });
+        equivalent_intensity(&reporter, &entry)
+    }
+
+    #[test]
+    fn what_a_target_costs_reads_as_an_intensity_of_a_copy() {
+        let copy = [0.95, 0.9, 0.8, 0.6];
+        assert!((equivalent(copy, 0.85).unwrap() - 62.5).abs() < 1e-9);
+        assert_eq!(equivalent(copy, 1.02), Some(0.0));
+        assert_eq!(equivalent(copy, 0.3), Some(100.0));
+        assert_eq!(equivalent([1.0, 0.99, 1.0, 0.98], 0.9), None);
+    }
 }

@@ -12,6 +12,8 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::inject::WorkerGroup;
 use crate::inject::WorkerPlan;
+use crate::inject::peak::FoundPeak;
+use crate::inject::peak::find_peak;
 use crate::inject::placement::Refusal;
 use crate::inject::plan::Limits;
 use crate::inject::plan::plan;
@@ -21,6 +23,7 @@ use crate::inject::stall::StallGuard;
 use crate::inject::timing::Timing;
 use crate::inject::worker::Slices;
 use crate::machine::Machine;
+use crate::machine::calibration::Calibration;
 use crate::metric;
 use crate::metric::Metric;
 use crate::metric::MetricOptions;
@@ -54,6 +57,8 @@ pub struct Request {
     pub share: f64,
     pub metric: Option<String>,
     pub metric_options: MetricOptions,
+    /// What was calibrated on this machine, if it is to be used.
+    pub calibration: Option<Calibration>,
     /// The budget includes the preparations.
     pub settings: Settings,
 }
@@ -164,6 +169,12 @@ pub fn profile(
         slice_period_seconds: choice.map(|choice| choice.period.as_secs_f64()),
         slice_share_percent: choice.map(|_| request.share * 100.0),
         placements: sources.placements(),
+        peaks_from: sources.peaks_from(request.calibration.as_ref()),
+        reporters: request
+            .calibration
+            .as_ref()
+            .map_or_else(BTreeMap::new, |known| known.reporters()),
+        source_doubts: sources.doubts,
         bounds: sources.bounds,
         unavailable: sources.unavailable,
         doubts,
@@ -233,6 +244,16 @@ fn choose_slice(
             within_tolerance: true,
         }));
     }
+    let known = request.calibration.as_ref();
+    if let Some(slices) = known.and_then(|known| known.slices(request.share)) {
+        let choice = SliceChoice {
+            period: Duration::from_secs_f64(slices.period_seconds),
+            victim_share: slices.victim_percent / 100.0,
+            within_tolerance: slices.within_tolerance,
+        };
+        doubts.extend(tolerance_doubt(&choice, request.share));
+        return Ok(Some(choice));
+    }
     // Any source that takes turns will do: the placebo is the same.
     let l1d = crate::resource::find("l1d").expect("a resource of the table");
     let mut limits = request.limits.clone();
@@ -242,17 +263,21 @@ fn choose_slice(
             .map_err(|refusal| refusal.to_string())
     })
     .map_err(|reason| Error::environment(format!("calibrating the slices: {reason}")))?;
-    if !choice.within_tolerance {
-        doubts.push(format!(
+    doubts.extend(tolerance_doubt(&choice, request.share));
+    Ok(Some(choice))
+}
+
+fn tolerance_doubt(choice: &SliceChoice, share: f64) -> Option<String> {
+    (!choice.within_tolerance).then(|| {
+        format!(
             "no slice period kept the placebo within {:.0} points of its share: at {:.1} ms a \
              spinning thread kept {:.0} % of the CPU instead of {:.0} %",
             slice::TOLERANCE * 100.0,
             choice.period.as_secs_f64() * 1e3,
             choice.victim_share * 100.0,
-            (1.0 - request.share) * 100.0
-        ));
-    }
-    Ok(Some(choice))
+            (1.0 - share) * 100.0
+        )
+    })
 }
 
 /// Workers that are ready, and what is known of each resource.
@@ -261,9 +286,36 @@ struct Sources {
     groups: Vec<WorkerGroup>,
     bounds: BTreeMap<&'static str, PhysicalBound>,
     unavailable: Vec<(&'static str, Refusal)>,
+    /// Of the sources held at a rate: whether their peak is the calibrated one.
+    calibrated: BTreeMap<&'static str, bool>,
+    doubts: BTreeMap<&'static str, String>,
 }
 
 impl Sources {
+    /// Where the peaks that intensity refers to come from, in words; `None` when
+    /// no source has one.
+    fn peaks_from(&self, calibration: Option<&Calibration>) -> Option<String> {
+        let named = |from_file: bool| {
+            let of = self
+                .calibrated
+                .iter()
+                .filter(|(_, file)| **file == from_file);
+            of.map(|(resource, _)| *resource)
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let (file, start) = (named(true), named(false));
+        let recorded_at = calibration.map_or("", |known| &known.recorded_at);
+        match (file.is_empty(), start.is_empty()) {
+            (true, true) => None,
+            (true, false) => Some("measured at the start".to_string()),
+            (false, true) => Some(format!("machine file of {recorded_at}")),
+            (false, false) => Some(format!(
+                "machine file of {recorded_at}: {file}; measured at the start: {start}"
+            )),
+        }
+    }
+
     fn placements(&self) -> BTreeMap<&'static str, crate::profile::Placement> {
         self.groups
             .iter()
@@ -280,6 +332,8 @@ fn start_sources(machine: &Machine, request: &Request, period: Duration) -> Resu
         groups: Vec::new(),
         bounds: BTreeMap::new(),
         unavailable: plans.unavailable,
+        calibrated: BTreeMap::new(),
+        doubts: BTreeMap::new(),
     };
     for (resource, mut plan) in plans.ready {
         request.check_interrupt()?;
@@ -291,10 +345,16 @@ fn start_sources(machine: &Machine, request: &Request, period: Duration) -> Resu
                 plan.config.environment.memory_headroom_bytes.min(may);
         }
         let bound = physical_bound(resource, &plan, machine, request, period);
-        match start_source(resource, plan, period, request.settings.budget) {
-            Ok((subject, group)) => {
+        match start_source(resource, plan, period, request) {
+            Ok((subject, group, peak)) => {
                 sources.subjects.push(subject);
                 sources.groups.push(group);
+                sources
+                    .calibrated
+                    .extend(peak.calibrated.map(|calibrated| (resource.id, calibrated)));
+                sources
+                    .doubts
+                    .extend(peak.doubt.map(|doubt| (resource.id, doubt)));
                 sources
                     .bounds
                     .extend(bound.map(|bound| (resource.id, bound)));
@@ -323,20 +383,24 @@ fn start_source(
     resource: &'static Resource,
     plan: WorkerPlan,
     period: Duration,
-    budget: Duration,
-) -> std::result::Result<(Subject, WorkerGroup), String> {
+    request: &Request,
+) -> std::result::Result<(Subject, WorkerGroup, FoundPeak), String> {
     let timing = Timing::of(resource.id);
+    let calibration = request.calibration.as_ref();
+    let settle = calibration
+        .and_then(|known| known.settle_seconds(resource.id))
+        .map_or(timing.settle, Duration::from_secs_f64);
     let mut group = WorkerGroup::spawn(plan, READY)?;
-    group.calibrate_peak(timing.peak)?;
+    let peak = find_peak(&mut group, calibration, timing.peak)?;
     let switch_cost = match resource.id {
         // Taking it costs time, giving it back next to none: half each way.
-        "memory-capacity" => fill_time(&mut group, budget)? / 2,
+        "memory-capacity" => fill_time(&mut group, request.settings.budget)? / 2,
         _ => Duration::ZERO,
     };
     let subject = Subject {
         resource: resource.id,
         // Whole slices are averaged over.
-        settle: timing.settle.max(period * 4),
+        settle: settle.max(period * 4),
         window: timing.window.max(period * 10),
         switch_cost,
         stoppable: true,
@@ -345,7 +409,7 @@ fn start_source(
             _ => &[100.0],
         },
     };
-    Ok((subject, group))
+    Ok((subject, group, peak))
 }
 
 /// How long taking all the memory will take, from taking a little. Memory that

@@ -268,6 +268,25 @@ impl WorkerGroup {
             .collect()
     }
 
+    /// Makes `operations_per_second` of all workers together the peak that
+    /// intensity refers to, shared out as their peaks were before, evenly when
+    /// they had none.
+    pub fn set_peak(&mut self, operations_per_second: f64) {
+        let before: f64 = self.workers.iter().map(|worker| worker.page.peak()).sum();
+        for worker in &self.workers {
+            let share = match before > 0.0 {
+                true => worker.page.peak() / before,
+                false => 1.0 / self.workers.len() as f64,
+            };
+            worker.page.set_peak(operations_per_second * share);
+        }
+    }
+
+    /// How many workers there are.
+    pub fn workers(&self) -> usize {
+        self.workers.len()
+    }
+
     fn each(&self) -> Vec<(u64, u64, u64)> {
         self.workers
             .iter()

@@ -8,6 +8,7 @@ use crate::inject::worker::WorkerConfig;
 use crate::machine::Cache;
 use crate::machine::CacheKind;
 use crate::machine::Machine;
+use crate::machine::block_device_of;
 use crate::profile::Placement;
 use crate::profile::PlacementMode;
 use crate::resource::Domain;
@@ -18,7 +19,40 @@ use jostle_kernels::KernelSpec;
 use jostle_kernels::Waiting;
 use jostle_kernels::network::NO_PEER;
 use jostle_kernels::network::Traffic;
+use serde_json::Value;
 use std::path::PathBuf;
+
+impl WorkerPlan {
+    /// What a peak depends on beside the machine and the number of workers: the
+    /// environment without what changes by the hour or says where.
+    pub fn settings(&self) -> Value {
+        let environment = &self.config.environment;
+        let mut settings = serde_json::to_value(environment).expect("plain data");
+        let Some(keys) = settings.as_object_mut() else {
+            return Value::Null;
+        };
+        for key in [
+            "memory_headroom_bytes",
+            "memory_reserve_bytes",
+            "workers",
+            "cpus",
+            "scratch_directory",
+        ] {
+            keys.remove(key);
+        }
+        match &environment.scratch_directory {
+            // One disk is as fast in every directory.
+            Some(directory) => {
+                let device = block_device_of(directory).map(|device| device.name);
+                keys.insert("scratch_device".to_string(), device.to_string().into());
+            }
+            None => {
+                keys.remove("scratch_bytes");
+            }
+        }
+        settings
+    }
+}
 
 /// What workers may take.
 #[derive(Clone, Debug, PartialEq)]

@@ -84,13 +84,14 @@ pub fn calibrate(
 }
 
 /// A thread that counts as fast as it can on one CPU.
-struct Victim {
+pub struct Victim {
     state: std::sync::Arc<(AtomicU64, AtomicBool)>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Victim {
-    fn start(cpu: usize) -> Self {
+    /// Starts it on `cpu`; it ends when this value is dropped.
+    pub fn start(cpu: usize) -> Self {
         let state = std::sync::Arc::new((AtomicU64::new(0), AtomicBool::new(false)));
         let shared = state.clone();
         let thread = std::thread::spawn(move || {
@@ -107,7 +108,7 @@ impl Victim {
     }
 
     /// Turns per second during `window`.
-    fn speed(&self, window: Duration) -> f64 {
+    pub fn speed(&self, window: Duration) -> f64 {
         let (count, at) = (self.state.0.load(Relaxed), monotonic_ns());
         sleep(window);
         let turns = self.state.0.load(Relaxed) - count;

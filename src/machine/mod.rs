@@ -1,5 +1,6 @@
 //! What this machine is: CPUs, caches, memory, limits, and whether it counts.
 
+pub mod calibration;
 #[cfg(target_arch = "x86_64")]
 mod cpuid;
 mod describe;
@@ -11,6 +12,7 @@ mod interrupts;
 mod limits;
 mod mounts;
 mod pmu;
+pub mod saved;
 mod storage;
 #[cfg(test)]
 mod tests;

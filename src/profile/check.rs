@@ -52,6 +52,9 @@ pub fn check(profile: &Profile) -> Result<(), String> {
                 check_score(&key(name), score)?;
             }
         }
+        if let Some(equivalent) = entry.equivalent_intensity {
+            percent(&key("equivalent_intensity"), equivalent)?;
+        }
         for (name, curve) in [("curve", &entry.curve), ("probe_curve", &entry.probe_curve)] {
             for (index, point) in curve.iter().enumerate() {
                 check_point(&key(&format!("{name}[{index}]")), point)?;

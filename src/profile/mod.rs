@@ -152,6 +152,10 @@ pub struct Conditions {
     pub slice_period_seconds: Option<f64>,
     /// Share of the CPU a same-CPU worker takes, percent.
     pub slice_share_percent: Option<f64>,
+    /// Where the peaks come from that intensity refers to: the machine file of
+    /// some moment, or measured at the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peaks_from: Option<String>,
     /// CPUs the target was given.
     pub target_cpus: Vec<usize>,
     /// The profiler's own CPU use while measuring, percent of one CPU.
@@ -250,6 +254,12 @@ pub struct ResourceEntry {
     /// its own alone-performance beside the target; 0 = undisturbed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caused: Option<Score>,
+    /// Intensity of a second copy of the source that would cost the source at
+    /// 100 % as much as the target does; 100 = at least the whole copy. Needs a
+    /// calibrated machine; absent where not even the whole copy costs it much.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 100.0))]
+    pub equivalent_intensity: Option<f64>,
     /// True when a loss beyond the QoS threshold was shown at some intensity,
     /// with the chance of any false alarm over all resources of the profile
     /// held under 5 %. False when such a loss was ruled out. Absent when
@@ -287,6 +297,7 @@ impl ResourceEntry {
             placement: None,
             tolerated: None,
             caused: None,
+            equivalent_intensity: None,
             sensitive: None,
             curve: Vec::new(),
             probe_curve: Vec::new(),

@@ -1,5 +1,6 @@
 //! What people read: tables, and the words around them.
 
+mod calibration;
 mod html;
 pub mod placement;
 mod style;
@@ -7,6 +8,8 @@ pub mod table;
 mod text;
 mod validation;
 
+pub use calibration::calibration_text;
+pub use calibration::pressure;
 pub use html::validation as validation_html;
 pub use style::Style;
 pub use table::profile_table;

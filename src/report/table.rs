@@ -83,6 +83,9 @@ fn header(profile: &Profile, style: Style) -> String {
     }
     line("measured", how);
     line("noise", noise(profile));
+    if let Some(from) = &conditions.peaks_from {
+        line("peaks", from.clone());
+    }
     if conditions.quick {
         line(
             "quick",

@@ -77,6 +77,8 @@ impl Place {
         command
             .args(arguments)
             .env(key, value)
+            // Nobody's machine file is to be found.
+            .env("XDG_STATE_HOME", self.directory.path())
             .current_dir(self.directory.path())
             .stdin(Stdio::null());
         command

@@ -1,0 +1,167 @@
+//! Dependent walks: what one access costs over a given number of bytes or
+//! pages. Not a source of interference; it finds the sizes of caches and TLBs.
+//!
+//! The order is the golden-ratio one of [`weyl`](crate::weyl), which no
+//! prefetcher follows. Every position takes in the word that was loaded before
+//! it (which is zero), so that no load can begin before the last has ended, and
+//! no chain has to be written first: any part of a buffer can be walked at once.
+
+use crate::Buffer;
+use crate::Failure;
+use crate::weyl::GOLDEN;
+use std::cell::Cell;
+use std::time::Instant;
+
+const LINE: u64 = 64;
+const PAGE: u64 = 4096;
+/// The first word of a page tells that the page was touched; this one is zero.
+const ZERO_WORD: usize = 1;
+
+/// Memory to walk over, on huge pages where the kernel has them.
+pub struct Lines {
+    buffer: Buffer,
+    at: Cell<u64>,
+}
+
+/// Memory to walk over on base pages.
+pub struct Pages {
+    buffer: Buffer,
+    at: Cell<u64>,
+}
+
+impl Lines {
+    /// Memory of `bytes`, every page touched once: what a hypervisor has not
+    /// backed yet comes only then, many times slower than any cache.
+    ///
+    /// # Errors
+    /// When the kernel refuses the memory.
+    pub fn new(bytes: u64) -> Result<Self, Failure> {
+        Ok(Lines {
+            buffer: Buffer::resident(bytes as usize)?,
+            at: Cell::new(0),
+        })
+    }
+
+    /// Length in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.buffer.len() as u64
+    }
+
+    /// Loads every line of the first `bytes` once, as fast as it goes, so that
+    /// what fits in a cache is there.
+    pub fn warm(&self, bytes: u64) {
+        for line in 0..self.lines(bytes) {
+            self.buffer.read((line * LINE / 8) as usize + ZERO_WORD);
+        }
+    }
+
+    /// Nanoseconds per access of a dependent walk of `steps` accesses over the
+    /// lines of the first `bytes`.
+    pub fn walk_ns(&self, bytes: u64, steps: u64) -> f64 {
+        walk_ns(&self.buffer, &self.at, self.lines(bytes), steps, |line| {
+            line * LINE
+        })
+    }
+
+    fn lines(&self, bytes: u64) -> u64 {
+        (bytes.min(self.bytes()) / LINE).max(1)
+    }
+}
+
+impl Pages {
+    /// `pages` base pages, every one touched once.
+    ///
+    /// # Errors
+    /// As [`Lines::new`].
+    pub fn new(pages: u64) -> Result<Self, Failure> {
+        let mut buffer = Buffer::reserve((pages * PAGE) as usize)?;
+        // SAFETY: the range is the buffer's own mapping; the advice changes
+        // only which pages will stand behind it, and is refused where there
+        // are no huge pages anyway.
+        unsafe {
+            libc::madvise(
+                buffer.as_ptr().cast_mut().cast(),
+                buffer.len(),
+                libc::MADV_NOHUGEPAGE,
+            );
+        }
+        let bytes = buffer.len();
+        buffer.fault_in(0, bytes);
+        Ok(Pages {
+            buffer,
+            at: Cell::new(0),
+        })
+    }
+
+    /// How many pages there are.
+    pub fn pages(&self) -> u64 {
+        self.buffer.len() as u64 / PAGE
+    }
+
+    /// Nanoseconds per access of a dependent walk of `steps` accesses over one
+    /// line in each of the first `pages` pages. Neighbouring pages use
+    /// different lines, so that the cache's sets are used evenly.
+    pub fn walk_ns(&self, pages: u64, steps: u64) -> f64 {
+        walk_ns(
+            &self.buffer,
+            &self.at,
+            pages.clamp(1, self.pages()),
+            steps,
+            |page| page * PAGE + page % (PAGE / LINE) * LINE,
+        )
+    }
+}
+
+/// Walks over `places` places, of which `offset` tells the bytes from the base.
+/// It goes on where the last one ended: short walks would find the places of
+/// the one before still at hand.
+#[inline(always)]
+fn walk_ns(
+    buffer: &Buffer,
+    position: &Cell<u64>,
+    places: u64,
+    steps: u64,
+    offset: impl Fn(u64) -> u64,
+) -> f64 {
+    let mut at = position.get();
+    let start = Instant::now();
+    for _ in 0..steps {
+        at = at.wrapping_add(GOLDEN);
+        let place = ((at as u128 * places as u128) >> 64) as u64;
+        at = at.wrapping_add(buffer.read((offset(place) / 8) as usize + ZERO_WORD));
+    }
+    let took = start.elapsed().as_nanos() as f64;
+    position.set(at);
+    took / steps.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Only a large effect: the first-level cache against what lies behind it.
+    #[test]
+    fn more_bytes_than_a_core_has_caches_cost_more() {
+        let lines = Lines::new(64 << 20).unwrap();
+        lines.warm(64 << 20);
+        let best = |bytes| {
+            (0..5)
+                .map(|_| lines.walk_ns(bytes, 20_000))
+                .fold(f64::INFINITY, f64::min)
+        };
+        let (small, large) = (best(8 << 10), best(64 << 20));
+        assert!(0.0 < small && small * 2.0 < large, "{small} {large}");
+    }
+
+    #[test]
+    fn a_walk_stays_inside_and_takes_what_there_is() {
+        let lines = Lines::new(1).unwrap();
+        assert_eq!(lines.bytes(), PAGE);
+        assert!(lines.walk_ns(1 << 40, 1000).is_finite());
+        lines.warm(1 << 40);
+        let pages = Pages::new(100).unwrap();
+        assert_eq!(pages.pages(), 100);
+        assert!(pages.walk_ns(1 << 40, 1000).is_finite());
+        assert!(pages.walk_ns(0, 0) == 0.0);
+    }
+}

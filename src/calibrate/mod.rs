@@ -1,0 +1,153 @@
+//! Measures a machine: sizes by access time, the price of taking turns, and for
+//! every source of interference its peak, what each intensity achieves, how long
+//! a switch takes to settle, and what it loses beside a second copy of itself.
+//!
+//! [`knees`] finds sizes, [`wake`] the price of a wake-up; [`peaks`] and
+//! [`reporter`] measure one source through the seam of [`press`]. All share one
+//! budget: with less time there are fewer repetitions, and what could not be
+//! measured carries the reason.
+
+pub mod knees;
+pub mod peaks;
+pub mod press;
+pub mod reporter;
+mod rounds;
+mod source;
+mod wake;
+
+pub use press::Stop;
+pub use press::Watch;
+pub use source::dry_run;
+
+use crate::inject::plan::Limits;
+use crate::inject::plan::plan;
+use crate::inject::slice;
+use crate::inject::worker::Slices;
+use crate::machine::Machine;
+use crate::machine::calibration::Calibration;
+use crate::machine::calibration::FORMAT;
+use crate::machine::calibration::SlicePeriod;
+use crate::machine::calibration::Source;
+use crate::reading::Reading;
+use crate::resource::Resource;
+use crate::sys::clock::rfc3339;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use std::time::SystemTime;
+
+/// Time for everything unless told otherwise: with what a slow machine adds,
+/// a minute.
+pub const BUDGET: Duration = Duration::from_secs(54);
+/// Less is not enough to measure anything.
+pub const LEAST_BUDGET: Duration = Duration::from_secs(5);
+/// Shares of the budget.
+const SIZES_SHARE: f64 = 0.16;
+const WAKE_SHARE: f64 = 0.02;
+
+/// What to calibrate, and within which limits.
+pub struct Request<'a> {
+    pub machine: &'a Machine,
+    pub resources: &'a [&'static Resource],
+    /// What one source may take; at times two run.
+    pub limits: Limits,
+    pub budget: Duration,
+}
+
+/// Calibrates. What cannot be measured is a reason in the result.
+///
+/// # Errors
+/// Only [`Stop::Interrupted`], or in words when there is no CPU to run on.
+pub fn calibrate(request: &Request, watch: &dyn Watch) -> Result<Calibration, Stop> {
+    let machine = request.machine;
+    let cpu = machine
+        .quietest_cpu()
+        .ok_or_else(|| Stop::Failed("no CPU is allowed to this process".to_string()))?;
+    let started = SystemTime::now();
+    let began = watch.now();
+    let sizes = knees::sizes(
+        machine,
+        cpu,
+        request.limits.memory_bytes,
+        request.budget.mul_f64(SIZES_SHARE),
+        watch,
+    )?;
+    let wake_up = reading(wake::cost(cpu, request.budget.mul_f64(WAKE_SHARE), watch))?;
+    let slices = reading(slice_period(request, cpu, watch))?;
+    let period = slices
+        .value()
+        .map_or(slice::PERIODS[0], |slices: &SlicePeriod| {
+            Duration::from_secs_f64(slices.period_seconds)
+        });
+    let mut resources = BTreeMap::new();
+    for (index, resource) in request.resources.iter().enumerate() {
+        watch.say(resource.id)?;
+        let left = (began + request.budget).saturating_sub(watch.now());
+        let entry = match left.is_zero() {
+            true => Source::without_numbers(
+                resource.pressure_unit,
+                &format!(
+                    "not measured: the budget of {:.0} s was spent before its turn; give more \
+                     with --budget",
+                    request.budget.as_secs_f64()
+                ),
+            ),
+            false => {
+                let slot = left / (request.resources.len() - index) as u32;
+                source::measure(request, resource, cpu, period, slot, watch)?
+            }
+        };
+        resources.insert(resource.id.to_string(), entry);
+    }
+    Ok(Calibration {
+        format: FORMAT.to_string(),
+        fingerprint: machine.fingerprint(),
+        model: machine.model.clone(),
+        recorded_at: rfc3339(started),
+        tool_version: env!("CARGO_PKG_VERSION").to_string(),
+        duration_seconds: (watch.now() - began).as_secs_f64(),
+        budget_seconds: request.budget.as_secs_f64(),
+        sizes,
+        wake_up,
+        slices,
+        resources,
+        unknown: Default::default(),
+    })
+}
+
+/// The period at which the placebo costs no more than its share.
+fn slice_period(request: &Request, cpu: usize, watch: &dyn Watch) -> Result<SlicePeriod, Stop> {
+    watch.say("slice period")?;
+    let share = Slices::DEFAULT_SHARE;
+    // Any source that takes turns will do: the placebo is the same.
+    let l1d = crate::resource::find("l1d").expect("a resource of the table");
+    let mut limits = request.limits.clone();
+    limits.cpus = vec![cpu];
+    let choice = slice::calibrate(cpu, share, |period| {
+        let slices = turns(period);
+        plan(request.machine, l1d, &[cpu], &limits, slices).map_err(|refusal| refusal.to_string())
+    })
+    .map_err(Stop::Failed)?;
+    Ok(SlicePeriod {
+        period_seconds: choice.period.as_secs_f64(),
+        share_percent: share * 100.0,
+        victim_percent: choice.victim_share * 100.0,
+        within_tolerance: choice.within_tolerance,
+    })
+}
+
+/// Turns of `period` with the usual share.
+fn turns(period: Duration) -> Slices {
+    Slices {
+        period_ns: period.as_nanos() as u64,
+        share: Slices::DEFAULT_SHARE,
+    }
+}
+
+/// What failed becomes a reason; what was interrupted ends everything.
+fn reading<T>(result: Result<T, Stop>) -> Result<Reading<T>, Stop> {
+    match result {
+        Ok(value) => Ok(Reading::Value(value)),
+        Err(Stop::Failed(reason)) => Ok(Reading::unavailable(reason)),
+        Err(Stop::Interrupted) => Err(Stop::Interrupted),
+    }
+}

@@ -1,0 +1,153 @@
+//! A source beside a second copy of itself: how much it loses, and how long
+//! both need to find their new state after a switch.
+
+use super::press::Press;
+use super::press::Stop;
+use super::press::Watch;
+use super::rounds::Rounds;
+use super::rounds::median;
+use crate::inject::timing::Timing;
+use crate::machine::calibration::ReporterPoint;
+use crate::sys::control_page::Order;
+use std::time::Duration;
+
+/// Intensities of the second copy, percent.
+pub const INTENSITIES: [f64; 4] = [25.0, 50.0, 75.0, 100.0];
+const ROUNDS: (usize, usize) = (1, 12);
+const SETTLE_ROUNDS: (usize, usize) = (1, 7);
+/// Settled means this close to the state it ends in, a fraction.
+const SETTLED: f64 = 0.1;
+/// Pieces that the time after a switch is watched in; each from the second on is
+/// as long as all before it together.
+const PIECES: usize = 6;
+/// Watched are this many times the settle time expected.
+const WATCHED: u32 = 4;
+
+/// How the two take turns on one CPU, if they do.
+fn alone(probe_takes_turns: bool) -> Order {
+    match probe_takes_turns {
+        // Between its turns nobody else keeps the CPU awake.
+        true => Order::TreatAlone(100.0),
+        false => Order::Treat(100.0),
+    }
+}
+
+/// The performance of `probe` at 100 % against the intensity of `second`, as a
+/// fraction of what it does while `second` is parked; readings of one round
+/// are compared, the median over rounds counts.
+///
+/// # Errors
+/// When a source fails or the user interrupts.
+pub fn curve(
+    probe: &mut dyn Press,
+    second: &mut dyn Press,
+    takes_turns: bool,
+    timing: Timing,
+    length: Duration,
+    watch: &dyn Watch,
+) -> Result<Vec<ReporterPoint>, Stop> {
+    let mut ratios = vec![Vec::new(); INTENSITIES.len()];
+    let read = |probe: &dyn Press| -> Result<f64, Stop> {
+        watch.pause(timing.settle)?;
+        let from = probe.snapshot();
+        watch.pause(timing.window)?;
+        let to = probe.snapshot();
+        probe
+            .probe(&from, &to)
+            .ok_or_else(|| Stop::Failed("its worker did nothing beside a second copy".to_string()))
+    };
+    let mut rounds = Rounds::new(length, ROUNDS, watch);
+    while rounds.another() {
+        second.order(Order::Park, watch)?;
+        probe.order(alone(takes_turns), watch)?;
+        let without = read(probe)?;
+        probe.order(Order::Treat(100.0), watch)?;
+        for (percent, ratios) in INTENSITIES.iter().zip(&mut ratios) {
+            second.order(Order::Treat(*percent), watch)?;
+            ratios.push(read(probe)? / without);
+        }
+    }
+    second.order(Order::Park, watch)?;
+    probe.order(Order::Park, watch)?;
+    Ok(INTENSITIES
+        .iter()
+        .zip(ratios)
+        .map(|(intensity, ratios)| ReporterPoint {
+            intensity: *intensity,
+            windows: ratios.len() as u64,
+            performance: median(ratios),
+        })
+        .collect())
+}
+
+/// How long after a switch of `second`, on and off, `probe` still does something
+/// else than in the end. Known to the doubling, and not below the first piece
+/// watched, which is an eighth of what is expected, or `shortest`.
+///
+/// # Errors
+/// As [`curve`].
+pub fn settle(
+    probe: &mut dyn Press,
+    second: &mut dyn Press,
+    takes_turns: bool,
+    timing: Timing,
+    shortest: Duration,
+    length: Duration,
+    watch: &dyn Watch,
+) -> Result<Duration, Stop> {
+    let first = (timing.settle * WATCHED / (1 << (PIECES - 1))).max(shortest);
+    let mut on = vec![Vec::new(); PIECES];
+    let mut off = vec![Vec::new(); PIECES];
+    let mut rounds = Rounds::new(length, SETTLE_ROUNDS, watch);
+    while rounds.another() {
+        probe.order(Order::Treat(100.0), watch)?;
+        second.order(Order::Treat(100.0), watch)?;
+        note(&mut on, probe, first, watch)?;
+        second.order(Order::Park, watch)?;
+        probe.order(alone(takes_turns), watch)?;
+        note(&mut off, probe, first, watch)?;
+    }
+    second.order(Order::Park, watch)?;
+    probe.order(Order::Park, watch)?;
+    let medians = |pieces: Vec<Vec<f64>>| pieces.into_iter().map(median).collect::<Vec<f64>>();
+    let pieces = settled_after(&medians(on)).max(settled_after(&medians(off)));
+    Ok(first * (1 << pieces.saturating_sub(1)))
+}
+
+/// Reads `source` in pieces that double, the first being `first` long, and adds
+/// each piece's performance relative to the last one's.
+fn note(
+    pieces: &mut [Vec<f64>],
+    source: &dyn Press,
+    first: Duration,
+    watch: &dyn Watch,
+) -> Result<(), Stop> {
+    let mut from = source.snapshot();
+    let mut done = Vec::new();
+    for piece in 0..pieces.len() {
+        watch.pause(match piece {
+            0 => first,
+            _ => first * (1 << (piece - 1)),
+        })?;
+        let to = source.snapshot();
+        done.push(source.probe(&from, &to));
+        from = to;
+    }
+    let Some(end) = done.last().copied().flatten() else {
+        return Err(Stop::Failed("its worker did nothing when watched".into()));
+    };
+    for (piece, rate) in pieces.iter_mut().zip(done) {
+        // Doing nothing yet is as far from the end state as can be.
+        piece.push(rate.map_or(0.0, |rate| rate / end));
+    }
+    Ok(())
+}
+
+/// How many pieces lie before the first that has reached the end state for
+/// good, at most all but the last.
+pub fn settled_after(relative: &[f64]) -> usize {
+    relative
+        .iter()
+        .rposition(|rate| (rate - 1.0).abs() > SETTLED)
+        .map_or(0, |piece| piece + 1)
+}

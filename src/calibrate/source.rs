@@ -1,0 +1,396 @@
+//! One source on the real machine: where it runs, what is asked of it in which
+//! order, and what of it makes no sense here.
+
+use super::Request;
+use super::peaks;
+use super::press::Press;
+use super::press::Stop;
+use super::press::Watch;
+use super::reading;
+use super::reporter;
+use super::turns;
+use crate::inject::WorkerGroup;
+use crate::inject::WorkerPlan;
+use crate::inject::placement::Refusal;
+use crate::inject::plan::Limits;
+use crate::inject::plan::plan;
+use crate::inject::plan::plan_alone;
+use crate::inject::slice::PERIODS;
+use crate::inject::timing::Timing;
+use crate::machine::Machine;
+use crate::machine::calibration::Alone;
+use crate::machine::calibration::Peak;
+use crate::machine::calibration::Reporter;
+use crate::machine::calibration::Source;
+use crate::machine::format_bytes;
+use crate::reading::Reading;
+use crate::resource::Domain;
+use crate::resource::Resource;
+use crate::sys::cpus::format_list;
+use jostle_kernels::Intensity;
+use std::time::Duration;
+
+/// Most memory that `memory-capacity` takes here: all of it would take as long
+/// as everything else together.
+const MEMORY_BYTES: u64 = 1 << 30;
+/// Longest a worker may take to make itself ready.
+const READY: Duration = Duration::from_secs(30);
+/// Shares of the time a source has left when each begins; starting workers
+/// takes its part in between.
+const PEAK_SHARE: f64 = 0.15;
+const MAP_SHARE: f64 = 0.3;
+const SETTLE_SHARE: f64 = 0.35;
+const REPORTER_SHARE: f64 = 0.7;
+const TOGETHER_SHARE: f64 = 0.5;
+
+/// Where a source runs alone, beside a target on `cpu`, and its second copy in
+/// the target's place.
+struct Plans {
+    alone: Result<WorkerPlan, Refusal>,
+    beside: Result<WorkerPlan, Refusal>,
+    second: Result<WorkerPlan, Refusal>,
+    together: Result<WorkerPlan, Refusal>,
+}
+
+fn plans(
+    machine: &Machine,
+    resource: &'static Resource,
+    cpu: usize,
+    limits: &Limits,
+    period: Duration,
+) -> Plans {
+    // Two copies run at a time.
+    let mut limits = limits.clone();
+    limits.memory_bytes /= 2;
+    if resource.id == "memory-capacity" {
+        limits.memory_bytes = limits.memory_bytes.min(MEMORY_BYTES);
+    }
+    let slices = turns(period);
+    let on = |cpus: Option<&[usize]>| plan_alone(machine, resource, cpus, &limits, slices);
+    let not_shared = |who: &str| Err(Refusal::NotShared(format!("{who} has its own")));
+    let sharing = sharing(machine, resource, cpu, &limits.cpus);
+    Plans {
+        alone: on(None),
+        beside: plan(machine, resource, &[cpu], &limits, slices),
+        second: on(Some(&[cpu])),
+        together: match resource.domain {
+            Domain::BlockDevice | Domain::NetworkDevice => Err(Refusal::Unavailable(
+                "one worker is meant to reach what the device delivers".to_string(),
+            )),
+            Domain::LogicalCpu => not_shared("every logical CPU"),
+            _ if sharing.len() > 1 => on(Some(&sharing)),
+            domain => not_shared(&format!(
+                "every {} of this machine",
+                match domain {
+                    Domain::L2Group | Domain::PhysicalCore => "CPU",
+                    domain => domain.as_str(),
+                }
+            )),
+        },
+    }
+}
+
+/// The allowed CPUs that share `resource` with `cpu`, itself included.
+fn sharing(machine: &Machine, resource: &Resource, cpu: usize, allowed: &[usize]) -> Vec<usize> {
+    let group = match resource.domain {
+        Domain::PhysicalCore => machine.core_siblings(cpu).to_vec(),
+        Domain::L2Group => machine.l2_group(cpu),
+        Domain::LlcGroup => machine.llc_group(cpu),
+        Domain::NumaNode => machine
+            .node_of(cpu)
+            .map_or(Vec::new(), |node| machine.node_cpus(node).to_vec()),
+        Domain::Machine => allowed.to_vec(),
+        Domain::LogicalCpu | Domain::BlockDevice | Domain::NetworkDevice => vec![cpu],
+    };
+    allowed
+        .iter()
+        .copied()
+        .filter(|cpu| group.contains(cpu))
+        .collect()
+}
+
+/// Measures one source within about `length`.
+///
+/// # Errors
+/// Only when interrupted.
+pub(super) fn measure(
+    request: &Request,
+    resource: &'static Resource,
+    cpu: usize,
+    period: Duration,
+    length: Duration,
+    watch: &dyn Watch,
+) -> Result<Source, Stop> {
+    let plans = plans(request.machine, resource, cpu, &request.limits, period);
+    let end = watch.now() + length;
+    let part = |share: f64| end.saturating_sub(watch.now()).mul_f64(share);
+    let timing = Timing::of(resource.id);
+    let plan = match plans.alone {
+        Ok(plan) => plan,
+        Err(refusal) => {
+            let reason = refusal.to_string();
+            return Ok(Source::without_numbers(resource.pressure_unit, &reason));
+        }
+    };
+    let mut entry = Source::without_numbers(resource.pressure_unit, "not measured");
+    entry.settings = plan.settings();
+    if resource.id == "memory-capacity" {
+        entry.notes.push(format!(
+            "measured with {} of the {} that may be taken: taking all takes too long here",
+            format_bytes(plan.config.environment.memory_headroom_bytes),
+            format_bytes(request.limits.memory_bytes)
+        ));
+    }
+    // The first group goes on to be one of the two of the reporter.
+    let mut group = match reading(spawn(plan, watch))? {
+        Reading::Value(group) => group,
+        Reading::Unavailable { unavailable } => {
+            return Ok(Source {
+                alone: Reading::unavailable(unavailable.clone()),
+                together: Reading::unavailable(unavailable.clone()),
+                settle_seconds: Reading::unavailable(unavailable.clone()),
+                reporter: Reading::unavailable(unavailable),
+                ..entry
+            });
+        }
+    };
+    entry.alone = reading(alone(&mut group, timing, &part, watch))?;
+    let alone_peak = entry
+        .alone
+        .value()
+        .and_then(|alone| alone.peak.operations_per_second);
+    let pair = pair(
+        resource,
+        group,
+        plans.beside,
+        plans.second,
+        alone_peak,
+        watch,
+    );
+    match reading(pair)? {
+        Reading::Value(mut pair) => {
+            let settle = pair.settle(timing, period, part(SETTLE_SHARE), watch);
+            entry.settle_seconds = reading(settle)?;
+            entry.reporter = reading(pair.curve(timing, part(REPORTER_SHARE), watch))?;
+        }
+        Reading::Unavailable { unavailable } => {
+            entry.settle_seconds = Reading::unavailable(unavailable.clone());
+            entry.reporter = Reading::unavailable(unavailable);
+        }
+    }
+    entry.together = match plans.together {
+        Ok(plan) => reading(together(plan, timing, part(TOGETHER_SHARE), watch))?,
+        Err(refusal) => Reading::unavailable(refusal.to_string()),
+    };
+    Ok(entry)
+}
+
+fn spawn(plan: WorkerPlan, watch: &dyn Watch) -> Result<WorkerGroup, Stop> {
+    watch.check()?;
+    WorkerGroup::spawn(plan, READY).map_err(Stop::Failed)
+}
+
+fn alone(
+    group: &mut WorkerGroup,
+    timing: Timing,
+    part: &dyn Fn(f64) -> Duration,
+    watch: &dyn Watch,
+) -> Result<Alone, Stop> {
+    let operations_per_second = peaks::peak(group, timing, part(PEAK_SHARE), watch)?;
+    let pressure = peaks::map(group, timing, part(MAP_SHARE), watch)?;
+    Ok(Alone {
+        peak: peak_of(group, operations_per_second)?,
+        pressure,
+    })
+}
+
+fn together(
+    plan: WorkerPlan,
+    timing: Timing,
+    length: Duration,
+    watch: &dyn Watch,
+) -> Result<Peak, Stop> {
+    if plan.spec.intensity != Intensity::Rate {
+        return Err(Stop::Failed(
+            "what is held does not grow with the CPUs that hold it".to_string(),
+        ));
+    }
+    if plan.spec.spans_cpus {
+        return Err(Stop::Failed(
+            "its one worker spans all CPUs: see what it reached alone".to_string(),
+        ));
+    }
+    let mut group = spawn(plan, watch)?;
+    let reached = peaks::peak(&mut group, timing, length, watch)?;
+    peak_of(&group, reached)
+}
+
+fn peak_of(group: &WorkerGroup, operations_per_second: Option<f64>) -> Result<Peak, Stop> {
+    let pressure = Press::full_scale(group)
+        .ok_or_else(|| Stop::Failed("its worker told no pressure at 100 %".to_string()))?;
+    Ok(Peak {
+        placement: group.plan.placement.clone(),
+        workers: group.workers(),
+        pressure,
+        operations_per_second,
+    })
+}
+
+/// A source as it runs beside a target, and its second copy in the target's
+/// place.
+struct Pair {
+    probe: WorkerGroup,
+    second: WorkerGroup,
+}
+
+/// Makes the pair; `group`, which ran alone, serves as the one that would run
+/// at the same place in the same way.
+fn pair(
+    resource: &Resource,
+    group: WorkerGroup,
+    beside: Result<WorkerPlan, Refusal>,
+    second: Result<WorkerPlan, Refusal>,
+    peak: Option<f64>,
+    watch: &dyn Watch,
+) -> Result<Pair, Stop> {
+    if resource.id == "memory-capacity" {
+        return Err(Stop::Failed(
+            "two copies meet only when memory runs out, which calibration never lets happen"
+                .to_string(),
+        ));
+    }
+    let refused = |refusal: Refusal| Stop::Failed(refusal.to_string());
+    let (beside, second) = (beside.map_err(refused)?, second.map_err(refused)?);
+    let same = |plan: &WorkerPlan| {
+        plan.placement.cpus == group.plan.placement.cpus
+            && plan.config.slices == group.plan.config.slices
+    };
+    let other = |plan: WorkerPlan| -> Result<WorkerGroup, Stop> {
+        let mut other = spawn(plan, watch)?;
+        match peak {
+            Some(peak) if other.workers() == group.workers() => other.set_peak(peak),
+            _ => {
+                let timing = Timing::of(resource.id);
+                peaks::peak(&mut other, timing, Duration::ZERO, watch)?;
+            }
+        }
+        Ok(other)
+    };
+    Ok(if same(&beside) {
+        Pair {
+            second: other(second)?,
+            probe: group,
+        }
+    } else if same(&second) {
+        Pair {
+            probe: other(beside)?,
+            second: group,
+        }
+    } else {
+        Pair {
+            probe: other(beside)?,
+            second: other(second)?,
+        }
+    })
+}
+
+impl Pair {
+    fn takes_turns(&self) -> bool {
+        self.probe.plan.config.slices.is_some()
+    }
+
+    fn settle(
+        &mut self,
+        timing: Timing,
+        period: Duration,
+        length: Duration,
+        watch: &dyn Watch,
+    ) -> Result<f64, Stop> {
+        let turns = self.takes_turns();
+        // Whole turns are averaged over.
+        let shortest = match turns {
+            true => period * 2,
+            false => Duration::from_millis(1),
+        };
+        reporter::settle(
+            &mut self.probe,
+            &mut self.second,
+            turns,
+            timing,
+            shortest,
+            length,
+            watch,
+        )
+        .map(|settle| settle.as_secs_f64())
+    }
+
+    fn curve(
+        &mut self,
+        timing: Timing,
+        length: Duration,
+        watch: &dyn Watch,
+    ) -> Result<Reporter, Stop> {
+        let turns = self.takes_turns();
+        let curve = reporter::curve(
+            &mut self.probe,
+            &mut self.second,
+            turns,
+            timing,
+            length,
+            watch,
+        )?;
+        Ok(Reporter {
+            placement: self.probe.plan.placement.clone(),
+            second_cpus: self.second.plan.placement.cpus.clone(),
+            curve,
+        })
+    }
+}
+
+/// What would be injected where, one line per source.
+pub fn dry_run(request: &Request) -> String {
+    let Some(cpu) = request.machine.quietest_cpu() else {
+        return "nothing: no CPU is allowed to this process\n".to_string();
+    };
+    let mut text = format!(
+        "budget {:.0} s; sizes, wake-ups and slices are measured on CPU {cpu}\n\
+         memory: at most {} taken, {} always left\n",
+        request.budget.as_secs_f64(),
+        format_bytes(request.limits.memory_bytes),
+        format_bytes(request.limits.memory_reserve_bytes),
+    );
+    text += &match &request.limits.scratch {
+        Ok(directory) => format!(
+            "disk: two unlinked files of {} in {}\n",
+            format_bytes(request.limits.scratch_bytes),
+            directory.display()
+        ),
+        Err(reason) => format!("disk: {reason}\n"),
+    };
+    for resource in request.resources {
+        let plans = plans(request.machine, resource, cpu, &request.limits, PERIODS[0]);
+        let cpus = |plan: &WorkerPlan| format_list(&plan.placement.cpus);
+        let line = match (&plans.alone, &plans.beside, &plans.second) {
+            (Err(refusal), _, _) => refusal.to_string(),
+            (Ok(alone), Ok(beside), Ok(second)) if resource.id != "memory-capacity" => format!(
+                "alone on CPUs {}; on CPUs {} beside a second copy on CPUs {}",
+                cpus(alone),
+                cpus(beside),
+                cpus(second)
+            ),
+            (Ok(alone), _, _) => format!("alone on CPUs {}", cpus(alone)),
+        };
+        let together = match &plans.together {
+            Ok(plan)
+                if plan.spec.intensity == Intensity::Rate
+                    && !plan.spec.spans_cpus
+                    && plans.alone.is_ok() =>
+            {
+                format!("; on CPUs {} at once", cpus(plan))
+            }
+            _ => String::new(),
+        };
+        text += &format!("{:<18} {line}{together}\n", resource.id);
+    }
+    text
+}

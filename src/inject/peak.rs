@@ -1,0 +1,106 @@
+//! The peak that intensity refers to: the calibrated one where there is one,
+//! checked against what is reached now.
+
+use super::group::WorkerGroup;
+use crate::machine::calibration::Calibration;
+use std::time::Duration;
+
+/// What is reached now may fall short of the calibrated peak by this share
+/// before it is worth a doubt; so much is noise.
+pub const SHORTFALL: f64 = 0.1;
+/// Tries before a shortfall is believed.
+const TRIES: usize = 3;
+
+/// Where the peak of a group comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FoundPeak {
+    /// True when it is the calibrated one, false when it was measured just now;
+    /// `None` for sources that are not held at a rate.
+    pub calibrated: Option<bool>,
+    /// What a reader should know.
+    pub doubt: Option<String>,
+}
+
+/// Measures for `length` what the group reaches at 100 %, and makes that its
+/// peak, or the one that `calibration` holds for as many workers under the same
+/// settings.
+///
+/// # Errors
+/// In words, when a worker ends or achieves nothing.
+pub fn find_peak(
+    group: &mut WorkerGroup,
+    calibration: Option<&Calibration>,
+    length: Duration,
+) -> Result<FoundPeak, String> {
+    let Some(mut reached) = group.calibrate_peak(length)? else {
+        return Ok(FoundPeak {
+            calibrated: None,
+            doubt: None,
+        });
+    };
+    let resource = group.plan.spec.resource;
+    let known = calibration.and_then(|calibration| {
+        let settings = group.plan.settings();
+        let peak = calibration.peak(resource, group.workers(), &settings)?;
+        Some((peak, &calibration.recorded_at))
+    });
+    let Some((peak, recorded_at)) = known else {
+        return Ok(FoundPeak {
+            calibrated: Some(false),
+            doubt: None,
+        });
+    };
+    for _ in 1..TRIES {
+        if falls_short(reached, peak) {
+            reached = reached.max(group.calibrate_peak(length)?.unwrap_or(0.0));
+        }
+    }
+    group.set_peak(peak);
+    Ok(FoundPeak {
+        calibrated: Some(true),
+        doubt: doubt(reached, peak, recorded_at),
+    })
+}
+
+fn falls_short(reached: f64, peak: f64) -> bool {
+    reached < peak * (1.0 - SHORTFALL)
+}
+
+/// What to say when `reached` and the calibrated `peak` are apart.
+fn doubt(reached: f64, peak: f64, recorded_at: &str) -> Option<String> {
+    let apart = (reached / peak - 1.0) * 100.0;
+    if falls_short(reached, peak) {
+        return Some(format!(
+            "at the start the source reached {:.0} % less at full strength than when calibrated \
+             ({recorded_at}), and intensity refers to that peak: a neighbour takes it, or the \
+             machine changed (then run `jostle machine --calibrate`)",
+            -apart
+        ));
+    }
+    (apart > SHORTFALL * 100.0).then(|| {
+        format!(
+            "at the start the source reached {apart:.0} % more at full strength than when \
+             calibrated ({recorded_at}), and intensity refers to that peak: the calibration was \
+             disturbed, or the machine changed; run `jostle machine --calibrate`"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_is_said_with_its_size() {
+        let says = |reached| doubt(reached, 100.0, "2026-11-21T00:00:00Z");
+        assert_eq!(says(95.0), None);
+        assert_eq!(says(109.0), None);
+        let less = says(80.0).unwrap();
+        assert!(
+            less.contains("20 % less") && less.contains("neighbour"),
+            "{less}"
+        );
+        let more = says(150.0).unwrap();
+        assert!(more.contains("50 % more"), "{more}");
+    }
+}

@@ -1,0 +1,284 @@
+//! What `jostle machine --calibrate` learned about a machine: pure data, and
+//! how a reader finds in it what fits its own case.
+//!
+//! Sizes and times have their unit in the key, pressure the unit of its
+//! resource, percentages run 0–100. Everything is a value or the reason why
+//! there is none.
+
+use crate::profile::Placement;
+use crate::profile::Unknown;
+use crate::reading::Reading;
+use serde::Deserialize;
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The format this version writes.
+pub const FORMAT: &str = "jostle-machine-file/1";
+
+/// One machine, calibrated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// `jostle-machine-file/1`.
+    pub format: String,
+    /// Of the machine this holds for; stands in the file's name too.
+    pub fingerprint: String,
+    pub model: String,
+    /// RFC 3339, UTC.
+    pub recorded_at: String,
+    pub tool_version: String,
+    pub duration_seconds: f64,
+    pub budget_seconds: f64,
+    /// Caches from the first level on, then the TLB.
+    pub sizes: Vec<Size>,
+    pub wake_up: Reading<WakeUp>,
+    pub slices: Reading<SlicePeriod>,
+    /// One entry per resource id.
+    pub resources: BTreeMap<String, Source>,
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+/// What the machine tells of the size of one structure, and what was seen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Size {
+    /// `L1d`, `L2`, `L3`, `TLB`.
+    pub name: String,
+    /// `bytes` or `entries`.
+    pub unit: String,
+    pub told: Reading<u64>,
+    /// Where the access time rises.
+    pub measured: Reading<Knee>,
+    /// In words, when the two are far apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub difference: Option<String>,
+}
+
+/// A rise of the access time from one plateau to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Knee {
+    /// Size at which the time has risen half way, on a logarithmic scale.
+    pub size: u64,
+    /// Nanoseconds per access on the plateau before and on the one after.
+    pub before_ns: f64,
+    pub after_ns: f64,
+}
+
+/// What it costs to wake a sleeper on a CPU that somebody else uses.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WakeUp {
+    /// CPU time the other one loses by one wake-up that does nothing.
+    pub cost_seconds: Reading<f64>,
+    /// How much later than asked the sleeper ran, the median.
+    pub lateness_seconds: f64,
+}
+
+/// The turns that same-CPU workers take.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SlicePeriod {
+    pub period_seconds: f64,
+    /// Share of the CPU a worker took.
+    pub share_percent: f64,
+    /// What a spinning thread kept beside the placebo, of its speed alone.
+    pub victim_percent: f64,
+    /// False when no period kept within the tolerance and the best was taken.
+    pub within_tolerance: bool,
+}
+
+/// One source of interference on this machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Source {
+    /// Unit of every pressure in this entry.
+    pub pressure_unit: String,
+    /// What the source was told beside the machine's state of that moment:
+    /// sizes, kind of access, device. Peaks hold for the same settings only.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub settings: Value,
+    /// Alone, where it would run beside a target.
+    pub alone: Reading<Alone>,
+    /// All CPUs that share the resource pressing at once.
+    pub together: Reading<Peak>,
+    /// From a switch until source and neighbour have found their new state.
+    pub settle_seconds: Reading<f64>,
+    /// Beside a second copy of itself.
+    pub reporter: Reading<Reporter>,
+    /// What a reader should know before believing this entry.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+/// The source with nobody beside it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Alone {
+    pub peak: Peak,
+    /// Intensity to pressure, ascending.
+    pub pressure: Vec<PressurePoint>,
+}
+
+/// Pressure at 100 %.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Peak {
+    pub placement: Placement,
+    pub workers: usize,
+    /// Of all workers.
+    pub pressure: f64,
+    /// Of all workers, where intensity is a rate of operations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operations_per_second: Option<f64>,
+}
+
+/// What was asked for and what was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PressurePoint {
+    pub requested_percent: f64,
+    pub achieved: f64,
+    pub achieved_percent: f64,
+}
+
+/// How much the source loses beside a second copy of itself that runs where a
+/// target would: what a target costs it can be read as an intensity of that
+/// copy (the reporter of Bubble-Up, Mars et al. 2011).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reporter {
+    pub placement: Placement,
+    /// CPUs of the second copy.
+    pub second_cpus: Vec<usize>,
+    /// By intensity of the second copy, ascending.
+    pub curve: Vec<ReporterPoint>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReporterPoint {
+    /// Of the second copy, percent.
+    pub intensity: f64,
+    /// Of the source at 100 %, as a fraction of the same without the copy; the
+    /// median of `windows`.
+    pub performance: f64,
+    pub windows: u64,
+}
+
+impl Calibration {
+    /// Operations per second that `workers` workers of `resource` reached at
+    /// 100 % under the same settings; `None` when that was not measured.
+    pub fn peak(&self, resource: &str, workers: usize, settings: &Value) -> Option<f64> {
+        let source = self.resources.get(resource)?;
+        if source.settings != *settings {
+            return None;
+        }
+        let alone = source.alone.value().map(|alone| &alone.peak);
+        [alone, source.together.value()]
+            .into_iter()
+            .flatten()
+            .find(|peak| peak.workers == workers)
+            .and_then(|peak| peak.operations_per_second)
+    }
+
+    /// Settle time of `resource`, seconds, where it was measured.
+    pub fn settle_seconds(&self, resource: &str) -> Option<f64> {
+        let source = self.resources.get(resource)?;
+        source.settle_seconds.value().copied()
+    }
+
+    /// Reporter curves by resource id, where they were measured.
+    pub fn reporters(&self) -> BTreeMap<String, Reporter> {
+        let curves = self.resources.iter().filter_map(|(id, source)| {
+            let reporter = source.reporter.value()?;
+            Some((id.clone(), reporter.clone()))
+        });
+        curves.collect()
+    }
+
+    /// The period for workers that take `share` (0–1) of a CPU, where it was
+    /// measured for that share.
+    pub fn slices(&self, share: f64) -> Option<&SlicePeriod> {
+        let slices = self.slices.value()?;
+        ((slices.share_percent / 100.0 - share).abs() < 1e-6).then_some(slices)
+    }
+
+    /// Numbers must be finite and possible: nothing else may ever steer a worker.
+    ///
+    /// # Errors
+    /// The first key that is not, and what it holds.
+    pub fn check(&self) -> Result<(), String> {
+        positive("key `duration_seconds", self.duration_seconds)?;
+        positive("key `budget_seconds", self.budget_seconds)?;
+        if let Reading::Value(slices) = &self.slices {
+            between(
+                "key `slices.period_seconds",
+                slices.period_seconds,
+                50e-6,
+                1.0,
+            )?;
+            between(
+                "key `slices.share_percent",
+                slices.share_percent,
+                0.1,
+                100.0,
+            )?;
+            positive("key `slices.victim_percent", slices.victim_percent)?;
+        }
+        for (id, source) in &self.resources {
+            source
+                .check()
+                .map_err(|problem| format!("key `resources.{id}.{problem}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Source {
+    /// An entry that says only why there is nothing.
+    pub fn without_numbers(pressure_unit: &str, reason: &str) -> Self {
+        Source {
+            pressure_unit: pressure_unit.to_string(),
+            settings: Value::Null,
+            alone: Reading::unavailable(reason),
+            together: Reading::unavailable(reason),
+            settle_seconds: Reading::unavailable(reason),
+            reporter: Reading::unavailable(reason),
+            notes: Vec::new(),
+            unknown: Unknown::new(),
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let peaks = [
+            ("alone.peak", self.alone.value().map(|alone| &alone.peak)),
+            ("together", self.together.value()),
+        ];
+        for (key, peak) in peaks {
+            if let Some(peak) = peak {
+                positive(&format!("{key}.pressure"), peak.pressure)?;
+                if let Some(rate) = peak.operations_per_second {
+                    positive(&format!("{key}.operations_per_second"), rate)?;
+                }
+            }
+        }
+        if let Reading::Value(seconds) = self.settle_seconds {
+            between("settle_seconds", seconds, 0.0, 60.0)?;
+        }
+        if let Reading::Value(reporter) = &self.reporter {
+            for point in &reporter.curve {
+                between("reporter.curve.intensity", point.intensity, 0.0, 100.0)?;
+                positive("reporter.curve.performance", point.performance)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn positive(key: &str, value: f64) -> Result<(), String> {
+    match value > 0.0 && value.is_finite() {
+        true => Ok(()),
+        false => Err(format!("{key}`: is {value}; it must be above 0")),
+    }
+}
+
+fn between(key: &str, value: f64, low: f64, high: f64) -> Result<(), String> {
+    match (low..=high).contains(&value) {
+        true => Ok(()),
+        false => Err(format!("{key}`: is {value}; it lies from {low} to {high}")),
+    }
+}

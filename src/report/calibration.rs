@@ -1,0 +1,222 @@
+//! What calibration found, as a person reads it.
+
+use super::style::Style;
+use super::style::trimmed;
+use super::style::whole_words;
+use super::text;
+use crate::machine::calibration::Calibration;
+use crate::machine::calibration::Peak;
+use crate::machine::calibration::Size;
+use crate::machine::calibration::Source;
+use crate::reading::Reading;
+use crate::resource::RESOURCES;
+use comfy_table::Cell;
+
+const LABEL_WIDTH: usize = 13;
+
+/// Sizes, price of turns, one row per source, and every reason why something
+/// is missing. Begins where `jostle machine`'s lines end.
+pub fn calibration_text(calibration: &Reading<&Calibration>, style: Style) -> String {
+    let calibration = match calibration {
+        Reading::Value(calibration) => *calibration,
+        Reading::Unavailable { unavailable } => {
+            return line("Calibrated", &format!("no: {unavailable}"));
+        }
+    };
+    let mut page = line(
+        "Calibrated",
+        &format!(
+            "{}, in {}, by jostle {}",
+            calibration.recorded_at,
+            text::duration(calibration.duration_seconds),
+            calibration.tool_version
+        ),
+    );
+    for (index, known) in calibration.sizes.iter().enumerate() {
+        page += &line(if index == 0 { "Sizes" } else { "" }, &size(known));
+    }
+    page += &line(
+        "Wake-up",
+        &match &calibration.wake_up {
+            Reading::Value(wake_up) => format!(
+                "{}; the sleeper runs {} µs late (median)",
+                match &wake_up.cost_seconds {
+                    Reading::Value(cost) => format!(
+                        "takes {} µs of CPU time from the one that is interrupted",
+                        text::number(cost * 1e6)
+                    ),
+                    Reading::Unavailable { unavailable } => format!("cost {unavailable}"),
+                },
+                text::number(wake_up.lateness_seconds * 1e6)
+            ),
+            Reading::Unavailable { unavailable } => format!("not measured: {unavailable}"),
+        },
+    );
+    page += &line(
+        "Slices",
+        &match &calibration.slices {
+            Reading::Value(slices) => format!(
+                "{} ms: beside a placebo that takes {} % of the CPU a spinning thread keeps {} %{}",
+                text::number(slices.period_seconds * 1e3),
+                text::number(slices.share_percent),
+                text::number(slices.victim_percent),
+                match slices.within_tolerance {
+                    true => "",
+                    false => "; no shorter or longer period did better",
+                }
+            ),
+            Reading::Unavailable { unavailable } => format!("not measured: {unavailable}"),
+        },
+    );
+    page.push('\n');
+    page += &rows(calibration, style);
+    page.push('\n');
+    page += "reached: percent of the peak when 25, 50, 75 % is asked for. Beside a copy: what the\n\
+             source keeps of its own performance beside a second copy at 25, 50, 75, 100 %.\n";
+    page += &notes(calibration, style);
+    page
+}
+
+fn line(label: &str, words: &str) -> String {
+    format!("{label:<LABEL_WIDTH$}{}\n", text::clean(words))
+}
+
+fn size(size: &Size) -> String {
+    let amount = |amount: u64| match size.unit.as_str() {
+        "bytes" => text::bytes(amount),
+        unit => format!("{amount} {unit}"),
+    };
+    let told = match &size.told {
+        Reading::Value(told) => format!("told {}", amount(*told)),
+        Reading::Unavailable { .. } => "told nothing".to_string(),
+    };
+    let measured = match &size.measured {
+        Reading::Value(knee) => format!(
+            "measured {} (an access takes {} ns before, {} ns after)",
+            amount(knee.size),
+            text::number(knee.before_ns),
+            text::number(knee.after_ns)
+        ),
+        Reading::Unavailable { unavailable } => unavailable.clone(),
+    };
+    let difference = match &size.difference {
+        Some(difference) => format!("; {difference}"),
+        None => String::new(),
+    };
+    format!("{:<4} {told}, {measured}{difference}", size.name)
+}
+
+/// The sources in the order they are measured, unknown ones last.
+fn ordered(calibration: &Calibration) -> Vec<(&String, &Source)> {
+    let mut sources: Vec<(&String, &Source)> = calibration.resources.iter().collect();
+    let place = |id: &str| RESOURCES.iter().position(|resource| resource.id == id);
+    sources.sort_by_key(|(id, _)| place(id).unwrap_or(usize::MAX));
+    sources
+}
+
+fn rows(calibration: &Calibration, style: Style) -> String {
+    let mut table = style.table();
+    let titles = [
+        "source",
+        "peak alone (CPUs)",
+        "all CPUs",
+        "reached",
+        "settles",
+        "beside a copy",
+    ];
+    table.set_header(titles.map(|title| style.heading(title)).to_vec());
+    for (id, source) in ordered(calibration) {
+        let peak = |peak: &Peak| pressure(&source.pressure_unit, peak.pressure);
+        let percents = |values: Vec<f64>| {
+            let texts: Vec<String> = values.iter().map(|value| format!("{value:.0}")).collect();
+            texts.join(" ")
+        };
+        let (alone, reached) = match &source.alone {
+            Reading::Value(alone) => (
+                format!(
+                    "{} ({})",
+                    peak(&alone.peak),
+                    text::cpu_list(&alone.peak.placement.cpus)
+                ),
+                percents(
+                    alone
+                        .pressure
+                        .iter()
+                        .filter(|point| (1.0..100.0).contains(&point.requested_percent))
+                        .map(|point| point.achieved_percent)
+                        .collect(),
+                ),
+            ),
+            Reading::Unavailable { .. } => ("–".to_string(), "–".to_string()),
+        };
+        let or_none = |text: Option<String>| text.unwrap_or("–".to_string());
+        table.add_row(vec![
+            Cell::new(text::clean(id)),
+            Cell::new(alone),
+            Cell::new(or_none(source.together.value().map(peak))),
+            Cell::new(reached),
+            Cell::new(or_none(
+                source
+                    .settle_seconds
+                    .value()
+                    .map(|seconds| format!("{} ms", text::number(seconds * 1e3))),
+            )),
+            Cell::new(or_none(source.reporter.value().map(|reporter| {
+                percents(
+                    reporter
+                        .curve
+                        .iter()
+                        .map(|point| point.performance * 100.0)
+                        .collect(),
+                )
+            }))),
+        ]);
+    }
+    whole_words(&mut table, &[0]);
+    trimmed(&table)
+}
+
+/// Why something is missing, each reason once, and what else is to be known.
+fn notes(calibration: &Calibration, style: Style) -> String {
+    let mut notes: Vec<(&str, Vec<String>)> = Vec::new();
+    let mut note = |words, subject| match notes.iter_mut().find(|(known, _)| *known == words) {
+        Some((_, subjects)) => subjects.push(subject),
+        None => notes.push((words, vec![subject])),
+    };
+    for (id, source) in ordered(calibration) {
+        let missing = [
+            ("", source.alone.reason()),
+            (" settle time", source.settle_seconds.reason()),
+            (" beside a copy", source.reporter.reason()),
+        ];
+        let mut said: Option<&str> = None;
+        for (part, reason) in missing {
+            // What is missing for one reason altogether is said once.
+            if let Some(reason) = reason.filter(|reason| said != Some(*reason)) {
+                said = Some(reason);
+                note(reason, format!("{id}{part}"));
+            }
+        }
+        for words in &source.notes {
+            note(words, id.clone());
+        }
+    }
+    notes
+        .iter()
+        .map(|(words, subjects)| {
+            let words = text::clean(&format!("{}: {words}", subjects.join(", ")));
+            text::wrap("- ", &words, style.prose())
+        })
+        .collect()
+}
+
+/// A pressure in the words of its unit.
+pub fn pressure(unit: &str, value: f64) -> String {
+    match unit {
+        "bytes" => text::bytes(value as u64),
+        "bytes_per_second" => format!("{}/s", text::bytes(value as u64)),
+        "operations_per_second" => format!("{value:.4e} operations/s"),
+        "entries" => format!("{value:.0} entries"),
+        _ => format!("{value:.1} % of the CPU"),
+    }
+}
