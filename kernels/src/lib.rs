@@ -15,7 +15,7 @@ mod footprint;
 mod memory_capacity;
 mod spec;
 pub mod spin;
-mod storage;
+pub mod storage;
 pub mod stream;
 pub mod weyl;
 
@@ -27,6 +27,7 @@ pub use spec::Failure;
 pub use spec::Intensity;
 pub use spec::Kernel;
 pub use spec::KernelSpec;
+pub use spec::Traffic;
 pub use spec::Waiting;
 
 /// Every source of interference of this version.
@@ -38,7 +39,8 @@ pub const KERNELS: &[KernelSpec] = &[
     footprint::LLC_CAPACITY,
     stream::MEMORY_BANDWIDTH,
     memory_capacity::SPEC,
-    storage::SPEC,
+    storage::CAPACITY,
+    storage::BANDWIDTH,
 ];
 
 /// The source that presses on `resource`.

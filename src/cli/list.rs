@@ -42,6 +42,7 @@ pub fn run(args: Args) -> Result<()> {
         memory_reserve: None,
         scratch: None,
         scratch_size: None,
+        storage_pattern: "sequential".into(),
         access: Access::default(),
     }
     .resolve(&machine, None)?;

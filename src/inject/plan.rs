@@ -16,6 +16,7 @@ use jostle_kernels::Access;
 use jostle_kernels::Environment;
 use jostle_kernels::KernelSpec;
 use jostle_kernels::Waiting;
+use jostle_kernels::storage::pattern::Pattern;
 use std::path::PathBuf;
 
 /// What workers may take.
@@ -31,6 +32,8 @@ pub struct Limits {
     pub scratch: Result<PathBuf, String>,
     /// Size of the scratch file, bytes.
     pub scratch_bytes: u64,
+    /// What the I/O of `storage-bandwidth` looks like.
+    pub storage_pattern: Pattern,
     /// How the bandwidth sources access memory.
     pub access: Access,
 }
@@ -137,6 +140,10 @@ fn plan_at(
         access: limits.access,
         scratch_directory,
         scratch_bytes: limits.scratch_bytes,
+        storage_pattern: match resource.id {
+            "storage-bandwidth" => limits.storage_pattern.clone(),
+            _ => Pattern::default(),
+        },
         workers: placement.cpus.len() as u64,
         cpus: placement.cpus.clone(),
         ..Environment::default()

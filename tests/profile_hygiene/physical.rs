@@ -146,6 +146,7 @@ fn switch_latency(slices: Option<Slices>) -> Option<Duration> {
         memory_reserve_bytes: 512 << 20,
         scratch: Err("not used".into()),
         scratch_bytes: 0,
+        storage_pattern: Default::default(),
         access: jostle_kernels::Access::Load,
     };
     let l1d = jostle::resource::find("l1d").expect("a resource of the table");
