@@ -108,6 +108,13 @@ impl Buffer {
         self.base
     }
 
+    /// All of it.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the mapping holds `bytes` bytes, zero until written, which
+        // nobody else uses while `&mut self` is held.
+        unsafe { std::slice::from_raw_parts_mut(self.base, self.bytes) }
+    }
+
     /// Length in bytes, a multiple of 4096.
     pub fn len(&self) -> usize {
         self.bytes

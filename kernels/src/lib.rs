@@ -21,7 +21,7 @@ mod prefetcher;
 pub mod registers;
 mod spec;
 pub mod spin;
-mod storage;
+pub mod storage;
 pub mod stream;
 pub mod vector;
 pub mod walk;
@@ -30,6 +30,7 @@ pub mod weyl;
 pub use buffer::Buffer;
 pub use footprint::refill_ns;
 pub use spec::Access;
+pub use spec::DeviceTraffic;
 pub use spec::Environment;
 pub use spec::Failure;
 pub use spec::Intensity;
@@ -51,7 +52,8 @@ pub const KERNELS: &[KernelSpec] = &[
     memory_capacity::SPEC,
     stream::MEMORY_BANDWIDTH,
     interconnect::SPEC,
-    storage::SPEC,
+    storage::CAPACITY,
+    storage::BANDWIDTH,
     network::SPEC,
 ];
 

@@ -1,6 +1,7 @@
 //! What a kernel declares about itself, and what it is given.
 
-use crate::network::Traffic;
+use crate::network;
+use crate::storage::pattern::Pattern;
 use serde::Deserialize;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -88,7 +89,9 @@ pub struct Environment {
     pub scratch_directory: Option<PathBuf>,
     pub scratch_bytes: u64,
     /// Whom the network source sends to, and how; `None` when nobody was named.
-    pub network: Option<Traffic>,
+    pub network: Option<network::Traffic>,
+    /// What the I/O of `storage-bandwidth` looks like.
+    pub storage_pattern: Pattern,
     /// How many workers share the resource; each takes its part.
     pub workers: u64,
     /// CPUs a kernel with threads of its own may use, the worker's first.
@@ -118,6 +121,7 @@ impl Default for Environment {
             scratch_directory: None,
             scratch_bytes: 0,
             network: None,
+            storage_pattern: Pattern::default(),
             workers: 1,
             cpus: Vec::new(),
             available_bytes: not_told(),
@@ -135,11 +139,29 @@ impl Failure {
     }
 }
 
+/// What passed between a kernel and its device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceTraffic {
+    /// Requests that ended.
+    pub requests: u64,
+    /// Time by which requests were given up because the device fell further
+    /// behind than can be made up for, nanoseconds.
+    pub behind_ns: u64,
+}
+
 /// One source of interference, ready to press.
 pub trait Kernel {
     /// Sets the intensity, 0 to 100. Kernels whose intensity is a share or a
     /// rate ignore it: the worker paces them.
     fn set_intensity(&mut self, _percent: f64) {}
+
+    /// Told before each treatment by a kernel whose intensity is a rate: the
+    /// operations per second to press at, `None` for as many as it can. Returns
+    /// whether the kernel keeps to that rate itself, because its operations are
+    /// due at times of their own; the worker paces all others.
+    fn set_rate(&mut self, _operations_per_second: Option<f64>) -> bool {
+        false
+    }
 
     /// Presses on the resource for some 5 to 50 µs (storage and the filling of
     /// memory take as long as one request takes) and returns the operations
@@ -175,6 +197,18 @@ pub trait Kernel {
     /// Operations since the start that someone else confirmed, for kernels
     /// whose own count says only what was handed over. `None` for all others.
     fn confirmed(&self) -> Option<u64> {
+        None
+    }
+
+    /// What carries its operations, and why, where machines differ in that.
+    /// One line.
+    fn engine(&self) -> Option<&str> {
+        None
+    }
+
+    /// What passed between the kernel and its device since the start. `None`
+    /// for kernels without one.
+    fn traffic(&self) -> Option<DeviceTraffic> {
         None
     }
 }

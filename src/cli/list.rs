@@ -47,6 +47,7 @@ pub fn run(args: Args) -> Result<()> {
         memory_reserve: None,
         scratch: None,
         scratch_size: None,
+        storage_pattern: "sequential".into(),
         access: Access::default(),
         max_stall: DEFAULT_LIMIT,
         network: NetworkArgs::default(),

@@ -16,6 +16,7 @@ use crate::inject::stall::StallGuard;
 use crate::inject::timing::Timing;
 use crate::inject::worker::Slices;
 use crate::machine::Machine;
+use crate::machine::format_bytes;
 use crate::profile::Placement;
 use crate::report::pressure;
 use crate::resource::Domain;
@@ -84,11 +85,69 @@ struct Outcome {
     peak_calibrated: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     doubt: Option<String>,
+    /// What carried the operations, and why, where machines differ in that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    engine: Option<String>,
+    #[serde(flatten)]
+    device: Option<Device>,
     duration_seconds: f64,
 }
 
 /// Points by which a source may stay below what was asked before that is said.
 const SHORT: f64 = 2.0;
+
+impl Outcome {
+    fn text(&self, resource: &Resource, full: Option<f64>) -> String {
+        let mut text = line(
+            resource,
+            self.requested_percent,
+            self.achieved_pressure,
+            full,
+        ) + "\n";
+        if let Some(device) = &self.device {
+            text += &format!(
+                "{:.0} requests/s, {}/s\n",
+                device.requests_per_second,
+                format_bytes(device.transferred_bytes_per_second as u64)
+            );
+            if device.behind_percent >= 1.0 {
+                text += &format!(
+                    "the device did not keep up: {:.0} % of what was due was given up\n",
+                    device.behind_percent
+                );
+            }
+        }
+        if let Some(engine) = &self.engine {
+            text += &format!("by {engine}\n");
+        }
+        text
+    }
+}
+
+/// What passed between a source and its device.
+#[derive(Clone, Copy, Serialize)]
+struct Device {
+    requests_per_second: f64,
+    transferred_bytes_per_second: f64,
+    /// Share of the time whose requests were given up, because the device fell
+    /// further behind than could be made up for.
+    behind_percent: f64,
+}
+
+impl Device {
+    /// Between two snapshots; `None` for sources without a device.
+    fn between(group: &WorkerGroup, from: &Snapshot, to: &Snapshot) -> Option<Device> {
+        let requests = to.traffic.requests - from.traffic.requests;
+        let wall_ns = (to.at_ns - from.at_ns).max(1) as f64;
+        let bytes = (to.operations - from.operations) * group.plan.spec.units_per_operation;
+        (to.traffic.requests > 0).then(|| Device {
+            requests_per_second: requests as f64 / wall_ns * 1e9,
+            transferred_bytes_per_second: bytes as f64 / wall_ns * 1e9,
+            behind_percent: (to.traffic.behind_ns - from.traffic.behind_ns) as f64 / wall_ns
+                * 100.0,
+        })
+    }
+}
 
 pub fn run(args: Args) -> Result<()> {
     let machine = Machine::detect();
@@ -192,11 +251,13 @@ pub fn run(args: Args) -> Result<()> {
         shortfall: shortfall.clone(),
         peak_calibrated: peak.calibrated,
         doubt: peak.doubt,
+        engine: group.engine(),
+        device: Device::between(&group, &first, &end),
         duration_seconds: began.elapsed().as_secs_f64(),
     };
     match args.json {
         true => output::json(&outcome)?,
-        false => output::text(&(line(resource, intensity, achieved, full) + "\n"))?,
+        false => output::text(&outcome.text(resource, full))?,
     }
     if let Some(shortfall) = shortfall {
         eprintln!("warning: {shortfall}");

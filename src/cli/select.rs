@@ -5,6 +5,7 @@ use super::network::NetworkArgs;
 use crate::error::Error;
 use crate::error::Result;
 use crate::experiment::session::Request;
+use crate::inject::pattern;
 use crate::inject::plan::Limits;
 use crate::inject::plan::default_reserve;
 use crate::inject::slice::PERIODS;
@@ -41,6 +42,10 @@ pub struct LimitArgs {
     /// Size of that file [default: 256MiB]
     #[arg(long, value_parser = parse_memory, value_name = "SIZE")]
     pub scratch_size: Option<u64>,
+    /// What storage-bandwidth asks of the disk: sequential, random, mail, or a
+    /// TOML file with a Markov chain of I/Os (see scripts/patterns/mail.toml)
+    #[arg(long, default_value = "sequential", value_name = "PATTERN")]
+    pub storage_pattern: String,
     /// How the bandwidth sources access memory: load, store,
     /// non-temporal-store or copy
     #[arg(long, value_parser = parse_access, default_value = "load", value_name = "HOW")]
@@ -96,12 +101,15 @@ impl LimitArgs {
             None => machine.allowed_cpus.clone(),
         };
         let scratch_bytes = self.scratch_bytes();
+        let storage_pattern = pattern::load(&self.storage_pattern)
+            .map_err(|error| Error::request(format!("--storage-pattern: {error}")))?;
         Ok(Limits {
             cpus,
             memory_bytes: headroom.saturating_sub(reserve),
             memory_reserve_bytes: reserve,
             scratch: self.directory(scratch_bytes),
             scratch_bytes,
+            storage_pattern,
             access: self.access,
             max_stall_percent: percent("--max-stall", self.max_stall, 0.0, 100.0)?,
             network: self.network.resolve()?,
@@ -330,9 +338,10 @@ pub fn dry_run_limits(limits: &Limits, budget: Duration) -> String {
     );
     text += &match &limits.scratch {
         Ok(directory) => format!(
-            "disk: an unlinked file of {} in {}\n",
+            "disk: an unlinked file of {} in {}, pattern {}\n",
             format_bytes(limits.scratch_bytes),
-            directory.display()
+            directory.display(),
+            limits.storage_pattern.name
         ),
         Err(reason) => format!("disk: {reason}\n"),
     };

@@ -11,8 +11,10 @@ use crate::sys::process::ChildSetup;
 use crate::sys::process::executable;
 use crate::sys::process::prepare;
 use crate::sys::shared::SharedPage;
+use jostle_kernels::DeviceTraffic;
 use jostle_kernels::Intensity;
 use jostle_kernels::KernelSpec;
+use jostle_kernels::Waiting;
 use nix::fcntl::FcntlArg;
 use nix::fcntl::FdFlag;
 use nix::fcntl::fcntl;
@@ -53,6 +55,7 @@ pub struct Snapshot {
     pub operations: u64,
     pub active_ns: u64,
     pub held: u64,
+    pub traffic: DeviceTraffic,
 }
 
 /// Running workers that press on one resource together. Dropping it kills
@@ -155,12 +158,15 @@ impl WorkerGroup {
             operations: 0,
             active_ns: 0,
             held: 0,
+            traffic: DeviceTraffic::default(),
         };
         for worker in &self.workers {
             let counters = worker.page.counters();
             sum.operations += counters.operations;
             sum.active_ns += counters.active_ns;
             sum.held += counters.held;
+            sum.traffic.requests += counters.traffic.requests;
+            sum.traffic.behind_ns += counters.traffic.behind_ns;
         }
         sum
     }
@@ -201,18 +207,28 @@ impl WorkerGroup {
 
     /// The source's own performance between two snapshots, higher is better:
     /// the CPU share it got (`cpu-time`), its rate over wall time where it is
-    /// held at a rate on a CPU of its own, else its speed while on the CPU.
+    /// held at a rate or waits for a device on a CPU of its own, else its speed
+    /// while on the CPU.
     /// `None` when it did nothing.
     pub fn probe(&self, from: &Snapshot, to: &Snapshot) -> Option<f64> {
         let wall = (to.at_ns - from.at_ns) as f64;
         let operations = (to.operations - from.operations) as f64;
         let active = (to.active_ns - from.active_ns) as f64;
-        let (numerator, denominator) = match self.plan.spec.intensity {
+        let spec = self.plan.spec;
+        // One that sleeps between calls is slow by choice; its speed is seen in them.
+        let at_its_own_pace = spec.intensity == Intensity::Rate
+            || spec.waiting == Waiting::Sleep && spec.pause_ns == 0;
+        let (numerator, denominator) = match spec.intensity {
             Intensity::Share => (active, wall),
-            Intensity::Rate if self.plan.config.slices.is_none() => (operations, wall),
+            _ if at_its_own_pace && self.plan.config.slices.is_none() => (operations, wall),
             _ => (operations, active),
         };
         (numerator > 0.0 && denominator > 0.0).then(|| numerator / denominator)
+    }
+
+    /// What carries the operations, and why, where machines differ in that.
+    pub fn engine(&self) -> Option<String> {
+        self.workers.first()?.page.engine()
     }
 
     /// Measures what all workers together reach at full strength for

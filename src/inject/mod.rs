@@ -7,6 +7,7 @@
 //! an arm is one store.
 
 pub mod group;
+pub mod pattern;
 pub mod peak;
 pub mod placement;
 pub mod plan;

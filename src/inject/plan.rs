@@ -19,6 +19,7 @@ use jostle_kernels::KernelSpec;
 use jostle_kernels::Waiting;
 use jostle_kernels::network::NO_PEER;
 use jostle_kernels::network::Traffic;
+use jostle_kernels::storage::pattern::Pattern;
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -67,6 +68,8 @@ pub struct Limits {
     pub scratch: Result<PathBuf, String>,
     /// Size of the scratch file, bytes.
     pub scratch_bytes: u64,
+    /// What the I/O of `storage-bandwidth` looks like.
+    pub storage_pattern: Pattern,
     /// How the bandwidth sources access memory.
     pub access: Access,
     /// Percent of the time that every task may wait for memory before the
@@ -184,6 +187,10 @@ fn plan_at(
         scratch_directory,
         scratch_bytes: limits.scratch_bytes,
         network,
+        storage_pattern: match resource.id {
+            "storage-bandwidth" => limits.storage_pattern.clone(),
+            _ => Pattern::default(),
+        },
         workers: placement.cpus.len() as u64,
         cpus: placement.cpus.clone(),
         ..Environment::default()

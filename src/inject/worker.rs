@@ -91,6 +91,9 @@ fn start<'a>(config: &WorkerConfig, page: &'a ControlPage) -> Result<Worker<'a>,
         let _ = request_slice(((slices.period_ns as f64 * share) as u64).max(100_000));
     }
     let kernel = (spec.build)(&config.environment())?;
+    if let Some(engine) = kernel.engine() {
+        page.set_engine(engine);
+    }
     page.set_ready(kernel.holds_at_most());
     Ok(Worker {
         page,
@@ -99,6 +102,7 @@ fn start<'a>(config: &WorkerConfig, page: &'a ControlPage) -> Result<Worker<'a>,
         slices: config.slices,
         command: None,
         switched_ns: monotonic_ns(),
+        paces_itself: false,
         due_ns: 0,
         active_ns: 0,
         counted_ns: 0,
@@ -114,6 +118,8 @@ struct Worker<'a> {
     slices: Option<Slices>,
     command: Option<Command>,
     switched_ns: u64,
+    /// Whether the kernel keeps to the rate of this treatment itself.
+    paces_itself: bool,
     /// When the next paced operation is due, on [`Worker::pacing_clock`].
     due_ns: u64,
     /// CPU time used while treating, and this thread's when it was counted last.
@@ -164,6 +170,9 @@ impl Worker<'_> {
         match order.intensity() {
             Some(percent) => {
                 self.kernel.set_intensity(percent);
+                let rate = self.page.peak() * percent / 100.0;
+                let held_back = self.holds_back(percent).then_some(rate);
+                self.paces_itself = self.kernel.set_rate(held_back);
                 self.due_ns = self.pacing_clock();
                 self.counted_ns = thread_cpu_ns();
             }
@@ -258,7 +267,7 @@ impl Worker<'_> {
             }
             return Ok(());
         };
-        let held_back = self.spec.intensity == Intensity::Rate && percent < 100.0;
+        let held_back = self.holds_back(percent) && !self.paces_itself;
         let operations = if held_back && self.pacing_clock() < self.due_ns || percent == 0.0 {
             self.wait(percent);
             0
@@ -276,6 +285,9 @@ impl Worker<'_> {
             }
             None => self.page.add(operations, used),
         }
+        if let Some(traffic) = self.kernel.traffic() {
+            self.page.set_traffic(traffic);
+        }
         if held_back {
             self.pace(operations, percent);
         }
@@ -288,6 +300,11 @@ impl Worker<'_> {
         }
         self.page.beat();
         Ok(())
+    }
+
+    /// Whether the intensity is a rate below the peak.
+    fn holds_back(&self, percent: f64) -> bool {
+        self.spec.intensity == Intensity::Rate && percent < 100.0
     }
 
     /// Waits until the next operation is due, but only a little at a time.

@@ -1,6 +1,7 @@
 //! The page through which the profiler steers a worker and reads what it did.
 
 use super::shared::Shared;
+use jostle_kernels::DeviceTraffic;
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::AtomicU64;
@@ -66,8 +67,6 @@ impl Command {
     }
 }
 
-const MESSAGE_BYTES: usize = 1024;
-
 /// One page per worker. All counters only grow.
 #[repr(C, align(4096))]
 pub struct ControlPage {
@@ -85,8 +84,37 @@ pub struct ControlPage {
     active_ns: AtomicU64,
     held: AtomicU64,
     holds_at_most: AtomicU64,
-    message_bytes: AtomicU32,
-    message: [AtomicU8; MESSAGE_BYTES],
+    requests: AtomicU64,
+    behind_ns: AtomicU64,
+    message: Text<1024>,
+    engine: Text<256>,
+}
+
+/// A text that is written once, before a flag says that it is there.
+#[repr(C)]
+struct Text<const BYTES: usize> {
+    length: AtomicU32,
+    bytes: [AtomicU8; BYTES],
+}
+
+impl<const BYTES: usize> Text<BYTES> {
+    /// Keeps as much of `text` as there is room for.
+    fn set(&self, text: &str) {
+        let end = text.floor_char_boundary(BYTES);
+        for (slot, byte) in self.bytes.iter().zip(&text.as_bytes()[..end]) {
+            slot.store(*byte, Relaxed);
+        }
+        self.length.store(end as u32, Release);
+    }
+
+    fn get(&self) -> String {
+        let length = (self.length.load(Acquire) as usize).min(BYTES);
+        let bytes: Vec<u8> = self.bytes[..length]
+            .iter()
+            .map(|slot| slot.load(Relaxed))
+            .collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
 }
 
 // SAFETY: atomics and unread padding only, `repr(C)`, and zero is valid.
@@ -102,6 +130,8 @@ pub struct Counters {
     pub active_ns: u64,
     /// What is held now, in the resource's unit.
     pub held: u64,
+    /// What passed between a worker and its device.
+    pub traffic: DeviceTraffic,
 }
 
 impl ControlPage {
@@ -155,28 +185,13 @@ impl ControlPage {
         if self.failed.load(Acquire) != 0 {
             return;
         }
-        let mut end = reason.len().min(MESSAGE_BYTES);
-        while !reason.is_char_boundary(end) {
-            end -= 1;
-        }
-        for (slot, byte) in self.message.iter().zip(&reason.as_bytes()[..end]) {
-            slot.store(*byte, Relaxed);
-        }
-        self.message_bytes.store(end as u32, Release);
+        self.message.set(reason);
         self.failed.store(1, Release);
     }
 
     /// The reason given by [`ControlPage::fail`].
     pub fn failure(&self) -> Option<String> {
-        if self.failed.load(Acquire) == 0 {
-            return None;
-        }
-        let length = (self.message_bytes.load(Acquire) as usize).min(MESSAGE_BYTES);
-        let bytes: Vec<u8> = self.message[..length]
-            .iter()
-            .map(|slot| slot.load(Relaxed))
-            .collect();
-        Some(String::from_utf8_lossy(&bytes).into_owned())
+        (self.failed.load(Acquire) != 0).then(|| self.message.get())
     }
 
     pub fn beat(&self) {
@@ -198,12 +213,32 @@ impl ControlPage {
         self.held.store(units, Relaxed);
     }
 
+    /// Replaces what passed between the worker and its device.
+    pub fn set_traffic(&self, traffic: DeviceTraffic) {
+        self.requests.store(traffic.requests, Relaxed);
+        self.behind_ns.store(traffic.behind_ns, Relaxed);
+    }
+
+    /// Says what carries the worker's operations, before it is ready.
+    pub fn set_engine(&self, engine: &str) {
+        self.engine.set(engine);
+    }
+
+    /// What carries the worker's operations, where machines differ in that.
+    pub fn engine(&self) -> Option<String> {
+        Some(self.engine.get()).filter(|engine| !engine.is_empty())
+    }
+
     pub fn counters(&self) -> Counters {
         Counters {
             heartbeat: self.heartbeat.load(Relaxed),
             operations: self.operations.load(Relaxed),
             active_ns: self.active_ns.load(Relaxed),
             held: self.held.load(Relaxed),
+            traffic: DeviceTraffic {
+                requests: self.requests.load(Relaxed),
+                behind_ns: self.behind_ns.load(Relaxed),
+            },
         }
     }
 }

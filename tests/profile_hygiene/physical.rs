@@ -147,6 +147,7 @@ fn switch_latency(slices: Option<Slices>) -> Option<Duration> {
         scratch: Err("not used".into()),
         scratch_bytes: 0,
         network: None,
+        storage_pattern: Default::default(),
         access: jostle_kernels::Access::Load,
         max_stall_percent: 80.0,
     };

@@ -1,0 +1,175 @@
+//! `storage-bandwidth`: a pattern of direct I/O at a share of the rate the
+//! disk sustains for it.
+
+use super::engine::Queue;
+use super::pattern::SECTOR;
+use super::walk::Step;
+use super::walk::Walk;
+use crate::DeviceTraffic;
+use crate::Environment;
+use crate::Failure;
+use crate::Intensity;
+use crate::Kernel;
+use crate::KernelSpec;
+use crate::Waiting;
+use std::time::Duration;
+use std::time::Instant;
+
+/// Kept in flight at full strength, bytes, within the bounds below.
+const IN_FLIGHT: f64 = (1 << 20) as f64;
+/// Fewest and most requests in flight.
+const DEPTH: (f64, f64) = (4.0, 128.0);
+/// A schedule that falls behind further than this gives up what is beyond.
+const MOST_LATE_NS: f64 = 100e6;
+/// Longest wait before the worker looks for orders.
+const NAP: Duration = Duration::from_micros(80);
+
+pub const SPEC: KernelSpec = KernelSpec {
+    resource: "storage-bandwidth",
+    intensity: Intensity::Rate,
+    waiting: Waiting::Sleep,
+    operation: "direct transfer of 512 bytes",
+    units_per_operation: SECTOR as u64,
+    operations_per_call: 1,
+    pause_ns: 0,
+    spans_cpus: false,
+    doc: "",
+    build,
+};
+
+fn build(env: &Environment) -> Result<Box<dyn Kernel>, Failure> {
+    let pattern = &env.storage_pattern;
+    let scratch = super::scratch(env)?;
+    let walk = Walk::new(pattern, scratch.bytes, scratch.alignment.offset)?;
+    let mean_bytes = pattern.mean(|kind| f64::from(kind.block_bytes));
+    let depth = (IN_FLIGHT / mean_bytes).clamp(DEPTH.0, DEPTH.1) as usize;
+    let queue = Queue::start(&scratch, depth, pattern.largest_block_bytes() as usize)?;
+    Ok(Box::new(Bandwidth {
+        queue,
+        walk,
+        schedule: None,
+        next: None,
+        requests: 0,
+        behind_ns: 0.0,
+        mean_us: pattern.mean(|kind| kind.inter_arrival_us),
+        mean_sectors: mean_bytes / f64::from(SECTOR),
+    }))
+}
+
+struct Bandwidth {
+    queue: Queue,
+    walk: Walk,
+    /// `None` while it is not held back.
+    schedule: Option<Schedule>,
+    /// Taken from the walk and not yet handed over.
+    next: Option<Step>,
+    requests: u64,
+    behind_ns: f64,
+    /// Of all I/Os of the pattern: time after the one before, and size.
+    mean_us: f64,
+    mean_sectors: f64,
+}
+
+/// When I/Os are due, whether or not earlier ones are done.
+struct Schedule {
+    origin: Instant,
+    /// When the next is due, nanoseconds since the origin.
+    due_ns: f64,
+    /// Real nanoseconds for a µs of the pattern.
+    stretch: f64,
+}
+
+impl Schedule {
+    fn now_ns(&self) -> f64 {
+        self.origin.elapsed().as_nanos() as f64
+    }
+}
+
+impl Bandwidth {
+    fn next_step(&mut self) -> Step {
+        match self.next.take() {
+            Some(step) => step,
+            None => self.walk.next().expect("a walk never ends"),
+        }
+    }
+
+    /// Hands over what is due, and returns how long nothing will be.
+    fn hand_over_due(&mut self) -> Result<Duration, Failure> {
+        let Some(mut schedule) = self.schedule.take() else {
+            return Ok(NAP);
+        };
+        let now = schedule.now_ns();
+        while schedule.due_ns <= now && self.queue.has_room() {
+            let step = self.next_step();
+            self.queue.push(step.request)?;
+            let following = self.next_step();
+            schedule.due_ns += following.after_us * schedule.stretch;
+            self.next = Some(following);
+        }
+        let lost = now - MOST_LATE_NS - schedule.due_ns;
+        if lost > 0.0 {
+            schedule.due_ns += lost;
+            self.behind_ns += lost;
+        }
+        let left = Duration::from_nanos((schedule.due_ns - now).max(0.0) as u64);
+        self.schedule = Some(schedule);
+        Ok(left)
+    }
+}
+
+impl Kernel for Bandwidth {
+    fn set_rate(&mut self, operations_per_second: Option<f64>) -> bool {
+        self.schedule = operations_per_second
+            .filter(|rate| *rate > 0.0)
+            .map(|rate| Schedule {
+                origin: Instant::now(),
+                due_ns: 0.0,
+                stretch: self.mean_sectors / rate * 1e9 / self.mean_us,
+            });
+        true
+    }
+
+    fn work(&mut self) -> Result<u64, Failure> {
+        let left = match self.schedule {
+            Some(_) => self.hand_over_due()?.min(NAP),
+            None => {
+                while self.queue.has_room() {
+                    let step = self.next_step();
+                    self.queue.push(step.request)?;
+                }
+                NAP
+            }
+        };
+        let mut sectors = 0;
+        let mut requests = 0;
+        let seen = |request: super::engine::Request| {
+            sectors += u64::from(request.bytes / SECTOR);
+            requests += 1;
+        };
+        match (self.queue.in_flight(), self.queue.has_room()) {
+            (0, _) => std::thread::sleep(left),
+            // Nothing can be handed over before one is done.
+            (_, false) => self.queue.wait_for_one(seen)?,
+            (all, true) => self
+                .queue
+                .wait(all, left.max(Duration::from_nanos(1)), seen)?,
+        }
+        self.requests += requests;
+        Ok(sectors)
+    }
+
+    fn release(&mut self) {
+        self.queue.drain();
+    }
+
+    fn engine(&self) -> Option<&str> {
+        Some(&self.queue.note)
+    }
+
+    fn traffic(&self) -> Option<DeviceTraffic> {
+        Some(DeviceTraffic {
+            requests: self.requests,
+            behind_ns: self.behind_ns as u64,
+        })
+    }
+}

@@ -1,0 +1,154 @@
+//! `storage-capacity`: random reads over a share of the scratch area.
+
+use super::engine::Queue;
+use super::engine::Request;
+use super::order::Order;
+use crate::DeviceTraffic;
+use crate::Environment;
+use crate::Failure;
+use crate::Intensity;
+use crate::Kernel;
+use crate::KernelSpec;
+use crate::Waiting;
+use std::time::Duration;
+use std::time::Instant;
+
+/// What is read at once where the disk's alignment allows it, bytes.
+const SEGMENT: u32 = 4096;
+/// Reads in flight.
+const DEPTH: usize = 128;
+/// The intensity counts as in force after this even if the disk is too slow to
+/// have reached every segment.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+pub const SPEC: KernelSpec = KernelSpec {
+    resource: "storage-capacity",
+    intensity: Intensity::Footprint,
+    waiting: Waiting::Sleep,
+    operation: "direct read of 4 KiB at random",
+    units_per_operation: SEGMENT as u64,
+    operations_per_call: DEPTH as u64,
+    pause_ns: 0,
+    spans_cpus: false,
+    doc: "",
+    build,
+};
+
+fn build(env: &Environment) -> Result<Box<dyn Kernel>, Failure> {
+    let scratch = super::scratch(env)?;
+    let segment = SEGMENT.max(scratch.alignment.offset);
+    let queue = Queue::start(&scratch, DEPTH, segment as usize)?;
+    let segments = scratch.bytes / u64::from(segment);
+    Ok(Box::new(Capacity {
+        queue,
+        segment,
+        segments,
+        wanted: 0,
+        order: Order::new(1),
+        covered: Covered::new(segments),
+        since: Instant::now(),
+        requests: 0,
+    }))
+}
+
+struct Capacity {
+    queue: Queue,
+    /// Bytes of one.
+    segment: u32,
+    /// In the file, and in the share that is wanted.
+    segments: u64,
+    wanted: u64,
+    order: Order,
+    covered: Covered,
+    /// When the intensity was set.
+    since: Instant,
+    requests: u64,
+}
+
+/// Segments that were read since the intensity was set.
+struct Covered {
+    bits: Vec<u64>,
+    count: u64,
+}
+
+impl Covered {
+    fn new(segments: u64) -> Covered {
+        Covered {
+            bits: vec![0; segments.div_ceil(64) as usize],
+            count: 0,
+        }
+    }
+
+    fn clear(&mut self) {
+        self.bits.fill(0);
+        self.count = 0;
+    }
+
+    fn add(&mut self, segment: u64) {
+        let word = &mut self.bits[(segment / 64) as usize];
+        let bit = 1 << (segment % 64);
+        self.count += u64::from(*word & bit == 0);
+        *word |= bit;
+    }
+}
+
+impl Kernel for Capacity {
+    fn set_intensity(&mut self, percent: f64) {
+        // What is still under way belongs to the intensity before.
+        self.queue.drain();
+        self.wanted = (self.segments as f64 * percent / 100.0).round() as u64;
+        self.order = Order::new(self.wanted);
+        self.covered.clear();
+        self.since = Instant::now();
+    }
+
+    fn work(&mut self) -> Result<u64, Failure> {
+        if self.wanted == 0 {
+            return Ok(0);
+        }
+        while self.queue.has_room() {
+            let segment = self.order.next().expect("an order never ends");
+            self.queue.push(Request {
+                offset: segment * u64::from(self.segment),
+                bytes: self.segment,
+                write: false,
+            })?;
+        }
+        let mut reads = 0;
+        self.queue.wait_for_one(|request| {
+            self.covered.add(request.offset / u64::from(self.segment));
+            reads += 1;
+        })?;
+        self.requests += reads;
+        Ok(reads * u64::from(self.segment / SEGMENT))
+    }
+
+    fn release(&mut self) {
+        self.queue.drain();
+        self.wanted = 0;
+        self.covered.clear();
+    }
+
+    fn applied(&self) -> bool {
+        self.covered.count == self.wanted || self.since.elapsed() > PATIENCE
+    }
+
+    fn held(&self) -> u64 {
+        self.covered.count * u64::from(self.segment)
+    }
+
+    fn holds_at_most(&self) -> u64 {
+        self.segments * u64::from(self.segment)
+    }
+
+    fn engine(&self) -> Option<&str> {
+        Some(&self.queue.note)
+    }
+
+    fn traffic(&self) -> Option<DeviceTraffic> {
+        Some(DeviceTraffic {
+            requests: self.requests,
+            behind_ns: 0,
+        })
+    }
+}

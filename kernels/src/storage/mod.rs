@@ -1,0 +1,72 @@
+//! `storage-bandwidth`, `storage-capacity`: direct I/O on an unlinked file.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `scratch.rs` | the file: where it may be, how large, how aligned |
+//! | `engine.rs` | requests in flight, whatever carries them |
+//! | `uring.rs`, `threads.rs` | what carries them |
+//! | `pattern.rs`, `walk.rs` | which request comes next, and when |
+//! | `order.rs` | every segment once, in an order that looks random |
+//! | `bandwidth.rs`, `capacity.rs` | the two sources |
+
+mod bandwidth;
+mod capacity;
+mod engine;
+mod order;
+pub mod pattern;
+mod scratch;
+mod threads;
+mod uring;
+pub mod walk;
+
+pub use bandwidth::SPEC as BANDWIDTH;
+pub use capacity::SPEC as CAPACITY;
+
+use crate::Environment;
+use crate::Failure;
+use scratch::Scratch;
+
+/// The scratch file that `env` allows.
+///
+/// # Errors
+/// As [`Scratch::create`], or when there is no place for it.
+fn scratch(env: &Environment) -> Result<Scratch, Failure> {
+    match &env.scratch_directory {
+        Some(directory) => Scratch::create(directory, env.scratch_bytes),
+        None => Err(Failure::new(
+            "no scratch directory on a block device was found",
+        )),
+    }
+}
+
+/// Bytes as MiB, for messages.
+fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// An environment that allows a small scratch file in `directory`.
+    pub fn environment(directory: &Path) -> Environment {
+        Environment {
+            scratch_directory: Some(directory.to_path_buf()),
+            scratch_bytes: 4 << 20,
+            ..Environment::default()
+        }
+    }
+
+    /// A directory on a disk that takes direct I/O, or says that there is none.
+    pub fn place(test: &str) -> Option<tempfile::TempDir> {
+        let here = tempfile::tempdir_in(".").unwrap();
+        match Scratch::create(here.path(), 1 << 20) {
+            Ok(_) => Some(here),
+            Err(Failure(reason)) => {
+                println!("skipped {test}: {reason}");
+                None
+            }
+        }
+    }
+}
