@@ -11,12 +11,18 @@
 
 mod buffer;
 mod cpu_time;
+mod cycle;
+pub mod displace;
 mod footprint;
+mod l1i;
 mod memory_capacity;
+pub mod moves;
+pub mod scatter;
 mod spec;
 pub mod spin;
 mod storage;
-pub mod stream;
+mod stream;
+pub mod tlb;
 pub mod weyl;
 
 pub use buffer::Buffer;
@@ -32,10 +38,13 @@ pub use spec::Waiting;
 /// Every source of interference of this version.
 pub const KERNELS: &[KernelSpec] = &[
     cpu_time::SPEC,
+    l1i::SPEC,
     footprint::L1D,
     footprint::L2_CAPACITY,
     stream::L2_BANDWIDTH,
+    tlb::SPEC,
     footprint::LLC_CAPACITY,
+    stream::LLC_BANDWIDTH,
     stream::MEMORY_BANDWIDTH,
     memory_capacity::SPEC,
     storage::SPEC,
