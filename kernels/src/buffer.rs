@@ -115,6 +115,11 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts_mut(self.base, self.bytes) }
     }
 
+    /// First byte, to write through; aligned to 2 MiB.
+    pub fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.base
+    }
+
     /// Length in bytes, a multiple of 4096.
     pub fn len(&self) -> usize {
         self.bytes

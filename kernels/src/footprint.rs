@@ -8,9 +8,10 @@ use crate::Intensity;
 use crate::Kernel;
 use crate::KernelSpec;
 use crate::Waiting;
-use crate::weyl::Weyl;
-
-const LINE: u64 = 64;
+use crate::cycle::Cycle;
+use crate::scatter::GROUP;
+use crate::scatter::LINE;
+use crate::scatter::Scattered;
 
 pub const L1D: KernelSpec = KernelSpec {
     resource: "l1d",
@@ -18,15 +19,23 @@ pub const L1D: KernelSpec = KernelSpec {
     waiting: Waiting::Spin,
     operation: "load of one cache line",
     units_per_operation: LINE,
-    operations_per_call: 16384,
+    operations_per_call: 1 << 17,
     pause_ns: 0,
     spans_cpus: false,
-    doc: "Loads one word of each cache line of x % of the L1 data cache, in golden-ratio \
-          order, as fast as the core can. On an SMT sibling this takes L1d lines and load \
+    doc: "Loads the cache lines of x % of the L1 data cache whole, in golden-ratio order, with \
+          the widest loads the CPU has, two per cycle where it can. On an SMT sibling this takes L1d lines and load \
           ports from the target at every moment. In slices on the same CPU it can only \
           cost the refill of one L1d per slice, a few µs; the bound is computed from the \
-          refill time measured on the spot. It does not show bandwidth limits of L1d.",
-    build: |env| Footprint::build(env.l1d_bytes, "L1 data cache", 0, 16384, env),
+          refill time measured on the spot. It says nothing about stores.",
+    build: |env| {
+        Footprint::build(
+            env.l1d_bytes,
+            "L1 data cache",
+            0,
+            L1D.operations_per_call,
+            env,
+        )
+    },
 };
 
 pub const L2_CAPACITY: KernelSpec = KernelSpec {
@@ -35,14 +44,21 @@ pub const L2_CAPACITY: KernelSpec = KernelSpec {
     waiting: Waiting::Spin,
     operation: "load of one cache line",
     units_per_operation: LINE,
-    operations_per_call: 8192,
+    operations_per_call: 1 << 14,
     pause_ns: 0,
     spans_cpus: false,
-    doc: "Loads one word of each cache line of x % of the L2 cache, in golden-ratio order. \
-          Evicts the target's lines from L2 and, since every L1d line passes through, from \
+    doc: "Loads the cache lines of x % of the L2 cache, in golden-ratio order. Evicts the target's lines from L2 and, since every L1d line passes through, from \
           L1d. In slices on the same CPU the target pays the refill after every slice. The \
           fills come from the last-level cache, whose bandwidth it uses a little.",
-    build: |env| Footprint::build(env.l2_bytes, "L2 cache", 0, 8192, env),
+    build: |env| {
+        Footprint::build(
+            env.l2_bytes,
+            "L2 cache",
+            0,
+            L2_CAPACITY.operations_per_call,
+            env,
+        )
+    },
 };
 
 pub const LLC_CAPACITY: KernelSpec = KernelSpec {
@@ -54,26 +70,35 @@ pub const LLC_CAPACITY: KernelSpec = KernelSpec {
     operations_per_call: 2048,
     pause_ns: 0,
     spans_cpus: false,
-    doc: "Loads one word of each cache line of x % of the last-level cache as the machine \
-          reports it, in golden-ratio order, on another core of the LLC group. While the \
+    doc: "Loads the cache lines of x % of the last-level cache as the machine reports it, in \
+          golden-ratio order, on another core of the LLC group. While the \
           footprint is below twice the L2, every other load sweeps an L2-sized buffer, so \
           that the private caches do not absorb the rest. In a virtual machine the reported \
           size is often not what one gets: other guests hold a part that nobody here sees.",
-    build: |env| Footprint::build(env.llc_bytes, "last-level cache", env.l2_bytes, 2048, env),
+    build: |env| {
+        let touches = LLC_CAPACITY.operations_per_call;
+        Footprint::build(
+            env.llc_bytes,
+            "last-level cache",
+            env.l2_bytes,
+            touches,
+            env,
+        )
+    },
 };
 
 /// Touches a growing part of a buffer as large as a cache.
 struct Footprint {
     buffer: Buffer,
-    /// Lines at 100 %.
-    lines_full: u64,
-    lines: u64,
-    /// Loads of one call.
+    /// Lines of one of the eight segments that are touched alike, at 100 %.
+    segment_full: u64,
+    segment: u64,
+    /// Lines loaded in one call.
     touches: u64,
-    order: Weyl,
+    order: Scattered,
     /// Swept while the footprint could hide in the caches below.
     sweep: Option<Buffer>,
-    sweep_order: Weyl,
+    sweep_order: Scattered,
 }
 
 impl Footprint {
@@ -102,57 +127,43 @@ impl Footprint {
             0 => None,
             bytes => Some(Buffer::resident(bytes as usize)?),
         };
-        let lines_full = (share / LINE).max(1);
+        let segment_full = (share / LINE / GROUP).max(1);
         Ok(Box::new(Footprint {
-            buffer: Buffer::resident((lines_full * LINE) as usize)?,
-            lines_full,
-            lines: lines_full,
+            buffer: Buffer::resident((segment_full * GROUP * LINE) as usize)?,
+            segment_full,
+            segment: segment_full,
             touches,
-            order: Weyl::default(),
+            order: Scattered::new(),
             sweep,
-            sweep_order: Weyl::default(),
+            sweep_order: Scattered::new(),
         }))
     }
 }
 
-/// Loads one word of each of `touches` lines.
-#[inline(never)]
-fn touch(buffer: &Buffer, lines: u64, touches: u64, order: &mut Weyl) {
-    let base = buffer.as_ptr().cast::<u64>();
-    assert!(lines * LINE <= buffer.len() as u64);
-    let mut at = *order;
-    for _ in 0..touches {
-        let line = at.next_below(lines);
-        // SAFETY: `line < lines`, whose bytes lie inside the buffer by the
-        // check above; the base is aligned. Volatile keeps the load.
-        unsafe { base.add((line * (LINE / 8)) as usize).read_volatile() };
-    }
-    *order = at;
-}
-
 impl Kernel for Footprint {
     fn set_intensity(&mut self, percent: f64) {
-        self.lines =
-            ((self.lines_full as f64 * percent / 100.0).round() as u64).clamp(1, self.lines_full);
+        let segment = (self.segment_full as f64 * percent / 100.0).round() as u64;
+        self.segment = segment.clamp(1, self.segment_full);
     }
 
     fn work(&mut self) -> Result<u64, Failure> {
-        touch(&self.buffer, self.lines, self.touches, &mut self.order);
+        let groups = self.touches / GROUP;
+        self.order.touch(&self.buffer, self.segment, groups);
         if let Some(sweep) = &self.sweep
-            && self.lines * LINE < 2 * sweep.len() as u64
+            && self.held() < 2 * sweep.len() as u64
         {
-            let lines = sweep.len() as u64 / LINE;
-            touch(sweep, lines, self.touches, &mut self.sweep_order);
+            let segment = sweep.len() as u64 / LINE / GROUP;
+            self.sweep_order.touch(sweep, segment, groups);
         }
         Ok(self.touches)
     }
 
     fn held(&self) -> u64 {
-        self.lines * LINE
+        self.segment * GROUP * LINE
     }
 
     fn holds_at_most(&self) -> u64 {
-        self.lines_full * LINE
+        self.segment_full * GROUP * LINE
     }
 }
 
@@ -168,40 +179,22 @@ pub fn refill_ns(bytes: u64, evicted_by: u64) -> Result<f64, Failure> {
     let mut walk = Buffer::resident((lines * LINE) as usize)?;
     let other = Buffer::resident(evicted_by.max(LINE) as usize)?;
     let words = (LINE / 8) as usize;
-    // One cycle over all lines in a scattered order: a step coprime to the
-    // number of lines near its golden section.
-    let mut step = (lines as f64 * 0.618) as u64;
-    while gcd(step, lines) != 1 {
-        step += 1;
+    for line in 0..lines as usize {
+        walk.write(line * words, 0);
     }
-    for line in 0..lines {
-        let next = (line + step) % lines;
-        walk.write(line as usize * words, next);
-    }
-    let pass = |walk: &Buffer| {
-        let start = std::time::Instant::now();
-        let mut line = 0u64;
-        for _ in 0..lines {
-            line = walk.read(line as usize * words);
-        }
-        std::hint::black_box(line);
-        start.elapsed().as_nanos() as f64
-    };
+    let cycle = Cycle::over(lines);
+    let pass = || cycle.forward(lines, |line| walk.read(line as usize * words));
     let mut cold = f64::INFINITY;
     let mut warm = f64::INFINITY;
     for _ in 0..15 {
         for line in 0..other.len() / LINE as usize {
             other.read(line * words);
         }
-        cold = cold.min(pass(&walk));
-        pass(&walk);
-        warm = warm.min(pass(&walk));
+        cold = cold.min(pass());
+        pass();
+        warm = warm.min(pass());
     }
     Ok((cold - warm).max(0.0))
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 #[cfg(test)]
@@ -221,7 +214,8 @@ mod tests {
     #[test]
     fn footprint_follows_intensity() {
         let mut kernel = (L1D.build)(&environment()).unwrap();
-        for (percent, bytes) in [(100.0, 32 << 10), (50.0, 16 << 10), (0.0, 64)] {
+        // The least is one line of each segment.
+        for (percent, bytes) in [(100.0, 32 << 10), (50.0, 16 << 10), (0.0, 512)] {
             kernel.set_intensity(percent);
             assert_eq!(kernel.held(), bytes);
             assert_eq!(kernel.work().unwrap(), L1D.operations_per_call);

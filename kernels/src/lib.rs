@@ -11,18 +11,24 @@
 
 mod buffer;
 mod cpu_time;
+mod cycle;
+pub mod displace;
 mod footprint;
 pub mod fp;
 pub mod int;
 mod interconnect;
+mod l1i;
 mod memory_capacity;
+pub mod moves;
 pub mod network;
 mod prefetcher;
 pub mod registers;
+pub mod scatter;
 mod spec;
 pub mod spin;
 pub mod storage;
-pub mod stream;
+mod stream;
+pub mod tlb;
 pub mod vector;
 pub mod walk;
 pub mod weyl;
@@ -44,11 +50,14 @@ pub const KERNELS: &[KernelSpec] = &[
     int::SPEC,
     fp::SPEC,
     vector::SPEC,
+    l1i::SPEC,
     footprint::L1D,
     footprint::L2_CAPACITY,
     stream::L2_BANDWIDTH,
+    tlb::SPEC,
     prefetcher::SPEC,
     footprint::LLC_CAPACITY,
+    stream::LLC_BANDWIDTH,
     memory_capacity::SPEC,
     stream::MEMORY_BANDWIDTH,
     interconnect::SPEC,

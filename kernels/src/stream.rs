@@ -1,53 +1,86 @@
-//! `l2-bandwidth`, `memory-bandwidth`: streaming loads.
+//! `l2-bandwidth`, `llc-bandwidth`, `memory-bandwidth`: streaming through a
+//! buffer.
 
+use crate::Access;
 use crate::Buffer;
+use crate::Environment;
 use crate::Failure;
 use crate::Intensity;
 use crate::Kernel;
 use crate::KernelSpec;
 use crate::Waiting;
-
-/// Bytes one iteration of the inner loop reads.
-pub const BLOCK: usize = 512;
-
-#[cfg(target_arch = "x86_64")]
-std::arch::global_asm!(include_str!("../../asm/x86_64/stream_load.s"));
-#[cfg(target_arch = "aarch64")]
-std::arch::global_asm!(include_str!("../../asm/aarch64/stream_load.s"));
-
-#[cfg(target_arch = "x86_64")]
-unsafe extern "sysv64" {
-    fn jostle_stream_load_avx512(base: *const u8, blocks: usize) -> u64;
-    fn jostle_stream_load_avx2(base: *const u8, blocks: usize) -> u64;
-    fn jostle_stream_load_sse2(base: *const u8, blocks: usize) -> u64;
-}
-
-#[cfg(target_arch = "aarch64")]
-unsafe extern "C" {
-    fn jostle_stream_load_neon(base: *const u8, blocks: usize) -> u64;
-}
+use crate::moves;
+use crate::moves::BLOCK;
+use crate::moves::Move;
 
 pub const L2_BANDWIDTH: KernelSpec = KernelSpec {
     resource: "l2-bandwidth",
     intensity: Intensity::Rate,
     waiting: Waiting::Spin,
-    operation: "load of a 512-byte block",
+    operation: "move of a 512-byte block",
     units_per_operation: BLOCK as u64,
-    operations_per_call: 2048,
+    operations_per_call: 4096,
     pause_ns: 0,
     spans_cpus: false,
-    doc: "Streams with the widest loads the CPU has through twice the L1 data cache, over \
-          and over: always too much for L1d, a few percent of L2. The rate is held at x % \
-          of the peak measured at the start. On an SMT sibling it takes L2 bandwidth at \
-          every moment; in slices on the same CPU nobody shares bandwidth, and all it can \
-          cost is the refill of L1d and of its small part of L2.",
+    doc: "Streams with the widest loads the CPU has (or stores, with --access store) through \
+          twice the L1 data cache, over and over: always too much for L1d, a few percent of \
+          L2. The rate is held at x % of the peak measured at the start. On an SMT sibling it \
+          takes L2 bandwidth at every moment; in slices on the same CPU nobody shares \
+          bandwidth, and all it can cost is the refill of L1d and of its small part of L2. \
+          Stores past the caches and copies made with them never move anything within L2 and \
+          are refused.",
     build: |env| {
         if env.l1d_bytes == 0 {
             return Err(Failure::new(
                 "the size of the L1 data cache is not known on this machine",
             ));
         }
-        Stream::build(2 * env.l1d_bytes, L2_BANDWIDTH.operations_per_call)
+        within_caches(env.access, "L2")?;
+        Stream::build(2 * env.l1d_bytes, L2_BANDWIDTH.operations_per_call, env)
+    },
+};
+
+pub const LLC_BANDWIDTH: KernelSpec = KernelSpec {
+    resource: "llc-bandwidth",
+    intensity: Intensity::Rate,
+    waiting: Waiting::Spin,
+    operation: "move of a 512-byte block",
+    units_per_operation: BLOCK as u64,
+    operations_per_call: 1024,
+    pause_ns: 0,
+    spans_cpus: false,
+    doc: "Streams with the widest loads the CPU has (or stores, with --access store) through a \
+          buffer of four times the L2 cache per worker, at most half of the worker's part of \
+          the last-level cache, over and over: too much for L2, so that nearly every line \
+          comes from the LLC, of which it keeps a small part. The rate is held at x % of the \
+          peak that all workers together reached at the start. It passes through the worker's \
+          own L2, which it empties all the time, and takes the mesh or ring between core and \
+          LLC with it. Where other guests of the machine push its buffer out of the LLC, a \
+          part comes from memory; how much cannot be seen from here. Stores past the caches \
+          and copies made with them go to memory and are refused.",
+    build: |env| {
+        if env.l2_bytes == 0 || env.llc_bytes == 0 {
+            return Err(Failure::new(
+                "the sizes of the L2 and the last-level cache are not both known on this machine",
+            ));
+        }
+        within_caches(env.access, "the last-level cache")?;
+        let part = env.llc_bytes / env.workers.max(1) / 2;
+        let bytes = (4 * env.l2_bytes).min(part);
+        if bytes < 2 * env.l2_bytes {
+            return Err(Failure::new(format!(
+                "half of a worker's part of the last-level cache is {part} bytes, less than \
+                 twice its L2: what it reads could not be told from L2"
+            )));
+        }
+        if bytes * env.workers.max(1) > env.memory_headroom_bytes / 2 {
+            return Err(Failure::new(format!(
+                "needs {bytes} bytes of memory per worker, together more than half of the {} \
+                 bytes that may be taken",
+                env.memory_headroom_bytes
+            )));
+        }
+        Stream::build(bytes, LLC_BANDWIDTH.operations_per_call, env)
     },
 };
 
@@ -55,16 +88,20 @@ pub const MEMORY_BANDWIDTH: KernelSpec = KernelSpec {
     resource: "memory-bandwidth",
     intensity: Intensity::Rate,
     waiting: Waiting::Spin,
-    operation: "load of a 512-byte block",
+    operation: "move of a 512-byte block",
     units_per_operation: BLOCK as u64,
-    operations_per_call: 128,
+    operations_per_call: 512,
     pause_ns: 0,
     spans_cpus: false,
     doc: "Streams with the widest loads the CPU has through a buffer of twice the last-level \
           cache, at least 256 MiB, at most an eighth of the memory that may be taken, so that \
           nearly every line comes from memory. The rate is held at x % of the peak that all \
           workers together reached at the start. What it reads passes through the LLC and \
-          takes room there: a target that needs the LLC may be hurt too.",
+          takes room there: a target that needs the LLC may be hurt too. With --access store \
+          the bytes stored are counted; each line is also read first, so that about twice as \
+          much passes. With --access non-temporal-store it is written past the caches and \
+          passes once. With --access copy one half of the buffer is copied to the other past \
+          the caches, and the bytes read and the bytes written both count.",
     build: |env| {
         let wanted = (2 * env.llc_bytes).max(256 << 20) / env.workers.max(1);
         let may = env.memory_headroom_bytes / 8 / env.workers.max(1);
@@ -76,146 +113,155 @@ pub const MEMORY_BANDWIDTH: KernelSpec = KernelSpec {
                 env.memory_headroom_bytes
             )));
         }
-        Stream::build(wanted.min(may), MEMORY_BANDWIDTH.operations_per_call)
+        Stream::build(wanted.min(may), MEMORY_BANDWIDTH.operations_per_call, env)
     },
 };
 
-/// Loads `blocks` blocks of 512 bytes from `base` on and folds them by
-/// exclusive or: the widest loads of this CPU.
-type LoadBlocks = unsafe fn(*const u8, usize) -> u64;
+/// Refuses what goes past the caches.
+fn within_caches(access: Access, cache: &str) -> Result<(), Failure> {
+    let how = match access {
+        Access::Load | Access::Store => return Ok(()),
+        Access::NonTemporalStore => "non-temporal-store",
+        Access::Copy => "copy",
+    };
+    Err(Failure::new(format!(
+        "--access {how} goes past {cache} and would press on memory alone; use --access load \
+         or --access store"
+    )))
+}
 
 struct Stream {
     buffer: Buffer,
-    /// Blocks in the buffer.
+    /// Blocks that are gone through: all of the buffer, or of one half when
+    /// the other is copied to.
     blocks: usize,
-    /// Blocks one call reads.
+    /// First block that is written.
+    to: usize,
+    /// Operations of one block: a copied one is read and written.
+    operations_per_block: usize,
+    /// Operations of one call.
     call: usize,
     at: usize,
-    kernel: LoadBlocks,
+    kernel: Move,
 }
 
 impl Stream {
-    fn build(bytes: u64, call: u64) -> Result<Box<dyn Kernel>, Failure> {
-        let bytes = (bytes as usize).next_multiple_of(BLOCK);
-        Ok(Box::new(Stream {
+    fn build(bytes: u64, call: u64, env: &Environment) -> Result<Box<dyn Kernel>, Failure> {
+        let fastest = moves::variants(env.access)[0].1;
+        Ok(Box::new(Stream::new(bytes, call, env.access, fastest)?))
+    }
+
+    fn new(bytes: u64, call: u64, access: Access, kernel: Move) -> Result<Self, Failure> {
+        let bytes = (bytes as usize).next_multiple_of(2 * BLOCK);
+        let parts = match access {
+            Access::Copy => 2,
+            _ => 1,
+        };
+        let blocks = bytes / BLOCK / parts;
+        Ok(Stream {
             buffer: Buffer::resident(bytes)?,
-            blocks: bytes / BLOCK,
+            blocks,
+            to: blocks * (parts - 1),
+            operations_per_block: parts,
             call: call as usize,
             at: 0,
-            kernel: variants().first().expect("the twin is always there").1,
-        }))
+            kernel,
+        })
     }
-}
 
-impl Kernel for Stream {
-    fn work(&mut self) -> Result<u64, Failure> {
-        let mut left = self.call;
-        while left > 0 {
-            left -= self.load(left);
-        }
-        Ok(self.call as u64)
-    }
-}
-
-impl Stream {
-    /// Reads up to `most` blocks, not past the end of the buffer; how many.
-    fn load(&mut self, most: usize) -> usize {
+    /// Moves up to `most` blocks, not past the end of the buffer; how many.
+    fn pass(&mut self, most: usize) -> usize {
         let blocks = most.min(self.blocks - self.at);
-        // SAFETY: `at + blocks <= self.blocks`, all inside the buffer, which is
-        // aligned; `blocks > 0` because `at < self.blocks`. The variant was
-        // picked for this CPU.
-        let folded = unsafe { (self.kernel)(self.buffer.as_ptr().add(self.at * BLOCK), blocks) };
+        let base = self.buffer.as_mut_ptr();
+        // SAFETY: `at + blocks <= self.blocks` and `to + self.blocks` is at most
+        // what the aligned buffer has; `blocks > 0` because `at < self.blocks`
+        // and nobody asks for none. Where both are used, `to` is `self.blocks`,
+        // so that they do not overlap. The variant was picked for this CPU.
+        let folded = unsafe {
+            (self.kernel)(
+                base.add(self.at * BLOCK),
+                base.add((self.to + self.at) * BLOCK),
+                blocks,
+            )
+        };
         std::hint::black_box(folded);
         self.at = (self.at + blocks) % self.blocks;
         blocks
     }
 }
 
-/// The same in plain Rust.
-///
-/// # Safety
-/// `base` is aligned to 8 and `blocks * 512` bytes from it on can be read.
-pub unsafe fn load_twin(base: *const u8, blocks: usize) -> u64 {
-    let words = base.cast::<u64>();
-    let mut folded = [0u64; 8];
-    for row in 0..blocks * BLOCK / 64 {
-        for (lane, value) in folded.iter_mut().enumerate() {
-            // SAFETY: in range by the caller's promise.
-            *value ^= unsafe { words.add(row * 8 + lane).read_volatile() };
+impl Kernel for Stream {
+    fn work(&mut self) -> Result<u64, Failure> {
+        let mut left = self.call / self.operations_per_block;
+        while left > 0 {
+            left -= self.pass(left);
         }
+        Ok(self.call as u64)
     }
-    folded.iter().fold(0, |all, word| all ^ word)
-}
-
-/// Every variant this CPU can run, widest first, the twin last.
-pub fn variants() -> Vec<(&'static str, LoadBlocks)> {
-    let mut found: Vec<(&'static str, LoadBlocks)> = Vec::new();
-    #[cfg(target_arch = "x86_64")]
-    {
-        if std::arch::is_x86_feature_detected!("avx512f") {
-            // SAFETY: `LoadBlocks` passes on the routine's own contract, and
-            // the CPU has the instructions.
-            found.push(("avx512", |base, blocks| unsafe {
-                jostle_stream_load_avx512(base, blocks)
-            }));
-        }
-        if std::arch::is_x86_feature_detected!("avx2") {
-            // SAFETY: as above.
-            found.push(("avx2", |base, blocks| unsafe {
-                jostle_stream_load_avx2(base, blocks)
-            }));
-        }
-        // SAFETY: every x86-64 CPU has SSE2.
-        found.push(("sse2", |base, blocks| unsafe {
-            jostle_stream_load_sse2(base, blocks)
-        }));
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: every aarch64 CPU that runs Linux has NEON.
-    found.push(("neon", |base, blocks| unsafe {
-        jostle_stream_load_neon(base, blocks)
-    }));
-    found.push(("rust", load_twin));
-    found
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::weyl::GOLDEN;
 
-    #[test]
-    fn every_variant_folds_what_the_twin_folds() {
-        let mut buffer = Buffer::resident(8 * BLOCK).unwrap();
-        for word in 0..8 * BLOCK / 8 {
-            buffer.write(word, (word as u64).wrapping_mul(GOLDEN).rotate_left(17));
-        }
-        for blocks in 1..=8 {
-            // SAFETY: the buffer has eight blocks.
-            let expected = unsafe { load_twin(buffer.as_ptr(), blocks) };
-            assert_ne!(expected, 0);
-            for (name, load) in variants() {
-                // SAFETY: as above; `variants` lists only what this CPU has.
-                let folded = unsafe { load(buffer.as_ptr(), blocks) };
-                assert_eq!(folded, expected, "{name}, {blocks} blocks");
-            }
+    fn environment(access: Access) -> Environment {
+        Environment {
+            l1d_bytes: 32 << 10,
+            l2_bytes: 1 << 20,
+            llc_bytes: 16 << 20,
+            memory_headroom_bytes: 4 << 30,
+            access,
+            ..Environment::default()
         }
     }
 
     #[test]
     fn the_stream_wraps_inside_its_buffer() {
-        let bytes = 12_288;
-        let mut stream = Stream {
-            buffer: Buffer::resident(bytes).unwrap(),
-            blocks: bytes / BLOCK,
-            call: 100,
-            at: 0,
-            kernel: load_twin,
-        };
-        assert_eq!(stream.load(10), 10);
-        assert_eq!(stream.load(100), 14, "stops at the end");
+        let twin = moves::load_twin;
+        let mut stream = Stream::new(12_288, 100, Access::Load, twin).unwrap();
+        assert_eq!(stream.pass(10), 10);
+        assert_eq!(stream.pass(100), 14, "stops at the end");
         assert_eq!(stream.at, 0);
         assert_eq!(stream.work().unwrap(), 100);
         assert_eq!(stream.at, 100 % 24);
+    }
+
+    #[test]
+    fn a_copy_counts_both_sides_and_fills_the_second_half() {
+        let twin = moves::copy_twin;
+        let mut stream = Stream::new(8 * BLOCK as u64, 8, Access::Copy, twin).unwrap();
+        for word in 0..4 * BLOCK / 8 {
+            stream.buffer.write(word, word as u64 + 1);
+        }
+        assert_eq!(stream.work().unwrap(), 8, "four blocks read, four written");
+        for word in 0..4 * BLOCK / 8 {
+            assert_eq!(stream.buffer.read(4 * BLOCK / 8 + word), word as u64 + 1);
+        }
+    }
+
+    #[test]
+    fn what_goes_past_the_caches_is_refused_in_them() {
+        for access in [Access::NonTemporalStore, Access::Copy] {
+            for spec in [&L2_BANDWIDTH, &LLC_BANDWIDTH] {
+                let reason = (spec.build)(&environment(access)).err().unwrap().0;
+                assert!(reason.contains("--access"), "{reason}");
+            }
+            let mut kernel = (MEMORY_BANDWIDTH.build)(&environment(access)).unwrap();
+            let expected = MEMORY_BANDWIDTH.operations_per_call;
+            assert_eq!(kernel.work().unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn an_llc_that_l2_could_hide_is_a_reason() {
+        let mut env = environment(Access::Store);
+        let mut kernel = (LLC_BANDWIDTH.build)(&env).unwrap();
+        assert_eq!(kernel.work().unwrap(), LLC_BANDWIDTH.operations_per_call);
+        env.workers = 8;
+        let reason = (LLC_BANDWIDTH.build)(&env).err().unwrap().0;
+        assert!(reason.contains("twice its L2"), "{reason}");
+        env.llc_bytes = 0;
+        let reason = (LLC_BANDWIDTH.build)(&env).err().unwrap().0;
+        assert!(reason.contains("not both known"), "{reason}");
     }
 }

@@ -1,0 +1,173 @@
+//! `l1i`: running code that covers a share of the L1 instruction cache.
+
+use crate::Environment;
+use crate::Failure;
+use crate::Intensity;
+use crate::Kernel;
+use crate::KernelSpec;
+use crate::Waiting;
+
+/// Bytes of code in one block, a cache line.
+pub const BLOCK: u64 = 64;
+/// Blocks of the region, 256 KiB of code.
+pub const SLOTS: u64 = 4096;
+/// Slots from one block of the chain to the next.
+const STEP: u64 = 2531;
+
+pub const SPEC: KernelSpec = KernelSpec {
+    resource: "l1i",
+    intensity: Intensity::Footprint,
+    waiting: Waiting::Spin,
+    operation: "run of a 64-byte block of code",
+    units_per_operation: BLOCK,
+    operations_per_call: 4096,
+    pause_ns: 0,
+    spans_cpus: false,
+    doc: "Runs code that covers x % of the L1 instruction cache: blocks of one line that jump to \
+          each other in golden-ratio order, spread evenly over the sets. A block has more \
+          instructions than the micro-op caches of Intel's cores keep for one line, so it is \
+          fetched from L1i and decoded at every pass; other cores may serve footprints of a few \
+          KiB from such a cache. On an SMT sibling it takes L1i lines and the decoders from the \
+          target at every moment; in slices on the same CPU it can only cost the refill of one \
+          L1i per slice, a few µs. The code region is 256 KiB: where L1i is larger, 100 % is \
+          those 256 KiB, and the pressure shows it. It takes branch predictor entries too, one \
+          or two per block, and does not show what their loss would cost.",
+    build,
+};
+
+#[cfg(target_arch = "x86_64")]
+std::arch::global_asm!(include_str!("../../asm/x86_64/l1i.s"));
+#[cfg(target_arch = "aarch64")]
+std::arch::global_asm!(include_str!("../../asm/aarch64/l1i.s"));
+
+#[cfg(target_arch = "x86_64")]
+unsafe extern "sysv64" {
+    fn jostle_l1i(slot: u64, blocks: u64, passes: u64) -> u32;
+    fn jostle_l1i_visit(slot: u64) -> u32;
+}
+
+#[cfg(target_arch = "aarch64")]
+unsafe extern "C" {
+    fn jostle_l1i(slot: u64, blocks: u64, passes: u64) -> u32;
+    fn jostle_l1i_visit(slot: u64) -> u32;
+}
+
+/// Runs the first `blocks` blocks of the chain, `passes` times over, both above
+/// zero. Returns the sum of the slots it came through.
+pub fn run_chain(blocks: u64, passes: u64) -> u32 {
+    assert!(blocks > 0 && blocks <= SLOTS && passes > 0);
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    // SAFETY: checked above; the routine touches no memory and changes only
+    // caller-saved registers.
+    return unsafe { jostle_l1i(0, blocks, passes) };
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    chain_twin(blocks, passes)
+}
+
+/// The same sum in plain Rust, which has no such code to run.
+#[cfg(any(test, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+fn chain_twin(blocks: u64, passes: u64) -> u32 {
+    let slots = (0..blocks).map(|block| block * STEP % SLOTS);
+    (slots.sum::<u64>() * passes) as u32
+}
+
+/// Runs the block at place `block` of the chain alone, entered so that no core
+/// can fetch it ahead. Returns its slot.
+pub fn visit(block: u64) -> u32 {
+    let slot = block * STEP % SLOTS;
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    // SAFETY: the slot lies in the region; the routine touches no memory but
+    // its own return address and changes only caller-saved registers.
+    return unsafe { jostle_l1i_visit(slot) };
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    return slot as u32;
+}
+
+struct L1i {
+    blocks_full: u64,
+    blocks: u64,
+}
+
+fn build(env: &Environment) -> Result<Box<dyn Kernel>, Failure> {
+    if cfg!(not(any(target_arch = "x86_64", target_arch = "aarch64"))) {
+        return Err(Failure::new(
+            "there is code to cover the L1 instruction cache with for x86-64 and aarch64 only",
+        ));
+    }
+    if env.l1i_bytes == 0 {
+        return Err(Failure::new(
+            "the size of the L1 instruction cache is not known on this machine",
+        ));
+    }
+    let blocks_full = (env.l1i_bytes / env.workers.max(1) / BLOCK).clamp(1, SLOTS);
+    Ok(Box::new(L1i {
+        blocks_full,
+        blocks: blocks_full,
+    }))
+}
+
+impl Kernel for L1i {
+    fn set_intensity(&mut self, percent: f64) {
+        let blocks = (self.blocks_full as f64 * percent / 100.0).round() as u64;
+        self.blocks = blocks.clamp(1, self.blocks_full);
+    }
+
+    fn work(&mut self) -> Result<u64, Failure> {
+        let passes = SPEC.operations_per_call.div_ceil(self.blocks);
+        std::hint::black_box(run_chain(self.blocks, passes));
+        Ok(self.blocks * passes)
+    }
+
+    fn held(&self) -> u64 {
+        self.blocks * BLOCK
+    }
+
+    fn holds_at_most(&self) -> u64 {
+        self.blocks_full * BLOCK
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(l1i_bytes: u64) -> Environment {
+        Environment {
+            l1i_bytes,
+            ..Environment::default()
+        }
+    }
+
+    #[test]
+    fn the_chain_comes_through_the_slots_of_its_twin() {
+        // The sum shows the last slot added when one block more is run.
+        for blocks in 1..=SLOTS {
+            assert_eq!(run_chain(blocks, 1), chain_twin(blocks, 1), "{blocks}");
+        }
+        assert_eq!(run_chain(1000, 7), chain_twin(1000, 7));
+    }
+
+    #[test]
+    fn the_chain_comes_through_every_slot_once() {
+        let mut seen = vec![false; SLOTS as usize];
+        for block in 0..SLOTS {
+            let slot = visit(block) as usize;
+            assert!(!seen[slot], "{slot} twice");
+            seen[slot] = true;
+        }
+    }
+
+    #[test]
+    fn footprint_follows_intensity_up_to_the_region() {
+        let mut kernel = build(&environment(64 << 10)).unwrap();
+        for (percent, bytes) in [(100.0, 64 << 10), (25.0, 16 << 10), (0.0, BLOCK)] {
+            kernel.set_intensity(percent);
+            assert_eq!(kernel.held(), bytes);
+            assert!(kernel.work().unwrap() >= SPEC.operations_per_call);
+        }
+        let kernel = build(&environment(1 << 20)).unwrap();
+        assert_eq!(kernel.holds_at_most(), SLOTS * BLOCK);
+        let reason = build(&environment(0)).err().unwrap().0;
+        assert!(reason.contains("not known"), "{reason}");
+    }
+}

@@ -1,0 +1,246 @@
+//! `tlb`: filling the second-level data TLB.
+
+use crate::Environment;
+use crate::Failure;
+use crate::Intensity;
+use crate::Kernel;
+use crate::KernelSpec;
+use crate::Waiting;
+use crate::cycle::Cycle;
+use crate::scatter::LINE;
+use crate::weyl::Weyl;
+
+pub const SPEC: KernelSpec = KernelSpec {
+    resource: "tlb",
+    intensity: Intensity::Footprint,
+    waiting: Waiting::Spin,
+    operation: "load from a page",
+    units_per_operation: 1,
+    operations_per_call: 4096,
+    pause_ns: 0,
+    spans_cpus: false,
+    doc: "Loads one line in each of x % as many base pages as the second-level data TLB has \
+          entries, in golden-ratio order. All pages are the one zero page of the system, so it \
+          takes entries and hardly any cache: 4 KiB of data and 8 bytes of page table per page. \
+          The number of entries is what CPUID says, else it is measured at the start by the knee \
+          of the access time. Where that TLB is shared with code, the target's code pages go \
+          too. On an SMT sibling it takes entries and page walkers at every moment; in slices \
+          on the same CPU the target pays a walk for each entry it gets back after every slice. \
+          It says nothing about the TLB entries of huge pages where those are kept apart.",
+    build,
+};
+
+/// Pages that can be read and are all zeros: one page of memory behind many
+/// addresses, so that touching them takes entries of the TLB but hardly a line
+/// of any cache beside those of the page tables.
+pub struct Pages {
+    base: *mut u8,
+    page_bytes: usize,
+    count: usize,
+}
+
+impl Pages {
+    /// Maps `count` base pages and reads each once.
+    ///
+    /// # Errors
+    /// When the kernel refuses the mapping.
+    pub fn mapped(count: usize) -> Result<Self, Failure> {
+        // SAFETY: asks for a constant of the system.
+        let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        let page_bytes = usize::try_from(page_bytes).unwrap_or(4096);
+        let count = count.max(1);
+        let bytes = count * page_bytes;
+        // SAFETY: a fresh anonymous mapping at an address the kernel chooses
+        // aliases nothing.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(Failure::new(format!(
+                "cannot map {count} pages: {}",
+                std::io::Error::last_os_error()
+            )));
+        }
+        // SAFETY: the mapping made above. A refusal means that the kernel has
+        // no huge pages to stay clear of.
+        unsafe { libc::madvise(base, bytes, libc::MADV_NOHUGEPAGE) };
+        let pages = Pages {
+            base: base.cast(),
+            page_bytes,
+            count,
+        };
+        for page in 0..count {
+            pages.read(page);
+        }
+        Ok(pages)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Zero, read from a page; neighbouring pages are read at different lines.
+    #[inline(always)]
+    pub fn read(&self, page: usize) -> u64 {
+        assert!(page < self.count);
+        let line = page % (self.page_bytes / LINE as usize);
+        let at = page * self.page_bytes + line * LINE as usize;
+        // SAFETY: in bounds by the check above, aligned to a line.
+        unsafe { self.base.add(at).cast::<u64>().read_volatile() }
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: unmaps exactly the mapping this value made.
+        unsafe {
+            libc::munmap(self.base.cast(), self.count * self.page_bytes);
+        }
+    }
+}
+
+/// Fewest pages tried: more than any first-level TLB has entries, fewer than
+/// any second-level one.
+const FEWEST: u64 = 256;
+/// Numbers of pages tried, each ⁴√2 times the one before: up to 16384.
+const LEVELS: u32 = 25;
+/// Passes over each number of pages, of which the fastest counts.
+const ROUNDS: u32 = 4;
+
+/// Entries of the second-level data TLB for base pages, by the knee of the time
+/// of a dependent walk over ever more pages: where it has risen by 15 % of all
+/// it will rise. Above 1024 rounded to a multiple of 512, as such TLBs are
+/// built. Takes some 50 ms.
+///
+/// # Errors
+/// In words, when the time rises too little to show a knee.
+pub fn measure_entries() -> Result<u64, Failure> {
+    let counts: Vec<u64> = (0..LEVELS)
+        .map(|level| (FEWEST as f64 * (f64::from(level) / 4.0).exp2()) as u64)
+        .collect();
+    let pages = Pages::mapped(*counts.last().expect("levels") as usize)?;
+    let mut times = vec![f64::INFINITY; counts.len()];
+    for _ in 0..ROUNDS {
+        for (count, time) in counts.iter().zip(&mut times) {
+            let cycle = Cycle::over(*count);
+            let read = |page| pages.read(page as usize);
+            cycle.forward(*count, read);
+            *time = time.min(cycle.forward(*count, read) / *count as f64);
+        }
+    }
+    knee(&counts, &times)
+}
+
+/// Where `times` have risen by 15 % from the first to the last.
+fn knee(counts: &[u64], times: &[f64]) -> Result<u64, Failure> {
+    let (low, high) = (times[0], times[times.len() - 1]);
+    if high < 1.2 * low {
+        return Err(Failure::new(format!(
+            "the number of TLB entries is not known: walking {} pages takes {low:.1} ns a page \
+             and {} pages {high:.1} ns, too little more to show a knee",
+            counts[0],
+            counts[counts.len() - 1]
+        )));
+    }
+    let bar = low + 0.15 * (high - low);
+    // From above: noise at few pages cannot hide the knee.
+    let below = (0..counts.len())
+        .rfind(|&level| times[level] <= bar)
+        .unwrap_or(0);
+    let rise = (bar - times[below]) / (times[below + 1] - times[below]);
+    let entries = counts[below] as f64 + rise * (counts[below + 1] - counts[below]) as f64;
+    let unit = match entries {
+        few if few < 1024.0 => 64.0,
+        _ => 512.0,
+    };
+    Ok(((entries / unit).round() * unit) as u64)
+}
+
+struct Tlb {
+    pages: Pages,
+    wanted: u64,
+    order: Weyl,
+}
+
+fn build(env: &Environment) -> Result<Box<dyn Kernel>, Failure> {
+    let entries = match env.tlb_entries {
+        0 => measure_entries()?,
+        entries => entries,
+    } / env.workers.max(1);
+    Ok(Box::new(Tlb {
+        pages: Pages::mapped(entries as usize)?,
+        wanted: entries.max(1),
+        order: Weyl::default(),
+    }))
+}
+
+impl Kernel for Tlb {
+    fn set_intensity(&mut self, percent: f64) {
+        let full = self.pages.count() as u64;
+        self.wanted = ((full as f64 * percent / 100.0).round() as u64).clamp(1, full);
+    }
+
+    fn work(&mut self) -> Result<u64, Failure> {
+        let mut order = self.order;
+        for _ in 0..SPEC.operations_per_call {
+            self.pages.read(order.next_below(self.wanted) as usize);
+        }
+        self.order = order;
+        Ok(SPEC.operations_per_call)
+    }
+
+    fn held(&self) -> u64 {
+        self.wanted
+    }
+
+    fn holds_at_most(&self) -> u64 {
+        self.pages.count() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn footprint_follows_intensity() {
+        let env = Environment {
+            tlb_entries: 512,
+            ..Environment::default()
+        };
+        let mut kernel = build(&env).unwrap();
+        for (percent, entries) in [(100.0, 512), (25.0, 128), (0.0, 1)] {
+            kernel.set_intensity(percent);
+            assert_eq!(kernel.held(), entries);
+            assert_eq!(kernel.work().unwrap(), SPEC.operations_per_call);
+        }
+    }
+
+    #[test]
+    fn a_page_of_memory_stands_behind_all_pages() {
+        let pages = Pages::mapped(3000).unwrap();
+        assert!((0..3000).all(|page| pages.read(page) == 0));
+    }
+
+    #[test]
+    fn the_knee_is_found_or_a_reason_given() {
+        let counts = [256, 512, 1024, 2048, 4096, 8192];
+        let times = [8.0, 8.1, 8.0, 9.3, 15.0, 16.0];
+        assert_eq!(knee(&counts, &times).unwrap(), 2048);
+        let noisy = [8.0, 12.0, 8.0, 9.0, 15.0, 16.0];
+        assert_eq!(knee(&counts, &noisy).unwrap(), 2048);
+        let small = [8.0, 9.4, 15.0, 15.5, 16.0, 16.0];
+        assert_eq!(knee(&counts, &small).unwrap(), 448);
+        let flat = [8.0, 8.1, 8.0, 8.2, 8.1, 8.3];
+        let reason = knee(&counts, &flat).err().unwrap().0;
+        assert!(reason.contains("knee"), "{reason}");
+    }
+}
