@@ -48,8 +48,8 @@ pub const SPEC: KernelSpec = KernelSpec {
           so that x % of the peak is sent on average, whether or not it arrives. The pattern \
           `bulk` is a stream of 64 KiB messages; `burst` sends 32 messages of mixed sizes every \
           2 ms on average; --network-pattern FILE reads another. TCP gives way to other flows \
-          as they do to it; UDP gives way to nobody, and at 100 % it loses what the path cannot \
-          take: name a cap. It presses on every link, queue and host on the way: which of them \
+          as they do to it; UDP gives way to nobody, and at 100 % what the path or the sink \
+          cannot take is lost: name a cap. It presses on every link, queue and host on the way: which of them \
           a target suffers from is not shown. Sending and acknowledgements also take time of \
           the worker's CPU and of the CPU that serves the device's interrupts. It does not show \
           what received traffic would cost, nor what many connections would.",

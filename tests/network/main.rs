@@ -1,16 +1,22 @@
 //! `network-bandwidth` and `jostle sink`: what arrives, who is refused, and
 //! what happens when one side goes.
-//!
-//! Those that need a link of known speed build one from two network namespaces
-//! and `tc`; without root or without iproute2 they say so and are skipped.
 
-use nix::fcntl::Flock;
-use nix::fcntl::FlockArg;
+mod link;
+mod support;
+
+use crate::support::JOSTLE;
+use crate::support::NOTICED;
+use crate::support::Sink;
+use crate::support::achieved;
+use crate::support::alone;
+use crate::support::command;
+use crate::support::near;
+use crate::support::once_of_three;
+use crate::support::output;
+use crate::support::refused;
+use crate::support::source;
 use nix::sys::signal::Signal;
-use nix::sys::signal::kill;
-use nix::unistd::Pid;
 use serde_json::Value;
-use std::fs::File;
 use std::io::BufRead;
 use std::io::BufReader;
 use std::io::Read;
@@ -19,146 +25,9 @@ use std::net::SocketAddr;
 use std::net::TcpListener;
 use std::net::TcpStream;
 use std::net::UdpSocket;
-use std::path::Path;
-use std::process::Child;
-use std::process::Command;
-use std::process::Output;
 use std::process::Stdio;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use std::time::Instant;
-
-const JOSTLE: &str = env!("CARGO_BIN_EXE_jostle");
-/// A sink that is gone must be noticed within this time.
-const NOTICED: Duration = Duration::from_secs(10);
-/// Of the links built here, payload and headers together.
-const LINK_BYTES_PER_SECOND: f64 = 125e6;
-
-/// While it is held no other test presses on the machine.
-fn alone() -> Flock<File> {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("one-at-a-time.lock");
-    Flock::lock(File::create(path).unwrap(), FlockArg::LockExclusive).expect("the lock can be had")
-}
-
-/// A command, inside a network namespace where one is named.
-fn command(namespace: Option<&str>, program: &str, arguments: &[&str]) -> Command {
-    let mut command = match namespace {
-        Some(name) => {
-            let mut command = Command::new("ip");
-            command.args(["netns", "exec", name, program]);
-            command
-        }
-        None => Command::new(program),
-    };
-    command.args(arguments).stdin(Stdio::null());
-    command
-}
-
-/// `jostle sink` on a free port, ended with the test.
-struct Sink {
-    child: Child,
-    address: SocketAddr,
-}
-
-impl Sink {
-    fn start(namespace: Option<&str>, ip: &str, options: &[&str]) -> Sink {
-        let listen = match ip.contains(':') {
-            true => format!("[{ip}]:0"),
-            false => format!("{ip}:0"),
-        };
-        let arguments = [&["sink", "--listen", &listen], options].concat();
-        let mut child = command(namespace, JOSTLE, &arguments)
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the sink starts");
-        let mut said = BufReader::new(child.stderr.take().expect("piped"));
-        let mut line = String::new();
-        said.read_line(&mut line).unwrap();
-        let address = line
-            .split_once("listening on ")
-            .and_then(|(_, rest)| rest.split([',', '\n']).next())
-            .unwrap_or_else(|| panic!("where does it listen? {line}"));
-        let address = address.parse().unwrap();
-        // Whatever it says later must not block it.
-        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
-        Sink { child, address }
-    }
-
-    fn here(ip: &str) -> Sink {
-        Sink::start(None, ip, &[])
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
-    }
-}
-
-impl Drop for Sink {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// `jostle run network-bandwidth` against `peer`.
-fn source(namespace: Option<&str>, peer: SocketAddr, arguments: &[&str]) -> Command {
-    let peer = peer.to_string();
-    let all = [&["run", "network-bandwidth", "--peer", &peer], arguments].concat();
-    command(namespace, JOSTLE, &all)
-}
-
-fn output(mut command: Command) -> Output {
-    command.output().expect("jostle starts")
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-#[track_caller]
-fn refused(output: &Output, code: i32, words: &[&str]) {
-    let text = said(output);
-    assert_eq!(output.status.code(), Some(code), "{text}");
-    for word in words {
-        assert!(text.contains(word), "no '{word}' in: {text}");
-    }
-    assert!(!text.contains("panicked"), "{text}");
-}
-
-/// What a run achieved: bytes per second, and percent of its peak.
-#[track_caller]
-fn achieved(mut command: Command) -> (f64, f64) {
-    command.arg("--json");
-    let output = output(command);
-    assert!(output.status.success(), "{}", said(&output));
-    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(outcome["pressure_unit"], "bytes_per_second");
-    (
-        outcome["achieved_pressure"].as_f64().unwrap(),
-        outcome["achieved_percent"].as_f64().unwrap(),
-    )
-}
-
-/// Other work on the machine may spoil a measurement: one of three must hold.
-#[track_caller]
-fn once_of_three(what: &str, mut measure: impl FnMut() -> Result<(), String>) {
-    let mut reasons = Vec::new();
-    for _ in 0..3 {
-        match measure() {
-            Ok(()) => return,
-            Err(reason) => reasons.push(reason),
-        }
-    }
-    panic!("{what}: {}", reasons.join("; "));
-}
-
-fn near(value: f64, low: f64, high: f64) -> Result<(), String> {
-    match (low..=high).contains(&value) {
-        true => Ok(()),
-        false => Err(format!("{value} is not within {low} to {high}")),
-    }
-}
 
 #[test]
 fn over_each_protocol_and_family_the_cap_is_kept_and_halved() {
@@ -252,11 +121,9 @@ fn without_a_peer_it_is_unavailable_and_says_what_to_do() {
     refused(&output(command(None, JOSTLE, &asked)), 3, &words);
     let rows = output(command(None, JOSTLE, &["list", "--json"]));
     let rows: Value = serde_json::from_slice(&rows.stdout).unwrap();
-    let row = rows.as_array().unwrap().iter();
-    let row = row
-        .filter(|row| row["resource"] == "network-bandwidth")
-        .next()
-        .unwrap();
+    let mut rows = rows.as_array().unwrap().iter();
+    let row = rows.find(|row| row["resource"] == "network-bandwidth");
+    let row = row.expect("every resource has a row");
     let reason = row["unavailable"].as_str().unwrap();
     assert!(reason.contains("--peer HOST:PORT"), "{reason}");
 }
@@ -343,7 +210,7 @@ fn what_is_no_sink_of_this_version_is_told_apart_in_time() {
         &["no jostle sink"],
     );
 
-    let mute = impostor(|stream| std::mem::forget(stream));
+    let mute = impostor(std::mem::forget);
     refused(&output(source(None, mute, &asked)), 3, &["said nothing"]);
 
     let nonsense = impostor(|mut stream| {
@@ -495,176 +362,4 @@ fn the_sink_serves_no_more_and_no_longer_than_told() {
         "5MB/s",
     ];
     achieved(source(None, sink.address, &asked));
-}
-
-/// Two namespaces and a link between them that carries 1 Gbit/s, gone with the
-/// test.
-struct Link {
-    near: String,
-    far: String,
-}
-
-impl Link {
-    const NEAR: [&str; 2] = ["10.77.61.1/24", "fd77:61::1/64"];
-    const FAR: [&str; 2] = ["10.77.61.2/24", "fd77:61::2/64"];
-
-    /// `None`, saying why, where it cannot be had.
-    fn build(test: &str) -> Option<Link> {
-        if !nix::unistd::geteuid().is_root() {
-            println!("skipped {test}: network namespaces need root");
-            return None;
-        }
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!(
-            "jostle-{}-{}",
-            std::process::id(),
-            COUNT.fetch_add(1, Relaxed)
-        );
-        let link = Link {
-            near: format!("{name}-near"),
-            far: format!("{name}-far"),
-        };
-        match link.configure() {
-            Ok(()) => Some(link),
-            Err(reason) => {
-                println!("skipped {test}: no link between namespaces: {reason}");
-                None
-            }
-        }
-    }
-
-    fn configure(&self) -> Result<(), String> {
-        let (near, far) = (self.near.as_str(), self.far.as_str());
-        run("ip", &["netns", "add", near])?;
-        run("ip", &["netns", "add", far])?;
-        run(
-            "ip",
-            &[
-                "-n", near, "link", "add", "veth", "type", "veth", "peer", "name", "veth", "netns",
-                far,
-            ],
-        )?;
-        for (namespace, addresses) in [(near, Self::NEAR), (far, Self::FAR)] {
-            for address in addresses {
-                let mut words = vec!["-n", namespace, "addr", "add", address, "dev", "veth"];
-                if address.contains(':') {
-                    words.push("nodad");
-                }
-                run("ip", &words)?;
-            }
-            run("ip", &["-n", namespace, "link", "set", "veth", "up"])?;
-            let shaped = ["tbf", "rate", "1gbit", "burst", "128kb", "latency", "20ms"];
-            let device = ["-n", namespace, "qdisc", "add", "dev", "veth", "root"];
-            run("tc", &[&device[..], &shaped].concat())?;
-        }
-        Ok(())
-    }
-
-    fn sink(&self, family: usize) -> Sink {
-        let ip = Self::FAR[family].split('/').next().unwrap();
-        Sink::start(Some(&self.far), ip, &[])
-    }
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        for namespace in [&self.near, &self.far] {
-            let _ = run("ip", &["netns", "del", namespace]);
-        }
-    }
-}
-
-fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
-    let output = Command::new(program)
-        .args(arguments)
-        .output()
-        .map_err(|error| format!("{program}: {error} (Debian package iproute2)"))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(format!(
-            "{program} {}: {}",
-            arguments.join(" "),
-            said(&output).trim()
-        )),
-    }
-}
-
-#[test]
-fn a_link_of_known_speed_is_filled_and_dialled() {
-    let _alone = alone();
-    let Some(link) = Link::build("a_link_of_known_speed_is_filled_and_dialled") else {
-        return;
-    };
-    for (family, protocol) in [(0, "tcp"), (1, "tcp"), (0, "udp"), (1, "udp")] {
-        let sink = link.sink(family);
-        let run = |intensity: &str| {
-            let asked = [
-                "--for",
-                "1500ms",
-                "--network-protocol",
-                protocol,
-                "--intensity",
-                intensity,
-            ];
-            achieved(source(Some(&link.near), sink.address, &asked))
-        };
-        once_of_three(&format!("{protocol} to {} at 100 %", sink.address), || {
-            let (rate, _) = run("100");
-            assert!(
-                rate < LINK_BYTES_PER_SECOND * 1.02,
-                "more than the link carries: {rate}"
-            );
-            near(
-                rate,
-                LINK_BYTES_PER_SECOND * 0.85,
-                LINK_BYTES_PER_SECOND * 1.02,
-            )
-        });
-        if (family, protocol) == (1, "tcp") || (family, protocol) == (0, "udp") {
-            continue;
-        }
-        for intensity in [10.0, 25.0, 50.0, 75.0] {
-            once_of_three(
-                &format!("{protocol} to {} at {intensity} %", sink.address),
-                || {
-                    near(
-                        run(&intensity.to_string()).1,
-                        intensity - 10.0,
-                        intensity + 10.0,
-                    )
-                },
-            );
-        }
-    }
-}
-
-#[test]
-fn a_link_that_breaks_ends_the_source_with_the_reason() {
-    let _alone = alone();
-    let Some(link) = Link::build("a_link_that_breaks_ends_the_source_with_the_reason") else {
-        return;
-    };
-    for protocol in ["tcp", "udp"] {
-        let sink = link.sink(0);
-        let asked = [
-            "--for",
-            "100s",
-            "--network-protocol",
-            protocol,
-            "--intensity",
-            "50",
-        ];
-        let source = source(Some(&link.near), sink.address, &asked)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        std::thread::sleep(Duration::from_millis(1500));
-        run("ip", &["-n", &link.far, "link", "set", "veth", "down"]).unwrap();
-        let began = Instant::now();
-        let output = source.wait_with_output().unwrap();
-        assert!(began.elapsed() < NOTICED, "{:?}", began.elapsed());
-        refused(&output, 3, &[&sink.address.to_string(), "the sink "]);
-        run("ip", &["-n", &link.far, "link", "set", "veth", "up"]).unwrap();
-    }
 }

@@ -1,0 +1,147 @@
+//! What the tests of the network source share.
+
+use nix::fcntl::Flock;
+use nix::fcntl::FlockArg;
+use nix::sys::signal::Signal;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::fs::File;
+use std::io::BufRead;
+use std::io::BufReader;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Child;
+use std::process::Command;
+use std::process::Output;
+use std::process::Stdio;
+use std::time::Duration;
+
+pub const JOSTLE: &str = env!("CARGO_BIN_EXE_jostle");
+/// A sink that is gone must be noticed within this time.
+pub const NOTICED: Duration = Duration::from_secs(10);
+
+/// While it is held no other test presses on the machine.
+pub fn alone() -> Flock<File> {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("one-at-a-time.lock");
+    Flock::lock(File::create(path).unwrap(), FlockArg::LockExclusive).expect("the lock can be had")
+}
+
+/// A command, inside a network namespace where one is named.
+pub fn command(namespace: Option<&str>, program: &str, arguments: &[&str]) -> Command {
+    let mut command = match namespace {
+        Some(name) => {
+            let mut command = Command::new("ip");
+            command.args(["netns", "exec", name, program]);
+            command
+        }
+        None => Command::new(program),
+    };
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// `jostle sink` on a free port, ended with the test.
+pub struct Sink {
+    pub child: Child,
+    pub address: SocketAddr,
+}
+
+impl Sink {
+    pub fn start(namespace: Option<&str>, ip: &str, options: &[&str]) -> Sink {
+        let listen = match ip.contains(':') {
+            true => format!("[{ip}]:0"),
+            false => format!("{ip}:0"),
+        };
+        let arguments = [&["sink", "--listen", &listen], options].concat();
+        let mut child = command(namespace, JOSTLE, &arguments)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the sink starts");
+        let mut said = BufReader::new(child.stderr.take().expect("piped"));
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        let address = line
+            .split_once("listening on ")
+            .and_then(|(_, rest)| rest.split([',', '\n']).next())
+            .unwrap_or_else(|| panic!("where does it listen? {line}"));
+        let address = address.parse().unwrap();
+        // Whatever it says later must not block it.
+        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+        Sink { child, address }
+    }
+
+    pub fn here(ip: &str) -> Sink {
+        Sink::start(None, ip, &[])
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `jostle run network-bandwidth` against `peer`.
+pub fn source(namespace: Option<&str>, peer: SocketAddr, arguments: &[&str]) -> Command {
+    let peer = peer.to_string();
+    let all = [&["run", "network-bandwidth", "--peer", &peer], arguments].concat();
+    command(namespace, JOSTLE, &all)
+}
+
+pub fn output(mut command: Command) -> Output {
+    command.output().expect("jostle starts")
+}
+
+pub fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[track_caller]
+pub fn refused(output: &Output, code: i32, words: &[&str]) {
+    let text = said(output);
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    for word in words {
+        assert!(text.contains(word), "no '{word}' in: {text}");
+    }
+    assert!(!text.contains("panicked"), "{text}");
+}
+
+/// What a run achieved: bytes per second, and percent of its peak.
+#[track_caller]
+pub fn achieved(mut command: Command) -> (f64, f64) {
+    command.arg("--json");
+    let output = output(command);
+    assert!(output.status.success(), "{}", said(&output));
+    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(outcome["pressure_unit"], "bytes_per_second");
+    (
+        outcome["achieved_pressure"].as_f64().unwrap(),
+        outcome["achieved_percent"].as_f64().unwrap(),
+    )
+}
+
+/// Other work on the machine may spoil a measurement: one of three must hold.
+#[track_caller]
+pub fn once_of_three(what: &str, mut measure: impl FnMut() -> Result<(), String>) {
+    let mut reasons = Vec::new();
+    for _ in 0..3 {
+        match measure() {
+            Ok(()) => return,
+            Err(reason) => reasons.push(reason),
+        }
+    }
+    panic!("{what}: {}", reasons.join("; "));
+}
+
+pub fn near(value: f64, low: f64, high: f64) -> Result<(), String> {
+    match (low..=high).contains(&value) {
+        true => Ok(()),
+        false => Err(format!("{value} is not within {low} to {high}")),
+    }
+}
