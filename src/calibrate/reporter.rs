@@ -52,9 +52,8 @@ pub fn curve(
         let from = probe.snapshot();
         watch.pause(timing.window)?;
         let to = probe.snapshot();
-        probe
-            .probe(&from, &to)
-            .ok_or_else(|| Stop::Failed("its worker did nothing beside a second copy".to_string()))
+        // A window without an operation is a reading too.
+        Ok(probe.probe(&from, &to).unwrap_or(0.0))
     };
     let mut rounds = Rounds::new(length, ROUNDS, watch);
     while rounds.another() {
@@ -64,11 +63,19 @@ pub fn curve(
         probe.order(Order::Treat(100.0), watch)?;
         for (percent, ratios) in INTENSITIES.iter().zip(&mut ratios) {
             second.order(Order::Treat(*percent), watch)?;
-            ratios.push(read(probe)? / without);
+            let beside = read(probe)?;
+            if without > 0.0 {
+                ratios.push(beside / without);
+            }
         }
     }
     second.order(Order::Park, watch)?;
     probe.order(Order::Park, watch)?;
+    if ratios[0].is_empty() {
+        return Err(Stop::Failed(
+            "its worker did nothing even without a second copy".to_string(),
+        ));
+    }
     Ok(INTENSITIES
         .iter()
         .zip(ratios)

@@ -262,7 +262,7 @@ impl Source {
         if let Reading::Value(reporter) = &self.reporter {
             for point in &reporter.curve {
                 between("reporter.curve.intensity", point.intensity, 0.0, 100.0)?;
-                positive("reporter.curve.performance", point.performance)?;
+                between("reporter.curve.performance", point.performance, 0.0, 1e6)?;
             }
         }
         Ok(())
