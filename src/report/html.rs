@@ -73,11 +73,19 @@ fn verdict(validation: &Validation) -> String {
 
 fn figure(source: &Source) -> String {
     let name = escaped(&source.resource);
-    match &source.linearity {
+    let mut figures = curve(&source.resource, &name, &source.linearity);
+    if let Some(displaced) = &source.displaced {
+        figures += &curve(&source.resource, &format!("{name}, displaced"), displaced);
+    }
+    figures
+}
+
+fn curve(resource: &str, name: &str, linearity: &Reading<Linearity>) -> String {
+    match linearity {
         Reading::Value(linearity) => format!(
             "<figure>{}<figcaption><b>{name}</b>: R² {:.4}, worst {:.1} points at {:.0} %. Measured \
              by: {}.{}</figcaption></figure>\n",
-            plot(&source.resource, linearity),
+            plot(resource, linearity),
             linearity.r_squared,
             linearity.worst_deviation_points,
             linearity.worst_at_percent,

@@ -89,6 +89,16 @@ fn sources(validation: &Validation, style: Style) -> String {
     );
     for source in &validation.sources {
         table.add_row(row(source));
+        if let Some(Reading::Value(displaced)) = &source.displaced {
+            let mut cells = vec![String::new(), "displaced".to_string()];
+            cells.extend(linear_cells(displaced));
+            let full = displaced.levels.last();
+            cells.push(String::new());
+            cells.push(full.map_or("–".into(), |level| {
+                format!("{:.1} %", level.median_percent)
+            }));
+            table.add_row(cells);
+        }
     }
     whole_words(&mut table, &[0]);
     trimmed(&table)
@@ -159,6 +169,8 @@ fn remarks(validation: &Validation, style: Style) -> String {
                 lines.extend(why.map(|reason| format!("{name}: {reason}")));
             }
         }
+        let missing = source.displaced.as_ref().and_then(Reading::reason);
+        lines.extend(missing.map(|reason| format!("{name}: displaced: {reason}")));
         let remark = source
             .linearity
             .value()
@@ -325,6 +337,7 @@ pub(super) mod tests {
                 repeat_spread_points: 2.0,
                 remark: None,
             }),
+            displaced: None,
             strength: Reading::Value(Strength {
                 achieved: 99e9,
                 full_scale: 1e11,

@@ -2,6 +2,7 @@
 
 use super::READY;
 use super::Session;
+use super::displaced::displaced;
 use super::line;
 use super::report::Level;
 use super::report::Linearity;
@@ -26,7 +27,8 @@ use rand_chacha::ChaCha8Rng;
 use std::thread::sleep;
 use std::time::Duration;
 
-const REPETITIONS: usize = 3;
+/// Of each level.
+pub(super) const REPETITIONS: usize = 3;
 /// Longest wait for an intensity to be in force.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Alone there is no target whose caches must find their state.
@@ -66,6 +68,7 @@ pub fn source(
         reason,
         placement,
         linearity,
+        displaced: displaced(session, resource, slices, rng)?,
         strength,
     })
 }
@@ -96,12 +99,8 @@ fn alone(
         true => 25.0,
         false => 10.0,
     };
-    let levels: Vec<f64> = (0..)
-        .map(|index| f64::from(index) * step)
-        .take_while(|level| *level <= 100.0)
-        .collect();
-    let mut order: Vec<usize> = (0..REPETITIONS).flat_map(|_| 0..levels.len()).collect();
-    order.shuffle(rng);
+    let levels = levels(step);
+    let order = order(levels.len(), REPETITIONS, rng);
     let settle = timing.settle.min(LONGEST_SETTLE);
     let window = (budget.mul_f64(0.8) / order.len() as u32)
         .saturating_sub(settle)
@@ -134,6 +133,36 @@ fn summary(
     full_scale: f64,
     gauge: &Gauge,
 ) -> (Linearity, Strength) {
+    let linearity = linearity(levels, achieved, gauge.name());
+    let full = linearity.levels.last();
+    let percent = full.map_or(f64::NAN, |level| level.median_percent);
+    let strength = Strength {
+        achieved: percent / 100.0 * full_scale,
+        full_scale,
+        unit: resource.pressure_unit.to_string(),
+        percent,
+        basis: gauge.basis().to_string(),
+    };
+    (linearity, strength)
+}
+
+/// Intensities from 0 to 100, `step` apart.
+pub(super) fn levels(step: f64) -> Vec<f64> {
+    (0..)
+        .map(|index| f64::from(index) * step)
+        .take_while(|level| *level <= 100.0)
+        .collect()
+}
+
+/// Indices of `count` levels in random order, each `repetitions` times.
+pub(super) fn order(count: usize, repetitions: usize, rng: &mut ChaCha8Rng) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..repetitions).flat_map(|_| 0..count).collect();
+    order.shuffle(rng);
+    order
+}
+
+/// Judges `achieved`, percent, per level and repetition.
+pub(super) fn linearity(levels: &[f64], achieved: Vec<Vec<f64>>, measured_by: &str) -> Linearity {
     let levels: Vec<Level> = levels
         .iter()
         .zip(achieved)
@@ -156,16 +185,8 @@ fn summary(
         .collect();
     let mut spreads: Vec<f64> = levels.iter().map(spread).collect();
     let (line, worst) = (line::fit(&all), line::fit(&medians));
-    let percent = levels.last().map_or(f64::NAN, |level| level.median_percent);
-    let strength = Strength {
-        achieved: percent / 100.0 * full_scale,
-        full_scale,
-        unit: resource.pressure_unit.to_string(),
-        percent,
-        basis: gauge.basis().to_string(),
-    };
-    let linearity = Linearity {
-        measured_by: gauge.name().to_string(),
+    Linearity {
+        measured_by: measured_by.to_string(),
         levels,
         r_squared: line.r_squared,
         slope: line.slope,
@@ -173,8 +194,7 @@ fn summary(
         worst_at_percent: worst.worst_at,
         repeat_spread_points: median(&mut spreads),
         remark: None,
-    };
-    (linearity, strength)
+    }
 }
 
 /// Largest − smallest repetition.

@@ -10,6 +10,7 @@
 //!
 //! Repetitions of each answer *repeatable*.
 
+mod displaced;
 mod explain;
 pub mod line;
 mod linearity;

@@ -73,6 +73,10 @@ pub struct Source {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
     pub linearity: Reading<Linearity>,
+    /// For sources that hold a cache, where `linearity` shows what they go
+    /// through: what is seen to be missing from it afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub displaced: Option<Reading<Linearity>>,
     pub strength: Reading<Strength>,
 }
 
@@ -173,16 +177,19 @@ impl Validation {
     pub fn failures(&self) -> Vec<String> {
         let mut failures = Vec::new();
         for source in &self.sources {
-            if let Reading::Value(linearity) = &source.linearity {
+            let displaced = source.displaced.as_ref().and_then(Reading::value);
+            let curves = [("", source.linearity.value()), (" (displaced)", displaced)];
+            for (which, linearity) in curves {
+                let Some(linearity) = linearity else { continue };
                 if linearity.r_squared < self.bars.r_squared {
                     failures.push(format!(
-                        "{}: R² {:.4}, below {}",
+                        "{}{which}: R² {:.4}, below {}",
                         source.resource, linearity.r_squared, self.bars.r_squared
                     ));
                 }
                 if linearity.worst_deviation_points > self.bars.worst_deviation_points {
                     failures.push(format!(
-                        "{}: {:.1} points off at {} %, more than {}",
+                        "{}{which}: {:.1} points off at {} %, more than {}",
                         source.resource,
                         linearity.worst_deviation_points,
                         linearity.worst_at_percent,
