@@ -201,6 +201,7 @@ impl Press for Made<'_> {
             operations: 0,
             active_ns: 0,
             held: 0,
+            traffic: Default::default(),
         }
     }
     fn pressure(&self, _from: &Snapshot, _to: &Snapshot) -> f64 {

@@ -124,7 +124,7 @@ fn without_a_peer_it_is_unavailable_and_says_what_to_do() {
     let mut rows = rows.as_array().unwrap().iter();
     let row = rows.find(|row| row["resource"] == "network-bandwidth");
     let row = row.expect("every resource has a row");
-    let reason = row["unavailable"].as_str().unwrap();
+    let reason = row["reason"].as_str().unwrap();
     assert!(reason.contains("--peer HOST:PORT"), "{reason}");
 }
 
