@@ -7,6 +7,7 @@ use super::run::Settings;
 use crate::inject::placement::Refusal;
 use crate::machine::calibration::Reporter;
 use crate::profile::Conditions;
+use crate::profile::CurvePoint;
 use crate::profile::FORMAT;
 use crate::profile::MachineFacts;
 use crate::profile::MetricFacts;
@@ -38,6 +39,8 @@ pub struct Circumstances {
     pub slice_share_percent: Option<f64>,
     /// Per resource id where its workers ran.
     pub placements: BTreeMap<&'static str, Placement>,
+    /// Per resource id the pressure that 100 % stands for.
+    pub full_scales: BTreeMap<&'static str, f64>,
     /// Where the peaks come from that intensity refers to.
     pub peaks_from: Option<String>,
     /// Per resource id what a source loses beside a second copy of itself.
@@ -55,6 +58,9 @@ pub struct Circumstances {
     /// As asked for, preparations included.
     pub budget_seconds: f64,
 }
+
+/// Points by which a source may stay below what was asked before it is said.
+const SHORT_POINTS: f64 = 5.0;
 
 /// Puts a profile together.
 pub fn profile(measured: &Measured, settings: &Settings, around: Circumstances) -> Profile {
@@ -81,6 +87,11 @@ pub fn profile(measured: &Measured, settings: &Settings, around: Circumstances) 
         entry
             .doubts
             .extend(around.source_doubts.get(outcome.resource).cloned());
+        if !entry.curve.is_empty() || !entry.probe_curve.is_empty() {
+            entry.full_scale_pressure = around.full_scales.get(outcome.resource).copied();
+        }
+        let missed = missed_doubt(&entry);
+        entry.doubts.extend(missed);
         if let Some(doubt) = sharing_doubt(outcome.sharing_cost, entry.placement.as_ref()) {
             entry.doubts.push(doubt);
         }
@@ -180,11 +191,31 @@ fn sharing_doubt(
     })
 }
 
+/// What is to be said when the source stayed below the intensity it was asked
+/// for beside the target.
+fn missed_doubt(entry: &ResourceEntry) -> Option<String> {
+    let full = entry.full_scale_pressure?;
+    let missing = |point: &CurvePoint| -> Option<f64> {
+        Some(point.intensity - point.pressure? / full * 100.0)
+    };
+    let (points, intensity) = entry
+        .curve
+        .iter()
+        .filter_map(|point| Some((missing(point)?, point.intensity)))
+        .max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (points > SHORT_POINTS).then(|| {
+        format!(
+            "at {intensity:.0} % the source reached {:.0} % beside the target, {points:.0} points \
+             short: the target or another neighbour took it",
+            intensity - points
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::machine::calibration::ReporterPoint;
-    use crate::profile::CurvePoint;
 
     fn equivalent(copy: [f64; 4], beside_target: f64) -> Option<f64> {
         let placement = Placement {
@@ -215,6 +246,28 @@ mod tests {
             windows: 10,
         });
         equivalent_intensity(&reporter, &entry)
+    }
+
+    #[test]
+    fn a_source_that_is_held_up_is_doubted_with_by_how_much() {
+        let mut entry = ResourceEntry::without_numbers(Status::Measured, "");
+        let point = |intensity, pressure| CurvePoint {
+            intensity,
+            performance: 1.0,
+            ci95: [1.0, 1.0],
+            pressure: Some(pressure),
+            windows: 4,
+        };
+        entry.curve = vec![point(50.0, 98.0), point(100.0, 150.0)];
+        assert_eq!(missed_doubt(&entry), None, "nobody knows what 100 % is");
+        entry.full_scale_pressure = Some(200.0);
+        let doubt = missed_doubt(&entry).unwrap();
+        assert!(
+            doubt.contains("reached 75 %") && doubt.contains("25 points"),
+            "{doubt}"
+        );
+        entry.curve.pop();
+        assert_eq!(missed_doubt(&entry), None);
     }
 
     #[test]

@@ -169,6 +169,7 @@ pub fn profile(
         slice_period_seconds: choice.map(|choice| choice.period.as_secs_f64()),
         slice_share_percent: choice.map(|_| request.share * 100.0),
         placements: sources.placements(),
+        full_scales: sources.full_scales(),
         peaks_from: sources.peaks_from(request.calibration.as_ref()),
         reporters: request
             .calibration
@@ -314,6 +315,14 @@ impl Sources {
                 "machine file of {recorded_at}: {file}; measured at the start: {start}"
             )),
         }
+    }
+
+    /// What 100 % stands for, per resource.
+    fn full_scales(&self) -> BTreeMap<&'static str, f64> {
+        let pairs = self.groups.iter().zip(&self.subjects);
+        pairs
+            .filter_map(|(group, subject)| Some((subject.resource, group.full_scale()?)))
+            .collect()
     }
 
     fn placements(&self) -> BTreeMap<&'static str, crate::profile::Placement> {

@@ -277,6 +277,9 @@ pub struct ResourceEntry {
     /// Unit of `pressure` in the curves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pressure_unit: Option<String>,
+    /// The pressure that 100 % stands for, in the same unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub full_scale_pressure: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub physical_bound: Option<PhysicalBound>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -303,6 +306,7 @@ impl ResourceEntry {
             probe_curve: Vec::new(),
             sharing_cost: None,
             pressure_unit: None,
+            full_scale_pressure: None,
             physical_bound: None,
             counters: BTreeMap::new(),
             doubts: Vec::new(),

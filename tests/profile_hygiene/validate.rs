@@ -46,7 +46,11 @@ fn two_sources_are_validated_against_themselves_and_each_other() {
     assert_eq!(effect["size"], "large");
     assert!(effect["explanation"].as_str().unwrap().contains("CPU"));
     let page = std::fs::read_to_string(place.directory.path().join("page.html")).unwrap();
-    assert_eq!(page.matches("<svg").count(), 2, "a plot for each source");
+    assert_eq!(
+        page.matches("<svg").count(),
+        3,
+        "two dials and what one displaces"
+    );
     assert!(page.ends_with("</html>\n"));
     for outside in ["<script", "src=", "href="] {
         assert!(!page.contains(outside), "the page needs nothing else");
