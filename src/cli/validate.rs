@@ -40,6 +40,10 @@ pub struct Args {
     /// CPUs to run on [default: all allowed]
     #[arg(long, value_name = "LIST")]
     cpus: Option<String>,
+    /// Measure peaks and slices at the start, even where this machine was
+    /// calibrated
+    #[arg(long)]
+    no_machine_file: bool,
     #[command(flatten)]
     limits: select::LimitArgs,
     /// Seed of all random orders
@@ -84,6 +88,7 @@ pub fn run(args: Args) -> Result<()> {
         budget,
         quick: args.quick,
         seed: args.seed,
+        calibration: select::calibration(&machine, args.no_machine_file),
         interrupt: interrupt::flag()?,
     };
     if args.dry_run {

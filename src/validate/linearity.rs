@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::experiment::stats::median;
 use crate::inject::WorkerGroup;
+use crate::inject::peak::find_peak;
 use crate::inject::placement::Refusal;
 use crate::inject::plan::plan;
 use crate::inject::plan::plan_alone;
@@ -92,9 +93,11 @@ fn alone(
         Ok(group) => group,
         Err(reason) => return Ok(Err(reason)),
     };
-    if let Err(reason) = group.calibrate_peak(timing.peak.max(budget / 10)) {
-        return Ok(Err(reason));
-    }
+    let calibration = session.request.calibration.as_ref();
+    let peak = match find_peak(&mut group, calibration, timing.peak.max(budget / 10)) {
+        Ok(peak) => peak,
+        Err(reason) => return Ok(Err(reason)),
+    };
     let step = match session.request.quick {
         true => 25.0,
         false => 10.0,
@@ -108,6 +111,11 @@ fn alone(
 
     let mut achieved = vec![Vec::new(); levels.len()];
     let mut gauge = Gauge::of(&group);
+    let basis = match (peak.calibrated, calibration) {
+        (Some(true), Some(known)) => format!("peak calibrated {}", known.recorded_at),
+        (Some(_), _) => "peak measured at the start".to_string(),
+        (None, _) => gauge.basis().to_string(),
+    };
     let Some(full_scale) = gauge.full_scale(&group) else {
         return Ok(Err("what 100 % stands for is not known".into()));
     };
@@ -123,7 +131,10 @@ fn alone(
             Err(reason) => return Ok(Err(reason)),
         }
     }
-    Ok(Ok(summary(resource, &levels, achieved, full_scale, &gauge)))
+    let (mut linearity, strength) =
+        summary(resource, &levels, achieved, full_scale, gauge.name(), basis);
+    linearity.remark = peak.doubt;
+    Ok(Ok((linearity, strength)))
 }
 
 fn summary(
@@ -131,9 +142,10 @@ fn summary(
     levels: &[f64],
     achieved: Vec<Vec<f64>>,
     full_scale: f64,
-    gauge: &Gauge,
+    measured_by: &str,
+    basis: String,
 ) -> (Linearity, Strength) {
-    let linearity = linearity(levels, achieved, gauge.name());
+    let linearity = linearity(levels, achieved, measured_by);
     let full = linearity.levels.last();
     let percent = full.map_or(f64::NAN, |level| level.median_percent);
     let strength = Strength {
@@ -141,7 +153,7 @@ fn summary(
         full_scale,
         unit: resource.pressure_unit.to_string(),
         percent,
-        basis: gauge.basis().to_string(),
+        basis,
     };
     (linearity, strength)
 }
@@ -252,7 +264,7 @@ impl Gauge {
     /// Where the full scale comes from.
     fn basis(&self) -> &'static str {
         match self {
-            Gauge::Counted { .. } => "peak measured at the start",
+            Gauge::Counted { .. } => "all of the CPU's time",
             Gauge::Resident { .. } => "memory it was given",
             Gauge::Held { .. } => "size of what it presses on",
         }

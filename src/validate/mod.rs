@@ -36,6 +36,7 @@ use crate::inject::plan::Limits;
 use crate::inject::slice;
 use crate::inject::worker::Slices;
 use crate::machine::Machine;
+use crate::machine::calibration::Calibration;
 use crate::resource::Resource;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -57,6 +58,8 @@ pub struct Request {
     /// Fewer levels and shorter windows.
     pub quick: bool,
     pub seed: u64,
+    /// What was calibrated on this machine, if it is to be used.
+    pub calibration: Option<Calibration>,
     pub interrupt: Arc<AtomicBool>,
 }
 
@@ -166,6 +169,10 @@ impl Session<'_> {
             period_ns: period.as_nanos() as u64,
             share: Slices::DEFAULT_SHARE,
         };
+        let known = self.request.calibration.as_ref();
+        if let Some(known) = known.and_then(|known| known.slices(Slices::DEFAULT_SHARE)) {
+            return Ok(slices(Duration::from_secs_f64(known.period_seconds)));
+        }
         let l1d = crate::resource::find("l1d").expect("a resource of the table");
         let mut limits = self.limits();
         limits.cpus = vec![self.target];
