@@ -1,5 +1,6 @@
 //! A validation as one HTML file that needs nothing else.
 
+use super::validation::group_text;
 use crate::reading::Reading;
 use crate::validate::Effect;
 use crate::validate::Linearity;
@@ -228,23 +229,13 @@ fn cell(effect: &Effect) -> String {
 }
 
 fn effects(validation: &Validation) -> String {
-    let large = validation.large_effects();
+    let large = validation.large_groups();
     if large.is_empty() {
         return String::new();
     }
     let items: String = large
-        .into_iter()
-        .map(|effect| {
-            format!(
-                "<li>{} costs {} {:.1} % ({:.1} to {:.1}): {}</li>",
-                escaped(&effect.source),
-                escaped(&effect.victim),
-                effect.loss_percent,
-                effect.ci95[0],
-                effect.ci95[1],
-                escaped(effect.explanation.as_deref().unwrap_or("unexplained"))
-            )
-        })
+        .iter()
+        .map(|group| format!("<li>{}</li>", escaped(&group_text(group))))
         .collect();
     format!("<h2>Effects on other resources, with the known mechanism</h2><ul>{items}</ul>\n")
 }

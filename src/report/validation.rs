@@ -256,26 +256,34 @@ fn cell(effect: &Effect) -> String {
 
 fn standing_out(validation: &Validation, style: Style) -> String {
     let lines: Vec<String> = validation
-        .large_effects()
-        .into_iter()
-        .map(|effect| {
-            format!(
-                "{} costs {} {:.1} % ({:.1} to {:.1}, {} pairs): {}",
-                effect.source,
-                effect.victim,
-                effect.loss_percent,
-                effect.ci95[0],
-                effect.ci95[1],
-                effect.pairs,
-                effect.explanation.as_deref().unwrap_or("UNEXPLAINED")
-            )
-        })
+        .large_groups()
+        .iter()
+        .map(|group| group_text(group))
         .collect();
     let title = format!(
         "Effects on other resources of surely {} % or more, with the known mechanism",
         validation.bars.cross_talk_percent
     );
     list(&title, &lines, style)
+}
+
+/// What one source costs several others by one mechanism.
+pub(super) fn group_text(group: &[&Effect]) -> String {
+    let victims: Vec<String> = group
+        .iter()
+        .map(|effect| {
+            format!(
+                "{} {:.1} % ({:.1} to {:.1}, {} pairs)",
+                effect.victim, effect.loss_percent, effect.ci95[0], effect.ci95[1], effect.pairs
+            )
+        })
+        .collect();
+    format!(
+        "{} costs {}: {}",
+        group[0].source,
+        victims.join(", "),
+        group[0].explanation.as_deref().unwrap_or("UNEXPLAINED")
+    )
 }
 
 fn verdict(validation: &Validation, style: Style) -> String {

@@ -34,8 +34,10 @@ pub(super) const REPETITIONS: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Alone there is no target whose caches must find their state.
 const LONGEST_SETTLE: Duration = Duration::from_millis(80);
+/// Parts of a window.
+const PARTS: u32 = 5;
 const LONGEST_WINDOW: Duration = Duration::from_millis(250);
-const SHORTEST_WINDOW: Duration = Duration::from_millis(15);
+const SHORTEST_WINDOW: Duration = Duration::from_millis(25);
 
 /// Linearity and strength of one source, in about `budget`.
 pub fn source(
@@ -184,26 +186,19 @@ pub(super) fn linearity(levels: &[f64], achieved: Vec<Vec<f64>>, measured_by: &s
             achieved_percent,
         })
         .collect();
-    let all: Vec<(f64, f64)> = levels
-        .iter()
-        .flat_map(|level| {
-            let achieved = level.achieved_percent.iter();
-            achieved.map(|achieved| (level.intensity_percent, *achieved))
-        })
-        .collect();
     let medians: Vec<(f64, f64)> = levels
         .iter()
         .map(|level| (level.intensity_percent, level.median_percent))
         .collect();
     let mut spreads: Vec<f64> = levels.iter().map(spread).collect();
-    let (line, worst) = (line::fit(&all), line::fit(&medians));
+    let line = line::fit(&medians);
     Linearity {
         measured_by: measured_by.to_string(),
         levels,
         r_squared: line.r_squared,
         slope: line.slope,
-        worst_deviation_points: worst.worst,
-        worst_at_percent: worst.worst_at,
+        worst_deviation_points: line.worst,
+        worst_at_percent: line.worst_at,
         repeat_spread_points: median(&mut spreads),
         remark: None,
     }
@@ -286,16 +281,23 @@ impl Gauge {
         let command = group.set(Order::Treat(level));
         group.wait_applied(command, PATIENCE, stop)?;
         sleep(settle);
-        let from = group.snapshot();
-        sleep(window);
-        let to = group.snapshot();
+        // The middle of several parts: a neighbour that takes the CPU or the
+        // memory for some milliseconds is no property of the dial.
+        let mut parts = Vec::new();
+        let mut from = group.snapshot();
+        for _ in 0..PARTS {
+            sleep(window / PARTS);
+            let to = group.snapshot();
+            parts.push(group.pressure(&from, &to));
+            from = to;
+        }
         group.check_exits()?;
         match self {
             Gauge::Resident { pid, idle_bytes } => {
                 let bytes = resident_bytes(*pid)?;
                 Ok((bytes - *idle_bytes).max(0.0))
             }
-            _ => Ok(group.pressure(&from, &to)),
+            _ => Ok(median(&mut parts)),
         }
     }
 }

@@ -87,7 +87,7 @@ pub struct Linearity {
     pub measured_by: String,
     /// Ascending by intensity.
     pub levels: Vec<Level>,
-    /// Of the least-squares line through all levels.
+    /// Of the least-squares line through the levels' medians.
     pub r_squared: f64,
     pub slope: f64,
     /// Largest distance of a level's median from the requested intensity,
@@ -171,6 +171,22 @@ impl Validation {
             .collect();
         large.sort_by(|a, b| b.loss_percent.abs().total_cmp(&a.loss_percent.abs()));
         large
+    }
+
+    /// The same, by source and known mechanism, strongest first; the victims of
+    /// a group share the mechanism.
+    pub fn large_groups(&self) -> Vec<Vec<&Effect>> {
+        let mut groups: Vec<Vec<&Effect>> = Vec::new();
+        for effect in self.large_effects() {
+            let alike = |group: &&mut Vec<&Effect>| {
+                group[0].source == effect.source && group[0].explanation == effect.explanation
+            };
+            match groups.iter_mut().find(alike) {
+                Some(group) => group.push(effect),
+                None => groups.push(vec![effect]),
+            }
+        }
+        groups
     }
 
     /// What misses a bar, in words; empty when all hold.
