@@ -27,7 +27,15 @@ pub const L1D: KernelSpec = KernelSpec {
           ports from the target at every moment. In slices on the same CPU it can only \
           cost the refill of one L1d per slice, a few µs; the bound is computed from the \
           refill time measured on the spot. It says nothing about stores.",
-    build: |env| Footprint::build(env.l1d_bytes, "L1 data cache", 0, L1D.operations_per_call, env),
+    build: |env| {
+        Footprint::build(
+            env.l1d_bytes,
+            "L1 data cache",
+            0,
+            L1D.operations_per_call,
+            env,
+        )
+    },
 };
 
 pub const L2_CAPACITY: KernelSpec = KernelSpec {
@@ -42,7 +50,15 @@ pub const L2_CAPACITY: KernelSpec = KernelSpec {
     doc: "Loads the cache lines of x % of the L2 cache, in golden-ratio order. Evicts the target's lines from L2 and, since every L1d line passes through, from \
           L1d. In slices on the same CPU the target pays the refill after every slice. The \
           fills come from the last-level cache, whose bandwidth it uses a little.",
-    build: |env| Footprint::build(env.l2_bytes, "L2 cache", 0, L2_CAPACITY.operations_per_call, env),
+    build: |env| {
+        Footprint::build(
+            env.l2_bytes,
+            "L2 cache",
+            0,
+            L2_CAPACITY.operations_per_call,
+            env,
+        )
+    },
 };
 
 pub const LLC_CAPACITY: KernelSpec = KernelSpec {
@@ -51,7 +67,7 @@ pub const LLC_CAPACITY: KernelSpec = KernelSpec {
     waiting: Waiting::Spin,
     operation: "load of one cache line",
     units_per_operation: LINE,
-    operations_per_call: 2048,
+    operations_per_call: 1024,
     pause_ns: 0,
     spans_cpus: false,
     doc: "Loads the cache lines of x % of the last-level cache as the machine reports it, in \
@@ -61,7 +77,13 @@ pub const LLC_CAPACITY: KernelSpec = KernelSpec {
           size is often not what one gets: other guests hold a part that nobody here sees.",
     build: |env| {
         let touches = LLC_CAPACITY.operations_per_call;
-        Footprint::build(env.llc_bytes, "last-level cache", env.l2_bytes, touches, env)
+        Footprint::build(
+            env.llc_bytes,
+            "last-level cache",
+            env.l2_bytes,
+            touches,
+            env,
+        )
     },
 };
 

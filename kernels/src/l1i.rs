@@ -65,10 +65,7 @@ pub fn run_chain(blocks: u64, passes: u64) -> u32 {
 }
 
 /// The same sum in plain Rust, which has no such code to run.
-#[cfg(any(
-    test,
-    not(any(target_arch = "x86_64", target_arch = "aarch64"))
-))]
+#[cfg(any(test, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 fn chain_twin(blocks: u64, passes: u64) -> u32 {
     let slots = (0..blocks).map(|block| block * STEP % SLOTS);
     (slots.sum::<u64>() * passes) as u32

@@ -86,7 +86,11 @@ pub unsafe fn scatter_twin(base: *const u8, segment: u64, groups: u64, state: u6
             for word in 0..LINE / 8 {
                 // SAFETY: `line < segment`, so that all lies in the range
                 // promised by the caller.
-                folded ^= unsafe { base.add((at + word * 8) as usize).cast::<u64>().read_volatile() };
+                folded ^= unsafe {
+                    base.add((at + word * 8) as usize)
+                        .cast::<u64>()
+                        .read_volatile()
+                };
             }
         }
     }
