@@ -22,6 +22,15 @@ impl Cycle {
         Cycle { count, step }
     }
 
+    /// The cycle that takes `stride` steps of this one at a time, and how many
+    /// of its places come before this one is through: a sample spread evenly
+    /// over both the places and the order.
+    pub fn sparse(&self, stride: u64) -> (Cycle, u64) {
+        let step = (u128::from(self.step) * u128::from(stride) % u128::from(self.count)) as u64;
+        let count = self.count;
+        (Cycle { count, step }, count.div_ceil(stride))
+    }
+
     /// Nanoseconds to read the first `places` places of the cycle in order.
     /// `read` returns 0 for a place, which the next address waits for.
     pub fn forward(&self, places: u64, read: impl Fn(u64) -> u64) -> f64 {
@@ -30,8 +39,34 @@ impl Cycle {
 
     /// The same places from the last to the first.
     pub fn backward(&self, places: u64, read: impl Fn(u64) -> u64) -> f64 {
-        let last = (places.max(1) - 1) as u128 * self.step as u128 % self.count as u128;
-        self.walk(last as u64, self.count - self.step, places, read)
+        self.walk(
+            self.place(places.max(1) - 1),
+            self.count - self.step,
+            places,
+            read,
+        )
+    }
+
+    /// As [`Cycle::backward`]; `took` is told the nanoseconds of each read,
+    /// those of reading the clock among them.
+    pub fn each_backward(&self, places: u64, read: impl Fn(u64) -> u64, mut took: impl FnMut(u32)) {
+        let mut at = self.place(places.max(1) - 1);
+        let mut before = Instant::now();
+        for _ in 0..places {
+            at += self.count - self.step + read(at);
+            if at >= self.count {
+                at -= self.count;
+            }
+            std::hint::black_box(at);
+            let now = Instant::now();
+            took((now - before).as_nanos() as u32);
+            before = now;
+        }
+    }
+
+    /// The place that comes `nth` in the cycle.
+    fn place(&self, nth: u64) -> u64 {
+        (nth as u128 * self.step as u128 % self.count as u128) as u64
     }
 
     #[inline(always)]
@@ -83,5 +118,17 @@ mod tests {
         let mut back = order(|read| cycle.backward(100, read));
         back.reverse();
         assert_eq!(order(|read| cycle.forward(100, read)), back);
+        let mut reads = 0;
+        let mut each = order(|read| {
+            cycle.each_backward(100, read, |_| reads += 1);
+            0.0
+        });
+        each.reverse();
+        assert_eq!(each, back);
+        assert_eq!(reads, 100);
+        let (sparse, places) = cycle.sparse(7);
+        let whole = order(|read| cycle.forward(1000, read));
+        let sample = order(|read| sparse.forward(places, read));
+        assert!(sample.iter().eq(whole.iter().step_by(7)));
     }
 }

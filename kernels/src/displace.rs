@@ -2,16 +2,23 @@
 //! declared footprint is only a claim.
 //!
 //! A reference working set of exactly the structure's size is walked three
-//! times over: just warmed (time w), after everything was pushed out (time c),
-//! and after the source has touched its footprint twice (time t). The share
-//! displaced is (t − w) / (c − w).
+//! times over: just warmed (w), after everything was pushed out (c), and after
+//! the source has been through its footprint a few times (t). The share displaced is
+//! (t − w) / (c − w), where each stands for the time of the walk or, for L2
+//! and the LLC, for the reads that missed: there the clock can tell a miss from
+//! a hit, and what a miss costs changes all the time with what others do.
 //!
-//! It is warmed in one direction and timed in the other. In the same direction
-//! a cache that evicts what was used longest ago would lose, with every line
-//! the walk brings back, just the line it needs next: any intruder at all would
-//! seem to displace everything. Backwards, what is still there is met first.
+//! The set is warmed in one direction and walked in the other. In the same
+//! direction a cache that evicts what was used longest ago would lose, with
+//! every line the walk brings back, just the line it needs next: any intruder
+//! at all would seem to displace everything. Backwards, what is still there is
+//! met first. Data and pages are walked in a sparse sample for the same reason:
+//! what the walk itself brings back must not push out much of what it comes to
+//! later.
 //!
-//! The caller keeps the thread on one CPU.
+//! What others on the same core or cache displace is in w and c alike. It
+//! leaves less to displace, and more noise. The caller keeps the thread on one
+//! CPU.
 
 use crate::Buffer;
 use crate::Environment;
@@ -26,41 +33,44 @@ use crate::scatter::Scattered;
 use crate::tlb;
 use crate::tlb::Pages;
 
+/// 64-bit words of a line.
 const WORDS: usize = (LINE / 8) as usize;
+/// Lines that some cores fetch together.
+const PAIR: u64 = 2;
+/// One place of so many is walked; odd, so that all sets get their turn.
+const STRIDE: u64 = 7;
+/// A walk with everything pushed out must come out this much above one with
+/// everything there, or nothing can be told from noise.
+const LEAST_RISE: f64 = 0.1;
 
-/// The walk must take this much longer after everything was pushed out, or
-/// nothing can be told from noise.
-const LEAST_RISE: f64 = 0.05;
+/// How often the source goes through its footprint before it is looked at.
+const PASSES: u64 = 4;
 
 /// A reference working set of one resource, ready to be displaced.
 pub struct Displacement {
     spec: &'static KernelSpec,
-    reference: Reference,
-    /// Repetitions of one measurement.
+    reference: Box<dyn Reference>,
     repetitions: usize,
 }
 
 /// What is walked, and what pushes it out.
-enum Reference {
-    Lines {
-        cycle: Cycle,
-        lines: u64,
-        /// How many of the lines a timed walk reads, evenly spread.
-        sample: u64,
-        buffer: Buffer,
-        intruder: Buffer,
-    },
-    Pages {
-        cycle: Cycle,
-        pages: Pages,
-        intruder: Pages,
-    },
-    /// The last `blocks` blocks of the chain of `l1i`; the source runs the first.
-    Code { cycle: Cycle, blocks: u64 },
+trait Reference {
+    /// Brings all of it in.
+    fn warm(&self);
+    /// Pushes all of it out.
+    fn push_out(&self);
+    /// Walks it against the direction it was warmed in: nanoseconds or misses.
+    fn walk(&self) -> f64;
+    /// What [`Reference::walk`] returns.
+    fn unit(&self) -> &'static str {
+        "ns"
+    }
+    /// What many walks come to. Most noise makes one longer, so the middle of
+    /// the better half.
+    fn typical(&self, mut walks: Vec<f64>) -> f64 {
+        quantile(&mut walks, 0.25)
+    }
 }
-
-/// Lines a walk through the last-level cache reads: a full one takes a second.
-const SAMPLE: u64 = 16384;
 
 impl Displacement {
     /// Builds the working set for `resource`.
@@ -71,18 +81,15 @@ impl Displacement {
     pub fn prepare(resource: &str, env: &Environment) -> Result<Self, Failure> {
         let spec = crate::find(resource)
             .ok_or_else(|| Failure::new(format!("this version has no source for '{resource}'")))?;
-        let (reference, repetitions) = match resource {
-            "l1i" => (Reference::code(env.l1i_bytes)?, 41),
-            "l1d" => (
-                Reference::lines(env.l1d_bytes, 4, "L1 data cache", env)?,
-                41,
-            ),
-            "l2-capacity" => (Reference::lines(env.l2_bytes, 4, "L2 cache", env)?, 21),
-            "llc-capacity" => (
-                Reference::lines(env.llc_bytes, 2, "last-level cache", env)?,
-                3,
-            ),
-            "tlb" => (Reference::pages(env.tlb_entries)?, 41),
+        let (reference, repetitions): (Box<dyn Reference>, usize) = match resource {
+            "l1i" => (Box::new(Code::new(env.l1i_bytes)?), 61),
+            "l1d" => (Box::new(Lines::new(env.l1d_bytes)?), 201),
+            "l2-capacity" => (Box::new(Pairs::new(env.l2_bytes, "L2 cache", env)?), 15),
+            "llc-capacity" => {
+                let pairs = Pairs::new(env.llc_bytes, "last-level cache", env)?;
+                (Box::new(pairs), 3)
+            }
+            "tlb" => (Box::new(PageSet::new(env.tlb_entries)?), 61),
             _ => {
                 return Err(Failure::new(format!(
                     "{resource} holds no part of a cache that could be seen missing"
@@ -96,15 +103,16 @@ impl Displacement {
         })
     }
 
-    /// The share of the structure that `kernel` displaces at the intensity set
-    /// last: 0 for nothing, 1 for all; noise may carry it a little beyond.
+    /// The share of the structure that `kernel`, the source of this resource,
+    /// displaces at the intensity set last: 0 for nothing, 1 for all; noise may
+    /// carry it a little beyond either.
     ///
     /// # Errors
-    /// When the kernel fails, or when the walk takes hardly longer after
-    /// everything was pushed out, so that nothing can be seen.
+    /// When the kernel fails, or when a walk shows hardly any difference after
+    /// everything was pushed out.
     pub fn share(&mut self, kernel: &mut dyn Kernel) -> Result<f64, Failure> {
         let per_call = self.spec.operations_per_call * self.spec.units_per_operation;
-        let calls = (2 * kernel.held()).div_ceil(per_call).max(1);
+        let calls = (PASSES * kernel.held()).div_ceil(per_call).max(1);
         let [mut warm, mut cold, mut after] = [const { Vec::new() }; 3];
         for _ in 0..self.repetitions {
             self.reference.warm();
@@ -118,158 +126,283 @@ impl Displacement {
             }
             after.push(self.reference.walk());
         }
-        let [warm, cold, after] = [warm, cold, after].map(lower_quartile);
-        if cold - warm < LEAST_RISE * warm {
+        let [warm, cold, after] = [warm, cold, after].map(|walks| self.reference.typical(walks));
+        if cold < (1.0 + LEAST_RISE) * warm {
             return Err(Failure::new(format!(
-                "what {} displaces cannot be seen: a walk takes {:.1} µs when everything is \
-                 there and {:.1} µs when nothing is",
+                "what {} displaces cannot be seen here: a walk through its reference set comes to \
+                 {warm:.0} {unit} when all was just used and to {cold:.0} {unit} when all was \
+                 pushed out",
                 self.spec.resource,
-                warm / 1e3,
-                cold / 1e3
+                unit = self.reference.unit()
             )));
         }
         Ok((after - warm) / (cold - warm))
     }
 }
 
-/// Most noise makes a walk longer, so the middle of the faster half.
-fn lower_quartile(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 4]
+/// The value that a share `part` of all lies below.
+fn quantile<T: Copy + PartialOrd>(values: &mut [T], part: f64) -> T {
+    values.sort_by(|a, b| a.partial_cmp(b).expect("times and counts are numbers"));
+    values[(values.len() as f64 * part) as usize]
 }
 
-impl Reference {
-    fn code(l1i_bytes: u64) -> Result<Self, Failure> {
+/// `buffer` filled with the zeros that walks expect.
+fn zeroed(bytes: u64) -> Result<Buffer, Failure> {
+    let mut buffer = Buffer::resident(bytes as usize)?;
+    for line in 0..buffer.len() / LINE as usize {
+        buffer.write(line * WORDS, 0);
+    }
+    Ok(buffer)
+}
+
+/// Loads all of `buffer` twice in scattered order.
+fn sweep(buffer: &Buffer) {
+    let segment = buffer.len() as u64 / LINE / GROUP;
+    Scattered::new().touch(buffer, segment, 2 * segment);
+}
+
+/// Code: the last `blocks` blocks of the chain of which the source runs the
+/// first.
+struct Code {
+    cycle: Cycle,
+    blocks: u64,
+}
+
+impl Code {
+    fn new(l1i_bytes: u64) -> Result<Self, Failure> {
         let blocks = l1i_bytes / l1i::BLOCK;
         if blocks == 0 || 2 * blocks > l1i::SLOTS {
             return Err(Failure::new(format!(
-                "an L1 instruction cache of {l1i_bytes} bytes cannot be walked: there are {} \
-                 bytes of code, and it takes twice the size",
+                "an L1 instruction cache of {l1i_bytes} bytes cannot be walked: it takes twice \
+                 as much code, and there are {} bytes",
                 l1i::SLOTS * l1i::BLOCK
             )));
         }
-        Ok(Reference::Code {
-            cycle: Cycle::over(blocks),
-            blocks,
+        let cycle = Cycle::over(blocks);
+        Ok(Code { cycle, blocks })
+    }
+
+    fn visit(&self, block: u64) -> u64 {
+        std::hint::black_box(l1i::visit(l1i::SLOTS - self.blocks + block));
+        0
+    }
+}
+
+impl Reference for Code {
+    fn warm(&self) {
+        for _ in 0..2 {
+            self.cycle.forward(self.blocks, |block| self.visit(block));
+        }
+    }
+
+    fn push_out(&self) {
+        l1i::run_chain(l1i::SLOTS - self.blocks, 2);
+    }
+
+    fn walk(&self) -> f64 {
+        self.cycle.backward(self.blocks, |block| self.visit(block))
+    }
+}
+
+/// Lines of L1d, timed as a whole: a miss is too short for the clock.
+struct Lines {
+    cycle: Cycle,
+    lines: u64,
+    buffer: Buffer,
+    intruder: Buffer,
+}
+
+impl Lines {
+    fn new(l1d_bytes: u64) -> Result<Self, Failure> {
+        let lines = l1d_bytes / LINE;
+        if lines == 0 {
+            return Err(Failure::new(
+                "the size of the L1 data cache is not known on this machine",
+            ));
+        }
+        Ok(Lines {
+            cycle: Cycle::over(lines),
+            lines,
+            buffer: zeroed(l1d_bytes)?,
+            intruder: zeroed(4 * l1d_bytes)?,
         })
     }
 
-    fn lines(bytes: u64, intruders: u64, cache: &str, env: &Environment) -> Result<Self, Failure> {
-        let lines = bytes / LINE / GROUP * GROUP;
-        if lines == 0 {
+    fn read(&self, line: u64) -> u64 {
+        self.buffer.read(line as usize * WORDS)
+    }
+}
+
+impl Reference for Lines {
+    fn warm(&self) {
+        for _ in 0..2 {
+            self.cycle.forward(self.lines, |line| self.read(line));
+        }
+    }
+
+    fn push_out(&self) {
+        sweep(&self.intruder);
+    }
+
+    fn walk(&self) -> f64 {
+        let (sample, places) = self.cycle.sparse(STRIDE);
+        sample.backward(places, |line| self.read(line))
+    }
+}
+
+/// Lines of L2 or the LLC, whose misses are counted. One of each pair is
+/// walked, since a core that fetches both would hide every other miss.
+struct Pairs {
+    cycle: Cycle,
+    pairs: u64,
+    /// One pair of so many is walked.
+    stride: u64,
+    buffer: Buffer,
+    intruder: Buffer,
+    /// Nanoseconds from which on a read is a miss.
+    miss_ns: u32,
+}
+
+/// Most pairs a walk reads.
+const SAMPLE: u64 = 1 << 14;
+
+impl Pairs {
+    fn new(bytes: u64, cache: &str, env: &Environment) -> Result<Self, Failure> {
+        let pairs = bytes / LINE / PAIR;
+        if pairs == 0 {
             return Err(Failure::new(format!(
                 "the size of the {cache} is not known on this machine"
             )));
         }
-        let wanted = (1 + intruders) * bytes;
+        let stride = STRIDE.max(pairs / SAMPLE | 1);
+        // Enough to push out what a cache that is not strict about age keeps,
+        // where that does not take seconds.
+        let times = if stride > STRIDE { 2 } else { 4 };
+        let wanted = (1 + times) * bytes;
         if wanted > env.memory_headroom_bytes / 2 {
             return Err(Failure::new(format!(
-                "needs {wanted} bytes of memory to push everything out of the {cache}, more than \
-                 half of the {} bytes that may be taken",
+                "needs {wanted} bytes of memory to push everything out of the {cache}, more \
+                 than half of the {} bytes that may be taken",
                 env.memory_headroom_bytes
             )));
         }
-        let mut buffer = Buffer::resident((lines * LINE) as usize)?;
-        for line in 0..lines as usize {
-            buffer.write(line * WORDS, 0);
-        }
-        Ok(Reference::Lines {
-            cycle: Cycle::over(lines),
-            lines,
-            sample: match lines > 16 * SAMPLE {
-                true => SAMPLE,
-                false => lines,
-            },
-            buffer,
-            intruder: Buffer::resident((intruders * lines * LINE) as usize)?,
-        })
+        let mut found = Pairs {
+            cycle: Cycle::over(pairs),
+            pairs,
+            stride,
+            buffer: zeroed(bytes)?,
+            intruder: zeroed(times * bytes)?,
+            miss_ns: 0,
+        };
+        found.miss_ns = found.halfway();
+        Ok(found)
     }
 
-    fn pages(entries: u64) -> Result<Self, Failure> {
+    fn read(&self, pair: u64) -> u64 {
+        self.buffer.read((pair * PAIR) as usize * WORDS)
+    }
+
+    /// Nanoseconds halfway from a hit to a quick miss: an eighth of the set just
+    /// used, against all of it pushed out. The least of several tries: what was
+    /// never used before comes from farther away than what was pushed out once.
+    fn halfway(&self) -> u32 {
+        let few = Cycle::over((self.pairs / 8).max(1));
+        let mut took = Vec::with_capacity((self.pairs / self.stride + 1) as usize);
+        let mut part = |cycle: Cycle, part: f64| {
+            took.clear();
+            let (sample, places) = cycle.sparse(self.stride);
+            sample.each_backward(places, |pair| self.read(pair), |ns| took.push(ns));
+            quantile(&mut took, part)
+        };
+        let mut tries = [0; 4];
+        for bar in &mut tries {
+            self.push_out();
+            let miss = part(self.cycle, 0.1);
+            for _ in 0..3 {
+                few.forward((self.pairs / 8).max(1), |pair| self.read(pair));
+            }
+            *bar = (part(few, 0.5) + miss) / 2;
+        }
+        *tries.iter().min().expect("four tries")
+    }
+}
+
+impl Reference for Pairs {
+    fn warm(&self) {
+        sweep(&self.buffer);
+        if self.stride == STRIDE {
+            for _ in 0..2 {
+                self.cycle.forward(self.pairs, |pair| {
+                    self.read(pair) + self.buffer.read((pair * PAIR + 1) as usize * WORDS)
+                });
+            }
+        }
+    }
+
+    fn push_out(&self) {
+        sweep(&self.intruder);
+    }
+
+    fn walk(&self) -> f64 {
+        let mut misses = 0;
+        let count = |took| misses += u32::from(took >= self.miss_ns);
+        let (sample, places) = self.cycle.sparse(self.stride);
+        sample.each_backward(places, |pair| self.read(pair), count);
+        f64::from(misses)
+    }
+
+    fn unit(&self) -> &'static str {
+        "misses"
+    }
+
+    /// Noise hardly changes a count, but what the cache keeps differs from time
+    /// to time, either way.
+    fn typical(&self, mut walks: Vec<f64>) -> f64 {
+        quantile(&mut walks, 0.5)
+    }
+}
+
+/// Pages, as many as the TLB has entries.
+struct PageSet {
+    cycle: Cycle,
+    pages: Pages,
+    intruder: Pages,
+}
+
+impl PageSet {
+    fn new(entries: u64) -> Result<Self, Failure> {
         let entries = match entries {
             0 => tlb::measure_entries()?,
             entries => entries,
         };
-        Ok(Reference::Pages {
+        Ok(PageSet {
             cycle: Cycle::over(entries),
             pages: Pages::mapped(entries as usize)?,
             intruder: Pages::mapped(2 * entries as usize)?,
         })
     }
 
-    /// Brings the whole working set in.
-    fn warm(&self) {
-        match self {
-            Reference::Lines {
-                lines,
-                sample,
-                buffer,
-                ..
-            } if sample < lines => {
-                Scattered::new().touch(buffer, lines / GROUP, lines / GROUP);
-            }
-            Reference::Lines {
-                cycle,
-                lines,
-                buffer,
-                ..
-            } => {
-                for _ in 0..2 {
-                    cycle.forward(*lines, |line| buffer.read(line as usize * WORDS));
-                }
-            }
-            Reference::Pages { cycle, pages, .. } => {
-                for _ in 0..2 {
-                    cycle.forward(pages.count() as u64, |page| pages.read(page as usize));
-                }
-            }
-            Reference::Code { cycle, blocks } => {
-                for _ in 0..2 {
-                    cycle.forward(*blocks, |block| visit(l1i::SLOTS - blocks + block));
-                }
-            }
-        }
-    }
-
-    /// Pushes the whole working set out.
-    fn push_out(&self) {
-        match self {
-            Reference::Lines { intruder, .. } => {
-                let segment = intruder.len() as u64 / LINE / GROUP;
-                Scattered::new().touch(intruder, segment, 2 * segment);
-            }
-            Reference::Pages { intruder, .. } => {
-                for page in 0..intruder.count() {
-                    intruder.read(page);
-                }
-            }
-            Reference::Code { blocks, .. } => {
-                l1i::run_chain(l1i::SLOTS - blocks, 2);
-            }
-        }
-    }
-
-    /// Nanoseconds to walk it against the direction it was warmed in.
-    fn walk(&self) -> f64 {
-        match self {
-            Reference::Lines {
-                cycle,
-                sample,
-                buffer,
-                ..
-            } => cycle.backward(*sample, |line| buffer.read(line as usize * WORDS)),
-            Reference::Pages { cycle, pages, .. } => {
-                cycle.backward(pages.count() as u64, |page| pages.read(page as usize))
-            }
-            Reference::Code { cycle, blocks } => {
-                cycle.backward(*blocks, |block| visit(l1i::SLOTS - blocks + block))
-            }
-        }
+    fn count(&self) -> u64 {
+        self.pages.count() as u64
     }
 }
 
-/// Runs one block and returns 0, as walks expect.
-fn visit(block: u64) -> u64 {
-    std::hint::black_box(l1i::visit(block));
-    0
+impl Reference for PageSet {
+    fn warm(&self) {
+        for _ in 0..2 {
+            let read = |page| self.pages.read(page as usize);
+            self.cycle.forward(self.count(), read);
+        }
+    }
+
+    fn push_out(&self) {
+        for page in 0..2 * self.intruder.count() {
+            self.intruder.read(page % self.intruder.count());
+        }
+    }
+
+    fn walk(&self) -> f64 {
+        let (sample, places) = self.cycle.sparse(STRIDE);
+        sample.backward(places, |page| self.pages.read(page as usize))
+    }
 }

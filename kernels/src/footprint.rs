@@ -67,7 +67,7 @@ pub const LLC_CAPACITY: KernelSpec = KernelSpec {
     waiting: Waiting::Spin,
     operation: "load of one cache line",
     units_per_operation: LINE,
-    operations_per_call: 2048,
+    operations_per_call: 1024,
     pause_ns: 0,
     spans_cpus: false,
     doc: "Loads the cache lines of x % of the last-level cache as the machine reports it, in \
