@@ -10,6 +10,7 @@ use crate::inject::Snapshot;
 use crate::inject::WorkerGroup;
 use crate::inject::plan::plan_alone;
 use crate::inject::slice::PERIODS;
+use crate::inject::timing::Timing;
 use crate::inject::worker::Slices;
 use crate::machine::Machine;
 use crate::machine::format_bytes;
@@ -143,7 +144,7 @@ pub fn run(args: Args) -> Result<()> {
     let mut group =
         WorkerGroup::spawn(plan, Duration::from_secs(60)).map_err(Error::environment)?;
     group
-        .calibrate_peak(Duration::from_millis(250))
+        .calibrate_peak(Timing::of(resource.id).peak.max(Duration::from_millis(250)))
         .map_err(Error::environment)?;
     let full = group.full_scale();
     let command = group.set(Order::Treat(intensity));

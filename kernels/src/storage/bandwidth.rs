@@ -16,7 +16,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 /// Kept in flight at full strength, bytes, within the bounds below.
-const IN_FLIGHT: f64 = (1 << 20) as f64;
+const IN_FLIGHT: f64 = (2 << 20) as f64;
 /// Fewest and most requests in flight.
 const DEPTH: (f64, f64) = (4.0, 128.0);
 /// A schedule that falls behind further than this gives up what is beyond.
@@ -33,7 +33,20 @@ pub const SPEC: KernelSpec = KernelSpec {
     operations_per_call: 1,
     pause_ns: 0,
     spans_cpus: false,
-    doc: "",
+    doc: "Transfers between memory and an unlinked scratch file with O_DIRECT, so that the page \
+          cache neither helps nor suffers: by io_uring, or by threads in pread and pwrite where \
+          that is refused (`jostle run` says which, and why). What it asks for is a pattern \
+          (--storage-pattern): a Markov chain of I/Os whose kinds keep their shares exactly. \
+          `sequential`, the default, reads 512 KiB at a time in order, four in flight; `random` \
+          reads 4 KiB anywhere, 128 in flight; `mail` is a made-up mail server; or a file. At \
+          100 % as much is in flight as the queue holds, and the rate reached then is the peak. \
+          At x % each I/O is due at a time of its own, whether or not earlier ones are done, \
+          and all times between I/Os are 100/x times as long: relations between kinds of I/O \
+          stay, only the rate changes. What falls more than 0.1 s behind is given up and \
+          reported. Between I/Os the worker sleeps. It presses on the device that holds the \
+          scratch directory and on no other. It does not prove what writes cost unless the \
+          pattern writes, nor what a device does whose cache or host holds less than the \
+          scratch file; and on a virtual disk the peak is what the host gave at that moment.",
     build,
 };
 
@@ -149,7 +162,7 @@ impl Kernel for Bandwidth {
         match (self.queue.in_flight(), self.queue.has_room()) {
             (0, _) => std::thread::sleep(left),
             // Nothing can be handed over before one is done.
-            (_, false) => self.queue.wait_for_one(seen)?,
+            (_, false) => self.queue.wait_for_some(seen)?,
             (all, true) => self
                 .queue
                 .wait(all, left.max(Duration::from_nanos(1)), seen)?,

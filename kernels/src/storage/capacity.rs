@@ -30,7 +30,16 @@ pub const SPEC: KernelSpec = KernelSpec {
     operations_per_call: DEPTH as u64,
     pause_ns: 0,
     spans_cpus: false,
-    doc: "",
+    doc: "Reads 4 KiB at a time, 128 in flight, from the first x % of an unlinked scratch file with \
+          O_DIRECT, in an order that looks random and reaches every segment once a pass: caches \
+          below the page cache (of the device, its controller, a host) must hold x % of the file \
+          or miss. The bytes held are those really read since the intensity was set; it counts \
+          as in force when every segment was read once, or after 2 s on a disk too slow for \
+          that, and then less is reported as held. The rate is the disk's random-read peak at \
+          every intensity above 0: even 1 % takes requests from everybody else on the device, so \
+          what a target loses at low intensity is lost to the rate, and only what it loses more \
+          at high intensity to the footprint. It does not prove that a cache of that size \
+          exists.",
     build,
 };
 
@@ -115,7 +124,7 @@ impl Kernel for Capacity {
             })?;
         }
         let mut reads = 0;
-        self.queue.wait_for_one(|request| {
+        self.queue.wait_for_some(|request| {
             self.covered.add(request.offset / u64::from(self.segment));
             reads += 1;
         })?;

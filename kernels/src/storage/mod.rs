@@ -45,20 +45,11 @@ fn mebibytes(bytes: u64) -> String {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use std::path::Path;
 
-    /// An environment that allows a small scratch file in `directory`.
-    pub fn environment(directory: &Path) -> Environment {
-        Environment {
-            scratch_directory: Some(directory.to_path_buf()),
-            scratch_bytes: 4 << 20,
-            ..Environment::default()
-        }
-    }
-
-    /// A directory on a disk that takes direct I/O, or says that there is none.
+    /// A directory that takes direct I/O; `None`, said with the reason, where
+    /// there is none here.
     pub fn place(test: &str) -> Option<tempfile::TempDir> {
         let here = tempfile::tempdir_in(".").unwrap();
         match Scratch::create(here.path(), 1 << 20) {

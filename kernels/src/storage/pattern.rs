@@ -170,7 +170,7 @@ impl Pattern {
 }
 
 /// Chosen by measurement: see the documentation of the source.
-const SEQUENTIAL_BLOCK: u32 = 256 << 10;
+const SEQUENTIAL_BLOCK: u32 = 512 << 10;
 
 impl Default for Pattern {
     /// [`Pattern::sequential`].
