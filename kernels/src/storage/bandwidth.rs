@@ -2,6 +2,8 @@
 //! disk sustains for it.
 
 use super::engine::Queue;
+use super::engine::Request;
+use super::pattern::Pattern;
 use super::pattern::SECTOR;
 use super::walk::Step;
 use super::walk::Walk;
@@ -64,8 +66,7 @@ fn build(env: &Environment) -> Result<Box<dyn Kernel>, Failure> {
         next: None,
         requests: 0,
         behind_ns: 0.0,
-        mean_us: pattern.mean(|kind| kind.inter_arrival_us),
-        mean_sectors: mean_bytes / f64::from(SECTOR),
+        pattern: pattern.clone(),
     }))
 }
 
@@ -78,9 +79,7 @@ struct Bandwidth {
     next: Option<Step>,
     requests: u64,
     behind_ns: f64,
-    /// Of all I/Os of the pattern: time after the one before, and size.
-    mean_us: f64,
-    mean_sectors: f64,
+    pattern: Pattern,
 }
 
 /// When I/Os are due, whether or not earlier ones are done.
@@ -137,7 +136,7 @@ impl Kernel for Bandwidth {
             .map(|rate| Schedule {
                 origin: Instant::now(),
                 due_ns: 0.0,
-                stretch: self.mean_sectors / rate * 1e9 / self.mean_us,
+                stretch: self.pattern.stretch(rate),
             });
         true
     }
@@ -155,7 +154,7 @@ impl Kernel for Bandwidth {
         };
         let mut sectors = 0;
         let mut requests = 0;
-        let seen = |request: super::engine::Request| {
+        let seen = |request: Request| {
             sectors += u64::from(request.bytes / SECTOR);
             requests += 1;
         };
@@ -184,5 +183,50 @@ impl Kernel for Bandwidth {
             requests: self.requests,
             behind_ns: self.behind_ns as u64,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::environment;
+    use super::super::tests::place;
+    use super::*;
+
+    #[test]
+    fn nothing_comes_before_it_is_due_and_what_cannot_come_is_counted() {
+        let test = "nothing_comes_before_it_is_due_and_what_cannot_come_is_counted";
+        let Some(here) = place(test) else { return };
+        let mut env = environment(here.path());
+        env.storage_pattern = Pattern::random();
+        let mut kernel = build(&env).unwrap();
+        let sectors_each = 8;
+        // 500 a second, even on a disk that does a thousand times that.
+        assert!(kernel.set_rate(Some(500.0 * sectors_each as f64)));
+        let start = Instant::now();
+        let mut sectors = 0;
+        while start.elapsed() < Duration::from_millis(200) || sectors == 0 {
+            sectors += kernel.work().unwrap();
+        }
+        let due = start.elapsed().as_secs_f64() * 500.0 + 1.0;
+        let traffic = kernel.traffic().unwrap();
+        assert_eq!(sectors, traffic.requests * sectors_each);
+        assert!((1.0..=due).contains(&(traffic.requests as f64)));
+        // More than any disk does.
+        kernel.set_rate(Some(1e12));
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(300) {
+            kernel.work().unwrap();
+        }
+        let behind = kernel.traffic().unwrap().behind_ns - traffic.behind_ns;
+        let given_up = Duration::from_nanos(behind);
+        assert!(given_up > Duration::from_millis(100), "{given_up:?}");
+        assert!(given_up < start.elapsed(), "{given_up:?}");
+        kernel.release();
+    }
+
+    #[test]
+    fn no_place_is_a_reason() {
+        let Failure(reason) = build(&Environment::default()).err().unwrap();
+        assert!(reason.contains("no scratch directory"), "{reason}");
     }
 }

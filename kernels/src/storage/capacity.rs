@@ -161,3 +161,38 @@ impl Kernel for Capacity {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::environment;
+    use super::super::tests::place;
+    use super::*;
+
+    #[test]
+    fn what_is_held_was_read_since_the_intensity_was_set() {
+        let Some(here) = place("what_is_held_was_read_since_the_intensity_was_set") else {
+            return;
+        };
+        let mut kernel = build(&environment(here.path())).unwrap();
+        let all = kernel.holds_at_most();
+        assert_eq!(all, 4 << 20);
+        for percent in [75u64, 25] {
+            kernel.set_intensity(percent as f64);
+            assert_eq!(kernel.held(), 0);
+            assert!(!kernel.applied());
+            let mut reads = 0;
+            while kernel.held() < all * percent / 100 {
+                reads += kernel.work().unwrap();
+            }
+            assert!(kernel.applied());
+            assert!(reads * u64::from(SEGMENT) >= kernel.held());
+            for _ in 0..20 {
+                kernel.work().unwrap();
+            }
+            assert_eq!(kernel.held(), all * percent / 100, "and no more than that");
+        }
+        kernel.release();
+        assert_eq!(kernel.held(), 0);
+        assert!(kernel.applied(), "nothing is wanted");
+    }
+}

@@ -47,6 +47,16 @@ fn mebibytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
+
+    /// An environment that allows a small scratch file in `directory`.
+    pub fn environment(directory: &Path) -> Environment {
+        Environment {
+            scratch_directory: Some(directory.to_path_buf()),
+            scratch_bytes: 4 << 20,
+            ..Environment::default()
+        }
+    }
 
     /// A directory that takes direct I/O; `None`, said with the reason, where
     /// there is none here.
