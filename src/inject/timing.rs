@@ -22,7 +22,8 @@ impl Timing {
             "llc-capacity" => (80, 50, 60),
             // What was pushed out of the page cache comes back only as it is read.
             "memory-capacity" => (1200, 250, 60),
-            "storage-bandwidth" | "storage-capacity" => (15, 60, 250),
+            // Disks of virtual machines speed up and down by tenths within a second.
+            "storage-bandwidth" | "storage-capacity" => (15, 60, 500),
             "network-bandwidth" => (15, 60, 500),
             _ => (3, 24, 60),
         };

@@ -100,7 +100,10 @@ struct Text<const BYTES: usize> {
 impl<const BYTES: usize> Text<BYTES> {
     /// Keeps as much of `text` as there is room for.
     fn set(&self, text: &str) {
-        let end = text.floor_char_boundary(BYTES);
+        let mut end = text.len().min(BYTES);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
         for (slot, byte) in self.bytes.iter().zip(&text.as_bytes()[..end]) {
             slot.store(*byte, Relaxed);
         }

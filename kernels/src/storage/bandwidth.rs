@@ -2,6 +2,8 @@
 //! disk sustains for it.
 
 use super::engine::Queue;
+use super::engine::Request;
+use super::pattern::Pattern;
 use super::pattern::SECTOR;
 use super::walk::Step;
 use super::walk::Walk;
@@ -16,7 +18,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 /// Kept in flight at full strength, bytes, within the bounds below.
-const IN_FLIGHT: f64 = (1 << 20) as f64;
+const IN_FLIGHT: f64 = (2 << 20) as f64;
 /// Fewest and most requests in flight.
 const DEPTH: (f64, f64) = (4.0, 128.0);
 /// A schedule that falls behind further than this gives up what is beyond.
@@ -33,7 +35,20 @@ pub const SPEC: KernelSpec = KernelSpec {
     operations_per_call: 1,
     pause_ns: 0,
     spans_cpus: false,
-    doc: "",
+    doc: "Transfers between memory and an unlinked scratch file with O_DIRECT, so that the page \
+          cache neither helps nor suffers: by io_uring, or by threads in pread and pwrite where \
+          that is refused (`jostle run` says which, and why). What it asks for is a pattern \
+          (--storage-pattern): a Markov chain of I/Os whose kinds keep their shares exactly. \
+          `sequential`, the default, reads 512 KiB at a time in order, four in flight; `random` \
+          reads 4 KiB anywhere, 128 in flight; `mail` is a made-up mail server; or a file. At \
+          100 % as much is in flight as the queue holds, and the rate reached then is the peak. \
+          At x % each I/O is due at a time of its own, whether or not earlier ones are done, \
+          and all times between I/Os are 100/x times as long: relations between kinds of I/O \
+          stay, only the rate changes. What falls more than 0.1 s behind is given up and \
+          reported. Between I/Os the worker sleeps. It presses on the device that holds the \
+          scratch directory and on no other. It does not prove what writes cost unless the \
+          pattern writes, nor what a device does whose cache or host holds less than the \
+          scratch file; and on a virtual disk the peak is what the host gave at that moment.",
     build,
 };
 
@@ -51,8 +66,7 @@ fn build(env: &Environment) -> Result<Box<dyn Kernel>, Failure> {
         next: None,
         requests: 0,
         behind_ns: 0.0,
-        mean_us: pattern.mean(|kind| kind.inter_arrival_us),
-        mean_sectors: mean_bytes / f64::from(SECTOR),
+        pattern: pattern.clone(),
     }))
 }
 
@@ -65,9 +79,7 @@ struct Bandwidth {
     next: Option<Step>,
     requests: u64,
     behind_ns: f64,
-    /// Of all I/Os of the pattern: time after the one before, and size.
-    mean_us: f64,
-    mean_sectors: f64,
+    pattern: Pattern,
 }
 
 /// When I/Os are due, whether or not earlier ones are done.
@@ -124,7 +136,7 @@ impl Kernel for Bandwidth {
             .map(|rate| Schedule {
                 origin: Instant::now(),
                 due_ns: 0.0,
-                stretch: self.mean_sectors / rate * 1e9 / self.mean_us,
+                stretch: self.pattern.stretch(rate),
             });
         true
     }
@@ -142,14 +154,14 @@ impl Kernel for Bandwidth {
         };
         let mut sectors = 0;
         let mut requests = 0;
-        let seen = |request: super::engine::Request| {
+        let seen = |request: Request| {
             sectors += u64::from(request.bytes / SECTOR);
             requests += 1;
         };
         match (self.queue.in_flight(), self.queue.has_room()) {
             (0, _) => std::thread::sleep(left),
             // Nothing can be handed over before one is done.
-            (_, false) => self.queue.wait_for_one(seen)?,
+            (_, false) => self.queue.wait_for_some(seen)?,
             (all, true) => self
                 .queue
                 .wait(all, left.max(Duration::from_nanos(1)), seen)?,
@@ -171,5 +183,50 @@ impl Kernel for Bandwidth {
             requests: self.requests,
             behind_ns: self.behind_ns as u64,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::environment;
+    use super::super::tests::place;
+    use super::*;
+
+    #[test]
+    fn nothing_comes_before_it_is_due_and_what_cannot_come_is_counted() {
+        let test = "nothing_comes_before_it_is_due_and_what_cannot_come_is_counted";
+        let Some(here) = place(test) else { return };
+        let mut env = environment(here.path());
+        env.storage_pattern = Pattern::random();
+        let mut kernel = build(&env).unwrap();
+        let sectors_each = 8;
+        // 500 a second, even on a disk that does a thousand times that.
+        assert!(kernel.set_rate(Some(500.0 * sectors_each as f64)));
+        let start = Instant::now();
+        let mut sectors = 0;
+        while start.elapsed() < Duration::from_millis(200) || sectors == 0 {
+            sectors += kernel.work().unwrap();
+        }
+        let due = start.elapsed().as_secs_f64() * 500.0 + 1.0;
+        let traffic = kernel.traffic().unwrap();
+        assert_eq!(sectors, traffic.requests * sectors_each);
+        assert!((1.0..=due).contains(&(traffic.requests as f64)));
+        // More than any disk does.
+        kernel.set_rate(Some(1e12));
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(300) {
+            kernel.work().unwrap();
+        }
+        let behind = kernel.traffic().unwrap().behind_ns - traffic.behind_ns;
+        let given_up = Duration::from_nanos(behind);
+        assert!(given_up > Duration::from_millis(100), "{given_up:?}");
+        assert!(given_up < start.elapsed(), "{given_up:?}");
+        kernel.release();
+    }
+
+    #[test]
+    fn no_place_is_a_reason() {
+        let Failure(reason) = build(&Environment::default()).err().unwrap();
+        assert!(reason.contains("no scratch directory"), "{reason}");
     }
 }

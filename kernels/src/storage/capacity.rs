@@ -30,7 +30,16 @@ pub const SPEC: KernelSpec = KernelSpec {
     operations_per_call: DEPTH as u64,
     pause_ns: 0,
     spans_cpus: false,
-    doc: "",
+    doc: "Reads 4 KiB at a time, 128 in flight, from the first x % of an unlinked scratch file with \
+          O_DIRECT, in an order that looks random and reaches every segment once a pass: caches \
+          below the page cache (of the device, its controller, a host) must hold x % of the file \
+          or miss. The bytes held are those really read since the intensity was set; it counts \
+          as in force when every segment was read once, or after 2 s on a disk too slow for \
+          that, and then less is reported as held. The rate is the disk's random-read peak at \
+          every intensity above 0: even 1 % takes requests from everybody else on the device, so \
+          what a target loses at low intensity is lost to the rate, and only what it loses more \
+          at high intensity to the footprint. It does not prove that a cache of that size \
+          exists.",
     build,
 };
 
@@ -115,7 +124,7 @@ impl Kernel for Capacity {
             })?;
         }
         let mut reads = 0;
-        self.queue.wait_for_one(|request| {
+        self.queue.wait_for_some(|request| {
             self.covered.add(request.offset / u64::from(self.segment));
             reads += 1;
         })?;
@@ -150,5 +159,40 @@ impl Kernel for Capacity {
             requests: self.requests,
             behind_ns: 0,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::environment;
+    use super::super::tests::place;
+    use super::*;
+
+    #[test]
+    fn what_is_held_was_read_since_the_intensity_was_set() {
+        let Some(here) = place("what_is_held_was_read_since_the_intensity_was_set") else {
+            return;
+        };
+        let mut kernel = build(&environment(here.path())).unwrap();
+        let all = kernel.holds_at_most();
+        assert_eq!(all, 4 << 20);
+        for percent in [75u64, 25] {
+            kernel.set_intensity(percent as f64);
+            assert_eq!(kernel.held(), 0);
+            assert!(!kernel.applied());
+            let mut reads = 0;
+            while kernel.held() < all * percent / 100 {
+                reads += kernel.work().unwrap();
+            }
+            assert!(kernel.applied());
+            assert!(reads * u64::from(SEGMENT) >= kernel.held());
+            for _ in 0..20 {
+                kernel.work().unwrap();
+            }
+            assert_eq!(kernel.held(), all * percent / 100, "and no more than that");
+        }
+        kernel.release();
+        assert_eq!(kernel.held(), 0);
+        assert!(kernel.applied(), "nothing is wanted");
     }
 }

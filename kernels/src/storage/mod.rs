@@ -45,7 +45,7 @@ fn mebibytes(bytes: u64) -> String {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use std::path::Path;
 
@@ -58,7 +58,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// A directory on a disk that takes direct I/O, or says that there is none.
+    /// A directory that takes direct I/O; `None`, said with the reason, where
+    /// there is none here.
     pub fn place(test: &str) -> Option<tempfile::TempDir> {
         let here = tempfile::tempdir_in(".").unwrap();
         match Scratch::create(here.path(), 1 << 20) {

@@ -162,6 +162,13 @@ impl Pattern {
             .sum()
     }
 
+    /// Real nanoseconds for one µs of the pattern when it is to move so many
+    /// sectors a second.
+    pub fn stretch(&self, sectors_per_second: f64) -> f64 {
+        let sectors = self.mean(|kind| f64::from(kind.block_bytes)) / f64::from(SECTOR);
+        sectors / sectors_per_second * 1e9 / self.mean(|kind| kind.inter_arrival_us)
+    }
+
     /// Size of the largest request, bytes.
     pub fn largest_block_bytes(&self) -> u32 {
         let blocks = self.transitions.iter().map(|kind| kind.block_bytes);
@@ -170,7 +177,7 @@ impl Pattern {
 }
 
 /// Chosen by measurement: see the documentation of the source.
-const SEQUENTIAL_BLOCK: u32 = 256 << 10;
+const SEQUENTIAL_BLOCK: u32 = 512 << 10;
 
 impl Default for Pattern {
     /// [`Pattern::sequential`].

@@ -122,14 +122,14 @@ fn open_unlinked(directory: &Path) -> io::Result<File> {
 /// Some kernels take O_DIRECT on file systems that lie in memory, where it
 /// presses on no disk.
 fn in_memory(file: &File) -> bool {
-    const TMPFS: i64 = 0x0102_1994;
-    const RAMFS: i64 = 0x8584_58f6;
+    const TMPFS: u64 = 0x0102_1994;
+    const RAMFS: u64 = 0x8584_58f6;
     let mut found = MaybeUninit::<libc::statfs>::zeroed();
     // SAFETY: the descriptor is open and `found` has room for the answer.
     let status = unsafe { libc::fstatfs(file.as_raw_fd(), found.as_mut_ptr()) };
     // SAFETY: zero is valid for every field, whatever the call filled in.
-    let kind = unsafe { found.assume_init() }.f_type as i64;
-    status == 0 && matches!(kind, TMPFS | RAMFS)
+    let kind = unsafe { found.assume_init() }.f_type;
+    status == 0 && matches!(u64::try_from(kind), Ok(TMPFS | RAMFS))
 }
 
 /// Turns direct I/O on: refused where the file system has none.
@@ -191,7 +191,9 @@ fn logical_block_bytes(device: u64) -> Option<u32> {
 }
 
 /// Takes the space at once, so that a full file system says so before
-/// anything is written, then writes all of it.
+/// anything is written, then writes all of it and waits until it is on the
+/// disk: what a disk or its host still had to write would be measured as slow
+/// reads.
 fn fill(file: &File, bytes: u64) -> io::Result<()> {
     // SAFETY: plain numbers and a descriptor that is open as long as `file`.
     if unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes as libc::off_t) } != 0 {
@@ -213,7 +215,7 @@ fn fill(file: &File, bytes: u64) -> io::Result<()> {
         }
         file.write_all_at(block, offset)?;
     }
-    Ok(())
+    file.sync_all()
 }
 
 #[cfg(test)]

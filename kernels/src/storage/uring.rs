@@ -120,14 +120,16 @@ impl Engine for Uring {
     fn wait(&mut self, least: usize, most: Duration, ended: &mut Vec<Ended>) -> io::Result<()> {
         let most = Timespec::from(most);
         let limit = SubmitArgs::new().timespec(&most);
-        match self.ring.submitter().submit_with_args(least, &limit) {
-            Err(error) => match error.raw_os_error() {
-                // Time is up, or this is to be tried again.
-                Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => {}
-                _ => return Err(error),
-            },
-            Ok(_) => {}
-        }
+        // Time is up, or this is to be tried again.
+        let harmless = [libc::ETIME, libc::EINTR, libc::EBUSY, libc::EAGAIN];
+        self.ring
+            .submitter()
+            .submit_with_args(least, &limit)
+            .map(drop)
+            .or_else(|error| match error.raw_os_error() {
+                Some(code) if harmless.contains(&code) => Ok(()),
+                _ => Err(error),
+            })?;
         ended.extend(self.ring.completion().map(|entry| {
             let moved = match entry.result() {
                 error @ ..0 => Err(io::Error::from_raw_os_error(-error)),

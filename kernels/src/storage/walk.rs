@@ -273,6 +273,20 @@ mod tests {
             }
         }
 
+        /// At half the rate every time is twice as long, to the last bit, and
+        /// the mean over many I/Os is the rate that was asked for.
+        #[test]
+        fn times_scale_and_keep_the_rate(pattern in chains(), rate in 1e3f64..1e7) {
+            prop_assert_eq!(pattern.stretch(rate / 2.0), 2.0 * pattern.stretch(rate));
+            let (mut sectors, mut nanoseconds) = (0.0, 0.0);
+            for step in Walk::new(&pattern, AREA, 4096).unwrap().take(50_000) {
+                sectors += f64::from(step.request.bytes) / 512.0;
+                nanoseconds += step.after_us * pattern.stretch(rate);
+            }
+            let reached = sectors / nanoseconds * 1e9 / rate;
+            prop_assert!((reached - 1.0).abs() < 0.05, "{reached} of the rate");
+        }
+
         #[test]
         fn a_seed_repeats_the_walk(pattern in chains()) {
             let steps = |pattern: &Pattern| -> Vec<Step> {
