@@ -412,8 +412,10 @@ mod tests {
     use super::*;
 
     fn environment() -> Environment {
+        // SAFETY: asks for a constant of the system; 0 where it is not told.
+        let l1d = unsafe { libc::sysconf(libc::_SC_LEVEL1_DCACHE_SIZE) };
         Environment {
-            l1d_bytes: 32 << 10,
+            l1d_bytes: if l1d > 0 { l1d as u64 } else { 32 << 10 },
             memory_headroom_bytes: 1 << 30,
             ..Environment::default()
         }

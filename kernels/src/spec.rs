@@ -86,7 +86,8 @@ pub struct Environment {
     /// Where the storage sources may put their unlinked scratch file.
     pub scratch_directory: Option<PathBuf>,
     pub scratch_bytes: u64,
-    /// How many workers share the resource; each takes its part.
+    /// How many workers share one instance of the resource (one L1d, one LLC);
+    /// each takes its part.
     pub workers: u64,
     /// CPUs a kernel with threads of its own may use, the worker's first.
     pub cpus: Vec<usize>,
