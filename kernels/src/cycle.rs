@@ -91,6 +91,7 @@ fn gcd(a: u64, b: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
     use std::cell::RefCell;
 
     fn order(walk: impl Fn(&dyn Fn(u64) -> u64) -> f64) -> Vec<u64> {
@@ -118,14 +119,14 @@ mod tests {
         let mut back = order(|read| cycle.backward(100, read));
         back.reverse();
         assert_eq!(order(|read| cycle.forward(100, read)), back);
-        let mut reads = 0;
+        let reads = Cell::new(0);
         let mut each = order(|read| {
-            cycle.each_backward(100, read, |_| reads += 1);
+            cycle.each_backward(100, read, |_| reads.set(reads.get() + 1));
             0.0
         });
         each.reverse();
         assert_eq!(each, back);
-        assert_eq!(reads, 100);
+        assert_eq!(reads.get(), 100);
         let (sparse, places) = cycle.sparse(7);
         let whole = order(|read| cycle.forward(1000, read));
         let sample = order(|read| sparse.forward(places, read));

@@ -158,7 +158,7 @@ fn zeroed(bytes: u64) -> Result<Buffer, Failure> {
 /// Loads all of `buffer` twice in scattered order.
 fn sweep(buffer: &Buffer) {
     let segment = buffer.len() as u64 / LINE / GROUP;
-    Scattered::new().touch(buffer, segment, 2 * segment);
+    Scattered::default().touch(buffer, segment, 2 * segment);
 }
 
 /// Code: the last `blocks` blocks of the chain of which the source runs the
@@ -274,7 +274,7 @@ impl Pairs {
                 "the size of the {cache} is not known on this machine"
             )));
         }
-        let stride = STRIDE.max(pairs / SAMPLE | 1);
+        let stride = STRIDE.max((pairs / SAMPLE) | 1);
         // Enough to push out what a cache that is not strict about age keeps,
         // where that does not take seconds.
         let times = if stride > STRIDE { 2 } else { 4 };
@@ -404,5 +404,69 @@ impl Reference for PageSet {
     fn walk(&self) -> f64 {
         let (sample, places) = self.cycle.sparse(STRIDE);
         sample.backward(places, |page| self.pages.read(page as usize))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment() -> Environment {
+        // SAFETY: asks for a constant of the system; 0 where it is not told.
+        let l1d = unsafe { libc::sysconf(libc::_SC_LEVEL1_DCACHE_SIZE) };
+        Environment {
+            l1d_bytes: if l1d > 0 { l1d as u64 } else { 32 << 10 },
+            memory_headroom_bytes: 1 << 30,
+            ..Environment::default()
+        }
+    }
+
+    struct Idle;
+
+    impl Kernel for Idle {
+        fn work(&mut self) -> Result<u64, Failure> {
+            Ok(1)
+        }
+    }
+
+    #[test]
+    fn a_full_footprint_displaces_much_more_than_nothing() {
+        let mut displacement = Displacement::prepare("l1d", &environment()).unwrap();
+        let mut full = (displacement.spec.build)(&environment()).unwrap();
+        let mut seen = Vec::new();
+        for _ in 0..10 {
+            let shares = displacement
+                .share(&mut Idle)
+                .and_then(|nothing| Ok((nothing, displacement.share(&mut *full)?)));
+            if let Ok((nothing, all)) = shares
+                && nothing < 0.3
+                && all > 0.6
+            {
+                return;
+            }
+            seen.push(shares);
+        }
+        // An emulator has no caches to show.
+        let unseen = |result: &Result<_, Failure>| matches!(result, Err(Failure(reason)) if reason.contains("cannot be seen"));
+        assert!(seen.iter().all(unseen), "{seen:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_walked_is_a_reason() {
+        for (resource, part) in [
+            ("cpu-time", "no part of a cache"),
+            ("nonsense", "no source"),
+            ("l1i", "cannot be walked"),
+            ("l2-capacity", "not known"),
+        ] {
+            let reason = Displacement::prepare(resource, &environment())
+                .err()
+                .unwrap();
+            assert!(reason.0.contains(part), "{resource}: {}", reason.0);
+        }
+        let mut env = environment();
+        env.llc_bytes = 1 << 30;
+        let reason = Displacement::prepare("llc-capacity", &env).err().unwrap();
+        assert!(reason.0.contains("more than half"), "{}", reason.0);
     }
 }

@@ -133,9 +133,9 @@ impl Footprint {
             segment_full,
             segment: segment_full,
             touches,
-            order: Scattered::new(),
+            order: Scattered::default(),
             sweep,
-            sweep_order: Scattered::new(),
+            sweep_order: Scattered::default(),
         }))
     }
 }

@@ -46,15 +46,17 @@ pub struct Scattered {
     scatter: Scatter,
 }
 
-impl Scattered {
-    /// With the widest loads this CPU has.
-    pub fn new() -> Self {
+impl Default for Scattered {
+    /// From the beginning, with the widest loads this CPU has.
+    fn default() -> Self {
         Scattered {
             state: 0,
             scatter: variants()[0].1,
         }
     }
+}
 
+impl Scattered {
     /// Loads the next `groups` groups out of the first eight segments of
     /// `segment` lines of `buffer`; both above zero.
     ///
@@ -158,9 +160,9 @@ mod tests {
     #[test]
     fn two_calls_go_on_where_one_would() {
         let buffer = Buffer::resident(4096).unwrap();
-        let mut once = Scattered::new();
+        let mut once = Scattered::default();
         once.touch(&buffer, 8, 5);
-        let mut twice = Scattered::new();
+        let mut twice = Scattered::default();
         twice.touch(&buffer, 8, 2);
         twice.touch(&buffer, 8, 3);
         assert_eq!(once.state, twice.state);

@@ -92,7 +92,8 @@ pub struct Environment {
     pub network: Option<network::Traffic>,
     /// What the I/O of `storage-bandwidth` looks like.
     pub storage_pattern: Pattern,
-    /// How many workers share the resource; each takes its part.
+    /// How many workers share one instance of the resource (one L1d, one LLC);
+    /// each takes its part.
     pub workers: u64,
     /// CPUs a kernel with threads of its own may use, the worker's first.
     pub cpus: Vec<usize>,

@@ -19,7 +19,7 @@ pub const L2_BANDWIDTH: KernelSpec = KernelSpec {
     waiting: Waiting::Spin,
     operation: "move of a 512-byte block",
     units_per_operation: BLOCK as u64,
-    operations_per_call: 4096,
+    operations_per_call: 8192,
     pause_ns: 0,
     spans_cpus: false,
     doc: "Streams with the widest loads the CPU has (or stores, with --access store) through \
@@ -90,7 +90,7 @@ pub const MEMORY_BANDWIDTH: KernelSpec = KernelSpec {
     waiting: Waiting::Spin,
     operation: "move of a 512-byte block",
     units_per_operation: BLOCK as u64,
-    operations_per_call: 512,
+    operations_per_call: 768,
     pause_ns: 0,
     spans_cpus: false,
     doc: "Streams with the widest loads the CPU has through a buffer of twice the last-level \
@@ -185,7 +185,10 @@ impl Stream {
             )
         };
         std::hint::black_box(folded);
-        self.at = (self.at + blocks) % self.blocks;
+        self.at += blocks;
+        if self.at == self.blocks {
+            self.at = 0;
+        }
         blocks
     }
 }

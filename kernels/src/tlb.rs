@@ -135,9 +135,7 @@ const ROUNDS: u32 = 8;
 /// # Errors
 /// In words, when the time rises too little to show a knee.
 pub fn measure_entries() -> Result<u64, Failure> {
-    let counts: Vec<u64> = (0..LEVELS)
-        .map(|level| (FEWEST as f64 * (f64::from(level) / 4.0).exp2()) as u64)
-        .collect();
+    let counts: Vec<u64> = levels().collect();
     let pages = Pages::mapped(*counts.last().expect("levels") as usize)?;
     let mut times = vec![f64::INFINITY; counts.len()];
     for _ in 0..ROUNDS {
@@ -149,6 +147,11 @@ pub fn measure_entries() -> Result<u64, Failure> {
         }
     }
     knee(&counts, &times)
+}
+
+/// The numbers of pages tried.
+fn levels() -> impl Iterator<Item = u64> {
+    (0..LEVELS).map(|level| (FEWEST as f64 * (f64::from(level) / 4.0).exp2()) as u64)
 }
 
 /// Where `times` have risen by 35 % from the least pages to the most.
@@ -166,10 +169,10 @@ fn knee(counts: &[u64], times: &[f64]) -> Result<u64, Failure> {
     }
     let bar = low + 0.35 * (high - low);
     // From above: noise at few pages cannot hide the knee.
-    let below = (0..counts.len())
+    let below = (0..counts.len() - 1 - ends)
         .rfind(|&level| times[level] <= bar)
         .unwrap_or(0);
-    let rise = (bar - times[below]) / (times[below + 1] - times[below]);
+    let rise = ((bar - times[below]) / (times[below + 1] - times[below])).clamp(0.0, 1.0);
     let entries = counts[below] as f64 + rise * (counts[below + 1] - counts[below]) as f64;
     Ok(((entries / UNIT).round().max(1.0) * UNIT) as u64)
 }
@@ -248,15 +251,35 @@ mod tests {
 
     #[test]
     fn the_knee_is_found_or_a_reason_given() {
-        let counts = [256, 512, 1024, 2048, 4096, 8192];
-        let times = [8.0, 8.1, 8.0, 10.5, 15.0, 16.0];
-        assert_eq!(knee(&counts, &times).unwrap(), 2048);
-        let noisy = [8.0, 12.0, 8.0, 9.5, 15.0, 16.0];
-        assert_eq!(knee(&counts, &noisy).unwrap(), 2048);
-        let small = [8.0, 11.5, 15.0, 15.5, 16.0, 16.0];
-        assert_eq!(knee(&counts, &small).unwrap(), 512);
-        let flat = [8.0, 8.1, 8.0, 8.2, 8.1, 8.3];
-        let reason = knee(&counts, &flat).err().unwrap().0;
+        let counts: Vec<u64> = levels().collect();
+        // Misses begin at 0.8 of the entries and are the rule from 1.6 on.
+        let walks = |entries: f64| -> Vec<f64> {
+            let misses = |count: u64| ((count as f64 / entries - 0.8) / 0.8).clamp(0.0, 1.0);
+            counts
+                .iter()
+                .map(|&count| 8.5 + 7.0 * misses(count))
+                .collect()
+        };
+        for entries in [512, 1024, 1536, 2048, 3072, 4096] {
+            let mut times = walks(entries as f64);
+            let near = entries - entries / 8..=entries + entries / 8;
+            let found = knee(&counts, &times).unwrap();
+            assert!(near.contains(&found), "{found} for {entries}");
+            times[1] = 40.0;
+            times[4] = 40.0;
+            times[23] = 40.0;
+            let noisy = knee(&counts, &times).unwrap();
+            assert_eq!(noisy, found, "with noise, {entries}");
+        }
+        let reason = knee(&counts, &[8.5; LEVELS as usize]).err().unwrap().0;
         assert!(reason.contains("knee"), "{reason}");
+    }
+
+    #[test]
+    fn measuring_gives_a_plausible_number_or_a_reason() {
+        match measure_entries() {
+            Ok(entries) => assert!((512..=16384).contains(&entries), "{entries}"),
+            Err(Failure(reason)) => assert!(reason.contains("knee"), "{reason}"),
+        }
     }
 }

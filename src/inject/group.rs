@@ -37,7 +37,7 @@ const HANG: Duration = Duration::from_secs(5);
 pub struct WorkerPlan {
     pub spec: &'static KernelSpec,
     pub placement: Placement,
-    /// `slices`, sizes and limits; `workers` is set from the placement.
+    /// `slices`, sizes and limits; `cpus` is set from the placement.
     pub config: WorkerConfig,
 }
 
@@ -78,7 +78,6 @@ impl WorkerGroup {
             true => plan.placement.cpus.iter().take(1).copied().collect(),
             false => plan.placement.cpus.clone(),
         };
-        config.environment.workers = homes.len() as u64;
         config.environment.cpus = plan.placement.cpus.clone();
         let argument = serde_json::to_string(&config).expect("plain data");
         let mut group = WorkerGroup {

@@ -191,7 +191,10 @@ fn plan_at(
             "storage-bandwidth" => limits.storage_pattern.clone(),
             _ => Pattern::default(),
         },
-        workers: placement.cpus.len() as u64,
+        workers: match spec.spans_cpus {
+            true => 1,
+            false => sharers(machine, resource.domain, &placement.cpus),
+        },
         cpus: placement.cpus.clone(),
         ..Environment::default()
     };
@@ -204,4 +207,44 @@ fn plan_at(
             environment,
         },
     })
+}
+
+/// How many workers on `cpus` share one instance of the resource, at most: each
+/// core has caches of its own, however many cores are pressed on.
+fn sharers(machine: &Machine, domain: Domain, cpus: &[usize]) -> u64 {
+    let group = |cpu: usize| match domain {
+        Domain::PhysicalCore => machine.core_siblings(cpu).to_vec(),
+        Domain::L2Group => machine.l2_group(cpu),
+        Domain::LlcGroup => machine.llc_group(cpu),
+        _ => cpus.to_vec(),
+    };
+    let together = |cpu: &usize| {
+        let group = group(*cpu);
+        cpus.iter().filter(|other| group.contains(other)).count() as u64
+    };
+    cpus.iter().map(together).max().unwrap_or(1).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::fake;
+
+    #[test]
+    fn workers_share_what_their_domain_shares() {
+        let machine = fake::cores(4, 2);
+        let all: Vec<usize> = (0..8).collect();
+        let siblings = machine.core_siblings(0).to_vec();
+        assert_eq!(siblings.len(), 2);
+        let others = without_siblings(&machine, &all);
+        assert_eq!(sharers(&machine, Domain::PhysicalCore, &siblings), 2);
+        assert_eq!(sharers(&machine, Domain::PhysicalCore, &others), 1);
+        assert_eq!(sharers(&machine, Domain::NumaNode, &others), 4);
+        assert_eq!(sharers(&machine, Domain::PhysicalCore, &[]), 1);
+    }
+
+    fn without_siblings(machine: &Machine, cpus: &[usize]) -> Vec<usize> {
+        let first = |cpu: &usize| machine.core_siblings(*cpu).first() == Some(cpu);
+        cpus.iter().copied().filter(first).collect()
+    }
 }
