@@ -119,6 +119,7 @@ fn entry() -> impl Strategy<Value = ResourceEntry> {
             probe_curve: curves.1,
             sharing_cost: None,
             pressure_unit: None,
+            full_scale_pressure: scores.3,
             physical_bound: curves.2,
             counters: rest.0,
             doubts: rest.1,
