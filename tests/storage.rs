@@ -311,7 +311,8 @@ fn a_full_file_system_is_named() {
         "{reason}"
     );
     // Blocks of a file that is gone are free only after the journal's commit.
-    let fill = "sync; dd if=/dev/zero of=ballast bs=64k conv=fsync 2>/dev/null || true; sync";
+    let fill = "for i in 1 2 3 4 5; do sync; dd if=/dev/zero of=ballast$i bs=4k conv=fsync \
+                2>/dev/null || true; sleep 0.2; done";
     shell(&format!("cd {}; {fill}", mnt.display())).unwrap();
     refused(&mnt, "2MiB", &["free", "--scratch"]);
     let reason = scratch(&mnt, 1 << 20).unwrap_err();
