@@ -1,7 +1,7 @@
 // void FN(u8 *base: x0, size_t blocks: x1)        AAPCS64
 //
 // Fills blocks of 512 bytes with ones in ascending order, blocks > 0. The _nt
-// variant hints that the lines are not used again and ends with a barrier.
+// variant hints that the lines are not used again.
 // Never run on hardware: compared with the twin under an emulator.
 //
 // Facts per iteration (one block): 512 bytes, 16 pair stores, no loads.
@@ -30,5 +30,4 @@ jostle_stream_store_neon:
 .globl jostle_stream_store_nt_neon
 jostle_stream_store_nt_neon:
     jostle_store_neon stnp
-    dmb ishst
     ret

@@ -23,10 +23,12 @@ pub const L1D: KernelSpec = KernelSpec {
     pause_ns: 0,
     spans_cpus: false,
     doc: "Loads the cache lines of x % of the L1 data cache whole, in golden-ratio order, with \
-          the widest loads the CPU has, two per cycle where it can. On an SMT sibling this takes L1d lines and load \
-          ports from the target at every moment. In slices on the same CPU it can only \
-          cost the refill of one L1d per slice, a few µs; the bound is computed from the \
-          refill time measured on the spot. It says nothing about stores.",
+          the widest loads the CPU has, two per cycle where it can. On an SMT sibling this \
+          takes L1d lines and load ports from the target at every moment. In slices on the \
+          same CPU it can only cost the refill of one L1d per slice, a few µs; the bound is \
+          computed from the refill time measured on the spot. Where it was tried, on an L1d \
+          of 48 KiB, x % displaced x ± 6 % of a reference set as large as the cache. It says \
+          nothing about stores.",
     build: |env| {
         Footprint::build(
             env.l1d_bytes,
@@ -47,9 +49,12 @@ pub const L2_CAPACITY: KernelSpec = KernelSpec {
     operations_per_call: 1 << 14,
     pause_ns: 0,
     spans_cpus: false,
-    doc: "Loads the cache lines of x % of the L2 cache, in golden-ratio order. Evicts the target's lines from L2 and, since every L1d line passes through, from \
-          L1d. In slices on the same CPU the target pays the refill after every slice. The \
-          fills come from the last-level cache, whose bandwidth it uses a little.",
+    doc: "Loads the cache lines of x % of the L2 cache, in golden-ratio order. Evicts the \
+          target's lines from L2 and, since every L1d line passes through, from L1d. In slices \
+          on the same CPU the target pays the refill after every slice. The fills come from \
+          the last-level cache, whose bandwidth it uses a little. Where it was tried, on an L2 \
+          of 2 MiB, x % displaced x ± 4 % of a reference set as large as the cache up to 80 %, \
+          and some 90 % at full: the cache does not evict strictly by age.",
     build: |env| {
         Footprint::build(
             env.l2_bytes,

@@ -19,7 +19,7 @@ pub const L2_BANDWIDTH: KernelSpec = KernelSpec {
     waiting: Waiting::Spin,
     operation: "move of a 512-byte block",
     units_per_operation: BLOCK as u64,
-    operations_per_call: 8192,
+    operations_per_call: 12288,
     pause_ns: 0,
     spans_cpus: false,
     doc: "Streams with the widest loads the CPU has (or stores, with --access store) through \
