@@ -22,6 +22,7 @@ use crate::report::pressure;
 use crate::resource::Domain;
 use crate::resource::Resource;
 use crate::sys::control_page::Order;
+use jostle_kernels::Access;
 use serde::Serialize;
 use std::cell::RefCell;
 use std::io::IsTerminal;
@@ -152,6 +153,7 @@ impl Device {
 pub fn run(args: Args) -> Result<()> {
     let machine = Machine::detect();
     let resource = select::resource(&args.resource, "SOI")?;
+    check_access(resource, args.limits.access)?;
     let intensity = select::percent("--intensity", args.intensity, 0.0, 100.0)?;
     let cpus = args.cpus.as_deref().map(|list| ("--cpus", list));
     let limits = args.limits.resolve(&machine, cpus)?;
@@ -265,6 +267,23 @@ pub fn run(args: Args) -> Result<()> {
     match interrupt::raised(&flag) {
         true => Err(Error::Interrupted("; the source is gone".into())),
         false => Ok(()),
+    }
+}
+
+/// Only sources that move bytes can choose how, and what is in a cache is not
+/// reached by instructions that pass it by.
+fn check_access(resource: &Resource, access: Access) -> Result<()> {
+    let refuse = |why: &str| Err(Error::request(format!("--access: {why}")));
+    match (resource.id, access) {
+        (_, Access::Load) | ("memory-bandwidth", _) => Ok(()),
+        ("l2-bandwidth" | "llc-bandwidth", Access::Store) => Ok(()),
+        ("l2-bandwidth" | "llc-bandwidth", _) => refuse(
+            "non-temporal stores pass the caches by; give load or store, or press on \
+             memory-bandwidth",
+        ),
+        (id, _) => refuse(&format!(
+            "{id} has no accesses to choose; leave it out, or press on a bandwidth"
+        )),
     }
 }
 

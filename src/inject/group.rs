@@ -240,6 +240,9 @@ impl WorkerGroup {
         if self.plan.spec.intensity != Intensity::Rate {
             return Ok(None);
         }
+        for worker in &self.workers {
+            worker.page.hold_at_peak(false);
+        }
         let command = self.set(Order::Treat(100.0));
         self.wait_applied(command, HANG, &|| false)?;
         sleep(length / 4);
@@ -295,7 +298,8 @@ impl WorkerGroup {
 
     /// Makes `operations_per_second` of all workers together the peak that
     /// intensity refers to, shared out as their peaks were before, evenly when
-    /// they had none.
+    /// they had none. 100 % is held to it too: a machine that happens to give
+    /// more now gives the same as when it was calibrated.
     pub fn set_peak(&mut self, operations_per_second: f64) {
         let before: f64 = self.workers.iter().map(|worker| worker.page.peak()).sum();
         for worker in &self.workers {
@@ -304,6 +308,7 @@ impl WorkerGroup {
                 false => 1.0 / self.workers.len() as f64,
             };
             worker.page.set_peak(operations_per_second * share);
+            worker.page.hold_at_peak(true);
         }
     }
 

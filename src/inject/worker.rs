@@ -302,9 +302,9 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Whether the intensity is a rate below the peak.
+    /// Whether the intensity is a rate to keep to.
     fn holds_back(&self, percent: f64) -> bool {
-        self.spec.intensity == Intensity::Rate && percent < 100.0
+        self.spec.intensity == Intensity::Rate && (percent < 100.0 || self.page.held_at_peak())
     }
 
     /// Waits until the next operation is due, but only a little at a time.

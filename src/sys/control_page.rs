@@ -74,7 +74,9 @@ pub struct ControlPage {
     command: AtomicU64,
     /// Peak of this worker, operations per second, as bits of an f64.
     peak: AtomicU64,
-    _profiler: [u64; 6],
+    /// Whether 100 % is held to the peak too.
+    held_at_peak: AtomicU64,
+    _profiler: [u64; 5],
     // Written by the worker.
     applied: AtomicU64,
     ready: AtomicU32,
@@ -159,6 +161,17 @@ impl ControlPage {
     /// Sets the peak, operations per second, that intensity refers to.
     pub fn set_peak(&self, operations_per_second: f64) {
         self.peak.store(operations_per_second.to_bits(), Release);
+    }
+
+    /// Whether 100 % is held to the peak as lower intensities are, or goes as
+    /// fast as it can.
+    pub fn hold_at_peak(&self, hold: bool) {
+        self.held_at_peak.store(u64::from(hold), Release);
+    }
+
+    /// As set by [`ControlPage::hold_at_peak`]; at first false.
+    pub fn held_at_peak(&self) -> bool {
+        self.held_at_peak.load(Acquire) != 0
     }
 
     /// The peak, operations per second; 0 until it was measured.

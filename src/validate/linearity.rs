@@ -28,8 +28,10 @@ use rand_chacha::ChaCha8Rng;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Of each level.
-pub(super) const REPETITIONS: usize = 3;
+/// Of each level: one more than the method asks for on either side of the
+/// median, since one of three is soon met by a neighbour.
+pub(super) const REPETITIONS: usize = 5;
+const QUICK_REPETITIONS: usize = 3;
 /// Longest wait for an intensity to be in force.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Alone there is no target whose caches must find their state.
@@ -100,12 +102,12 @@ fn alone(
         Ok(peak) => peak,
         Err(reason) => return Ok(Err(reason)),
     };
-    let step = match session.request.quick {
-        true => 25.0,
-        false => 10.0,
+    let (step, repetitions) = match session.request.quick {
+        true => (25.0, QUICK_REPETITIONS),
+        false => (10.0, REPETITIONS),
     };
     let levels = levels(step);
-    let order = order(levels.len(), REPETITIONS, rng);
+    let order = order(levels.len(), repetitions, rng);
     let settle = timing.settle.min(LONGEST_SETTLE);
     let window = (budget.mul_f64(0.8) / order.len() as u32)
         .saturating_sub(settle)

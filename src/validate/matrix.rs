@@ -31,6 +31,10 @@ const LEAST_PAIRS: usize = 6;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Longest settle time between arms: no victim here has a page cache.
 const LONGEST_SETTLE: Duration = Duration::from_millis(80);
+const SHORTEST_SETTLE: Duration = Duration::from_millis(3);
+const LONGEST_WINDOW: Duration = Duration::from_millis(60);
+/// Rounds of two pairs in one visit.
+const ROUNDS: usize = 2;
 const QUICK_WINDOW: Duration = Duration::from_millis(10);
 /// Passes from one visit to the next of sources that take long to switch.
 const DEAR_EVERY: usize = 4;
@@ -151,7 +155,7 @@ fn parties(session: &Session<'_>, slices: Slices, role: Role) -> Result<Vec<Part
     Ok(parties)
 }
 
-/// Two pairs of placebo and treatment, in random order, while the victim runs
+/// Pairs of placebo and treatment, in random order, while the victim runs
 /// at full strength.
 fn visit(
     session: &Session<'_>,
@@ -161,16 +165,22 @@ fn visit(
     rng: &mut ChaCha8Rng,
 ) -> std::result::Result<Vec<f64>, String> {
     let period = Duration::from_nanos(slices.period_ns);
+    // The victim goes on as it is; only the source has to find its state.
     let settle = source
         .timing
         .settle
-        .max(victim.timing.settle)
         .min(LONGEST_SETTLE)
+        .max(SHORTEST_SETTLE)
         .max(period * 4);
-    let mut window = source.timing.window.max(victim.timing.window);
-    if session.request.quick {
-        window = window.min(QUICK_WINDOW.max(period * 10));
-    }
+    let window = source.timing.window.max(victim.timing.window);
+    let window = window.min(match session.request.quick {
+        true => QUICK_WINDOW.max(period * 10),
+        false => LONGEST_WINDOW,
+    });
+    let rounds = match session.request.quick {
+        true => 1,
+        false => ROUNDS,
+    };
     let stop = || session.interrupted();
     let command = victim.group.set(Order::Treat(100.0));
     let outcome = victim
@@ -189,24 +199,25 @@ fn visit(
                 Ok(performance(&victim.group, &from, &to))
             };
             let (placebo, treatment) = (Order::Control, Order::Treat(100.0));
-            // One pair each way round, so that a drift cancels.
-            let first = rng.random::<bool>();
-            let orders = match first {
-                true => [placebo, treatment, treatment, placebo],
-                false => [treatment, placebo, placebo, treatment],
-            };
-            let mut speeds = [0.0; 4];
-            for (speed, order) in speeds.iter_mut().zip(orders) {
-                *speed = read(order)?;
+            let mut ratios: Vec<f64> = Vec::new();
+            for _ in 0..rounds {
+                // One pair each way round, so that a drift cancels.
+                let first = rng.random::<bool>();
+                let orders = match first {
+                    true => [placebo, treatment, treatment, placebo],
+                    false => [treatment, placebo, placebo, treatment],
+                };
+                let mut speeds = [0.0; 4];
+                for (speed, order) in speeds.iter_mut().zip(orders) {
+                    *speed = read(order)?;
+                }
+                ratios.extend([(0, 1), (3, 2)].map(|(a, b)| match first {
+                    true => (speeds[b] / speeds[a]).ln(),
+                    false => (speeds[a] / speeds[b]).ln(),
+                }));
             }
-            let ratios = [(0, 1), (3, 2)].map(|(a, b)| match first {
-                true => (speeds[b] / speeds[a]).ln(),
-                false => (speeds[a] / speeds[b]).ln(),
-            });
-            Ok(ratios
-                .into_iter()
-                .filter(|ratio| ratio.is_finite())
-                .collect())
+            ratios.retain(|ratio| ratio.is_finite());
+            Ok(ratios)
         });
     source.group.set(Order::Park);
     victim.group.set(Order::Park);
