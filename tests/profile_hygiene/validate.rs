@@ -46,11 +46,15 @@ fn two_sources_are_validated_against_themselves_and_each_other() {
     assert_eq!(effect["size"], "large");
     assert!(effect["explanation"].as_str().unwrap().contains("CPU"));
     let page = std::fs::read_to_string(place.directory.path().join("page.html")).unwrap();
-    assert_eq!(
-        page.matches("<svg").count(),
-        3,
-        "two dials and what one displaces"
-    );
+    // What a cache source displaces may not be visible on a busy machine; the
+    // report then says so, and there is one plot less.
+    let curves = sources
+        .iter()
+        .flat_map(|source| [&source["linearity"], &source["displaced"]])
+        .filter(|curve| curve["r_squared"].is_number())
+        .count();
+    assert!(curves >= 2, "both dials were measured");
+    assert_eq!(page.matches("<svg").count(), curves);
     assert!(page.ends_with("</html>\n"));
     for outside in ["<script", "src=", "href="] {
         assert!(!page.contains(outside), "the page needs nothing else");
