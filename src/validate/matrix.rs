@@ -26,6 +26,8 @@ use std::time::Duration;
 
 /// Resamples per interval.
 const RESAMPLES: usize = 400;
+/// Pairs below which no verdict falls.
+const VERDICT_PAIRS: usize = 4;
 /// Pairs before an effect counts as resolved.
 const LEAST_PAIRS: usize = 6;
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -248,7 +250,11 @@ fn effect(
     let [low, high] = bootstrap.interval95();
     let ci95 = [lost(high), lost(low)];
     let (source, victim) = (sources[cell.source].resource, victims[cell.victim].resource);
-    let size = size(ci95, bar);
+    // Two pairs may agree by chance.
+    let size = match cell.log_ratios.len() >= VERDICT_PAIRS {
+        true => size(ci95, bar),
+        false => Size::Unresolved,
+    };
     Effect {
         source: source.to_string(),
         victim: victim.to_string(),

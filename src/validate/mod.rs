@@ -63,8 +63,9 @@ pub struct Request {
     pub interrupt: Arc<AtomicBool>,
 }
 
-/// Share of the budget that linearity may take.
+/// Share of the budget that linearity may take; with `--quick`.
 const LINEARITY_SHARE: f64 = 0.35;
+const QUICK_LINEARITY_SHARE: f64 = 0.2;
 /// Memory that `memory-capacity` takes at 100 % while it is validated: switches
 /// cost time in proportion.
 const CAPACITY_BYTES: u64 = 1 << 30;
@@ -103,13 +104,17 @@ pub fn validate(
 
     let mut sources = Vec::new();
     let count = request.resources.len().max(1) as f64;
+    let linearity_share = match request.quick {
+        true => QUICK_LINEARITY_SHARE,
+        false => LINEARITY_SHARE,
+    };
     for (index, &resource) in request.resources.iter().enumerate() {
         session.check()?;
         progress(
-            LINEARITY_SHARE * index as f64 / count,
+            linearity_share * index as f64 / count,
             &format!("{}: linearity", resource.id),
         );
-        let share = request.budget.mul_f64(LINEARITY_SHARE / count);
+        let share = request.budget.mul_f64(linearity_share / count);
         sources.push(linearity::source(
             &session, resource, slices, share, &mut rng,
         )?);
