@@ -11,6 +11,8 @@
 //! | [`validate`] | is the instrument true? every source against itself and all others |
 //! | [`experiment`] | arms, windows, estimates, the search for `t` and `c` |
 //! | [`metric`] | how the target's performance is read |
+//! | [`load`] | requests for services at a given rate, and how long the answers take |
+//! | [`counters`] | hardware, software, pressure, procfs and resctrl readings |
 //! | [`target`] | what is profiled: a command, a process, a demo |
 //! | [`calibrate`] | sizes by access time, peaks, settle times, reporter curves of this machine |
 //! | [`inject`] | workers: spawn, place, pace, watch |
@@ -22,7 +24,8 @@
 //! | [`sys`] | the only unsafe code outside `jostle-kernels` |
 //!
 //! Imports run downwards: `cli` → `report`, `schedule` → `profile`; and `cli` →
-//! `experiment`, `calibrate` → `metric`, `target`, `inject` → `machine` → `sys`.
+//! `experiment`, `calibrate` → `metric` → `load`, `counters` → `target`, `inject`
+//! → `machine` → `sys`.
 //! What `calibrate` finds reaches `experiment` as data of `machine` only.
 //! `profile` and `schedule` never import anything that measures, so a
 //! scheduler author can use them without a single source of interference.
@@ -30,10 +33,12 @@
 
 pub mod calibrate;
 pub mod cli;
+pub mod counters;
 pub mod document;
 pub mod error;
 pub mod experiment;
 pub mod inject;
+pub mod load;
 pub mod machine;
 pub mod metric;
 pub mod profile;

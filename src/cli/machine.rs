@@ -10,6 +10,7 @@ use crate::calibrate::Stop;
 use crate::calibrate::press::Live;
 use crate::error::Error;
 use crate::error::Result;
+use crate::inject::stall::StallGuard;
 use crate::machine::Machine;
 use crate::machine::calibration::Calibration;
 use crate::machine::saved;
@@ -19,6 +20,7 @@ use crate::report;
 use crate::report::Style;
 use crate::resource::RESOURCES;
 use serde::Serialize;
+use std::sync::Mutex;
 use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
@@ -99,14 +101,28 @@ fn calibrated(args: &Args, machine: &Machine) -> Result<()> {
     saved::prepare(&path).map_err(Error::environment)?;
     let flag = interrupt::flag()?;
     let bar = Bar::new(budget);
+    let guard = Mutex::new(StallGuard::new(request.limits.max_stall_percent));
+    let stalled = Mutex::new(None);
+    let stop = || {
+        let mut stalled = stalled.lock().expect("no holder panics");
+        if stalled.is_none() {
+            *stalled = guard.lock().expect("no holder panics").look();
+        }
+        stalled.is_some() || interrupt::raised(&flag)
+    };
     let calibration = calibrate::calibrate(
         &request,
         &Live {
-            stop: &|| interrupt::raised(&flag),
+            stop: &stop,
             say: &|text| bar.step(text),
         },
     );
     bar.finish();
+    if let Some(reason) = stalled.lock().expect("no holder panics").take() {
+        return Err(Error::environment(format!(
+            "{reason}; what was saved before is as it was"
+        )));
+    }
     let calibration = calibration.map_err(|stop| match stop {
         Stop::Interrupted => Error::Interrupted("; what was saved before is as it was".to_string()),
         Stop::Failed(reason) => Error::environment(reason),

@@ -6,6 +6,7 @@ mod guard;
 mod interrupt;
 mod list;
 mod machine;
+mod metric;
 mod network;
 mod output;
 mod profile;
@@ -16,6 +17,7 @@ mod schema;
 mod select;
 mod show;
 mod sink;
+mod target;
 mod validate;
 mod worker;
 

@@ -2,9 +2,12 @@
 
 use super::duration::parse_duration;
 use super::interrupt;
+use super::metric::MetricArgs;
 use super::output;
 use super::progress::Bar;
 use super::select;
+use super::target::TargetArgs;
+use super::target::file_stem;
 use crate::error::Error;
 use crate::error::Result;
 use crate::experiment::run::Halves;
@@ -13,44 +16,19 @@ use crate::experiment::session;
 use crate::experiment::session::Request;
 use crate::inject::plan::SCRATCH_BYTES;
 use crate::machine::Machine;
-use crate::metric::MetricOptions;
-use crate::metric::StdoutKind;
-use crate::profile::Direction;
 use crate::report;
 use crate::report::Style;
-use crate::target::TargetSpec;
-use crate::target::demo;
 use clap::ValueEnum;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
-#[command(group = clap::ArgGroup::new("target").required(true))]
 pub struct Args {
-    /// The command to start and profile
-    #[arg(last = true, group = "target", value_name = "CMD")]
-    command: Vec<String>,
-    /// Attach to a running process; it is left as it was found
-    #[arg(long, group = "target")]
-    pid: Option<i32>,
-    /// Profile a built-in demo; `jostle demo --list` shows them
-    #[arg(long, group = "target", value_name = "NAME")]
-    demo: Option<String>,
-
-    /// How performance is read: progress, runs, ips or stdout:REGEX
-    /// [default: the best available]
-    #[arg(long)]
-    metric: Option<String>,
-    /// Which way a printed number is better
-    #[arg(long, value_enum, default_value = "higher")]
-    direction: DirectionArg,
-    /// Whether a printed number is a value or a running total
-    #[arg(long, value_enum, default_value = "value")]
-    kind: KindArg,
-    /// Longest one run of a finite command may take
-    #[arg(long, value_parser = parse_duration, default_value = "600s", value_name = "TIME")]
-    run_timeout: Duration,
+    #[command(flatten)]
+    target: TargetArgs,
+    #[command(flatten)]
+    metric: MetricArgs,
     /// Performance that counts as kept, percent of undisturbed
     #[arg(long, default_value_t = 95.0, value_name = "PERCENT")]
     qos: f64,
@@ -71,10 +49,6 @@ pub struct Args {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// CPUs the target is given, like 0-2,5 [default: the allowed one
-    /// that devices interrupt least]
-    #[arg(long, value_name = "LIST")]
-    cpus: Option<String>,
     /// CPUs the sources may use [default: all allowed]
     #[arg(long, value_name = "LIST")]
     worker_cpus: Option<String>,
@@ -104,24 +78,9 @@ pub struct Args {
     /// Print the profile as JSON instead of the table
     #[arg(long)]
     json: bool,
-    /// Pass on what the target prints, to standard error
-    #[arg(long)]
-    show_output: bool,
     /// Show what would be injected where, and stop
     #[arg(long)]
     dry_run: bool,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum DirectionArg {
-    Higher,
-    Lower,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum KindArg {
-    Value,
-    Rate,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -179,18 +138,8 @@ fn request(
     let limits = args
         .limits
         .resolve(machine, worker_cpus.map(|list| ("--worker-cpus", list)))?;
-    let spec = match (&args.demo, args.pid) {
-        (Some(name), _) => TargetSpec::Demo {
-            name: demo::find(name)?.name.to_string(),
-            options: demo_options(name, &limits)?,
-        },
-        (None, Some(pid)) => TargetSpec::Pid(pid),
-        (None, None) => TargetSpec::Command {
-            argv: args.command.clone(),
-            show_output: args.show_output,
-        },
-    };
-    let target_cpus = select::target_cpus(machine, &spec, args.cpus.as_deref())?;
+    let spec = args.target.spec(&limits)?;
+    let target_cpus = args.target.cpus(machine, &spec)?;
     let preset = match args.quick {
         true => Settings::quick(),
         false => Settings::default(),
@@ -225,42 +174,11 @@ fn request(
         limits,
         slice_period: args.slice,
         share: select::percent("--share", args.share, 1.0, 90.0)? / 100.0,
-        metric: args.metric.clone(),
-        metric_options: MetricOptions {
-            direction: match args.direction {
-                DirectionArg::Higher => Direction::Higher,
-                DirectionArg::Lower => Direction::Lower,
-            },
-            kind: match args.kind {
-                KindArg::Value => StdoutKind::Value,
-                KindArg::Rate => StdoutKind::Rate,
-            },
-            run_timeout: args.run_timeout,
-            interrupt,
-            ..MetricOptions::default()
-        },
+        metric: args.metric.metric.clone(),
+        metric_options: args.metric.options(interrupt),
         calibration: select::calibration(machine, args.no_machine_file),
         settings,
     })
-}
-
-/// What a demo must know of our limits to need its resource within them.
-fn demo_options(name: &str, limits: &crate::inject::plan::Limits) -> Result<Vec<String>> {
-    let mut options = Vec::new();
-    match demo::find(name)?.name {
-        // Its file must be larger than what the source always leaves free.
-        "memory-capacity" => {
-            options.push("--size".into());
-            options.push((2 * (limits.memory_reserve_bytes >> 20)).to_string());
-        }
-        "storage-bandwidth" => {}
-        _ => return Ok(options),
-    }
-    if let Ok(directory) = &limits.scratch {
-        options.push("--scratch".into());
-        options.push(directory.to_string_lossy().into_owned());
-    }
-    Ok(options)
 }
 
 fn labels(given: &[String]) -> Result<BTreeMap<String, String>> {
@@ -273,21 +191,6 @@ fn labels(given: &[String]) -> Result<BTreeMap<String, String>> {
             ))),
         })
         .collect()
-}
-
-/// A file name for the profile of `spec`.
-fn file_stem(spec: &TargetSpec) -> String {
-    match spec {
-        TargetSpec::Demo { name, .. } => format!("demo-{name}"),
-        TargetSpec::Pid(pid) => format!("pid-{pid}"),
-        TargetSpec::Command { argv, .. } => argv
-            .first()
-            .and_then(|program| std::path::Path::new(program).file_name())
-            .map_or_else(
-                || "target".into(),
-                |name| name.to_string_lossy().into_owned(),
-            ),
-    }
 }
 
 impl select::LimitArgs {

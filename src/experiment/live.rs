@@ -129,15 +129,17 @@ impl<'a> LiveExecutor<'a> {
         match (state, self.stopped) {
             (TargetState::Stopped, false) => {
                 self.keep_running()?;
+                self.metric.suspend();
+                self.stopped = true;
                 if let Err(error) = self.target.stop() {
                     // A run may end between the look and the stop.
                     self.keep_running()?;
                     self.target.stop().map_err(|_| target_error(error))?;
                 }
-                self.stopped = true;
             }
             (TargetState::Running, true) => {
                 self.target.cont().map_err(target_error)?;
+                self.metric.resume();
                 self.stopped = false;
             }
             _ => {}

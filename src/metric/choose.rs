@@ -128,7 +128,7 @@ pub fn choose(
             }
             fallback(target, "the process publishes no progress")
         }
-        TargetSpec::Command { .. } => try_out(target, options),
+        TargetSpec::Command(_) => try_out(target, options),
     }
 }
 

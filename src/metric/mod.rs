@@ -57,6 +57,13 @@ pub trait Metric {
     /// interrupted error when the flag of [`MetricOptions`] was raised.
     fn end(&mut self, target: &mut Target) -> Result<f64>;
 
+    /// Told just before the target is stopped, so that nobody goes on asking it
+    /// for work.
+    fn suspend(&mut self) {}
+
+    /// Told just after the target goes on.
+    fn resume(&mut self) {}
+
     /// Translates a performance into the unit of the facts.
     fn in_unit(&self, performance: f64) -> f64 {
         match self.facts().direction {

@@ -23,18 +23,41 @@ use crate::sys::cpus;
 use command::Started;
 use pid::Attached;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// A command to start as the target.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandSpec {
+    pub argv: Vec<String>,
+    /// Passes what it prints on to our standard error.
+    pub show_output: bool,
+}
+
+impl CommandSpec {
+    pub fn new<T: Into<String>>(argv: impl IntoIterator<Item = T>) -> CommandSpec {
+        CommandSpec {
+            argv: argv.into_iter().map(Into::into).collect(),
+            ..CommandSpec::default()
+        }
+    }
+}
+
+/// What belongs to a target, for those who count what it does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// These processes, their threads, and whatever descends from them.
+    Processes(Vec<i32>),
+    /// Everything inside this cgroup: its directory.
+    Cgroup(PathBuf),
+}
 
 /// What to profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetSpec {
-    /// A command to start. `show_output` passes what it prints on to our
-    /// standard error.
-    Command {
-        argv: Vec<String>,
-        show_output: bool,
-    },
+    /// A command to start.
+    Command(CommandSpec),
     /// A running process.
     Pid(i32),
     /// `jostle demo NAME OPTIONS…`.
@@ -49,7 +72,7 @@ impl TargetSpec {
     /// A request error naming the command or the process.
     pub fn check(&self) -> Result<()> {
         match self {
-            TargetSpec::Command { argv, .. } => command::check(argv),
+            TargetSpec::Command(command) => command::check(&command.argv),
             TargetSpec::Pid(pid) => Attached::check(*pid),
             TargetSpec::Demo { name, .. } => demo::find(name).map(|_| ()),
         }
@@ -119,10 +142,10 @@ impl Target {
         stdout: Option<Arc<dyn OutputSink>>,
     ) -> Result<Target> {
         let kind = match spec {
-            TargetSpec::Command { argv, show_output } => Kind::Started(Started::start(
-                argv.clone(),
+            TargetSpec::Command(command) => Kind::Started(Started::start(
+                command.argv.clone(),
                 None,
-                *show_output,
+                command.show_output,
                 cpus,
                 stdout,
             )?),
@@ -149,6 +172,16 @@ impl Target {
             Kind::Started(started) => started.pid(),
             Kind::Attached(attached) => attached.pid(),
         }
+    }
+
+    /// What belongs to it now. Changes with [`Target::restart`].
+    pub fn scope(&self) -> Scope {
+        Scope::Processes(vec![self.pid()])
+    }
+
+    /// Why it may not be stopped and continued, if it may not.
+    pub fn unstoppable(&self) -> Option<String> {
+        None
     }
 
     /// A short name: the command's file name, the process's own, `demo NAME`.

@@ -63,14 +63,8 @@ pub fn displaced(
             if session.interrupted() {
                 break;
             }
-            // Nothing is touched at 0 %, which a footprint of one line is not.
-            let share = match levels[index] > 0.0 {
-                true => {
-                    kernel.set_intensity(levels[index]);
-                    displacement.share(kernel.as_mut())
-                }
-                false => Ok(0.0),
-            };
+            kernel.set_intensity(levels[index]);
+            let share = displacement.share(kernel.as_mut());
             achieved[index].push(share.map_err(|failure| failure.0)? * 100.0);
         }
         Ok(achieved)

@@ -28,8 +28,7 @@ use rand_chacha::ChaCha8Rng;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Of each level: one more than the method asks for on either side of the
-/// median, since one of three is soon met by a neighbour.
+/// Of each level. A median of three is a neighbour's as soon as it meets two.
 pub(super) const REPETITIONS: usize = 5;
 const QUICK_REPETITIONS: usize = 3;
 /// Longest wait for an intensity to be in force.

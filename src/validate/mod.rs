@@ -34,13 +34,16 @@ use crate::error::Result;
 use crate::inject::WorkerPlan;
 use crate::inject::plan::Limits;
 use crate::inject::slice;
+use crate::inject::stall::StallGuard;
 use crate::inject::worker::Slices;
 use crate::machine::Machine;
 use crate::machine::calibration::Calibration;
 use crate::resource::Resource;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
+
 use std::sync::Arc;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -97,6 +100,7 @@ pub fn validate(
         target,
         deadline: began + request.budget,
         began,
+        guard: Mutex::new(StallGuard::new(request.limits.max_stall_percent)),
     };
     progress(0.0, "calibrating the slices");
     let slices = session.slices()?;
@@ -145,13 +149,20 @@ struct Session<'a> {
     target: usize,
     began: Instant,
     deadline: Instant,
+    guard: Mutex<StallGuard>,
 }
 
 impl Session<'_> {
+    /// # Errors
+    /// When the user interrupted, or the machine stalls for memory: everything
+    /// ends then, and the sources with it.
     fn check(&self) -> Result<()> {
-        match self.request.interrupt.load(Relaxed) {
-            true => Err(Error::Interrupted("; the sources are gone".into())),
-            false => Ok(()),
+        if self.interrupted() {
+            return Err(Error::Interrupted("; the sources are gone".into()));
+        }
+        match self.guard.lock().expect("no holder panics").look() {
+            Some(reason) => Err(Error::environment(reason)),
+            None => Ok(()),
         }
     }
 

@@ -14,6 +14,7 @@ use crate::support::sh;
 use crate::support::start;
 use jostle::metric;
 use jostle::metric::MetricOptions;
+use jostle::target::CommandSpec;
 use jostle::target::State;
 use jostle::target::Target;
 use jostle::target::TargetSpec;
@@ -25,10 +26,7 @@ use std::process::Stdio;
 #[test]
 fn a_command_that_is_not_there_is_named() {
     setup();
-    let spec = |argv: &[&str]| TargetSpec::Command {
-        argv: argv.iter().map(|word| word.to_string()).collect(),
-        show_output: false,
-    };
+    let spec = |argv: &[&str]| TargetSpec::Command(CommandSpec::new(argv.iter().copied()));
     let text = message(Target::start(&spec(&["no-such-thing-1"]), None, None), 2);
     assert!(text.contains("'no-such-thing-1' not found"), "{text}");
     let text = message(Target::start(&spec(&["/etc/passwd"]), None, None), 2);
@@ -253,12 +251,10 @@ fn helper_shows_output() {
     let Ok(argument) = std::env::var("JOSTLE_TEST_ARGUMENT") else {
         return;
     };
-    let spec = TargetSpec::Command {
-        argv: ["sh", "-c", "echo to-stdout; echo to-stderr >&2"]
-            .map(String::from)
-            .to_vec(),
+    let spec = TargetSpec::Command(CommandSpec {
         show_output: argument == "yes",
-    };
+        ..CommandSpec::new(["sh", "-c", "echo to-stdout; echo to-stderr >&2"])
+    });
     let mut target = Target::start(&spec, None, None).unwrap();
     assert!(target.wait(PATIENCE).is_some());
     assert!(target.stderr_tail().contains("to-stderr"));

@@ -1,6 +1,7 @@
 //! What the tests of targets share.
 
 use jostle::target;
+use jostle::target::CommandSpec;
 use jostle::target::Target;
 use jostle::target::TargetSpec;
 use jostle::target::tree;
@@ -17,17 +18,11 @@ pub fn setup() {
 }
 
 pub fn sh(script: &str) -> TargetSpec {
-    TargetSpec::Command {
-        argv: vec!["sh".into(), "-c".into(), script.into()],
-        show_output: false,
-    }
+    TargetSpec::Command(CommandSpec::new(["sh", "-c", script]))
 }
 
 pub fn python(script: &str) -> TargetSpec {
-    TargetSpec::Command {
-        argv: vec!["python3".into(), "-u".into(), "-c".into(), script.into()],
-        show_output: false,
-    }
+    TargetSpec::Command(CommandSpec::new(["python3", "-u", "-c", script]))
 }
 
 pub fn start(spec: &TargetSpec) -> Target {

@@ -1,0 +1,57 @@
+//! How performance is read, from flags.
+
+use super::duration::parse_duration;
+use crate::metric::MetricOptions;
+use crate::metric::StdoutKind;
+use crate::profile::Direction;
+use clap::ValueEnum;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+#[derive(Debug, clap::Args)]
+pub struct MetricArgs {
+    /// How performance is read: progress, runs, ips or stdout:REGEX
+    /// [default: the best available]
+    #[arg(long)]
+    pub metric: Option<String>,
+    /// Which way a printed number is better
+    #[arg(long, value_enum, default_value = "higher")]
+    direction: DirectionArg,
+    /// Whether a printed number is a value or a running total
+    #[arg(long, value_enum, default_value = "value")]
+    kind: KindArg,
+    /// Longest one run of a finite command may take
+    #[arg(long, value_parser = parse_duration, default_value = "600s", value_name = "TIME")]
+    run_timeout: Duration,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum DirectionArg {
+    Higher,
+    Lower,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum KindArg {
+    Value,
+    Rate,
+}
+
+impl MetricArgs {
+    pub fn options(&self, interrupt: Arc<AtomicBool>) -> MetricOptions {
+        MetricOptions {
+            direction: match self.direction {
+                DirectionArg::Higher => Direction::Higher,
+                DirectionArg::Lower => Direction::Lower,
+            },
+            kind: match self.kind {
+                KindArg::Value => StdoutKind::Value,
+                KindArg::Rate => StdoutKind::Rate,
+            },
+            run_timeout: self.run_timeout,
+            interrupt,
+            ..MetricOptions::default()
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Load for services: requests at a given rate, whatever the answers take.
