@@ -81,8 +81,22 @@ fn entry() -> impl Strategy<Value = ResourceEntry> {
         ".*".prop_map(|reason| Reading::Unavailable {
             unavailable: reason
         }),
-        (-1e9..1e9f64, -1e9..1e9f64)
-            .prop_map(|(control, treat)| Reading::Value(CounterPair { control, treat })),
+        (-1e9..1e9f64, option::of(interval()), any::<bool>()).prop_map(
+            |(control, change, moved)| {
+                let estimate = change.map(|ci95| Estimate {
+                    value: ci95[0],
+                    ci95,
+                });
+                Reading::Value(CounterPair {
+                    control,
+                    treat: 2.0 * control,
+                    ratio: estimate.filter(|_| moved),
+                    difference: estimate.filter(|_| !moved),
+                    moved,
+                    pairs: 7,
+                })
+            }
+        ),
     ];
     let placement = vec(any::<usize>(), 0..4).prop_map(|cpus| Placement {
         mode: PlacementMode::SharedLlc,
@@ -122,6 +136,8 @@ fn entry() -> impl Strategy<Value = ResourceEntry> {
             full_scale_pressure: scores.3,
             physical_bound: curves.2,
             counters: rest.0,
+            counters_steady: rest.1.clone(),
+            phases: Vec::new(),
             doubts: rest.1,
             unknown: rest.2,
         })

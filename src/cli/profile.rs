@@ -8,6 +8,7 @@ use super::progress::Bar;
 use super::select;
 use super::target::TargetArgs;
 use super::target::file_stem;
+use crate::counters::CounterOptions;
 use crate::error::Error;
 use crate::error::Result;
 use crate::experiment::run::Halves;
@@ -65,6 +66,14 @@ pub struct Args {
     /// machine was calibrated
     #[arg(long)]
     no_machine_file: bool,
+
+    /// Further events to count beside the metric, separated by spaces: r01c2,
+    /// PMU/EVENT/, CATEGORY:NAME of a tracepoint
+    #[arg(long, value_delimiter = ' ', value_name = "LIST")]
+    events: Vec<String>,
+    /// Count nothing beside the metric
+    #[arg(long, conflicts_with = "events")]
+    no_counters: bool,
 
     /// Where to write the profile [default: NAME.profile.json here]
     #[arg(long, value_name = "FILE")]
@@ -176,6 +185,10 @@ fn request(
         share: select::percent("--share", args.share, 1.0, 90.0)? / 100.0,
         metric: args.metric.metric.clone(),
         metric_options: args.metric.options(interrupt),
+        counters: (!args.no_counters).then(|| CounterOptions {
+            events: args.events.clone(),
+            ..CounterOptions::default()
+        }),
         calibration: select::calibration(machine, args.no_machine_file),
         settings,
     })

@@ -1,16 +1,20 @@
 //! The end of a run: what every half may claim, and the reasons in words.
 
 use super::bootstrap::Bootstrap;
+use super::design::Counted;
 use super::design::Half;
 use super::design::dear;
-use super::design::window_length;
 use super::executor::Subject;
+use super::mechanism;
 use super::outcome::HalfOutcome;
 use super::outcome::Measured;
 use super::outcome::SubjectOutcome;
 use super::outcome::join;
+use super::phases;
 use super::run::FAILURES;
+use super::run::FAMILY_ALPHA;
 use super::run::HalfRun;
+use super::run::PairRecord;
 use super::run::Run;
 use super::run::SUBJECT_SHARE;
 use super::run::stream;
@@ -19,7 +23,10 @@ use super::search::Finding;
 use super::search::Verdict;
 use super::settings::Halves;
 use super::stats;
+use crate::profile::CounterPair;
 use crate::profile::Estimate;
+use crate::profile::Phase;
+use crate::profile::PhasePerformance;
 use crate::profile::Status;
 use rand_chacha::ChaCha8Rng;
 
@@ -28,7 +35,12 @@ impl Run<'_, '_> {
     pub(super) fn finish(mut self) -> Measured {
         let mut rng = stream(self.settings.seed, u64::MAX);
         let duration = self.elapsed();
-        let mut doubts = Vec::new();
+        let mut doubts = std::mem::take(&mut self.doubts);
+        let readings = self.partial.is_some().then(|| self.readings());
+        let phases = self.phases();
+        doubts.extend(phases_doubt(&phases));
+        let mechanisms = self.mechanisms(&mut rng);
+        let apart = self.apart(&phases, &mut rng);
         let halves = std::mem::take(&mut self.halves);
         let mut parts: Vec<Vec<HalfOutcome>> = vec![Vec::new(); self.subjects.len()];
         let mut first_pairs = None;
@@ -48,19 +60,31 @@ impl Run<'_, '_> {
             .iter()
             .zip(parts)
             .zip(&self.sharing)
-            .map(|((subject, parts), sharing)| {
+            .zip(mechanisms.into_iter().zip(apart))
+            .map(|(((subject, parts), sharing), (mechanism, apart))| {
                 let mut doubts = Vec::new();
                 if self.settings.halves != Halves::Tolerated && !subject.stoppable {
                     doubts.push(
                         "caused: not measured, because the target may not be stopped".to_string(),
                     );
                 }
-                join(subject, parts, estimate(sharing, &mut rng), doubts)
+                doubts.extend(apart_doubt(&apart));
+                let mut outcome = join(subject, parts, estimate(sharing, &mut rng), doubts);
+                outcome.mechanism = mechanism;
+                outcome.phases = apart;
+                outcome
             })
             .collect();
         let logs: Vec<f64> = self.idle.iter().map(|value| value.ln()).collect();
         let (first, later) = logs.split_at(self.first_idle);
-        let baseline = estimate(first, &mut rng);
+        let before: Vec<f64> = self
+            .past
+            .undisturbed
+            .iter()
+            .map(|value| value.ln())
+            .collect();
+        doubts.extend(changed_since(&before, first, &mut rng));
+        let baseline = estimate(&[&before, first].concat(), &mut rng);
         if baseline.is_none() {
             doubts.push("too few undisturbed windows to give the baseline an interval".into());
         }
@@ -85,8 +109,74 @@ impl Run<'_, '_> {
             steal_percent: self.bench.steal_percent(),
             partial: self.partial,
             duration,
+            phases,
+            readings,
             doubts,
         }
+    }
+
+    /// Per subject the counters' changes at its highest intensity.
+    fn mechanisms(&self, rng: &mut ChaCha8Rng) -> Vec<Vec<Option<CounterPair>>> {
+        let counters = self.log.iter().map(|pair| pair.counted.treated.len()).max();
+        let verdicts = counters.unwrap_or(0).max(1) * self.subjects.len().max(1);
+        let alpha = FAMILY_ALPHA / 2.0 / verdicts as f64;
+        (0..self.subjects.len())
+            .map(|subject| {
+                let strongest = self.strongest(subject);
+                let counted: Vec<&Counted> = strongest.map(|pair| &pair.counted).collect();
+                mechanism::changes(&counted, alpha, rng)
+            })
+            .collect()
+    }
+
+    /// Pairs of the target's windows at the highest intensity measured.
+    fn strongest(&self, subject: usize) -> impl Iterator<Item = &PairRecord> {
+        let mine =
+            move |pair: &&PairRecord| pair.subject == subject && pair.half == Half::Tolerated;
+        let top = self.log.iter().filter(mine).map(|pair| pair.intensity);
+        let top = top.fold(0.0, f64::max);
+        self.log
+            .iter()
+            .filter(move |pair| mine(pair) && pair.intensity == top)
+    }
+
+    /// The phases of undisturbed performance, as idle windows and control
+    /// windows show it; what sharing a CPU costs the latter is taken out.
+    fn phases(&self) -> Vec<Phase> {
+        let mut series: Vec<(f64, f64)> = self
+            .idle_at
+            .iter()
+            .zip(&self.idle)
+            .map(|(at, value)| (at.as_secs_f64(), value.ln()))
+            .collect();
+        for (subject, sharing) in self.sharing.iter().enumerate() {
+            if sharing.is_empty() {
+                continue;
+            }
+            let cost = stats::median(&mut sharing.clone());
+            let mine = |pair: &&PairRecord| pair.subject == subject && pair.half == Half::Tolerated;
+            series.extend(
+                self.log
+                    .iter()
+                    .filter(mine)
+                    .map(|pair| (pair.at.as_secs_f64(), pair.reference.ln() - cost)),
+            );
+        }
+        series.retain(|(_, log)| log.is_finite());
+        series.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        phases::phases(&series)
+    }
+
+    fn apart(&self, phases: &[Phase], rng: &mut ChaCha8Rng) -> Vec<Vec<PhasePerformance>> {
+        (0..self.subjects.len())
+            .map(|subject| {
+                let pairs: Vec<(f64, f64)> = self
+                    .strongest(subject)
+                    .map(|pair| (pair.at.as_secs_f64(), pair.log_ratio))
+                    .collect();
+                phases::apart(&pairs, phases, rng)
+            })
+            .collect()
     }
 
     fn half_outcome(&self, run: HalfRun) -> HalfOutcome {
@@ -150,7 +240,7 @@ impl Run<'_, '_> {
         } else {
             format!(
                 " (a window takes {:.1} s)",
-                (subject.settle + window_length(subject))
+                (subject.settle + self.window(subject))
                     .max(self.natural)
                     .as_secs_f64()
             )
@@ -223,20 +313,84 @@ fn estimate(logs: &[f64], rng: &mut ChaCha8Rng) -> Option<Estimate> {
     finite.then_some(estimate)
 }
 
+/// A doubt when undisturbed performance is not what it was before the
+/// interruption.
+fn changed_since(before: &[f64], now: &[f64], rng: &mut ChaCha8Rng) -> Option<String> {
+    let change = change(before, now, rng)?;
+    Some(format!(
+        "undisturbed performance is {:+.1} % from what it was before the interruption; ratios are \
+         taken between neighbouring windows and bear this, the baseline does not",
+        100.0 * (change.exp() - 1.0)
+    ))
+}
+
 /// A doubt when undisturbed performance changed while measuring.
 fn drift(first: &[f64], later: &[f64], rng: &mut ChaCha8Rng) -> Option<String> {
-    if first.len() < 5 || later.len() < 5 {
+    let change = change(first, later, rng)?;
+    Some(format!(
+        "undisturbed performance changed by {:+.1} % while measuring; ratios are taken between \
+         neighbouring windows and bear this, the baseline does not",
+        100.0 * (change.exp() - 1.0)
+    ))
+}
+
+/// Change of the location of logs that noise does not explain.
+fn change(before: &[f64], after: &[f64], rng: &mut ChaCha8Rng) -> Option<f64> {
+    if before.len() < 5 || after.len() < 5 {
         return None;
     }
-    let before = Bootstrap::of(first, 400, rng);
-    let after = Bootstrap::of(later, 400, rng);
+    let before = Bootstrap::of(before, 400, rng);
+    let after = Bootstrap::of(after, 400, rng);
     let change = after.location - before.location;
     let error = before.error.hypot(after.error);
-    (change.abs() > 3.0 * error && change.abs() > 0.02).then(|| {
-        format!(
-            "undisturbed performance changed by {:+.1} % while measuring; ratios are taken \
-             between neighbouring windows and bear this, the baseline does not",
-            100.0 * (change.exp() - 1.0)
-        )
-    })
+    (change.abs() > 3.0 * error && change.abs() > 0.02).then_some(change)
+}
+
+fn phases_doubt(phases: &[Phase]) -> Option<String> {
+    let lowest = phases
+        .iter()
+        .map(|phase| phase.level)
+        .min_by(f64::total_cmp)?;
+    let parts: Vec<String> = phases
+        .iter()
+        .take(6)
+        .map(|phase| {
+            format!(
+                "{:.0}–{:.0} s at {:.0} %",
+                phase.from_seconds,
+                phase.to_seconds,
+                100.0 * phase.level
+            )
+        })
+        .collect();
+    let more = if phases.len() > 6 { ", …" } else { "" };
+    Some(format!(
+        "the target, or the machine below it, had {} phases: undisturbed performance fell to {:.0} % \
+         of its best ({}{more}); what it bears was compared phase by phase, and stands with the \
+         resources where it differs",
+        phases.len(),
+        100.0 * lowest,
+        parts.join(", ")
+    ))
+}
+
+fn apart_doubt(phases: &[PhasePerformance]) -> Option<String> {
+    if phases.is_empty() {
+        return None;
+    }
+    let parts: Vec<String> = phases
+        .iter()
+        .map(|phase| {
+            format!(
+                "{:.0} % kept while it ran at {:.0} % ({} pairs)",
+                100.0 * phase.performance,
+                100.0 * phase.level,
+                phase.windows
+            )
+        })
+        .collect();
+    Some(format!(
+        "tolerated: its phases differ in what they bear: {}; the score mixes them",
+        parts.join(", ")
+    ))
 }

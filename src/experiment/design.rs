@@ -47,19 +47,29 @@ pub fn dear(subject: &Subject) -> bool {
 }
 
 /// Window length used: the subject's own, or with dear switches an eighth of a
-/// switch, at most half a second.
-pub fn window_length(subject: &Subject) -> Duration {
-    if dear(subject) {
+/// switch, at most half a second; `stretch` times as long for a target whose
+/// own ups and downs are shorter than that.
+pub fn window_length(subject: &Subject, stretch: u32) -> Duration {
+    let own = if dear(subject) {
         (subject.switch_cost / 8).clamp(subject.window, LONGEST_WINDOW.max(subject.window))
     } else {
         subject.window
-    }
+    };
+    own * stretch
 }
 
 /// Settle time of a dear subject in the caused half: only the target is stopped
 /// and continued, what was switched at such cost stays as it is.
 pub fn probe_settle(subject: &Subject) -> Duration {
     subject.settle / 10
+}
+
+/// The counters of both windows of a pair, one per counter of the executor's
+/// list; empty when nothing is counted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counted {
+    pub reference: Vec<Option<f64>>,
+    pub treated: Vec<Option<f64>>,
 }
 
 /// What one pair showed.
@@ -73,6 +83,7 @@ pub enum Pair {
         pressure: Option<f64>,
         /// The denominator, metric units.
         reference: f64,
+        counted: Counted,
     },
     /// Steal above the bound, twice.
     Stolen,
@@ -87,6 +98,8 @@ pub struct Bench<'a> {
     budget: Duration,
     steal_bound: f64,
     rng: ChaCha8Rng,
+    /// How many times their own length windows are.
+    pub stretch: u32,
     /// What the last window was of.
     last: Option<(usize, Arm, TargetState)>,
     pub kept: u64,
@@ -109,6 +122,7 @@ impl<'a> Bench<'a> {
             budget,
             steal_bound,
             rng,
+            stretch: 1,
             last: None,
             kept: 0,
             dropped: 0,
@@ -229,7 +243,7 @@ impl<'a> Bench<'a> {
                 true if !read_target => probe_settle(facts),
                 _ => facts.settle,
             },
-            length: window_length(facts),
+            length: window_length(facts, self.stretch),
         };
         let reading = self.executor.window(&request)?;
         if reading.steal.is_finite() {
@@ -270,5 +284,9 @@ fn compare(half: Half, reference: &WindowReading, treated: &WindowReading) -> Pa
         log_ratio: (above / below).clamp(RATIO_FLOOR, 1.0 / RATIO_FLOOR).ln(),
         pressure: treated.pressure,
         reference: below,
+        counted: Counted {
+            reference: reference.counters.clone(),
+            treated: treated.counters.clone(),
+        },
     }
 }

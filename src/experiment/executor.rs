@@ -40,7 +40,7 @@ pub struct WindowRequest {
 }
 
 /// What one window showed.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct WindowReading {
     /// The target's performance, higher is better (a latency or a run time is
     /// inverted), in the metric's unit or its inverse. `None` when the target
@@ -53,6 +53,9 @@ pub struct WindowReading {
     pub pressure: Option<f64>,
     /// Share of the window the hypervisor took from the CPUs in use, 0–1.
     pub steal: f64,
+    /// One per counter of the executor's list, in its unit. `None`: not read in
+    /// this window. Empty when nothing is counted.
+    pub counters: Vec<Option<f64>>,
 }
 
 #[derive(Clone, Debug, Error, PartialEq)]

@@ -1,5 +1,6 @@
 //! Windows on the real machine: real workers beside a real target.
 
+use super::counting::Counting;
 use super::executor::Arm;
 use super::executor::Executor;
 use super::executor::Subject;
@@ -7,11 +8,14 @@ use super::executor::TargetState;
 use super::executor::WindowError;
 use super::executor::WindowReading;
 use super::executor::WindowRequest;
+use crate::counters::Counters;
 use crate::error::Error;
 use crate::inject::Snapshot;
 use crate::inject::WorkerGroup;
 use crate::inject::stall::StallGuard;
 use crate::metric::Metric;
+use crate::profile::CounterFacts;
+use crate::reading::Reading;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::clock::process_cpu_ns;
 use crate::sys::control_page::Order;
@@ -46,6 +50,7 @@ pub struct LiveExecutor<'a> {
     guard: RefCell<StallGuard>,
     start_ns: u64,
     start_cpu_ns: u64,
+    counting: Option<Counting>,
     current: Option<usize>,
     stopped: bool,
     /// When the target was last seen alive.
@@ -61,7 +66,9 @@ impl<'a> LiveExecutor<'a> {
         metric: &'a mut dyn Metric,
         interrupt: Arc<AtomicBool>,
         guard: StallGuard,
+        counters: Option<Counters>,
     ) -> Self {
+        let counting = counters.map(|counters| Counting::new(counters, target.scope()));
         let mut cpus = target.cpus().unwrap_or_default();
         cpus.extend(groups.iter().flat_map(|group| &group.plan.placement.cpus));
         cpus.sort_unstable();
@@ -76,10 +83,19 @@ impl<'a> LiveExecutor<'a> {
             guard: RefCell::new(guard),
             start_ns: monotonic_ns(),
             start_cpu_ns: process_cpu_ns(),
+            counting,
             current: None,
             stopped: false,
             looked_ns: 0,
         }
+    }
+
+    /// What was counted beside the metric, by name in the order of a window's
+    /// readings: the facts, or why it could not be read.
+    pub fn counters(&self) -> Vec<(String, Reading<CounterFacts>)> {
+        self.counting
+            .as_ref()
+            .map_or_else(Vec::new, Counting::facts)
     }
 
     /// CPU time of this process since the clock started, percent of one CPU.
@@ -210,6 +226,10 @@ impl<'a> LiveExecutor<'a> {
         if read_target {
             self.metric.begin(self.target).map_err(target_error)?;
         }
+        let counted = match &mut self.counting {
+            Some(counting) if read_target => Some(counting.begin(self.target.scope())),
+            _ => None,
+        };
         let stolen = StealReading::now(&self.cpus);
         let from = self.groups[request.subject].snapshot();
         if !(read_target && runs) {
@@ -219,6 +239,10 @@ impl<'a> LiveExecutor<'a> {
         let performance = match read_target {
             true => Some(self.metric.end(self.target).map_err(target_error)?),
             false => None,
+        };
+        let counters = match (&mut self.counting, counted) {
+            (Some(counting), Some(from)) => counting.end(&from),
+            _ => Vec::new(),
         };
         let to: Snapshot = self.groups[request.subject].snapshot();
         let steal = StealReading::now(&self.cpus).share_since(&stolen);
@@ -232,6 +256,7 @@ impl<'a> LiveExecutor<'a> {
             probe: treated.then(|| group.probe(&from, &to)).flatten(),
             pressure: treated.then(|| group.pressure(&from, &to)),
             steal,
+            counters,
         })
     }
 }

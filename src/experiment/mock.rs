@@ -166,6 +166,12 @@ pub struct MockExecutor {
     pub failures: Vec<(Duration, Option<usize>, WindowError)>,
     /// Subjects whose performance reads as this whatever happens.
     pub override_performance: Vec<(usize, Option<f64>)>,
+    /// Level of the undisturbed target at this time, a fraction: its phases.
+    pub phases: Option<fn(Duration) -> f64>,
+    /// Intensity's cost is this power of what the response says, by time.
+    pub phase_response: Option<fn(Duration) -> f64>,
+    /// What is counted in a window, from its request and its disturbance.
+    pub counters: Option<fn(&WindowRequest, f64) -> Vec<Option<f64>>>,
     /// Every request answered, for tests of the order.
     pub log: Vec<WindowRequest>,
     noise: Noise,
@@ -186,6 +192,9 @@ impl MockExecutor {
             natural_window: None,
             failures: Vec::new(),
             override_performance: Vec::new(),
+            phases: None,
+            phase_response: None,
+            counters: None,
             log: Vec::new(),
             noise: Noise::seeded(seed),
             drift: 0.0,
@@ -263,11 +272,20 @@ impl Executor for MockExecutor {
         let steal = self.steal();
         let running = request.target == TargetState::Running;
         let disturbance = self.disturbance(response.sd) * (1.0 - steal);
-        let level = match request.arm {
-            Arm::Idle => 1.0,
-            Arm::Control => response.sharing,
-            Arm::Treat(intensity) => response.sharing * response.target.at(intensity),
-        };
+        let phase = self.phases.map_or(1.0, |level| {
+            // What is read is the mean over the window.
+            let moments = (0..20).map(|step| level(self.clock - length * step / 20));
+            moments.sum::<f64>() / 20.0
+        });
+        let power = self.phase_response.map_or(1.0, |power| power(self.clock));
+        let level = phase
+            * match request.arm {
+                Arm::Idle => 1.0,
+                Arm::Control => response.sharing,
+                Arm::Treat(intensity) => {
+                    response.sharing * response.target.at(intensity).powf(power)
+                }
+            };
         let read = running && request.read_target;
         let mut performance = read.then_some(self.baseline * level * disturbance);
         if let Some((_, planted)) = self
@@ -289,11 +307,16 @@ impl Executor for MockExecutor {
             }
             Arm::Idle | Arm::Control => (None, None),
         };
+        let counters = match self.counters {
+            Some(count) => count(request, disturbance),
+            None => Vec::new(),
+        };
         Ok(WindowReading {
             performance,
             probe,
             pressure,
             steal,
+            counters,
         })
     }
 }

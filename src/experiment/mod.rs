@@ -12,16 +12,21 @@
 
 pub mod bootstrap;
 mod closing;
+mod counting;
 pub mod design;
 pub mod executor;
 pub mod isotonic;
 mod levels;
 pub mod live;
+mod mechanism;
 pub mod mock;
 pub mod outcome;
+mod past;
+mod phases;
 pub mod record;
 pub mod run;
 pub mod search;
 pub mod session;
 pub mod settings;
 pub mod stats;
+mod undisturbed;

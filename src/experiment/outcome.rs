@@ -5,8 +5,12 @@ use super::executor::Subject;
 use super::search::Bracket;
 use super::search::Finding;
 use super::search::Verdict;
+use crate::profile::CounterPair;
 use crate::profile::CurvePoint;
 use crate::profile::Estimate;
+use crate::profile::Phase;
+use crate::profile::PhasePerformance;
+use crate::profile::Readings;
 use crate::profile::ResourceEntry;
 use crate::profile::Score;
 use crate::profile::Status;
@@ -33,6 +37,10 @@ pub struct Measured {
     /// Why the measurement was cut short, if it was.
     pub partial: Option<String>,
     pub duration: Duration,
+    /// Empty when undisturbed performance held its level.
+    pub phases: Vec<Phase>,
+    /// Everything that was read, when the measurement was cut short.
+    pub readings: Option<Readings>,
     pub doubts: Vec<String>,
 }
 
@@ -54,6 +62,11 @@ pub struct SubjectOutcome {
     /// Target performance under control as a fraction of idle: what sharing
     /// the CPU costs, whatever the worker does.
     pub sharing_cost: Option<Estimate>,
+    /// One per counter of the executor's list: how it changed at the highest
+    /// intensity; `None` without enough readings.
+    pub mechanism: Vec<Option<CounterPair>>,
+    /// Where the target's phases differ in what they bear.
+    pub phases: Vec<PhasePerformance>,
     pub doubts: Vec<String>,
 }
 
@@ -69,6 +82,7 @@ impl SubjectOutcome {
         entry.curve = self.curve.clone();
         entry.probe_curve = self.probe_curve.clone();
         entry.sharing_cost = self.sharing_cost;
+        entry.phases = self.phases.clone();
         entry.pressure_unit = resource::find(self.resource)
             .filter(|_| !self.curve.is_empty() || !self.probe_curve.is_empty())
             .map(|resource| resource.pressure_unit.to_string());
@@ -132,6 +146,8 @@ pub(super) fn join(
         curve: Vec::new(),
         probe_curve: Vec::new(),
         sharing_cost,
+        mechanism: Vec::new(),
+        phases: Vec::new(),
         doubts: Vec::new(),
     };
     let mut reasons: Vec<String> = Vec::new();

@@ -7,6 +7,8 @@ use super::run::Settings;
 use crate::inject::placement::Refusal;
 use crate::machine::calibration::Reporter;
 use crate::profile::Conditions;
+use crate::profile::CounterFacts;
+use crate::profile::CounterPair;
 use crate::profile::CurvePoint;
 use crate::profile::FORMAT;
 use crate::profile::MachineFacts;
@@ -48,6 +50,9 @@ pub struct Circumstances {
     /// Per resource id what a reader should know of its source.
     pub source_doubts: BTreeMap<&'static str, String>,
     pub bounds: BTreeMap<&'static str, PhysicalBound>,
+    /// What was counted beside the metric, in the order of the outcomes'
+    /// mechanisms.
+    pub counters: Vec<(String, Reading<CounterFacts>)>,
     /// Resources that could not be measured, and why.
     pub unavailable: Vec<(&'static str, Refusal)>,
     pub doubts: Vec<String>,
@@ -79,6 +84,7 @@ pub fn profile(measured: &Measured, settings: &Settings, around: Circumstances) 
     for outcome in &measured.subjects {
         let mut entry = outcome.entry();
         entry.placement = around.placements.get(outcome.resource).cloned();
+        mechanism(&mut entry, &outcome.mechanism, &around.counters);
         entry.physical_bound = around.bounds.get(outcome.resource).cloned();
         entry.equivalent_intensity = around
             .reporters
@@ -136,11 +142,47 @@ pub fn profile(measured: &Measured, settings: &Settings, around: Circumstances) 
             peaks_from: around.peaks_from,
             target_cpus: around.target_cpus,
             profiler_cpu_percent: around.profiler_cpu_percent,
+            counters: around.counters.into_iter().collect(),
+            phases: measured.phases.clone(),
             doubts,
             unknown: Default::default(),
         },
         resources,
+        readings: measured.readings.clone(),
         unknown: Default::default(),
+    }
+}
+
+/// Counters that a reader looks for whether or not they moved.
+const ALWAYS: [&str; 1] = ["ipc"];
+
+/// Sorts the counters into those that moved and those that did not.
+fn mechanism(
+    entry: &mut ResourceEntry,
+    changes: &[Option<CounterPair>],
+    counters: &[(String, Reading<CounterFacts>)],
+) {
+    for ((name, facts), change) in counters.iter().zip(changes) {
+        let Some(change) = change.as_ref().filter(|_| facts.value().is_some()) else {
+            continue;
+        };
+        if change.moved || ALWAYS.contains(&name.as_str()) {
+            entry
+                .counters
+                .insert(name.clone(), Reading::Value(change.clone()));
+        } else {
+            entry.counters_steady.push(name.clone());
+        }
+    }
+    for name in ALWAYS {
+        let found = counters.iter().find(|(known, _)| known == name);
+        if let Some(reason) = found.and_then(|(_, facts)| facts.reason())
+            && !changes.is_empty()
+        {
+            entry
+                .counters
+                .insert(name.to_string(), Reading::unavailable(reason));
+        }
     }
 }
 

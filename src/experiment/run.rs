@@ -1,11 +1,12 @@
 //! The measurement of all subjects inside one time budget.
 //!
-//! Undisturbed windows come first. Then every half of every subject gets its
+//! Undisturbed windows come first ([`super::undisturbed`]). Then every half of every subject gets its
 //! minimum of pairs, the cheap ones first; what time is left goes in turns to
 //! the halves still undecided or searching, the one expected to finish with the
 //! least of it first. A subject may take 40 % of the budget while others still want time.
 
 use super::design::Bench;
+use super::design::Counted;
 use super::design::Half;
 use super::design::Pair;
 use super::design::dear;
@@ -15,7 +16,7 @@ use super::executor::Executor;
 use super::executor::Subject;
 use super::executor::WindowError;
 use super::outcome::Measured;
-use super::search::FEWEST_PAIRS;
+use super::past;
 use super::search::Rules;
 use super::search::Search;
 pub use super::settings::Halves;
@@ -23,6 +24,7 @@ pub use super::settings::Observer;
 pub use super::settings::Progress;
 pub use super::settings::Settings;
 pub use super::settings::Silent;
+use crate::profile::Readings;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::time::Duration;
@@ -31,12 +33,7 @@ use std::time::Duration;
 /// of `c` is 95 % of the source's own performance.
 const CAUSED_LINE: f64 = 0.95;
 /// Chance of any false verdict over all subjects of a profile.
-const FAMILY_ALPHA: f64 = 0.05;
-/// Undisturbed windows at the beginning, and the share of the budget they may
-/// take once there are the fewest that give an interval.
-const IDLE_MOST: usize = 16;
-const IDLE_FEWEST: usize = 3;
-const IDLE_SHARE: f64 = 0.04;
+pub(super) const FAMILY_ALPHA: f64 = 0.05;
 /// One idle window per this many pairs of the tolerated half.
 const IDLE_EVERY: u64 = 10;
 /// Share of the budget one subject may take while others want time.
@@ -53,7 +50,21 @@ pub fn measure(
     settings: &Settings,
     observer: &mut dyn Observer,
 ) -> Measured {
-    let rng = stream(settings.seed, 0);
+    go_on(executor, subjects, settings, &Readings::default(), observer)
+}
+
+/// As [`measure`], after what was read in an earlier run of the same
+/// measurement: its pairs count as measured, and only what they leave open is
+/// measured further.
+pub fn go_on(
+    executor: &mut dyn Executor,
+    subjects: &[Subject],
+    settings: &Settings,
+    past: &Readings,
+    observer: &mut dyn Observer,
+) -> Measured {
+    // Another order than the earlier run's.
+    let rng = stream(settings.seed.wrapping_add(past.pairs.len() as u64), 0);
     let bench = Bench::new(
         executor,
         subjects,
@@ -71,6 +82,10 @@ pub fn measure(
         idle: Vec::new(),
         first_idle: 0,
         sharing: vec![Vec::new(); subjects.len()],
+        log: Vec::new(),
+        idle_at: Vec::new(),
+        doubts: Vec::new(),
+        past,
         natural: Duration::ZERO,
         held: (0, 0.0),
         partial: None,
@@ -110,6 +125,19 @@ pub(super) struct HalfRun {
     pub(super) error: Option<String>,
 }
 
+/// One pair of windows as it was measured.
+#[derive(Clone, Debug)]
+pub(super) struct PairRecord {
+    pub(super) at: Duration,
+    pub(super) subject: usize,
+    pub(super) half: Half,
+    pub(super) intensity: f64,
+    pub(super) log_ratio: f64,
+    pub(super) pressure: Option<f64>,
+    pub(super) reference: f64,
+    pub(super) counted: Counted,
+}
+
 pub(super) struct Run<'a, 'b> {
     pub(super) bench: Bench<'a>,
     pub(super) start: Duration,
@@ -121,8 +149,16 @@ pub(super) struct Run<'a, 'b> {
     /// anything else.
     pub(super) idle: Vec<f64>,
     pub(super) first_idle: usize,
+    /// When each of `idle` was read.
+    pub(super) idle_at: Vec<Duration>,
     /// Per subject `ln(control / idle)`.
     pub(super) sharing: Vec<Vec<f64>>,
+    /// Every pair of this run, in order.
+    pub(super) log: Vec<PairRecord>,
+    /// Of the measurement as a whole.
+    pub(super) doubts: Vec<String>,
+    /// What an earlier run of this measurement had read.
+    pub(super) past: &'a Readings,
     /// Length of a window with a metric that has its own, else zero.
     pub(super) natural: Duration,
     /// The subject left in treatment and the seconds to release it.
@@ -136,8 +172,10 @@ impl Run<'_, '_> {
             return Ok(());
         }
         self.plan();
+        self.recall();
         self.undisturbed()?;
         self.adapt_minima();
+        self.forecast();
         self.first_pass()?;
         self.remaining_time()
     }
@@ -146,11 +184,16 @@ impl Run<'_, '_> {
         self.bench.now().saturating_sub(self.start)
     }
 
+    /// Length of this subject's windows.
+    pub(super) fn window(&self, subject: &Subject) -> Duration {
+        window_length(subject, self.bench.stretch)
+    }
+
     pub(super) fn left(&self) -> Duration {
         self.settings.budget.saturating_sub(self.elapsed())
     }
 
-    fn tell(&mut self, subject: Option<usize>, half: Option<Half>, note: String) {
+    pub(super) fn tell(&mut self, subject: Option<usize>, half: Option<Half>, note: String) {
         let progress = Progress {
             subject: subject.map(|index| self.subjects[index].resource),
             half,
@@ -205,56 +248,9 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Undisturbed windows: the baseline, the noise, and how long a window of
-    /// this metric takes.
-    fn undisturbed(&mut self) -> Result<(), WindowError> {
-        self.tell(None, None, "undisturbed windows".into());
-        let share = self.settings.budget.mul_f64(IDLE_SHARE);
-        let asked = self.subjects[0].settle + window_length(&self.subjects[0]);
-        for taken in 0..IDLE_MOST {
-            let before = self.bench.now();
-            if taken >= IDLE_FEWEST && self.elapsed() >= share {
-                break;
-            }
-            if self.left() <= asked.max(self.natural) {
-                break;
-            }
-            match self.bench.idle(0) {
-                Ok(value) => self.idle.extend(value),
-                // Idle needs no worker of this subject; its failure shows
-                // again when the subject is measured.
-                Err(WindowError::Subject(_)) => break,
-                Err(error) => return Err(error),
-            }
-            let took = self.bench.now().saturating_sub(before);
-            if took > asked + asked / 2 {
-                self.natural = took;
-            }
-        }
-        self.first_idle = self.idle.len();
-        Ok(())
-    }
-
-    /// Halves whose minimum costs more than a fair share of the budget get
-    /// along with fewer pairs, down to 4.
-    fn adapt_minima(&mut self) {
-        let fair = self.left().as_secs_f64() / self.halves.len().max(1) as f64;
-        for index in 0..self.halves.len() {
-            let most = self.settings.min_pairs();
-            let endpoints = self.halves[index].search.rules().endpoints.len() as f64;
-            let each = endpoints * self.cost(index, 100.0, most) / most as f64;
-            let affordable = (fair / each.max(1e-9)) as usize;
-            let mut pairs = affordable.clamp(FEWEST_PAIRS, most);
-            if self.halves[index].search.rules().dear {
-                pairs -= pairs % 2;
-            }
-            self.halves[index].search.set_min_pairs(pairs);
-        }
-    }
-
     /// Expected seconds of `pairs` pairs at `intensity`, corrected by how long
     /// this half's pairs took so far.
-    fn cost(&self, half: usize, intensity: f64, pairs: usize) -> f64 {
+    pub(super) fn cost(&self, half: usize, intensity: f64, pairs: usize) -> f64 {
         let run = &self.halves[half];
         let factor = if run.expected > 0.0 {
             (run.took / run.expected).max(0.01)
@@ -274,7 +270,7 @@ impl Run<'_, '_> {
     /// Expected seconds of `pairs` pairs at `intensity` by the subject's facts.
     pub(super) fn price(&self, subject: usize, half: Half, intensity: f64, pairs: usize) -> f64 {
         let subject = &self.subjects[subject];
-        let own = subject.settle + window_length(subject);
+        let own = subject.settle + self.window(subject);
         let running = own.max(self.natural).as_secs_f64();
         let windows = match half {
             // Between equal arms of one visit nothing has to settle.
@@ -284,7 +280,7 @@ impl Run<'_, '_> {
                     + settled * subject.settle.as_secs_f64()
             }
             Half::Caused if dear(subject) => {
-                2.0 * (probe_settle(subject) + window_length(subject)).as_secs_f64()
+                2.0 * (probe_settle(subject) + self.window(subject)).as_secs_f64()
             }
             Half::Tolerated => 2.0 * running,
             Half::Caused => 2.0 * own.as_secs_f64(),
@@ -328,6 +324,10 @@ impl Run<'_, '_> {
             caused(*a).cmp(&caused(*b)).then(costs)
         });
         for index in order {
+            if self.halves[index].tried > 0 {
+                // Recalled from an earlier run.
+                continue;
+            }
             let minimum = self.minimum(index);
             let subject = self.halves[index].subject;
             let within_cap = self.subject_spent(subject) + minimum <= self.cap();
@@ -403,6 +403,12 @@ impl Run<'_, '_> {
         if batch.is_empty() || run.search.settled() {
             run.ended = true;
         }
+        let (start, log) = (self.start, &self.log);
+        let elapsed = self.bench.now().saturating_sub(start);
+        let (past, idle) = (self.past, &self.idle[..self.first_idle]);
+        let subjects = self.subjects;
+        self.observer
+            .checkpoint(&|| past::readings(past, log, idle, subjects, elapsed));
         match measured {
             Err(WindowError::Subject(reason)) => {
                 for run in self.halves.iter_mut().filter(|run| run.subject == subject) {
@@ -462,10 +468,21 @@ impl Run<'_, '_> {
                     log_ratio,
                     pressure,
                     reference,
+                    counted,
                 } => {
                     run.failures = 0;
                     run.search.record(intensity, log_ratio, pressure);
                     control = Some(reference);
+                    self.log.push(PairRecord {
+                        at: self.bench.now().saturating_sub(self.start),
+                        subject,
+                        half,
+                        intensity,
+                        log_ratio,
+                        pressure,
+                        reference,
+                        counted,
+                    });
                 }
                 Pair::Stolen => run.stolen += 1,
                 Pair::Failed(reason) => {
@@ -488,7 +505,7 @@ impl Run<'_, '_> {
         let run = &self.halves[index];
         let (subject, tried) = (run.subject, run.tried);
         let facts = &self.subjects[subject];
-        let window = (facts.settle + window_length(facts)).max(self.natural);
+        let window = (facts.settle + self.window(facts)).max(self.natural);
         // Early samples give the ratio an interval; not where a window is a
         // whole run.
         let early = self.natural.is_zero() && (tried == 2 || tried == 6);
@@ -497,6 +514,7 @@ impl Run<'_, '_> {
         }
         if let Some(idle) = self.bench.idle(subject)? {
             self.idle.push(idle);
+            self.idle_at.push(self.elapsed());
             self.sharing[subject].push((control / idle).ln());
         }
         Ok(())

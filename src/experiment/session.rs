@@ -8,6 +8,8 @@ use super::record::Circumstances;
 use super::run::Observer;
 use super::run::Settings;
 use super::run::measure;
+use crate::counters::CounterOptions;
+use crate::counters::Counters;
 use crate::error::Error;
 use crate::error::Result;
 use crate::inject::WorkerGroup;
@@ -57,6 +59,8 @@ pub struct Request {
     pub share: f64,
     pub metric: Option<String>,
     pub metric_options: MetricOptions,
+    /// What to count beside the metric; nothing when absent.
+    pub counters: Option<CounterOptions>,
     /// What was calibrated on this machine, if it is to be used.
     pub calibration: Option<Calibration>,
     /// The budget includes the preparations.
@@ -180,6 +184,7 @@ pub fn profile(
         unavailable: sources.unavailable,
         doubts,
         profiler_cpu_percent: None,
+        counters: Vec::new(),
         started,
         duration_seconds: 0.0,
         budget_seconds: asked.as_secs_f64(),
@@ -189,6 +194,10 @@ pub fn profile(
         .saturating_sub(request.settings.preparation)
         .max(Duration::from_secs(1));
 
+    let counters = request
+        .counters
+        .as_ref()
+        .map(|options| Counters::open(&target.scope(), &request.target_cpus, options));
     let subjects = sources.subjects;
     let mut executor = LiveExecutor::new(
         &subjects,
@@ -197,9 +206,11 @@ pub fn profile(
         metric.as_mut(),
         request.metric_options.interrupt.clone(),
         StallGuard::new(request.limits.max_stall_percent),
+        counters,
     );
     let mut measured = measure(&mut executor, &subjects, &request.settings, observer);
     around.profiler_cpu_percent = Some(executor.own_cpu_percent());
+    around.counters = executor.counters();
     drop(executor);
     if let Some(baseline) = &mut measured.baseline {
         let [low, high] = baseline.ci95.map(|end| metric.in_unit(end));

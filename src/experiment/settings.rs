@@ -1,6 +1,7 @@
 //! What a caller chooses, and how it is kept informed.
 
 use super::design::Half;
+use crate::profile::Readings;
 use std::time::Duration;
 
 /// Which halves to measure.
@@ -77,6 +78,17 @@ pub struct Progress {
 /// Is told how the measurement goes.
 pub trait Observer {
     fn progress(&mut self, progress: Progress);
+
+    /// Something the user should know before the sources press, with the fix.
+    fn warn(&mut self, text: &str) {
+        let _ = text;
+    }
+
+    /// Called again and again: what was read so far can be asked for and kept,
+    /// so that a measurement that is cut off can go on elsewhere.
+    fn checkpoint(&mut self, readings: &dyn Fn() -> Readings) {
+        let _ = readings;
+    }
 }
 
 /// An observer that does nothing.

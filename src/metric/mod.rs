@@ -122,6 +122,8 @@ fn facts(name: &str, unit: &str, direction: Direction, because: &str) -> MetricF
         unit: unit.into(),
         direction,
         chosen_because: because.into(),
+        window_rule: None,
+        cost: None,
         baseline: None,
         unknown: Default::default(),
     }

@@ -2,6 +2,7 @@
 
 use super::CurvePoint;
 use super::Profile;
+use super::Readings;
 use super::Score;
 use crate::reading::Reading;
 
@@ -67,7 +68,41 @@ pub fn check(profile: &Profile) -> Result<(), String> {
             if let Reading::Value(pair) = counter {
                 finite(&key(&format!("counters.{name}.control")), pair.control)?;
                 finite(&key(&format!("counters.{name}.treat")), pair.treat)?;
+                for (what, change) in [("ratio", &pair.ratio), ("difference", &pair.difference)] {
+                    if let Some(change) = change {
+                        let key = key(&format!("counters.{name}.{what}"));
+                        finite(&format!("{key}.value"), change.value)?;
+                        interval(&format!("{key}.ci95"), change.ci95)?;
+                    }
+                }
             }
+        }
+        for (index, phase) in entry.phases.iter().enumerate() {
+            let key = key(&format!("phases[{index}]"));
+            not_negative(&format!("{key}.level"), phase.level)?;
+            finite(&format!("{key}.performance"), phase.performance)?;
+            interval(&format!("{key}.ci95"), phase.ci95)?;
+        }
+    }
+    for (index, phase) in conditions.phases.iter().enumerate() {
+        let key = format!("conditions.phases[{index}]");
+        not_negative(&format!("{key}.level"), phase.level)?;
+        interval(&key, [phase.from_seconds, phase.to_seconds])?;
+    }
+    profile.readings.as_ref().map_or(Ok(()), check_readings)
+}
+
+fn check_readings(readings: &Readings) -> Result<(), String> {
+    not_negative("readings.elapsed_seconds", readings.elapsed_seconds)?;
+    for (index, pair) in readings.pairs.iter().enumerate() {
+        let key = format!("readings.pairs[{index}]");
+        percent(&format!("{key}.intensity"), pair.intensity)?;
+        finite(&format!("{key}.log_ratio"), pair.log_ratio)?;
+        if !matches!(pair.half.as_str(), "tolerated" | "caused") {
+            return Err(format!(
+                "key `{key}.half`: is '{}'; it is tolerated or caused",
+                pair.half
+            ));
         }
     }
     Ok(())

@@ -6,6 +6,8 @@
 
 mod check;
 mod file;
+mod mechanism;
+mod readings;
 mod schema;
 mod unique;
 
@@ -13,6 +15,12 @@ pub use file::LoadError;
 pub use file::load;
 pub use file::load_dir;
 pub use file::save;
+pub use mechanism::CounterFacts;
+pub use mechanism::CounterPair;
+pub use mechanism::Phase;
+pub use mechanism::PhasePerformance;
+pub use readings::PairReading;
+pub use readings::Readings;
 pub use schema::schema;
 
 use crate::reading::Reading;
@@ -46,6 +54,9 @@ pub struct Profile {
     /// One entry per resource id.
     #[serde(deserialize_with = "unique::deserialize")]
     pub resources: BTreeMap<String, ResourceEntry>,
+    /// What had been read when the measurement was cut short.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub readings: Option<Readings>,
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -106,6 +117,12 @@ pub struct MetricFacts {
     pub direction: Direction,
     /// Why this metric: asked for, or picked because …
     pub chosen_because: String,
+    /// What one window of this metric holds, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_rule: Option<String>,
+    /// What reading it costs the target, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<String>,
     /// Undisturbed level in `unit`, with its 95 % interval.
     pub baseline: Option<Estimate>,
     #[serde(flatten)]
@@ -160,6 +177,14 @@ pub struct Conditions {
     pub target_cpus: Vec<usize>,
     /// The profiler's own CPU use while measuring, percent of one CPU.
     pub profiler_cpu_percent: Option<f64>,
+    /// Every counter that was to be sampled beside the metric: what it is, or
+    /// why it could not be read.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: BTreeMap<String, Reading<CounterFacts>>,
+    /// Stretches of time in which the undisturbed target ran at levels of its
+    /// own, in order; empty when its level held.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<Phase>,
     /// What a reader should know before believing the numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
@@ -230,13 +255,6 @@ pub struct PhysicalBound {
     pub basis: String,
 }
 
-/// One counter under both arms.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct CounterPair {
-    pub control: f64,
-    pub treat: f64,
-}
-
 /// Both halves for one resource.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceEntry {
@@ -282,8 +300,17 @@ pub struct ResourceEntry {
     pub full_scale_pressure: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub physical_bound: Option<PhysicalBound>,
+    /// Counters that moved between control and treat: the mechanism. `ipc` is
+    /// here whether or not it moved.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counters: BTreeMap<String, Reading<CounterPair>>,
+    /// Counters that were read and not seen to move.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counters_steady: Vec<String>,
+    /// Performance at the highest intensity phase by phase, where the target
+    /// had phases and they differ in what they bear.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<PhasePerformance>,
     /// What a reader should know before believing this entry.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
@@ -309,6 +336,8 @@ impl ResourceEntry {
             full_scale_pressure: None,
             physical_bound: None,
             counters: BTreeMap::new(),
+            counters_steady: Vec::new(),
+            phases: Vec::new(),
             doubts: Vec::new(),
             unknown: Unknown::new(),
         }

@@ -1,0 +1,72 @@
+//! The counters beside a measurement: which run of the target they follow, and
+//! how much of the time they were really counting.
+
+use crate::counters::Counters;
+use crate::counters::Owner;
+use crate::counters::Sample;
+use crate::profile::CounterFacts;
+use crate::reading::Reading;
+use crate::target::Scope;
+
+pub(super) struct Counting {
+    counters: Counters,
+    scope: Scope,
+    /// Per counter the smallest running share seen.
+    running: Vec<Option<f64>>,
+}
+
+impl Counting {
+    /// `scope` is what `counters` was opened for.
+    pub(super) fn new(counters: Counters, scope: Scope) -> Self {
+        let running = vec![None; counters.list().len()];
+        Counting {
+            counters,
+            scope,
+            running,
+        }
+    }
+
+    /// The beginning of a window; another run of the target is followed.
+    pub(super) fn begin(&mut self, scope: Scope) -> Sample {
+        if scope != self.scope {
+            self.counters.follow(&scope);
+            self.scope = scope;
+        }
+        self.counters.sample()
+    }
+
+    /// What happened since.
+    pub(super) fn end(&mut self, from: &Sample) -> Vec<Option<f64>> {
+        let to = self.counters.sample();
+        let shares = self.counters.running_shares(from, &to);
+        for (least, share) in self.running.iter_mut().zip(shares) {
+            *least = match (*least, share) {
+                (Some(least), Some(share)) => Some(least.min(share)),
+                (known, share) => share.or(known),
+            };
+        }
+        self.counters.readings(from, &to)
+    }
+
+    pub(super) fn facts(&self) -> Vec<(String, Reading<CounterFacts>)> {
+        let all = self.counters.list().iter().zip(&self.running);
+        all.map(|(counter, running)| {
+            let facts = match &counter.unavailable {
+                Some(reason) => Reading::unavailable(reason),
+                None => Reading::Value(CounterFacts {
+                    unit: counter.unit.to_string(),
+                    owner: match counter.owner {
+                        Owner::Target => "target",
+                        Owner::Cpus => "cpus",
+                        Owner::Machine => "machine",
+                    }
+                    .to_string(),
+                    source: counter.source.to_string(),
+                    running_share: running.filter(|share| *share < 1.0),
+                }),
+            };
+            (counter.name.clone(), facts)
+        })
+        .collect()
+    }
+}
