@@ -33,7 +33,10 @@ fn refusal(text: &[u8]) -> (Option<i32>, String) {
 
 #[test]
 fn a_profile_reads_from_most_to_least_sensitive() {
-    let output = jostle().args(["show", SAMPLE]).output().unwrap();
+    let output = jostle()
+        .args(["show", SAMPLE, "--width", "120"])
+        .output()
+        .unwrap();
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(!text.contains('\u{1b}'), "no colour in a pipe");
@@ -58,6 +61,8 @@ fn a_profile_reads_from_most_to_least_sensitive() {
         "no block device accepts direct I/O here",
         "the source reached 88 % of the LLC",
         "a loss of at most 1.9 %",
+        "llc-misses ×3.1 (2.8 to 3.4) [counted 50 % of the time], ipc −22 % (−25 to −19)",
+        "llc-occupancy: resctrl is not mounted",
         "What this does not prove",
     ] {
         assert!(text.contains(expected), "{expected} in\n{text}");

@@ -87,6 +87,13 @@ impl Destination {
         })
     }
 
+    /// The file next to it with `ending` after its name.
+    pub fn beside(&self, ending: &str) -> PathBuf {
+        let mut name = self.path.clone().into_os_string();
+        name.push(ending);
+        name.into()
+    }
+
     /// Writes `bytes` in one step.
     ///
     /// # Errors

@@ -11,16 +11,19 @@ use super::target::file_stem;
 use crate::counters::CounterOptions;
 use crate::error::Error;
 use crate::error::Result;
+use crate::experiment::resume;
 use crate::experiment::run::Halves;
 use crate::experiment::run::Settings;
 use crate::experiment::session;
 use crate::experiment::session::Request;
 use crate::inject::plan::SCRATCH_BYTES;
 use crate::machine::Machine;
+use crate::profile;
 use crate::report;
 use crate::report::Style;
 use clap::ValueEnum;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -75,6 +78,10 @@ pub struct Args {
     #[arg(long, conflicts_with = "events")]
     no_counters: bool,
 
+    /// Go on with a measurement that was cut short: its file, or the one ending
+    /// in .partial that a killed one left. Give the same target again
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["resources", "quick", "seed", "qos", "share", "slice"])]
+    resume: Option<PathBuf>,
     /// Where to write the profile [default: NAME.profile.json here]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -102,7 +109,12 @@ enum HalvesArg {
 pub fn run(args: Args) -> Result<()> {
     let machine = Machine::detect();
     let interrupt = interrupt::flag()?;
-    let request = request(&args, &machine, interrupt.clone())?;
+    let mut request = request(&args, &machine, interrupt.clone())?;
+    if let Some(path) = &args.resume {
+        let past =
+            profile::load(path).map_err(|error| Error::request(format!("--resume: {error}")))?;
+        resume::adopt(&mut request, past, &machine, args.budget)?;
+    }
     if args.dry_run {
         return output::text(&select::dry_run(&machine, &request));
     }
@@ -110,7 +122,9 @@ pub fn run(args: Args) -> Result<()> {
         .name
         .clone()
         .unwrap_or_else(|| file_stem(&request.spec));
-    let out = output::Destination::check(args.out.clone(), &name)?;
+    let out = args.out.clone().or(args.resume.as_deref().map(finished));
+    let out = output::Destination::check(out, &name)?;
+    request.checkpoint = Some(out.beside(PARTIAL));
     select::stay_away(&machine, &request.target_cpus);
 
     let budget = request.settings.budget;
@@ -127,7 +141,8 @@ pub fn run(args: Args) -> Result<()> {
     eprintln!("wrote {}", path.display());
     match interrupt::raised(&interrupt) {
         true => Err(Error::Interrupted(format!(
-            "; what was learned until then is in {}, marked partial",
+            "; what was learned until then is in {}, marked partial; --resume {0} with the same \
+             target goes on from there",
             path.display()
         ))),
         false if profile.partial => Err(Error::environment(format!(
@@ -191,7 +206,21 @@ fn request(
         }),
         calibration: select::calibration(machine, args.no_machine_file),
         settings,
+        past: None,
+        checkpoint: None,
     })
+}
+
+/// Ending of the file that a measurement keeps its readings in meanwhile.
+const PARTIAL: &str = ".partial";
+
+/// Where the profile goes whose readings were kept in `path`.
+fn finished(path: &Path) -> PathBuf {
+    let text = path.as_os_str().as_encoded_bytes();
+    match text.strip_suffix(PARTIAL.as_bytes()).map(str::from_utf8) {
+        Some(Ok(name)) if !name.is_empty() => PathBuf::from(name),
+        _ => path.to_path_buf(),
+    }
 }
 
 fn labels(given: &[String]) -> Result<BTreeMap<String, String>> {

@@ -69,4 +69,8 @@ impl Observer for Bar {
         self.bar
             .set_message(format!("at most {left} s left: {what}"));
     }
+
+    fn warn(&mut self, text: &str) {
+        self.bar.suspend(|| eprintln!("jostle: warning: {text}"));
+    }
 }

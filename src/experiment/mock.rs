@@ -150,6 +150,9 @@ impl Noise {
     }
 }
 
+/// Counts one window.
+pub type Count = fn(&WindowRequest, f64) -> Vec<Option<f64>>;
+
 /// Answers windows from [`Response`]s on a virtual clock.
 #[derive(Clone, Debug)]
 pub struct MockExecutor {
@@ -171,7 +174,7 @@ pub struct MockExecutor {
     /// Intensity's cost is this power of what the response says, by time.
     pub phase_response: Option<fn(Duration) -> f64>,
     /// What is counted in a window, from its request and its disturbance.
-    pub counters: Option<fn(&WindowRequest, f64) -> Vec<Option<f64>>>,
+    pub counters: Option<Count>,
     /// Every request answered, for tests of the order.
     pub log: Vec<WindowRequest>,
     noise: Noise,

@@ -24,6 +24,7 @@ pub mod outcome;
 mod past;
 mod phases;
 pub mod record;
+pub mod resume;
 pub mod run;
 pub mod search;
 pub mod session;

@@ -44,6 +44,28 @@ pub struct Measured {
     pub doubts: Vec<String>,
 }
 
+impl Measured {
+    /// What is known of a measurement that is still going on.
+    pub(super) fn unfinished(readings: Readings) -> Measured {
+        Measured {
+            subjects: Vec::new(),
+            baseline: None,
+            noise_percent: None,
+            smallest_detectable_percent: None,
+            windows_kept: 2 * readings.pairs.len() as u64,
+            windows_dropped: 0,
+            steal_percent: None,
+            partial: Some(
+                "it ended by force; --resume goes on from the readings in this file".into(),
+            ),
+            duration: Duration::from_secs_f64(readings.elapsed_seconds.max(0.0)),
+            phases: Vec::new(),
+            readings: Some(readings),
+            doubts: Vec::new(),
+        }
+    }
+}
+
 /// Both halves for one subject.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SubjectOutcome {

@@ -5,9 +5,11 @@ use super::executor::Subject;
 use super::live::LiveExecutor;
 use super::record;
 use super::record::Circumstances;
+use super::resume;
+use super::resume::Keeper;
 use super::run::Observer;
 use super::run::Settings;
-use super::run::measure;
+use super::run::go_on;
 use crate::counters::CounterOptions;
 use crate::counters::Counters;
 use crate::error::Error;
@@ -38,6 +40,7 @@ use crate::sys::control_page::Order;
 use crate::target::Target;
 use crate::target::TargetSpec;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use std::time::Instant;
@@ -65,6 +68,10 @@ pub struct Request {
     pub calibration: Option<Calibration>,
     /// The budget includes the preparations.
     pub settings: Settings,
+    /// The first part of this measurement, which was cut short.
+    pub past: Option<Profile>,
+    /// Where to keep what was read while measuring; removed at the end.
+    pub checkpoint: Option<PathBuf>,
 }
 
 /// Plans for every resource asked for, or why there is none.
@@ -113,9 +120,10 @@ const FINISH: Duration = Duration::from_millis(500);
 /// Taken once to learn how fast memory can be had.
 const FILL_SAMPLE_BYTES: f64 = (1u64 << 30) as f64;
 /// Filling that takes longer than this is tried a second time, warm, if the
-/// first takes at most this share of the budget.
+/// first takes at most this share of the budget: the other resources want
+/// theirs.
 const SLOW_FILL: Duration = Duration::from_secs(1);
-const FIRST_FILL_SHARE: f64 = 0.3;
+const FIRST_FILL_SHARE: f64 = 0.1;
 
 /// Measures and returns the profile; everything started is gone then. `note`
 /// is told what is being prepared.
@@ -146,6 +154,8 @@ pub fn profile(
     note("starting the target");
     request.check_interrupt()?;
     let (mut target, mut metric) = start_target(&request)?;
+    let facts = metric.facts();
+    resume::check_metric(request.past.as_ref(), &facts.name, &facts.unit)?;
     if let Some(natural) = metric.natural_window() {
         for subject in &mut sources.subjects {
             subject.window = subject.window.max(natural);
@@ -168,7 +178,7 @@ pub fn profile(
             unknown: Default::default(),
         },
         machine: machine.facts(),
-        metric: metric.facts(),
+        metric: facts,
         target_cpus: request.target_cpus.clone(),
         slice_period_seconds: choice.map(|choice| choice.period.as_secs_f64()),
         slice_share_percent: choice.map(|_| request.share * 100.0),
@@ -208,7 +218,22 @@ pub fn profile(
         StallGuard::new(request.limits.max_stall_percent),
         counters,
     );
-    let mut measured = measure(&mut executor, &subjects, &request.settings, observer);
+    let past = resume::relevant(request.past.as_ref(), &subjects);
+    let mut keeper = Keeper {
+        inner: observer,
+        path: request.checkpoint.clone(),
+        around: around.clone(),
+        settings: request.settings,
+        last: Instant::now(),
+    };
+    let mut measured = go_on(
+        &mut executor,
+        &subjects,
+        &request.settings,
+        &past,
+        &mut keeper,
+    );
+    keeper.done();
     around.profiler_cpu_percent = Some(executor.own_cpu_percent());
     around.counters = executor.counters();
     drop(executor);
@@ -219,7 +244,11 @@ pub fn profile(
     }
     target.finish();
     around.duration_seconds = began.elapsed().as_secs_f64();
-    Ok(record::profile(&measured, &request.settings, around))
+    let mut profile = record::profile(&measured, &request.settings, around);
+    if let Some(past) = &request.past {
+        resume::join(&mut profile, past);
+    }
+    Ok(profile)
 }
 
 fn start_target(request: &Request) -> Result<(Target, Box<dyn Metric>)> {

@@ -36,10 +36,10 @@ pub struct CounterPair {
     pub difference: Option<Estimate>,
     /// True when the change is certain, with the chance of any false one over
     /// all counters and resources of the profile held under 5 %.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub moved: bool,
     /// Pairs of windows behind it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "none")]
     pub pairs: u64,
 }
 
@@ -62,4 +62,8 @@ pub struct PhasePerformance {
     pub performance: f64,
     pub ci95: [f64; 2],
     pub windows: u64,
+}
+
+fn none(pairs: &u64) -> bool {
+    *pairs == 0
 }

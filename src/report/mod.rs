@@ -2,6 +2,7 @@
 
 mod calibration;
 mod html;
+mod mechanism;
 pub mod placement;
 mod style;
 pub mod table;

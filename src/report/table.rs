@@ -1,5 +1,6 @@
 //! A profile as a person reads it.
 
+use super::mechanism;
 use super::style::Style;
 use super::style::trimmed;
 use super::style::whole_words;
@@ -60,6 +61,12 @@ fn header(profile: &Profile, style: Style) -> String {
     }
     line("machine", machine(profile));
     line("metric", metric(profile));
+    if let Some(rule) = &profile.metric.window_rule {
+        line("window", rule.clone());
+    }
+    if let Some(cost) = &profile.metric.cost {
+        line("cost", cost.clone());
+    }
     line(
         "QoS",
         format!(
@@ -394,14 +401,13 @@ fn notes(profile: &Profile, style: Style) -> String {
             })
             .collect(),
     );
-    let missing: Vec<String> = ordered
-        .iter()
-        .flat_map(|(id, entry)| {
-            entry.counters.iter().filter_map(move |(name, counter)| {
-                Some(format!("{id}: {name}: {}", counter.reason()?))
-            })
-        })
-        .collect();
-    section("Counters that could not be read", missing);
+    section(
+        "What moved while the source pressed, treat against control (95 % intervals)",
+        mechanism::lines(profile, &ordered),
+    );
+    section(
+        "Counters that could not be read",
+        mechanism::missing(profile),
+    );
     page
 }

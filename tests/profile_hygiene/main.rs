@@ -4,6 +4,7 @@
 
 mod physical;
 mod requests;
+mod resume;
 mod support;
 mod targets_and_ends;
 mod validate;

@@ -1,0 +1,237 @@
+//! Taking up a measurement that was cut short.
+
+use super::executor::Subject;
+use super::outcome::Measured;
+use super::record;
+use super::record::Circumstances;
+use super::run::Observer;
+use super::run::Progress;
+use super::run::Settings;
+use super::session::Request;
+use crate::error::Error;
+use crate::error::Result;
+use crate::machine::Machine;
+use crate::profile;
+use crate::profile::Profile;
+use crate::profile::Readings;
+use crate::profile::Status;
+use crate::resource;
+use crate::sys::cpus::format_list;
+use std::path::PathBuf;
+use std::time::Duration;
+use std::time::Instant;
+
+/// How often what was read is written down while measuring.
+const EVERY: Duration = Duration::from_secs(10);
+/// Least time a continued measurement is given.
+const LEAST: Duration = Duration::from_secs(20);
+
+/// Makes `request` go on where `past` stopped: with its resources, seed,
+/// threshold, slices and share. `budget` is what was asked for explicitly; else
+/// what the first run left.
+///
+/// # Errors
+/// A request error naming what differs, or that nothing is left to do.
+pub fn adopt(
+    request: &mut Request,
+    past: Profile,
+    machine: &Machine,
+    budget: Option<Duration>,
+) -> Result<()> {
+    let Some(readings) = &past.readings else {
+        return Err(Error::request(match past.partial {
+            true => "--resume: the file holds no readings to go on from; measure anew".to_string(),
+            false => "--resume: the measurement in this file is complete; leave --resume out to \
+                      measure anew, with --budget for a longer one"
+                .to_string(),
+        }));
+    };
+    let differs = |what: &str, then: &str, now: &str| {
+        Err(Error::request(format!(
+            "--resume: the first part was measured {what} {then}, this one would be {now}; the \
+             parts would not be comparable"
+        )))
+    };
+    let here = machine.facts().fingerprint;
+    if past.machine.fingerprint != here {
+        return differs(
+            "on the machine",
+            &past.machine.fingerprint,
+            &format!("on {here}"),
+        );
+    }
+    if past.conditions.target_cpus != request.target_cpus {
+        let then = format_list(&past.conditions.target_cpus);
+        let now = format_list(&request.target_cpus);
+        return differs(
+            "with the target on CPUs",
+            &then,
+            &format!("on {now} (--cpus)"),
+        );
+    }
+    let elapsed = readings.elapsed_seconds;
+    let settings = &mut request.settings;
+    settings.seed = past.conditions.seed;
+    settings.quick = past.conditions.quick;
+    settings.qos = past.qos.threshold;
+    settings.budget = budget.unwrap_or_else(|| {
+        let left = past.conditions.budget_seconds - past.conditions.duration_seconds;
+        Duration::try_from_secs_f64(left)
+            .unwrap_or_default()
+            .max(LEAST)
+    });
+    if let Some(share) = past.conditions.slice_share_percent {
+        request.share = share / 100.0;
+    }
+    request.slice_period = past
+        .conditions
+        .slice_period_seconds
+        .and_then(|period| Duration::try_from_secs_f64(period).ok())
+        .or(request.slice_period);
+    request.resources = past
+        .resources
+        .keys()
+        .chain(readings.pairs.iter().map(|pair| &pair.resource))
+        .filter_map(|id| resource::find(id))
+        .fold(Vec::new(), |mut all, found| {
+            if !all.contains(&found) {
+                all.push(found);
+            }
+            all
+        });
+    if request.name.is_none() {
+        request.name = Some(past.workload.name.clone());
+    }
+    for (key, value) in &past.workload.labels {
+        request.labels.entry(key.clone()).or_insert(value.clone());
+    }
+    if elapsed < 0.0 || request.resources.is_empty() {
+        return Err(Error::request(
+            "--resume: the file names no resource that this jostle knows; measure anew",
+        ));
+    }
+    request.past = Some(past);
+    Ok(())
+}
+
+/// Whether the metric is the same as in the first part.
+///
+/// # Errors
+/// A request error naming both.
+pub(super) fn check_metric(past: Option<&Profile>, name: &str, unit: &str) -> Result<()> {
+    match past {
+        Some(past) if past.metric.name != name || past.metric.unit != unit => {
+            Err(Error::request(format!(
+                "--resume: the first part was measured by {} ({}), this one would be by {name} \
+                 ({unit}); give --metric '{}'",
+                past.metric.name, past.metric.unit, past.metric.name
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What the first part knew and the second did not measure again.
+pub(super) fn join(profile: &mut Profile, past: &Profile) {
+    let conditions = &mut profile.conditions;
+    let before = &past.conditions;
+    conditions.doubts.insert(
+        0,
+        format!(
+            "measured in parts: begun {}, {:.0} s then, taken up again {}",
+            before.recorded_at, before.duration_seconds, conditions.recorded_at
+        ),
+    );
+    conditions.recorded_at = before.recorded_at.clone();
+    conditions.duration_seconds += before.duration_seconds;
+    conditions.budget_seconds = conditions.budget_seconds.max(before.budget_seconds);
+    conditions.windows_kept += before.windows_kept;
+    conditions.windows_dropped += before.windows_dropped;
+    for (id, old) in &past.resources {
+        let Some(entry) = profile.resources.get_mut(id) else {
+            profile.resources.insert(id.clone(), old.clone());
+            continue;
+        };
+        if entry.counters.is_empty() && entry.counters_steady.is_empty() {
+            entry.counters = old.counters.clone();
+            entry.counters_steady = old.counters_steady.clone();
+        }
+        if entry.sharing_cost.is_none() {
+            entry.sharing_cost = old.sharing_cost;
+        }
+        if entry.phases.is_empty() {
+            entry.phases = old.phases.clone();
+        }
+        if entry.status == Status::Unavailable && !old.curve.is_empty() {
+            // It could be pressed on then and cannot now.
+            let reason = entry.reason.clone().unwrap_or_default();
+            *entry = old.clone();
+            entry.doubts.push(format!("not taken up again: {reason}"));
+        }
+    }
+}
+
+/// Passes everything on, and now and then writes down what was read.
+pub(super) struct Keeper<'a> {
+    pub inner: &'a mut dyn Observer,
+    pub path: Option<PathBuf>,
+    pub around: Circumstances,
+    pub settings: Settings,
+    pub last: Instant,
+}
+
+impl Keeper<'_> {
+    /// The measurement ended and said so itself.
+    pub(super) fn done(self) {
+        if let Some(path) = self.path {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl Observer for Keeper<'_> {
+    fn progress(&mut self, progress: Progress) {
+        self.inner.progress(progress);
+    }
+
+    fn warn(&mut self, text: &str) {
+        self.inner.warn(text);
+    }
+
+    fn checkpoint(&mut self, readings: &dyn Fn() -> Readings) {
+        let Some(path) = &self.path else {
+            return;
+        };
+        if self.last.elapsed() < EVERY {
+            return;
+        }
+        self.last = Instant::now();
+        let readings = readings();
+        let mut around = self.around.clone();
+        around.duration_seconds = readings.elapsed_seconds;
+        let measured = Measured::unfinished(readings);
+        let profile = record::profile(&measured, &self.settings, around);
+        if let Err(error) = profile::save(&profile, path) {
+            self.inner.warn(&format!(
+                "cannot keep what was read so far, an interruption by force would lose it: {error}"
+            ));
+            self.path = None;
+        }
+    }
+}
+
+/// Readings of resources that are not measured this time are of no use.
+pub(super) fn relevant(past: Option<&Profile>, subjects: &[Subject]) -> Readings {
+    let Some(readings) = past.and_then(|past| past.readings.clone()) else {
+        return Readings::default();
+    };
+    let known = |id: &str| subjects.iter().any(|subject| subject.resource == id);
+    Readings {
+        pairs: readings
+            .pairs
+            .into_iter()
+            .filter(|pair| known(&pair.resource))
+            .collect(),
+        ..readings
+    }
+}
