@@ -253,9 +253,8 @@ impl Run<'_, '_> {
             Half::Caused => "the source's",
         };
         format!(
-            "{pairs} pairs of {halves} windows need about {price:.1} s{why} and {left:.1} s of the \
-             {budget:.0} s were left, {:.1} s too few; a budget of about {:.0} s would do",
-            (price - left).max(0.0),
+            "{pairs} pairs of {halves} windows need about {price:.1} s{why}, {left:.1} s of {budget:.0} s \
+             were left; --budget {:.0}s would do",
             (1.1 * enough + self.settings.preparation.as_secs_f64()).ceil()
         )
     }
@@ -272,8 +271,7 @@ impl Run<'_, '_> {
             _ => {
                 let text = finding.curve.last().map(|point| {
                     format!(
-                        "at 100 {:.1} % is kept (95 % interval {:.1} to {:.1}), too close to {:.1} % \
-                         for a verdict that allows for all resources at once",
+                        "{:.1} % kept at 100 ({:.1} to {:.1}), too close to {:.1} % for a verdict",
                         100.0 * point.performance,
                         100.0 * point.ci95[0],
                         100.0 * point.ci95[1],
@@ -288,10 +286,10 @@ impl Run<'_, '_> {
         // Half as much again: the other halves share what is added.
         let enough = budget + 1.5 * seconds + self.settings.preparation.as_secs_f64();
         if enough > 100.0 * budget || !enough.is_finite() {
-            format!("{known}; no sensible budget would settle it on this machine")
+            format!("{known}; no sensible budget would settle it here")
         } else {
             format!(
-                "{known}; about {:.0} more pairs, a budget of about {enough:.0} s, would settle it",
+                "{known}; about {:.0} more pairs (--budget {enough:.0}s) would settle it",
                 finding.missing_pairs.ceil()
             )
         }
