@@ -6,7 +6,9 @@ use crate::target::hooks::WarmUp;
 use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Hooks (shell commands; JOSTLE_TARGET_PID names the target where it is known)")]
+#[command(
+    next_help_heading = "Hooks (shell commands; JOSTLE_TARGET_PID names the target where it is known)"
+)]
 pub struct HookArgs {
     /// Run before the target starts; must succeed
     #[arg(long, value_name = "CMD")]

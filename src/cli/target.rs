@@ -128,14 +128,17 @@ impl TargetArgs {
                     "--instances {count}: give a number from 1 to {MOST_INSTANCES}"
                 ))
             })?;
-        let environment = self.environment.iter().map(|entry| match entry.split_once('=') {
-            Some((key, value)) if !key.is_empty() && !entry.contains('\0') => {
-                Ok((key.to_string(), value.to_string()))
-            }
-            _ => Err(Error::request(format!(
-                "--env {entry}: give KEY=VALUE, for example OMP_NUM_THREADS=1"
-            ))),
-        });
+        let environment = self
+            .environment
+            .iter()
+            .map(|entry| match entry.split_once('=') {
+                Some((key, value)) if !key.is_empty() && !entry.contains('\0') => {
+                    Ok((key.to_string(), value.to_string()))
+                }
+                _ => Err(Error::request(format!(
+                    "--env {entry}: give KEY=VALUE, for example OMP_NUM_THREADS=1"
+                ))),
+            });
         Ok(CommandSpec {
             directory: self.cwd.clone(),
             environment: environment.collect::<Result<_>>()?,

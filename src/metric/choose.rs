@@ -106,7 +106,10 @@ fn understood(spec: &TargetSpec, requested: Option<&str>) -> Result<Option<Reque
                 "--metric stdout: the output of a running process cannot be read; start the command after -- instead of using --pid or --cgroup",
             ));
         }
-        (Some(Request::Runs), TargetSpec::Pid(_) | TargetSpec::Cgroup(_) | TargetSpec::Demo { .. }) => {
+        (
+            Some(Request::Runs),
+            TargetSpec::Pid(_) | TargetSpec::Cgroup(_) | TargetSpec::Demo { .. },
+        ) => {
             return Err(Error::request(
                 "--metric runs: only for a command given after --, which jostle can start again and again",
             ));

@@ -403,7 +403,12 @@ impl Launch<'_> {
         let mut command = Command::new(program);
         command
             .args(&self.spec.argv[1..])
-            .envs(self.spec.environment.iter().map(|(key, value)| (key, value)))
+            .envs(
+                self.spec
+                    .environment
+                    .iter()
+                    .map(|(key, value)| (key, value)),
+            )
             .env(tree::MARKER, self.marker)
             .stdin(Stdio::null())
             .stderr(Stdio::piped());

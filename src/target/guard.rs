@@ -250,7 +250,10 @@ fn frozen(page: &GuardPage) -> Option<Freezer> {
         2 => FreezerKind::V2,
         _ => return None,
     };
-    let used = page.directory.iter().take(page.length.load(SeqCst) as usize);
+    let used = page
+        .directory
+        .iter()
+        .take(page.length.load(SeqCst) as usize);
     let path: Vec<u8> = used.map(|byte| byte.load(SeqCst)).collect();
     Some(Freezer {
         directory: PathBuf::from(std::ffi::OsString::from_vec(path)),
@@ -274,7 +277,9 @@ fn tear_down(group: i32, awaited: i32) {
         return;
     };
     let limit = std::env::var(TEAR_DOWN_LIMIT).ok();
-    let limit = limit.and_then(|text| text.parse().ok()).map_or(DEFAULT_LIMIT, Duration::from_millis);
+    let limit = limit
+        .and_then(|text| text.parse().ok())
+        .map_or(DEFAULT_LIMIT, Duration::from_millis);
     // Nobody is left to be told how it went.
     let _ = hooks::run_alone(&script, (awaited > 0).then_some(awaited), limit);
 }

@@ -59,7 +59,10 @@ impl Hold {
         self.guard.hold();
         if !self.guard.will_freeze(&freezer) {
             self.guard.relax();
-            return Err(format!("{} is too long a path", freezer.directory.display()));
+            return Err(format!(
+                "{} is too long a path",
+                freezer.directory.display()
+            ));
         }
         // Told before the deed: from here on somebody undoes it in any case.
         let frozen = freezer.freeze(SIGNAL_LIMIT);

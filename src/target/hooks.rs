@@ -67,21 +67,28 @@ impl Default for Hooks {
 impl Hooks {
     /// What is done when, a line each; empty without hooks.
     pub fn describe(&self) -> String {
-        let setup = self.setup.as_ref().map(|script| format!("set up: {script}\n"));
+        let setup = self
+            .setup
+            .as_ref()
+            .map(|script| format!("set up: {script}\n"));
         let warm_up = self.warm_up.as_ref().map(|warm_up| match warm_up {
             WarmUp::Wait(time) => format!("warm up: wait {} s\n", time.as_secs_f64()),
             WarmUp::Run(script) => format!("warm up: {script}\n"),
         });
-        let teardown = self.teardown.as_ref().map(|script| format!("tear down: {script}\n"));
+        let teardown = self
+            .teardown
+            .as_ref()
+            .map(|script| format!("tear down: {script}\n"));
         [setup, warm_up, teardown].into_iter().flatten().collect()
     }
 
     fn any(&self) -> bool {
-        *self != Hooks {
-            limit: self.limit,
-            show_output: self.show_output,
-            ..Hooks::default()
-        }
+        *self
+            != Hooks {
+                limit: self.limit,
+                show_output: self.show_output,
+                ..Hooks::default()
+            }
     }
 
     /// Sets up. Whatever happens from now on, even to us, the tear-down runs
@@ -266,7 +273,9 @@ impl Hook {
             .env(tree::MARKER, format!("hook-{}", std::process::id()))
             .stdin(Stdio::null())
             .stdout(match show {
-                true => Stdio::from(std::os::fd::AsFd::as_fd(&std::io::stderr()).try_clone_to_owned()?),
+                true => {
+                    Stdio::from(std::os::fd::AsFd::as_fd(&std::io::stderr()).try_clone_to_owned()?)
+                }
                 false => Stdio::null(),
             })
             .stderr(Stdio::piped());
@@ -299,11 +308,7 @@ impl Hook {
     }
 
     /// Waits for its end; kills its group when `check` fails or the time is up.
-    fn watch(
-        &mut self,
-        limit: Duration,
-        mut check: impl FnMut() -> Result<()>,
-    ) -> Result<Ended> {
+    fn watch(&mut self, limit: Duration, mut check: impl FnMut() -> Result<()>) -> Result<Ended> {
         let began = Instant::now();
         let ended = loop {
             if self.pidfd.wait(NAP) {

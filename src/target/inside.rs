@@ -39,8 +39,7 @@ pub(super) struct Inside {
 }
 
 fn hierarchies(spec: &CgroupSpec) -> Result<Hierarchies> {
-    Hierarchies::here()
-        .map_err(|reason| Error::environment(format!("{}: {reason}", spec.asked)))
+    Hierarchies::here().map_err(|reason| Error::environment(format!("{}: {reason}", spec.asked)))
 }
 
 /// Whether the cgroup can be a target.
@@ -72,7 +71,10 @@ impl Inside {
         let found = living(&spec.directory);
         let &pid = found.first().ok_or_else(|| {
             let shown = spec.directory.display();
-            Error::request(format!("{}: the cgroup {shown} holds no process", spec.asked))
+            Error::request(format!(
+                "{}: the cgroup {shown} holds no process",
+                spec.asked
+            ))
         })?;
         let unstoppable = match Freezer::of(&hierarchies, &spec.directory) {
             Ok(_) => None,
@@ -166,9 +168,9 @@ impl Inside {
     }
 
     pub(super) fn cont(&mut self) -> Result<()> {
-        self.hold
-            .let_go()
-            .map_err(|reason| Error::environment(format!("the target {}: {reason}", self.spec.name)))
+        self.hold.let_go().map_err(|reason| {
+            Error::environment(format!("the target {}: {reason}", self.spec.name))
+        })
     }
 }
 

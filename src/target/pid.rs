@@ -2,9 +2,9 @@
 
 use super::Exit;
 use super::State;
-use super::guard::Guard;
 use super::cgroup::Freezer;
 use super::cgroup::Hierarchies;
+use super::guard::Guard;
 use super::hold;
 use super::hold::Hold;
 use super::tree;
@@ -233,7 +233,12 @@ impl Family {
             })
         };
         let mut roots = vec![self.pid];
-        roots.extend(self.known.keys().copied().filter(|&pid| pid != self.pid && lost(pid)));
+        roots.extend(
+            self.known
+                .keys()
+                .copied()
+                .filter(|&pid| pid != self.pid && lost(pid)),
+        );
         roots.sort_unstable();
         roots
     }

@@ -236,8 +236,7 @@ pub fn ended_orphans(leaders: &[i32]) -> Vec<i32> {
         !leaders.contains(&child)
             && stat(child).is_some_and(|stat| {
                 // Children of our own share our session and lead their groups.
-                stat.ended()
-                    && (leaders.contains(&stat.group) || Some(stat.session) != our_session)
+                stat.ended() && (leaders.contains(&stat.group) || Some(stat.session) != our_session)
             })
     });
     children

@@ -64,7 +64,10 @@ fn is_full(text: &str) -> bool {
 }
 
 fn is_hex(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// A container with a cgroup.
@@ -93,7 +96,11 @@ fn running(hierarchies: &Hierarchies) -> std::result::Result<BTreeMap<String, Ru
             directories: Vec::new(),
         });
         // Parents come first: what lies inside is part of the container.
-        if !entry.directories.iter().any(|known| directory.starts_with(known)) {
+        if !entry
+            .directories
+            .iter()
+            .any(|known| directory.starts_with(known))
+        {
             entry.directories.push(directory.to_path_buf());
         }
     })?;
@@ -115,7 +122,9 @@ pub fn resolve(
 ) -> Result<CgroupSpec> {
     let refused = |text: String| Error::request(format!("--container {given}: {text}"));
     if given.is_empty() {
-        return Err(refused("give an id, the beginning of one, or a name".into()));
+        return Err(refused(
+            "give an id, the beginning of one, or a name".into(),
+        ));
     }
     let running = running(hierarchies).map_err(refused)?;
     let spec = |entry: &Running, name: String| -> Result<CgroupSpec> {
@@ -132,7 +141,11 @@ pub fn resolve(
     }
     // As Docker does it: a whole name goes before the beginning of an id.
     let looked = engines::look(root, home);
-    let named: Vec<&Known> = looked.known.iter().filter(|known| known.is(given)).collect();
+    let named: Vec<&Known> = looked
+        .known
+        .iter()
+        .filter(|known| known.is(given))
+        .collect();
     let mut living: Vec<(&Known, CgroupSpec)> = Vec::new();
     for &known in &named {
         if let Some(entry) = running.get(&known.id) {
@@ -140,7 +153,14 @@ pub fn resolve(
         } else if let Some(directory) = known.cgroup(hierarchies) {
             let asked = format!("--container {given}");
             let name = known.name.clone();
-            living.push((known, CgroupSpec { directory, name, asked }));
+            living.push((
+                known,
+                CgroupSpec {
+                    directory,
+                    name,
+                    asked,
+                },
+            ));
         }
     }
     living.dedup_by(|(_, one), (_, other)| one.directory == other.directory);

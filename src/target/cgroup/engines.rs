@@ -92,7 +92,10 @@ pub(super) fn look(root: &Path, home: Option<&Path>) -> Looked {
         places: Vec::new(),
     };
     let home = home.map(|home| home.strip_prefix("/").unwrap_or(home));
-    let shared = [Some(PathBuf::from("var/lib")), home.map(|home| home.join(".local/share"))];
+    let shared = [
+        Some(PathBuf::from("var/lib")),
+        home.map(|home| home.join(".local/share")),
+    ];
     for base in shared.into_iter().flatten() {
         looked.place(root, "docker", &base.join("docker/containers"), docker);
         looked.place(root, "podman", &base.join("containers/storage"), podman);
@@ -111,13 +114,7 @@ pub(super) fn look(root: &Path, home: Option<&Path>) -> Looked {
 }
 
 impl Looked {
-    fn place(
-        &mut self,
-        root: &Path,
-        engine: &str,
-        path: &Path,
-        read: fn(&Path) -> Vec<Known>,
-    ) {
+    fn place(&mut self, root: &Path, engine: &str, path: &Path, read: fn(&Path) -> Vec<Known>) {
         let found = match std::fs::read_dir(root.join(path)) {
             Ok(_) => {
                 let known = read(&root.join(path));
@@ -175,7 +172,8 @@ fn podman(directory: &Path) -> Vec<Known> {
 /// `NAMESPACE/ID/config.json`: of Kubernetes by annotation, of nerdctl too; of
 /// ctr the id is the name.
 fn containerd(directory: &Path) -> Vec<Known> {
-    let containers = entries(directory).flat_map(|namespace| entries(&namespace).collect::<Vec<_>>());
+    let containers =
+        entries(directory).flat_map(|namespace| entries(&namespace).collect::<Vec<_>>());
     containers
         .filter_map(|container| {
             let id = container.file_name()?.to_string_lossy().into_owned();

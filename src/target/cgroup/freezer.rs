@@ -45,8 +45,10 @@ impl Freezer {
         // The same path in a hierarchy that has a freezer, with the same
         // processes: then holding one is holding the other.
         let mut reasons = Vec::new();
-        for (hierarchy, unified) in [(hierarchies.unified(), true), (hierarchies.freezer(), false)]
-        {
+        for (hierarchy, unified) in [
+            (hierarchies.unified(), true),
+            (hierarchies.freezer(), false),
+        ] {
             let Some(hierarchy) = hierarchy else { continue };
             let other = hierarchy.directory.join(below);
             match same_processes(directory, &other) {
@@ -159,9 +161,8 @@ impl Freezer {
             Kind::V2 => "1",
             Kind::V1 => "FROZEN",
         };
-        let write = || {
-            std::fs::write(&file, word).map_err(|error| format!("{}: {error}", file.display()))
-        };
+        let write =
+            || std::fs::write(&file, word).map_err(|error| format!("{}: {error}", file.display()));
         write()?;
         let stands = poll(limit, || match self.kind {
             Kind::V2 => std::fs::read_to_string(self.directory.join("cgroup.events"))

@@ -14,7 +14,8 @@ pub(super) fn suggestion(asked: &str, known: impl IntoIterator<Item = String>) -
         .filter_map(|name| {
             let lower = name.trim_matches('/').to_lowercase();
             let last = lower.rsplit('/').next().unwrap_or_default();
-            let alike = strsim::jaro_winkler(&asked, &lower).max(strsim::jaro_winkler(&asked, last));
+            let alike =
+                strsim::jaro_winkler(&asked, &lower).max(strsim::jaro_winkler(&asked, last));
             let contained = !asked.is_empty() && lower.contains(&asked);
             let score = if contained { 1.0 + alike } else { alike };
             (score >= ALIKE).then_some((score, name))
@@ -38,7 +39,12 @@ mod tests {
 
     #[test]
     fn near_names_come_nearest_first() {
-        let known = ["nginx.service", "redis.service", "engine-x.service", "ssh.service"];
+        let known = [
+            "nginx.service",
+            "redis.service",
+            "engine-x.service",
+            "ssh.service",
+        ];
         let known = || known.map(str::to_string);
         assert_eq!(
             suggestion("ngnix.service", known())

@@ -42,7 +42,9 @@ pub fn resolve(hierarchies: &Hierarchies, given: &str) -> Result<CgroupSpec> {
                      {list}"
                 )));
             }
-            hierarchies.best(candidates).expect("one candidate at least")
+            hierarchies
+                .best(candidates)
+                .expect("one candidate at least")
         }
     };
     let name = directory.file_name().unwrap_or(directory.as_os_str());
@@ -80,9 +82,7 @@ fn candidates(hierarchies: &Hierarchies, given: &str) -> Vec<PathBuf> {
             .map(|base| base.join(below))
             .filter(|path| path.starts_with(&hierarchy.directory));
         for directory in [as_listed, below_base].into_iter().flatten() {
-            if directory != hierarchy.directory
-                && directory.is_dir()
-                && !found.contains(&directory)
+            if directory != hierarchy.directory && directory.is_dir() && !found.contains(&directory)
             {
                 found.push(directory);
             }

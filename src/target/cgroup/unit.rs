@@ -21,7 +21,9 @@ pub fn resolve(hierarchies: &Hierarchies, given: &str) -> Result<CgroupSpec> {
     let refused = |text: String| Error::request(format!("--unit {given}: {text}"));
     let mut wanted: Vec<&str> = given.split('/').filter(|part| !part.is_empty()).collect();
     let Some(last) = wanted.pop() else {
-        return Err(refused("give a unit's name, for example nginx.service".into()));
+        return Err(refused(
+            "give a unit's name, for example nginx.service".into(),
+        ));
     };
     let known_kind = KINDS.iter().any(|kind| last.ends_with(kind));
     let name = match known_kind {
@@ -48,7 +50,11 @@ pub fn resolve(hierarchies: &Hierarchies, given: &str) -> Result<CgroupSpec> {
             }
         })
         .map_err(&refused)?;
-    let systems: Vec<PathBuf> = found.keys().filter(|path| by_slices(path)).cloned().collect();
+    let systems: Vec<PathBuf> = found
+        .keys()
+        .filter(|path| by_slices(path))
+        .cloned()
+        .collect();
     let chosen = match (found.len(), systems.as_slice()) {
         (1, _) => found.pop_first(),
         // The system's own comes before those of users and containers.
@@ -73,7 +79,10 @@ pub fn resolve(hierarchies: &Hierarchies, given: &str) -> Result<CgroupSpec> {
             "no unit {name} runs here; `systemctl status {name}` tells its state{any}"
         )));
     }
-    let list: Vec<String> = found.keys().map(|path| format!("/{}", path.display())).collect();
+    let list: Vec<String> = found
+        .keys()
+        .map(|path| format!("/{}", path.display()))
+        .collect();
     Err(refused(format!(
         "{} units are called so: {}; put a part of the path before the name, or give one with \
          --cgroup",
@@ -84,8 +93,12 @@ pub fn resolve(hierarchies: &Hierarchies, given: &str) -> Result<CgroupSpec> {
 
 /// Whether the parts of `wanted` come in this order in the path.
 fn leads_through(path: &Path, wanted: &[&str]) -> bool {
-    let mut parts = path.components().map(|part| part.as_os_str().to_string_lossy());
-    wanted.iter().all(|wanted| parts.any(|part| part == *wanted))
+    let mut parts = path
+        .components()
+        .map(|part| part.as_os_str().to_string_lossy());
+    wanted
+        .iter()
+        .all(|wanted| parts.any(|part| part == *wanted))
 }
 
 /// Whether only slices stand above: such a unit belongs to the system's manager.
