@@ -241,10 +241,8 @@ impl Started {
         // Again while a look finds one that runs: it may have been forked by
         // one that was not stopped yet.
         loop {
-            self.signal(Signal::SIGSTOP);
-            let leaders = self.leaders();
-            let mut all = tree::members(&leaders, &self.marker);
-            all.extend(leaders);
+            let mut all = self.signal(Signal::SIGSTOP);
+            all.extend(self.leaders());
             let limit = SIGNAL_LIMIT + PER_PROCESS * all.len() as u32;
             let known = all.len();
             if poll(limit, || {
@@ -305,8 +303,9 @@ impl Started {
         }))
     }
 
-    /// Signals the groups and every member that left them.
-    fn signal(&mut self, signal: Signal) {
+    /// Signals the groups and every member that left them; all members but the
+    /// leaders.
+    fn signal(&mut self, signal: Signal) -> Vec<i32> {
         self.reap_leaders();
         // Once a leader is reaped its number may name a stranger's group; its
         // orphans are then our children and found one by one.
@@ -319,12 +318,14 @@ impl Started {
         for &leader in &whole {
             let _ = process::signal_group(leader, signal);
         }
-        for pid in tree::members(&self.leaders(), &self.marker) {
+        let members = tree::members(&self.leaders(), &self.marker);
+        for &pid in &members {
             let in_group = tree::stat(pid).is_some_and(|stat| whole.contains(&stat.group));
             if !in_group {
                 let _ = process::signal_process(pid, signal);
             }
         }
+        members
     }
 
     /// True when leaders and members are gone; reaps what ended.
@@ -344,28 +345,31 @@ impl Started {
         leaders_gone && left == 0
     }
 
-    /// Ends everything: SIGTERM, the grace period, SIGKILL.
-    fn end(&mut self) {
+    /// Ends everything: SIGTERM, the grace period, SIGKILL. True when all is
+    /// gone.
+    fn end(&mut self) -> bool {
         if self.all_gone() {
-            return;
+            return true;
         }
         // The order matters: a stopped process takes SIGTERM when continued.
-        self.signal(Signal::SIGTERM);
+        let count = self.signal(Signal::SIGTERM).len() as u32;
         self.signal(Signal::SIGCONT);
-        if poll(GRACE, || self.all_gone()) {
-            return;
-        }
-        poll(GRACE, || {
-            self.signal(Signal::SIGKILL);
-            self.all_gone()
-        });
+        let grace = GRACE + PER_PROCESS * count;
+        poll(grace, || self.all_gone())
+            || poll(grace, || {
+                self.signal(Signal::SIGKILL);
+                self.all_gone()
+            })
     }
 }
 
 impl Drop for Started {
     fn drop(&mut self) {
-        self.end();
-        self.guard.relax();
+        match self.end() {
+            true => self.guard.relax(),
+            // It goes on where we gave up.
+            false => self.guard.abandon(),
+        }
     }
 }
 

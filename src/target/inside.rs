@@ -119,8 +119,8 @@ impl Inside {
         match cgroup::population(&self.spec.directory) {
             Population::Vanished | Population::Empty => State::Exited(ENDED),
             Population::Living if self.hold.holds() => State::Stopped,
-            Population::Living => match Freezer::of(&self.hierarchies, &self.spec.directory) {
-                Ok(freezer) if freezer.frozen_by().is_some() => State::Stopped,
+            Population::Living => match Freezer::in_it(&self.hierarchies, &self.spec.directory) {
+                Some(Ok(freezer)) if freezer.frozen_by().is_some() => State::Stopped,
                 _ => State::Running,
             },
         }

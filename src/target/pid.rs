@@ -41,6 +41,8 @@ struct Family {
     /// Every process of it that was ever seen, by start time: one that loses
     /// its parent stays known.
     known: HashMap<i32, u64>,
+    /// Those of them that have lost their parent, as of the last look.
+    lost: Vec<i32>,
 }
 
 impl Attached {
@@ -122,16 +124,17 @@ impl Attached {
             family: Family {
                 pid,
                 known: HashMap::new(),
+                lost: Vec::new(),
             },
             hold: Hold::new(Guard::start("none")?),
         };
-        let count = attached.family.members().len();
-        let frozen_by = own_freezer(pid, None).and_then(|freezer| freezer.frozen_by());
-        if let Some(by) = frozen_by {
+        let members = attached.family.members();
+        let freezer = own_freezer(pid, &members);
+        if let Some(by) = freezer.as_ref().and_then(Freezer::frozen_by) {
             return Err(Error::request(format!("--pid {pid}: it is frozen; {by}")));
         }
-        if count > GuardPage::CAPACITY {
-            let too_many = hold::too_many(count);
+        if freezer.is_none() && members.len() > GuardPage::CAPACITY {
+            let too_many = hold::too_many(members.len());
             return Err(Error::environment(format!("--pid {pid}: it {too_many}")));
         }
         Ok(attached)
@@ -154,6 +157,7 @@ impl Attached {
             return State::Exited(ENDED);
         }
         match tree::stat(self.pid) {
+            _ if self.hold.holds() => State::Stopped,
             Some(stat) if stat.stopped() => State::Stopped,
             _ => State::Running,
         }
@@ -163,9 +167,12 @@ impl Attached {
         self.pidfd.wait(limit).then_some(ENDED)
     }
 
-    /// The process, and those of it that have lost their parent.
+    /// The process, and those of it that had lost their parent when it was
+    /// stopped last.
     pub(super) fn roots(&self) -> Vec<i32> {
-        self.family.roots()
+        let mut roots = vec![self.pid];
+        roots.extend(&self.family.lost);
+        roots
     }
 
     pub(super) fn stop(&mut self) -> Result<()> {
@@ -179,7 +186,7 @@ impl Attached {
             return Err(ended());
         }
         let members = self.family.members();
-        let held = match own_freezer(self.pid, Some(&members)) {
+        let held = match own_freezer(self.pid, &members) {
             Some(freezer) => self.hold.freeze(freezer),
             None => {
                 let (family, hold) = (&mut self.family, &mut self.hold);
@@ -205,16 +212,23 @@ impl Family {
     /// The process and all that descends from it, or descended from it when it
     /// was looked at before; ascending.
     fn members(&mut self) -> Vec<i32> {
-        self.known
-            .retain(|&pid, start| tree::stat(pid).is_some_and(|stat| stat.start == *start));
-        let mut roots: Vec<i32> = self.known.keys().copied().collect();
-        if !roots.contains(&self.pid) {
-            roots.push(self.pid);
-        }
+        let mut parents: HashMap<i32, i32> = HashMap::new();
+        self.known.retain(|&pid, start| {
+            let stat = tree::stat(pid).filter(|stat| stat.start == *start);
+            parents.extend(stat.map(|stat| (pid, stat.parent)));
+            stat.is_some()
+        });
+        let without = |pid: &&i32| !self.known.contains_key(&parents[*pid]);
+        let lost = self.known.keys().filter(without);
+        self.lost = lost.copied().filter(|&pid| pid != self.pid).collect();
+        self.lost.sort_unstable();
+        let mut roots = self.lost.clone();
+        roots.push(self.pid);
         let mut found = tree::descendants_of(&roots);
         found.extend(roots);
         found.sort_unstable();
         found.dedup();
+        found.retain(|&pid| tree::stat(pid).is_some_and(|stat| !stat.ended()));
         for &pid in &found {
             if !self.known.contains_key(&pid)
                 && let Some(stat) = tree::stat(pid)
@@ -223,24 +237,6 @@ impl Family {
             }
         }
         found
-    }
-
-    /// The process, and those of it that have lost their parent.
-    fn roots(&self) -> Vec<i32> {
-        let lost = |pid: i32| {
-            tree::stat(pid).is_some_and(|stat| {
-                self.known.get(&pid) == Some(&stat.start) && !self.known.contains_key(&stat.parent)
-            })
-        };
-        let mut roots = vec![self.pid];
-        roots.extend(
-            self.known
-                .keys()
-                .copied()
-                .filter(|&pid| pid != self.pid && lost(pid)),
-        );
-        roots.sort_unstable();
-        roots
     }
 }
 
@@ -251,17 +247,9 @@ pub(super) fn own_cpus(pid: i32) -> Vec<usize> {
     tree::affinities(members)
 }
 
-/// The freezer of a cgroup that holds `pid` and its `members` (found when not
-/// given; ascending), and nothing else.
-fn own_freezer(pid: i32, members: Option<&[i32]>) -> Option<Freezer> {
+/// The freezer of a cgroup that holds `members`, `pid` among them, and nothing
+/// else.
+fn own_freezer(pid: i32, members: &[i32]) -> Option<Freezer> {
     let hierarchies = Hierarchies::here().ok()?;
-    match members {
-        Some(members) => Freezer::around(&hierarchies, pid, members),
-        None => {
-            let mut members = tree::descendants(pid);
-            members.push(pid);
-            members.sort_unstable();
-            Freezer::around(&hierarchies, pid, &members)
-        }
-    }
+    Freezer::around(&hierarchies, pid, members)
 }

@@ -94,16 +94,24 @@ fn listed_children(pid: i32) -> Option<Vec<i32>> {
     Some(children)
 }
 
+/// Asking one process for its children costs about as much as the `stat` of
+/// three: past this many, one pass over `/proc` is cheaper, and bounded.
+const MOST_LISTED: usize = 256;
+
 /// Parent links, read from the kernel's lists or by one pass over `/proc`.
 #[derive(Default)]
 struct Snapshot {
+    listed: usize,
     by_parent: Option<HashMap<i32, Vec<i32>>>,
 }
 
 impl Snapshot {
     fn children(&mut self, pid: i32) -> Vec<i32> {
         if self.by_parent.is_none() {
-            if let Some(children) = listed_children(pid) {
+            self.listed += 1;
+            if self.listed <= MOST_LISTED
+                && let Some(children) = listed_children(pid)
+            {
                 return children;
             }
             let mut map: HashMap<i32, Vec<i32>> = HashMap::new();

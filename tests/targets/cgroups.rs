@@ -41,17 +41,21 @@ impl Own {
         })
     }
 
-    /// Starts `argv` and moves it in.
+    /// Starts `argv` inside, before it can fork anything.
     fn run(&mut self, argv: &[&str]) -> i32 {
-        let child = Command::new(argv[0])
-            .args(&argv[1..])
+        let enter = "echo $$ > \"$0/cgroup.procs\" && exec \"$@\"";
+        let child = Command::new("sh")
+            .args(["-c", enter])
+            .arg(&self.directory)
+            .args(argv)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
         let pid = child.id() as i32;
         self.children.push(child);
-        self.take(pid);
+        let inside = || cgroup::processes(&self.directory).unwrap_or_default();
+        eventually("it is inside", || inside().contains(&pid));
         pid
     }
 

@@ -35,13 +35,13 @@ impl Freezer {
         hierarchies: &Hierarchies,
         directory: &Path,
     ) -> Result<Freezer, String> {
-        let (own, below) = hierarchies
+        if let Some(own) = Self::in_it(hierarchies, directory) {
+            return own;
+        }
+        let (_, below) = hierarchies
             .locate(directory)
             .filter(|(_, below)| !below.as_os_str().is_empty())
             .ok_or("not a cgroup below a mount point")?;
-        if own.unified() || own.has("freezer") {
-            return Self::usable(directory.to_path_buf(), own.unified());
-        }
         // The same path in a hierarchy that has a freezer, with the same
         // processes: then holding one is holding the other.
         let mut reasons = Vec::new();
@@ -66,6 +66,17 @@ impl Freezer {
             true => Err("no hierarchy has a freezer".into()),
             false => Err(reasons.join("; ")),
         }
+    }
+
+    /// The freezer in the directory itself, where its hierarchy has one; with
+    /// the reason when it cannot be used.
+    pub(in crate::target) fn in_it(
+        hierarchies: &Hierarchies,
+        directory: &Path,
+    ) -> Option<Result<Freezer, String>> {
+        let (own, _) = hierarchies.locate(directory)?;
+        (own.unified() || own.has("freezer"))
+            .then(|| Self::usable(directory.to_path_buf(), own.unified()))
     }
 
     /// The freezer of a cgroup that holds exactly `members` (ascending), one of
