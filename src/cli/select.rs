@@ -307,6 +307,9 @@ pub fn dry_run(machine: &Machine, request: &Request) -> String {
         "target on CPUs {}\n",
         cpus::format_list(&request.target_cpus)
     );
+    if let Some(description) = request.spec.describe() {
+        text += &format!("{description}\n");
+    }
     text += &request.hooks.describe();
     text += &dry_run_limits(limits, request.settings.budget);
     for (resource, plan) in &plans.ready {

@@ -7,6 +7,7 @@ use super::progress::ProgressMetric;
 use super::runs::Runs;
 use super::stdout::Feed;
 use super::stdout::Stdout;
+use super::stdout::StdoutKind;
 use crate::error::Error;
 use crate::error::Result;
 use crate::sys::perf;
@@ -69,6 +70,14 @@ pub fn start_warm(
     warm_up: impl FnOnce(&mut Target) -> Result<()>,
 ) -> Result<(Target, Box<dyn Metric>)> {
     let request = understood(spec, requested)?;
+    if let (TargetSpec::Command(command), Some(Request::Stdout(..)), StdoutKind::Rate) =
+        (spec, &request, options.kind)
+        && command.instances.get() > 1
+    {
+        return Err(Error::request(
+            "--kind rate: the running totals of several --instances cannot be told apart in what they print; let each print its rate and use --kind value",
+        ));
+    }
     let sink = match &request {
         Some(Request::Stdout(_, feed)) => Some(feed.clone() as Arc<dyn crate::target::OutputSink>),
         _ => None,

@@ -59,6 +59,23 @@ pub(super) fn check(spec: &CgroupSpec) -> Result<()> {
     }
 }
 
+/// The cgroup in a line.
+pub(super) fn describe(spec: &CgroupSpec) -> String {
+    let shown = spec.directory.display();
+    let found = living(&spec.directory);
+    let freezer = hierarchies(spec)
+        .map_err(|error| error.to_string())
+        .and_then(|hierarchies| Freezer::of(&hierarchies, &spec.directory));
+    let how = match freezer {
+        Ok(freezer) => format!("held by the freezer of {}", freezer.directory.display()),
+        Err(no_freezer) => match why_no_signals(&found) {
+            None => format!("stopped by signals ({no_freezer})"),
+            Some(no_signals) => format!("not to be stopped ({no_freezer}; {no_signals})"),
+        },
+    };
+    format!("cgroup {shown}: {} processes, {how}", found.len())
+}
+
 /// CPUs that any thread inside may run on.
 pub(super) fn own_cpus(spec: &CgroupSpec) -> Vec<usize> {
     tree::affinities(cgroup::processes(&spec.directory).unwrap_or_default())

@@ -111,6 +111,17 @@ impl TargetSpec {
         matches!(self, TargetSpec::Pid(_) | TargetSpec::Cgroup(_))
     }
 
+    /// What would be attached to and how it would be stopped, for a cgroup.
+    pub fn describe(&self) -> Option<String> {
+        match self {
+            TargetSpec::Cgroup(spec) => Some(inside::describe(spec)),
+            TargetSpec::Command(command) if command.instances.get() > 1 => {
+                Some(format!("{} instances of the command", command.instances))
+            }
+            _ => None,
+        }
+    }
+
     /// The process it is about, where that is known before it is started.
     pub fn pid(&self) -> Option<i32> {
         match self {

@@ -397,3 +397,47 @@ fn a_process_alone_in_its_cgroup_is_frozen_not_stopped() {
         assert!(!stranger.stopped());
     });
 }
+
+#[test]
+#[ignore = "run by a test as another user"]
+fn helper_may_not_stop() {
+    let Ok(argument) = std::env::var("JOSTLE_TEST_ARGUMENT") else {
+        return;
+    };
+    setup();
+    let spec = TargetSpec::Cgroup(CgroupSpec {
+        directory: argument.into(),
+        name: "own".into(),
+        asked: "--cgroup own".into(),
+    });
+    let mut target = Target::start(&spec, None, None).unwrap();
+    let reason = target.unstoppable().expect("not ours");
+    for part in ["no freezer", "no signals", "belongs to somebody else"] {
+        assert!(reason.contains(part), "{part}: {reason}");
+    }
+    assert_eq!(target.state(), State::Running);
+    message(target.stop(), 3);
+    assert_eq!(target.state(), State::Running);
+}
+
+#[test]
+fn a_cgroup_of_another_user_is_read_but_not_stopped() {
+    use std::os::unix::process::CommandExt;
+    if !nix::unistd::geteuid().is_root() {
+        return println!("skipped a_cgroup_of_another_user: needs root to be another user");
+    }
+    in_each_kind("foreign", |kind, mut own| {
+        let spinner = own.run(SPIN);
+        let helper = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "cgroups::helper_may_not_stop", "--ignored"])
+            .env("JOSTLE_TEST_ARGUMENT", &own.directory)
+            .current_dir("/")
+            .uid(65534)
+            .output();
+        match helper {
+            Ok(output) => assert!(output.status.success(), "{kind}: {output:?}"),
+            Err(error) => println!("skipped a_cgroup_of_another_user, {kind}: {error}"),
+        }
+        runs(spinner);
+    });
+}

@@ -55,6 +55,9 @@ impl Group {
         let child = Command::new(argv[0])
             .args(&argv[1..])
             .env(key, value)
+            // This process adopts its orphans, for the targets that other tests
+            // start meanwhile: they must not take them for theirs.
+            .env(tree::MARKER, "none")
             .process_group(0)
             .spawn()
             .unwrap();
@@ -242,6 +245,16 @@ fn a_run_of_instances_ends_with_the_last() {
         None,
     )
     .unwrap();
+    let totals = MetricOptions {
+        kind: metric::StdoutKind::Rate,
+        ..MetricOptions::default()
+    };
+    let printing = instances(2, "echo 1");
+    let text = message(
+        metric::start(&printing, Some("stdout:(.)"), &totals, None),
+        2,
+    );
+    assert!(text.contains("--instances"), "{text}");
     metric.begin(&mut target).unwrap();
     let rate = metric.end(&mut target).unwrap();
     assert!(rate > 0.0 && rate <= 20.0, "{rate}");

@@ -224,6 +224,31 @@ fn names_are_read_from_the_engines_files() {
             )],
         ),
         (
+            "docker that was moved",
+            format!("docker/{ID}"),
+            vec![
+                (
+                    "etc/docker/daemon.json".into(),
+                    r#"{"data-root": "/big/docker"}"#.into(),
+                ),
+                (
+                    format!("big/docker/containers/{ID}/config.v2.json"),
+                    format!(r#"{{"ID": "{ID}", "Name": "/web"}}"#),
+                ),
+            ],
+        ),
+        (
+            "containerd of k3s",
+            format!("kubepods/besteffort/pod7/{ID}"),
+            vec![(
+                format!(
+                    "{}/k8s.io/{ID}/config.json",
+                    task.replace("run/", "run/k3s/")
+                ),
+                cri("container", "web"),
+            )],
+        ),
+        (
             "rootless podman",
             format!("user.slice/libpod-{ID}.scope"),
             vec![(

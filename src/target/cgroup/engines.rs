@@ -100,17 +100,29 @@ pub(super) fn look(root: &Path, home: Option<&Path>) -> Looked {
         looked.place(root, "docker", &base.join("docker/containers"), docker);
         looked.place(root, "podman", &base.join("containers/storage"), podman);
     }
-    looked.place(
-        root,
-        "containerd",
-        Path::new("run/containerd/io.containerd.runtime.v2.task"),
-        containerd,
-    );
+    // Places that only some machines have are told of only there.
+    if let Some(moved) = docker_data_root(root) {
+        looked.place(root, "docker", &moved.join("containers"), docker);
+    }
+    let task = "io.containerd.runtime.v2.task";
+    for base in ["run/containerd", "run/k3s/containerd"] {
+        let path = Path::new(base).join(task);
+        if base == "run/containerd" || root.join(&path).exists() {
+            looked.place(root, "containerd", &path, containerd);
+        }
+    }
     for base in ["run/containers/storage", "var/lib/containers/storage"] {
         looked.place(root, "cri-o", Path::new(base), crio);
     }
     looked.known.dedup_by(|one, other| one == other);
     looked
+}
+
+/// Where Docker was told to keep its state, relative to the root.
+fn docker_data_root(root: &Path) -> Option<PathBuf> {
+    let configuration = json(&root.join("etc/docker/daemon.json"))?;
+    let moved = Path::new(configuration["data-root"].as_str()?);
+    Some(moved.strip_prefix("/").ok()?.to_path_buf())
 }
 
 impl Looked {
