@@ -3,6 +3,7 @@
 mod demo;
 mod duration;
 mod guard;
+mod hooks;
 mod interrupt;
 mod list;
 mod machine;

@@ -1,6 +1,7 @@
 //! `jostle profile`: the main job.
 
 use super::duration::parse_duration;
+use super::hooks::HookArgs;
 use super::interrupt;
 use super::metric::MetricArgs;
 use super::output;
@@ -33,6 +34,8 @@ pub struct Args {
     target: TargetArgs,
     #[command(flatten)]
     metric: MetricArgs,
+    #[command(flatten)]
+    hooks: HookArgs,
     /// Performance that counts as kept, percent of undisturbed
     #[arg(long, default_value_t = 95.0, value_name = "PERCENT")]
     qos: f64,
@@ -205,6 +208,7 @@ fn request(
             ..CounterOptions::default()
         }),
         calibration: select::calibration(machine, args.no_machine_file),
+        hooks: args.hooks.hooks(args.target.show_output),
         settings,
         past: None,
         checkpoint: None,

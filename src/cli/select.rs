@@ -177,8 +177,8 @@ fn allowed(flag: &str, list: &str, machine: &Machine) -> Result<Vec<usize>> {
     }
 }
 
-/// CPUs of the target: as asked; for a process that runs already, its own; else
-/// the allowed one that devices interrupt least; the others are free for sources.
+/// CPUs of the target: as asked; for what runs already, those of its threads that
+/// are allowed to us; else the allowed one that devices interrupt least; the others are free for sources.
 ///
 /// # Errors
 /// A request error naming the flag or the process.
@@ -190,21 +190,32 @@ pub fn target_cpus(
     let given = given
         .map(|list| allowed("--cpus", list, machine))
         .transpose()?;
-    if let TargetSpec::Pid(pid) = spec {
-        let own = cpus::affinity(*pid).map_err(|error| {
-            Error::request(match error.raw_os_error() {
-                Some(libc::ESRCH) => format!("--pid {pid}: there is no such process"),
-                _ => format!("--pid {pid}: cannot read its CPUs: {error}"),
-            })
-        })?;
+    if let Some(own) = spec.own_cpus()? {
+        let what = match spec {
+            TargetSpec::Pid(pid) => format!("process {pid}"),
+            TargetSpec::Cgroup(cgroup) => format!("what is in {}", cgroup.directory.display()),
+            TargetSpec::Command(_) | TargetSpec::Demo { .. } => String::new(),
+        };
         if given.is_some_and(|given| given != own) {
             return Err(Error::request(format!(
-                "--cpus: process {pid} runs on CPUs {} and is left as it is; leave --cpus out, or \
-                 move it yourself with taskset -pc",
+                "--cpus: {what} runs on CPUs {} and is left as it is; leave --cpus out, or move it \
+                 yourself with taskset -pc",
                 cpus::format_list(&own)
             )));
         }
-        return Ok(own);
+        let within: Vec<usize> = own
+            .iter()
+            .copied()
+            .filter(|cpu| machine.allowed_cpus.contains(cpu))
+            .collect();
+        return match within.is_empty() {
+            false => Ok(within),
+            true => Err(Error::environment(format!(
+                "{what} runs on CPUs {}, outside of {} that jostle may use",
+                cpus::format_list(&own),
+                cpus::format_list(&machine.allowed_cpus)
+            ))),
+        };
     }
     match given {
         Some(cpus) => Ok(cpus),
@@ -296,6 +307,10 @@ pub fn dry_run(machine: &Machine, request: &Request) -> String {
         "target on CPUs {}\n",
         cpus::format_list(&request.target_cpus)
     );
+    if let Some(description) = request.spec.describe() {
+        text += &format!("{description}\n");
+    }
+    text += &request.hooks.describe();
     text += &dry_run_limits(limits, request.settings.budget);
     for (resource, plan) in &plans.ready {
         let turns = match (plan.config.slices, request.slice_period) {

@@ -1,12 +1,19 @@
 //! What is profiled or counted, from flags.
 
 use super::select;
+use crate::error::Error;
 use crate::error::Result;
 use crate::inject::plan::Limits;
 use crate::machine::Machine;
 use crate::target::CommandSpec;
 use crate::target::TargetSpec;
+use crate::target::cgroup;
+use crate::target::cgroup::CgroupSpec;
+use crate::target::cgroup::Hierarchies;
 use crate::target::demo;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("target").required(true))]
@@ -14,9 +21,21 @@ pub struct TargetArgs {
     /// The command to start
     #[arg(last = true, group = "target", value_name = "CMD")]
     command: Vec<String>,
-    /// Attach to a running process; it is left as it was found
+    /// Attach to a running process, with all that descends from it; it is left
+    /// as it was found
     #[arg(long, group = "target")]
     pid: Option<i32>,
+    /// Attach to everything in a cgroup (v1 or v2): a path as in
+    /// /proc/PID/cgroup, or a directory
+    #[arg(long, group = "target", value_name = "PATH")]
+    cgroup: Option<String>,
+    /// Attach to a container of Docker, containerd, CRI-O or Podman: its id,
+    /// the beginning of one, or its name
+    #[arg(long, group = "target", value_name = "ID|NAME")]
+    container: Option<String>,
+    /// Attach to a systemd unit, service or scope
+    #[arg(long, group = "target", value_name = "NAME")]
+    unit: Option<String>,
     /// A built-in demo; `jostle demo --list` shows them
     #[arg(long, group = "target", value_name = "NAME")]
     demo: Option<String>,
@@ -25,27 +44,107 @@ pub struct TargetArgs {
     /// that devices interrupt least]
     #[arg(long, value_name = "LIST")]
     cpus: Option<String>,
-    /// Pass on what the target prints, to standard error
+    /// Directory the command runs in [default: here]
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// Variable added to the command's environment, KEY=VALUE; may be repeated
+    #[arg(long = "env", value_name = "KEY=VALUE")]
+    environment: Vec<String>,
+    /// Copies of the command to start, stop and end together
+    #[arg(long, value_name = "N")]
+    instances: Option<usize>,
+    /// Pass on what the target and the hooks print, to standard error
     #[arg(long)]
-    show_output: bool,
+    pub show_output: bool,
 }
+
+/// More copies than this are a slip of the finger.
+const MOST_INSTANCES: usize = 1024;
 
 impl TargetArgs {
     /// What to start or attach to. `limits` tell a demo how large to be.
     ///
     /// # Errors
-    /// A request error naming the flag.
+    /// A request error naming the flag; an environment error where there are no
+    /// cgroups.
     pub fn spec(&self, limits: &Limits) -> Result<TargetSpec> {
-        Ok(match (&self.demo, self.pid) {
-            (Some(name), _) => TargetSpec::Demo {
+        if let (Some(flag), true) = (self.for_commands(), self.command.is_empty()) {
+            return Err(Error::request(format!(
+                "{flag}: only for a command given after --, which jostle starts itself"
+            )));
+        }
+        if let Some(name) = &self.demo {
+            return Ok(TargetSpec::Demo {
                 name: demo::find(name)?.name.to_string(),
                 options: demo_options(name, limits)?,
-            },
-            (None, Some(pid)) => TargetSpec::Pid(pid),
-            (None, None) => TargetSpec::Command(CommandSpec {
-                show_output: self.show_output,
-                ..CommandSpec::new(self.command.iter().cloned())
-            }),
+            });
+        }
+        if let Some(pid) = self.pid {
+            return Ok(TargetSpec::Pid(pid));
+        }
+        match self.cgroup()? {
+            Some(spec) => Ok(TargetSpec::Cgroup(spec)),
+            None => Ok(TargetSpec::Command(self.command_spec()?)),
+        }
+    }
+
+    /// The first given flag that only a command obeys.
+    fn for_commands(&self) -> Option<&'static str> {
+        [
+            ("--cwd", self.cwd.is_some()),
+            ("--env", !self.environment.is_empty()),
+            ("--instances", self.instances.is_some()),
+        ]
+        .iter()
+        .find_map(|(flag, given)| given.then_some(*flag))
+    }
+
+    fn cgroup(&self) -> Result<Option<CgroupSpec>> {
+        let (flag, given) = match (&self.cgroup, &self.container, &self.unit) {
+            (Some(path), _, _) => ("--cgroup", path),
+            (_, Some(container), _) => ("--container", container),
+            (_, _, Some(unit)) => ("--unit", unit),
+            (None, None, None) => return Ok(None),
+        };
+        let hierarchies = Hierarchies::here()
+            .map_err(|reason| Error::environment(format!("{flag} {given}: {reason}")))?;
+        match flag {
+            "--cgroup" => cgroup::resolve(&hierarchies, given),
+            "--container" => {
+                let home = std::env::var_os("HOME").map(PathBuf::from);
+                cgroup::container::resolve(&hierarchies, Path::new("/"), home.as_deref(), given)
+            }
+            _ => cgroup::unit::resolve(&hierarchies, given),
+        }
+        .map(Some)
+    }
+
+    fn command_spec(&self) -> Result<CommandSpec> {
+        let count = self.instances.unwrap_or(1);
+        let instances = NonZeroUsize::new(count)
+            .filter(|instances| instances.get() <= MOST_INSTANCES)
+            .ok_or_else(|| {
+                Error::request(format!(
+                    "--instances {count}: give a number from 1 to {MOST_INSTANCES}"
+                ))
+            })?;
+        let environment = self
+            .environment
+            .iter()
+            .map(|entry| match entry.split_once('=') {
+                Some((key, value)) if !key.is_empty() && !entry.contains('\0') => {
+                    Ok((key.to_string(), value.to_string()))
+                }
+                _ => Err(Error::request(format!(
+                    "--env {entry}: give KEY=VALUE, for example OMP_NUM_THREADS=1"
+                ))),
+            });
+        Ok(CommandSpec {
+            directory: self.cwd.clone(),
+            environment: environment.collect::<Result<_>>()?,
+            instances,
+            show_output: self.show_output,
+            ..CommandSpec::new(self.command.iter().cloned())
         })
     }
 
@@ -82,6 +181,7 @@ pub fn file_stem(spec: &TargetSpec) -> String {
     match spec {
         TargetSpec::Demo { name, .. } => format!("demo-{name}"),
         TargetSpec::Pid(pid) => format!("pid-{pid}"),
+        TargetSpec::Cgroup(spec) => spec.name.clone(),
         TargetSpec::Command(command) => command
             .argv
             .first()

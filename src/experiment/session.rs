@@ -39,6 +39,8 @@ use crate::resource::Resource;
 use crate::sys::control_page::Order;
 use crate::target::Target;
 use crate::target::TargetSpec;
+use crate::target::hooks::Around;
+use crate::target::hooks::Hooks;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
@@ -66,6 +68,8 @@ pub struct Request {
     pub counters: Option<CounterOptions>,
     /// What was calibrated on this machine, if it is to be used.
     pub calibration: Option<Calibration>,
+    /// Commands around the measurement; their time is not the budget's.
+    pub hooks: Hooks,
     /// The budget includes the preparations.
     pub settings: Settings,
     /// The first part of this measurement, which was cut short.
@@ -141,8 +145,16 @@ pub fn profile(
     let started = SystemTime::now();
     let mut doubts = Vec::new();
     let asked = request.settings.budget;
-    request.spec.check()?;
     metric::check(&request.spec, request.metric.as_deref())?;
+    if request.hooks.setup.is_none() {
+        request.spec.check()?;
+    } else {
+        note("setting up");
+    }
+    let interrupt = request.metric_options.interrupt.clone();
+    let mut hooks = request.hooks.begin(request.spec.pid(), &interrupt)?;
+    // The set-up may be what makes the program.
+    request.spec.check()?;
 
     note("calibrating the slices");
     let choice = choose_slice(machine, &request, &mut doubts)?;
@@ -153,9 +165,16 @@ pub fn profile(
 
     note("starting the target");
     request.check_interrupt()?;
-    let (mut target, mut metric) = start_target(&request)?;
+    let (mut target, mut metric) = start_target(&request, &mut hooks)?;
     let facts = metric.facts();
     resume::check_metric(request.past.as_ref(), &facts.name, &facts.unit)?;
+    let unstoppable = target.unstoppable();
+    if let Some(reason) = &unstoppable {
+        for subject in &mut sources.subjects {
+            subject.stoppable = false;
+        }
+        doubts.push(format!("the target cannot be stopped: {reason}"));
+    }
     if let Some(natural) = metric.natural_window() {
         for subject in &mut sources.subjects {
             subject.window = subject.window.max(natural);
@@ -199,7 +218,7 @@ pub fn profile(
         duration_seconds: 0.0,
         budget_seconds: asked.as_secs_f64(),
     };
-    request.settings.preparation = began.elapsed() + FINISH;
+    request.settings.preparation = began.elapsed().saturating_sub(hooks.took()) + FINISH;
     request.settings.budget = asked
         .saturating_sub(request.settings.preparation)
         .max(Duration::from_secs(1));
@@ -243,6 +262,7 @@ pub fn profile(
         baseline.ci95 = [low.min(high), low.max(high)];
     }
     target.finish();
+    drop(hooks);
     around.duration_seconds = began.elapsed().as_secs_f64();
     let mut profile = record::profile(&measured, &request.settings, around);
     if let Some(past) = &request.past {
@@ -251,16 +271,17 @@ pub fn profile(
     Ok(profile)
 }
 
-fn start_target(request: &Request) -> Result<(Target, Box<dyn Metric>)> {
-    let cpus = match request.spec {
-        TargetSpec::Pid(_) => None,
-        _ => Some(request.target_cpus.as_slice()),
+fn start_target(request: &Request, hooks: &mut Around) -> Result<(Target, Box<dyn Metric>)> {
+    let cpus = match request.spec.is_attached() {
+        true => None,
+        false => Some(request.target_cpus.as_slice()),
     };
-    metric::start(
+    metric::start_warm(
         &request.spec,
         request.metric.as_deref(),
         &request.metric_options,
         cpus,
+        |target| hooks.warm_up(target),
     )
 }
 

@@ -10,7 +10,7 @@ mod files;
 mod identity;
 mod interrupts;
 mod limits;
-mod mounts;
+pub(crate) mod mounts;
 mod pmu;
 pub mod saved;
 mod storage;

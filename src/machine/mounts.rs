@@ -2,7 +2,7 @@
 
 /// One mounted file system.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Mount {
+pub(crate) struct Mount {
     /// Device number, `254:0`; major 0 stands for no device of its own.
     pub device: String,
     /// The part of the file system that is mounted: `/` for all of it.
@@ -16,7 +16,7 @@ pub(super) struct Mount {
 
 /// Mounts in the order the kernel lists them; lines that are not mounts are
 /// passed over.
-pub(super) fn parse(mountinfo: &str) -> Vec<Mount> {
+pub(crate) fn parse(mountinfo: &str) -> Vec<Mount> {
     mountinfo.lines().filter_map(parse_line).collect()
 }
 

@@ -7,6 +7,7 @@ use super::progress::ProgressMetric;
 use super::runs::Runs;
 use super::stdout::Feed;
 use super::stdout::Stdout;
+use super::stdout::StdoutKind;
 use crate::error::Error;
 use crate::error::Result;
 use crate::sys::perf;
@@ -54,12 +55,35 @@ pub fn start(
     options: &MetricOptions,
     cpus: Option<&[usize]>,
 ) -> Result<(Target, Box<dyn Metric>)> {
+    start_warm(spec, requested, options, cpus, |_| Ok(()))
+}
+
+/// As [`start`]; `warm_up` is called between the target and the metric.
+///
+/// # Errors
+/// Those of [`start`] and of `warm_up`.
+pub fn start_warm(
+    spec: &TargetSpec,
+    requested: Option<&str>,
+    options: &MetricOptions,
+    cpus: Option<&[usize]>,
+    warm_up: impl FnOnce(&mut Target) -> Result<()>,
+) -> Result<(Target, Box<dyn Metric>)> {
     let request = understood(spec, requested)?;
+    if let (TargetSpec::Command(command), Some(Request::Stdout(..)), StdoutKind::Rate) =
+        (spec, &request, options.kind)
+        && command.instances.get() > 1
+    {
+        return Err(Error::request(
+            "--kind rate: the running totals of several --instances cannot be told apart in what they print; let each print its rate and use --kind value",
+        ));
+    }
     let sink = match &request {
         Some(Request::Stdout(_, feed)) => Some(feed.clone() as Arc<dyn crate::target::OutputSink>),
         _ => None,
     };
     let mut target = Target::start(spec, cpus, sink)?;
+    warm_up(&mut target)?;
     let metric: Box<dyn Metric> = match request {
         None => choose(spec, &mut target, options)?,
         Some(Request::Progress) => progress(spec, &mut target, options, ASKED)?,
@@ -86,12 +110,15 @@ pub fn check(spec: &TargetSpec, requested: Option<&str>) -> Result<()> {
 fn understood(spec: &TargetSpec, requested: Option<&str>) -> Result<Option<Request>> {
     let request = requested.map(parse).transpose()?;
     match (&request, spec) {
-        (Some(Request::Stdout(..)), TargetSpec::Pid(_)) => {
+        (Some(Request::Stdout(..)), spec) if spec.is_attached() => {
             return Err(Error::request(
-                "--metric stdout: the output of a running process cannot be read; start the command after -- instead of using --pid",
+                "--metric stdout: the output of a running process cannot be read; start the command after -- instead of using --pid or --cgroup",
             ));
         }
-        (Some(Request::Runs), TargetSpec::Pid(_) | TargetSpec::Demo { .. }) => {
+        (
+            Some(Request::Runs),
+            TargetSpec::Pid(_) | TargetSpec::Cgroup(_) | TargetSpec::Demo { .. },
+        ) => {
             return Err(Error::request(
                 "--metric runs: only for a command given after --, which jostle can start again and again",
             ));
@@ -119,8 +146,8 @@ pub fn choose(
 ) -> Result<Box<dyn Metric>> {
     match spec {
         TargetSpec::Demo { .. } => progress(spec, target, options, "demos publish their progress"),
-        TargetSpec::Pid(_) => {
-            if let Some(page) = Progress::find(target.pid()).map_err(Error::environment)? {
+        TargetSpec::Pid(_) | TargetSpec::Cgroup(_) => {
+            if let Some(page) = Progress::find_in(&target.scope()).map_err(Error::environment)? {
                 let because = "the process publishes its progress";
                 let options = options.clone();
                 let metric = ProgressMetric::new(page, target, "operations", because, options);
@@ -158,7 +185,7 @@ pub(super) fn wait_for_page(target: &mut Target, options: &MetricOptions) -> Res
     let deadline = Instant::now() + limit;
     loop {
         // A page that is being made may look wrong for a moment.
-        let problem = match Progress::find(target.pid()) {
+        let problem = match Progress::find_in(&target.scope()) {
             Ok(Some(page)) => return Ok(page),
             Ok(None) => None,
             Err(problem) => Some(problem),
@@ -194,7 +221,7 @@ fn try_out(target: &mut Target, options: &MetricOptions) -> Result<Box<dyn Metri
             None => {}
         }
         if let State::Running = target.state()
-            && let Ok(Some(page)) = Progress::find(target.pid())
+            && let Ok(Some(page)) = Progress::find_in(&target.scope())
         {
             let because = "the command publishes its progress";
             let options = options.clone();

@@ -10,6 +10,7 @@ mod stdout;
 pub use choose::check;
 pub use choose::choose;
 pub use choose::start;
+pub use choose::start_warm;
 pub use stdout::StdoutKind;
 
 use crate::error::Error;

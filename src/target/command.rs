@@ -1,5 +1,6 @@
 //! A target that we start, and end.
 
+use super::CommandSpec;
 use super::Exit;
 use super::SIGNAL_LIMIT;
 use super::State;
@@ -7,6 +8,7 @@ use super::guard::Guard;
 use super::output;
 use super::output::OutputSink;
 use super::output::Tail;
+use super::output::WholeLines;
 use super::poll;
 use super::tree;
 use crate::error::Error;
@@ -31,21 +33,24 @@ use std::time::Instant;
 
 /// How long a target may take to end after SIGTERM before SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
+/// Added to the time for stopping, per process.
+const PER_PROCESS: Duration = Duration::from_micros(500);
+/// How long one of several instances is waited for at a time.
+const TURN: Duration = Duration::from_millis(2);
 
 pub(super) struct Started {
-    argv: Vec<String>,
+    spec: CommandSpec,
     name: String,
-    show_output: bool,
     cpus: Option<Vec<usize>>,
     stdout: Option<Arc<dyn OutputSink>>,
     stderr: Tail,
     marker: String,
-    run: Run,
-    exit: Option<Exit>,
+    /// One per instance.
+    runs: Vec<Run>,
     guard: Guard,
 }
 
-/// One run of the command.
+/// One run of one instance of the command.
 struct Run {
     child: Child,
     pidfd: PidFd,
@@ -55,24 +60,44 @@ struct Run {
     ended: Arc<OnceLock<Instant>>,
     /// Reads standard error until its end.
     last_words: Option<JoinHandle<()>>,
+    exit: Option<Exit>,
+}
+
+impl Run {
+    fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    fn reap(&mut self, instance: Option<(usize, usize)>) -> Option<Exit> {
+        if self.exit.is_none()
+            && let Ok(Some(status)) = self.child.try_wait()
+        {
+            self.exit = Some(Exit {
+                code: status.code(),
+                signal: status.signal(),
+                instance,
+            });
+        }
+        self.exit
+    }
 }
 
 impl Started {
     pub(super) fn start(
-        argv: Vec<String>,
+        spec: CommandSpec,
         name: Option<String>,
-        show_output: bool,
         cpus: Option<&[usize]>,
         stdout: Option<Arc<dyn OutputSink>>,
     ) -> Result<Started> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
-        let Some(program) = argv.first().filter(|program| !program.is_empty()) else {
+        let Some(program) = spec.argv.first().filter(|program| !program.is_empty()) else {
             return Err(Error::request(
                 "no command: give the program to profile after --, for example `-- sleep 60`",
             ));
         };
+        check(&spec)?;
         let name = name.unwrap_or_else(|| {
-            let file = std::path::Path::new(program).file_name();
+            let file = Path::new(program).file_name();
             file.map_or(program.clone(), |name| name.to_string_lossy().into_owned())
         });
         process::adopt_orphans().map_err(|error| {
@@ -85,36 +110,48 @@ impl Started {
             COUNT.fetch_add(1, Relaxed)
         );
         let guard = Guard::start(&marker)?;
-        let cpus = cpus.map(<[usize]>::to_vec);
-        let stderr = Tail::default();
-        // A group of 0 still ends whatever carries the marker.
-        guard.end_group(0);
-        let launch = Launch {
-            argv: &argv,
-            show_output,
-            cpus: &cpus,
-            stdout: &stdout,
-            stderr: &stderr,
-            marker: &marker,
-        };
-        let run = launch.spawn()?;
-        guard.end_group(run.child.id() as i32);
-        Ok(Started {
-            argv,
+        // Without a group it still ends whatever carries the marker.
+        guard.end_groups(&[]);
+        let mut started = Started {
+            spec,
             name,
-            show_output,
-            cpus,
+            cpus: cpus.map(<[usize]>::to_vec),
             stdout,
-            stderr,
+            stderr: Tail::default(),
             marker,
-            run,
-            exit: None,
+            runs: Vec::new(),
             guard,
-        })
+        };
+        started.launch()?;
+        Ok(started)
+    }
+
+    /// Starts every instance; those started before one that fails end when the
+    /// value is dropped.
+    fn launch(&mut self) -> Result<()> {
+        for _ in 0..self.spec.instances.get() {
+            let launch = Launch {
+                spec: &self.spec,
+                cpus: &self.cpus,
+                stdout: &self.stdout,
+                stderr: &self.stderr,
+                marker: &self.marker,
+            };
+            let run = launch.spawn()?;
+            self.runs.push(run);
+            self.guard.end_groups(&self.leaders());
+        }
+        Ok(())
     }
 
     pub(super) fn pid(&self) -> i32 {
-        self.run.child.id() as i32
+        // None only while the very first is being started.
+        self.runs.first().map_or(0, Run::pid)
+    }
+
+    /// Leader of each instance.
+    pub(super) fn leaders(&self) -> Vec<i32> {
+        self.runs.iter().map(Run::pid).collect()
     }
 
     pub(super) fn name(&self) -> &str {
@@ -122,62 +159,116 @@ impl Started {
     }
 
     pub(super) fn command(&self) -> &[String] {
-        &self.argv
+        &self.spec.argv
     }
 
+    /// Until the last one ended.
     pub(super) fn ran_for(&self) -> Option<Duration> {
-        let ended = self.run.ended.get()?;
-        Some(ended.duration_since(self.run.began))
+        let began = self.runs.iter().map(|run| run.began).min()?;
+        let mut last = began;
+        for run in &self.runs {
+            last = last.max(*run.ended.get()?);
+        }
+        Some(last.duration_since(began))
     }
 
     pub(super) fn stderr_tail(&self) -> String {
-        if let (Some(_), Some(reader)) = (self.exit, &self.run.last_words) {
-            // It ended just now; what it said last may still be in the pipe.
-            poll(Duration::from_millis(200), || reader.is_finished());
+        for run in &self.runs {
+            if let (Some(_), Some(reader)) = (run.exit, &run.last_words) {
+                // It ended just now; what it said last may still be in the pipe.
+                poll(Duration::from_millis(200), || reader.is_finished());
+            }
         }
         self.stderr.text()
     }
 
     pub(super) fn state(&mut self) -> State {
-        for orphan in tree::ended_orphans(self.pid()) {
+        for orphan in tree::ended_orphans(&self.leaders()) {
             process::reap(orphan);
         }
-        if let Some(exit) = self.reap_leader() {
+        if let Some(exit) = self.reap_leaders() {
             return State::Exited(exit);
         }
-        match tree::stat(self.pid()) {
-            Some(stat) if stat.stopped() => State::Stopped,
-            _ => State::Running,
+        let stopped = |run: &Run| tree::stat(run.pid()).is_some_and(|stat| stat.stopped());
+        let mut living = self.runs.iter().filter(|run| run.exit.is_none());
+        match living.all(stopped) {
+            true => State::Stopped,
+            false => State::Running,
         }
+    }
+
+    /// Which instance has ended while others go on.
+    pub(super) fn partly_ended(&mut self) -> Option<Exit> {
+        self.reap_leaders();
+        let mut ended = self.runs.iter().filter_map(|run| run.exit);
+        ended.next()
     }
 
     pub(super) fn wait(&mut self, limit: Duration) -> Option<Exit> {
-        if self.exit.is_none() && self.run.pidfd.wait(limit) {
-            // The handle reports the end a moment before it can be reaped
-            // only if a tracer holds the zombie; do not hang on that.
-            poll(SIGNAL_LIMIT, || self.reap_leader().is_some());
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(exit) = self.reap_leaders() {
+                return Some(exit);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let several = self.runs.len() > 1;
+            let waited = self.runs.iter().position(|run| run.exit.is_none())?;
+            // With several, a failure of another one is to be seen soon too.
+            let nap = if several { left.min(TURN) } else { left };
+            if self.runs[waited].pidfd.wait(nap) {
+                // The handle reports the end a moment before it can be reaped
+                // only if a tracer holds the zombie; do not hang on that.
+                let reaped = poll(SIGNAL_LIMIT, || {
+                    self.reap_leaders();
+                    self.runs[waited].exit.is_some()
+                });
+                if !reaped {
+                    return None;
+                }
+            } else if left.is_zero() {
+                return None;
+            }
         }
-        self.exit
     }
 
     pub(super) fn stop(&mut self) -> Result<()> {
-        if let Some(exit) = self.reap_leader() {
+        if let Some(exit) = self.reap_leaders() {
             let (name, exit) = (&self.name, exit);
             return Err(Error::environment(format!("the target {name} {exit}")));
         }
-        self.signal(Signal::SIGSTOP);
-        let pid = self.pid();
         let stands = |pid| tree::stat(pid).is_none_or(|stat| stat.stopped() || stat.ended());
-        let mut all = tree::members(pid, &self.marker);
-        all.push(pid);
-        if !poll(SIGNAL_LIMIT, || all.iter().copied().all(stands)) {
-            self.cont()?;
-            return Err(Error::environment(format!(
-                "the target {} does not stop on SIGSTOP (blocked in the kernel?)",
-                self.name
-            )));
+        let began = Instant::now();
+        // Again while a look finds one that runs: it may have been forked by
+        // one that was not stopped yet.
+        loop {
+            let mut all = self.signal(Signal::SIGSTOP);
+            all.extend(self.leaders());
+            let limit = SIGNAL_LIMIT + PER_PROCESS * all.len() as u32;
+            let known = all.len();
+            if poll(limit, || {
+                all.retain(|&pid| !stands(pid));
+                all.is_empty()
+            }) {
+                let mut again = tree::members(&self.leaders(), &self.marker);
+                again.retain(|&pid| !stands(pid));
+                if again.is_empty() {
+                    return Ok(());
+                }
+            } else if began.elapsed() > limit {
+                self.cont()?;
+                return Err(Error::environment(format!(
+                    "the target {} does not stop on SIGSTOP (blocked in the kernel?)",
+                    self.name
+                )));
+            }
+            if began.elapsed() > limit * 4 {
+                self.cont()?;
+                return Err(Error::environment(format!(
+                    "the target {} starts processes faster than they can be stopped ({known} so                      far)",
+                    self.name
+                )));
+            }
         }
-        Ok(())
     }
 
     pub(super) fn cont(&mut self) -> Result<()> {
@@ -188,55 +279,61 @@ impl Started {
     pub(super) fn restart(&mut self) -> Result<()> {
         self.end();
         self.stderr.clear();
-        let launch = Launch {
-            argv: &self.argv,
-            show_output: self.show_output,
-            cpus: &self.cpus,
-            stdout: &self.stdout,
-            stderr: &self.stderr,
-            marker: &self.marker,
-        };
-        let run = launch.spawn()?;
-        self.guard.end_group(run.child.id() as i32);
-        self.run = run;
-        self.exit = None;
-        Ok(())
+        self.runs.clear();
+        self.launch()
     }
 
-    fn reap_leader(&mut self) -> Option<Exit> {
-        if self.exit.is_none()
-            && let Ok(Some(status)) = self.run.child.try_wait()
-        {
-            self.exit = Some(Exit {
-                code: status.code(),
-                signal: status.signal(),
-            });
+    /// How it ended: as the first that failed, or, when all have ended, well.
+    fn reap_leaders(&mut self) -> Option<Exit> {
+        let count = self.runs.len();
+        let mut all = count > 0;
+        let mut failed = None;
+        let mut last = None;
+        for (index, run) in self.runs.iter_mut().enumerate() {
+            let instance = (count > 1).then_some((index + 1, count));
+            match run.reap(instance) {
+                Some(exit) if !exit.success() => failed = failed.or(Some(exit)),
+                Some(exit) => last = Some(exit),
+                None => all = false,
+            }
         }
-        self.exit
+        failed.or(last.filter(|_| all).map(|exit| Exit {
+            instance: None,
+            ..exit
+        }))
     }
 
-    /// Signals the group and every member that left it.
-    fn signal(&mut self, signal: Signal) {
-        let leader = self.pid();
-        // Once the leader is reaped its number may name a stranger's group;
-        // its orphans are then our children and found one by one.
-        let whole = self.reap_leader().is_none();
-        if whole {
+    /// Signals the groups and every member that left them; all members but the
+    /// leaders.
+    fn signal(&mut self, signal: Signal) -> Vec<i32> {
+        self.reap_leaders();
+        // Once a leader is reaped its number may name a stranger's group; its
+        // orphans are then our children and found one by one.
+        let whole: Vec<i32> = self
+            .runs
+            .iter()
+            .filter(|run| run.exit.is_none())
+            .map(Run::pid)
+            .collect();
+        for &leader in &whole {
             let _ = process::signal_group(leader, signal);
         }
-        for pid in tree::members(leader, &self.marker) {
-            let in_group = tree::stat(pid).is_some_and(|stat| stat.group == leader);
-            if !(whole && in_group) {
+        let members = tree::members(&self.leaders(), &self.marker);
+        for &pid in &members {
+            let in_group = tree::stat(pid).is_some_and(|stat| whole.contains(&stat.group));
+            if !in_group {
                 let _ = process::signal_process(pid, signal);
             }
         }
+        members
     }
 
-    /// True when leader and members are gone; reaps what ended.
+    /// True when leaders and members are gone; reaps what ended.
     fn all_gone(&mut self) -> bool {
-        let leader_gone = self.reap_leader().is_some();
+        self.reap_leaders();
+        let leaders_gone = self.runs.iter().all(|run| run.exit.is_some());
         let mut left = 0;
-        for pid in tree::members(self.pid(), &self.marker) {
+        for pid in tree::members(&self.leaders(), &self.marker) {
             match tree::stat(pid) {
                 Some(stat) if !stat.ended() => left += 1,
                 Some(stat) if stat.parent == std::process::id() as i32 => {
@@ -245,38 +342,40 @@ impl Started {
                 _ => {}
             }
         }
-        leader_gone && left == 0
+        leaders_gone && left == 0
     }
 
-    /// Ends everything: SIGTERM, the grace period, SIGKILL.
-    fn end(&mut self) {
+    /// Ends everything: SIGTERM, the grace period, SIGKILL. True when all is
+    /// gone.
+    fn end(&mut self) -> bool {
         if self.all_gone() {
-            return;
+            return true;
         }
         // The order matters: a stopped process takes SIGTERM when continued.
-        self.signal(Signal::SIGTERM);
+        let count = self.signal(Signal::SIGTERM).len() as u32;
         self.signal(Signal::SIGCONT);
-        if poll(GRACE, || self.all_gone()) {
-            return;
-        }
-        poll(GRACE, || {
-            self.signal(Signal::SIGKILL);
-            self.all_gone()
-        });
+        let grace = GRACE + PER_PROCESS * count;
+        poll(grace, || self.all_gone())
+            || poll(grace, || {
+                self.signal(Signal::SIGKILL);
+                self.all_gone()
+            })
     }
 }
 
 impl Drop for Started {
     fn drop(&mut self) {
-        self.end();
-        self.guard.relax();
+        match self.end() {
+            true => self.guard.relax(),
+            // It goes on where we gave up.
+            false => self.guard.abandon(),
+        }
     }
 }
 
 /// One start of the command.
 struct Launch<'a> {
-    argv: &'a [String],
-    show_output: bool,
+    spec: &'a CommandSpec,
     cpus: &'a Option<Vec<usize>>,
     stdout: &'a Option<Arc<dyn OutputSink>>,
     stderr: &'a Tail,
@@ -292,7 +391,8 @@ struct Connected {
 
 impl Launch<'_> {
     fn spawn(&self) -> Result<Run> {
-        let program = &self.argv[0];
+        let program = &self.spec.argv[0];
+        let show = self.spec.show_output;
         let refused = |error: std::io::Error| match error.kind() {
             std::io::ErrorKind::NotFound => not_found(program),
             std::io::ErrorKind::PermissionDenied => Error::request(format!(
@@ -306,11 +406,20 @@ impl Launch<'_> {
         };
         let mut command = Command::new(program);
         command
-            .args(&self.argv[1..])
+            .args(&self.spec.argv[1..])
+            .envs(
+                self.spec
+                    .environment
+                    .iter()
+                    .map(|(key, value)| (key, value)),
+            )
             .env(tree::MARKER, self.marker)
             .stdin(Stdio::null())
             .stderr(Stdio::piped());
-        command.stdout(match (self.stdout, self.show_output) {
+        if let Some(directory) = &self.spec.directory {
+            command.current_dir(directory);
+        }
+        command.stdout(match (self.stdout, show) {
             (Some(_), _) => Stdio::piped(),
             (None, true) => {
                 let copy = std::io::stderr().as_fd().try_clone_to_owned();
@@ -332,6 +441,7 @@ impl Launch<'_> {
                 began,
                 ended: connected.ended,
                 last_words: connected.last_words,
+                exit: None,
             }),
             Err(error) => {
                 let _ = process::signal_group(child.id() as i32, Signal::SIGKILL);
@@ -342,6 +452,7 @@ impl Launch<'_> {
     }
 
     fn connect(&self, child: &mut Child) -> std::io::Result<Connected> {
+        let show = self.spec.show_output;
         let watched = PidFd::open(child.id() as i32)?;
         let ended = Arc::new(OnceLock::new());
         let clock = ended.clone();
@@ -353,10 +464,15 @@ impl Launch<'_> {
             })?;
         let stderr = child.stderr.take();
         let last_words = stderr
-            .map(|stream| output::drain(stream, Arc::new(self.stderr.clone()), self.show_output))
+            .map(|stream| output::drain(stream, Arc::new(self.stderr.clone()), show))
             .transpose()?;
         if let (Some(stream), Some(sink)) = (child.stdout.take(), self.stdout) {
-            output::drain(stream, sink.clone(), self.show_output)?;
+            let sink = match self.spec.instances.get() {
+                1 => sink.clone(),
+                // So that lines of several instances do not mix.
+                _ => Arc::new(WholeLines::new(sink.clone())),
+            };
+            output::drain(stream, sink, show)?;
         }
         Ok(Connected {
             pidfd: PidFd::open(child.id() as i32)?,
@@ -366,15 +482,33 @@ impl Launch<'_> {
     }
 }
 
-/// Whether the program of `argv` exists.
-pub(super) fn check(argv: &[String]) -> Result<()> {
-    let Some(program) = argv.first() else {
+/// Whether there is such a program, and a directory to run it in.
+pub(super) fn check(spec: &CommandSpec) -> Result<()> {
+    if let Some(directory) = &spec.directory
+        && !directory.is_dir()
+    {
+        return Err(Error::request(format!(
+            "--cwd {}: there is no such directory",
+            directory.display()
+        )));
+    }
+    let Some(program) = spec.argv.first() else {
         return Ok(());
     };
+    // What is written relative to a directory is so for the command.
+    let here = |path: &Path| match &spec.directory {
+        Some(directory) => directory.join(path).exists(),
+        None => path.exists(),
+    };
+    let given = spec.environment.iter().rev().find(|(key, _)| key == "PATH");
+    let path = match given {
+        Some((_, path)) => Some(path.into()),
+        None => std::env::var_os("PATH"),
+    };
     let exists = match program.contains('/') {
-        true => Path::new(program).exists(),
-        false => std::env::var_os("PATH").is_some_and(|path| {
-            std::env::split_paths(&path).any(|directory| directory.join(program).exists())
+        true => here(Path::new(program)),
+        false => path.is_some_and(|path| {
+            std::env::split_paths(&path).any(|directory| here(&directory.join(program)))
         }),
     };
     match exists {

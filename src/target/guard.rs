@@ -10,6 +10,10 @@
 //! environment before the profiler was killed, and a profiler that is itself
 //! only stopped (Ctrl-Z).
 
+use super::cgroup::Freezer;
+use super::cgroup::FreezerKind;
+use super::hooks;
+use super::hooks::DEFAULT_LIMIT;
 use super::tree;
 use crate::error::Error;
 use crate::error::Result;
@@ -25,6 +29,8 @@ use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Child;
@@ -32,6 +38,11 @@ use std::process::Command;
 use std::process::Stdio;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
+
+/// In the environment of a guard of hooks: the command, and how long it may
+/// take, in milliseconds.
+const TEAR_DOWN: &str = "JOSTLE_TEARDOWN";
+const TEAR_DOWN_LIMIT: &str = "JOSTLE_TEARDOWN_LIMIT_MS";
 
 /// The binary that guards and demos run: ours, unless told otherwise.
 ///
@@ -46,14 +57,38 @@ pub fn executable() -> Result<PathBuf> {
 pub(super) struct Guard {
     page: SharedPage<GuardPage>,
     process: Child,
+    /// Leaves the duty in force when dropped.
+    abandoned: bool,
+}
+
+/// What the guard of the hooks does when it is needed.
+pub(super) struct TearDown<'a> {
+    pub(super) command: Option<&'a str>,
+    pub(super) limit: Duration,
 }
 
 impl Guard {
     pub(super) fn start(marker: &str) -> Result<Guard> {
+        Self::spawn(marker, None)
+    }
+
+    /// A guard for hooks.
+    pub(super) fn of_hooks(tear_down: &TearDown<'_>) -> Result<Guard> {
+        Self::spawn("none", Some(tear_down))
+    }
+
+    fn spawn(marker: &str, tear_down: Option<&TearDown<'_>>) -> Result<Guard> {
         let failed =
             |error: std::io::Error| Error::environment(format!("cannot start the guard: {error}"));
         let page: SharedPage<GuardPage> = SharedPage::create(GuardPage::NAME).map_err(failed)?;
-        let process = Command::new(executable()?)
+        let mut command = Command::new(executable()?);
+        if let Some(tear_down) = tear_down {
+            if let Some(script) = tear_down.command {
+                command.env(TEAR_DOWN, script);
+            }
+            command.env(TEAR_DOWN_LIMIT, tear_down.limit.as_millis().to_string());
+        }
+        let process = command
             .arg("guard")
             .arg("--page")
             .arg(page.as_fd().as_raw_fd().to_string())
@@ -68,37 +103,90 @@ impl Guard {
             .map_err(failed)?;
         // The guard has it; the target must not.
         let _ = fcntl(&page, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
-        Ok(Guard { page, process })
+        Ok(Guard {
+            page,
+            process,
+            abandoned: false,
+        })
     }
 
-    /// From now on our death means the death of group `group`.
-    pub(super) fn end_group(&self, group: i32) {
-        self.page.group.store(group as u64, SeqCst);
-        self.page.duty.store(GuardPage::END_GROUP, SeqCst);
-    }
-
-    /// From now on our death lets these processes (pid, start time) go on.
-    /// At most [`GuardPage::CAPACITY`].
-    pub(super) fn let_go_on(&self, stopped: &[(i32, u64)]) {
-        self.page.duty.store(GuardPage::NOTHING, SeqCst);
-        for (slot, &(pid, start)) in self.page.stopped.iter().zip(stopped) {
-            slot[0].store(pid as u64, SeqCst);
-            slot[1].store(start, SeqCst);
+    /// From now on our death means the death of these groups, and of whatever
+    /// carries the marker.
+    pub(super) fn end_groups(&self, groups: &[i32]) {
+        self.page.count.store(0, SeqCst);
+        for (index, &group) in groups.iter().enumerate() {
+            self.store(index, group as u64, 0);
         }
-        let count = stopped.len().min(GuardPage::CAPACITY);
-        self.page.count.store(count as u64, SeqCst);
+        self.page.duty.store(GuardPage::END_GROUPS, SeqCst);
+    }
+
+    /// From now on our death lets what is told afterwards go on.
+    pub(super) fn hold(&self) {
+        self.page.count.store(0, SeqCst);
+        self.page.freezer.store(0, SeqCst);
         self.page.duty.store(GuardPage::CONTINUE, SeqCst);
+    }
+
+    /// Tells that process `pid` is about to be stopped as number `index`; false
+    /// when there is no room for it.
+    pub(super) fn will_stop(&self, index: usize, (pid, start): (i32, u64)) -> bool {
+        self.store(index, pid as u64, start)
+    }
+
+    /// Tells that a cgroup is about to be frozen; false when its path is too
+    /// long.
+    pub(super) fn will_freeze(&self, freezer: &Freezer) -> bool {
+        let path = freezer.directory.as_os_str().as_bytes();
+        if path.len() > GuardPage::LONGEST_PATH {
+            return false;
+        }
+        for (slot, &byte) in self.page.directory.iter().zip(path) {
+            slot.store(byte, SeqCst);
+        }
+        self.page.length.store(path.len() as u64, SeqCst);
+        let kind = match freezer.kind {
+            FreezerKind::V1 => 1,
+            FreezerKind::V2 => 2,
+        };
+        self.page.freezer.store(kind, SeqCst);
+        true
+    }
+
+    /// From now on our death tears down what the hooks set up. `group` is the
+    /// process group of the hook that runs, `awaited` the target; 0 for none.
+    pub(super) fn tear_down(&self, group: i32, awaited: i32) {
+        self.page.group.store(group.max(0) as u64, SeqCst);
+        self.page.awaited.store(awaited.max(0) as u64, SeqCst);
+        self.page.duty.store(GuardPage::TEAR_DOWN, SeqCst);
     }
 
     /// From now on there is nothing to do.
     pub(super) fn relax(&self) {
         self.page.duty.store(GuardPage::NOTHING, SeqCst);
     }
+
+    /// Its duty stays in force: it does it when this value is dropped.
+    pub(super) fn abandon(&mut self) {
+        self.abandoned = true;
+    }
+
+    /// Fills an entry before it counts.
+    fn store(&self, index: usize, first: u64, second: u64) -> bool {
+        let Some(slot) = self.page.processes.get(index) else {
+            return false;
+        };
+        slot[0].store(first, SeqCst);
+        slot[1].store(second, SeqCst);
+        self.page.count.store(index as u64 + 1, SeqCst);
+        true
+    }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.relax();
+        if !self.abandoned {
+            self.relax();
+        }
         drop(self.process.stdin.take());
         let ended = PidFd::open(self.process.id() as i32)
             .is_ok_and(|process| process.wait(Duration::from_secs(2)));
@@ -131,17 +219,69 @@ pub fn watch(page: i32, marker: &str) -> Result<()> {
             Err(_) => break,
         }
     }
+    let count = page.count.load(SeqCst) as usize;
+    let entries = || {
+        let used = page.processes.iter().take(count);
+        used.map(|[first, second]| (first.load(SeqCst) as i32, second.load(SeqCst)))
+    };
     match page.duty.load(SeqCst) {
-        GuardPage::END_GROUP => end(page.group.load(SeqCst) as i32, marker),
+        GuardPage::END_GROUPS => end(entries().map(|(group, _)| group), marker),
         GuardPage::CONTINUE => {
-            let count = page.count.load(SeqCst) as usize;
-            for [pid, start] in page.stopped.iter().take(count) {
-                go_on(pid.load(SeqCst) as i32, start.load(SeqCst));
+            if let Some(freezer) = frozen(&page) {
+                let _ = freezer.thaw();
+            }
+            for (pid, start) in entries() {
+                go_on(pid, start);
             }
         }
+        GuardPage::TEAR_DOWN => tear_down(
+            page.group.load(SeqCst) as i32,
+            page.awaited.load(SeqCst) as i32,
+        ),
         _ => {}
     }
     Ok(())
+}
+
+/// The freezer that holds the target.
+fn frozen(page: &GuardPage) -> Option<Freezer> {
+    let kind = match page.freezer.load(SeqCst) {
+        1 => FreezerKind::V1,
+        2 => FreezerKind::V2,
+        _ => return None,
+    };
+    let used = page
+        .directory
+        .iter()
+        .take(page.length.load(SeqCst) as usize);
+    let path: Vec<u8> = used.map(|byte| byte.load(SeqCst)).collect();
+    Some(Freezer {
+        directory: PathBuf::from(std::ffi::OsString::from_vec(path)),
+        kind,
+    })
+}
+
+/// Longest wait for the target's own guard to end it before the tear-down.
+const TARGET_ENDS: Duration = Duration::from_secs(10);
+
+fn tear_down(group: i32, awaited: i32) {
+    if group > 1 {
+        let _ = process::signal_group(group, Signal::SIGKILL);
+    }
+    if awaited > 0
+        && let Ok(target) = PidFd::open(awaited)
+    {
+        target.wait(TARGET_ENDS);
+    }
+    let Ok(script) = std::env::var(TEAR_DOWN) else {
+        return;
+    };
+    let limit = std::env::var(TEAR_DOWN_LIMIT).ok();
+    let limit = limit
+        .and_then(|text| text.parse().ok())
+        .map_or(DEFAULT_LIMIT, Duration::from_millis);
+    // Nobody is left to be told how it went.
+    let _ = hooks::run_alone(&script, (awaited > 0).then_some(awaited), limit);
 }
 
 fn fd_name(fd: i32) -> Option<String> {
@@ -170,8 +310,8 @@ pub(super) fn go_on(pid: i32, start: u64) {
     }
 }
 
-fn end(group: i32, marker: &str) {
-    if group > 1 {
+fn end(groups: impl Iterator<Item = i32>, marker: &str) {
+    for group in groups.filter(|&group| group > 1) {
         let _ = process::signal_group(group, Signal::SIGKILL);
     }
     // Again and again: one may fork while we look.

@@ -1,10 +1,14 @@
-//! What is profiled: a command we start, a process we attach to, a built-in
-//! demo. Whatever happens to us, a target we started ends with its whole
+//! What is profiled: a command we start, a process or a cgroup we attach to, a
+//! built-in demo. Whatever happens to us, a target we started ends with its whole
 //! group, and one we attached to is left exactly as it was found.
 
+pub mod cgroup;
 mod command;
 pub mod demo;
 mod guard;
+mod hold;
+pub mod hooks;
+mod inside;
 mod output;
 mod pid;
 mod progress;
@@ -20,19 +24,40 @@ pub use progress::Progress;
 use crate::error::Error;
 use crate::error::Result;
 use crate::sys::cpus;
+use cgroup::CgroupSpec;
 use command::Started;
+use inside::Inside;
 use pid::Attached;
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A command to start as the target.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandSpec {
     pub argv: Vec<String>,
+    /// Where it runs; `None`: here.
+    pub directory: Option<PathBuf>,
+    /// Added to our environment; the last of several values counts.
+    pub environment: Vec<(String, String)>,
+    /// How many of it are started, stopped and ended together.
+    pub instances: NonZeroUsize,
     /// Passes what it prints on to our standard error.
     pub show_output: bool,
+}
+
+impl Default for CommandSpec {
+    fn default() -> CommandSpec {
+        CommandSpec {
+            argv: Vec::new(),
+            directory: None,
+            environment: Vec::new(),
+            instances: NonZeroUsize::MIN,
+            show_output: false,
+        }
+    }
 }
 
 impl CommandSpec {
@@ -60,6 +85,8 @@ pub enum TargetSpec {
     Command(CommandSpec),
     /// A running process.
     Pid(i32),
+    /// Everything inside a cgroup.
+    Cgroup(CgroupSpec),
     /// `jostle demo NAME OPTIONS…`.
     Demo { name: String, options: Vec<String> },
 }
@@ -72,10 +99,55 @@ impl TargetSpec {
     /// A request error naming the command or the process.
     pub fn check(&self) -> Result<()> {
         match self {
-            TargetSpec::Command(command) => command::check(&command.argv),
+            TargetSpec::Command(command) => command::check(command),
             TargetSpec::Pid(pid) => Attached::check(*pid),
+            TargetSpec::Cgroup(spec) => inside::check(spec),
             TargetSpec::Demo { name, .. } => demo::find(name).map(|_| ()),
         }
+    }
+
+    /// Whether it runs already, so that it is left as it was found.
+    pub fn is_attached(&self) -> bool {
+        matches!(self, TargetSpec::Pid(_) | TargetSpec::Cgroup(_))
+    }
+
+    /// What would be attached to and how it would be stopped, for a cgroup.
+    pub fn describe(&self) -> Option<String> {
+        match self {
+            TargetSpec::Cgroup(spec) => Some(inside::describe(spec)),
+            TargetSpec::Command(command) if command.instances.get() > 1 => {
+                Some(format!("{} instances of the command", command.instances))
+            }
+            _ => None,
+        }
+    }
+
+    /// The process it is about, where that is known before it is started.
+    pub fn pid(&self) -> Option<i32> {
+        match self {
+            TargetSpec::Pid(pid) => Some(*pid),
+            TargetSpec::Cgroup(spec) => cgroup::processes(&spec.directory).ok()?.first().copied(),
+            TargetSpec::Command(_) | TargetSpec::Demo { .. } => None,
+        }
+    }
+
+    /// Logical CPUs that its threads may run on, as narrow as their cpusets are;
+    /// `None` for one that is yet to be started.
+    ///
+    /// # Errors
+    /// A request error when it is not there.
+    pub fn own_cpus(&self) -> Result<Option<Vec<usize>>> {
+        let (cpus, asked) = match self {
+            TargetSpec::Pid(pid) => (pid::own_cpus(*pid), format!("--pid {pid}")),
+            TargetSpec::Cgroup(spec) => (inside::own_cpus(spec), spec.asked.clone()),
+            TargetSpec::Command(_) | TargetSpec::Demo { .. } => return Ok(None),
+        };
+        if cpus.is_empty() {
+            // It tells better why.
+            self.check()?;
+            return Err(Error::request(format!("{asked}: cannot read its CPUs")));
+        }
+        Ok(Some(cpus))
     }
 }
 
@@ -92,6 +164,8 @@ pub enum State {
 pub struct Exit {
     pub code: Option<i32>,
     pub signal: Option<i32>,
+    /// Which of how many instances failed, from 1; `None` when there is one.
+    pub instance: Option<(usize, usize)>,
 }
 
 impl Exit {
@@ -103,6 +177,9 @@ impl Exit {
 
 impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((number, count)) = self.instance {
+            write!(f, "(instance {number} of {count}) ")?;
+        }
         match (self.code, self.signal) {
             (Some(code), _) => write!(f, "exited with status {code}"),
             (None, Some(number)) => match nix::sys::signal::Signal::try_from(number) {
@@ -123,6 +200,7 @@ pub struct Target {
 enum Kind {
     Started(Started),
     Attached(Attached),
+    Inside(Inside),
 }
 
 /// Longest wait for a stop or continue signal to take effect.
@@ -142,13 +220,9 @@ impl Target {
         stdout: Option<Arc<dyn OutputSink>>,
     ) -> Result<Target> {
         let kind = match spec {
-            TargetSpec::Command(command) => Kind::Started(Started::start(
-                command.argv.clone(),
-                None,
-                command.show_output,
-                cpus,
-                stdout,
-            )?),
+            TargetSpec::Command(command) => {
+                Kind::Started(Started::start(command.clone(), None, cpus, stdout)?)
+            }
             TargetSpec::Demo { name, options } => {
                 let demo = demo::find(name)?;
                 let mut argv = vec![
@@ -158,30 +232,41 @@ impl Target {
                 ];
                 argv.extend(options.iter().cloned());
                 let name = Some(format!("demo {}", demo.name));
-                Kind::Started(Started::start(argv, name, false, cpus, stdout)?)
+                let spec = CommandSpec::new(argv);
+                Kind::Started(Started::start(spec, name, cpus, stdout)?)
             }
             TargetSpec::Pid(pid) => Kind::Attached(Attached::attach(*pid, cpus)?),
+            TargetSpec::Cgroup(spec) => Kind::Inside(Inside::attach(spec)?),
         };
         Ok(Target { kind })
     }
 
-    /// Process id of the target, or of its leader. Changes with
-    /// [`Target::restart`].
+    /// Process id of the target, of its (first) leader, or of the first process
+    /// of a cgroup. Changes with [`Target::restart`].
     pub fn pid(&self) -> i32 {
         match &self.kind {
             Kind::Started(started) => started.pid(),
             Kind::Attached(attached) => attached.pid(),
+            Kind::Inside(inside) => inside.pid(),
         }
     }
 
     /// What belongs to it now. Changes with [`Target::restart`].
     pub fn scope(&self) -> Scope {
-        Scope::Processes(vec![self.pid()])
+        match &self.kind {
+            Kind::Started(started) => Scope::Processes(started.leaders()),
+            Kind::Attached(attached) => Scope::Processes(attached.roots()),
+            Kind::Inside(inside) => Scope::Cgroup(inside.directory().to_path_buf()),
+        }
     }
 
     /// Why it may not be stopped and continued, if it may not.
     pub fn unstoppable(&self) -> Option<String> {
-        None
+        match &self.kind {
+            // One we may not signal is refused; what we started is ours.
+            Kind::Started(_) | Kind::Attached(_) => None,
+            Kind::Inside(inside) => inside.unstoppable(),
+        }
     }
 
     /// A short name: the command's file name, the process's own, `demo NAME`.
@@ -189,6 +274,7 @@ impl Target {
         match &self.kind {
             Kind::Started(started) => started.name(),
             Kind::Attached(attached) => attached.name(),
+            Kind::Inside(inside) => inside.name(),
         }
     }
 
@@ -197,6 +283,7 @@ impl Target {
         match &self.kind {
             Kind::Started(started) => started.command().to_vec(),
             Kind::Attached(attached) => attached.command(),
+            Kind::Inside(inside) => inside.command(),
         }
     }
 
@@ -205,8 +292,20 @@ impl Target {
         matches!(self.kind, Kind::Started(_))
     }
 
-    /// Logical CPUs its main thread may run on, ascending.
+    /// Logical CPUs it may run on, ascending: of one that was started those of
+    /// its leader, else those of all its threads.
+    ///
+    /// # Errors
+    /// An environment error when it is gone.
     pub fn cpus(&self) -> Result<Vec<usize>> {
+        let own = match &self.kind {
+            Kind::Started(_) => Vec::new(),
+            Kind::Attached(attached) => pid::own_cpus(attached.pid()),
+            Kind::Inside(inside) => inside.cpus(),
+        };
+        if !own.is_empty() {
+            return Ok(own);
+        }
         cpus::affinity(self.pid()).map_err(|error| {
             Error::environment(format!(
                 "cannot read the CPUs of {} (process {}): {error}",
@@ -221,6 +320,7 @@ impl Target {
         match &mut self.kind {
             Kind::Started(started) => started.state(),
             Kind::Attached(attached) => attached.state(),
+            Kind::Inside(inside) => inside.state(),
         }
     }
 
@@ -232,6 +332,7 @@ impl Target {
         match &mut self.kind {
             Kind::Started(started) => started.stop(),
             Kind::Attached(attached) => attached.stop(),
+            Kind::Inside(inside) => inside.stop(),
         }
     }
 
@@ -240,6 +341,7 @@ impl Target {
         match &mut self.kind {
             Kind::Started(started) => started.cont(),
             Kind::Attached(attached) => attached.cont(),
+            Kind::Inside(inside) => inside.cont(),
         }
     }
 
@@ -250,8 +352,8 @@ impl Target {
     pub fn restart(&mut self) -> Result<()> {
         match &mut self.kind {
             Kind::Started(started) => started.restart(),
-            Kind::Attached(_) => Err(Error::request(
-                "--pid: a process that was not started by jostle cannot be started again; give the command after -- instead",
+            Kind::Attached(_) | Kind::Inside(_) => Err(Error::request(
+                "what was not started by jostle (--pid, --cgroup, --container, --unit) cannot be started again; give the command after -- instead",
             )),
         }
     }
@@ -273,6 +375,7 @@ impl Target {
         match &mut self.kind {
             Kind::Started(started) => started.wait(limit),
             Kind::Attached(attached) => attached.wait(limit),
+            Kind::Inside(inside) => inside.wait(limit),
         }
     }
 
@@ -281,7 +384,7 @@ impl Target {
     pub fn ran_for(&self) -> Option<Duration> {
         match &self.kind {
             Kind::Started(started) => started.ran_for(),
-            Kind::Attached(_) => None,
+            Kind::Attached(_) | Kind::Inside(_) => None,
         }
     }
 
@@ -289,12 +392,15 @@ impl Target {
     pub fn stderr_tail(&self) -> String {
         match &self.kind {
             Kind::Started(started) => started.stderr_tail(),
-            Kind::Attached(_) => String::new(),
+            Kind::Attached(_) | Kind::Inside(_) => String::new(),
         }
     }
 
     /// The error that tells of an end nobody expected.
     pub fn gone(&self, exit: Exit) -> Error {
+        if let Kind::Inside(inside) = &self.kind {
+            return Error::environment(inside.end());
+        }
         let tail = self.stderr_tail();
         let tail = match tail.trim().is_empty() {
             true => String::new(),
@@ -303,12 +409,20 @@ impl Target {
         Error::environment(format!("the target {} {exit}{tail}", self.name()))
     }
 
-    /// [`Target::gone`] when it has ended.
+    /// [`Target::gone`] when it, or one of its instances, has ended.
+    ///
+    /// # Errors
+    /// That.
     pub fn check_alive(&mut self) -> Result<()> {
-        match self.state() {
-            State::Exited(exit) => Err(self.gone(exit)),
-            _ => Ok(()),
+        if let State::Exited(exit) = self.state() {
+            return Err(self.gone(exit));
         }
+        if let Kind::Started(started) = &mut self.kind
+            && let Some(exit) = started.partly_ended()
+        {
+            return Err(self.gone(exit));
+        }
+        Ok(())
     }
 
     /// Ends what we started, lets go on what we stopped. Dropping does the same.

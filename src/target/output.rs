@@ -47,6 +47,39 @@ impl OutputSink for Tail {
     }
 }
 
+/// Passes whole lines on, so that several streams can share a sink.
+pub(super) struct WholeLines {
+    sink: Arc<dyn OutputSink>,
+    begun: Mutex<Vec<u8>>,
+}
+
+impl WholeLines {
+    /// A line longer than this is passed on in parts.
+    const LONGEST: usize = 64 * 1024;
+
+    pub(super) fn new(sink: Arc<dyn OutputSink>) -> WholeLines {
+        WholeLines {
+            sink,
+            begun: Mutex::default(),
+        }
+    }
+}
+
+impl OutputSink for WholeLines {
+    fn chunk(&self, chunk: &[u8], at_ns: u64) {
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.extend(chunk);
+        let ends = |&byte: &u8| byte == b'\n' || byte == b'\r';
+        let whole = match begun.iter().rposition(ends) {
+            Some(last) => last + 1,
+            None if begun.len() > Self::LONGEST => begun.len(),
+            None => return,
+        };
+        self.sink.chunk(&begun[..whole], at_ns);
+        begun.drain(..whole);
+    }
+}
+
 /// Text fit for a terminal: everything but newlines, tabs and printable
 /// characters is escaped.
 pub(crate) fn printable(bytes: &[u8]) -> String {
@@ -94,6 +127,19 @@ pub(super) fn drain(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_of_several_streams_do_not_mix() {
+        let tail = Tail::default();
+        let streams = [(); 2].map(|()| WholeLines::new(Arc::new(tail.clone())));
+        streams[0].chunk(b"n=1", 0);
+        streams[1].chunk(b"m=2\nm=", 0);
+        streams[0].chunk(b"0\n", 0);
+        streams[1].chunk(b"3\n", 0);
+        assert_eq!(tail.text(), "m=2\nn=10\nm=3\n");
+        streams[0].chunk(&vec![b'x'; 100_000], 0);
+        assert_eq!(tail.text().len(), Tail::CAPACITY);
+    }
 
     #[test]
     fn the_tail_is_bounded_and_printable() {

@@ -1,18 +1,19 @@
 //! A target that was already running, and is left as it was found.
 
 use super::Exit;
-use super::SIGNAL_LIMIT;
 use super::State;
+use super::cgroup::Freezer;
+use super::cgroup::Hierarchies;
 use super::guard::Guard;
-use super::guard::go_on;
-use super::poll;
+use super::hold;
+use super::hold::Hold;
 use super::tree;
 use crate::error::Error;
 use crate::error::Result;
 use crate::sys::cpus;
 use crate::sys::pages::GuardPage;
 use crate::sys::pidfd::PidFd;
-use nix::sys::signal::Signal;
+use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 const ENDED: Exit = Exit {
     code: None,
     signal: None,
+    instance: None,
 };
 
 pub(super) struct Attached {
@@ -29,9 +31,18 @@ pub(super) struct Attached {
     name: String,
     command: Vec<String>,
     pidfd: PidFd,
-    /// Processes that we stopped (pid, start time): those to let go on.
-    stopped: Vec<(i32, u64)>,
-    guard: Guard,
+    family: Family,
+    hold: Hold,
+}
+
+/// A process and all that descends from it.
+struct Family {
+    pid: i32,
+    /// Every process of it that was ever seen, by start time: one that loses
+    /// its parent stays known.
+    known: HashMap<i32, u64>,
+    /// Those of them that have lost their parent, as of the last look.
+    lost: Vec<i32>,
 }
 
 impl Attached {
@@ -67,7 +78,7 @@ impl Attached {
                 "--pid {pid}: this is {what}, which must not be stopped; give an ordinary process"
             )));
         }
-        if is_us_or_above(pid) {
+        if tree::us_and_above().contains(&pid) {
             return Err(Error::request(format!(
                 "--pid {pid}: this is jostle itself or a process it was started from; stopping it would stop jostle"
             )));
@@ -91,7 +102,10 @@ impl Attached {
         let none = || Error::request(format!("--pid {pid}: there is no such process"));
         let pidfd = Self::open(pid)?;
         if let Some(wanted) = cpus {
-            let has = cpus::affinity(pid).map_err(|_| none())?;
+            let has = own_cpus(pid);
+            if has.is_empty() {
+                return Err(none());
+            }
             if has.iter().any(|cpu| !wanted.contains(cpu)) {
                 let wanted = cpus::format_list(wanted);
                 return Err(Error::request(format!(
@@ -101,20 +115,29 @@ impl Attached {
             }
         }
         let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
-        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let command = line
-            .split(|&byte| byte == 0)
-            .filter(|word| !word.is_empty())
-            .map(|word| String::from_utf8_lossy(word).into_owned())
-            .collect();
-        Ok(Attached {
+        let command = tree::command_line(pid);
+        let mut attached = Attached {
             pid,
             name: super::output::printable(&name).trim().to_string(),
             command,
             pidfd,
-            stopped: Vec::new(),
-            guard: Guard::start("none")?,
-        })
+            family: Family {
+                pid,
+                known: HashMap::new(),
+                lost: Vec::new(),
+            },
+            hold: Hold::new(Guard::start("none")?),
+        };
+        let members = attached.family.members();
+        let freezer = own_freezer(pid, &members);
+        if let Some(by) = freezer.as_ref().and_then(Freezer::frozen_by) {
+            return Err(Error::request(format!("--pid {pid}: it is frozen; {by}")));
+        }
+        if freezer.is_none() && members.len() > GuardPage::CAPACITY {
+            let too_many = hold::too_many(members.len());
+            return Err(Error::environment(format!("--pid {pid}: it {too_many}")));
+        }
+        Ok(attached)
     }
 
     pub(super) fn pid(&self) -> i32 {
@@ -134,6 +157,7 @@ impl Attached {
             return State::Exited(ENDED);
         }
         match tree::stat(self.pid) {
+            _ if self.hold.holds() => State::Stopped,
             Some(stat) if stat.stopped() => State::Stopped,
             _ => State::Running,
         }
@@ -143,92 +167,89 @@ impl Attached {
         self.pidfd.wait(limit).then_some(ENDED)
     }
 
+    /// The process, and those of it that had lost their parent when it was
+    /// stopped last.
+    pub(super) fn roots(&self) -> Vec<i32> {
+        let mut roots = vec![self.pid];
+        roots.extend(&self.family.lost);
+        roots
+    }
+
     pub(super) fn stop(&mut self) -> Result<()> {
-        if !self.stopped.is_empty() {
+        if self.hold.holds() {
             return Ok(());
         }
-        let ended = || Error::environment(format!("the target {} ended", self.name));
-        let stat = tree::stat(self.pid).ok_or_else(ended)?;
-        let mut group = vec![self.pid];
-        if stat.group == self.pid {
-            let children = tree::descendants(self.pid);
-            group.extend(
-                children
-                    .into_iter()
-                    .filter(|&child| tree::stat(child).is_some_and(|stat| stat.group == self.pid)),
-            );
+        let name = self.name.clone();
+        let refused = |reason: String| Error::environment(format!("the target {name} {reason}"));
+        let ended = || refused("ended".into());
+        if self.pidfd.wait(Duration::ZERO) {
+            return Err(ended());
         }
-        let mut stopping = Vec::new();
-        for &pid in &group {
-            match tree::stat(pid) {
-                // Stopped by somebody else: not ours to let go on.
-                Some(stat) if stat.stopped() || stat.ended() => {}
-                Some(stat) => stopping.push((pid, stat.start)),
-                None => {}
+        let members = self.family.members();
+        let held = match own_freezer(self.pid, &members) {
+            Some(freezer) => self.hold.freeze(freezer),
+            None => {
+                let (family, hold) = (&mut self.family, &mut self.hold);
+                hold.stop(|| family.members())
             }
-        }
-        if stopping.len() > GuardPage::CAPACITY {
-            return Err(Error::environment(format!(
-                "the target {} has {} processes; at most {} can be stopped safely",
-                self.name,
-                stopping.len(),
-                GuardPage::CAPACITY
-            )));
-        }
-        // Told before the deed: from here on somebody undoes it in any case.
-        self.guard.let_go_on(&stopping);
-        self.stopped = stopping;
-        for &(pid, start) in &self.stopped {
-            if pid == self.pid {
-                let _ = self.pidfd.signal(Some(Signal::SIGSTOP));
-            } else if let Ok(process) = PidFd::open(pid)
-                && tree::stat(pid).is_some_and(|stat| stat.start == start)
-            {
-                let _ = process.signal(Some(Signal::SIGSTOP));
-            }
-        }
-        let stands = |&(pid, _): &(i32, u64)| {
-            tree::stat(pid).is_none_or(|stat| stat.stopped() || stat.ended())
         };
-        if !poll(SIGNAL_LIMIT, || self.stopped.iter().all(stands)) {
-            self.cont()?;
-            return Err(Error::environment(format!(
-                "the target {} does not stop on SIGSTOP (blocked in the kernel?)",
-                self.name
-            )));
-        }
+        held.map_err(refused)?;
         if self.pidfd.wait(Duration::ZERO) {
             self.cont()?;
-            return Err(Error::environment(format!(
-                "the target {} ended",
-                self.name
-            )));
+            return Err(ended());
         }
         Ok(())
     }
 
     pub(super) fn cont(&mut self) -> Result<()> {
-        for (pid, start) in self.stopped.drain(..) {
-            go_on(pid, start);
-        }
-        self.guard.relax();
-        Ok(())
+        self.hold
+            .let_go()
+            .map_err(|reason| Error::environment(format!("the target {}: {reason}", self.name)))
     }
 }
 
-impl Drop for Attached {
-    fn drop(&mut self) {
-        let _ = self.cont();
+impl Family {
+    /// The process and all that descends from it, or descended from it when it
+    /// was looked at before; ascending.
+    fn members(&mut self) -> Vec<i32> {
+        let mut parents: HashMap<i32, i32> = HashMap::new();
+        self.known.retain(|&pid, start| {
+            let stat = tree::stat(pid).filter(|stat| stat.start == *start);
+            parents.extend(stat.map(|stat| (pid, stat.parent)));
+            stat.is_some()
+        });
+        let without = |pid: &&i32| !self.known.contains_key(&parents[*pid]);
+        let lost = self.known.keys().filter(without);
+        self.lost = lost.copied().filter(|&pid| pid != self.pid).collect();
+        self.lost.sort_unstable();
+        let mut roots = self.lost.clone();
+        roots.push(self.pid);
+        let mut found = tree::descendants_of(&roots);
+        found.extend(roots);
+        found.sort_unstable();
+        found.dedup();
+        found.retain(|&pid| tree::stat(pid).is_some_and(|stat| !stat.ended()));
+        for &pid in &found {
+            if !self.known.contains_key(&pid)
+                && let Some(stat) = tree::stat(pid)
+            {
+                self.known.insert(pid, stat.start);
+            }
+        }
+        found
     }
 }
 
-fn is_us_or_above(pid: i32) -> bool {
-    let mut process = std::process::id() as i32;
-    while process > 0 {
-        if process == pid {
-            return true;
-        }
-        process = tree::stat(process).map_or(0, |stat| stat.parent);
-    }
-    false
+/// CPUs that any thread of `pid` or of what descends from it may run on.
+pub(super) fn own_cpus(pid: i32) -> Vec<usize> {
+    let mut members = tree::descendants(pid);
+    members.push(pid);
+    tree::affinities(members)
+}
+
+/// The freezer of a cgroup that holds `members`, `pid` among them, and nothing
+/// else.
+fn own_freezer(pid: i32, members: &[i32]) -> Option<Freezer> {
+    let hierarchies = Hierarchies::here().ok()?;
+    Freezer::around(&hierarchies, pid, members)
 }

@@ -1,13 +1,23 @@
-//! The progress page of a running process, as its reader sees it.
+//! The progress pages of a running target, as their reader sees them.
 
+use super::Scope;
+use super::cgroup;
 use super::tree;
 use crate::sys::pages::ProgressPage;
 use crate::sys::shared::SharedPage;
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering::Acquire;
 
-/// A page that `pid` or one of its descendants publishes.
+/// The pages that a target publishes, read as one: operations and busy times
+/// add up.
 pub struct Progress {
-    page: SharedPage<ProgressPage>,
+    pages: Vec<Page>,
+}
+
+struct Page {
+    shared: SharedPage<ProgressPage>,
+    /// Tells one memfd from another: children inherit their parent's.
+    inode: (u64, u64),
 }
 
 impl Progress {
@@ -17,18 +27,68 @@ impl Progress {
     /// # Errors
     /// What is wrong with a page that was found.
     pub fn find(pid: i32) -> Result<Option<Progress>, String> {
-        if let Some(progress) = Self::of_process(pid)? {
-            return Ok(Some(progress));
-        }
-        for child in tree::descendants(pid) {
-            if let Some(progress) = Self::of_process(child)? {
-                return Ok(Some(progress));
-            }
-        }
-        Ok(None)
+        Self::find_in(&Scope::Processes(vec![pid]))
     }
 
-    fn of_process(pid: i32) -> Result<Option<Progress>, String> {
+    /// Looks through everything that belongs to a target. A process that
+    /// publishes speaks for its descendants. Of several leaders (instances of
+    /// one command) each must publish before any counts.
+    ///
+    /// # Errors
+    /// As [`Progress::find`].
+    pub fn find_in(scope: &Scope) -> Result<Option<Progress>, String> {
+        let mut pages: Vec<Page> = Vec::new();
+        let mut keep = |found: Vec<Page>| {
+            for page in found {
+                if !pages.iter().any(|known| known.inode == page.inode) {
+                    pages.push(page);
+                }
+            }
+        };
+        match scope {
+            Scope::Processes(leaders) => {
+                for &leader in leaders {
+                    let found = Self::below(leader)?;
+                    if found.is_empty() {
+                        return Ok(None);
+                    }
+                    keep(found);
+                }
+            }
+            Scope::Cgroup(directory) => {
+                let inside = cgroup::processes(directory).unwrap_or_default();
+                for &pid in &inside {
+                    let parent = tree::stat(pid).map(|stat| stat.parent);
+                    if parent.is_some_and(|parent| inside.binary_search(&parent).is_err()) {
+                        keep(Self::below(pid)?);
+                    }
+                }
+            }
+        }
+        Ok((!pages.is_empty()).then_some(Progress { pages }))
+    }
+
+    fn below(root: i32) -> Result<Vec<Page>, String> {
+        if let Some(page) = Self::of_process(root)? {
+            return Ok(vec![page]);
+        }
+        let mut found = Vec::new();
+        let mut problem = None;
+        tree::descend(root, |child| match Self::of_process(child) {
+            Ok(None) => problem.is_none(),
+            Ok(Some(page)) => {
+                found.push(page);
+                false
+            }
+            Err(error) => {
+                problem.get_or_insert(error);
+                false
+            }
+        });
+        problem.map_or(Ok(found), Err)
+    }
+
+    fn of_process(pid: i32) -> Result<Option<Page>, String> {
         let prefix = format!("/memfd:{}", ProgressPage::NAME);
         let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
             return Ok(None);
@@ -47,7 +107,11 @@ impl Progress {
                 .write(true)
                 .open(&path)
                 .map_err(|error| format!("the progress page of process {pid}: {error}"))?;
-            let page: SharedPage<ProgressPage> = match SharedPage::from_fd(file.into()) {
+            let facts = file
+                .metadata()
+                .map_err(|error| format!("the progress page of process {pid}: {error}"))?;
+            let inode = (facts.dev(), facts.ino());
+            let shared: SharedPage<ProgressPage> = match SharedPage::from_fd(file.into()) {
                 Ok(page) => page,
                 // Between its creation and its sealing.
                 Err(_) if is_empty(&path) => return Ok(None),
@@ -57,10 +121,10 @@ impl Progress {
                     ));
                 }
             };
-            return match page.magic.load(Acquire) {
+            return match shared.magic.load(Acquire) {
                 0 => Ok(None),
-                ProgressPage::MAGIC => match page.version.load(Acquire) {
-                    ProgressPage::VERSION => Ok(Some(Progress { page })),
+                ProgressPage::MAGIC => match shared.version.load(Acquire) {
+                    ProgressPage::VERSION => Ok(Some(Page { shared, inode })),
                     version => Err(format!(
                         "the progress page of process {pid} has version {version}; this jostle reads version {}",
                         ProgressPage::VERSION
@@ -75,25 +139,36 @@ impl Progress {
         Ok(None)
     }
 
-    /// Operations and busy nanoseconds so far.
+    /// Operations and busy nanoseconds so far, of all pages together.
     pub fn read(&self) -> (u64, u64) {
-        let mut busy = self.page.busy_ns.load(Acquire);
+        self.pages.iter().fold((0, 0), |(operations, busy), page| {
+            let (more, longer) = page.read();
+            (operations.wrapping_add(more), busy.wrapping_add(longer))
+        })
+    }
+
+    /// Whether performance is counted per CPU time instead of wall time.
+    pub fn by_cpu_time(&self) -> bool {
+        let by_cpu = |page: &Page| page.shared.clock.load(Acquire) == ProgressPage::CLOCK_CPU;
+        self.pages.iter().all(by_cpu)
+    }
+}
+
+impl Page {
+    fn read(&self) -> (u64, u64) {
+        let page = &self.shared;
+        let mut busy = page.busy_ns.load(Acquire);
         // Both belong to one moment when nothing moved in between; a publisher
         // too quick for that costs one batch of precision.
         for _ in 0..8 {
-            let operations = self.page.operations.load(Acquire);
-            let again = self.page.busy_ns.load(Acquire);
+            let operations = page.operations.load(Acquire);
+            let again = page.busy_ns.load(Acquire);
             if again == busy {
                 return (operations, busy);
             }
             busy = again;
         }
-        (self.page.operations.load(Acquire), busy)
-    }
-
-    /// Whether performance is counted per CPU time instead of wall time.
-    pub fn by_cpu_time(&self) -> bool {
-        self.page.clock.load(Acquire) == ProgressPage::CLOCK_CPU
+        (page.operations.load(Acquire), busy)
     }
 }
 

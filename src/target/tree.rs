@@ -1,5 +1,6 @@
 //! Which processes belong to a target.
 
+use crate::sys::cpus;
 use std::collections::HashMap;
 use std::collections::HashSet;
 
@@ -93,16 +94,24 @@ fn listed_children(pid: i32) -> Option<Vec<i32>> {
     Some(children)
 }
 
+/// Asking one process for its children costs about as much as the `stat` of
+/// three: past this many, one pass over `/proc` is cheaper, and bounded.
+const MOST_LISTED: usize = 256;
+
 /// Parent links, read from the kernel's lists or by one pass over `/proc`.
 #[derive(Default)]
 struct Snapshot {
+    listed: usize,
     by_parent: Option<HashMap<i32, Vec<i32>>>,
 }
 
 impl Snapshot {
     fn children(&mut self, pid: i32) -> Vec<i32> {
         if self.by_parent.is_none() {
-            if let Some(children) = listed_children(pid) {
+            self.listed += 1;
+            if self.listed <= MOST_LISTED
+                && let Some(children) = listed_children(pid)
+            {
                 return children;
             }
             let mut map: HashMap<i32, Vec<i32>> = HashMap::new();
@@ -135,28 +144,79 @@ impl Snapshot {
     }
 }
 
-/// All descendants of `pid`, it excluded.
-pub fn descendants(pid: i32) -> Vec<i32> {
-    Snapshot::default().below(&[pid])
+/// Calls `enter` for the children of `root`, and for those of every process for
+/// which it answers true.
+pub fn descend(root: i32, mut enter: impl FnMut(i32) -> bool) {
+    let mut snapshot = Snapshot::default();
+    let mut seen = HashSet::from([root]);
+    let mut queue = vec![root];
+    while let Some(pid) = queue.pop() {
+        for child in snapshot.children(pid) {
+            if seen.insert(child) && enter(child) {
+                queue.push(child);
+            }
+        }
+    }
 }
 
-/// Every process of a target we started except its leader: the leader's
+/// All descendants of `pid`, it excluded.
+pub fn descendants(pid: i32) -> Vec<i32> {
+    descendants_of(&[pid])
+}
+
+/// All descendants of `roots`, these excluded.
+pub fn descendants_of(roots: &[i32]) -> Vec<i32> {
+    Snapshot::default().below(roots)
+}
+
+/// The command line of a process; empty when it is gone.
+pub fn command_line(pid: i32) -> Vec<String> {
+    std::fs::read(format!("/proc/{pid}/cmdline"))
+        .unwrap_or_default()
+        .split(|&byte| byte == 0)
+        .filter(|word| !word.is_empty())
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect()
+}
+
+/// This process and all it descends from.
+pub fn us_and_above() -> Vec<i32> {
+    let mut found = Vec::new();
+    let mut process = std::process::id() as i32;
+    while process > 0 {
+        found.push(process);
+        process = stat(process).map_or(0, |stat| stat.parent);
+    }
+    found
+}
+
+/// Logical CPUs that any thread of these processes may run on, ascending; as
+/// narrow as their cpusets are. Processes that ended have none.
+pub fn affinities(processes: impl IntoIterator<Item = i32>) -> Vec<usize> {
+    let mut found = std::collections::BTreeSet::new();
+    for thread in processes.into_iter().flat_map(threads) {
+        found.extend(cpus::affinity(thread).unwrap_or_default());
+    }
+    found.into_iter().collect()
+}
+
+/// Every process of a target we started except its leaders: the leaders'
 /// descendants, and orphans that became our children (see
 /// [`crate::sys::process::adopt_orphans`]).
-pub fn members(leader: i32, marker: &str) -> Vec<i32> {
+pub fn members(leaders: &[i32], marker: &str) -> Vec<i32> {
     let us = std::process::id() as i32;
     let our_session = stat(us).map(|stat| stat.session);
     let mut snapshot = Snapshot::default();
     let adopted: Vec<i32> = snapshot
         .children(us)
         .into_iter()
-        .filter(|&child| child != leader)
+        .filter(|child| !leaders.contains(child))
         .filter(|&child| {
             let Some(stat) = stat(child) else {
                 return false;
             };
             match marker_of(child) {
-                _ if stat.group == leader => true,
+                _ if leaders.contains(&stat.group) => true,
                 Some(found) => found == marker,
                 // Our workers and helpers stay in our session; who wiped its
                 // environment and started a session came from a target.
@@ -165,26 +225,26 @@ pub fn members(leader: i32, marker: &str) -> Vec<i32> {
         })
         .collect();
     let mut roots = adopted.clone();
-    roots.push(leader);
+    roots.extend(leaders);
     let mut found = snapshot.below(&roots);
     found.extend(adopted);
     found.sort_unstable();
     found.dedup();
-    found.retain(|&pid| pid != leader);
+    found.retain(|pid| !leaders.contains(pid));
     found
 }
 
-/// Ended processes that a target's leader lost and we adopted; whoever does not
+/// Ended processes that a target's leaders lost and we adopted; whoever does not
 /// reap them now and then drowns in them when a target makes daemons.
-pub fn ended_orphans(leader: i32) -> Vec<i32> {
+pub fn ended_orphans(leaders: &[i32]) -> Vec<i32> {
     let us = std::process::id() as i32;
     let our_session = stat(us).map(|stat| stat.session);
     let mut children = listed_children(us).unwrap_or_default();
     children.retain(|&child| {
-        child != leader
+        !leaders.contains(&child)
             && stat(child).is_some_and(|stat| {
                 // Children of our own share our session and lead their groups.
-                stat.ended() && (stat.group == leader || Some(stat.session) != our_session)
+                stat.ended() && (leaders.contains(&stat.group) || Some(stat.session) != our_session)
             })
     });
     children

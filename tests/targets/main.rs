@@ -1,7 +1,11 @@
 //! Targets and metrics, against programs that misbehave in every way known.
 
+mod cgroups;
+mod hooks;
+mod many;
 mod metrics;
 mod support;
+mod trees;
 
 use crate::support::PATIENCE;
 use crate::support::Stranger;
@@ -75,7 +79,7 @@ fn daemons_that_ended_do_not_pile_up() {
     eventually("all were started, and reaped", || {
         target.check_alive().unwrap();
         let comm = std::fs::read_to_string(format!("/proc/{}/comm", target.pid()));
-        comm.is_ok_and(|comm| comm == "sleep\n") && tree::ended_orphans(target.pid()).is_empty()
+        comm.is_ok_and(|comm| comm == "sleep\n") && tree::ended_orphans(&[target.pid()]).is_empty()
     });
 }
 

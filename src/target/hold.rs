@@ -1,0 +1,195 @@
+//! Stopping a target that is not ours, so that it goes on whatever happens to
+//! us: by its freezer where it has one, else by signals.
+
+use super::SIGNAL_LIMIT;
+use super::cgroup::Freezer;
+use super::guard::Guard;
+use super::guard::go_on;
+use super::poll;
+use super::tree;
+use crate::sys::pages::GuardPage;
+use crate::sys::pidfd::PidFd;
+use nix::sys::signal::Signal;
+use std::collections::HashMap;
+use std::time::Duration;
+use std::time::Instant;
+
+/// Added to the time for stopping, per process.
+const PER_PROCESS: Duration = Duration::from_micros(500);
+
+/// What is held now.
+enum Held {
+    Nothing,
+    Frozen(Freezer),
+    /// Pid and start time.
+    Stopped(Vec<(i32, u64)>),
+}
+
+pub(super) struct Hold {
+    guard: Guard,
+    held: Held,
+}
+
+impl Hold {
+    pub(super) fn new(guard: Guard) -> Hold {
+        Hold {
+            guard,
+            held: Held::Nothing,
+        }
+    }
+
+    pub(super) fn holds(&self) -> bool {
+        !matches!(self.held, Held::Nothing)
+    }
+
+    /// Freezes; nothing is held when this fails.
+    ///
+    /// # Errors
+    /// In words.
+    pub(super) fn freeze(&mut self, freezer: Freezer) -> Result<(), String> {
+        if self.holds() {
+            return Ok(());
+        }
+        if let Some(by) = freezer.frozen_by() {
+            return Err(format!(
+                "{} was frozen by somebody else meanwhile; {by}",
+                freezer.directory.display()
+            ));
+        }
+        self.guard.hold();
+        if !self.guard.will_freeze(&freezer) {
+            self.guard.relax();
+            return Err(format!(
+                "{} is too long a path",
+                freezer.directory.display()
+            ));
+        }
+        // Told before the deed: from here on somebody undoes it in any case.
+        let frozen = freezer.freeze(SIGNAL_LIMIT);
+        self.held = Held::Frozen(freezer);
+        if let Err(reason) = frozen {
+            let undone = self.let_go();
+            return Err(undone.err().unwrap_or(reason));
+        }
+        Ok(())
+    }
+
+    /// Stops every process that `members` lists, and asks again until it lists
+    /// none that runs: one that is not stopped yet may fork. Those that somebody
+    /// else stopped stay his. Nothing is held when this fails.
+    ///
+    /// # Errors
+    /// In words.
+    pub(super) fn stop(&mut self, members: impl FnMut() -> Vec<i32>) -> Result<(), String> {
+        if self.holds() {
+            return Ok(());
+        }
+        self.guard.hold();
+        self.held = Held::Stopped(Vec::new());
+        let outcome = self.stop_all(members);
+        if outcome.is_err() {
+            let _ = self.let_go();
+        }
+        outcome
+    }
+
+    fn stop_all(&mut self, mut members: impl FnMut() -> Vec<i32>) -> Result<(), String> {
+        let Held::Stopped(stopped) = &mut self.held else {
+            return Ok(());
+        };
+        let began = Instant::now();
+        // Start times of all that were seen, ours to let go on or not.
+        let mut seen: HashMap<i32, u64> = HashMap::new();
+        loop {
+            let mut new = Vec::new();
+            for pid in members() {
+                let Some(stat) = tree::stat(pid) else {
+                    continue;
+                };
+                if seen.insert(pid, stat.start) == Some(stat.start) {
+                    continue;
+                }
+                // Stopped by somebody else: not ours to let go on.
+                if stat.stopped() || stat.ended() {
+                    continue;
+                }
+                if !self.guard.will_stop(stopped.len(), (pid, stat.start)) {
+                    return Err(too_many(members().len()));
+                }
+                stopped.push((pid, stat.start));
+                new.push(pid);
+                let process = PidFd::open(pid);
+                let same = tree::stat(pid).is_some_and(|now| now.start == stat.start);
+                if let (Ok(process), true) = (process, same)
+                    && let Err(error) = process.signal(Some(Signal::SIGSTOP))
+                    && error.raw_os_error() == Some(libc::EPERM)
+                {
+                    return Err(format!("process {pid} may not be stopped: {error}"));
+                }
+            }
+            let limit = SIGNAL_LIMIT + PER_PROCESS * seen.len() as u32;
+            if new.is_empty() {
+                return Ok(());
+            }
+            let stands =
+                |&pid: &i32| tree::stat(pid).is_none_or(|stat| stat.stopped() || stat.ended());
+            if !poll(limit, || {
+                new.retain(|pid| !stands(pid));
+                new.is_empty()
+            }) {
+                return Err("does not stop on SIGSTOP (blocked in the kernel?)".into());
+            }
+            if began.elapsed() > limit * 4 {
+                return Err(format!(
+                    "starts processes faster than they can be stopped ({} so far)",
+                    seen.len()
+                ));
+            }
+        }
+    }
+
+    /// Thaws or continues what is held.
+    ///
+    /// # Errors
+    /// In words, when the freezer refuses; the guard then still knows of it.
+    pub(super) fn let_go(&mut self) -> Result<(), String> {
+        match std::mem::replace(&mut self.held, Held::Nothing) {
+            Held::Nothing => {}
+            Held::Frozen(freezer) => match freezer.thaw() {
+                Ok(()) => {}
+                // Gone: nothing in it can be frozen any more.
+                Err(_) if !freezer.directory.is_dir() => {}
+                Err(error) => {
+                    let shown = freezer.directory.display().to_string();
+                    self.held = Held::Frozen(freezer);
+                    return Err(format!("{shown} cannot be thawed: {error}"));
+                }
+            },
+            Held::Stopped(stopped) => {
+                for (pid, start) in stopped {
+                    go_on(pid, start);
+                }
+            }
+        }
+        self.guard.relax();
+        Ok(())
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if self.let_go().is_err() {
+            // The guard tries once more, as if we had been killed.
+            self.guard.abandon();
+        }
+    }
+}
+
+/// Why so many processes cannot be stopped by signals.
+pub(super) fn too_many(count: usize) -> String {
+    format!(
+        "has {count} processes; at most {} can be stopped safely by signals (any number in a \
+         cgroup of its own with a freezer: give it with --cgroup)",
+        GuardPage::CAPACITY
+    )
+}
