@@ -43,7 +43,7 @@ pub(super) fn time(context: &Context) -> Built {
             let rows = rows
                 .into_iter()
                 .enumerate()
-                .map(|(cell, row)| row.at(Formula::Rate { cell, scale }))
+                .map(|(cell, row)| row.at(Formula::Percent { cell, scale }))
                 .collect();
             Built {
                 rows,

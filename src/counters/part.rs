@@ -29,6 +29,9 @@ pub(super) trait Source {
 pub(super) enum Formula {
     /// Growth per second, times `scale`.
     Rate { cell: usize, scale: f64 },
+    /// As [`Formula::Rate`], of a share that the kernel's coarse clock may show
+    /// above 100 %, where it ends.
+    Percent { cell: usize, scale: f64 },
     /// The value at the end, times `scale`.
     Level { cell: usize, scale: f64 },
     /// Growth of one over growth of another, times `scale`.
@@ -166,6 +169,9 @@ pub(super) fn evaluate(row: &Row, from: &[f64], to: &[f64], seconds: f64) -> Opt
     }
     let value = match *row.formula.as_ref()? {
         Formula::Rate { cell, scale } => (seconds > 0.0).then(|| growth(cell))?? * scale / seconds,
+        Formula::Percent { cell, scale } => {
+            ((seconds > 0.0).then(|| growth(cell))?? * scale / seconds).min(100.0)
+        }
         Formula::Level { cell, scale } => to.get(cell)? * scale,
         Formula::Ratio { over, under, scale } => quotient(over, under)? * scale,
         Formula::Product { over, under, scale } => {

@@ -13,6 +13,8 @@ use super::part::Source;
 use super::part::row;
 use crate::target::Scope;
 use crate::target::tree;
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -22,6 +24,8 @@ pub(super) struct Home {
     scope: Option<Scope>,
     /// Processes of a target that is given by its processes.
     members: Vec<i32>,
+    /// What was found, by controller.
+    known: RefCell<HashMap<String, Result<PathBuf, String>>>,
 }
 
 impl Home {
@@ -37,6 +41,7 @@ impl Home {
             root: root.into(),
             scope: scope.cloned(),
             members,
+            known: RefCell::default(),
         }
     }
 
@@ -54,6 +59,16 @@ impl Home {
     /// # Errors
     /// Why no cgroup there is the target's alone.
     pub fn of(&self, controller: &str) -> Result<PathBuf, String> {
+        if let Some(found) = self.known.borrow().get(controller) {
+            return found.clone();
+        }
+        let found = self.look(controller);
+        let mut known = self.known.borrow_mut();
+        known.insert(controller.into(), found.clone());
+        found
+    }
+
+    fn look(&self, controller: &str) -> Result<PathBuf, String> {
         let kind = match controller {
             "" => "cgroup v2".to_string(),
             _ => format!("cgroup v1 {controller}"),
@@ -64,8 +79,7 @@ impl Home {
                 let pid = pids.first().ok_or("the target has no process")?;
                 let directory = cgroups::of_process(&self.root, *pid, controller)
                     .ok_or_else(|| format!("no {kind} hierarchy holds the target"))?;
-                self.alone(&directory)
-                    .map_err(|why| format!("{kind}: {why}"))?;
+                self.alone(&directory)?;
                 Ok(directory)
             }
             Some(Scope::Cgroup(directory)) => self.twin(directory, controller, &kind),
@@ -75,14 +89,14 @@ impl Home {
     /// Whether nobody else is in the cgroup.
     fn alone(&self, directory: &Path) -> Result<(), String> {
         let all = cgroups::processes(&self.root, directory)?;
-        let others = all.iter().filter(|pid| !self.members.contains(pid)).count();
-        match others {
-            0 => Ok(()),
-            _ => Err(format!(
-                "the target shares {} with {others} other processes; give it one of its own \
-                 (systemd-run --scope CMD), or count a cgroup with --cgroup",
-                directory.display()
-            )),
+        match all.iter().all(|pid| self.members.contains(pid)) {
+            true => Ok(()),
+            // The same words for every hierarchy: the reason is one.
+            false => Err(
+                "the target shares its cgroup with other processes; start it in one of its own \
+                 (systemd-run --scope CMD), or count a whole cgroup with --cgroup"
+                    .into(),
+            ),
         }
     }
 
@@ -449,7 +463,7 @@ mod tests {
             Scope::Processes(vec![us]),
         );
         let why = reason(&built, "cgroup-cpu").unwrap();
-        assert!(why.contains("with 1 other processes"), "{why}");
+        assert!(why.contains("with other processes"), "{why}");
         assert!(built.source.is_none());
     }
 
