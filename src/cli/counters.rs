@@ -215,9 +215,11 @@ impl Args {
             match self.json {
                 true => line(&interval.json(counters))?,
                 false => {
-                    let clear = if redraw { "\x1b[H\x1b[2J" } else { "" };
                     let text = interval.text(counters, self.all);
-                    output::text(&format!("{clear}{text}\n"))?;
+                    output::text(&match redraw {
+                        true => format!("\x1b[H\x1b[2J{}", fitted(&text)),
+                        false => format!("{text}\n"),
+                    })?;
                 }
             }
             if ended.is_some() || interrupt::raised(flag) || self.count == Some(number) {
@@ -317,8 +319,44 @@ impl Interval {
         for note in counters.notes() {
             text += &format!("note: {note}\n");
         }
+        // What was asked for by name is answered by name.
+        for counter in counters.list() {
+            if let (counters::ASKED, Some(reason)) = (counter.source, &counter.unavailable) {
+                text += &format!("{} is not available: {reason}\n", counter.name);
+            }
+        }
         text + &unavailable(counters.list(), all)
     }
+}
+
+/// As much of `text` as the terminal shows at once.
+fn fitted(text: &str) -> String {
+    let (height, width) = console::Term::stdout().size();
+    let height = usize::from(height).max(4);
+    let lines: Vec<&str> = text.lines().collect();
+    // A long line takes several of the terminal's.
+    let rows = |line: &&str| {
+        line.chars()
+            .count()
+            .div_ceil(usize::from(width).max(1))
+            .max(1)
+    };
+    if lines.iter().map(rows).sum::<usize>() < height {
+        return text.into();
+    }
+    let mut shown = String::new();
+    let mut left = height - 2;
+    let mut hidden = lines.len();
+    for line in &lines {
+        let Some(rest) = left.checked_sub(rows(line)) else {
+            break;
+        };
+        left = rest;
+        hidden -= 1;
+        shown += line;
+        shown.push('\n');
+    }
+    format!("{shown}… {hidden} more lines: a taller window or `| less` shows them\n")
 }
 
 const NOTHING: &str = "no reading in this interval: it did not run, or was not counted";
@@ -501,7 +539,7 @@ mod tests {
             shown(0.731, "instructions/cycle"),
             "0.731 instructions/cycle"
         );
-        assert_eq!(shown(2048.0, "B/s"), "2.0 KiB/s");
+        assert_eq!(shown(2048.0, "B/s"), "2 KiB/s");
         assert_eq!(shown(250_000.0, "us/s"), "0.250 s/s");
         assert_eq!(shown(4_000.0, "ns/s"), "4.0 us/s");
         assert_eq!(shown(3e9, "Hz"), "3.000 GHz");

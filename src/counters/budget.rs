@@ -9,7 +9,10 @@ use nix::sys::resource::setrlimit;
 const RESERVE: usize = 256;
 /// Groups read per sample at most: beyond it looking would cost more than it
 /// tells.
-pub(super) const MAX_GROUPS: usize = 256;
+const MAX_GROUPS: usize = 256;
+
+/// Of the first part, without which there would be nothing, this many.
+const MAX_FIRST: usize = 1024;
 
 /// Descriptors and reads that are still to be had.
 pub(super) struct Budget {
@@ -38,10 +41,14 @@ impl Budget {
     /// # Errors
     /// What is missing, in words.
     pub fn take(&mut self, groups: usize, descriptors: usize) -> Result<(), String> {
-        if self.groups + groups > MAX_GROUPS && self.groups > 0 {
+        let most = match self.groups {
+            0 => MAX_FIRST,
+            _ => MAX_GROUPS,
+        };
+        if self.groups + groups > most {
             return Err(format!(
-                "{groups} more threads or CPUs to read would make it {} reads per sample, more \
-                 than the {MAX_GROUPS} that sampling may cost; count a cgroup instead (--cgroup)",
+                "counting {groups} threads one by one would make it {} reads per sample, more \
+                 than the {most} that sampling may cost; count a cgroup instead (--cgroup)",
                 self.groups + groups
             ));
         }
@@ -89,6 +96,7 @@ mod tests {
         assert!(budget.take(250, 1).unwrap_err().contains("--cgroup"));
         // The first gets its turn, however many threads it has.
         budget.groups = 0;
+        assert!(budget.take(1025, 50).is_err());
         budget.take(1000, 50).unwrap();
     }
 }

@@ -67,11 +67,28 @@ pub(super) fn for_perf(root: &Path, directory: &Path) -> Result<PathBuf, String>
         return Ok(directory.to_path_buf());
     }
     let twin = perf.mount.join(path);
-    let members = processes(root, directory)?;
-    match processes(root, &twin) {
-        Ok(found) if found == members && !members.is_empty() => Ok(twin),
-        Ok(_) => Err(format!("{} holds other processes", twin.display())),
-        Err(_) => Err(format!("{} does not exist", twin.display())),
+    same(root, directory, &twin).map(|()| twin)
+}
+
+/// Whether two cgroups of different hierarchies hold the same processes, some
+/// of which may begin and end meanwhile.
+///
+/// # Errors
+/// How they differ.
+pub(super) fn same(root: &Path, one: &Path, other: &Path) -> Result<(), String> {
+    let before = processes(root, one)?;
+    let found = processes(root, other)?;
+    let after = processes(root, one)?;
+    let foreign = found.iter().any(|pid| {
+        let alive = root.join(format!("proc/{pid}")).exists();
+        !before.contains(pid) && !after.contains(pid) && alive
+    });
+    let stayed = |pid: &&i32| after.contains(pid);
+    let missing = before.iter().filter(stayed).any(|pid| !found.contains(pid));
+    match (foreign || missing, before.is_empty()) {
+        (false, false) => Ok(()),
+        (false, true) => Err(format!("{} holds no process", one.display())),
+        (true, _) => Err(format!("{} holds other processes", other.display())),
     }
 }
 
@@ -137,6 +154,7 @@ mod tests {
             ("sys/fs/cgroup/memory/lone/cgroup.procs", "8\n"),
             ("sys/fs/cgroup/memory/mixed/cgroup.procs", "8\n"),
             ("sys/fs/cgroup/unified/mixed/cgroup.procs", "8\n10\n"),
+            ("proc/10/stat", ""),
         ]);
         let at = |path: &str| for_perf(hybrid.path(), Path::new(path));
         let web = Path::new("/sys/fs/cgroup/unified/web");

@@ -177,12 +177,14 @@ fn tracepoint(root: &Path, category: &str, name: &str) -> Result<Asked, String> 
             Err(reason) => problem = reason,
         }
         if !files::names(root, &format!("{place}/events")).is_empty() {
-            let near = files::names(root, &format!("{place}/events/{category}"));
-            let near: Vec<String> = near
-                .into_iter()
-                .filter(|other| other.split('_').any(|word| name.contains(word)))
-                .take(8)
-                .collect();
+            let alike = |other: &String| {
+                let pairs = other.chars().zip(name.chars());
+                pairs.take_while(|(one, two)| one == two).count()
+            };
+            let mut near = files::names(root, &format!("{place}/events/{category}"));
+            near.retain(|other| alike(other) > 0);
+            near.sort_by_key(|other| std::cmp::Reverse(alike(other)));
+            near.truncate(5);
             let near = match near.is_empty() {
                 true => String::new(),
                 false => format!("; near it are {}", near.join(", ")),

@@ -355,10 +355,10 @@ impl OnCpus {
         Ok(())
     }
 
-    /// The totals so far.
-    pub fn totals(&mut self) -> Vec<f64> {
+    /// What each event counted so far.
+    pub fn events_counted(&mut self) -> Vec<f64> {
         self.source.update();
-        self.source.totals.clone()
+        self.source.totals[..self.events].to_vec()
     }
 
     pub fn built(self, rows: Vec<Row>) -> Built {

@@ -29,6 +29,15 @@ const ENERGY: [(&str, &str); 5] = [
 /// uses some in this time.
 const ENERGY_PROOF: Duration = Duration::from_millis(20);
 
+pub(super) const NO_ENERGY: &str =
+    "it can be opened and then counts nothing: a hypervisor keeps the energy to itself";
+
+/// Whether none of some energy counters counts.
+pub(super) fn stands_still(groups: &mut OnCpus) -> bool {
+    std::thread::sleep(ENERGY_PROOF);
+    groups.events_counted().iter().all(|count| *count == 0.0)
+}
+
 /// RAPL: joules into watts.
 pub(super) fn energy(context: &Context) -> Built {
     let rows: Vec<Row> = ENERGY
@@ -54,16 +63,14 @@ pub(super) fn energy(context: &Context) -> Built {
     if answers.iter().any(Result::is_ok) {
         std::thread::sleep(ENERGY_PROOF);
     }
-    let totals = groups.totals();
+    let counted = groups.events_counted();
     let times = groups.times();
     let rows = rows
         .into_iter()
         .zip(answers)
         .enumerate()
         .map(|(cell, (row, answer))| match answer {
-            Ok(_) if totals[cell] == 0.0 => row.unavailable(
-                "it can be opened and then counts nothing: a hypervisor keeps the energy to itself",
-            ),
+            Ok(_) if counted[cell] == 0.0 => row.unavailable(NO_ENERGY),
             Ok(scale) => Row {
                 times: Some(times),
                 ..row.at(Formula::Rate { cell, scale })

@@ -26,6 +26,7 @@ pub use core_counts::CoreCounts;
 pub use core_counts::CoreReading;
 pub use events::EventError;
 pub use events::split_list;
+pub use perf::EVENT as ASKED;
 
 use crate::sys::clock::monotonic_ns;
 use crate::target::Scope;

@@ -10,6 +10,7 @@ use super::groups::Member;
 use super::groups::OnCpus;
 use super::groups::Plan;
 use super::groups::Quotient;
+use super::machine_wide;
 use super::part::Built;
 use super::part::Context;
 use super::part::Formula;
@@ -22,7 +23,8 @@ use crate::sys::perf_group::EventConfig;
 const HARDWARE: &str = "perf hardware";
 const SOFTWARE: &str = "perf software";
 const MSR: &str = "perf msr";
-const EVENT: &str = "perf event";
+/// Source of the events of [`super::CounterOptions::events`].
+pub const EVENT: &str = "perf event";
 
 /// Misses and instructions to misses per 1000 instructions.
 const PER_KILO: f64 = 1000.0;
@@ -290,6 +292,9 @@ fn of_machine(context: &Context, name: &str, asked: &Asked) -> Built {
         if let Err(reason) = groups.add(context, &[*config], &[0], cpus) {
             return Built::unavailable(vec![row], &reason);
         }
+    }
+    if asked.event.unit == "Joules" && machine_wide::stands_still(&mut groups) {
+        return Built::unavailable(vec![row], machine_wide::NO_ENERGY);
     }
     let times = Some(groups.times());
     let scale = scale * asked.event.scale;

@@ -120,11 +120,15 @@ fn alone(event: EventConfig, kernel: &mut bool) -> io::Result<()> {
     };
     match open(*kernel) {
         // Without privileges user mode may still be had.
-        Err(error) if *kernel && forbidden(&error) => {
-            open(false)?;
-            *kernel = false;
-            Ok(())
-        }
+        Err(error) if *kernel && forbidden(&error) => match open(false) {
+            // It does not know one mode from the other.
+            Err(second) if second.raw_os_error() == Some(libc::EINVAL) => Err(error),
+            Err(second) => Err(second),
+            Ok(()) => {
+                *kernel = false;
+                Ok(())
+            }
+        },
         answer => answer,
     }
 }
@@ -191,6 +195,11 @@ fn explain(event: EventConfig, error: &io::Error) -> String {
         {
             format!("the kernel does not count this here: {error}")
         }
+        Some(libc::EACCES | libc::EPERM) if event.kind >= FIRST_DYNAMIC => format!(
+            "it cannot be counted without the kernel's part, which is forbidden: \
+             kernel.perf_event_paranoid is {}; set it to 1 or lower, or grant CAP_PERFMON",
+            paranoid()
+        ),
         Some(libc::EINVAL) => "this CPU has no such event".into(),
         _ => explain_open_error(error, &paranoid()),
     }

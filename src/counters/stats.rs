@@ -89,7 +89,7 @@ impl Home {
     /// Whether nobody else is in the cgroup.
     fn alone(&self, directory: &Path) -> Result<(), String> {
         let all = cgroups::processes(&self.root, directory)?;
-        match all.iter().all(|pid| self.members.contains(pid)) {
+        match all.iter().all(|&pid| self.belongs(pid)) {
             true => Ok(()),
             // The same words for every hierarchy: the reason is one.
             false => Err(
@@ -98,6 +98,20 @@ impl Home {
                     .into(),
             ),
         }
+    }
+
+    /// Whether a process is the target's, or gone by now.
+    fn belongs(&self, pid: i32) -> bool {
+        let mut at = pid;
+        while !self.members.contains(&at) {
+            match tree::stat(at) {
+                None => return at == pid,
+                Some(stat) if stat.parent <= 1 => return false,
+                // It may have begun after the members were listed.
+                Some(stat) => at = stat.parent,
+            }
+        }
+        true
     }
 
     fn twin(&self, directory: &Path, controller: &str, kind: &str) -> Result<PathBuf, String> {
@@ -116,12 +130,9 @@ impl Home {
             .find(|one| fits(one))
             .ok_or_else(|| format!("no {kind} hierarchy is mounted"))?;
         let twin = other.mount.join(path);
-        let members = cgroups::processes(&self.root, directory)?;
-        match cgroups::processes(&self.root, &twin) {
-            Ok(found) if found == members => Ok(twin),
-            Ok(_) => Err(format!("{kind}: {} holds other processes", twin.display())),
-            Err(reason) => Err(format!("{kind}: {reason}")),
-        }
+        cgroups::same(&self.root, directory, &twin)
+            .map(|()| twin)
+            .map_err(|why| format!("{kind}: {why}"))
     }
 }
 

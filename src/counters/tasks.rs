@@ -29,6 +29,9 @@ const LOOK_NS: u64 = 1_000_000_000;
 /// Looking may take this share of the time at most.
 const LOOK_SHARE: u64 = 200;
 
+/// Threads that are listed: more could not be read anyway.
+const LISTED: usize = 128;
+
 /// A kind of file: one per thread or per process, and what stands in it.
 struct Spec {
     /// Below `/proc/PID/task/TID/` or `/proc/PID/`.
@@ -138,8 +141,8 @@ struct Tally {
     /// By process and thread.
     members: BTreeMap<(i32, i32), (Text, Vec<f64>)>,
     totals: Vec<f64>,
-    /// Members in all, read or not.
-    all: usize,
+    /// Members that are there and not read.
+    beyond: usize,
 }
 
 impl Tally {
@@ -148,7 +151,7 @@ impl Tally {
             spec,
             members: BTreeMap::new(),
             totals: vec![0.0; spec.rows.len()],
-            all: 0,
+            beyond: 0,
         }
     }
 
@@ -163,13 +166,14 @@ impl Tally {
     ) -> Option<String> {
         self.read();
         self.members.retain(|id, _| ids.contains(id));
-        self.all = ids.len();
+        self.beyond = 0;
         let mut problem = None;
         for &(pid, tid) in ids {
-            if self.members.len() >= self.spec.most {
-                break;
-            }
             if self.members.contains_key(&(pid, tid)) {
+                continue;
+            }
+            if self.members.len() >= self.spec.most {
+                self.beyond += 1;
                 continue;
             }
             let path = match self.spec.per_thread {
@@ -223,6 +227,10 @@ struct Tasks {
     scope: Option<Scope>,
     tallies: Vec<Tally>,
     next_look_ns: u64,
+    /// Page faults of children that have ended, and whether they grew: the sign
+    /// of processes that came and went between two looks.
+    reaped: Option<f64>,
+    passing: bool,
     /// Uptime at the last look, in ticks as processes' beginnings are given in.
     looked_at: f64,
 }
@@ -234,6 +242,8 @@ impl Tasks {
             scope,
             tallies: SPECS.iter().map(Tally::new).collect(),
             next_look_ns: 0,
+            reaped: None,
+            passing: false,
             looked_at: f64::INFINITY,
         }
     }
@@ -261,7 +271,13 @@ impl Tasks {
         let before = self.looked_at;
         self.looked_at = uptime_ticks(&self.root).unwrap_or(f64::INFINITY);
         let processes = self.processes();
-        let most = SPECS.iter().map(|spec| spec.most).max().unwrap_or_default();
+        let reaped = processes
+            .iter()
+            .take(LISTED)
+            .filter_map(|&pid| faults_of_ended_children(&self.root, pid))
+            .sum();
+        self.passing |= self.reaped.is_some_and(|before| reaped > before);
+        self.reaped = Some(reaped);
         let mut threads = BTreeSet::new();
         for &pid in &processes {
             threads.extend(
@@ -269,8 +285,7 @@ impl Tasks {
                     .iter()
                     .filter_map(|name| Some((pid, name.parse().ok()?))),
             );
-            // More could not be read; that there are more is known.
-            if threads.len() > 4 * most {
+            if threads.len() > LISTED {
                 break;
             }
         }
@@ -307,28 +322,30 @@ impl Source for Tasks {
     }
 
     fn notes(&self) -> Vec<String> {
-        self.tallies
+        let passing = self.passing.then(|| {
+            "processes of the target that begin and end within a second are not in what is read \
+             from /proc/PID; perf software counters and a cgroup's have them"
+                .to_string()
+        });
+        let partial = self
+            .tallies
             .iter()
-            .filter(|tally| tally.all > tally.members.len() && !tally.members.is_empty())
+            .filter(|tally| tally.beyond > 0)
             .map(|tally| {
                 let names: Vec<&str> = tally.spec.rows.iter().map(|(name, _)| *name).collect();
+                let all = tally.members.len() + tally.beyond;
+                let (members, more) = match tally.spec.per_thread {
+                    true if all > LISTED => ("threads", " or more"),
+                    true => ("threads", ""),
+                    false => ("processes", ""),
+                };
                 format!(
-                    "{}: of {} of the target's {}{} {}",
+                    "{}: of {} of the target's {all}{more} {members}",
                     names.join(", "),
                     tally.members.len(),
-                    tally.all,
-                    if tally.spec.per_thread && tally.all > 4 * 32 {
-                        " or more"
-                    } else {
-                        ""
-                    },
-                    match tally.spec.per_thread {
-                        true => "threads",
-                        false => "processes",
-                    }
                 )
-            })
-            .collect()
+            });
+        partial.chain(passing).collect()
     }
 }
 
@@ -336,6 +353,13 @@ fn uptime_ticks(root: &Path) -> Option<f64> {
     let text = files::text(root, "proc/uptime").ok()?;
     let seconds: f64 = text.split(' ').next()?.parse().ok()?;
     Some(seconds * 100.0)
+}
+
+/// Page faults of the children that a process has waited for.
+fn faults_of_ended_children(root: &Path, pid: i32) -> Option<f64> {
+    let text = files::text(root, &format!("proc/{pid}/stat")).ok()?;
+    let (_, rest) = text.rsplit_once(')')?;
+    files::number(rest.split_ascii_whitespace().nth(8)?).ok()
 }
 
 /// When a thread began, in ticks since boot.
