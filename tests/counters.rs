@@ -532,5 +532,10 @@ fn what_sampling_costs() {
             std::hint::black_box(counters.sample());
         });
         println!("a whole sample, {label} target: {whole:.1} us");
+        let scope = program.scope();
+        let began = Instant::now();
+        (0..20).for_each(|_| counters.follow(&scope));
+        let each = began.elapsed().as_secs_f64() / 20.0;
+        println!("following another run: {:.2} ms", each * 1e3);
     }
 }

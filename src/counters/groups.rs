@@ -10,6 +10,7 @@ use super::part::Times;
 use super::watched::Watched;
 use crate::sys::perf::explain_open_error;
 use crate::sys::perf::paranoid;
+use crate::sys::perf_group;
 use crate::sys::perf_group::EventConfig;
 use crate::sys::perf_group::Group;
 use crate::sys::perf_group::MAX_EVENTS;
@@ -46,14 +47,47 @@ pub(super) struct Plan {
     pub ratios: Vec<(Row, Quotient)>,
 }
 
-/// The running total of one group of one thread, CPU or cgroup and CPU.
+/// One group of one thread, CPU, or cgroup and CPU.
 struct Counted {
     group: Group,
+    progress: Progress,
+}
+
+/// How far a group had come when it was read last.
+#[derive(Default)]
+struct Progress {
     last: [u64; MAX_EVENTS],
-    enabled_ns: u64,
-    running_ns: u64,
+    times: perf_group::Times,
     /// Time enabled since it last ran, for which it still has to speak.
     waiting: f64,
+}
+
+impl Progress {
+    /// Adds what happened since to the totals at `events` and `times`.
+    fn advance(
+        &mut self,
+        now: perf_group::Times,
+        values: &[u64; MAX_EVENTS],
+        (events, times): (&[usize], Times),
+        totals: &mut [f64],
+    ) {
+        let enabled = now.enabled_ns.saturating_sub(self.times.enabled_ns) as f64;
+        let running = now.running_ns.saturating_sub(self.times.running_ns) as f64;
+        totals[times.enabled] += enabled;
+        totals[times.running] += running;
+        self.times = now;
+        self.waiting += enabled;
+        if running <= 0.0 {
+            return;
+        }
+        // Each thread took its own turns on the registers.
+        let scale = (self.waiting / running).max(1.0);
+        self.waiting = 0.0;
+        for ((&cell, value), last) in events.iter().zip(values).zip(&mut self.last) {
+            totals[cell] += value.saturating_sub(*last) as f64 * scale;
+            *last = *value;
+        }
+    }
 }
 
 /// Groups that count the same events on different threads or CPUs.
@@ -81,35 +115,13 @@ impl GroupSource {
     }
 
     fn update(&mut self) {
-        for set in &mut self.sets {
-            for counted in &mut set.counted {
-                GroupSource::read(counted, (&set.events, set.times), &mut self.totals);
-            }
-        }
-    }
-
-    fn read(counted: &mut Counted, set: (&[usize], Times), totals: &mut [f64]) {
         let mut values = [0; MAX_EVENTS];
-        let Ok(now) = counted.group.read(&mut values) else {
-            return;
-        };
-        let enabled = now.enabled_ns.saturating_sub(counted.enabled_ns) as f64;
-        let running = now.running_ns.saturating_sub(counted.running_ns) as f64;
-        let (events, times) = set;
-        totals[times.enabled] += enabled;
-        totals[times.running] += running;
-        counted.enabled_ns = now.enabled_ns;
-        counted.running_ns = now.running_ns;
-        counted.waiting += enabled;
-        if running <= 0.0 {
-            return;
-        }
-        // Each thread took its own turns on the registers.
-        let scale = (counted.waiting / running).max(1.0);
-        counted.waiting = 0.0;
-        for ((&cell, value), last) in events.iter().zip(values).zip(&mut counted.last) {
-            totals[cell] += value.saturating_sub(*last) as f64 * scale;
-            *last = value;
+        for set in &mut self.sets {
+            for Counted { group, progress } in &mut set.counted {
+                if let Ok(now) = group.read(&mut values) {
+                    progress.advance(now, &values, (&set.events, set.times), &mut self.totals);
+                }
+            }
         }
     }
 }
@@ -282,15 +294,9 @@ fn open_on(
 }
 
 fn start(group: Group) -> Counted {
-    let mut last = [0; MAX_EVENTS];
-    let times = group.read(&mut last).unwrap_or_default();
-    Counted {
-        group,
-        last,
-        enabled_ns: times.enabled_ns,
-        running_ns: times.running_ns,
-        waiting: 0.0,
-    }
+    let mut progress = Progress::default();
+    progress.times = group.read(&mut progress.last).unwrap_or_default();
+    Counted { group, progress }
 }
 
 /// What a refusal means that concerns `whom`, since we may count ourselves.
@@ -393,5 +399,151 @@ impl Running {
     pub fn read(&mut self) -> &[f64] {
         self.source.update();
         &self.source.totals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Kind;
+    use super::super::Owner;
+    use super::super::part::evaluate;
+    use super::super::part::row;
+    use super::super::part::running_share;
+    use super::super::part::tests::context;
+    use super::super::probe::Probed;
+    use super::super::probe::Probes;
+    use super::*;
+
+    fn at(enabled_ns: u64, running_ns: u64) -> perf_group::Times {
+        perf_group::Times {
+            enabled_ns,
+            running_ns,
+        }
+    }
+
+    #[test]
+    fn turns_on_the_registers_are_scaled_up() {
+        let mut progress = Progress::default();
+        let mut totals = [0.0; 4];
+        let mut step = |now, first: u64, second: u64| {
+            let mut values = [0; MAX_EVENTS];
+            values[..2].copy_from_slice(&[first, second]);
+            progress.advance(now, &values, (&[0, 1], times(2, 0)), &mut totals);
+            totals
+        };
+        assert_eq!(step(at(100, 100), 10, 1), [10.0, 1.0, 100.0, 100.0]);
+        // It ran half of the time.
+        assert_eq!(step(at(200, 150), 20, 2), [30.0, 3.0, 200.0, 150.0]);
+        // It had no turn, and then one for both stretches.
+        assert_eq!(step(at(300, 150), 20, 2), [30.0, 3.0, 300.0, 150.0]);
+        assert_eq!(step(at(400, 200), 30, 3), [70.0, 7.0, 400.0, 200.0]);
+        // The target slept.
+        assert_eq!(step(at(400, 200), 30, 3), [70.0, 7.0, 400.0, 200.0]);
+    }
+
+    fn plan() -> Plan {
+        let line = |name: &str| row(name, "x", Kind::Rate, Owner::Target, "test");
+        Plan {
+            members: [1, 0, 5, 3]
+                .map(|config| Member {
+                    config: EventConfig::software(config),
+                    row: Some(line(&format!("event-{config}"))),
+                    scale: 1.0,
+                    must_count: config < 2,
+                    in_kernel: config == 3,
+                })
+                .into(),
+            ratios: vec![
+                (line("near"), Quotient::Ratio(0, 1, 1.0)),
+                (line("far"), Quotient::Ratio(0, 2, 1.0)),
+                (line("of-time"), Quotient::OfTime(0, 1.0)),
+            ],
+        }
+    }
+
+    fn open_as(probed: Option<Probed>) -> Built {
+        let mut context = context(std::path::Path::new("/"), None);
+        // The test's own thread has its own number.
+        let thread = nix::unistd::gettid().as_raw();
+        context.watched = Ok(Watched::Threads(vec![thread]));
+        if let Some(probed) = probed {
+            let configs: Vec<EventConfig> =
+                plan().members.iter().map(|member| member.config).collect();
+            context.probes.replace(Probes::knowing(&configs, probed));
+        }
+        open(&context, plan())
+    }
+
+    fn why<'a>(built: &'a Built, name: &str) -> Option<&'a str> {
+        let row = built.rows.iter().find(|row| row.counter.name == name);
+        row.unwrap().counter.unavailable.as_deref()
+    }
+
+    #[test]
+    fn no_ratio_of_what_is_not_counted_together() {
+        // As on a CPU with two free registers.
+        let built = open_as(Some(Probed {
+            groups: vec![vec![0, 1], vec![2, 3]],
+            refused: Vec::new(),
+            kernel: true,
+        }));
+        if let Some(reason) = why(&built, "event-1") {
+            println!("skipped no_ratio_of_what_is_not_counted_together: {reason}");
+            return;
+        }
+        assert_eq!(why(&built, "event-5"), None);
+        assert_eq!(why(&built, "near"), None);
+        assert!(why(&built, "far").unwrap().contains("too few registers"));
+    }
+
+    #[test]
+    fn without_the_kernel_its_events_are_refused_and_the_rest_counts() {
+        let built = open_as(Some(Probed {
+            groups: vec![vec![0, 1, 3]],
+            refused: vec![(2, "there is none".into())],
+            kernel: false,
+        }));
+        if let Some(reason) = why(&built, "event-1") {
+            println!("skipped without_the_kernel: {reason}");
+            return;
+        }
+        assert!(
+            why(&built, "event-3")
+                .unwrap()
+                .contains("perf_event_paranoid")
+        );
+        assert_eq!(why(&built, "event-5"), Some("there is none"));
+        assert_eq!(why(&built, "far"), Some("there is none"));
+        assert_eq!(why(&built, "near"), None);
+    }
+
+    #[test]
+    fn a_group_of_four_counts_over_the_same_time() {
+        let mut built = open_as(None);
+        if let Some(reason) = why(&built, "event-1") {
+            println!("skipped a_group_of_four_counts_over_the_same_time: {reason}");
+            return;
+        }
+        let cells = built.cells;
+        let source = built.source.as_mut().unwrap();
+        let mut sample = || {
+            let mut cells = vec![f64::NAN; cells];
+            source.sample(&mut cells);
+            cells
+        };
+        let from = sample();
+        let began = std::time::Instant::now();
+        while began.elapsed() < std::time::Duration::from_millis(30) {
+            std::hint::black_box(began);
+        }
+        let to = sample();
+        for row in &built.rows {
+            // One pair of times for all of them.
+            assert_eq!(row.times, Some(times(4, 0)));
+            assert_eq!(running_share(row, &from, &to), Some(1.0));
+        }
+        let near = built.rows.iter().find(|row| row.counter.name == "near");
+        let clocks = evaluate(near.unwrap(), &from, &to, 0.03).unwrap();
+        assert!((clocks - 1.0).abs() < 0.2, "{clocks}");
     }
 }

@@ -2,6 +2,19 @@
 //!
 //! Opened once, sampled at the ends of every window. What cannot be read here
 //! is listed with its reason, and stays in the list.
+//!
+//! | part | what it reads | what follows |
+//! |---|---|---|
+//! | `perf` | groups of events on the target's threads or its cgroup | rates; IPC, miss ratios and misses per 1000 instructions, each within one group |
+//! | `machine_wide` | RAPL, memory controllers | watts, bytes per second of memory |
+//! | `tasks` | schedstat, status, io of threads and processes | waiting for a CPU, switches, bytes |
+//! | `psi`, `stats` | the files of the target's cgroup, `/proc/pressure` | stalls, CPU, memory, throttling, I/O |
+//! | `resctrl` | the target's monitoring group | cache held, memory traffic caused |
+//! | `cpus`, `network` | `/proc/stat`, cpufreq, thermal throttling, `/proc/net/dev` | what happens around the target |
+//!
+//! Every part takes the root below which `/proc` and `/sys` lie, offers the same
+//! rows whatever it finds, and fills cells with raw totals; `part` turns two
+//! samples of them into readings.
 
 mod budget;
 mod cgroups;

@@ -43,6 +43,16 @@ impl Probes {
     }
 }
 
+#[cfg(test)]
+impl Probes {
+    /// As if `events` had been tried with this result.
+    pub fn knowing(events: &[EventConfig], probed: Probed) -> Probes {
+        Probes {
+            known: HashMap::from([(events.to_vec(), probed)]),
+        }
+    }
+}
+
 fn probe(events: &[EventConfig], must_count: &[usize]) -> Probed {
     let mut probed = Probed {
         kernel: true,
