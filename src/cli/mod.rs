@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand.
 
+mod counters;
 mod demo;
 mod duration;
 mod guard;
@@ -43,6 +44,8 @@ enum Command {
     Machine(machine::Args),
     /// Run one source of interference alone and show what it achieves
     Run(run::Args),
+    /// Show live what a program and the machine do, by every counter there is
+    Counters(Box<counters::Args>),
     /// Measure the sensitivity vector of a program
     Profile(Box<profile::Args>),
     /// Print a profile
@@ -70,6 +73,7 @@ impl Cli {
             Command::List(args) => list::run(args),
             Command::Machine(args) => machine::run(args),
             Command::Run(args) => run::run(args),
+            Command::Counters(args) => counters::run(*args),
             Command::Profile(args) => profile::run(*args),
             Command::Show(args) => show::run(args),
             Command::Validate(args) => validate::run(args),

@@ -2,9 +2,55 @@
 //!
 //! Opened once, sampled at the ends of every window. What cannot be read here
 //! is listed with its reason, and stays in the list.
+//!
+//! | part | what it reads | what follows |
+//! |---|---|---|
+//! | `perf` | groups of events on the target's threads or its cgroup | rates; IPC, miss ratios and misses per 1000 instructions, each within one group |
+//! | `machine_wide` | RAPL, memory controllers | watts, bytes per second of memory |
+//! | `tasks` | schedstat, status, io of threads and processes | waiting for a CPU, switches, bytes |
+//! | `psi`, `stats` | the files of the target's cgroup, `/proc/pressure` | stalls, CPU, memory, throttling, I/O |
+//! | `resctrl` | the target's monitoring group | cache held, memory traffic caused |
+//! | `cpus`, `network` | `/proc/stat`, cpufreq, thermal throttling, `/proc/net/dev` | what happens around the target |
+//!
+//! Every part takes the root below which `/proc` and `/sys` lie, offers the same
+//! rows whatever it finds, and fills cells with raw totals; `part` turns two
+//! samples of them into readings.
 
+mod budget;
+mod cgroups;
+mod core_counts;
+mod cpus;
+mod events;
+mod files;
+mod groups;
+mod machine_wide;
+mod network;
+mod part;
+mod perf;
+mod pmu;
+mod probe;
+mod psi;
+mod resctrl;
+mod stats;
+mod tasks;
+mod watched;
+
+pub use core_counts::CoreCounts;
+pub use core_counts::CoreReading;
+pub use events::EventError;
+pub use events::split_list;
+pub use perf::EVENT as ASKED;
+
+use crate::sys::clock::monotonic_ns;
 use crate::target::Scope;
+use budget::Budget;
+use part::Built;
+use part::Context;
+use part::Open;
+use stats::Home;
+use std::cell::RefCell;
 use std::path::PathBuf;
+use watched::Watched;
 
 /// What a reading means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,21 +106,149 @@ impl Default for CounterOptions {
     }
 }
 
+/// Whether `event` is written as an event is, and there on this machine.
+///
+/// # Errors
+/// What is wrong with it, or that it is absent.
+pub fn check_event(options: &CounterOptions, event: &str) -> Result<(), EventError> {
+    events::parse(&options.root, event).map(|_| ())
+}
+
+/// What a part is about.
+#[derive(Clone, Copy, PartialEq)]
+enum About {
+    /// The target; the machine's CPUs where there is none.
+    Target,
+    /// The target, and nothing without one.
+    OnlyTarget,
+    Machine,
+}
+
+/// All parts, the dearest to have first: where descriptors run short, the last
+/// ones go without.
+const PARTS: [(About, Open); 18] = [
+    (About::Target, perf::core),
+    (About::Target, perf::software),
+    (About::Target, perf::asked),
+    (About::Target, perf::last_level),
+    (About::Target, perf::first_level),
+    (About::Target, perf::stalls),
+    (About::Target, perf::registers),
+    (About::OnlyTarget, tasks::files_of_tasks),
+    (About::OnlyTarget, psi::target),
+    (About::OnlyTarget, stats::cgroup),
+    (About::OnlyTarget, resctrl::group),
+    (About::Machine, cpus::time),
+    (About::Machine, cpus::frequency),
+    (About::Machine, cpus::heat),
+    (About::Machine, psi::machine),
+    (About::Machine, network::devices),
+    (About::Machine, machine_wide::energy),
+    (About::Machine, machine_wide::memory_traffic),
+];
+
 /// Everything as it stood at one moment.
 #[derive(Clone, Debug, Default)]
-pub struct Sample {}
+pub struct Sample {
+    /// Of which run; see [`Counters::follow`].
+    run: u64,
+    /// When each part was read, by CLOCK_MONOTONIC.
+    at_ns: Vec<u64>,
+    cells: Vec<f64>,
+}
+
+/// An opened part and its place in the samples.
+struct Part {
+    about: About,
+    open: Open,
+    built: Built,
+    first_cell: usize,
+}
 
 /// Open counters of one target.
 pub struct Counters {
+    context: Context,
     list: Vec<Counter>,
+    parts: Vec<Part>,
+    cells: usize,
+    run: u64,
+    notes: Vec<String>,
 }
 
 impl Counters {
     /// Opens what there is; `cpus` are the target's. Never fails: what cannot be
     /// had is in the list with its reason.
     pub fn open(scope: &Scope, cpus: &[usize], options: &CounterOptions) -> Counters {
-        let _ = (scope, cpus, options);
-        Counters { list: Vec::new() }
+        Counters::open_all(Some(scope), cpus, options)
+    }
+
+    /// Of the machine as a whole, on every CPU that is online.
+    pub fn of_machine(options: &CounterOptions) -> Counters {
+        let cpus = watched::online(&options.root);
+        Counters::open_all(None, &cpus, options)
+    }
+
+    fn open_all(scope: Option<&Scope>, cpus: &[usize], options: &CounterOptions) -> Counters {
+        let context = Context {
+            options: options.clone(),
+            cpus: cpus.to_vec(),
+            scope: None,
+            probes: RefCell::default(),
+            budget: RefCell::new(Budget::of_process()),
+            watched: Err(String::new()),
+            home: Home::find(&options.root, None),
+        };
+        let mut counters = Counters {
+            context,
+            list: Vec::new(),
+            parts: Vec::new(),
+            cells: 0,
+            run: 0,
+            notes: Vec::new(),
+        };
+        counters.aim(scope);
+        for (about, open) in PARTS {
+            if about != About::OnlyTarget || scope.is_some() {
+                let built = open(&counters.context);
+                counters.parts.push(Part {
+                    about,
+                    open,
+                    built,
+                    first_cell: 0,
+                });
+            }
+        }
+        counters.lay_out();
+        counters
+    }
+
+    /// Makes `scope` the one that parts are opened on.
+    fn aim(&mut self, scope: Option<&Scope>) {
+        let root = self.context.options.root.clone();
+        self.notes.clear();
+        self.context.scope = scope.cloned();
+        self.context.watched = Watched::find(&root, scope, &self.context.cpus, &mut self.notes);
+        self.context.home = Home::find(&root, scope);
+    }
+
+    fn lay_out(&mut self) {
+        self.cells = 0;
+        self.list.clear();
+        for part in &mut self.parts {
+            part.first_cell = self.cells;
+            self.cells += part.built.cells;
+            let rows = part.built.rows.iter();
+            self.list.extend(rows.map(|row| row.counter.clone()));
+        }
+        // One name, one counter: what was asked for by a name that is there
+        // anyway is told apart.
+        for index in 1..self.list.len() {
+            let (before, rest) = self.list.split_at_mut(index);
+            let same = |name: &str| before.iter().any(|other| other.name == name);
+            while same(&rest[0].name) {
+                rest[0].name += " (asked for)";
+            }
+        }
     }
 
     /// All of them, in the order of [`Counters::readings`].
@@ -82,28 +256,96 @@ impl Counters {
         &self.list
     }
 
-    /// Counts another run of the target from now on; samples taken before are
-    /// of no use after it.
-    pub fn follow(&mut self, scope: &Scope) {
-        let _ = scope;
+    /// What is to be known about the readings: whom they cover only in part, and
+    /// whom they are really of.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = self.notes.clone();
+        for part in &self.parts {
+            notes.extend(part.built.notes.iter().cloned());
+            notes.extend(part.built.source.iter().flat_map(|source| source.notes()));
+        }
+        notes
     }
 
+    /// Counts another run of the target from now on; samples taken before are
+    /// of no use after it. What could be had of one run and cannot of this one
+    /// says so in the list, which keeps its order.
+    pub fn follow(&mut self, scope: &Scope) {
+        // Old descriptors go first, since the new ones need the room.
+        for part in &mut self.parts {
+            if part.about != About::Machine {
+                part.built = Built::default();
+            }
+        }
+        self.context.budget.replace(Budget::of_process());
+        self.aim(Some(scope));
+        for part in &mut self.parts {
+            if part.about != About::Machine {
+                part.built = (part.open)(&self.context);
+            }
+        }
+        self.run += 1;
+        self.lay_out();
+    }
+
+    /// Reads everything.
     pub fn sample(&mut self) -> Sample {
-        Sample::default()
+        let mut sample = Sample {
+            run: self.run,
+            at_ns: Vec::with_capacity(self.parts.len()),
+            cells: vec![f64::NAN; self.cells],
+        };
+        for part in &mut self.parts {
+            sample.at_ns.push(match part.built.source {
+                Some(_) => monotonic_ns(),
+                None => 0,
+            });
+            if let Some(source) = &mut part.built.source {
+                let end = part.first_cell + part.built.cells;
+                source.sample(&mut sample.cells[part.first_cell..end]);
+            }
+        }
+        sample
     }
 
     /// What happened between two samples, one per counter of the list. `None`:
     /// no reading for these two (unavailable, or it did not run meanwhile).
     pub fn readings(&self, from: &Sample, to: &Sample) -> Vec<Option<f64>> {
-        let _ = (from, to);
-        vec![None; self.list.len()]
+        self.each_row(from, to, part::evaluate)
     }
 
     /// Of the counters that take turns on the CPU's registers, the smallest
     /// share of the time that each was counting, 0–1; its readings are scaled
     /// up by the inverse. `None` for those that always count.
     pub fn running_shares(&self, from: &Sample, to: &Sample) -> Vec<Option<f64>> {
-        let _ = (from, to);
-        vec![None; self.list.len()]
+        self.each_row(from, to, |row, from, to, _| {
+            part::running_share(row, from, to)
+        })
+    }
+
+    fn each_row(
+        &self,
+        from: &Sample,
+        to: &Sample,
+        answer: impl Fn(&part::Row, &[f64], &[f64], f64) -> Option<f64>,
+    ) -> Vec<Option<f64>> {
+        let fits = |sample: &Sample| sample.run == self.run && sample.cells.len() == self.cells;
+        if !fits(from) || !fits(to) {
+            return vec![None; self.list.len()];
+        }
+        let mut answers = Vec::with_capacity(self.list.len());
+        for (index, part) in self.parts.iter().enumerate() {
+            let place = part.first_cell..part.first_cell + part.built.cells;
+            let (from_ns, to_ns) = (from.at_ns[index], to.at_ns[index]);
+            let seconds = to_ns.saturating_sub(from_ns) as f64 / 1e9;
+            let cells = (&from.cells[place.clone()], &to.cells[place]);
+            answers.extend(
+                part.built
+                    .rows
+                    .iter()
+                    .map(|row| answer(row, cells.0, cells.1, seconds)),
+            );
+        }
+        answers
     }
 }

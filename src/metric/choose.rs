@@ -3,6 +3,7 @@
 use super::Metric;
 use super::MetricOptions;
 use super::ips::Ips;
+use super::ips::What;
 use super::progress::ProgressMetric;
 use super::runs::Runs;
 use super::stdout::Feed;
@@ -29,6 +30,7 @@ enum Request {
     Progress,
     Stdout(String, Arc<Feed>),
     Ips,
+    Cpi,
     Runs,
 }
 
@@ -37,9 +39,10 @@ fn parse(name: &str) -> Result<Request> {
         Some(("stdout", pattern)) => Ok(Request::Stdout(pattern.into(), Feed::new(pattern)?)),
         None if name == "progress" => Ok(Request::Progress),
         None if name == "ips" => Ok(Request::Ips),
+        None if name == "cpi" => Ok(Request::Cpi),
         None if name == "runs" => Ok(Request::Runs),
         _ => Err(Error::request(format!(
-            "--metric {name}: unknown; there are progress, ips, runs and stdout:REGEX"
+            "--metric {name}: unknown; there are progress, ips, cpi, runs and stdout:REGEX"
         ))),
     }
 }
@@ -91,7 +94,8 @@ pub fn start_warm(
             let options = options.clone();
             Box::new(Stdout::new(feed, &pattern, ASKED, options, &mut target)?)
         }
-        Some(Request::Ips) => Box::new(Ips::new(&target, ASKED)?),
+        Some(Request::Ips) => Box::new(Ips::new(&target, What::InstructionsPerSecond, ASKED)?),
+        Some(Request::Cpi) => Box::new(Ips::new(&target, What::CyclesPerInstruction, ASKED)?),
         Some(Request::Runs) => Box::new(Runs::new(ASKED, None, options.clone())),
     };
     Ok((target, metric))
@@ -240,7 +244,11 @@ fn fallback(target: &Target, tried: &str) -> Result<Box<dyn Metric>> {
     match perf::why_no_instructions() {
         None => {
             let because = format!("{tried}; the CPU counts instructions");
-            Ok(Box::new(Ips::new(target, &because)?))
+            Ok(Box::new(Ips::new(
+                target,
+                What::InstructionsPerSecond,
+                &because,
+            )?))
         }
         Some(reason) => Err(Error::environment(format!(
             "no way to read the performance of {}: {tried}, and instructions cannot be counted: {reason}. Use --metric 'stdout:REGEX' for a number it prints, --metric runs if it ends by itself{}, or let it publish a progress page",

@@ -1,72 +1,88 @@
-//! `ips`: instructions per second of wall time, by the CPU's own counters.
+//! `ips` and `cpi`: instructions per second of wall time, and cycles per
+//! instruction, in user mode, by the CPU's own counters.
 //!
-//! It counts the target's threads as they are at the start and what they start
+//! They count whatever belongs to the target at the start and what that starts
 //! later. Spinning counts as progress: prefer a metric of the target's own.
 
 use super::Metric;
 use super::facts;
+use crate::counters::CoreCounts;
+use crate::counters::CoreReading;
 use crate::error::Error;
 use crate::error::Result;
 use crate::profile::Direction;
 use crate::profile::MetricFacts;
-use crate::sys::clock::monotonic_ns;
-use crate::sys::perf::Instructions;
+use crate::target::Scope;
 use crate::target::Target;
-use crate::target::tree;
 use std::time::Duration;
 
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    InstructionsPerSecond,
+    CyclesPerInstruction,
+}
+
+impl What {
+    fn name(self) -> &'static str {
+        match self {
+            What::InstructionsPerSecond => "ips",
+            What::CyclesPerInstruction => "cpi",
+        }
+    }
+}
+
 pub(super) struct Ips {
-    counter: Instructions,
-    pid: i32,
+    what: What,
+    counter: CoreCounts,
+    scope: Scope,
     because: String,
-    start: Option<(u64, f64)>,
+    start: Option<CoreReading>,
 }
 
 impl Ips {
-    pub(super) fn new(target: &Target, because: &str) -> Result<Ips> {
+    pub(super) fn new(target: &Target, what: What, because: &str) -> Result<Ips> {
         Ok(Ips {
-            counter: open(target)?,
-            pid: target.pid(),
+            what,
+            counter: open(target, what)?,
+            scope: target.scope(),
             because: because.into(),
             start: None,
         })
     }
-
-    fn read(&mut self) -> Result<(u64, f64)> {
-        let count = self
-            .counter
-            .read()
-            .map_err(|error| Error::environment(format!("ips: reading failed: {error}")))?;
-        Ok((monotonic_ns(), count))
-    }
 }
 
-/// What `ips` needs and this machine lacks, and what to use instead.
-fn unavailable(target: &Target, reason: &str) -> Error {
+/// What the metric needs and this machine lacks, and what to use instead.
+fn unavailable(target: &Target, what: What, reason: &str) -> Error {
     let others = match target.is_ours() {
         true => {
             "progress (if it publishes a progress page), stdout:REGEX (a number it prints), runs (if it ends by itself)"
         }
         false => "progress (if it publishes a progress page)",
     };
+    let counted = match what {
+        What::InstructionsPerSecond => "instructions",
+        What::CyclesPerInstruction => "cycles and instructions",
+    };
     Error::environment(format!(
-        "--metric ips: instructions cannot be counted: {reason}; metrics that would work for {}: {others}",
+        "--metric {}: {counted} cannot be counted: {reason}; metrics that would work for {}: {others}",
+        what.name(),
         target.name()
     ))
 }
 
-fn open(target: &Target) -> Result<Instructions> {
-    let mut threads = tree::threads(target.pid());
-    for child in tree::descendants(target.pid()) {
-        threads.extend(tree::threads(child));
-    }
-    Instructions::open(&threads).map_err(|reason| unavailable(target, &reason))
+fn open(target: &Target, what: What) -> Result<CoreCounts> {
+    let cpus = target.cpus().unwrap_or_default();
+    CoreCounts::open(&target.scope(), &cpus).map_err(|reason| unavailable(target, what, &reason))
 }
 
 impl Metric for Ips {
     fn facts(&self) -> MetricFacts {
-        let unit = "instructions per second";
-        facts("ips", unit, Direction::Higher, &self.because)
+        let (unit, direction) = match self.what {
+            What::InstructionsPerSecond => ("instructions per second", Direction::Higher),
+            What::CyclesPerInstruction => ("cycles per instruction", Direction::Lower),
+        };
+        facts(self.what.name(), unit, direction, &self.because)
     }
 
     fn natural_window(&self) -> Option<Duration> {
@@ -75,22 +91,40 @@ impl Metric for Ips {
 
     fn begin(&mut self, target: &mut Target) -> Result<()> {
         target.check_alive()?;
-        if target.pid() != self.pid {
-            self.counter = open(target)?;
-            self.pid = target.pid();
+        let scope = target.scope();
+        if scope != self.scope {
+            self.counter = open(target, self.what)?;
+            self.scope = scope;
         }
-        self.start = Some(self.read()?);
+        self.start = Some(self.counter.read());
         Ok(())
     }
 
     fn end(&mut self, target: &mut Target) -> Result<f64> {
-        let Some((since, before)) = self.start.take() else {
-            return Err(Error::environment("ips: the window was never begun"));
+        let name = self.what.name();
+        let Some(before) = self.start.take() else {
+            return Err(Error::environment(format!(
+                "{name}: the window was never begun"
+            )));
         };
-        let (now, after) = self.read()?;
+        let after = self.counter.read();
         target.check_alive()?;
-        let seconds = (now.saturating_sub(since)).max(1) as f64 / 1e9;
-        // Scaled counts may step back a little.
-        Ok((after - before).max(0.0) / seconds)
+        let did = after.since(&before);
+        if did.enabled_ns > 0.0 && did.running_ns == 0.0 {
+            return Err(Error::environment(format!(
+                "--metric {name}: the counters got no turn on the CPU's registers during the \
+                 whole window: something else holds them; end other profilers"
+            )));
+        }
+        match self.what {
+            What::InstructionsPerSecond => Ok(did.instructions / did.seconds.max(1e-9)),
+            // Higher is better in here: instructions per cycle.
+            What::CyclesPerInstruction if did.cycles > 0.0 => Ok(did.instructions / did.cycles),
+            What::CyclesPerInstruction => Err(Error::environment(format!(
+                "--metric cpi: {} ran no cycle during the window: it sleeps; use ips, or a metric \
+                 that counts its work",
+                target.name()
+            ))),
+        }
     }
 }

@@ -7,6 +7,7 @@ pub mod cpus;
 pub mod memory;
 pub mod pages;
 pub mod perf;
+pub mod perf_group;
 pub mod pidfd;
 pub mod process;
 pub mod sched;

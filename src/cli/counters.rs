@@ -1,0 +1,572 @@
+//! `jostle counters`: what a target and the machine do, live.
+
+use super::duration::parse_duration;
+use super::interrupt;
+use super::network::NetworkArgs;
+use super::output;
+use super::select;
+use super::target::TargetArgs;
+use crate::counters;
+use crate::counters::Counter;
+use crate::counters::CounterOptions;
+use crate::counters::Counters;
+use crate::counters::EventError;
+use crate::counters::Kind;
+use crate::counters::Owner;
+use crate::error::Error;
+use crate::error::Result;
+use crate::inject::stall::DEFAULT_LIMIT;
+use crate::machine::Machine;
+use crate::machine::format_bytes;
+use crate::target::Exit;
+use crate::target::State;
+use crate::target::Target;
+use clap::ArgMatches;
+use clap::Command;
+use clap::FromArgMatches;
+use jostle_kernels::Access;
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::json;
+use std::io::IsTerminal;
+use std::sync::atomic::AtomicBool;
+use std::thread::sleep;
+use std::time::Duration;
+use std::time::Instant;
+
+/// Shortest interval: below it, looking is most of what is seen.
+const SHORTEST: Duration = Duration::from_millis(5);
+/// Longest sleep between two looks at Ctrl-C and the target.
+const NAP: Duration = Duration::from_millis(20);
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    target: MaybeTarget,
+    /// Length of an interval
+    #[arg(long, value_parser = parse_duration, default_value = "1s", value_name = "TIME")]
+    every: Duration,
+    /// End after this many intervals [default: with the target, or never]
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+    /// Further events: r01c2, PMU/EVENT/, cpu/event=0x3c,umask=0x1/,
+    /// CATEGORY:NAME of a tracepoint, or names like page-faults
+    #[arg(long, value_name = "LIST")]
+    events: Option<String>,
+    /// Show every counter that is not available, with its reason
+    #[arg(long)]
+    all: bool,
+    /// List what can be counted, and why the rest cannot, and stop
+    #[arg(long)]
+    list: bool,
+    /// Print one JSON document per interval, each on a line of its own
+    #[arg(long)]
+    json: bool,
+}
+
+/// A target, or none, which means the machine.
+#[derive(Debug)]
+struct MaybeTarget {
+    args: TargetArgs,
+    given: bool,
+    /// Whether it was said on which CPUs it shall run.
+    placed: bool,
+}
+
+impl clap::Args for MaybeTarget {
+    fn augment_args(command: Command) -> Command {
+        TargetArgs::augment_args(command).mut_group("target", |group| group.required(false))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        MaybeTarget::augment_args(command)
+    }
+}
+
+impl FromArgMatches for MaybeTarget {
+    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
+        Ok(MaybeTarget {
+            args: TargetArgs::from_arg_matches(matches)?,
+            given: matches.contains_id("target"),
+            placed: matches.contains_id("cpus"),
+        })
+    }
+
+    fn update_from_arg_matches(
+        &mut self,
+        matches: &ArgMatches,
+    ) -> std::result::Result<(), clap::Error> {
+        *self = MaybeTarget::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+pub fn run(args: Args) -> Result<()> {
+    let options = args.options()?;
+    if args.every < SHORTEST {
+        return Err(Error::request(format!(
+            "--every: the shortest interval is {} ms",
+            SHORTEST.as_millis()
+        )));
+    }
+    if args.count == Some(0) {
+        return Err(Error::request(
+            "--count: give 1 or more, or leave it out to go on",
+        ));
+    }
+    let flag = interrupt::flag()?;
+    let mut target = args.target.start()?;
+    let mut counters = match &target {
+        Some(target) => Counters::open(&target.scope(), &target.cpus()?, &options),
+        None => Counters::of_machine(&options),
+    };
+    if args.list {
+        return match args.json {
+            true => output::json(&catalogue(&counters)),
+            false => output::text(&catalogue_text(&counters)),
+        };
+    }
+    let ended = args.watch(&mut counters, target.as_mut(), &flag)?;
+    if let (Some(target), Some(exit)) = (&target, ended) {
+        eprintln!("jostle: {} {exit}", target.name());
+    }
+    match interrupt::raised(&flag) {
+        true => Err(Error::Interrupted(String::new())),
+        false => Ok(()),
+    }
+}
+
+impl MaybeTarget {
+    fn start(&self) -> Result<Option<Target>> {
+        if !self.given {
+            return match self.placed {
+                true => Err(Error::request(
+                    "--cpus: only for a target; give --pid or a command after --",
+                )),
+                false => Ok(None),
+            };
+        }
+        let machine = Machine::detect();
+        let limits = select::LimitArgs {
+            memory_reserve: None,
+            scratch: None,
+            scratch_size: None,
+            storage_pattern: "sequential".into(),
+            access: Access::default(),
+            max_stall: DEFAULT_LIMIT,
+            network: NetworkArgs::default(),
+        }
+        .resolve(&machine, None)?;
+        let spec = self.args.spec(&limits)?;
+        spec.check()?;
+        // Looking on must not move anything that was not asked to be moved.
+        let cpus = match self.placed {
+            true => Some(self.args.cpus(&machine, &spec)?),
+            false => None,
+        };
+        Target::start(&spec, cpus.as_deref(), None).map(Some)
+    }
+}
+
+impl Args {
+    fn options(&self) -> Result<CounterOptions> {
+        let mut options = CounterOptions::default();
+        if let Some(list) = &self.events {
+            let wrong = |reason: &str| Error::request(format!("--events: {reason}"));
+            options.events = counters::split_list(list).map_err(|reason| wrong(&reason))?;
+            for event in &options.events {
+                match counters::check_event(&options, event) {
+                    Err(EventError::Syntax(reason)) => return Err(wrong(&reason)),
+                    // What is well written and not here is shown with its
+                    // reason, unless nothing else was asked for.
+                    Err(EventError::Absent(_)) | Ok(()) => {}
+                }
+            }
+        }
+        Ok(options)
+    }
+
+    /// Shows interval after interval; how the target ended, if it did.
+    fn watch(
+        &self,
+        counters: &mut Counters,
+        mut target: Option<&mut Target>,
+        flag: &AtomicBool,
+    ) -> Result<Option<Exit>> {
+        let redraw = !self.json && std::io::stdout().is_terminal();
+        let began = Instant::now();
+        let mut before = counters.sample();
+        let mut since = Instant::now();
+        let mut number = 0;
+        loop {
+            let ended = wait(self.every, since, &mut target, flag);
+            let after = counters.sample();
+            let length = since.elapsed();
+            since = Instant::now();
+            number += 1;
+            let interval = Interval {
+                number,
+                at: began.elapsed(),
+                length,
+                values: counters.readings(&before, &after),
+                shares: counters.running_shares(&before, &after),
+            };
+            before = after;
+            match self.json {
+                true => line(&interval.json(counters))?,
+                false => {
+                    let text = interval.text(counters, self.all);
+                    output::text(&match redraw {
+                        true => format!("\x1b[H\x1b[2J{}", fitted(&text)),
+                        false => format!("{text}\n"),
+                    })?;
+                }
+            }
+            if ended.is_some() || interrupt::raised(flag) || self.count == Some(number) {
+                return Ok(ended);
+            }
+        }
+    }
+}
+
+/// Sleeps until the interval is over, the target has ended or Ctrl-C came.
+fn wait(
+    every: Duration,
+    since: Instant,
+    target: &mut Option<&mut Target>,
+    flag: &AtomicBool,
+) -> Option<Exit> {
+    loop {
+        if let Some(target) = target
+            && let State::Exited(exit) = target.state()
+        {
+            return Some(exit);
+        }
+        let left = every.saturating_sub(since.elapsed());
+        if left.is_zero() || interrupt::raised(flag) {
+            return None;
+        }
+        sleep(left.min(NAP));
+    }
+}
+
+/// One interval's readings, in the order of the list.
+struct Interval {
+    number: u64,
+    at: Duration,
+    length: Duration,
+    values: Vec<Option<f64>>,
+    shares: Vec<Option<f64>>,
+}
+
+impl Interval {
+    fn json(&self, counters: &Counters) -> Value {
+        let mut readings = serde_json::Map::new();
+        for (index, counter) in counters.list().iter().enumerate() {
+            let reading = match (&counter.unavailable, self.values[index]) {
+                (Some(reason), _) => json!({ "unavailable": reason }),
+                (None, None) => json!({ "unavailable": NOTHING }),
+                (None, Some(value)) => {
+                    let mut reading = json!({
+                        "value": value,
+                        "unit": counter.unit,
+                        "of": owner(counter.owner),
+                        "source": counter.source,
+                    });
+                    if let Some(share) = self.shares[index] {
+                        reading["running_share"] = share.into();
+                    }
+                    reading
+                }
+            };
+            readings.insert(counter.name.clone(), reading);
+        }
+        json!({
+            "interval": self.number,
+            "at_seconds": self.at.as_secs_f64(),
+            "length_seconds": self.length.as_secs_f64(),
+            "counters": readings,
+            "notes": counters.notes(),
+        })
+    }
+
+    fn text(&self, counters: &Counters, all: bool) -> String {
+        let mut rows = vec![["counter", "value", "of", "counting", "source"].map(String::from)];
+        for (index, counter) in counters.list().iter().enumerate() {
+            if counter.unavailable.is_some() {
+                continue;
+            }
+            rows.push([
+                counter.name.clone(),
+                match self.values[index] {
+                    Some(value) => shown(value, counter.unit),
+                    None => "-".into(),
+                },
+                owner(counter.owner).into(),
+                match self.shares[index] {
+                    Some(share) => format!("{:.0} %", share * 100.0),
+                    None => String::new(),
+                },
+                counter.source.into(),
+            ]);
+        }
+        let mut text = format!(
+            "after {:.1} s, over {:.2} s:\n{}",
+            self.at.as_secs_f64(),
+            self.length.as_secs_f64(),
+            aligned(&rows)
+        );
+        for note in counters.notes() {
+            text += &format!("note: {note}\n");
+        }
+        // What was asked for by name is answered by name.
+        for counter in counters.list() {
+            if let (counters::ASKED, Some(reason)) = (counter.source, &counter.unavailable) {
+                text += &format!("{} is not available: {reason}\n", counter.name);
+            }
+        }
+        text + &unavailable(counters.list(), all)
+    }
+}
+
+/// As much of `text` as the terminal shows at once.
+fn fitted(text: &str) -> String {
+    let (height, width) = console::Term::stdout().size();
+    let height = usize::from(height).max(4);
+    let lines: Vec<&str> = text.lines().collect();
+    // A long line takes several of the terminal's.
+    let rows = |line: &&str| {
+        line.chars()
+            .count()
+            .div_ceil(usize::from(width).max(1))
+            .max(1)
+    };
+    if lines.iter().map(rows).sum::<usize>() < height {
+        return text.into();
+    }
+    let mut shown = String::new();
+    let mut left = height - 2;
+    let mut hidden = lines.len();
+    for line in &lines {
+        let Some(rest) = left.checked_sub(rows(line)) else {
+            break;
+        };
+        left = rest;
+        hidden -= 1;
+        shown += line;
+        shown.push('\n');
+    }
+    format!("{shown}… {hidden} more lines: a taller window or `| less` shows them\n")
+}
+
+const NOTHING: &str = "no reading in this interval: it did not run, or was not counted";
+
+fn owner(owner: Owner) -> &'static str {
+    match owner {
+        Owner::Target => "target",
+        Owner::Cpus => "CPUs",
+        Owner::Machine => "machine",
+    }
+}
+
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Rate => "rate",
+        Kind::Ratio => "ratio",
+        Kind::Level => "level",
+    }
+}
+
+/// A value for people.
+fn shown(value: f64, unit: &str) -> String {
+    match unit {
+        "B" | "B/s" => {
+            let bytes = format_bytes(value.max(0.0) as u64);
+            bytes + unit.strip_prefix('B').unwrap_or_default()
+        }
+        "us/s" => time_share(value / 1e6),
+        "ns/s" => time_share(value / 1e9),
+        "%" => format!("{value:.2} %"),
+        "Hz" => format!("{:.3} GHz", value / 1e9),
+        _ if value.abs() >= 1e9 => format!("{:.3} G {unit}", value / 1e9),
+        _ if value.abs() >= 1e6 => format!("{:.3} M {unit}", value / 1e6),
+        _ if value.abs() >= 1e4 => format!("{:.1} k {unit}", value / 1e3),
+        _ if value.abs() >= 100.0 || value == value.round() => format!("{value:.0} {unit}"),
+        _ => format!("{value:.3} {unit}"),
+    }
+}
+
+/// Seconds per second.
+fn time_share(share: f64) -> String {
+    match share {
+        share if share >= 0.1 => format!("{share:.3} s/s"),
+        share if share >= 1e-4 => format!("{:.2} ms/s", share * 1e3),
+        share => format!("{:.1} us/s", share * 1e6),
+    }
+}
+
+fn aligned(rows: &[[String; 5]]) -> String {
+    let width = |column: usize| {
+        rows.iter()
+            .map(|row| row[column].chars().count())
+            .max()
+            .unwrap_or_default()
+    };
+    let widths = [0, 1, 2, 3].map(width);
+    let mut text = String::new();
+    for row in rows {
+        let line = format!(
+            "{:<a$}  {:>b$}  {:<c$}  {:>d$}  {}",
+            row[0],
+            row[1],
+            row[2],
+            row[3],
+            row[4],
+            a = widths[0],
+            b = widths[1],
+            c = widths[2],
+            d = widths[3],
+        );
+        text += line.trim_end();
+        text += "\n";
+    }
+    text
+}
+
+/// What cannot be counted: each reason once with `all`, else the one that
+/// takes most away.
+fn unavailable(list: &[Counter], all: bool) -> String {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for counter in list {
+        let Some(reason) = &counter.unavailable else {
+            continue;
+        };
+        match reasons.iter_mut().find(|(other, _)| other == reason) {
+            Some((_, names)) => names.push(&counter.name),
+            None => reasons.push((reason, vec![&counter.name])),
+        }
+    }
+    let count: usize = reasons.iter().map(|(_, names)| names.len()).sum();
+    // Of equal ones the first, which is the weightier.
+    let Some(most) = reasons.iter().rev().max_by_key(|(_, names)| names.len()) else {
+        return String::new();
+    };
+    if !all {
+        return format!(
+            "{count} counters are not available here, {} of them ({}) because {}; --all shows \
+             every reason\n",
+            most.1.len(),
+            some(&most.1),
+            most.0
+        );
+    }
+    let mut text = String::from("\nnot available here:\n");
+    for (reason, names) in reasons {
+        text += &format!("{}\n    {reason}\n", names.join(", "));
+    }
+    text
+}
+
+fn some(names: &[&str]) -> String {
+    const SHOWN: usize = 3;
+    match names.len() > SHOWN {
+        true => format!("{}, …", names[..SHOWN].join(", ")),
+        false => names.join(", "),
+    }
+}
+
+/// One counter as `--list --json` shows it.
+#[derive(Serialize)]
+struct Entry<'a> {
+    name: &'a str,
+    unit: &'a str,
+    kind: &'static str,
+    of: &'static str,
+    source: &'a str,
+    available: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+}
+
+fn catalogue(counters: &Counters) -> Vec<Entry<'_>> {
+    let list = counters.list().iter();
+    list.map(|counter| Entry {
+        name: &counter.name,
+        unit: counter.unit,
+        kind: kind(counter.kind),
+        of: owner(counter.owner),
+        source: counter.source,
+        available: counter.unavailable.is_none(),
+        reason: counter.unavailable.as_deref(),
+    })
+    .collect()
+}
+
+fn catalogue_text(counters: &Counters) -> String {
+    let mut rows = vec![["counter", "unit", "of", "kind", "source"].map(String::from)];
+    for counter in counters.list() {
+        if counter.unavailable.is_none() {
+            rows.push([
+                counter.name.clone(),
+                counter.unit.into(),
+                owner(counter.owner).into(),
+                kind(counter.kind).into(),
+                counter.source.into(),
+            ]);
+        }
+    }
+    let mut text = aligned(&rows);
+    for note in counters.notes() {
+        text += &format!("note: {note}\n");
+    }
+    text + &unavailable(counters.list(), true)
+}
+
+fn line(value: &Value) -> Result<()> {
+    output::text(&format!("{value}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_readable() {
+        assert_eq!(shown(0.0, "faults/s"), "0 faults/s");
+        assert_eq!(shown(2.5e9, "cycles/s"), "2.500 G cycles/s");
+        assert_eq!(shown(12_345.0, "switches/s"), "12.3 k switches/s");
+        assert_eq!(
+            shown(0.731, "instructions/cycle"),
+            "0.731 instructions/cycle"
+        );
+        assert_eq!(shown(2048.0, "B/s"), "2 KiB/s");
+        assert_eq!(shown(250_000.0, "us/s"), "0.250 s/s");
+        assert_eq!(shown(4_000.0, "ns/s"), "4.0 us/s");
+        assert_eq!(shown(3e9, "Hz"), "3.000 GHz");
+    }
+
+    #[test]
+    fn reasons_are_said_once() {
+        let counter = |name: &str, unavailable: Option<&str>| Counter {
+            name: name.into(),
+            unit: "x",
+            kind: Kind::Rate,
+            owner: Owner::Target,
+            source: "s",
+            unavailable: unavailable.map(String::from),
+        };
+        let list = [
+            counter("a", Some("no PMU")),
+            counter("b", None),
+            counter("c", Some("off")),
+            counter("d", Some("no PMU")),
+        ];
+        let short = unavailable(&list, false);
+        assert!(
+            short.starts_with("3 counters are not available here, 2 of them (a, d) because no PMU")
+        );
+        let long = unavailable(&list, true);
+        assert!(long.contains("a, d\n    no PMU\nc\n    off\n"), "{long}");
+        assert_eq!(unavailable(&list[1..2], true), "");
+    }
+}

@@ -1,0 +1,102 @@
+//! How many descriptors the counters may take: a machine must not run out of
+//! them for being looked at.
+
+use nix::sys::resource::Resource;
+use nix::sys::resource::getrlimit;
+use nix::sys::resource::setrlimit;
+
+/// Left for everything else that this process opens.
+const RESERVE: usize = 256;
+/// Groups read per sample at most: beyond it looking would cost more than it
+/// tells.
+const MAX_GROUPS: usize = 256;
+
+/// Of the first part, without which there would be nothing, this many.
+const MAX_FIRST: usize = 1024;
+
+/// Descriptors and reads that are still to be had.
+pub(super) struct Budget {
+    used: usize,
+    groups: usize,
+    limit: usize,
+    hard: usize,
+}
+
+impl Budget {
+    pub fn of_process() -> Budget {
+        let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((1024, 1024));
+        let open = std::fs::read_dir("/proc/self/fd").map_or(64, |entries| entries.count());
+        Budget {
+            used: open + RESERVE,
+            groups: 0,
+            limit: soft.min(1 << 20) as usize,
+            hard: hard.min(1 << 20) as usize,
+        }
+    }
+
+    /// Takes `descriptors` for `groups` groups. The soft limit of the process
+    /// is raised only when it stands in the way, since what is started later
+    /// inherits it.
+    ///
+    /// # Errors
+    /// What is missing, in words.
+    pub fn take(&mut self, groups: usize, descriptors: usize) -> Result<(), String> {
+        let most = match self.groups {
+            0 => MAX_FIRST,
+            _ => MAX_GROUPS,
+        };
+        if self.groups + groups > most {
+            return Err(format!(
+                "counting {groups} threads one by one would make it {} reads per sample, more \
+                 than the {most} that sampling may cost; count a cgroup instead (--cgroup)",
+                self.groups + groups
+            ));
+        }
+        let needed = self.used + descriptors;
+        if needed > self.limit && needed <= self.hard {
+            self.limit = self.raised();
+        }
+        if needed > self.limit {
+            return Err(format!(
+                "counting needs {descriptors} more open files and the limit is {}: raise \
+                 `ulimit -Hn`, or count a cgroup instead (--cgroup)",
+                self.limit
+            ));
+        }
+        self.used = needed;
+        self.groups += groups;
+        Ok(())
+    }
+
+    fn raised(&self) -> usize {
+        let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
+            return self.limit;
+        };
+        match setrlimit(Resource::RLIMIT_NOFILE, hard, hard) {
+            Ok(()) => self.hard,
+            Err(_) => self.limit,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_much_has_a_reason() {
+        let mut budget = Budget {
+            used: 10,
+            groups: 0,
+            limit: 100,
+            hard: 100,
+        };
+        budget.take(10, 40).unwrap();
+        assert!(budget.take(1, 51).unwrap_err().contains("ulimit -Hn"));
+        assert!(budget.take(250, 1).unwrap_err().contains("--cgroup"));
+        // The first gets its turn, however many threads it has.
+        budget.groups = 0;
+        assert!(budget.take(1025, 50).is_err());
+        budget.take(1000, 50).unwrap();
+    }
+}

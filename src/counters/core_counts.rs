@@ -1,0 +1,121 @@
+//! Cycles and instructions of a target in user mode, for the metrics made of
+//! them.
+
+use super::budget::Budget;
+use super::groups::Running;
+use super::watched::Watched;
+use crate::sys::clock::monotonic_ns;
+use crate::sys::perf::why_no_instructions;
+use crate::sys::perf_group::EventConfig;
+use crate::target::Scope;
+use std::cell::RefCell;
+use std::path::Path;
+
+/// An open pair of counters on everything that belongs to a target.
+pub struct CoreCounts {
+    running: Running,
+}
+
+/// Totals since opening, or between two readings.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CoreReading {
+    /// Of wall time.
+    pub seconds: f64,
+    pub cycles: f64,
+    pub instructions: f64,
+    /// Nanoseconds of CPU time in which they were wanted.
+    pub enabled_ns: f64,
+    /// Of those, the ones in which they were counting.
+    pub running_ns: f64,
+}
+
+impl CoreReading {
+    /// What happened since `before`.
+    pub fn since(&self, before: &CoreReading) -> CoreReading {
+        CoreReading {
+            seconds: self.seconds - before.seconds,
+            cycles: self.cycles - before.cycles,
+            instructions: self.instructions - before.instructions,
+            enabled_ns: self.enabled_ns - before.enabled_ns,
+            running_ns: self.running_ns - before.running_ns,
+        }
+    }
+}
+
+impl CoreCounts {
+    /// # Errors
+    /// Why this machine or target cannot be counted, in words.
+    pub fn open(scope: &Scope, cpus: &[usize]) -> Result<CoreCounts, String> {
+        if let Some(reason) = why_no_instructions() {
+            return Err(reason);
+        }
+        let events = [EventConfig::hardware(0), EventConfig::hardware(1)];
+        CoreCounts::counting(&events, scope, cpus)
+    }
+
+    fn counting(
+        events: &[EventConfig; 2],
+        scope: &Scope,
+        cpus: &[usize],
+    ) -> Result<CoreCounts, String> {
+        let watched = Watched::find(Path::new("/"), Some(scope), cpus, &mut Vec::new())?;
+        let budget = RefCell::new(Budget::of_process());
+        Ok(CoreCounts {
+            running: Running::open(events, &watched, &budget, false)?,
+        })
+    }
+
+    /// Totals since opening, scaled up where the counters took turns with
+    /// others. They never go back.
+    pub fn read(&mut self) -> CoreReading {
+        let seconds = monotonic_ns() as f64 / 1e9;
+        let cells = self.running.read();
+        CoreReading {
+            seconds,
+            cycles: cells[0],
+            instructions: cells[1],
+            enabled_ns: cells[2],
+            running_ns: cells[3],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+    use std::time::Duration;
+    use std::time::Instant;
+
+    /// The same path with events that need no PMU.
+    #[test]
+    fn another_process_and_its_children_are_counted() {
+        let mut child = Command::new("sh")
+            .args(["-c", "while :; do (:); done"])
+            .spawn()
+            .unwrap();
+        // task-clock and page faults: both grow in user mode.
+        let events = [EventConfig::software(1), EventConfig::software(2)];
+        let scope = Scope::Processes(vec![child.id() as i32]);
+        let counted = CoreCounts::counting(&events, &scope, &[]).map(|mut counts| {
+            let first = counts.read();
+            let deadline = Instant::now() + Duration::from_secs(60);
+            loop {
+                let did = counts.read().since(&first);
+                if did.cycles > 0.0 && did.instructions > 100.0 || Instant::now() > deadline {
+                    return did;
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+        match counted {
+            Ok(did) => {
+                assert!(did.cycles > 0.0 && did.instructions > 100.0, "{did:?}");
+                assert_eq!(did.enabled_ns, did.running_ns);
+            }
+            Err(reason) => println!("skipped: {reason}"),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! On whom perf events are opened: threads, a cgroup on each of its CPUs, or
+//! the CPUs themselves.
+
+use super::cgroups;
+use super::files;
+use crate::sys::cpus::parse_list;
+use crate::sys::perf_group::Whom;
+use crate::target::Scope;
+use crate::target::tree;
+use std::fs::File;
+use std::path::Path;
+
+/// Those whose events count.
+pub(super) enum Watched {
+    Threads(Vec<i32>),
+    Cgroup(File, Vec<usize>),
+    Cpus(Vec<usize>),
+}
+
+impl Watched {
+    /// `None`: the machine, on `cpus`. Notes are added where a cgroup cannot be
+    /// counted as one.
+    pub fn find(
+        root: &Path,
+        scope: Option<&Scope>,
+        cpus: &[usize],
+        notes: &mut Vec<String>,
+    ) -> Result<Watched, String> {
+        match scope {
+            None => Ok(Watched::Cpus(cpus.to_vec())),
+            Some(Scope::Processes(pids)) => threads(pids),
+            Some(Scope::Cgroup(directory)) => match cgroups::for_perf(root, directory) {
+                Ok(place) => {
+                    let file = File::open(files::below(root, &place))
+                        .map_err(|error| format!("{}: {error}", place.display()))?;
+                    Ok(Watched::Cgroup(file, usable(root, directory, cpus)))
+                }
+                Err(why) => {
+                    let pids = cgroups::processes(root, directory)?;
+                    notes.push(format!(
+                        "perf events count the threads that the cgroup held at the start and \
+                         what they start, not the cgroup: {why}"
+                    ));
+                    threads(&pids)
+                }
+            },
+        }
+    }
+
+    /// Each of them, to open a group on.
+    pub fn each(&self) -> Vec<Whom<'_>> {
+        match self {
+            Watched::Threads(threads) => threads.iter().copied().map(Whom::Thread).collect(),
+            Watched::Cgroup(file, cpus) => {
+                cpus.iter().map(|&cpu| Whom::Cgroup(file, cpu)).collect()
+            }
+            Watched::Cpus(cpus) => cpus.iter().copied().map(Whom::Cpu).collect(),
+        }
+    }
+}
+
+/// Every thread of each process and of its descendants. A thread that is
+/// started between this and the opening of its parent is missed: once the
+/// parent is open, its new threads count through it, and nothing tells the two
+/// cases apart.
+fn threads(pids: &[i32]) -> Result<Watched, String> {
+    let mut processes: Vec<i32> = pids.to_vec();
+    for &pid in pids {
+        processes.extend(tree::descendants(pid));
+    }
+    processes.sort_unstable();
+    processes.dedup();
+    let threads: Vec<i32> = processes
+        .iter()
+        .flat_map(|&process| tree::threads(process))
+        .collect();
+    match threads.is_empty() {
+        true => Err(match pids {
+            [pid] => format!("process {pid} has ended"),
+            [] => "the cgroup holds no process".into(),
+            _ => "the processes have ended".into(),
+        }),
+        false => Ok(Watched::Threads(threads)),
+    }
+}
+
+/// The CPUs that the cgroup may use, else `cpus`.
+fn usable(root: &Path, directory: &Path, cpus: &[usize]) -> Vec<usize> {
+    let directory = files::relative(directory);
+    ["cpuset.cpus.effective", "cpuset.effective_cpus"]
+        .iter()
+        .filter_map(|name| files::text(root, &format!("{directory}/{name}")).ok())
+        .filter_map(|list| parse_list(&list).ok())
+        .find(|list| !list.is_empty())
+        .unwrap_or_else(|| match online(root) {
+            online if online.is_empty() => cpus.to_vec(),
+            // Nothing keeps it on the CPUs it is expected on.
+            online => online,
+        })
+}
+
+/// CPUs of the machine that are online.
+pub(super) fn online(root: &Path) -> Vec<usize> {
+    files::text(root, "sys/devices/system/cpu/online")
+        .ok()
+        .and_then(|list| parse_list(&list).ok())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pmu::tests::tree;
+    use super::*;
+
+    #[test]
+    fn a_cgroup_is_counted_where_it_may_run() {
+        let root = tree(&[
+            ("sys/devices/system/cpu/online", "0-7\n"),
+            ("cg/cpuset.cpus.effective", "2-3\n"),
+            ("bare/cgroup.procs", ""),
+        ]);
+        let at = |name: &str| usable(root.path(), Path::new(name), &[1]);
+        assert_eq!(at("/cg"), [2, 3]);
+        assert_eq!(at("/bare"), [0, 1, 2, 3, 4, 5, 6, 7]);
+        let empty = tempfile::tempdir().unwrap();
+        assert_eq!(usable(empty.path(), Path::new("/bare"), &[1]), [1]);
+    }
+
+    #[test]
+    fn our_own_threads_are_found() {
+        let us = std::process::id() as i32;
+        match threads(&[us]) {
+            Ok(Watched::Threads(found)) => assert!(found.contains(&us)),
+            _ => panic!("we have threads"),
+        }
+        assert!(threads(&[i32::MAX]).is_err());
+    }
+}
