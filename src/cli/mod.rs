@@ -5,6 +5,7 @@ mod duration;
 mod guard;
 mod interrupt;
 mod list;
+mod load;
 mod machine;
 mod metric;
 mod network;
@@ -42,6 +43,8 @@ enum Command {
     Machine(machine::Args),
     /// Run one source of interference alone and show what it achieves
     Run(run::Args),
+    /// Send requests to a server at a given rate, or find the rate it bears
+    Load(Box<load::Args>),
     /// Measure the sensitivity vector of a program
     Profile(Box<profile::Args>),
     /// Print a profile
@@ -69,6 +72,7 @@ impl Cli {
             Command::List(args) => list::run(args),
             Command::Machine(args) => machine::run(args),
             Command::Run(args) => run::run(args),
+            Command::Load(args) => load::run(*args),
             Command::Profile(args) => profile::run(*args),
             Command::Show(args) => show::run(args),
             Command::Validate(args) => validate::run(args),

@@ -2,6 +2,7 @@
 
 use super::duration::parse_duration;
 use super::interrupt;
+use super::load::LoadArgs;
 use super::metric::MetricArgs;
 use super::output;
 use super::progress::Bar;
@@ -16,6 +17,7 @@ use crate::experiment::session;
 use crate::experiment::session::Request;
 use crate::inject::plan::SCRATCH_BYTES;
 use crate::machine::Machine;
+use crate::metric::MetricOptions;
 use crate::report;
 use crate::report::Style;
 use clap::ValueEnum;
@@ -29,6 +31,8 @@ pub struct Args {
     target: TargetArgs,
     #[command(flatten)]
     metric: MetricArgs,
+    #[command(flatten)]
+    load: LoadArgs,
     /// Performance that counts as kept, percent of undisturbed
     #[arg(long, default_value_t = 95.0, value_name = "PERCENT")]
     qos: f64,
@@ -135,11 +139,16 @@ fn request(
     interrupt: std::sync::Arc<std::sync::atomic::AtomicBool>,
 ) -> Result<Request> {
     let worker_cpus = args.worker_cpus.as_deref();
-    let limits = args
+    let mut limits = args
         .limits
         .resolve(machine, worker_cpus.map(|list| ("--worker-cpus", list)))?;
     let spec = args.target.spec(&limits)?;
     let target_cpus = args.target.cpus(machine, &spec)?;
+    let load = args.load.plan(machine, &target_cpus, args.seed)?;
+    if let (Some(plan), None) = (&load, worker_cpus) {
+        let reserved = &plan.spec.placement.reserved;
+        limits.cpus.retain(|cpu| !reserved.contains(cpu));
+    }
     let preset = match args.quick {
         true => Settings::quick(),
         false => Settings::default(),
@@ -175,7 +184,10 @@ fn request(
         slice_period: args.slice,
         share: select::percent("--share", args.share, 1.0, 90.0)? / 100.0,
         metric: args.metric.metric.clone(),
-        metric_options: args.metric.options(interrupt),
+        metric_options: MetricOptions {
+            load,
+            ..args.metric.options(interrupt)
+        },
         calibration: select::calibration(machine, args.no_machine_file),
         settings,
     })

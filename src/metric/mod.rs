@@ -3,6 +3,7 @@
 
 mod choose;
 mod ips;
+mod load;
 mod progress;
 mod runs;
 mod stdout;
@@ -14,6 +15,8 @@ pub use stdout::StdoutKind;
 
 use crate::error::Error;
 use crate::error::Result;
+use crate::load::Generator;
+use crate::load::LoadPlan;
 use crate::profile::Direction;
 use crate::profile::MetricFacts;
 use crate::target::Target;
@@ -64,6 +67,11 @@ pub trait Metric {
     /// Told just after the target goes on.
     fn resume(&mut self) {}
 
+    /// The load that the target is under, if we send it.
+    fn load(&self) -> Option<&Generator> {
+        None
+    }
+
     /// Translates a performance into the unit of the facts.
     fn in_unit(&self, performance: f64) -> f64 {
         match self.facts().direction {
@@ -88,6 +96,8 @@ pub struct MetricOptions {
     pub run_timeout: Duration,
     /// Longest time to watch a command when choosing the metric.
     pub trial: Duration,
+    /// `--load`: what is sent to the target meanwhile.
+    pub load: Option<LoadPlan>,
     /// Raised to abandon whatever is being waited for.
     pub interrupt: Arc<AtomicBool>,
 }
@@ -101,6 +111,7 @@ impl Default for MetricOptions {
             print_timeout: Duration::from_secs(10),
             run_timeout: Duration::from_secs(600),
             trial: Duration::from_secs(10),
+            load: None,
             interrupt: Arc::default(),
         }
     }
