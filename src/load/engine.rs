@@ -1,14 +1,15 @@
 //! The one thread that sends and receives. It draws the moments, sends what is
 //! due as soon as a connection is free, reads answers, and never waits for one.
 
+mod receive;
+mod upkeep;
+
 use super::LoadSpec;
 use super::Pace;
 use super::connection::Asked;
 use super::connection::Connection;
 use super::connection::State;
 use super::failure::Failure;
-use super::protocol::Answer;
-use super::protocol::Ask;
 use super::protocol::Writer;
 use super::protocol::greeting;
 use super::traffic::Schedule;
@@ -32,12 +33,10 @@ use socket2::SockAddr;
 use std::collections::BTreeSet;
 use std::collections::VecDeque;
 use std::io;
-use std::io::Read;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Receiver;
 use std::sync::mpsc::Sender;
 use std::sync::mpsc::TryRecvError;
@@ -451,244 +450,6 @@ impl Engine {
             Ok(count) => Ok(count),
             Err(nix::errno::Errno::EINTR) => Ok(0),
             Err(errno) => Err(errno.into()),
-        }
-    }
-
-    fn handle(&mut self, data: u64, flags: EpollFlags) {
-        if data == WAKE {
-            let _ = self.wake.read();
-            return;
-        }
-        let index = data as usize;
-        if self.connections[index].state == State::Connecting {
-            self.connected(index);
-            if self.connections[index].state != State::Up {
-                return;
-            }
-        } else if flags.contains(EpollFlags::EPOLLOUT) {
-            self.flush(index);
-        }
-        if flags.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR) {
-            self.read(index);
-        }
-    }
-
-    fn connected(&mut self, index: usize) {
-        let Some(socket) = &self.connections[index].socket else {
-            return;
-        };
-        match socket.take_error() {
-            Ok(None) => {}
-            Ok(Some(error)) | Err(error) => {
-                return self.lose(index, Failure::of(&error), &error.to_string());
-            }
-        }
-        let now = monotonic_ns();
-        let connection = &mut self.connections[index];
-        connection.state = State::Up;
-        connection.heard_ns = now;
-        connection.freed_ns = now;
-        connection.greetings = self.greeting.len();
-        for request in &self.greeting {
-            connection.out().extend_from_slice(request);
-            connection.under_way.push_back(Asked {
-                intended_ns: now,
-                window: 0,
-                ask: Ask::Greet,
-                dead: true,
-            });
-        }
-        self.shared.connections_up.fetch_add(1, Relaxed);
-        self.flush(index);
-        self.refill(index);
-        self.offer(index);
-    }
-
-    fn read(&mut self, index: usize) {
-        let connection = &mut self.connections[index];
-        let Some(mut socket) = connection.socket.as_ref() else {
-            return;
-        };
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let held = connection.partial.len();
-        if scratch.len() < held + READ / 2 {
-            scratch.resize(held + READ, 0);
-        }
-        scratch[..held].copy_from_slice(&connection.partial);
-        let got = socket.read(&mut scratch[held..]);
-        let now = monotonic_ns();
-        let lost = match got {
-            Ok(0) => Some(self.ended(index, now)),
-            Ok(count) => {
-                connection.heard_ns = now;
-                connection.partial.clear();
-                self.parse(index, &scratch[..held + count], now)
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => None,
-            Err(error) => Some((Failure::of(&error), error.to_string())),
-        };
-        self.scratch = scratch;
-        match lost {
-            Some((failure, text)) => self.lose(index, failure, &text),
-            None => {
-                self.refill(index);
-                self.offer(index);
-            }
-        }
-    }
-
-    /// The server closed the connection; what that means for those under way.
-    fn ended(&mut self, index: usize, now: u64) -> (Failure, String) {
-        let connection = &mut self.connections[index];
-        if let Some(answer) = connection.parser.end()
-            && let Some(asked) = connection.under_way.pop_front()
-        {
-            self.settle(index, asked, &answer, now);
-        }
-        (Failure::Closed, "closed by the server".into())
-    }
-
-    /// Reads the answers in `bytes`; why the connection is of no more use, if so.
-    fn parse(&mut self, index: usize, bytes: &[u8], now: u64) -> Option<(Failure, String)> {
-        let mut at = 0;
-        while at < bytes.len() {
-            let connection = &mut self.connections[index];
-            let Some(&asked) = connection.under_way.front() else {
-                let text = format!(
-                    "bytes that answer nothing: '{}'",
-                    bytes[at..bytes.len().min(at + 60)].escape_ascii()
-                );
-                return Some((Failure::Protocol, text));
-            };
-            let parsed = match connection.parser.advance(asked.ask, &bytes[at..]) {
-                Ok(parsed) => parsed,
-                Err(wrong) => return Some((Failure::Protocol, wrong.0)),
-            };
-            at += parsed.consumed;
-            match parsed.answer {
-                Some(answer) => {
-                    connection.under_way.pop_front();
-                    self.settle(index, asked, &answer, now);
-                    if let (Ask::Greet, Answer::Failed(failure, text)) = (asked.ask, answer) {
-                        return Some((failure, text));
-                    }
-                    if parsed.closes {
-                        return Some((Failure::Closed, "closed by the server".into()));
-                    }
-                }
-                None if parsed.consumed == 0 => break,
-                None => {}
-            }
-        }
-        self.connections[index]
-            .partial
-            .extend_from_slice(&bytes[at..]);
-        None
-    }
-
-    fn settle(&mut self, index: usize, asked: Asked, answer: &Answer, now: u64) {
-        let connection = &mut self.connections[index];
-        connection.freed_ns = now;
-        connection.failed_attempts = 0;
-        if asked.ask == Ask::Greet {
-            connection.greetings = connection.greetings.saturating_sub(1);
-        }
-        if !asked.dead {
-            self.outstanding -= 1;
-            let latency = now.saturating_sub(asked.intended_ns);
-            match latency > self.timeout_ns {
-                true => self.windows.failed(asked.window, Failure::Timeout, ""),
-                false => self.windows.answered(asked.window, latency, answer),
-            }
-        }
-    }
-
-    /// The connection is gone, and with it what was under way.
-    fn lose(&mut self, index: usize, failure: Failure, text: &str) {
-        let connection = &mut self.connections[index];
-        if connection.state == State::Up {
-            self.shared.connections_up.fetch_sub(1, Relaxed);
-        }
-        let attempt = connection.state == State::Connecting || connection.greetings > 0;
-        let under_way = connection.close(self.spec.url.kind);
-        let step = (connection.failed_attempts as usize).min(RETRY_NS.len() - 1);
-        connection.failed_attempts += 1;
-        connection.retry_ns = monotonic_ns() + RETRY_NS[step];
-        for asked in under_way.iter().filter(|asked| !asked.dead) {
-            self.outstanding -= 1;
-            self.windows.failed(asked.window, failure, text);
-        }
-        if attempt && matches!(self.mode, Mode::Closed) && !self.suspended {
-            self.windows.trouble(failure, text);
-        }
-        self.last_failure = (failure, text.to_string());
-        if let Ok(mut trouble) = self.shared.trouble.lock() {
-            *trouble = format!("{}: {text}", failure.name());
-        }
-    }
-
-    /// Every few milliseconds: time-outs, lost connections, where we are.
-    fn check(&mut self, now: u64) {
-        if let Ok(cpu) = nix::sched::sched_getcpu()
-            && let Ok(mut cpus) = self.shared.cpus.lock()
-        {
-            cpus.insert(cpu);
-        }
-        for index in 0..self.connections.len() {
-            let connection = &self.connections[index];
-            match connection.state {
-                State::Down if now >= connection.retry_ns => self.connect(index, now),
-                State::Connecting if now > connection.heard_ns + self.timeout_ns => {
-                    self.lose(index, Failure::Timeout, "the connection was not accepted");
-                }
-                State::Up if !self.suspended => self.check_timeouts(index, now),
-                _ => {}
-            }
-        }
-        while let Some(waiting) = self.backlog.front()
-            && waiting.intended_ns + self.timeout_ns < now
-        {
-            self.windows
-                .failed(waiting.window, Failure::Timeout, "no connection was free");
-            self.backlog.pop_front();
-        }
-        self.windows.deliver();
-    }
-
-    fn connect(&mut self, index: usize, now: u64) {
-        let connection = &mut self.connections[index];
-        if let Err(error) = connection.connect(&self.address, now) {
-            return self.lose(index, Failure::of(&error), &error.to_string());
-        }
-        let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT;
-        let event = EpollEvent::new(flags, index as u64);
-        if let Some(socket) = &connection.socket
-            && let Err(errno) = self.epoll.add(socket, event)
-        {
-            self.lose(index, Failure::Other, errno.desc());
-        }
-    }
-
-    /// Counts what waited too long. Its place stays taken until the answer comes;
-    /// a connection that says nothing at all any more is made anew.
-    fn check_timeouts(&mut self, index: usize, now: u64) {
-        let connection = &mut self.connections[index];
-        let limit = self.timeout_ns;
-        let mut timed_out = false;
-        for asked in &mut connection.under_way {
-            if asked.intended_ns + limit >= now {
-                continue;
-            }
-            timed_out = true;
-            if !asked.dead {
-                asked.dead = true;
-                self.outstanding -= 1;
-                self.windows.failed(asked.window, Failure::Timeout, "");
-            }
-        }
-        if timed_out && connection.heard_ns + limit < now {
-            self.lose(index, Failure::Timeout, "the server fell silent");
         }
     }
 }

@@ -26,6 +26,9 @@ use std::time::Instant;
 
 /// Pause between two attempts to reach a server that is starting.
 const RETRY: Duration = Duration::from_millis(20);
+/// Time that one attempt is given at least and at most.
+const LEAST_ATTEMPT: Duration = Duration::from_millis(200);
+const MOST_ATTEMPT: Duration = Duration::from_secs(2);
 /// Keys set before their answers are read.
 const FILL_BATCH: u64 = 500;
 /// Longest wait for one answer while filling.
@@ -46,7 +49,7 @@ pub(super) fn wait_for(
     let deadline = Instant::now() + spec.connect_timeout;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let attempt = Duration::from_millis(200).max(left);
+        let attempt = left.clamp(LEAST_ATTEMPT, MOST_ATTEMPT);
         let trouble = match try_once(spec, attempt) {
             Ok(address) => return Ok(address),
             Err(Trouble::Final(error)) => return Err(error),

@@ -68,7 +68,7 @@ fn wrong_requests_are_told_by_flag_and_fix() {
         ("load ftp://x --rate 5".into(), 2, "not spoken here"),
         (format!("load {redis} --rate 0"), 2, "rate"),
         (format!("load {redis} --rate 5 --keys 0"), 2, "--keys"),
-        (format!("load {redis} --rate 5 --zipf -1"), 2, "--zipf"),
+        (format!("load {redis} --rate 5 --zipf=-1"), 2, "--zipf"),
         (
             format!("load {redis} --rate 5 --connections 0"),
             2,

@@ -7,6 +7,7 @@ use crate::support::spec;
 use crate::support::start;
 use crate::support::try_start;
 use crate::support::window;
+use jostle::load::Failure;
 use jostle::load::LoadSpec;
 use jostle::load::Pace;
 use jostle::load::Percentile;
@@ -18,7 +19,11 @@ fn answers(spec: LoadSpec, pace: Pace) -> jostle::load::Window {
     generator.pace(pace);
     let window = window(&generator, Duration::from_millis(500));
     assert!(window.answered > 50, "{window:?}");
-    assert_eq!(window.failures.total(), 0, "{}", window.failures.words());
+    // A server may close a connection while a request is on its way to it.
+    let closed = window.failures.of(Failure::Closed);
+    let words = window.failures.words();
+    assert_eq!(window.failures.total(), closed, "{words}");
+    assert!(closed <= window.answered / 100, "{words}");
     assert!(window.percentile(Percentile::P50).unwrap().seconds > 1e-6);
     assert!(generator.cpu_ns() > 0 && !generator.cpus_seen().is_empty());
     window
