@@ -91,7 +91,7 @@ struct Waiting {
 
 enum Mode {
     Quiet,
-    Open(Schedule),
+    Open(Box<Schedule>),
     Closed,
 }
 
@@ -223,13 +223,13 @@ impl Engine {
             Command::Pace(pace, ramp) => {
                 self.withdraw_backlog();
                 self.mode = match pace {
-                    Pace::Open(rate) => Mode::Open(Schedule::new(
+                    Pace::Open(rate) => Mode::Open(Box::new(Schedule::new(
                         self.spec.arrivals,
                         rate,
                         ramp,
                         self.spec.seed,
                         now,
-                    )),
+                    ))),
                     Pace::Closed => Mode::Closed,
                 };
                 self.refill_all();

@@ -52,7 +52,10 @@ const MEMCACHED: &[u8] =
     b"VALUE k 0 5\r\nEND\r\n\r\nEND\r\nSTORED\r\nEND\r\nSERVER_ERROR out of memory\r\n";
 const HTTP: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ntransfer-encoding: gzip, Chunked\r\n\r\n5;x=1\r\nhello\r\na\r\n0123456789\r\n0\r\nX: y\r\n\r\nHTTP/1.1 503 Too Busy\r\ncontent-length: 0\r\n\r\nHTTP/1.1 304 Not Modified\r\n\r\nHTTP/1.1 404 Not Found\r\n\r\nuntil the end";
 
-fn samples() -> Vec<(Kind, Vec<Ask>, &'static [u8], Vec<Answer>)> {
+/// What is spoken, what was asked in turn, the bytes, and what they mean.
+type Sample = (Kind, Vec<Ask>, &'static [u8], Vec<Answer>);
+
+fn samples() -> Vec<Sample> {
     use Answer::Missing;
     use Answer::Success;
     vec![
