@@ -11,7 +11,8 @@ use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
 pub struct MetricArgs {
-    /// How performance is read: progress, runs, ips or stdout:REGEX
+    /// How performance is read: progress, runs, ips or stdout:REGEX; with
+    /// --load also throughput, latency:p99, latency:mean or goodput:200us
     /// [default: the best available]
     #[arg(long)]
     pub metric: Option<String>,

@@ -7,6 +7,7 @@ mod guard;
 mod hooks;
 mod interrupt;
 mod list;
+mod load;
 mod machine;
 mod metric;
 mod network;
@@ -46,6 +47,8 @@ enum Command {
     Run(run::Args),
     /// Show live what a program and the machine do, by every counter there is
     Counters(Box<counters::Args>),
+    /// Send requests to a server at a given rate, or find the rate it bears
+    Load(Box<load::Args>),
     /// Measure the sensitivity vector of a program
     Profile(Box<profile::Args>),
     /// Print a profile
@@ -74,6 +77,7 @@ impl Cli {
             Command::Machine(args) => machine::run(args),
             Command::Run(args) => run::run(args),
             Command::Counters(args) => counters::run(*args),
+            Command::Load(args) => load::run(*args),
             Command::Profile(args) => profile::run(*args),
             Command::Show(args) => show::run(args),
             Command::Validate(args) => validate::run(args),

@@ -3,6 +3,7 @@
 use super::duration::parse_duration;
 use super::hooks::HookArgs;
 use super::interrupt;
+use super::load::LoadArgs;
 use super::metric::MetricArgs;
 use super::output;
 use super::progress::Bar;
@@ -19,6 +20,7 @@ use crate::experiment::session;
 use crate::experiment::session::Request;
 use crate::inject::plan::SCRATCH_BYTES;
 use crate::machine::Machine;
+use crate::metric::MetricOptions;
 use crate::profile;
 use crate::report;
 use crate::report::Style;
@@ -36,6 +38,8 @@ pub struct Args {
     metric: MetricArgs,
     #[command(flatten)]
     hooks: HookArgs,
+    #[command(flatten)]
+    load: LoadArgs,
     /// Performance that counts as kept, percent of undisturbed
     #[arg(long, default_value_t = 95.0, value_name = "PERCENT")]
     qos: f64,
@@ -162,11 +166,16 @@ fn request(
     interrupt: std::sync::Arc<std::sync::atomic::AtomicBool>,
 ) -> Result<Request> {
     let worker_cpus = args.worker_cpus.as_deref();
-    let limits = args
+    let mut limits = args
         .limits
         .resolve(machine, worker_cpus.map(|list| ("--worker-cpus", list)))?;
     let spec = args.target.spec(&limits)?;
     let target_cpus = args.target.cpus(machine, &spec)?;
+    let load = args.load.plan(machine, &target_cpus, args.seed)?;
+    if let (Some(plan), None) = (&load, worker_cpus) {
+        let reserved = &plan.spec.placement.reserved;
+        limits.cpus.retain(|cpu| !reserved.contains(cpu));
+    }
     let preset = match args.quick {
         true => Settings::quick(),
         false => Settings::default(),
@@ -202,11 +211,14 @@ fn request(
         slice_period: args.slice,
         share: select::percent("--share", args.share, 1.0, 90.0)? / 100.0,
         metric: args.metric.metric.clone(),
-        metric_options: args.metric.options(interrupt),
         counters: (!args.no_counters).then(|| CounterOptions {
             events: args.events.clone(),
             ..CounterOptions::default()
         }),
+        metric_options: MetricOptions {
+            load,
+            ..args.metric.options(interrupt)
+        },
         calibration: select::calibration(machine, args.no_machine_file),
         hooks: args.hooks.hooks(args.target.show_output),
         settings,

@@ -26,6 +26,7 @@ use crate::inject::slice::SliceChoice;
 use crate::inject::stall::StallGuard;
 use crate::inject::timing::Timing;
 use crate::inject::worker::Slices;
+use crate::load::Drive;
 use crate::machine::Machine;
 use crate::machine::calibration::Calibration;
 use crate::metric;
@@ -163,7 +164,13 @@ pub fn profile(
     note("starting the sources");
     let mut sources = start_sources(machine, &request, period)?;
 
-    note("starting the target");
+    note(match &request.metric_options.load {
+        None => "starting the target",
+        Some(plan) if matches!(plan.drive, Drive::ShareOfCapacity { .. }) => {
+            "starting the target and searching its capacity"
+        }
+        Some(_) => "starting the target and its load",
+    });
     request.check_interrupt()?;
     let (mut target, mut metric) = start_target(&request, &mut hooks)?;
     let facts = metric.facts();
@@ -218,7 +225,11 @@ pub fn profile(
         duration_seconds: 0.0,
         budget_seconds: asked.as_secs_f64(),
     };
-    request.settings.preparation = began.elapsed().saturating_sub(hooks.took()) + FINISH;
+    // The search for the capacity comes on top of the budget.
+    let search = metric.load().and_then(|load| load.capacity.as_ref());
+    let search = search.map_or(0.0, |found| found.search_seconds);
+    let beyond = hooks.took() + Duration::from_secs_f64(search);
+    request.settings.preparation = began.elapsed().saturating_sub(beyond) + FINISH;
     request.settings.budget = asked
         .saturating_sub(request.settings.preparation)
         .max(Duration::from_secs(1));
@@ -227,6 +238,7 @@ pub fn profile(
         .counters
         .as_ref()
         .map(|options| Counters::open(&target.scope(), &request.target_cpus, options));
+    let load_from = (Instant::now(), load_cpu_ns(metric.as_ref()));
     let subjects = sources.subjects;
     let mut executor = LiveExecutor::new(
         &subjects,
@@ -253,22 +265,36 @@ pub fn profile(
         &mut keeper,
     );
     keeper.done();
-    around.profiler_cpu_percent = Some(executor.own_cpu_percent());
+    let own = executor.own_cpu_percent();
     around.counters = executor.counters();
     drop(executor);
+    let load_ns = load_cpu_ns(metric.as_ref()) - load_from.1;
+    let load_percent = load_ns as f64 / load_from.0.elapsed().as_nanos().max(1) as f64 * 100.0;
+    around.profiler_cpu_percent = Some((own - load_percent).max(0.0));
+    let load = metric.load().map(|load| (load.facts(), load.doubts()));
     if let Some(baseline) = &mut measured.baseline {
         let [low, high] = baseline.ci95.map(|end| metric.in_unit(end));
         baseline.value = metric.in_unit(baseline.value);
         baseline.ci95 = [low.min(high), low.max(high)];
     }
+    // No requests to a target that is being ended.
+    drop(metric);
     target.finish();
     drop(hooks);
     around.duration_seconds = began.elapsed().as_secs_f64();
+    let (facts, doubts) = load.unzip();
+    around.doubts.extend(doubts.into_iter().flatten());
     let mut profile = record::profile(&measured, &request.settings, around);
+    profile.metric.load = facts;
     if let Some(past) = &request.past {
         resume::join(&mut profile, past);
     }
     Ok(profile)
+}
+
+/// CPU time of the load generator so far, if there is one: not the profiler's.
+fn load_cpu_ns(metric: &dyn Metric) -> u64 {
+    metric.load().map_or(0, |load| load.cpu_ns())
 }
 
 fn start_target(request: &Request, hooks: &mut Around) -> Result<(Target, Box<dyn Metric>)> {

@@ -4,6 +4,10 @@ use super::Metric;
 use super::MetricOptions;
 use super::ips::Ips;
 use super::ips::What;
+use super::load;
+use super::load::LoadMetric;
+use super::load::Read;
+use super::load::UnderLoad;
 use super::progress::ProgressMetric;
 use super::runs::Runs;
 use super::stdout::Feed;
@@ -32,6 +36,16 @@ enum Request {
     Ips,
     Cpi,
     Runs,
+    Load(Read),
+}
+
+impl Request {
+    fn reads_load(&self) -> Option<&Read> {
+        match self {
+            Request::Load(read) => Some(read),
+            _ => None,
+        }
+    }
 }
 
 fn parse(name: &str) -> Result<Request> {
@@ -41,9 +55,13 @@ fn parse(name: &str) -> Result<Request> {
         None if name == "ips" => Ok(Request::Ips),
         None if name == "cpi" => Ok(Request::Cpi),
         None if name == "runs" => Ok(Request::Runs),
-        _ => Err(Error::request(format!(
-            "--metric {name}: unknown; there are progress, ips, cpi, runs and stdout:REGEX"
-        ))),
+        _ => match load::parse(name)? {
+            Some(read) => Ok(Request::Load(read)),
+            None => Err(Error::request(format!(
+                "--metric {name}: unknown; there are progress, ips, cpi, runs and stdout:REGEX, and \
+                 with --load throughput, latency:pN, latency:mean and goodput:TIME"
+            ))),
+        },
     }
 }
 
@@ -81,24 +99,52 @@ pub fn start_warm(
             "--kind rate: the running totals of several --instances cannot be told apart in what they print; let each print its rate and use --kind value",
         ));
     }
+    load::check(request.as_ref().and_then(Request::reads_load), options)?;
     let sink = match &request {
         Some(Request::Stdout(_, feed)) => Some(feed.clone() as Arc<dyn crate::target::OutputSink>),
         _ => None,
     };
     let mut target = Target::start(spec, cpus, sink)?;
     warm_up(&mut target)?;
-    let metric: Box<dyn Metric> = match request {
-        None => choose(spec, &mut target, options)?,
-        Some(Request::Progress) => progress(spec, &mut target, options, ASKED)?,
+    let generator = match &options.load {
+        Some(plan) => Some(plan.start(&options.interrupt, &mut || target.check_alive())?),
+        None => None,
+    };
+    if let Some(generator) = generator {
+        let metric: Box<dyn Metric> = match request {
+            None => Box::new(LoadMetric::usual(generator)),
+            Some(Request::Load(read)) => Box::new(LoadMetric::new(generator, read, ASKED)),
+            request => {
+                let inner = without_load(request, spec, &mut target, options)?;
+                Box::new(UnderLoad::new(inner, generator))
+            }
+        };
+        return Ok((target, metric));
+    }
+    let metric = without_load(request, spec, &mut target, options)?;
+    Ok((target, metric))
+}
+
+/// The metric that was requested, or the best one, for a target nobody sends
+/// anything to.
+fn without_load(
+    request: Option<Request>,
+    spec: &TargetSpec,
+    target: &mut Target,
+    options: &MetricOptions,
+) -> Result<Box<dyn Metric>> {
+    Ok(match request {
+        None => choose(spec, target, options)?,
+        Some(Request::Progress) => progress(spec, target, options, ASKED)?,
         Some(Request::Stdout(pattern, feed)) => {
             let options = options.clone();
-            Box::new(Stdout::new(feed, &pattern, ASKED, options, &mut target)?)
+            Box::new(Stdout::new(feed, &pattern, ASKED, options, target)?)
         }
-        Some(Request::Ips) => Box::new(Ips::new(&target, What::InstructionsPerSecond, ASKED)?),
-        Some(Request::Cpi) => Box::new(Ips::new(&target, What::CyclesPerInstruction, ASKED)?),
+        Some(Request::Ips) => Box::new(Ips::new(target, What::InstructionsPerSecond, ASKED)?),
+        Some(Request::Cpi) => Box::new(Ips::new(target, What::CyclesPerInstruction, ASKED)?),
         Some(Request::Runs) => Box::new(Runs::new(ASKED, None, options.clone())),
-    };
-    Ok((target, metric))
+        Some(Request::Load(_)) => unreachable!("a load metric has a load"),
+    })
 }
 
 /// Whether `requested` is a metric that `spec` can have, before anything is

@@ -3,6 +3,7 @@
 
 mod choose;
 mod ips;
+mod load;
 mod progress;
 mod runs;
 mod stdout;
@@ -15,6 +16,8 @@ pub use stdout::StdoutKind;
 
 use crate::error::Error;
 use crate::error::Result;
+use crate::load::Generator;
+use crate::load::LoadPlan;
 use crate::profile::Direction;
 use crate::profile::MetricFacts;
 use crate::target::Target;
@@ -65,6 +68,11 @@ pub trait Metric {
     /// Told just after the target goes on.
     fn resume(&mut self) {}
 
+    /// The load that the target is under, if we send it.
+    fn load(&self) -> Option<&Generator> {
+        None
+    }
+
     /// Translates a performance into the unit of the facts.
     fn in_unit(&self, performance: f64) -> f64 {
         match self.facts().direction {
@@ -89,6 +97,8 @@ pub struct MetricOptions {
     pub run_timeout: Duration,
     /// Longest time to watch a command when choosing the metric.
     pub trial: Duration,
+    /// `--load`: what is sent to the target meanwhile.
+    pub load: Option<LoadPlan>,
     /// Raised to abandon whatever is being waited for.
     pub interrupt: Arc<AtomicBool>,
 }
@@ -102,6 +112,7 @@ impl Default for MetricOptions {
             print_timeout: Duration::from_secs(10),
             run_timeout: Duration::from_secs(600),
             trial: Duration::from_secs(10),
+            load: None,
             interrupt: Arc::default(),
         }
     }
@@ -125,6 +136,7 @@ fn facts(name: &str, unit: &str, direction: Direction, because: &str) -> MetricF
         chosen_because: because.into(),
         window_rule: None,
         cost: None,
+        load: None,
         baseline: None,
         unknown: Default::default(),
     }

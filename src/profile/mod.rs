@@ -6,6 +6,7 @@
 
 mod check;
 mod file;
+mod load;
 mod mechanism;
 mod readings;
 mod schema;
@@ -15,6 +16,8 @@ pub use file::LoadError;
 pub use file::load;
 pub use file::load_dir;
 pub use file::save;
+pub use load::ArrivalsFact;
+pub use load::LoadFacts;
 pub use mechanism::CounterFacts;
 pub use mechanism::CounterPair;
 pub use mechanism::Phase;
@@ -123,6 +126,9 @@ pub struct MetricFacts {
     /// What reading it costs the target, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<String>,
+    /// What was sent to the target meanwhile, where we sent it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<LoadFacts>,
     /// Undisturbed level in `unit`, with its 95 % interval.
     pub baseline: Option<Estimate>,
     #[serde(flatten)]

@@ -1,0 +1,160 @@
+//! Rates, percentiles and latency targets, from words.
+
+use std::fmt;
+use std::time::Duration;
+
+/// Above this one thread cannot even draw the moments.
+const MAX_RATE: f64 = 1e8;
+
+/// Parses `50000`, `50000/s`, `50k/s`, `1.5M/s`, `600/m` into requests per
+/// second.
+///
+/// # Errors
+/// In words, with an example.
+pub fn parse_rate(text: &str) -> Result<f64, String> {
+    let wrong = || format!("'{text}' is no rate; write for example 50000/s or 50k/s");
+    let (amount, seconds) = match text.split_once('/') {
+        None | Some((_, "s")) => (text.split('/').next().unwrap_or(""), 1.0),
+        Some((amount, "m" | "min")) => (amount, 60.0),
+        Some(_) => return Err(wrong()),
+    };
+    let (number, factor) = match amount.strip_suffix(['k', 'K']) {
+        Some(number) => (number, 1e3),
+        None => match amount.strip_suffix('M') {
+            Some(number) => (number, 1e6),
+            None => (amount, 1.0),
+        },
+    };
+    let rate = number.parse::<f64>().map_err(|_| wrong())? * factor / seconds;
+    match rate.is_finite() && rate > 0.0 && rate <= MAX_RATE {
+        true => Ok(rate),
+        false => Err(format!(
+            "'{text}': a rate lies above 0 and at most {MAX_RATE:.0} per second"
+        )),
+    }
+}
+
+/// Parses a bound on a latency: `200us`, `1ms`, `1s`; above 0, at most 100 s.
+///
+/// # Errors
+/// In words, with an example.
+pub fn parse_bound(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("'{text}' is no bound; write for example 200us or 1ms");
+    let split = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .ok_or_else(wrong)?;
+    let (number, unit) = text.split_at(split);
+    let scale = match unit {
+        "us" | "µs" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        _ => return Err(wrong()),
+    };
+    let seconds = number.parse::<f64>().map_err(|_| wrong())? * scale;
+    match (1e-6..=100.0).contains(&seconds) {
+        true => Ok(Duration::from_nanos((seconds * 1e9).round() as u64)),
+        false => Err(format!("'{text}': a bound lies between 1us and 100s")),
+    }
+}
+
+/// One of the percentiles of a latency.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Percentile(f64);
+
+impl Percentile {
+    pub const P50: Percentile = Percentile(50.0);
+    pub const P90: Percentile = Percentile(90.0);
+    pub const P95: Percentile = Percentile(95.0);
+    pub const P99: Percentile = Percentile(99.0);
+    pub const P999: Percentile = Percentile(99.9);
+
+    /// Parses `p50`, `p99`, `p99.9`: above 0 and below 100.
+    ///
+    /// # Errors
+    /// In words, with an example.
+    pub fn parse(text: &str) -> Result<Percentile, String> {
+        text.strip_prefix('p')
+            .and_then(|number| number.parse::<f64>().ok())
+            .filter(|number| (1.0..=99.999).contains(number))
+            .map(Percentile)
+            .ok_or_else(|| format!("'{text}' is no percentile; write for example p99 or p99.9"))
+    }
+
+    /// Share of the requests at or below it, 0–1.
+    pub fn share(self) -> f64 {
+        self.0 / 100.0
+    }
+
+    /// Requests that a reading of it needs: at least 20 beyond it.
+    pub fn samples_needed(self) -> f64 {
+        20.0 / (1.0 - self.share())
+    }
+}
+
+impl fmt::Display for Percentile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "p{}", self.0)
+    }
+}
+
+/// A latency target: this percentile within this bound.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LatencyTarget {
+    pub percentile: Percentile,
+    pub bound: Duration,
+}
+
+impl LatencyTarget {
+    /// Parses `p99:1ms`; a bound alone means p99.
+    ///
+    /// # Errors
+    /// In words, with an example.
+    pub fn parse(text: &str) -> Result<LatencyTarget, String> {
+        let (percentile, bound) = match text.split_once(':') {
+            Some((percentile, bound)) => (Percentile::parse(percentile)?, bound),
+            None => (Percentile::P99, text),
+        };
+        let bound = parse_bound(bound)?;
+        Ok(LatencyTarget { percentile, bound })
+    }
+}
+
+impl fmt::Display for LatencyTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{:?}", self.percentile, self.bound)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_and_percentiles_are_read_and_nonsense_is_not() {
+        assert_eq!(parse_rate("50000/s"), Ok(50_000.0));
+        assert_eq!(parse_rate("50k/s"), Ok(50_000.0));
+        assert_eq!(parse_rate("1.5M"), Ok(1_500_000.0));
+        assert_eq!(parse_rate("600/m"), Ok(10.0));
+        for text in [
+            "", "/s", "0", "-5", "nan", "inf", "5/h", "1e30", "k", "5/s/s",
+        ] {
+            assert!(parse_rate(text).is_err(), "{text}");
+        }
+        assert_eq!(Percentile::parse("p99.9").unwrap(), Percentile::P999);
+        assert_eq!(Percentile::P999.to_string(), "p99.9");
+        let target = LatencyTarget::parse("p99.9:1.5ms").unwrap();
+        assert_eq!(target.to_string(), "p99.9:1.5ms");
+        assert_eq!(
+            LatencyTarget::parse("1ms").unwrap().percentile,
+            Percentile::P99
+        );
+        for text in [
+            "p99", "p99:", "p99:0ms", "p99:1h", "99:1ms", "p99:-1ms", "1000s",
+        ] {
+            assert!(LatencyTarget::parse(text).is_err(), "{text}");
+        }
+        for text in ["99", "p", "p0", "p100", "pnan"] {
+            assert!(Percentile::parse(text).is_err(), "{text}");
+        }
+    }
+}

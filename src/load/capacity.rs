@@ -1,0 +1,426 @@
+//! The highest rate that meets a latency target: doubling until it is missed,
+//! then halving the gap on a logarithmic scale. Each rate is judged by windows,
+//! as many as it takes until one side leads by two.
+
+use super::Pace;
+use super::amount::LatencyTarget;
+use super::amount::Percentile;
+use super::generator::Generator;
+use super::window::Latency;
+use crate::error::Error;
+use crate::error::Result;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::sleep;
+use std::time::Duration;
+use std::time::Instant;
+
+/// The gap between a rate that met the target and one that missed it is closed
+/// to this ratio.
+const RESOLUTION: f64 = 1.025;
+/// A rate is decided when one verdict leads by this many windows …
+const LEAD: usize = 2;
+/// … or by majority after this many; that is a matter of noise.
+const MOST_WINDOWS: usize = 9;
+/// Windows that more than this many were needed for count as noisy.
+const CLEAR_WINDOWS: usize = 4;
+/// Rates that may be noisy before the search is of no more use.
+const MOST_NOISY: usize = 3;
+/// Longest sequence of doublings or halvings.
+const MOST_STEPS: usize = 40;
+/// Below this rate no target is looked for.
+const LOWEST_RATE: f64 = 1.0;
+/// Times that the rate found may fail its confirmation.
+const MOST_RETREATS: usize = 6;
+/// Share of the bound that the generator's own lateness may take, at the
+/// percentile of the target, before a missed target is its fault.
+const OWN_SHARE: f64 = 0.5;
+/// Shortest and longest window.
+const SHORTEST: Duration = Duration::from_millis(250);
+const LONGEST: Duration = Duration::from_secs(10);
+/// Before the first window of a rate.
+const SETTLE: Duration = Duration::from_millis(100);
+/// How long the peak of the closed loop is looked at, to know where to begin.
+const PEAK: Duration = Duration::from_millis(400);
+
+/// One window at one rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TrialWindow {
+    /// At the percentile of the target; `None` when nothing was sent.
+    pub latency: Option<Latency>,
+    /// Successes per second.
+    pub achieved_per_second: f64,
+    /// How late the generator itself was, at that percentile, seconds.
+    pub own_lateness: f64,
+}
+
+/// What one rate led to.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Trial {
+    /// Requests intended per second.
+    pub rate_per_second: f64,
+    /// Successes per second, median over the windows.
+    pub achieved_per_second: f64,
+    /// Latency at the percentile of the target, median over the windows.
+    pub latency_seconds: f64,
+    /// True when requests failed or were not answered in time: the latency is at
+    /// least what is told.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
+    pub windows: usize,
+    /// Windows that met the target.
+    pub windows_met: usize,
+    /// The majority of them.
+    pub met: bool,
+    /// The generator's own lateness at that percentile, median.
+    pub timing_error_seconds: f64,
+}
+
+/// Why a search ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum StoppedBy {
+    /// The gap is as small as asked for.
+    Resolution,
+    /// The same rate now meets the target and now does not.
+    Noise,
+    /// The generator could not send faster: the capacity is at least this.
+    Generator,
+}
+
+/// The highest rate that met the target, and how it was found.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Capacity {
+    /// Like `p99:1ms`.
+    pub slo: String,
+    pub rate_per_second: f64,
+    /// Lowest rate seen to miss the target above that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missed_at_per_second: Option<f64>,
+    pub stopped_by: StoppedBy,
+    pub search_seconds: f64,
+    /// Every rate tried, ascending.
+    pub curve: Vec<Trial>,
+}
+
+impl Capacity {
+    /// What a reader must know, if anything.
+    pub fn doubt(&self) -> Option<String> {
+        let gap = match self.missed_at_per_second {
+            Some(missed) => format!(
+                "between {:.0} and {missed:.0} requests/s",
+                self.rate_per_second
+            ),
+            None => format!("above {:.0} requests/s", self.rate_per_second),
+        };
+        match self.stopped_by {
+            StoppedBy::Resolution => None,
+            StoppedBy::Noise => Some(format!(
+                "the capacity is known no better than {gap}: the same rate met {} in one window \
+                 and missed it in the next",
+                self.slo
+            )),
+            StoppedBy::Generator => Some(format!(
+                "the capacity is at least {:.0} requests/s: the load generator could not send \
+                 faster on time",
+                self.rate_per_second
+            )),
+        }
+    }
+}
+
+/// Who sends at a rate and tells what came of it.
+pub trait Probe {
+    /// Sends at `rate` from now on.
+    ///
+    /// # Errors
+    /// When nothing can be measured any more.
+    fn begin(&mut self, rate: f64) -> Result<()>;
+    /// The next window at that rate.
+    ///
+    /// # Errors
+    /// When nothing can be measured any more.
+    fn window(&mut self) -> Result<TrialWindow>;
+    /// Leaves nothing of it to the next rate.
+    fn end(&mut self);
+}
+
+/// Searches from rate `start` on; `told` hears of each rate.
+///
+/// # Errors
+/// An environment error when no rate meets the target, and those of `probe`.
+pub fn search(
+    target: LatencyTarget,
+    start: f64,
+    probe: &mut dyn Probe,
+    told: &mut dyn FnMut(&Trial),
+) -> Result<Capacity> {
+    let mut search = Search {
+        target,
+        probe,
+        told,
+        curve: Vec::new(),
+        noisy: 0,
+        generator: false,
+    };
+    let (low, high) = search.bracket(start)?;
+    let (rate, missed, stopped_by) = search.narrow(low, high)?;
+    let mut curve = search.curve;
+    curve.sort_by(|a, b| a.rate_per_second.total_cmp(&b.rate_per_second));
+    Ok(Capacity {
+        slo: target.to_string(),
+        rate_per_second: rate,
+        missed_at_per_second: missed,
+        stopped_by,
+        search_seconds: 0.0,
+        curve,
+    })
+}
+
+struct Search<'a> {
+    target: LatencyTarget,
+    probe: &'a mut dyn Probe,
+    told: &'a mut dyn FnMut(&Trial),
+    curve: Vec<Trial>,
+    noisy: usize,
+    /// Whether the last miss was the generator's fault.
+    generator: bool,
+}
+
+impl Search<'_> {
+    /// A rate that meets the target, and one above that does not, if any could
+    /// be sent.
+    fn bracket(&mut self, start: f64) -> Result<(f64, Option<f64>)> {
+        let mut rate = start.max(LOWEST_RATE);
+        let (mut low, mut high) = (None, None);
+        for _ in 0..MOST_STEPS {
+            match self.meets(rate)? {
+                true => low = Some(rate),
+                false => high = Some(rate),
+            }
+            rate = match (low, high) {
+                (Some(low), Some(_)) => return Ok((low, high)),
+                (Some(low), None) => low * 2.0,
+                (None, Some(high)) if high <= LOWEST_RATE => return Err(self.hopeless()),
+                (None, Some(high)) => (high / 2.0).max(LOWEST_RATE),
+                (None, None) => unreachable!("one of them was just set"),
+            };
+        }
+        match low {
+            Some(low) => Ok((low, None)),
+            None => Err(self.hopeless()),
+        }
+    }
+
+    fn hopeless(&self) -> Error {
+        let last = self.curve.last();
+        Error::environment(format!(
+            "--find-capacity: {} is not met even at {:.0} requests/s: {}; give a wider --slo",
+            self.target,
+            last.map_or(LOWEST_RATE, |trial| trial.rate_per_second),
+            last.map_or_else(String::new, |trial| format!(
+                "there it took {}{:.3} ms",
+                if trial.at_least { "at least " } else { "" },
+                trial.latency_seconds * 1e3
+            ))
+        ))
+    }
+
+    fn narrow(
+        &mut self,
+        mut low: f64,
+        mut high: Option<f64>,
+    ) -> Result<(f64, Option<f64>, StoppedBy)> {
+        let mut stopped_by = StoppedBy::Resolution;
+        while let Some(missed) = high
+            && missed / low > RESOLUTION
+        {
+            if self.noisy >= MOST_NOISY {
+                stopped_by = StoppedBy::Noise;
+                break;
+            }
+            let middle = (low * missed).sqrt();
+            match self.meets(middle)? {
+                true => low = middle,
+                false => high = Some(middle),
+            }
+        }
+        let fault = self.generator;
+        // Once more, so that luck is not taken for capacity.
+        let mut retreats = 0;
+        while !self.meets(low)? {
+            stopped_by = StoppedBy::Noise;
+            retreats += 1;
+            if retreats > MOST_RETREATS || low <= LOWEST_RATE {
+                return Err(self.hopeless());
+            }
+            high = Some(low);
+            low /= RESOLUTION.powi(1 << retreats);
+        }
+        if stopped_by == StoppedBy::Resolution && (high.is_none() || fault) {
+            stopped_by = StoppedBy::Generator;
+        }
+        Ok((low, high, stopped_by))
+    }
+
+    /// Whether the target is met at `rate`.
+    fn meets(&mut self, rate: f64) -> Result<bool> {
+        self.probe.begin(rate)?;
+        let mut windows: Vec<(TrialWindow, bool)> = Vec::new();
+        let bound = self.target.bound.as_secs_f64();
+        let decided = loop {
+            let window = self.probe.window()?;
+            let met = window
+                .latency
+                .is_some_and(|latency| !latency.at_least && latency.seconds <= bound);
+            windows.push((window, met));
+            let met = windows.iter().filter(|(_, met)| *met).count();
+            let missed = windows.len() - met;
+            if met.abs_diff(missed) >= LEAD || windows.len() >= MOST_WINDOWS {
+                break met > missed;
+            }
+        };
+        self.probe.end();
+        if windows.len() > CLEAR_WINDOWS {
+            self.noisy += 1;
+        }
+        let median = |of: &dyn Fn(&TrialWindow) -> f64| {
+            let mut values: Vec<f64> = windows.iter().map(|(window, _)| of(window)).collect();
+            values.sort_by(f64::total_cmp);
+            values[values.len() / 2]
+        };
+        let latency = |window: &TrialWindow| window.latency.map_or(f64::NAN, |it| it.seconds);
+        let trial = Trial {
+            rate_per_second: rate,
+            achieved_per_second: median(&|window| window.achieved_per_second),
+            latency_seconds: median(&latency),
+            at_least: windows
+                .iter()
+                .filter(|(window, _)| window.latency.is_none_or(|it| it.at_least))
+                .count()
+                * 2
+                > windows.len(),
+            windows: windows.len(),
+            windows_met: windows.iter().filter(|(_, met)| *met).count(),
+            met: decided,
+            timing_error_seconds: median(&|window| window.own_lateness),
+        };
+        if !decided {
+            self.generator = trial.timing_error_seconds > bound * OWN_SHARE;
+        }
+        (self.told)(&trial);
+        self.curve.push(trial);
+        Ok(decided)
+    }
+}
+
+/// Searches with real requests. `start` is the first rate tried [default: a
+/// quarter of what the closed loop reaches]; `told` hears of each rate, and of
+/// the time it took so far.
+///
+/// # Errors
+/// Those of [`search`]; an interrupted error when `interrupt` was raised.
+pub fn find_capacity(
+    generator: &mut Generator,
+    target: LatencyTarget,
+    start: Option<f64>,
+    interrupt: &AtomicBool,
+    told: &mut dyn FnMut(&Trial, Duration),
+) -> Result<Capacity> {
+    let began = Instant::now();
+    let start = match start {
+        Some(rate) => rate,
+        None => closed_peak(generator)? / 4.0,
+    };
+    let mut probe = Sender {
+        generator,
+        percentile: target.percentile,
+        bound: target.bound,
+        interrupt,
+        rate: start,
+    };
+    let mut found = search(target, start, &mut probe, &mut |trial| {
+        told(trial, began.elapsed())
+    })?;
+    found.search_seconds = began.elapsed().as_secs_f64();
+    Ok(found)
+}
+
+fn closed_peak(generator: &mut Generator) -> Result<f64> {
+    generator.pace_within(Pace::Closed, Duration::ZERO);
+    sleep(PEAK / 4);
+    generator.open_window();
+    sleep(PEAK);
+    let window = generator.close_window()?;
+    generator.suspend();
+    generator.resume();
+    match window.finished {
+        0 => Err(Error::environment(format!(
+            "--find-capacity: no request succeeded in {PEAK:?}: {}",
+            window.failures.words()
+        ))),
+        _ => Ok(window.throughput()),
+    }
+}
+
+struct Sender<'a> {
+    generator: &'a mut Generator,
+    percentile: Percentile,
+    bound: Duration,
+    interrupt: &'a AtomicBool,
+    rate: f64,
+}
+
+impl Sender<'_> {
+    fn nap(&self, length: Duration) -> Result<()> {
+        let until = Instant::now() + length;
+        loop {
+            if self.interrupt.load(Relaxed) {
+                return Err(Error::Interrupted(
+                    " while the capacity was searched".into(),
+                ));
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            sleep(left.min(Duration::from_millis(50)));
+        }
+    }
+}
+
+impl Probe for Sender<'_> {
+    fn begin(&mut self, rate: f64) -> Result<()> {
+        self.rate = rate;
+        self.generator.pace_within(Pace::Open(rate), Duration::ZERO);
+        self.nap(SETTLE)
+    }
+
+    fn window(&mut self) -> Result<TrialWindow> {
+        let samples = 1.2 * self.percentile.samples_needed() / self.rate;
+        // Long enough that a rate beyond what is served by as little as the
+        // resolution builds up a queue of the bound.
+        let queue = self.bound.as_secs_f64() / (RESOLUTION - 1.0);
+        let length = Duration::try_from_secs_f64(samples.max(queue))
+            .unwrap_or(LONGEST)
+            .clamp(SHORTEST, LONGEST);
+        self.generator.open_window();
+        self.nap(length)?;
+        let window = self.generator.close_window()?;
+        Ok(TrialWindow {
+            latency: window.percentile(self.percentile),
+            achieved_per_second: window.throughput(),
+            own_lateness: window.lateness(self.percentile).unwrap_or(0.0),
+        })
+    }
+
+    fn end(&mut self) {
+        self.generator.suspend();
+        self.generator.resume();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! One socket, and what is under way on it.
+
+use super::protocol::Ask;
+use super::protocol::Parser;
+use super::url::Kind;
+use super::window::WindowId;
+use socket2::Domain;
+use socket2::SockAddr;
+use socket2::Socket;
+use socket2::Type;
+use std::collections::VecDeque;
+use std::io;
+use std::io::Write;
+
+/// A request that was written and is not answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub intended_ns: u64,
+    pub window: WindowId,
+    pub ask: Ask,
+    /// Counted already (as timed out or withdrawn); its answer is passed over.
+    pub dead: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Until `retry_ns`.
+    Down,
+    Connecting,
+    /// Connected; the greeting may still be unanswered.
+    Up,
+}
+
+pub(super) struct Connection {
+    pub state: State,
+    pub socket: Option<Socket>,
+    pub parser: Parser,
+    /// The start of an answer whose rest has not come.
+    pub partial: Vec<u8>,
+    out: Vec<u8>,
+    written: usize,
+    /// Whether epoll tells when there is room to write.
+    pub wants_room: bool,
+    pub under_way: VecDeque<Asked>,
+    /// Greetings that are not answered.
+    pub greetings: usize,
+    /// When a place for a request became free last.
+    pub freed_ns: u64,
+    /// Whether the engine's queue of free connections holds it.
+    pub queued: bool,
+    /// When bytes came last, or the connection was made.
+    pub heard_ns: u64,
+    pub retry_ns: u64,
+    /// Attempts in a row that failed.
+    pub failed_attempts: u32,
+}
+
+impl Connection {
+    pub(super) fn new(kind: Kind) -> Connection {
+        Connection {
+            state: State::Down,
+            socket: None,
+            parser: Parser::new(kind),
+            partial: Vec::new(),
+            out: Vec::new(),
+            written: 0,
+            wants_room: false,
+            under_way: VecDeque::new(),
+            greetings: 0,
+            freed_ns: 0,
+            queued: false,
+            heard_ns: 0,
+            retry_ns: 0,
+            failed_attempts: 0,
+        }
+    }
+
+    /// Begins to connect.
+    ///
+    /// # Errors
+    /// What the system says at once.
+    pub(super) fn connect(&mut self, address: &SockAddr, now_ns: u64) -> io::Result<()> {
+        let socket = open(address)?;
+        socket.set_nonblocking(true)?;
+        match socket.connect(address) {
+            Ok(()) => {}
+            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
+            Err(error) => return Err(error),
+        }
+        self.socket = Some(socket);
+        self.state = State::Connecting;
+        self.heard_ns = now_ns;
+        self.wants_room = true;
+        Ok(())
+    }
+
+    /// Forgets the socket and everything on it; what was under way is returned.
+    pub(super) fn close(&mut self, kind: Kind) -> VecDeque<Asked> {
+        self.state = State::Down;
+        self.socket = None;
+        self.parser = Parser::new(kind);
+        self.partial.clear();
+        self.out.clear();
+        self.written = 0;
+        self.wants_room = false;
+        self.greetings = 0;
+        std::mem::take(&mut self.under_way)
+    }
+
+    /// Places for further requests.
+    pub(super) fn room(&self, pipeline: usize) -> usize {
+        match self.state == State::Up && self.greetings == 0 {
+            true => pipeline.saturating_sub(self.under_way.len()),
+            false => 0,
+        }
+    }
+
+    pub(super) fn out(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+
+    pub(super) fn has_output(&self) -> bool {
+        self.written < self.out.len()
+    }
+
+    /// Writes what there is; what does not fit is kept.
+    ///
+    /// # Errors
+    /// What the system says, but for a full socket.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        let Some(mut socket) = self.socket.as_ref() else {
+            return Ok(());
+        };
+        while self.written < self.out.len() {
+            match socket.write(&self.out[self.written..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => self.written += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.out.clear();
+        self.written = 0;
+        Ok(())
+    }
+}
+
+/// A socket for `address` that does not hold small requests back.
+pub(super) fn open(address: &SockAddr) -> io::Result<Socket> {
+    let socket = Socket::new(address.domain(), Type::STREAM.cloexec(), None)?;
+    if address.domain() != Domain::UNIX {
+        socket.set_tcp_nodelay(true)?;
+    }
+    Ok(socket)
+}

@@ -1,0 +1,82 @@
+//! The text protocol of memcached: get and set.
+
+use super::Answer;
+use super::Ask;
+use super::Body;
+use super::Failure;
+use super::Parsed;
+use super::Wrong;
+use super::line;
+use super::number;
+use super::push_key;
+use super::shown;
+use std::io::Write;
+
+const WHAT: &str = "an answer in the memcached text protocol";
+
+#[derive(Clone, Debug, Default)]
+pub struct Reader {
+    body: Option<Body>,
+    /// A value was passed over, END must follow.
+    found: bool,
+}
+
+impl Reader {
+    pub(super) fn advance(&mut self, ask: Ask, bytes: &[u8]) -> Result<Parsed, Wrong> {
+        if let Some(body) = &mut self.body {
+            let (consumed, complete) = body.advance(WHAT, bytes)?;
+            if complete {
+                self.body = None;
+                self.found = true;
+            }
+            return Ok(Parsed::skipped(consumed));
+        }
+        // Every answer begins with a capital; `HTTP/` is told at its first line.
+        match bytes.first() {
+            None => return Ok(Parsed::MORE),
+            Some(byte) if byte.is_ascii_uppercase() => {}
+            Some(_) => return Err(Wrong::bytes(WHAT, bytes)),
+        }
+        let Some((line, length)) = line(WHAT, bytes)? else {
+            return Ok(Parsed::MORE);
+        };
+        let answer = match (line, ask) {
+            (b"END", Ask::Get) => match std::mem::take(&mut self.found) {
+                true => Answer::Success,
+                false => Answer::Missing,
+            },
+            (b"STORED", Ask::Set) => Answer::Success,
+            (b"ERROR" | b"NOT_STORED", _) => Answer::Failed(Failure::ErrorReply, shown(line)),
+            _ if line.starts_with(b"SERVER_ERROR") || line.starts_with(b"CLIENT_ERROR") => {
+                Answer::Failed(Failure::ErrorReply, shown(line))
+            }
+            _ if ask == Ask::Get && !self.found && line.starts_with(b"VALUE ") => {
+                // VALUE key flags bytes
+                let mut words = line.split(|&byte| byte == b' ').skip(3);
+                let left = words.next().and_then(number);
+                self.body = Some(Body {
+                    left: left.ok_or_else(|| Wrong::bytes(WHAT, bytes))?,
+                });
+                return Ok(Parsed::skipped(length));
+            }
+            _ => return Err(Wrong::bytes(WHAT, bytes)),
+        };
+        Ok(Parsed::done(length, answer))
+    }
+}
+
+pub(super) fn write(ask: Ask, key: u64, value: &[u8], out: &mut Vec<u8>) {
+    match ask {
+        Ask::Set => {
+            out.extend_from_slice(b"set ");
+            push_key(key, out);
+            write!(out, " 0 0 {}\r\n", value.len()).expect("a vector takes everything");
+            out.extend_from_slice(value);
+        }
+        _ => {
+            out.extend_from_slice(b"get ");
+            push_key(key, out);
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+}

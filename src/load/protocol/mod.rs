@@ -1,0 +1,262 @@
+//! Writing requests and reading answers. Parsers take the bytes in any cut,
+//! hold no more than one line or header, and believe nothing.
+
+mod http;
+mod memcached;
+mod redis;
+
+use super::failure::Failure;
+use super::url::Kind;
+use super::url::Url;
+
+/// What was asked; the answer is read accordingly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// AUTH, SELECT, PING: any answer that is no error.
+    Greet,
+    Get,
+    Set,
+    /// An HTTP GET.
+    Fetch,
+}
+
+/// What came back for one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Success,
+    /// An answer, but there is no such key.
+    Missing,
+    /// The server said no; in its words.
+    Failed(Failure, String),
+}
+
+/// How far the bytes led.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parsed {
+    /// Bytes that are done with. Give the others again, with more behind them.
+    pub consumed: usize,
+    /// The answer, once it is complete.
+    pub answer: Option<Answer>,
+    /// The server closes the connection after this answer.
+    pub closes: bool,
+}
+
+impl Parsed {
+    const MORE: Parsed = Parsed {
+        consumed: 0,
+        answer: None,
+        closes: false,
+    };
+
+    fn skipped(consumed: usize) -> Parsed {
+        Parsed {
+            consumed,
+            ..Parsed::MORE
+        }
+    }
+
+    fn done(consumed: usize, answer: Answer) -> Parsed {
+        Parsed {
+            consumed,
+            answer: Some(answer),
+            closes: false,
+        }
+    }
+}
+
+/// Bytes that are not the protocol, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong(pub String);
+
+/// Longest line taken for one.
+const MAX_LINE: usize = 8 << 10;
+/// Longest value or chunk taken for one.
+const MAX_BODY: u64 = 1 << 40;
+/// Bytes of an answer that a message shows.
+const SHOWN: usize = 60;
+
+impl Wrong {
+    /// `what` is expected, these bytes came.
+    fn bytes(what: &str, bytes: &[u8]) -> Wrong {
+        Wrong(format!("{what} expected, '{}' came", shown(bytes)))
+    }
+}
+
+/// The first bytes, made printable.
+fn shown(bytes: &[u8]) -> String {
+    bytes[..bytes.len().min(SHOWN)].escape_ascii().to_string()
+}
+
+/// Reads the answers of one connection.
+#[derive(Clone, Debug)]
+pub enum Parser {
+    Redis(redis::Reader),
+    Memcached(memcached::Reader),
+    Http(http::Reader),
+}
+
+impl Parser {
+    pub fn new(kind: Kind) -> Parser {
+        match kind {
+            Kind::Redis => Parser::Redis(Default::default()),
+            Kind::Memcached => Parser::Memcached(Default::default()),
+            Kind::Http => Parser::Http(Default::default()),
+        }
+    }
+
+    /// Reads on at `bytes`, which answer `ask`. Nothing consumed and no answer
+    /// means that more bytes are needed.
+    ///
+    /// # Errors
+    /// When the bytes are not the protocol; the connection is of no use then.
+    pub fn advance(&mut self, ask: Ask, bytes: &[u8]) -> Result<Parsed, Wrong> {
+        match self {
+            Parser::Redis(reader) => reader.advance(ask, bytes),
+            Parser::Memcached(reader) => reader.advance(ask, bytes),
+            Parser::Http(reader) => reader.advance(bytes),
+        }
+    }
+
+    /// The connection was closed: the answer that this completes, if any.
+    pub fn end(&mut self) -> Option<Answer> {
+        match self {
+            Parser::Http(reader) => reader.end(),
+            _ => None,
+        }
+    }
+}
+
+/// Writes requests.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    kind: Kind,
+    value: Vec<u8>,
+    /// HTTP: before and behind the key.
+    http: (Vec<u8>, Vec<u8>),
+    with_key: bool,
+}
+
+/// Digits of a key: all names are equally long.
+const KEY_DIGITS: usize = 12;
+
+impl Writer {
+    pub fn new(url: &Url, value_bytes: usize) -> Writer {
+        // Letters that do not compress to nothing.
+        let mut state = 0x9e37_79b9_7f4a_7c15u64;
+        let value = (0..value_bytes)
+            .map(|_| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                b'a' + (state >> 40) as u8 % 26
+            })
+            .collect();
+        let (before, behind) = match url.path.split_once("{key}") {
+            Some((before, behind)) => (before, behind),
+            None => (url.path.as_str(), ""),
+        };
+        Writer {
+            kind: url.kind,
+            value,
+            http: (
+                format!("GET {before}").into_bytes(),
+                format!(
+                    "{behind} HTTP/1.1\r\nHost: {}\r\nUser-Agent: jostle\r\n\r\n",
+                    url.endpoint
+                )
+                .into_bytes(),
+            ),
+            with_key: url.path.contains("{key}"),
+        }
+    }
+
+    /// Appends one request.
+    pub fn write(&self, ask: Ask, key: u64, out: &mut Vec<u8>) {
+        match self.kind {
+            Kind::Redis => redis::write(ask, key, &self.value, out),
+            Kind::Memcached => memcached::write(ask, key, &self.value, out),
+            Kind::Http => {
+                out.extend_from_slice(&self.http.0);
+                if self.with_key {
+                    out.extend_from_slice(key.to_string().as_bytes());
+                }
+                out.extend_from_slice(&self.http.1);
+            }
+        }
+    }
+}
+
+/// What every new connection says first: one request each, all answered.
+pub fn greeting(url: &Url) -> Vec<Vec<u8>> {
+    match url.kind {
+        Kind::Redis => redis::greeting(url),
+        _ => Vec::new(),
+    }
+}
+
+/// Appends `jostle:` and the digits of `key`.
+fn push_key(key: u64, out: &mut Vec<u8>) {
+    let mut digits = [b'0'; KEY_DIGITS];
+    let mut rest = key;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    out.extend_from_slice(b"jostle:");
+    out.extend_from_slice(&digits);
+}
+
+/// The line at the start of `bytes` without its end, and its whole length;
+/// `None` when it is not complete.
+fn line<'a>(what: &str, bytes: &'a [u8]) -> Result<Option<(&'a [u8], usize)>, Wrong> {
+    let searched = &bytes[..bytes.len().min(MAX_LINE)];
+    match searched.iter().position(|&byte| byte == b'\n') {
+        Some(end) if end > 0 && bytes[end - 1] == b'\r' => Ok(Some((&bytes[..end - 1], end + 1))),
+        Some(_) => Err(Wrong::bytes(what, bytes)),
+        None if bytes.len() >= MAX_LINE => Err(Wrong::bytes(what, bytes)),
+        None => Ok(None),
+    }
+}
+
+/// Digits and nothing else, within bounds.
+fn number(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || digits.len() > 15 || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let number = digits
+        .iter()
+        .fold(0, |number, digit| number * 10 + u64::from(digit - b'0'));
+    (number <= MAX_BODY).then_some(number)
+}
+
+/// A body of known length and the line end behind it, being passed over.
+#[derive(Clone, Copy, Debug)]
+struct Body {
+    left: u64,
+}
+
+impl Body {
+    /// Passes over what is there: bytes consumed, and whether it is complete.
+    ///
+    /// # Errors
+    /// When no line end follows the body.
+    fn advance(&mut self, what: &str, bytes: &[u8]) -> Result<(usize, bool), Wrong> {
+        let take = self.left.min(bytes.len() as u64) as usize;
+        self.left -= take as u64;
+        let rest = &bytes[take..];
+        if self.left > 0 || rest.len() < 2 {
+            // A wrong end is seen at its first byte.
+            return match rest.first() {
+                Some(&byte) if byte != b'\r' => Err(Wrong::bytes(what, rest)),
+                _ => Ok((take, false)),
+            };
+        }
+        match rest.starts_with(b"\r\n") {
+            true => Ok((take + 2, true)),
+            false => Err(Wrong::bytes(what, rest)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! RESP2: GET, SET, and what a connection says first.
+
+use super::Answer;
+use super::Ask;
+use super::Body;
+use super::Failure;
+use super::KEY_DIGITS;
+use super::Parsed;
+use super::Url;
+use super::Wrong;
+use super::line;
+use super::number;
+use super::push_key;
+use super::shown;
+use std::io::Write;
+
+const WHAT: &str = "an answer in the redis protocol";
+
+#[derive(Clone, Debug, Default)]
+pub struct Reader {
+    body: Option<Body>,
+}
+
+impl Reader {
+    pub(super) fn advance(&mut self, ask: Ask, bytes: &[u8]) -> Result<Parsed, Wrong> {
+        if let Some(body) = &mut self.body {
+            let (consumed, complete) = body.advance(WHAT, bytes)?;
+            if !complete {
+                return Ok(Parsed::skipped(consumed));
+            }
+            self.body = None;
+            return Ok(Parsed::done(consumed, Answer::Success));
+        }
+        // What cannot be RESP is told at once, before a whole line is there.
+        match bytes.first() {
+            None => return Ok(Parsed::MORE),
+            Some(b'+' | b'-' | b':' | b'$' | b'_') => {}
+            Some(_) => return Err(Wrong::bytes(WHAT, bytes)),
+        }
+        let Some((line, length)) = line(WHAT, bytes)? else {
+            return Ok(Parsed::MORE);
+        };
+        let rest = &line[1..];
+        let answer = match (line[0], ask) {
+            (b'-', _) => Answer::Failed(Failure::ErrorReply, shown(rest)),
+            (b'+', Ask::Set | Ask::Greet) => Answer::Success,
+            (b'_', Ask::Get) if rest.is_empty() => Answer::Missing,
+            (b'$', Ask::Get) if rest == b"-1" => Answer::Missing,
+            (b'$', Ask::Get) => {
+                let left = number(rest).ok_or_else(|| Wrong::bytes(WHAT, bytes))?;
+                self.body = Some(Body { left });
+                return Ok(Parsed::skipped(length));
+            }
+            _ => return Err(Wrong::bytes(WHAT, bytes)),
+        };
+        Ok(Parsed::done(length, answer))
+    }
+}
+
+pub(super) fn write(ask: Ask, key: u64, value: &[u8], out: &mut Vec<u8>) {
+    // 7 letters of the prefix.
+    const _: () = assert!(KEY_DIGITS + 7 == 19);
+    match ask {
+        Ask::Set => {
+            out.extend_from_slice(b"*3\r\n$3\r\nSET\r\n$19\r\n");
+            push_key(key, out);
+            write!(out, "\r\n${}\r\n", value.len()).expect("a vector takes everything");
+            out.extend_from_slice(value);
+        }
+        _ => {
+            out.extend_from_slice(b"*2\r\n$3\r\nGET\r\n$19\r\n");
+            push_key(key, out);
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+pub(super) fn greeting(url: &Url) -> Vec<Vec<u8>> {
+    let mut said = Vec::new();
+    if let Some(password) = &url.password {
+        let mut words = vec!["AUTH"];
+        words.extend(url.user.as_deref());
+        words.push(password);
+        said.push(command(&words));
+    }
+    if url.database != 0 {
+        said.push(command(&["SELECT", &url.database.to_string()]));
+    }
+    said.push(command(&["PING"]));
+    said
+}
+
+fn command(words: &[&str]) -> Vec<u8> {
+    let mut out = format!("*{}\r\n", words.len());
+    for word in words {
+        out += &format!("${}\r\n{word}\r\n", word.len());
+    }
+    out.into_bytes()
+}

@@ -1,0 +1,260 @@
+//! When requests are due, and what each asks for. Both come from the seed
+//! alone, so that the same load can be sent again.
+
+use super::protocol::Ask;
+use super::url::Kind;
+use rand::Rng;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::Distribution;
+use rand_distr::Exp1;
+use rand_distr::Zipf;
+use std::time::Duration;
+
+/// How the moments of an open loop lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrivals {
+    /// Independent users: exponential gaps.
+    Poisson,
+    /// Equal gaps.
+    Uniform,
+}
+
+/// A ramp begins at this share of the rate: a gap must end.
+const RAMP_FROM: f64 = 0.02;
+
+/// The moments at which requests are due.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    arrivals: Arrivals,
+    random: ChaCha8Rng,
+    per_ns: f64,
+    ramp_ns: f64,
+    start_ns: u64,
+    next_ns: u64,
+    /// What is left of the last gap below a nanosecond.
+    rest_ns: f64,
+}
+
+impl Schedule {
+    /// Moments from `now_ns` on at `rate` per second, which a `ramp` reaches.
+    pub fn new(arrivals: Arrivals, rate: f64, ramp: Duration, seed: u64, now_ns: u64) -> Self {
+        let mut schedule = Schedule {
+            arrivals,
+            random: ChaCha8Rng::seed_from_u64(seed),
+            per_ns: rate / 1e9,
+            ramp_ns: ramp.as_nanos() as f64,
+            start_ns: now_ns,
+            next_ns: now_ns,
+            rest_ns: 0.0,
+        };
+        schedule.advance();
+        schedule
+    }
+
+    /// The next moment, in nanoseconds of the clock given to `new`.
+    pub fn next_ns(&self) -> u64 {
+        self.next_ns
+    }
+
+    /// Draws the moment after that.
+    pub fn advance(&mut self) {
+        let mut per_ns = self.per_ns;
+        let elapsed = (self.next_ns - self.start_ns) as f64;
+        if elapsed < self.ramp_ns {
+            per_ns *= (elapsed / self.ramp_ns).max(RAMP_FROM);
+        }
+        let gaps: f64 = match self.arrivals {
+            Arrivals::Poisson => Exp1.sample(&mut self.random),
+            Arrivals::Uniform => 1.0,
+        };
+        let gap = gaps / per_ns + self.rest_ns;
+        self.rest_ns = gap.fract();
+        self.next_ns += gap as u64;
+    }
+
+    /// Begins afresh: the next moment lies one gap after `now_ns`.
+    pub fn restart(&mut self, now_ns: u64) {
+        // The ramp, if any, is not climbed again.
+        self.ramp_ns = 0.0;
+        self.start_ns = now_ns;
+        self.next_ns = now_ns;
+        self.rest_ns = 0.0;
+        self.advance();
+    }
+}
+
+/// What one request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question {
+    pub ask: Ask,
+    /// 0 to keys - 1; the lower the more often asked for.
+    pub key: u64,
+}
+
+/// The sequence of questions.
+#[derive(Clone, Debug)]
+pub struct Traffic {
+    random: ChaCha8Rng,
+    keys: u64,
+    /// `None`: all alike.
+    zipf: Option<Zipf<f64>>,
+    /// Reads are the draws below this.
+    reads_below: u64,
+    reads_only: bool,
+    http: bool,
+}
+
+impl Traffic {
+    /// `keys` ≥ 1, `zipf_exponent` ≥ 0, `read_percent` 0–100.
+    ///
+    /// # Errors
+    /// In words when the distribution does not exist.
+    pub fn new(
+        kind: Kind,
+        keys: u64,
+        zipf_exponent: f64,
+        read_percent: f64,
+        seed: u64,
+    ) -> Result<Traffic, String> {
+        let zipf = match zipf_exponent == 0.0 {
+            true => None,
+            false => Some(Zipf::new(keys as f64, zipf_exponent).map_err(|error| {
+                format!(
+                    "no Zipf distribution over {keys} keys with exponent {zipf_exponent}: {error}"
+                )
+            })?),
+        };
+        Ok(Traffic {
+            // Not the sequence of the moments.
+            random: ChaCha8Rng::seed_from_u64(seed ^ 0x6b65_7973),
+            keys: keys.max(1),
+            zipf,
+            reads_below: (read_percent / 100.0 * u64::MAX as f64) as u64,
+            reads_only: read_percent >= 100.0,
+            http: kind == Kind::Http,
+        })
+    }
+
+    pub fn next_question(&mut self) -> Question {
+        let key = match &self.zipf {
+            // Fair to within keys / 2^64.
+            None => ((u128::from(self.random.next_u64()) * u128::from(self.keys)) >> 64) as u64,
+            Some(zipf) => (zipf.sample(&mut self.random) as u64).clamp(1, self.keys) - 1,
+        };
+        let ask = match () {
+            () if self.http => Ask::Fetch,
+            () if self.reads_only || self.random.next_u64() < self.reads_below => Ask::Get,
+            () => Ask::Set,
+        };
+        Question { ask, key }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moments(arrivals: Arrivals, seed: u64, count: usize) -> Vec<u64> {
+        let mut schedule = Schedule::new(arrivals, 10_000.0, Duration::ZERO, seed, 5);
+        (0..count)
+            .map(|_| {
+                let at = schedule.next_ns();
+                schedule.advance();
+                at
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_load() {
+        assert_eq!(
+            moments(Arrivals::Poisson, 7, 1000),
+            moments(Arrivals::Poisson, 7, 1000)
+        );
+        assert_ne!(
+            moments(Arrivals::Poisson, 7, 1000),
+            moments(Arrivals::Poisson, 8, 1000)
+        );
+        let questions = |seed| {
+            let mut traffic = Traffic::new(Kind::Redis, 1000, 0.9, 70.0, seed).unwrap();
+            (0..1000)
+                .map(|_| traffic.next_question())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(questions(7), questions(7));
+        assert_ne!(questions(7), questions(8));
+    }
+
+    #[test]
+    fn gaps_have_the_mean_and_the_spread_asked_for() {
+        for (arrivals, spread) in [(Arrivals::Poisson, 1.0), (Arrivals::Uniform, 0.0)] {
+            let at = moments(arrivals, 3, 100_000);
+            let gaps: Vec<f64> = at.windows(2).map(|two| (two[1] - two[0]) as f64).collect();
+            let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+            assert!((mean / 100_000.0 - 1.0).abs() < 0.02, "{mean}");
+            let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>();
+            let deviation = (variance / gaps.len() as f64).sqrt() / mean;
+            assert!((deviation - spread).abs() < 0.02, "{deviation}");
+        }
+        // Fractions of a nanosecond are not lost.
+        let mut schedule = Schedule::new(Arrivals::Uniform, 3e8, Duration::ZERO, 1, 0);
+        for _ in 0..2999 {
+            schedule.advance();
+        }
+        assert!(schedule.next_ns().abs_diff(10_000) <= 1);
+    }
+
+    #[test]
+    fn a_ramp_climbs_once() {
+        let ramp = Duration::from_secs(1);
+        let mut schedule = Schedule::new(Arrivals::Uniform, 1000.0, ramp, 1, 0);
+        let mut count = 0;
+        while schedule.next_ns() < 1_000_000_000 {
+            count += 1;
+            schedule.advance();
+        }
+        assert!((400..600).contains(&count), "{count}");
+        schedule.restart(2_000_000_000);
+        assert_eq!(schedule.next_ns(), 2_001_000_000);
+    }
+
+    #[test]
+    fn frequencies_follow_zipf() {
+        let draws = 200_000;
+        for exponent in [0.0, 0.5, 0.99, 1.0, 1.5] {
+            let keys = 100;
+            let mut traffic = Traffic::new(Kind::Redis, keys, exponent, 90.0, 11).unwrap();
+            let mut seen = vec![0u64; keys as usize];
+            let mut reads = 0;
+            for _ in 0..draws {
+                let question = traffic.next_question();
+                seen[question.key as usize] += 1;
+                reads += u64::from(question.ask == Ask::Get);
+            }
+            let norm: f64 = (1..=keys).map(|rank| (rank as f64).powf(-exponent)).sum();
+            for rank in [1u64, 2, 10, 100] {
+                let expected = draws as f64 * (rank as f64).powf(-exponent) / norm;
+                let got = seen[rank as usize - 1] as f64;
+                let bound = 5.0 * expected.sqrt() + 1.0;
+                assert!(
+                    (got - expected).abs() < bound,
+                    "exponent {exponent}, rank {rank}: {got} instead of {expected}"
+                );
+            }
+            let share = reads as f64 / draws as f64;
+            assert!((share - 0.9).abs() < 0.005, "{share}");
+        }
+    }
+
+    #[test]
+    fn shares_of_nothing_and_everything_are_exact() {
+        let count = |percent| {
+            let mut traffic = Traffic::new(Kind::Memcached, 1, 0.0, percent, 1).unwrap();
+            (0..10_000)
+                .filter(|_| traffic.next_question().ask == Ask::Get)
+                .count()
+        };
+        assert_eq!((count(0.0), count(100.0)), (0, 10_000));
+    }
+}

@@ -1,0 +1,64 @@
+//! What a profile keeps of the load it was measured under. Pure data.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::Serialize;
+
+/// How the moments of the requests lay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ArrivalsFact {
+    Poisson,
+    Uniform,
+    /// Each request followed the answer to the one before.
+    Closed,
+}
+
+/// The load a target was under.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LoadFacts {
+    /// `redis`, `memcached`, `http`.
+    pub url_kind: String,
+    /// Where it went, without credentials.
+    pub url: String,
+    /// Requests intended per second; absent in a closed loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_per_second: Option<f64>,
+    /// Highest rate found that met `slo`; absent when it was not searched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity_per_second: Option<f64>,
+    /// `rate_per_second` as percent of `capacity_per_second`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_percent: Option<f64>,
+    /// The latency target of the search, like `p99:1ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slo: Option<String>,
+    /// Time the search took, in addition to the budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity_search_seconds: Option<f64>,
+    pub connections: u64,
+    /// Requests under way on one connection at most.
+    pub pipeline: u64,
+    pub arrivals: ArrivalsFact,
+    /// Different keys asked for; absent where requests name none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<u64>,
+    /// 0: all keys alike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zipf_exponent: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value_bytes: Option<u64>,
+    /// Share of the requests that read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_percent: Option<f64>,
+    pub seed: u64,
+    pub timeout_seconds: f64,
+    /// How late requests were sent through the generator's own fault, 99th
+    /// percentile over all windows; absent in a closed loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timing_error_p99_us: Option<f64>,
+    /// CPU time of the generator, percent of one CPU.
+    pub generator_cpu_percent: f64,
+    /// CPUs it was seen on.
+    pub generator_cpus: Vec<usize>,
+}

@@ -1,0 +1,6 @@
+//! Loads: what is told of a server is what the server did.
+
+mod command;
+mod fakes;
+mod real;
+mod support;
