@@ -7,6 +7,7 @@ mod interrupt;
 mod list;
 mod machine;
 mod metric;
+mod metrics;
 mod network;
 mod output;
 mod profile;
@@ -44,6 +45,8 @@ enum Command {
     Run(run::Args),
     /// Measure the sensitivity vector of a program
     Profile(Box<profile::Args>),
+    /// List the metrics: how performance can be read, and what works here
+    Metrics(metrics::Args),
     /// Print a profile
     Show(show::Args),
     /// Check every source: linear, strong, and without effect on other resources
@@ -70,6 +73,7 @@ impl Cli {
             Command::Machine(args) => machine::run(args),
             Command::Run(args) => run::run(args),
             Command::Profile(args) => profile::run(*args),
+            Command::Metrics(args) => metrics::run(args),
             Command::Show(args) => show::run(args),
             Command::Validate(args) => validate::run(args),
             Command::Schedule(args) => schedule::run(args),

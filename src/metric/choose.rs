@@ -2,11 +2,19 @@
 
 use super::Metric;
 use super::MetricOptions;
+use super::events::Events;
+use super::exec::Exec;
+use super::file::Tail;
+use super::io::Io;
 use super::ips::Ips;
+use super::names::Request;
+use super::names::parse;
+use super::printed::Printed;
+use super::printed::Source;
 use super::progress::ProgressMetric;
+use super::prometheus::Prometheus;
 use super::runs::Runs;
-use super::stdout::Feed;
-use super::stdout::Stdout;
+use super::suggest;
 use crate::error::Error;
 use crate::error::Result;
 use crate::sys::perf;
@@ -24,25 +32,6 @@ const ASKED: &str = "asked for with --metric";
 /// Longest wait for a progress page: a demo first fills its memory or file.
 const PAGE_LIMIT: Duration = Duration::from_secs(120);
 
-enum Request {
-    Progress,
-    Stdout(String, Arc<Feed>),
-    Ips,
-    Runs,
-}
-
-fn parse(name: &str) -> Result<Request> {
-    match name.split_once(':') {
-        Some(("stdout", pattern)) => Ok(Request::Stdout(pattern.into(), Feed::new(pattern)?)),
-        None if name == "progress" => Ok(Request::Progress),
-        None if name == "ips" => Ok(Request::Ips),
-        None if name == "runs" => Ok(Request::Runs),
-        _ => Err(Error::request(format!(
-            "--metric {name}: unknown; there are progress, ips, runs and stdout:REGEX"
-        ))),
-    }
-}
-
 /// Starts the target of `spec` and the metric that was `requested`, or the best
 /// one available; see [`choose`].
 ///
@@ -59,16 +48,52 @@ pub fn start(
         Some(Request::Stdout(_, feed)) => Some(feed.clone() as Arc<dyn crate::target::OutputSink>),
         _ => None,
     };
+    // Before the target, so that all it writes counts.
+    let tail = match &request {
+        Some(Request::File(path, _, feed)) => Some(Tail::start(path, feed.clone())?),
+        _ => None,
+    };
     let mut target = Target::start(spec, cpus, sink)?;
+    let options = options.clone();
     let metric: Box<dyn Metric> = match request {
-        None => choose(spec, &mut target, options)?,
-        Some(Request::Progress) => progress(spec, &mut target, options, ASKED)?,
-        Some(Request::Stdout(pattern, feed)) => {
-            let options = options.clone();
-            Box::new(Stdout::new(feed, &pattern, ASKED, options, &mut target)?)
+        None => choose(spec, &mut target, &options)?,
+        Some(Request::Progress) => progress(spec, &mut target, &options, ASKED)?,
+        Some(Request::Uprobe(what)) => {
+            Box::new(Events::uprobe(&what, ASKED, options, &mut target)?)
         }
+        Some(Request::Tracepoint(what)) => {
+            Box::new(Events::tracepoint(&what, ASKED, options, &mut target)?)
+        }
+        Some(Request::Io(bytes)) => Box::new(Io::new(bytes, ASKED, &options, &mut target)?),
+        Some(Request::Stdout(pattern, feed)) => {
+            let source = Source::Stdout;
+            Box::new(Printed::new(
+                source,
+                feed,
+                &pattern,
+                ASKED,
+                options,
+                &mut target,
+            )?)
+        }
+        Some(Request::File(path, pattern, feed)) => {
+            let tail = tail.map_or_else(|| Tail::start(&path, feed.clone()), Ok)?;
+            let source = Source::File(tail);
+            Box::new(Printed::new(
+                source,
+                feed,
+                &pattern,
+                ASKED,
+                options,
+                &mut target,
+            )?)
+        }
+        Some(Request::Prometheus(what)) => {
+            Box::new(Prometheus::new(&what, ASKED, options, &mut target)?)
+        }
+        Some(Request::Exec(command)) => Box::new(Exec::new(&command, ASKED, options, &mut target)?),
         Some(Request::Ips) => Box::new(Ips::new(&target, ASKED)?),
-        Some(Request::Runs) => Box::new(Runs::new(ASKED, None, options.clone())),
+        Some(Request::Runs) => Box::new(Runs::new(ASKED, None, options)),
     };
     Ok((target, metric))
 }
@@ -86,19 +111,20 @@ pub fn check(spec: &TargetSpec, requested: Option<&str>) -> Result<()> {
 fn understood(spec: &TargetSpec, requested: Option<&str>) -> Result<Option<Request>> {
     let request = requested.map(parse).transpose()?;
     match (&request, spec) {
-        (Some(Request::Stdout(..)), TargetSpec::Pid(_)) => {
-            return Err(Error::request(
-                "--metric stdout: the output of a running process cannot be read; start the command after -- instead of using --pid",
-            ));
-        }
-        (Some(Request::Runs), TargetSpec::Pid(_) | TargetSpec::Demo { .. }) => {
-            return Err(Error::request(
-                "--metric runs: only for a command given after --, which jostle can start again and again",
-            ));
-        }
         (Some(Request::Stdout(..)), TargetSpec::Demo { .. }) => {
             return Err(Error::request(
                 "--metric stdout: demos print nothing; leave --metric out to read their progress",
+            ));
+        }
+        (_, TargetSpec::Command(_)) => {}
+        (Some(Request::Stdout(..)), _) => {
+            return Err(Error::request(
+                "--metric stdout: the output of a running process cannot be read; start the command after -- instead of using --pid, or use file:PATH:REGEX for what it logs",
+            ));
+        }
+        (Some(Request::Runs), _) => {
+            return Err(Error::request(
+                "--metric runs: only for a command given after --, which jostle can start again and again",
             ));
         }
         _ => {}
@@ -119,7 +145,9 @@ pub fn choose(
 ) -> Result<Box<dyn Metric>> {
     match spec {
         TargetSpec::Demo { .. } => progress(spec, target, options, "demos publish their progress"),
-        TargetSpec::Pid(_) => {
+        TargetSpec::Command(_) => try_out(target, options),
+        // Whatever was running before us.
+        _ => {
             if let Some(page) = Progress::find(target.pid()).map_err(Error::environment)? {
                 let because = "the process publishes its progress";
                 let options = options.clone();
@@ -128,7 +156,6 @@ pub fn choose(
             }
             fallback(target, "the process publishes no progress")
         }
-        TargetSpec::Command(_) => try_out(target, options),
     }
 }
 
@@ -216,27 +243,9 @@ fn fallback(target: &Target, tried: &str) -> Result<Box<dyn Metric>> {
             Ok(Box::new(Ips::new(target, &because)?))
         }
         Some(reason) => Err(Error::environment(format!(
-            "no way to read the performance of {}: {tried}, and instructions cannot be counted: {reason}. Use --metric 'stdout:REGEX' for a number it prints, --metric runs if it ends by itself{}, or let it publish a progress page",
+            "no way was found by itself to read the performance of {}: {tried}, and instructions cannot be counted: {reason}. Say how with --metric; for this target there are\n{}",
             target.name(),
-            match target.is_ours() {
-                true => "",
-                false => " (both by giving the command after --)",
-            }
+            suggest::lines(target)
         ))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn unknown_metrics_are_named() {
-        for name in ["", "p99", "stdout", "stdouts:(x)", "ips:3"] {
-            let Err(error) = parse(name) else {
-                panic!("{name} was accepted");
-            };
-            assert_eq!(error.exit_code(), 2);
-        }
     }
 }

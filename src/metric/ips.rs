@@ -73,6 +73,15 @@ impl Metric for Ips {
         None
     }
 
+    fn window_rule(&self) -> String {
+        "instructions in user mode per second of wall time".into()
+    }
+
+    fn cost(&self) -> String {
+        "nothing while the target runs; one read of a counter per thread at each end of a window"
+            .into()
+    }
+
     fn begin(&mut self, target: &mut Target) -> Result<()> {
         target.check_alive()?;
         if target.pid() != self.pid {

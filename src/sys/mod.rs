@@ -8,6 +8,7 @@ pub mod memory;
 pub mod pages;
 pub mod perf;
 pub mod pidfd;
+pub mod probe;
 pub mod process;
 pub mod sched;
 pub mod shared;

@@ -121,7 +121,7 @@ fn open(event: impl Event, thread: Option<i32>) -> io::Result<Counter> {
         .build()
 }
 
-fn paranoid() -> String {
+pub(crate) fn paranoid() -> String {
     std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")
         .map_or_else(|_| "unreadable".into(), |level| level.trim().to_string())
 }
