@@ -11,20 +11,25 @@ use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
 pub struct MetricArgs {
-    /// How performance is read: progress, runs, ips or stdout:REGEX; with
-    /// --load also throughput, latency:p99, latency:mean or goodput:200us
+    /// How performance is read; `jostle metrics` lists the ways
     /// [default: the best available]
     #[arg(long)]
     pub metric: Option<String>,
-    /// Which way a printed number is better
+    /// Which way a number is better that is printed or exposed
     #[arg(long, value_enum, default_value = "higher")]
     direction: DirectionArg,
-    /// Whether a printed number is a value or a running total
+    /// Whether such a number is a value or a running total
     #[arg(long, value_enum, default_value = "value")]
     kind: KindArg,
     /// Longest one run of a finite command may take
     #[arg(long, value_parser = parse_duration, default_value = "600s", value_name = "TIME")]
     run_timeout: Duration,
+    /// Longest one run of an exec: command or one page of metrics may take
+    #[arg(long, value_parser = parse_duration, default_value = "10s", value_name = "TIME")]
+    probe_timeout: Duration,
+    /// Shortest time from one such reading to the next
+    #[arg(long, value_parser = parse_duration, default_value = "200ms", value_name = "TIME")]
+    probe_interval: Duration,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -51,6 +56,8 @@ impl MetricArgs {
                 KindArg::Rate => StdoutKind::Rate,
             },
             run_timeout: self.run_timeout,
+            probe_timeout: self.probe_timeout,
+            probe_interval: self.probe_interval,
             interrupt,
             ..MetricOptions::default()
         }

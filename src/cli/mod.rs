@@ -10,6 +10,7 @@ mod list;
 mod load;
 mod machine;
 mod metric;
+mod metrics;
 mod network;
 mod output;
 mod profile;
@@ -51,6 +52,8 @@ enum Command {
     Load(Box<load::Args>),
     /// Measure the sensitivity vector of a program
     Profile(Box<profile::Args>),
+    /// List the metrics: how performance can be read, and what works here
+    Metrics(metrics::Args),
     /// Print a profile
     Show(show::Args),
     /// Check every source: linear, strong, and without effect on other resources
@@ -79,6 +82,7 @@ impl Cli {
             Command::Counters(args) => counters::run(*args),
             Command::Load(args) => load::run(*args),
             Command::Profile(args) => profile::run(*args),
+            Command::Metrics(args) => metrics::run(args),
             Command::Show(args) => show::run(args),
             Command::Validate(args) => validate::run(args),
             Command::Schedule(args) => schedule::run(args),

@@ -173,7 +173,9 @@ pub fn profile(
     });
     request.check_interrupt()?;
     let (mut target, mut metric) = start_target(&request, &mut hooks)?;
-    let facts = metric.facts();
+    let mut facts = metric.facts();
+    facts.window_rule = Some(metric.window_rule());
+    facts.cost = Some(metric.cost());
     resume::check_metric(request.past.as_ref(), &facts.name, &facts.unit)?;
     let unstoppable = target.unstoppable();
     if let Some(reason) = &unstoppable {
@@ -272,6 +274,7 @@ pub fn profile(
     let load_percent = load_ns as f64 / load_from.0.elapsed().as_nanos().max(1) as f64 * 100.0;
     around.profiler_cpu_percent = Some((own - load_percent).max(0.0));
     let load = metric.load().map(|load| (load.facts(), load.doubts()));
+    around.doubts.extend(metric.doubts());
     if let Some(baseline) = &mut measured.baseline {
         let [low, high] = baseline.ci95.map(|end| metric.in_unit(end));
         baseline.value = metric.in_unit(baseline.value);

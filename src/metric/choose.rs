@@ -2,17 +2,24 @@
 
 use super::Metric;
 use super::MetricOptions;
+use super::StdoutKind;
+use super::events::Events;
+use super::exec::Exec;
+use super::file::Tail;
+use super::io::Io;
 use super::ips::Ips;
 use super::ips::What;
 use super::load;
 use super::load::LoadMetric;
-use super::load::Read;
 use super::load::UnderLoad;
+use super::names::Request;
+use super::names::parse;
+use super::printed::Printed;
+use super::printed::Source;
 use super::progress::ProgressMetric;
+use super::prometheus::Prometheus;
 use super::runs::Runs;
-use super::stdout::Feed;
-use super::stdout::Stdout;
-use super::stdout::StdoutKind;
+use super::suggest;
 use crate::error::Error;
 use crate::error::Result;
 use crate::sys::perf;
@@ -29,41 +36,6 @@ const ASKED: &str = "asked for with --metric";
 
 /// Longest wait for a progress page: a demo first fills its memory or file.
 const PAGE_LIMIT: Duration = Duration::from_secs(120);
-
-enum Request {
-    Progress,
-    Stdout(String, Arc<Feed>),
-    Ips,
-    Cpi,
-    Runs,
-    Load(Read),
-}
-
-impl Request {
-    fn reads_load(&self) -> Option<&Read> {
-        match self {
-            Request::Load(read) => Some(read),
-            _ => None,
-        }
-    }
-}
-
-fn parse(name: &str) -> Result<Request> {
-    match name.split_once(':') {
-        Some(("stdout", pattern)) => Ok(Request::Stdout(pattern.into(), Feed::new(pattern)?)),
-        None if name == "progress" => Ok(Request::Progress),
-        None if name == "ips" => Ok(Request::Ips),
-        None if name == "cpi" => Ok(Request::Cpi),
-        None if name == "runs" => Ok(Request::Runs),
-        _ => match load::parse(name)? {
-            Some(read) => Ok(Request::Load(read)),
-            None => Err(Error::request(format!(
-                "--metric {name}: unknown; there are progress, ips, cpi, runs and stdout:REGEX, and \
-                 with --load throughput, latency:pN, latency:mean and goodput:TIME"
-            ))),
-        },
-    }
-}
 
 /// Starts the target of `spec` and the metric that was `requested`, or the best
 /// one available; see [`choose`].
@@ -104,46 +76,65 @@ pub fn start_warm(
         Some(Request::Stdout(_, feed)) => Some(feed.clone() as Arc<dyn crate::target::OutputSink>),
         _ => None,
     };
+    // Before the target, so that all it writes counts.
+    let tail = match &request {
+        Some(Request::File(path, _, feed)) => Some(Tail::start(path, feed.clone())?),
+        _ => None,
+    };
     let mut target = Target::start(spec, cpus, sink)?;
     warm_up(&mut target)?;
     let generator = match &options.load {
         Some(plan) => Some(plan.start(&options.interrupt, &mut || target.check_alive())?),
         None => None,
     };
-    if let Some(generator) = generator {
-        let metric: Box<dyn Metric> = match request {
-            None => Box::new(LoadMetric::usual(generator)),
-            Some(Request::Load(read)) => Box::new(LoadMetric::new(generator, read, ASKED)),
-            request => {
-                let inner = without_load(request, spec, &mut target, options)?;
-                Box::new(UnderLoad::new(inner, generator))
-            }
-        };
-        return Ok((target, metric));
-    }
-    let metric = without_load(request, spec, &mut target, options)?;
+    let metric: Box<dyn Metric> = match (generator, request) {
+        (Some(generator), None) => Box::new(LoadMetric::usual(generator)),
+        (Some(generator), Some(Request::Load(read))) => {
+            Box::new(LoadMetric::new(generator, read, ASKED))
+        }
+        (Some(generator), Some(request)) => {
+            let inner = requested_metric(request, tail, spec, &mut target, options)?;
+            Box::new(UnderLoad::new(inner, generator))
+        }
+        (None, Some(request)) => requested_metric(request, tail, spec, &mut target, options)?,
+        (None, None) => choose(spec, &mut target, options)?,
+    };
     Ok((target, metric))
 }
 
-/// The metric that was requested, or the best one, for a target nobody sends
-/// anything to.
-fn without_load(
-    request: Option<Request>,
+/// The metric that was asked for, of what the target itself tells.
+fn requested_metric(
+    request: Request,
+    tail: Option<Tail>,
     spec: &TargetSpec,
     target: &mut Target,
     options: &MetricOptions,
 ) -> Result<Box<dyn Metric>> {
+    let options = options.clone();
     Ok(match request {
-        None => choose(spec, target, options)?,
-        Some(Request::Progress) => progress(spec, target, options, ASKED)?,
-        Some(Request::Stdout(pattern, feed)) => {
-            let options = options.clone();
-            Box::new(Stdout::new(feed, &pattern, ASKED, options, target)?)
+        Request::Progress => progress(spec, target, &options, ASKED)?,
+        Request::Uprobe(what) => Box::new(Events::uprobe(&what, ASKED, options, target)?),
+        Request::Tracepoint(what) => Box::new(Events::tracepoint(&what, ASKED, options, target)?),
+        Request::Io(bytes) => Box::new(Io::new(bytes, ASKED, &options, target)?),
+        Request::Stdout(pattern, feed) => {
+            let source = Source::Stdout;
+            Box::new(Printed::new(
+                source, feed, &pattern, ASKED, options, target,
+            )?)
         }
-        Some(Request::Ips) => Box::new(Ips::new(target, What::InstructionsPerSecond, ASKED)?),
-        Some(Request::Cpi) => Box::new(Ips::new(target, What::CyclesPerInstruction, ASKED)?),
-        Some(Request::Runs) => Box::new(Runs::new(ASKED, None, options.clone())),
-        Some(Request::Load(_)) => unreachable!("a load metric has a load"),
+        Request::File(path, pattern, feed) => {
+            let tail = tail.map_or_else(|| Tail::start(&path, feed.clone()), Ok)?;
+            let source = Source::File(tail);
+            Box::new(Printed::new(
+                source, feed, &pattern, ASKED, options, target,
+            )?)
+        }
+        Request::Prometheus(what) => Box::new(Prometheus::new(&what, ASKED, options, target)?),
+        Request::Exec(command) => Box::new(Exec::new(&command, ASKED, options, target)?),
+        Request::Ips => Box::new(Ips::new(target, What::InstructionsPerSecond, ASKED)?),
+        Request::Cpi => Box::new(Ips::new(target, What::CyclesPerInstruction, ASKED)?),
+        Request::Runs => Box::new(Runs::new(ASKED, None, options)),
+        Request::Load(_) => unreachable!("refused above without a load"),
     })
 }
 
@@ -160,22 +151,20 @@ pub fn check(spec: &TargetSpec, requested: Option<&str>) -> Result<()> {
 fn understood(spec: &TargetSpec, requested: Option<&str>) -> Result<Option<Request>> {
     let request = requested.map(parse).transpose()?;
     match (&request, spec) {
-        (Some(Request::Stdout(..)), spec) if spec.is_attached() => {
-            return Err(Error::request(
-                "--metric stdout: the output of a running process cannot be read; start the command after -- instead of using --pid or --cgroup",
-            ));
-        }
-        (
-            Some(Request::Runs),
-            TargetSpec::Pid(_) | TargetSpec::Cgroup(_) | TargetSpec::Demo { .. },
-        ) => {
-            return Err(Error::request(
-                "--metric runs: only for a command given after --, which jostle can start again and again",
-            ));
-        }
         (Some(Request::Stdout(..)), TargetSpec::Demo { .. }) => {
             return Err(Error::request(
                 "--metric stdout: demos print nothing; leave --metric out to read their progress",
+            ));
+        }
+        (_, TargetSpec::Command(_)) => {}
+        (Some(Request::Stdout(..)), _) => {
+            return Err(Error::request(
+                "--metric stdout: the output of a running process cannot be read; start the command after -- instead of using --pid, or use file:PATH:REGEX for what it logs",
+            ));
+        }
+        (Some(Request::Runs), _) => {
+            return Err(Error::request(
+                "--metric runs: only for a command given after --, which jostle can start again and again",
             ));
         }
         _ => {}
@@ -196,7 +185,9 @@ pub fn choose(
 ) -> Result<Box<dyn Metric>> {
     match spec {
         TargetSpec::Demo { .. } => progress(spec, target, options, "demos publish their progress"),
-        TargetSpec::Pid(_) | TargetSpec::Cgroup(_) => {
+        TargetSpec::Command(_) => try_out(target, options),
+        // Whatever was running before us.
+        _ => {
             if let Some(page) = Progress::find_in(&target.scope()).map_err(Error::environment)? {
                 let because = "the process publishes its progress";
                 let options = options.clone();
@@ -205,7 +196,6 @@ pub fn choose(
             }
             fallback(target, "the process publishes no progress")
         }
-        TargetSpec::Command(_) => try_out(target, options),
     }
 }
 
@@ -235,7 +225,7 @@ pub(super) fn wait_for_page(target: &mut Target, options: &MetricOptions) -> Res
     let deadline = Instant::now() + limit;
     loop {
         // A page that is being made may look wrong for a moment.
-        let problem = match Progress::find_in(&target.scope()) {
+        let problem = match Progress::find(target.pid()) {
             Ok(Some(page)) => return Ok(page),
             Ok(None) => None,
             Err(problem) => Some(problem),
@@ -271,7 +261,7 @@ fn try_out(target: &mut Target, options: &MetricOptions) -> Result<Box<dyn Metri
             None => {}
         }
         if let State::Running = target.state()
-            && let Ok(Some(page)) = Progress::find_in(&target.scope())
+            && let Ok(Some(page)) = Progress::find(target.pid())
         {
             let because = "the command publishes its progress";
             let options = options.clone();
@@ -297,27 +287,9 @@ fn fallback(target: &Target, tried: &str) -> Result<Box<dyn Metric>> {
             )?))
         }
         Some(reason) => Err(Error::environment(format!(
-            "no way to read the performance of {}: {tried}, and instructions cannot be counted: {reason}. Use --metric 'stdout:REGEX' for a number it prints, --metric runs if it ends by itself{}, or let it publish a progress page",
+            "no way was found by itself to read the performance of {}: {tried}, and instructions cannot be counted: {reason}. Say how with --metric; for this target there are\n{}",
             target.name(),
-            match target.is_ours() {
-                true => "",
-                false => " (both by giving the command after --)",
-            }
+            suggest::lines(target)
         ))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn unknown_metrics_are_named() {
-        for name in ["", "p99", "stdout", "stdouts:(x)", "ips:3"] {
-            let Err(error) = parse(name) else {
-                panic!("{name} was accepted");
-            };
-            assert_eq!(error.exit_code(), 2);
-        }
     }
 }

@@ -6,6 +6,7 @@
 
 use super::Metric;
 use super::facts;
+use super::suggest;
 use crate::counters::CoreCounts;
 use crate::counters::CoreReading;
 use crate::error::Error;
@@ -54,20 +55,15 @@ impl Ips {
 
 /// What the metric needs and this machine lacks, and what to use instead.
 fn unavailable(target: &Target, what: What, reason: &str) -> Error {
-    let others = match target.is_ours() {
-        true => {
-            "progress (if it publishes a progress page), stdout:REGEX (a number it prints), runs (if it ends by itself)"
-        }
-        false => "progress (if it publishes a progress page)",
-    };
     let counted = match what {
         What::InstructionsPerSecond => "instructions",
         What::CyclesPerInstruction => "cycles and instructions",
     };
     Error::environment(format!(
-        "--metric {}: {counted} cannot be counted: {reason}; metrics that would work for {}: {others}",
+        "--metric {}: {counted} cannot be counted: {reason}; for {} there are\n{}",
         what.name(),
-        target.name()
+        target.name(),
+        suggest::lines(target)
     ))
 }
 
@@ -87,6 +83,21 @@ impl Metric for Ips {
 
     fn natural_window(&self) -> Option<Duration> {
         None
+    }
+
+    fn window_rule(&self) -> String {
+        match self.what {
+            What::InstructionsPerSecond => "instructions in user mode per second of wall time",
+            What::CyclesPerInstruction => {
+                "cycles ÷ instructions in user mode, of the same instants"
+            }
+        }
+        .into()
+    }
+
+    fn cost(&self) -> String {
+        "nothing while the target runs; one read of a counter per thread at each end of a window"
+            .into()
     }
 
     fn begin(&mut self, target: &mut Target) -> Result<()> {

@@ -101,6 +101,21 @@ impl Read {
         }
     }
 
+    fn window_rule(&self) -> String {
+        let least = self.requests_needed().ceil();
+        let which = "requests whose intended moments lie in the window, some {} at least; what is not \
+                     answered in time counts as that late";
+        let which = which.replace("{}", &least.to_string());
+        match self {
+            Read::Throughput => "successful answers in the window ÷ its length".into(),
+            Read::Latency(percentile) => format!("{percentile} of the {which}"),
+            Read::MeanLatency => format!("mean of the {which}"),
+            Read::Goodput(bound) => {
+                format!("answers within {bound:?} of the intended moment ÷ the window's length")
+            }
+        }
+    }
+
     /// Requests that a window needs.
     fn requests_needed(&self) -> f64 {
         match self {
@@ -192,6 +207,14 @@ impl Metric for LoadMetric {
         }
     }
 
+    fn window_rule(&self) -> String {
+        self.read.window_rule()
+    }
+
+    fn cost(&self) -> String {
+        "none in the target but the load itself".into()
+    }
+
     fn begin(&mut self, target: &mut Target) -> Result<()> {
         target.check_alive()?;
         self.generator.open_window();
@@ -243,6 +266,18 @@ impl Metric for UnderLoad {
 
     fn one_run_per_window(&self) -> bool {
         self.inner.one_run_per_window()
+    }
+
+    fn window_rule(&self) -> String {
+        self.inner.window_rule()
+    }
+
+    fn cost(&self) -> String {
+        self.inner.cost()
+    }
+
+    fn doubts(&self) -> Vec<String> {
+        self.inner.doubts()
     }
 
     fn begin(&mut self, target: &mut Target) -> Result<()> {

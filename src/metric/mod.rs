@@ -1,18 +1,35 @@
 //! How a target's performance is read. Whatever the metric, higher is better:
 //! latencies and run times are inverted.
 
+mod binary;
 mod choose;
+mod events;
+mod exec;
+mod feed;
+mod file;
+mod io;
 mod ips;
 mod load;
+mod names;
+mod near;
+mod pace;
+mod poller;
+mod printed;
 mod progress;
+mod prometheus;
 mod runs;
-mod stdout;
+mod scope;
+mod suggest;
+mod symbols;
+mod tracepoint;
 
 pub use choose::check;
 pub use choose::choose;
 pub use choose::start;
 pub use choose::start_warm;
-pub use stdout::StdoutKind;
+pub use feed::StdoutKind;
+pub use names::METRICS;
+pub use names::MetricKind;
 
 use crate::error::Error;
 use crate::error::Result;
@@ -61,6 +78,18 @@ pub trait Metric {
     /// interrupted error when the flag of [`MetricOptions`] was raised.
     fn end(&mut self, target: &mut Target) -> Result<f64>;
 
+    /// What one reading is, in words: mean, rate or quantile, and over what.
+    fn window_rule(&self) -> String;
+
+    /// What reading costs, in words with the numbers known here: the target,
+    /// the machine, or somebody else.
+    fn cost(&self) -> String;
+
+    /// What a reader of the profile must know about the readings so far.
+    fn doubts(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Told just before the target is stopped, so that nobody goes on asking it
     /// for work.
     fn suspend(&mut self) {}
@@ -95,10 +124,16 @@ pub struct MetricOptions {
     pub print_timeout: Duration,
     /// `--run-timeout`: longest time one run of a finite command may take.
     pub run_timeout: Duration,
-    /// Longest time to watch a command when choosing the metric.
+    /// Longest time to watch a command when choosing the metric, and any target
+    /// until something countable happens.
     pub trial: Duration,
     /// `--load`: what is sent to the target meanwhile.
     pub load: Option<LoadPlan>,
+    /// `--probe-timeout`: longest one run of a probe command or one request for
+    /// a page of metrics may take.
+    pub probe_timeout: Duration,
+    /// `--probe-interval`: shortest time from one such reading to the next.
+    pub probe_interval: Duration,
     /// Raised to abandon whatever is being waited for.
     pub interrupt: Arc<AtomicBool>,
 }
@@ -113,6 +148,8 @@ impl Default for MetricOptions {
             run_timeout: Duration::from_secs(600),
             trial: Duration::from_secs(10),
             load: None,
+            probe_timeout: Duration::from_secs(10),
+            probe_interval: Duration::from_millis(200),
             interrupt: Arc::default(),
         }
     }
@@ -124,6 +161,24 @@ impl MetricOptions {
             true => Err(Error::Interrupted(String::new())),
             false => Ok(()),
         }
+    }
+}
+
+/// A reading of a number of the given direction as performance.
+///
+/// # Errors
+/// A request error, beginning with `head`, for one that cannot be compared.
+fn oriented(value: f64, direction: Direction, head: &str) -> Result<f64> {
+    match direction {
+        Direction::Higher if value.is_finite() && value >= 0.0 => Ok(value),
+        Direction::Lower if value.is_finite() && value > 0.0 => Ok(1.0 / value),
+        _ => Err(Error::request(format!(
+            "{head}: {value} cannot be compared as a {}; performance must be positive",
+            match direction {
+                Direction::Higher => "rate",
+                Direction::Lower => "latency",
+            }
+        ))),
     }
 }
 

@@ -75,6 +75,19 @@ impl Metric for ProgressMetric {
         None
     }
 
+    fn window_rule(&self) -> String {
+        match self.page.by_cpu_time() {
+            true => "growth of the target's own count per second of its CPU time",
+            false => "growth of the target's own count per second of wall time",
+        }
+        .into()
+    }
+
+    fn cost(&self) -> String {
+        "nothing beyond what the target publishes by itself; one read of 32 bytes of shared memory at each end of a window"
+            .into()
+    }
+
     fn begin(&mut self, target: &mut Target) -> Result<()> {
         target.check_alive()?;
         if target.pid() != self.pid {

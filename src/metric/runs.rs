@@ -43,6 +43,18 @@ impl Metric for Runs {
         true
     }
 
+    fn window_rule(&self) -> String {
+        "one run of the command from its start to its end; every window is one run".into()
+    }
+
+    fn cost(&self) -> String {
+        let run = self.usual.map_or_else(
+            || "as long as the command takes".to_string(),
+            |usual| format!("{:.3} s as seen last", usual.as_secs_f64()),
+        );
+        format!("nothing in the command; each window takes one run of it, {run}")
+    }
+
     fn begin(&mut self, target: &mut Target) -> Result<()> {
         target.restart()?;
         self.started = Some(Instant::now());

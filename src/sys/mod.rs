@@ -9,6 +9,7 @@ pub mod pages;
 pub mod perf;
 pub mod perf_group;
 pub mod pidfd;
+pub mod probe;
 pub mod process;
 pub mod sched;
 pub mod shared;

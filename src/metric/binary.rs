@@ -1,0 +1,204 @@
+//! Which file `BINARY` of a uprobe is, as the target sees it.
+
+use super::near;
+use super::scope;
+use crate::target::Scope;
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::path::PathBuf;
+
+/// `path/to/file`, `name` or `lib:name`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Binary {
+    /// Contains a slash: relative to us, or absolute and as the target sees it.
+    Path(PathBuf),
+    /// A program: one the target runs, or the first of that name in PATH.
+    Name(String),
+    /// A file that the target has mapped: `libc` finds `libc.so.6`.
+    Library(String),
+}
+
+impl Binary {
+    /// Takes BINARY off `BINARY:SYMBOL`; what is left is the symbol.
+    pub(super) fn split(text: &str) -> Option<(Binary, &str)> {
+        let (library, rest) = match text.strip_prefix("lib:") {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        let (name, symbol) = rest.split_once(':')?;
+        if name.is_empty() || symbol.is_empty() {
+            return None;
+        }
+        let binary = match (library, name.contains('/')) {
+            (true, _) => Binary::Library(name.into()),
+            (false, true) => Binary::Path(name.into()),
+            (false, false) => Binary::Name(name.into()),
+        };
+        Some((binary, symbol))
+    }
+
+    /// The file itself, reachable from here.
+    ///
+    /// # Errors
+    /// In words, naming what the target has mapped.
+    pub(super) fn resolve(&self, target: &Scope) -> Result<PathBuf, String> {
+        let processes = scope::processes(target);
+        match self {
+            Binary::Path(path) => {
+                let inside = processes.iter().find_map(|pid| inside(*pid, path));
+                let found = inside.or_else(|| path.canonicalize().ok());
+                found.ok_or_else(|| format!("{} does not exist", path.display()))
+            }
+            Binary::Name(name) => {
+                let run = processes.iter().find_map(|pid| program(*pid, name));
+                run.or_else(|| in_path(name))
+                    .ok_or_else(|| format!("there is no program {name} in PATH"))
+            }
+            Binary::Library(name) => {
+                let mapped = mapped(&processes);
+                let hit = mapped.iter().find(|(_, path)| is_library(path, name));
+                if let Some((pid, path)) = hit {
+                    return inside(*pid, path).ok_or_else(|| format!("{} is gone", path.display()));
+                }
+                let names: Vec<&str> = mapped.iter().filter_map(|(_, path)| file(path)).collect();
+                let all = match names.len() {
+                    0 => "; its files cannot be read (not our process?)".into(),
+                    _ => format!("; it has {}", names[..names.len().min(8)].join(", ")),
+                };
+                let hint = near::hint(name, names.iter().copied(), &all);
+                Err(format!("the target has no file {name} mapped{hint}"))
+            }
+        }
+    }
+}
+
+/// `path` as process `pid` sees it, when it exists there.
+fn inside(pid: i32, path: &Path) -> Option<PathBuf> {
+    let below = path.strip_prefix("/").ok()?;
+    let seen = Path::new(&format!("/proc/{pid}/root")).join(below);
+    let (there, here) = (fs::metadata(&seen).ok()?, fs::metadata(path).ok());
+    // Outside of containers both are the same, and the plain name reads better.
+    let same = here.is_some_and(|here| (here.dev(), here.ino()) == (there.dev(), there.ino()));
+    match same {
+        true => path.canonicalize().ok(),
+        false => Some(seen),
+    }
+}
+
+fn file(path: &Path) -> Option<&str> {
+    path.file_name()?.to_str()
+}
+
+/// The program of `pid`, if it is called `name`.
+fn program(pid: i32, name: &str) -> Option<PathBuf> {
+    let path = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    let own = file(&path)?;
+    // python3 is a link to python3.11.
+    let versioned = own
+        .strip_prefix(name)
+        .is_some_and(|rest| rest.starts_with(['.', '-']));
+    (own == name || versioned).then(|| inside(pid, &path))?
+}
+
+fn in_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|directory| directory.join(name))
+        .find(|file| file.is_file())
+        .and_then(|file| file.canonicalize().ok())
+}
+
+fn is_library(path: &Path, name: &str) -> bool {
+    let Some(file) = file(path) else { return false };
+    [name.to_string(), format!("lib{name}")].iter().any(|name| {
+        file.strip_prefix(name.as_str())
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
+    })
+}
+
+/// Files that can be executed, by the first process that has each mapped.
+pub(super) fn mapped(processes: &[i32]) -> Vec<(i32, PathBuf)> {
+    let mut seen = BTreeSet::new();
+    let mut found = Vec::new();
+    for &pid in processes {
+        let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+        for path in String::from_utf8_lossy(&maps).lines().filter_map(code_file) {
+            if seen.insert(path.to_string()) {
+                found.push((pid, PathBuf::from(path)));
+            }
+        }
+    }
+    found
+}
+
+/// The file that a line of `/proc/PID/maps` runs code from.
+fn code_file(line: &str) -> Option<&str> {
+    let permissions = line.split_ascii_whitespace().nth(1)?;
+    let path = &line[line.find('/')?..];
+    (permissions.contains('x') && !path.ends_with(" (deleted)")).then_some(path)
+}
+
+/// Processes outside of `own` that have `file` mapped; `None` when it cannot
+/// be known because some may not be looked into.
+pub(super) fn strangers(file: &Path, own: &[i32]) -> Option<usize> {
+    let wanted = fs::metadata(file).ok()?;
+    let mut count = 0;
+    for pid in crate::target::tree::processes() {
+        if own.contains(&pid) {
+            continue;
+        }
+        let Ok(maps) = fs::read(format!("/proc/{pid}/maps")) else {
+            // It may have ended meanwhile.
+            match Path::new(&format!("/proc/{pid}")).exists() {
+                true => return None,
+                false => continue,
+            }
+        };
+        let maps = String::from_utf8_lossy(&maps);
+        let has = maps.lines().any(|line| {
+            // The number of the inode is enough to be careful.
+            line.split_ascii_whitespace().nth(4) == Some(&wanted.ino().to_string())
+        });
+        count += usize::from(has);
+    }
+    Some(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn binaries_are_told_apart() {
+        let split = |text| Binary::split(text);
+        let path = |text: &str| Binary::Path(text.into());
+        assert_eq!(split("/bin/x:f"), Some((path("/bin/x"), "f")));
+        assert_eq!(split("./x:a::b"), Some((path("./x"), "a::b")));
+        assert_eq!(split("x:f"), Some((Binary::Name("x".into()), "f")));
+        let libc = Binary::Library("libc".into());
+        assert_eq!(split("lib:libc:malloc"), Some((libc, "malloc")));
+        for wrong in ["", "x", "x:", ":f", "lib:libc", "lib:libc:"] {
+            assert_eq!(split(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn mapped_code_is_found_by_short_names() {
+        let library = Path::new("/usr/lib/libc.so.6");
+        assert!(is_library(library, "libc") && is_library(library, "c"));
+        assert!(is_library(library, "libc.so.6") && !is_library(library, "lib"));
+        assert_eq!(
+            code_file("7f00-7f01 r-xp 00 fe:00 9   /a b/c"),
+            Some("/a b/c")
+        );
+        assert_eq!(code_file("7f00-7f01 r--p 00 fe:00 9   /a"), None);
+        assert_eq!(code_file("7f00-7f01 r-xp 00 fe:00 9   /a (deleted)"), None);
+        let us = Scope::Processes(vec![std::process::id() as i32]);
+        let missing = Binary::Library("libnone".into()).resolve(&us).unwrap_err();
+        assert!(missing.contains("no file libnone mapped"), "{missing}");
+        let own = std::env::current_exe().unwrap();
+        assert!(Binary::Path(own).resolve(&us).is_ok());
+    }
+}

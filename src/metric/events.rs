@@ -1,0 +1,408 @@
+//! `progress:uprobe:…` and `progress:tracepoint:…`: how often something happens
+//! in the target per second of wall time. Needs no PMU.
+
+use super::Metric;
+use super::MetricOptions;
+use super::binary;
+use super::binary::Binary;
+use super::facts;
+use super::pace;
+use super::pace::Pace;
+use super::scope;
+use super::symbols;
+use super::tracepoint;
+use super::tracepoint::Tracepoint;
+use crate::error::Error;
+use crate::error::Result;
+use crate::profile::Direction;
+use crate::profile::MetricFacts;
+use crate::sys::clock::monotonic_ns;
+use crate::sys::probe;
+use crate::sys::probe::Event;
+use crate::sys::probe::Place;
+use crate::target::Scope;
+use crate::target::Target;
+use perf_event::Counter;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
+use std::time::Instant;
+
+/// Where an event is counted, decided when it is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counted {
+    /// In each thread of the target. New ones count by inheritance, or, where
+    /// the kernel cannot do that, from the next look on.
+    InThreads,
+    /// On every CPU: nobody else has the file mapped.
+    Everywhere,
+    /// On every CPU, by the target's cgroup.
+    InCgroup,
+}
+
+/// Open counters of one event.
+struct Counters {
+    event: Event,
+    counted: Counted,
+    /// Thread or CPU of each.
+    open: Vec<(i32, Counter)>,
+    /// Counts of threads that have ended.
+    ended: u64,
+}
+
+impl Counters {
+    fn open(event: Event, target: &Scope) -> std::result::Result<Counters, String> {
+        let said = |error: io::Error| probe::explain(&event, &error);
+        if let Scope::Cgroup(directory) = target
+            && let Ok(directory) = File::open(directory)
+            && let Ok(open) = on_cpus(&event, |cpu| Place::Cgroup(&directory, cpu))
+        {
+            return Ok(Counters::new(event, Counted::InCgroup, open));
+        }
+        if let Event::Uprobe { file, .. } = &event
+            && binary::strangers(file, &scope::processes(target)) == Some(0)
+        {
+            let open = on_cpus(&event, Place::Cpu).map_err(said)?;
+            return Ok(Counters::new(event, Counted::Everywhere, open));
+        }
+        let mut counters = Counters::new(event, Counted::InThreads, Vec::new());
+        counters.look(target)?;
+        match counters.open.is_empty() {
+            true => Err("the process has ended".into()),
+            false => Ok(counters),
+        }
+    }
+
+    fn new(event: Event, counted: Counted, open: Vec<(i32, Counter)>) -> Counters {
+        Counters {
+            event,
+            counted,
+            open,
+            ended: 0,
+        }
+    }
+
+    /// Whether threads that the target starts are missed until the next look.
+    fn misses_new_threads(&self) -> bool {
+        self.counted == Counted::InThreads && !self.event.inheritable()
+    }
+
+    /// Adds threads that are new and lets go those that have ended; how many
+    /// were new.
+    fn look(&mut self, target: &Scope) -> std::result::Result<usize, String> {
+        if self.counted != Counted::InThreads || (self.event.inheritable() && !self.open.is_empty())
+        {
+            return Ok(0);
+        }
+        let now: BTreeSet<i32> = scope::threads(target).into_iter().collect();
+        let mut ended = 0;
+        self.open.retain_mut(|(thread, counter)| {
+            let stays = now.contains(thread);
+            if !stays {
+                ended += counter.read().unwrap_or(0);
+            }
+            stays
+        });
+        self.ended += ended;
+        let known: BTreeSet<i32> = self.open.iter().map(|(thread, _)| *thread).collect();
+        let mut new = 0;
+        for &id in now.difference(&known) {
+            match self.event.count(Place::Thread { id, inherit: true }) {
+                Ok(counter) => {
+                    self.open.push((id, counter));
+                    new += 1;
+                }
+                // It may have ended since it was listed.
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                Err(error) => return Err(probe::explain(&self.event, &error)),
+            }
+        }
+        Ok(new)
+    }
+
+    fn total(&mut self) -> io::Result<u64> {
+        let mut total = self.ended;
+        for (_, counter) in &mut self.open {
+            total += counter.read()?;
+        }
+        Ok(total)
+    }
+}
+
+fn on_cpus<'a>(
+    event: &Event,
+    place: impl Fn(usize) -> Place<'a>,
+) -> io::Result<Vec<(i32, Counter)>> {
+    let cpus = probe::online_cpus()?;
+    let open = |cpu: usize| Ok((cpu as i32, event.count(place(cpu))?));
+    cpus.into_iter().map(open).collect()
+}
+
+pub(super) struct Events {
+    /// As it was asked for.
+    name: String,
+    /// `call of f in /bin/x`, `event sched:sched_switch`.
+    what: String,
+    because: String,
+    options: MetricOptions,
+    counters: Counters,
+    /// The leader counted; a restarted command has another.
+    pid: i32,
+    pace: Pace,
+    /// What counting one costs the target, or why that is not known.
+    each: std::result::Result<Duration, String>,
+    start: Option<(u64, u64)>,
+    windows: u64,
+    /// Windows in which threads were started that were not counted at once.
+    windows_with_new: u64,
+}
+
+impl Events {
+    /// Counts calls of a function; `request` is `BINARY:SYMBOL`.
+    pub(super) fn uprobe(
+        request: &str,
+        because: &str,
+        options: MetricOptions,
+        target: &mut Target,
+    ) -> Result<Events> {
+        let name = format!("progress:uprobe:{request}");
+        let Some((binary, symbol)) = Binary::split(request) else {
+            return Err(uprobe_syntax(&name));
+        };
+        let wrong = |reason: String| Error::request(format!("--metric {name}: {reason}"));
+        let file = resolve(&binary, &options, target)?.map_err(wrong)?;
+        let function = symbols::find(&file, symbol).map_err(wrong)?;
+        let what = format!("call of {} in {}", function.symbol, file.display());
+        let event = Event::Uprobe {
+            file: file.clone(),
+            offset: function.offset,
+        };
+        let each = probe::uprobe_cost();
+        let mut metric = Events::open(name, what, event, each, because, options, target)?;
+        metric.learn_pace(target, || not_called(symbol, &file))?;
+        Ok(metric)
+    }
+
+    /// Counts a tracepoint; `request` is `CATEGORY:NAME`.
+    pub(super) fn tracepoint(
+        request: &str,
+        because: &str,
+        options: MetricOptions,
+        target: &mut Target,
+    ) -> Result<Events> {
+        let name = format!("progress:tracepoint:{request}");
+        let tracepoint = Tracepoint::parse(request)?;
+        let id = tracepoint.id()?;
+        let each = tracepoint::cost();
+        let what = format!("event {request}");
+        let event = Event::Tracepoint { id };
+        let mut metric = Events::open(name, what, event, each, because, options, target)?;
+        let event = request.to_string();
+        metric.learn_pace(target, || {
+            format!("the target never passed {event}; name an event of what it does")
+        })?;
+        Ok(metric)
+    }
+
+    fn open(
+        name: String,
+        what: String,
+        event: Event,
+        each: std::result::Result<Duration, String>,
+        because: &str,
+        options: MetricOptions,
+        target: &mut Target,
+    ) -> Result<Events> {
+        let counters = Counters::open(event, &target.scope());
+        let counters = counters.map_err(|reason| refused(&name, &reason, target))?;
+        Ok(Events {
+            name,
+            what,
+            because: because.into(),
+            options,
+            counters,
+            pid: target.pid(),
+            pace: Pace::default(),
+            each,
+            start: None,
+            windows: 0,
+            windows_with_new: 0,
+        })
+    }
+
+    fn learn_pace(&mut self, target: &mut Target, nothing: impl Fn() -> String) -> Result<()> {
+        let options = self.options.clone();
+        let pace = pace::watch(target, &options, |target| {
+            self.follow(target)?;
+            self.look(target)?;
+            Ok(self.total()? as f64)
+        })?;
+        if pace.per_second <= 0.0 {
+            return Err(Error::request(format!(
+                "--metric {}: no {} within {} s: {}",
+                self.name,
+                self.what,
+                options.trial.as_secs_f64(),
+                nothing()
+            )));
+        }
+        self.pace = pace;
+        Ok(())
+    }
+
+    /// Counts another run of a command that was started again.
+    fn follow(&mut self, target: &mut Target) -> Result<()> {
+        if target.pid() == self.pid {
+            return Ok(());
+        }
+        self.pid = target.pid();
+        if self.counters.counted == Counted::InThreads {
+            let event = self.counters.event.clone();
+            self.counters = Counters::open(event, &target.scope())
+                .map_err(|reason| refused(&self.name, &reason, target))?;
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, target: &mut Target) -> Result<usize> {
+        let looked = self.counters.look(&target.scope());
+        looked.map_err(|reason| refused(&self.name, &reason, target))
+    }
+
+    fn total(&mut self) -> Result<u64> {
+        self.counters.total().map_err(|error| {
+            Error::environment(format!("--metric {}: reading failed: {error}", self.name))
+        })
+    }
+}
+
+/// Longest wait for a program that was just started to load its libraries.
+const LOADING: Duration = Duration::from_secs(2);
+
+/// The file of `binary`, or in words why there is none.
+fn resolve(
+    binary: &Binary,
+    options: &MetricOptions,
+    target: &mut Target,
+) -> Result<std::result::Result<PathBuf, String>> {
+    let deadline = Instant::now() + LOADING.min(options.trial);
+    loop {
+        let found = binary.resolve(&target.scope());
+        let may_come = matches!(binary, Binary::Library(_)) && target.is_ours();
+        if found.is_ok() || !may_come || Instant::now() >= deadline {
+            return Ok(found);
+        }
+        target.check_alive()?;
+        options.check_interrupt()?;
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The error for a request that names no function.
+pub(super) fn uprobe_syntax(name: &str) -> Error {
+    Error::request(format!(
+        "--metric {name}: give progress:uprobe:BINARY:SYMBOL, for example progress:uprobe:/usr/bin/redis-server:processCommand or progress:uprobe:lib:libc:malloc"
+    ))
+}
+
+/// Counting failed: the target ended, or the environment does not allow it.
+fn refused(name: &str, reason: &str, target: &mut Target) -> Error {
+    match target.check_alive() {
+        Err(gone) => gone,
+        Ok(()) => Error::environment(format!("--metric {name}: {reason}")),
+    }
+}
+
+fn not_called(symbol: &str, file: &Path) -> String {
+    format!(
+        "is the target under load, does it run {}, and is {symbol} compiled as a function of its own (not inlined)?",
+        file.display()
+    )
+}
+
+impl Metric for Events {
+    fn facts(&self) -> MetricFacts {
+        let unit = match self.counters.event {
+            Event::Uprobe { .. } => "calls per second",
+            Event::Tracepoint { .. } => "events per second",
+        };
+        facts(&self.name, unit, Direction::Higher, &self.because)
+    }
+
+    fn natural_window(&self) -> Option<Duration> {
+        self.pace.window()
+    }
+
+    fn window_rule(&self) -> String {
+        let new = match (self.counters.counted, self.counters.misses_new_threads()) {
+            (_, true) => {
+                "; threads that the target starts within a window count from the next one on"
+            }
+            (Counted::Everywhere, _) => "; on every CPU, since no other process runs this file",
+            _ => "",
+        };
+        format!(
+            "{} per second of wall time, at least {} in a window{new}",
+            self.what,
+            pace::ENOUGH
+        )
+    }
+
+    fn cost(&self) -> String {
+        let each = match &self.each {
+            Ok(each) => {
+                let share = each.as_secs_f64() * self.pace.per_second * 100.0;
+                format!(
+                    "about {:.2} µs per {}, as measured here on jostle itself: {share:.1} % of one CPU at the {:.0} per second seen at the start",
+                    each.as_secs_f64() * 1e6,
+                    self.what,
+                    self.pace.per_second
+                )
+            }
+            Err(reason) => format!(
+                "not measured ({reason}); {:.0} per second were seen at the start",
+                self.pace.per_second
+            ),
+        };
+        format!(
+            "{each}; one read of {} counters at each end of a window",
+            self.counters.open.len()
+        )
+    }
+
+    fn doubts(&self) -> Vec<String> {
+        match self.windows_with_new {
+            0 => Vec::new(),
+            some => vec![format!(
+                "in {some} of {} windows the target started threads whose {} was not counted until the window's end",
+                self.windows, self.what
+            )],
+        }
+    }
+
+    fn begin(&mut self, target: &mut Target) -> Result<()> {
+        target.check_alive()?;
+        self.follow(target)?;
+        self.look(target)?;
+        self.start = Some((monotonic_ns(), self.total()?));
+        Ok(())
+    }
+
+    fn end(&mut self, target: &mut Target) -> Result<f64> {
+        let Some((since, before)) = self.start.take() else {
+            return Err(Error::environment(format!(
+                "{}: the window was never begun",
+                self.name
+            )));
+        };
+        let (now, after) = (monotonic_ns(), self.total()?);
+        target.check_alive()?;
+        self.windows += 1;
+        self.windows_with_new += u64::from(self.look(target)? > 0);
+        let seconds = now.saturating_sub(since).max(1) as f64 / 1e9;
+        Ok(after.saturating_sub(before) as f64 / seconds)
+    }
+}

@@ -1,0 +1,364 @@
+//! `exec:CMD`: a shell command that prints one number.
+
+use super::Metric;
+use super::MetricOptions;
+use super::StdoutKind;
+use super::facts;
+use super::oriented;
+use super::poller;
+use super::poller::Poller;
+use crate::error::Error;
+use crate::error::Result;
+use crate::profile::MetricFacts;
+use crate::sys::process;
+use crate::target::Target;
+use crate::target::printable;
+use nix::sys::signal::Signal;
+use nix::sys::wait::Id;
+use nix::sys::wait::WaitPidFlag;
+use nix::sys::wait::WaitStatus;
+use nix::sys::wait::waitid;
+use nix::unistd::Pid;
+use std::io::Read;
+use std::process::Command;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicI32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use std::time::Instant;
+
+/// Most that one number may take.
+const LONGEST_OUTPUT: usize = 64 * 1024;
+
+/// Tells a probe whom to look at.
+const TARGET_PID: &str = "JOSTLE_PID";
+
+/// What a probe prints on one of its streams, as far as it is kept.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<(Vec<u8>, bool)>>);
+
+impl Kept {
+    /// Reads `stream` to its end from a thread of its own; keeps the beginning.
+    fn of(mut stream: impl Read + Send + 'static) -> std::io::Result<Kept> {
+        let kept = Kept::default();
+        let ours = kept.clone();
+        let thread = std::thread::Builder::new().name("probe-output".into());
+        thread.spawn(move || {
+            let mut buffer = vec![0; 16 * 1024];
+            while let Ok(read @ 1..) = stream.read(&mut buffer) {
+                let mut kept = ours.0.lock().unwrap_or_else(PoisonError::into_inner);
+                let room = (LONGEST_OUTPUT + 1).saturating_sub(kept.0.len());
+                kept.0.extend(&buffer[..read.min(room)]);
+            }
+            ours.0.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
+        })?;
+        Ok(kept)
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.0.clone()
+    }
+
+    fn floods(&self) -> bool {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.0.len() > LONGEST_OUTPUT
+    }
+
+    fn complete(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).1
+    }
+}
+
+/// Runs `command` once. Whatever it started in its group is gone afterwards.
+///
+/// # Errors
+/// In words: it could not be started, failed (with its last words), took longer
+/// than `limit`, printed too much or no number, or `unwanted` became true.
+fn probe(
+    command: &str,
+    target: i32,
+    limit: Duration,
+    unwanted: &dyn Fn() -> bool,
+) -> std::result::Result<f64, String> {
+    let mut shell = Command::new("/bin/sh");
+    shell
+        .args(["-c", command])
+        .env(TARGET_PID, target.to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    process::prepare(&mut shell, process::ChildSetup::default());
+    let begin = Instant::now();
+    let said = |error: std::io::Error| format!("cannot start /bin/sh: {error}");
+    let mut child = shell.spawn().map_err(said)?;
+    let id = child.id() as i32;
+    let streams = (child.stdout.take(), child.stderr.take());
+    let (output, errors) = match streams {
+        (Some(output), Some(errors)) => (Kept::of(output), Kept::of(errors)),
+        _ => (Ok(Kept::default()), Ok(Kept::default())),
+    };
+    let ended = match (&output, &errors) {
+        (Ok(output), Ok(_)) => await_end(id, begin, limit, output, unwanted),
+        _ => Err("cannot start a thread to read what the probe prints".into()),
+    };
+    // It is not reaped yet, so the number still names its own group.
+    let _ = process::signal_group(id, Signal::SIGKILL);
+    let status = child.wait().map_err(said)?;
+    ended?;
+    let (output, errors) = (output.map_err(said)?, errors.map_err(said)?);
+    let deadline = Instant::now() + Duration::from_millis(500);
+    while !(output.complete() && errors.complete()) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    if !status.success() {
+        let words = printable(&errors.bytes());
+        let words = words.trim();
+        let tail: String = words.chars().rev().take(400).collect();
+        let tail: String = tail.chars().rev().collect();
+        return Err(format!(
+            "the probe failed ({status}){}",
+            match tail.is_empty() {
+                true => " and wrote nothing to standard error".into(),
+                false => format!("; on standard error it wrote: {tail}"),
+            }
+        ));
+    }
+    number(&output.bytes())
+}
+
+/// Waits for the end of child `id` without reaping it.
+fn await_end(
+    id: i32,
+    begin: Instant,
+    limit: Duration,
+    output: &Kept,
+    unwanted: &dyn Fn() -> bool,
+) -> std::result::Result<(), String> {
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    let mut pause = Duration::from_micros(200);
+    loop {
+        match waitid(Id::Pid(Pid::from_raw(id)), flags) {
+            Ok(WaitStatus::StillAlive) => {}
+            _ => return Ok(()),
+        }
+        if unwanted() {
+            return Err("given up, since nobody waits for it".into());
+        }
+        if output.floods() {
+            return Err(format!(
+                "the probe printed more than {} KiB and was killed; it must print one number",
+                LONGEST_OUTPUT >> 10
+            ));
+        }
+        if begin.elapsed() >= limit {
+            return Err(format!(
+                "the probe was still running after {} s and was killed with its whole group; raise --probe-timeout if it needs longer",
+                limit.as_secs_f64()
+            ));
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(5));
+    }
+}
+
+/// The one number in `output`.
+fn number(output: &[u8]) -> std::result::Result<f64, String> {
+    let text = printable(output);
+    let text = text.trim();
+    let start: String = text.chars().take(80).collect();
+    match text.parse::<f64>() {
+        _ if text.is_empty() => {
+            Err("the probe printed nothing; it must print one number on standard output".into())
+        }
+        Ok(number) if number.is_finite() => Ok(number),
+        Ok(_) => Err(format!(
+            "the probe printed '{start}'; the number must be finite"
+        )),
+        Err(_) => Err(format!(
+            "the probe printed '{start}', which is not one number"
+        )),
+    }
+}
+
+pub(super) struct Exec {
+    command: String,
+    because: String,
+    options: MetricOptions,
+    /// Time the last runs took at most.
+    took: Duration,
+    target: Arc<AtomicI32>,
+    poller: Poller,
+    open: bool,
+}
+
+impl Exec {
+    /// Runs the probe once, to see whether it works and how long it takes.
+    pub(super) fn new(
+        command: &str,
+        because: &str,
+        options: MetricOptions,
+        target: &mut Target,
+    ) -> Result<Exec> {
+        let id = Arc::new(AtomicI32::new(target.pid()));
+        let (text, pid, limit) = (command.to_string(), id.clone(), options.probe_timeout);
+        let poller = Poller::start(
+            options.probe_interval,
+            Box::new(move |unwanted| probe(&text, pid.load(Relaxed), limit, unwanted)),
+        )?;
+        let mut metric = Exec {
+            command: command.into(),
+            because: because.into(),
+            options,
+            took: Duration::ZERO,
+            target: id,
+            poller,
+            open: false,
+        };
+        let begin = Instant::now();
+        metric.begin(target)?;
+        let head = metric.head();
+        let alive = &mut || target.check_alive();
+        let tried = metric.poller.finish(1, alive, &metric.options, &head);
+        metric.took = begin.elapsed();
+        metric.open = false;
+        // A probe that does not work is the request's fault at first.
+        match tried {
+            Err(Error::Environment(reason)) if target.check_alive().is_ok() => {
+                Err(Error::Request(reason))
+            }
+            Err(other) => Err(other),
+            Ok(_) => Ok(metric),
+        }
+    }
+
+    fn head(&self) -> String {
+        format!("--metric exec:{}", self.command)
+    }
+
+    fn runs(&self) -> usize {
+        match self.options.kind {
+            StdoutKind::Value => 1,
+            StdoutKind::Rate => 2,
+        }
+    }
+}
+
+impl Metric for Exec {
+    fn facts(&self) -> MetricFacts {
+        let name = format!("exec:{}", self.command);
+        let unit = match self.options.kind {
+            StdoutKind::Value => "as printed",
+            StdoutKind::Rate => "as printed, per second",
+        };
+        facts(&name, unit, self.options.direction, &self.because)
+    }
+
+    fn natural_window(&self) -> Option<Duration> {
+        let each = self.took.max(self.options.probe_interval);
+        Some(match self.options.kind {
+            StdoutKind::Value => self.took.max(Duration::from_millis(1)),
+            StdoutKind::Rate => each + self.took,
+        })
+    }
+
+    fn window_rule(&self) -> String {
+        match self.options.kind {
+            StdoutKind::Value => "mean over the runs of the probe within the window, at least one",
+            StdoutKind::Rate => {
+                "growth from the window's first run of the probe to its last per second of wall time, at least two runs"
+            }
+        }
+        .into()
+    }
+
+    fn cost(&self) -> String {
+        format!(
+            "one run of the command after another while a window is open, one every {} ms at most; one took {:.1} ms at the start, on the CPUs jostle may use; what it asks of the target is its own",
+            self.options.probe_interval.as_millis(),
+            self.took.as_secs_f64() * 1e3
+        )
+    }
+
+    fn begin(&mut self, target: &mut Target) -> Result<()> {
+        target.check_alive()?;
+        self.target.store(target.pid(), Relaxed);
+        self.poller.open();
+        self.open = true;
+        Ok(())
+    }
+
+    fn end(&mut self, target: &mut Target) -> Result<f64> {
+        let head = self.head();
+        if !std::mem::take(&mut self.open) {
+            return Err(Error::environment(format!(
+                "{head}: the window was never begun"
+            )));
+        }
+        let alive = &mut || target.check_alive();
+        let readings = self
+            .poller
+            .finish(self.runs(), alive, &self.options, &head)?;
+        let value = poller::summary(&readings, self.options.kind, &head)?;
+        oriented(value, self.options.direction, &head)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(command: &str, limit: Duration) -> std::result::Result<f64, String> {
+        probe(command, 77, limit, &|| false)
+    }
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_number_is_read() {
+        assert_eq!(run("echo ' 12.5 '", LONG), Ok(12.5));
+        assert_eq!(run("echo $JOSTLE_PID; echo noise >&2", LONG), Ok(77.0));
+    }
+
+    #[test]
+    fn other_output_is_named() {
+        let text = |command| run(command, LONG).unwrap_err();
+        assert!(text("echo abc def").contains("'abc def', which is not one number"));
+        assert!(text("echo nan").contains("finite"));
+        assert!(text("echo inf").contains("finite"));
+        assert!(text("true").contains("printed nothing"));
+        assert!(text("echo 1; echo 2").contains("not one number"));
+        let failed = text("echo my last words >&2; exit 3");
+        assert!(
+            failed.contains("my last words") && failed.contains('3'),
+            "{failed}"
+        );
+        assert!(text("no-such-command-1").contains("not found"));
+        assert!(text("yes").contains("more than 64 KiB"));
+    }
+
+    #[test]
+    fn a_hanging_probe_is_killed_with_its_group() {
+        let directory = tempfile::tempdir().unwrap();
+        let note = directory.path().join("pid");
+        let command = format!("sleep 1000 & echo $! > {}; wait", note.display());
+        let text = run(&command, Duration::from_secs(1)).unwrap_err();
+        assert!(text.contains("--probe-timeout"), "{text}");
+        let child: i32 = std::fs::read_to_string(note)
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
+        let gone = || crate::target::tree::stat(child).is_none_or(|stat| stat.ended());
+        let deadline = Instant::now() + LONG;
+        while !gone() {
+            assert!(Instant::now() < deadline, "sleep {child} lives on");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // One that leaves something behind ends it too, and still answers.
+        assert_eq!(run("sleep 1000 & echo 5", LONG), Ok(5.0));
+    }
+}

@@ -1,0 +1,388 @@
+//! The metrics there are: one table. A new one is a row here and an arm in
+//! [`super::start`].
+
+use super::binary::Binary;
+use super::events;
+use super::feed::Feed;
+use super::io::Bytes;
+use super::load;
+use super::load::Read;
+use super::near;
+use super::prometheus;
+use super::tracepoint;
+use super::tracepoint::Tracepoint;
+use crate::error::Error;
+use crate::error::Result;
+use crate::sys::perf;
+use crate::sys::probe;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A metric that was asked for, its words understood.
+pub(super) enum Request {
+    Progress,
+    Uprobe(String),
+    Tracepoint(String),
+    Io(Bytes),
+    Ips,
+    Cpi,
+    Runs,
+    Load(Read),
+    Stdout(String, Arc<Feed>),
+    File(PathBuf, String, Arc<Feed>),
+    Prometheus(String),
+    Exec(String),
+}
+
+impl Request {
+    /// What is read of the answers to a load, if that is what was asked for.
+    pub(super) fn reads_load(&self) -> Option<&Read> {
+        match self {
+            Request::Load(read) => Some(read),
+            _ => None,
+        }
+    }
+}
+
+/// One kind of metric, as it is shown to people.
+pub struct MetricKind {
+    /// What stands before the words of its own.
+    pub name: &'static str,
+    /// How it is written after `--metric`.
+    pub syntax: &'static str,
+    pub unit: &'static str,
+    /// `higher`, `lower` or `--direction`.
+    pub better: &'static str,
+    /// What one reading is.
+    pub window_rule: &'static str,
+    /// What it costs; the profile has the numbers.
+    pub cost: &'static str,
+    /// The targets it is for.
+    pub targets: &'static str,
+    available: fn() -> std::result::Result<(), String>,
+    parse: fn(&str) -> Result<Request>,
+}
+
+impl MetricKind {
+    /// Why there is no such metric on this machine, if there is none. Some of
+    /// it is tried out, which takes a few milliseconds.
+    pub fn unavailable(&self) -> Option<String> {
+        (self.available)().err()
+    }
+}
+
+/// All of them.
+pub const METRICS: &[MetricKind] = &[
+    MetricKind {
+        name: "progress",
+        syntax: "progress",
+        unit: "operations per second",
+        better: "higher",
+        window_rule: "growth of the count that the target publishes on a shared page",
+        cost: "one memory read at each end of a window",
+        targets: "any that publishes a page; all demos",
+        available: || Ok(()),
+        parse: |rest| nothing("progress", rest).map(|()| Request::Progress),
+    },
+    MetricKind {
+        name: "progress:uprobe",
+        syntax: "progress:uprobe:BINARY:SYMBOL",
+        unit: "calls per second",
+        better: "higher",
+        window_rule: "calls of the function, at least 200 in a window",
+        cost: "a trap into the kernel per call, measured at the start",
+        targets: "any",
+        available: || probe::uprobe_cost().map(|_| ()),
+        parse: |rest| match Binary::split(rest) {
+            Some(_) => Ok(Request::Uprobe(rest.into())),
+            None => Err(events::uprobe_syntax(&format!("progress:uprobe:{rest}"))),
+        },
+    },
+    MetricKind {
+        name: "progress:tracepoint",
+        syntax: "progress:tracepoint:CATEGORY:NAME",
+        unit: "events per second",
+        better: "higher",
+        window_rule: "events of the kernel in the target's threads, at least 200 in a window",
+        cost: "counting per event, measured at the start",
+        targets: "any",
+        available: || tracepoint::tracefs().map(|_| ()),
+        parse: |rest| Tracepoint::parse(rest).map(|_| Request::Tracepoint(rest.into())),
+    },
+    MetricKind {
+        name: "progress:io",
+        syntax: "progress:io[:read|:write|:disk-read|:disk-write]",
+        unit: "bytes per second",
+        better: "higher",
+        window_rule: "growth over all processes of the target, at least 200 reads and writes in a window",
+        cost: "one read of /proc/PID/io per process at each end of a window",
+        targets: "any",
+        available: io_account,
+        parse: |rest| Bytes::parse((!rest.is_empty()).then_some(rest)).map(Request::Io),
+    },
+    MetricKind {
+        name: "ips",
+        syntax: "ips",
+        unit: "instructions per second",
+        better: "higher",
+        window_rule: "instructions in user mode per second of wall time",
+        cost: "one read of a counter per thread at each end of a window",
+        targets: "any",
+        available: || perf::why_no_instructions().map_or(Ok(()), Err),
+        parse: |rest| nothing("ips", rest).map(|()| Request::Ips),
+    },
+    MetricKind {
+        name: "cpi",
+        syntax: "cpi",
+        unit: "cycles per instruction",
+        better: "lower",
+        window_rule: "cycles ÷ instructions in user mode, counted by one group",
+        cost: "one read of two counters per thread at each end of a window",
+        targets: "any",
+        available: || perf::why_no_instructions().map_or(Ok(()), Err),
+        parse: |rest| nothing("cpi", rest).map(|()| Request::Cpi),
+    },
+    MetricKind {
+        name: "throughput",
+        syntax: "throughput",
+        unit: "answers per second",
+        better: "higher",
+        window_rule: "successful answers to --load per second, at least 200 requests in a window",
+        cost: "none but the load itself",
+        targets: "any that --load can send to",
+        available: || Ok(()),
+        parse: |rest| nothing("throughput", rest).map(|()| Request::Load(Read::Throughput)),
+    },
+    MetricKind {
+        name: "latency",
+        syntax: "latency:pNN|mean",
+        unit: "seconds",
+        better: "lower",
+        window_rule: "percentile of --load's requests by their intended moments, with 20 beyond it",
+        cost: "none but the load itself",
+        targets: "any that --load can send to",
+        available: || Ok(()),
+        parse: |rest| of_load("latency", rest),
+    },
+    MetricKind {
+        name: "goodput",
+        syntax: "goodput:TIME",
+        unit: "answers within TIME per second",
+        better: "higher",
+        window_rule: "successful answers to --load within the bound per second, at least 200 requests in a window",
+        cost: "none but the load itself",
+        targets: "any that --load can send to",
+        available: || Ok(()),
+        parse: |rest| of_load("goodput", rest),
+    },
+    MetricKind {
+        name: "runs",
+        syntax: "runs",
+        unit: "seconds",
+        better: "lower",
+        window_rule: "one run of the command from start to end",
+        cost: "none in the target",
+        targets: "a command that ends by itself",
+        available: || Ok(()),
+        parse: |rest| nothing("runs", rest).map(|()| Request::Runs),
+    },
+    MetricKind {
+        name: "stdout",
+        syntax: "stdout:REGEX",
+        unit: "as printed",
+        better: "--direction",
+        window_rule: "mean (--kind value) or growth per second (--kind rate) of at least 4 numbers",
+        cost: "none but the pipe the target prints to",
+        targets: "a command",
+        available: || Ok(()),
+        parse: |rest| {
+            let feed = Feed::new(&format!("--metric stdout:{rest}"), rest)?;
+            Ok(Request::Stdout(rest.into(), feed))
+        },
+    },
+    MetricKind {
+        name: "file",
+        syntax: "file:PATH:REGEX",
+        unit: "as written",
+        better: "--direction",
+        window_rule: "as for stdout, of what is added to the file or written anew",
+        cost: "one look at the file every 10 ms",
+        targets: "any",
+        available: || Ok(()),
+        parse: |rest| match rest.split_once(':') {
+            Some((path, pattern)) if !path.is_empty() => {
+                let feed = Feed::new(&format!("--metric file:{rest}"), pattern)?;
+                Ok(Request::File(path.into(), pattern.into(), feed))
+            }
+            _ => Err(Error::request(format!(
+                "--metric file:{rest}: give file:PATH:REGEX, for example 'file:/var/log/app.log:([0-9.]+) req/s'"
+            ))),
+        },
+    },
+    MetricKind {
+        name: "prometheus",
+        syntax: "prometheus:URL:METRIC[{LABEL=\"VALUE\",…}][:pNN]",
+        unit: "as exposed; a counter per second",
+        better: "higher for counters and gauges (--direction), lower for percentiles",
+        window_rule: "counter: growth per second; gauge: mean; histogram: percentile of what the window added",
+        cost: "the server writes one page per reading, a tenth of the time at most",
+        targets: "any with a page of metrics over http",
+        available: || Ok(()),
+        parse: |rest| {
+            prometheus::check(rest)?;
+            Ok(Request::Prometheus(rest.into()))
+        },
+    },
+    MetricKind {
+        name: "exec",
+        syntax: "exec:CMD",
+        unit: "as printed",
+        better: "--direction",
+        window_rule: "mean (--kind value) or growth per second (--kind rate) over the runs of a shell command; it finds the target's pid in $JOSTLE_PID",
+        cost: "one run after another, one every --probe-interval at most",
+        targets: "any",
+        available: || Ok(()),
+        parse: |rest| match rest.trim().is_empty() {
+            true => Err(Error::request(
+                "--metric exec: give a command that prints one number, for example 'exec:redis-cli info stats | sed -n s/^instantaneous_ops_per_sec://p'",
+            )),
+            false => Ok(Request::Exec(rest.into())),
+        },
+    },
+];
+
+fn of_load(name: &str, rest: &str) -> Result<Request> {
+    match load::parse(&format!("{name}:{rest}"))? {
+        Some(read) => Ok(Request::Load(read)),
+        None => Err(Error::request(format!(
+            "--metric {name}:{rest}: unknown; there are latency:p99, latency:mean, goodput:200us"
+        ))),
+    }
+}
+
+fn nothing(name: &str, rest: &str) -> Result<()> {
+    match rest.is_empty() {
+        true => Ok(()),
+        false => Err(Error::request(format!(
+            "--metric {name}:{rest}: unknown; {name} takes no further words, and there are {}",
+            all_syntaxes()
+        ))),
+    }
+}
+
+fn io_account() -> std::result::Result<(), String> {
+    std::fs::read_to_string("/proc/self/io")
+        .map(|_| ())
+        .map_err(|error| format!("this kernel keeps no account of bytes: /proc/self/io: {error}"))
+}
+
+fn all_syntaxes() -> String {
+    let all: Vec<&str> = METRICS.iter().map(|kind| kind.syntax).collect();
+    all.join(", ")
+}
+
+/// Understands what was written after `--metric`.
+///
+/// # Errors
+/// A request error with what there is.
+pub(super) fn parse(text: &str) -> Result<Request> {
+    let fits = |kind: &&MetricKind| {
+        let rest = text.strip_prefix(kind.name);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+    };
+    match METRICS
+        .iter()
+        .filter(fits)
+        .max_by_key(|kind| kind.name.len())
+    {
+        Some(kind) => {
+            let rest = &text[kind.name.len()..];
+            (kind.parse)(rest.strip_prefix(':').unwrap_or(rest))
+        }
+        None => {
+            let head = text.split(':').next().unwrap_or(text);
+            let names = METRICS.iter().map(|kind| kind.name);
+            Err(Error::request(format!(
+                "--metric {text}: unknown{}; there are {} (`jostle metrics` explains them)",
+                near::hint(head, names, ""),
+                all_syntaxes()
+            )))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_metrics_are_named() {
+        let wrong = [
+            "",
+            "p99",
+            "stdout",
+            "stdouts:(x)",
+            "ips:3",
+            "progress:x",
+            "progress:uprobe",
+            "progress:uprobe:x",
+            "progress:tracepoint:x",
+            "progress:io:x",
+            "file",
+            "file:x",
+            "file::(x)",
+            "file:/x:y",
+            "prometheus",
+            "prometheus:x",
+            "latency",
+            "latency:99",
+            "goodput:0",
+            "throughput:x",
+            "exec",
+            "exec: ",
+        ];
+        for name in wrong {
+            let Err(error) = parse(name) else {
+                panic!("{name} was accepted");
+            };
+            assert_eq!(error.exit_code(), 2);
+            assert!(error.to_string().starts_with("--metric"), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_metric_is_described() {
+        for kind in METRICS {
+            for text in [
+                kind.syntax,
+                kind.unit,
+                kind.better,
+                kind.window_rule,
+                kind.cost,
+            ] {
+                assert!(!text.is_empty(), "{}", kind.name);
+            }
+            assert!(kind.syntax.starts_with(kind.name));
+            if let Some(reason) = kind.unavailable() {
+                println!("{} is unavailable here: {reason}", kind.name);
+                assert!(!reason.is_empty());
+            }
+        }
+    }
+
+    /// The engine is linear: what makes others take years is over at once.
+    #[test]
+    fn expressions_cannot_explode() {
+        let Ok(Request::Stdout(_, feed)) = parse("stdout:^(a+)+$") else {
+            panic!("this is an expression with a group");
+        };
+        let line = [&b"a".repeat(4000)[..], b"!\n"].concat();
+        let begin = std::time::Instant::now();
+        for at in 1..=50 {
+            crate::target::OutputSink::chunk(&*feed, &line, at * 1_000_000_000);
+        }
+        assert!(begin.elapsed() < std::time::Duration::from_secs(30));
+        assert_eq!(feed.lock().matched, 0);
+        assert_eq!(feed.lock().lines, 50);
+    }
+}

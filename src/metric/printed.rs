@@ -1,0 +1,245 @@
+//! `stdout:REGEX` and `file:PATH:REGEX`: a number that the target prints.
+//!
+//! Lines are stamped as they arrive. A program that buffers its output when it
+//! writes to a pipe prints late and in bursts: make it flush, or start it with
+//! `stdbuf -oL`.
+
+use super::Metric;
+use super::MetricOptions;
+use super::StdoutKind;
+use super::facts;
+use super::feed::Feed;
+use super::feed::Seen;
+use super::feed::Window;
+use super::file::Tail;
+use super::oriented;
+use crate::error::Error;
+use crate::error::Result;
+use crate::profile::MetricFacts;
+use crate::sys::clock::monotonic_ns;
+use crate::target::State;
+use crate::target::Target;
+use crate::target::printable;
+use std::sync::Arc;
+use std::sync::PoisonError;
+use std::time::Duration;
+use std::time::Instant;
+
+/// Where the lines come from.
+pub(super) enum Source {
+    /// The standard output of a target that we started.
+    Stdout,
+    /// A file that somebody writes.
+    File(Tail),
+}
+
+impl Source {
+    /// As in the name of the metric, before the expression.
+    fn name(&self) -> String {
+        match self {
+            Source::Stdout => "stdout".into(),
+            Source::File(tail) => format!("file:{}", tail.path().display()),
+        }
+    }
+
+    /// What to say when nothing at all arrived.
+    fn silent(&self, seconds: f64) -> String {
+        match self {
+            Source::Stdout => format!(
+                "the target printed nothing on standard output within {seconds:.0} s (does it buffer? try `stdbuf -oL` before the command)"
+            ),
+            Source::File(tail) => tail
+                .problem()
+                .unwrap_or_else(|| format!("nothing was added to the file within {seconds:.0} s")),
+        }
+    }
+}
+
+pub(super) struct Printed {
+    source: Source,
+    feed: Arc<Feed>,
+    pattern: String,
+    because: String,
+    options: MetricOptions,
+    open: bool,
+}
+
+impl Printed {
+    /// Waits until `target` has printed enough to know its interval.
+    pub(super) fn new(
+        source: Source,
+        feed: Arc<Feed>,
+        pattern: &str,
+        because: &str,
+        options: MetricOptions,
+        target: &mut Target,
+    ) -> Result<Printed> {
+        let metric = Printed {
+            source,
+            feed,
+            pattern: pattern.into(),
+            because: because.into(),
+            options,
+            open: false,
+        };
+        metric.wait(target, 2)?;
+        Ok(metric)
+    }
+
+    /// Waits until the window holds `wanted` numbers.
+    fn wait(&self, target: &mut Target, wanted: u64) -> Result<Window> {
+        let start = Instant::now();
+        let (mut counted, mut since) = (0, start);
+        loop {
+            let (window, interval) = {
+                let seen = self.feed.lock();
+                let tick = Duration::from_millis(20);
+                let lacks = |seen: &mut Seen| seen.window.count < wanted;
+                let waited = self.feed.arrived.wait_timeout_while(seen, tick, lacks);
+                let (seen, _) = waited.unwrap_or_else(PoisonError::into_inner);
+                (seen.window, seen.interval_ns)
+            };
+            if window.count >= wanted {
+                return Ok(window);
+            }
+            if window.count > counted {
+                (counted, since) = (window.count, Instant::now());
+            }
+            self.options.check_interrupt()?;
+            if let State::Exited(exit) = target.state() {
+                // Its last words may still be on their way.
+                std::thread::sleep(Duration::from_millis(100));
+                let window = self.feed.lock().window;
+                return match window.count >= wanted {
+                    true => Ok(window),
+                    false => Err(target.gone(exit)),
+                };
+            }
+            let usual = Duration::from_nanos((interval * 20.0).min(1e18) as u64);
+            let limit = self.options.print_timeout.max(usual);
+            // Counted from the last print: slow printers get their time.
+            if since.elapsed() >= limit {
+                return Err(self.nothing_came(limit));
+            }
+        }
+    }
+
+    fn head(&self) -> String {
+        format!("--metric {}:{}", self.source.name(), self.pattern)
+    }
+
+    fn nothing_came(&self, limit: Duration) -> Error {
+        let seen = self.feed.lock();
+        let head = self.head();
+        let seconds = limit.as_secs_f64();
+        let last = match seen.lines {
+            0 if seen.partial.is_empty() => String::new(),
+            0 => words(&seen.partial),
+            _ => words(&seen.last_line),
+        };
+        Error::request(if seen.lines == 0 && seen.partial.is_empty() {
+            format!("{head}: {}", self.source.silent(seconds))
+        } else if seen.lines == 0 {
+            format!("{head}: no whole line came within {seconds:.0} s, only '{last}'")
+        } else if seen.matched == 0 {
+            format!(
+                "{head}: no line matched; the last one printed was '{last}'; for example '([0-9.]+) req/s'"
+            )
+        } else if seen.numbers == 0 {
+            format!(
+                "{head}: the group never held a number; the last line printed was '{last}'; for example '([0-9.]+) req/s'"
+            )
+        } else {
+            format!(
+                "{head}: no further number within {seconds:.0} s; the last line printed was '{last}'"
+            )
+        })
+    }
+}
+
+fn words(line: &[u8]) -> String {
+    printable(&line[..line.len().min(200)])
+}
+
+impl Metric for Printed {
+    fn facts(&self) -> MetricFacts {
+        let name = format!("{}:{}", self.source.name(), self.pattern);
+        let unit = match self.options.kind {
+            StdoutKind::Value => "as printed",
+            StdoutKind::Rate => "as printed, per second",
+        };
+        facts(&name, unit, self.options.direction, &self.because)
+    }
+
+    fn natural_window(&self) -> Option<Duration> {
+        let interval = self.feed.lock().interval_ns;
+        let prints = f64::from(self.options.prints) + 1.0;
+        (interval > 0.0).then(|| Duration::from_nanos((interval * prints) as u64))
+    }
+
+    fn window_rule(&self) -> String {
+        let prints = self.options.prints.max(1) + 1;
+        match self.options.kind {
+            StdoutKind::Value => {
+                format!(
+                    "mean of the numbers after the window's first, at least {prints} in a window"
+                )
+            }
+            StdoutKind::Rate => format!(
+                "growth from the window's first number to its last per second of wall time, at least {prints} in a window"
+            ),
+        }
+    }
+
+    fn cost(&self) -> String {
+        let interval = self.feed.lock().interval_ns / 1e9;
+        let reading = match &self.source {
+            Source::Stdout => "the target writes to a pipe instead of its usual output".to_string(),
+            Source::File(_) => format!(
+                "nothing in the target; one look at the file every {} ms",
+                super::file::LOOK.as_millis()
+            ),
+        };
+        format!("{reading}; one number is searched every {interval:.3} s (as seen last)")
+    }
+
+    fn begin(&mut self, target: &mut Target) -> Result<()> {
+        target.check_alive()?;
+        let mut seen = self.feed.lock();
+        seen.window = Window::default();
+        // A pause before the window is not an interval of the target's.
+        seen.previous_ns = None;
+        self.open = true;
+        Ok(())
+    }
+
+    fn end(&mut self, target: &mut Target) -> Result<f64> {
+        if !std::mem::take(&mut self.open) {
+            return Err(Error::environment("stdout: the window was never begun"));
+        }
+        let opened = monotonic_ns();
+        let mut wanted = u64::from(self.options.prints.max(1)) + 1;
+        let performance = loop {
+            let window = self.wait(target, wanted)?;
+            match self.options.kind {
+                StdoutKind::Value => break window.value(),
+                StdoutKind::Rate => match window.rate() {
+                    Some(rate) if rate < 0.0 => {
+                        return Err(Error::request(format!(
+                            "--kind rate: the printed total went down from {} to {}; use --kind value for a level",
+                            window.first.1, window.last.1
+                        )));
+                    }
+                    Some(rate) => break rate,
+                    None if monotonic_ns() - opened > 10_000_000_000 => {
+                        return Err(Error::environment(
+                            "--kind rate: the prints arrive all at once; make the target flush each line",
+                        ));
+                    }
+                    None => wanted = window.count + 1,
+                },
+            }
+        };
+        oriented(performance, self.options.direction, &self.head())
+    }
+}

@@ -1,0 +1,254 @@
+//! Where in an ELF file a function begins.
+
+use super::near;
+use object::Object;
+use object::ObjectSegment;
+use object::ObjectSymbol;
+use object::ReadCache;
+use object::SegmentFlags;
+use object::SymbolFlags;
+use object::SymbolKind;
+use object::elf::PF_X;
+use object::elf::STT_GNU_IFUNC;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+
+/// A function as the kernel is told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Function {
+    /// As it stands in the file, mangled if so.
+    pub symbol: String,
+    /// Bytes from the beginning of the file.
+    pub offset: u64,
+}
+
+/// Everything that a file says about its functions.
+struct Functions {
+    /// Address and whether it is resolved when the program is loaded.
+    by_name: BTreeMap<String, (u64, bool)>,
+    /// Names that are used here and defined elsewhere.
+    imported: Vec<String>,
+    stripped: bool,
+    /// (address, file offset, bytes) of what can be executed.
+    segments: Vec<(u64, u64, u64)>,
+}
+
+/// Finds function `wanted` in `file`: by its name in the file, by that name
+/// without its version (`malloc@@GLIBC_2.2.5`), or by what its mangled name
+/// stands for in C++ or Rust, with or without the parameters.
+///
+/// # Errors
+/// In words: not an ELF file, no such function and which are near, several of
+/// that name, or one that is chosen when the program is loaded.
+pub(super) fn find(file: &Path, wanted: &str) -> Result<Function, String> {
+    let functions = read(file)?;
+    let shown = file.display();
+    let hits = functions.matching(wanted);
+    let Some((symbol, (address, indirect))) = hits.first() else {
+        return Err(functions.missing(file, wanted));
+    };
+    if hits.iter().any(|(_, (other, _))| other != address) {
+        let names: Vec<&str> = hits.iter().take(5).map(|(name, _)| name.as_str()).collect();
+        return Err(format!(
+            "{wanted} stands for {} functions of {shown}; name one of them: {}",
+            hits.len(),
+            names.join(", ")
+        ));
+    }
+    if *indirect {
+        return Err(format!(
+            "{wanted} in {shown} only chooses one of several functions when the program is loaded (IFUNC) and is called once{}",
+            near::hint(
+                wanted,
+                functions.direct_names(),
+                "; probe one of those by its own name"
+            )
+        ));
+    }
+    let offset = functions.segments.iter().find_map(|(start, offset, size)| {
+        let inside = address.checked_sub(*start)?;
+        (inside < *size).then(|| offset + inside)
+    });
+    match offset {
+        Some(offset) => Ok(Function {
+            symbol: symbol.to_string(),
+            offset,
+        }),
+        None => Err(format!(
+            "{wanted} of {shown} has the address {address:#x}, which no executable part of the file covers (is this a file with debug symbols only?)"
+        )),
+    }
+}
+
+fn read(path: &Path) -> Result<Functions, String> {
+    let shown = path.display();
+    let file = File::open(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
+    let cache = ReadCache::new(file);
+    let object = object::File::parse(&cache).map_err(|error| not_elf(path, &error.to_string()))?;
+    let mut functions = Functions {
+        by_name: BTreeMap::new(),
+        imported: Vec::new(),
+        stripped: object.symbols().next().is_none(),
+        segments: Vec::new(),
+    };
+    for segment in object.segments() {
+        if let SegmentFlags::Elf { p_flags, .. } = segment.flags()
+            && p_flags.0 & PF_X.0 != 0
+        {
+            let (offset, size) = segment.file_range();
+            functions.segments.push((segment.address(), offset, size));
+        }
+    }
+    for symbol in object.symbols().chain(object.dynamic_symbols()) {
+        let Ok(name) = symbol.name() else { continue };
+        if symbol.is_undefined() {
+            functions.imported.push(base(name).to_string());
+            continue;
+        }
+        if symbol.kind() != SymbolKind::Text || symbol.address() == 0 || name.is_empty() {
+            continue;
+        }
+        let indirect = matches!(
+            symbol.flags(),
+            SymbolFlags::Elf { st_info, .. } if st_info.st_type() == STT_GNU_IFUNC
+        );
+        let entry = (symbol.address(), indirect);
+        functions.by_name.insert(name.to_string(), entry);
+    }
+    Ok(functions)
+}
+
+fn not_elf(path: &Path, problem: &str) -> String {
+    use std::io::Read;
+    let mut start = [0; 2];
+    let script = File::open(path)
+        .and_then(|mut file| file.read_exact(&mut start))
+        .is_ok_and(|()| &start == b"#!");
+    match script {
+        true => format!(
+            "{} is a script; name the program that runs it, or lib:NAME for a file the target has mapped",
+            path.display()
+        ),
+        false => format!("{} is no ELF program or library: {problem}", path.display()),
+    }
+}
+
+/// A symbol's name without its version.
+fn base(name: &str) -> &str {
+    name.split('@').next().unwrap_or(name)
+}
+
+impl Functions {
+    fn matching(&self, wanted: &str) -> Vec<(&String, &(u64, bool))> {
+        if let Some(exact) = self.by_name.get_key_value(wanted) {
+            return vec![exact];
+        }
+        let all = || self.by_name.iter();
+        let plain: Vec<_> = all()
+            .filter(|(name, _)| base(name) == base(wanted))
+            .collect();
+        if !plain.is_empty() {
+            return plain;
+        }
+        all()
+            .filter(|(name, _)| {
+                demangled(name).is_some_and(|full| full == wanted || bare(&full) == wanted)
+            })
+            .collect()
+    }
+
+    fn direct_names(&self) -> impl Iterator<Item = &str> {
+        let direct = self.by_name.iter().filter(|(_, (_, indirect))| !indirect);
+        direct.map(|(name, _)| name.as_str())
+    }
+
+    fn missing(&self, file: &Path, wanted: &str) -> String {
+        let shown = file.display();
+        let readable: Vec<String> = self
+            .by_name
+            .keys()
+            .map(|name| demangled(name).map_or_else(|| name.clone(), |full| bare(&full).into()))
+            .collect();
+        let stripped = match self.stripped {
+            true => format!(
+                "; the file is stripped: only the {} functions it exports are known, so name one of those or install a build with symbols",
+                self.by_name.len()
+            ),
+            false => String::new(),
+        };
+        if self.imported.iter().any(|name| name == base(wanted)) {
+            return format!(
+                "{shown} calls {wanted} but does not define it; probe the library that does, for example lib:libc.so.6:{wanted}"
+            );
+        }
+        let otherwise = match self.by_name.is_empty() {
+            true => "; it names no function at all",
+            false => "; no name is near",
+        };
+        let hint = near::hint(wanted, readable.iter().map(String::as_str), otherwise);
+        format!("there is no function {wanted} in {shown}{hint}{stripped}")
+    }
+}
+
+/// What a mangled name of C++ or Rust stands for.
+fn demangled(name: &str) -> Option<String> {
+    if let Ok(rust) = rustc_demangle::try_demangle(name) {
+        return Some(format!("{rust:#}"));
+    }
+    // Parsing is slow, and everything in C would be tried.
+    if !name.starts_with("_Z") {
+        return None;
+    }
+    cpp_demangle::Symbol::new(name).ok()?.demangle().ok()
+}
+
+/// A demangled name without its parameters.
+fn bare(full: &str) -> &str {
+    full.split('(').next().unwrap_or(full).trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mangled_names_are_read() {
+        assert_eq!(demangled("_ZN3foo3barEi").unwrap(), "foo::bar(int)");
+        assert_eq!(bare("foo::bar(int)"), "foo::bar");
+        assert_eq!(
+            demangled("_ZN4core3fmt5write17h0123456789abcdefE").unwrap(),
+            "core::fmt::write"
+        );
+        assert_eq!(demangled("malloc"), None);
+    }
+
+    #[test]
+    fn own_functions_are_found_and_wrong_names_explained() {
+        let own = std::env::current_exe().unwrap();
+        let found = find(&own, "main").unwrap();
+        assert!(found.offset > 0);
+        let text = find(&own, "jostle_no_such_function_x").unwrap_err();
+        assert!(text.contains("there is no function"), "{text}");
+        let text = find(Path::new("/nonexistent"), "main").unwrap_err();
+        assert!(text.contains("cannot read /nonexistent"), "{text}");
+    }
+
+    #[test]
+    fn what_is_no_program_is_said() {
+        let directory = tempfile::tempdir().unwrap();
+        let script = directory.path().join("script");
+        std::fs::write(&script, "#!/bin/sh\n").unwrap();
+        assert!(find(&script, "main").unwrap_err().contains("is a script"));
+        let garbage = directory.path().join("garbage");
+        std::fs::write(&garbage, [0xff; 4096]).unwrap();
+        assert!(find(&garbage, "main").unwrap_err().contains("no ELF"));
+        // A file that claims to be ELF and is cut off must not be believed.
+        let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        for length in [4, 64, 200, 5000] {
+            let cut = directory.path().join("cut");
+            std::fs::write(&cut, &own[..length]).unwrap();
+            find(&cut, "main").unwrap_err();
+        }
+    }
+}

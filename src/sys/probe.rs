@@ -1,0 +1,241 @@
+//! Counting how often a function is called or a tracepoint is passed, without
+//! a PMU: the kernel's `uprobe` and `tracepoint` event sources.
+
+use super::cpus;
+use perf_event::Builder;
+use perf_event::Counter;
+use perf_event::events::Tracepoint;
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
+use std::time::Instant;
+
+/// Something that happens now and then in user or kernel code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A function is entered: the ELF file and the offset of its first
+    /// instruction in it.
+    Uprobe { file: PathBuf, offset: u64 },
+    /// A tracepoint is passed: its `id` in tracefs.
+    Tracepoint { id: u64 },
+}
+
+/// Where occurrences are counted.
+#[derive(Clone, Copy, Debug)]
+pub enum Place<'a> {
+    /// In one thread, and with `inherit` in what it starts from now on.
+    Thread { id: i32, inherit: bool },
+    /// On one CPU, whoever runs there.
+    Cpu(usize),
+    /// On one CPU, by the processes of a cgroup (its directory, of version 2 or
+    /// of version 1's `perf_event` hierarchy).
+    Cgroup(&'a File, usize),
+}
+
+impl Event {
+    /// Whether counters of this event may be inherited by new threads.
+    ///
+    /// Those of a uprobe must not: the kernel would read the path of the file
+    /// anew at every fork, from the memory of the process that forks, and make
+    /// its fork or thread creation fail with EFAULT.
+    pub fn inheritable(&self) -> bool {
+        matches!(self, Event::Tracepoint { .. })
+    }
+
+    /// Counts from now on.
+    ///
+    /// # Errors
+    /// What the system refuses; see [`explain`].
+    pub fn count(&self, place: Place<'_>) -> io::Result<Counter> {
+        // The event holds the address of this text until the counter is open.
+        let path = match self {
+            Event::Uprobe { file, .. } => CString::new(file.as_os_str().as_bytes())?,
+            Event::Tracepoint { .. } => CString::default(),
+        };
+        let id = match self {
+            Event::Uprobe { .. } => 0,
+            Event::Tracepoint { id } => *id,
+        };
+        let mut builder = Builder::new(Tracepoint::with_id(id));
+        if let Event::Uprobe { offset, .. } = self {
+            // The library's own uprobe event cannot be given to its builder.
+            let attributes = builder.attrs_mut();
+            attributes.type_ = source_type("uprobe")?;
+            attributes.config = 0;
+            attributes.uprobe_path = path.as_ptr() as usize as u64;
+            attributes.probe_offset = *offset;
+        }
+        // Tracepoints are passed in the kernel; without this nothing counts.
+        builder.include_kernel().enabled(true);
+        match place {
+            Place::Thread { id, inherit } => builder
+                .observe_pid(id)
+                .any_cpu()
+                .inherit(inherit && self.inheritable()),
+            Place::Cpu(cpu) => builder.any_pid().one_cpu(cpu),
+            Place::Cgroup(directory, cpu) => builder.observe_cgroup(directory).one_cpu(cpu),
+        };
+        let counter = builder.build();
+        drop(path);
+        counter
+    }
+}
+
+/// The number of an event source, as the kernel assigned it at boot.
+fn source_type(name: &str) -> io::Result<u32> {
+    let file = format!("/sys/bus/event_source/devices/{name}/type");
+    let text = std::fs::read_to_string(file)?;
+    text.trim().parse().map_err(io::Error::other)
+}
+
+/// CPUs that are online, ascending.
+///
+/// # Errors
+/// When the kernel's list cannot be read.
+pub fn online_cpus() -> io::Result<Vec<usize>> {
+    let list = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
+    cpus::parse_list(&list).map_err(io::Error::other)
+}
+
+/// Why an event cannot be counted, in words, and what to change.
+pub fn explain(event: &Event, error: &io::Error) -> String {
+    let file = match event {
+        Event::Uprobe { file, .. } => file.display().to_string(),
+        Event::Tracepoint { .. } => String::new(),
+    };
+    match (event, error.raw_os_error()) {
+        (Event::Uprobe { .. }, Some(libc::EACCES | libc::EPERM)) => {
+            "probing functions needs root or CAP_PERFMON and CAP_SYS_ADMIN: run jostle with sudo"
+                .into()
+        }
+        (Event::Tracepoint { .. }, Some(libc::EACCES | libc::EPERM)) => format!(
+            "tracepoints are forbidden: kernel.perf_event_paranoid is {}; run jostle as root, \
+             grant CAP_PERFMON, or set it to -1 (sysctl -w kernel.perf_event_paranoid=-1)",
+            super::perf::paranoid()
+        ),
+        (Event::Uprobe { .. }, Some(libc::ENOENT)) if !Path::new(&file).exists() => {
+            format!("{file} is gone")
+        }
+        (Event::Uprobe { .. }, None | Some(libc::ENOENT | libc::ENODEV)) => {
+            format!("this kernel offers no uprobes (/sys/bus/event_source/devices/uprobe): {error}")
+        }
+        (Event::Uprobe { .. }, Some(libc::EIO | libc::EINVAL)) => format!(
+            "the kernel cannot probe {file} (it must lie on an ordinary file system): {error}"
+        ),
+        (Event::Uprobe { .. }, Some(libc::EOPNOTSUPP)) => {
+            format!("the kernel cannot probe the first instruction of this function in {file}")
+        }
+        (_, Some(libc::ENOSYS)) => {
+            "this kernel or sandbox has no perf_event_open system call".into()
+        }
+        (_, Some(libc::EMFILE)) => {
+            "too many open files for one counter per thread: raise `ulimit -n`".into()
+        }
+        _ => format!("perf_event_open failed: {error}"),
+    }
+}
+
+/// What a call is made of in [`uprobe_cost`].
+#[inline(never)]
+extern "C" fn called(value: u64) -> u64 {
+    std::hint::black_box(value)
+}
+
+/// Calls of the own function that are timed.
+const CALLS: u32 = 4000;
+
+/// What a probe adds to one call of a function here: a function of our own,
+/// called with and without one.
+///
+/// # Errors
+/// Why it cannot be probed, in words.
+pub fn uprobe_cost() -> Result<Duration, String> {
+    let address = called as *const () as usize as u64;
+    let maps = std::fs::read_to_string("/proc/self/maps").map_err(|error| error.to_string())?;
+    let offset = maps
+        .lines()
+        .find_map(|line| offset_in_file(line, address))
+        .ok_or("jostle's own code is not mapped from a file")?;
+    let event = Event::Uprobe {
+        file: "/proc/self/exe".into(),
+        offset,
+    };
+    let time = || {
+        let begin = Instant::now();
+        for number in 0..u64::from(CALLS) {
+            std::hint::black_box(called(number));
+        }
+        begin.elapsed()
+    };
+    time();
+    let without = time();
+    let here = Place::Thread {
+        id: 0,
+        inherit: false,
+    };
+    let mut counter = event.count(here).map_err(|error| explain(&event, &error))?;
+    time();
+    let before = counter.read().map_err(|error| error.to_string())?;
+    let with = time();
+    let counted = counter.read().map_err(|error| error.to_string())? - before;
+    // Another thread may be here too, but it is not the one that is counted.
+    if counted != u64::from(CALLS) {
+        return Err(format!(
+            "a probe counted {counted} of {CALLS} calls of jostle's own function"
+        ));
+    }
+    Ok(with.saturating_sub(without) / CALLS)
+}
+
+/// The offset in its file of `address`, when `line` of `/proc/PID/maps` covers
+/// it.
+fn offset_in_file(line: &str, address: u64) -> Option<u64> {
+    let mut words = line.split_ascii_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let hex = |word: &str| u64::from_str_radix(word, 16).ok();
+    let (start, end) = (hex(start)?, hex(end)?);
+    let offset = hex(words.nth(1)?)?;
+    (start..end)
+        .contains(&address)
+        .then(|| address - start + offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_become_offsets() {
+        let line = "5581a000-5581c000 r-xp 00002000 fe:00 77   /bin/x";
+        assert_eq!(offset_in_file(line, 0x5581_a010), Some(0x2010));
+        assert_eq!(offset_in_file(line, 0x5581_c000), None);
+        assert_eq!(offset_in_file("nonsense", 0), None);
+    }
+
+    #[test]
+    fn errors_are_explained() {
+        let uprobe = Event::Uprobe {
+            file: "/bin/sh".into(),
+            offset: 0,
+        };
+        let tracepoint = Event::Tracepoint { id: 1 };
+        let words = |event, errno| explain(event, &io::Error::from_raw_os_error(errno));
+        assert!(words(&uprobe, libc::EACCES).contains("root"));
+        assert!(words(&uprobe, libc::EIO).contains("/bin/sh"));
+        assert!(words(&uprobe, libc::ENODEV).contains("no uprobes"));
+        assert!(words(&tracepoint, libc::EPERM).contains("perf_event_paranoid is "));
+        assert!(words(&tracepoint, libc::EMFILE).contains("ulimit"));
+    }
+
+    #[test]
+    fn the_cost_of_a_probe_is_measured() {
+        match uprobe_cost() {
+            Ok(cost) => assert!(cost > Duration::from_nanos(50), "{cost:?}"),
+            Err(reason) => println!("skipped the_cost_of_a_probe_is_measured: {reason}"),
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Metrics that look at a target from outside, against targets, servers and
+//! probes that misbehave in every way known.
+
+mod counted;
+mod exposed;
+mod support;
+mod told;
