@@ -34,6 +34,11 @@ impl Budget {
         }
     }
 
+    /// Whether what is open already may not be opened a second time.
+    pub fn is_tight(&self) -> bool {
+        2 * self.used > self.limit
+    }
+
     /// Takes `descriptors` for `groups` groups. The soft limit of the process
     /// is raised only when it stands in the way, since what is started later
     /// inherits it.
@@ -91,12 +96,14 @@ mod tests {
             limit: 100,
             hard: 100,
         };
-        budget.take(10, 40).unwrap();
-        assert!(budget.take(1, 51).unwrap_err().contains("ulimit -Hn"));
+        assert!(!budget.is_tight());
+        budget.take(10, 41).unwrap();
+        assert!(budget.is_tight());
+        assert!(budget.take(1, 50).unwrap_err().contains("ulimit -Hn"));
         assert!(budget.take(250, 1).unwrap_err().contains("--cgroup"));
         // The first gets its turn, however many threads it has.
         budget.groups = 0;
         assert!(budget.take(1025, 50).is_err());
-        budget.take(1000, 50).unwrap();
+        budget.take(1000, 49).unwrap();
     }
 }

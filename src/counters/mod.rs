@@ -271,18 +271,19 @@ impl Counters {
     /// of no use after it. What could be had of one run and cannot of this one
     /// says so in the list, which keeps its order.
     pub fn follow(&mut self, scope: &Scope) {
-        // Old descriptors go first, since the new ones need the room.
-        for part in &mut self.parts {
-            if part.about != About::Machine {
+        // The old descriptors stay until the new ones are there: closing the
+        // last of a kind and opening it again makes the kernel rewrite its own
+        // code, which takes tens of milliseconds. Unless there is no room.
+        let is_target = |part: &&mut Part| part.about != About::Machine;
+        if Budget::of_process().is_tight() {
+            for part in self.parts.iter_mut().filter(is_target) {
                 part.built = Built::default();
             }
         }
         self.context.budget.replace(Budget::of_process());
         self.aim(Some(scope));
-        for part in &mut self.parts {
-            if part.about != About::Machine {
-                part.built = (part.open)(&self.context);
-            }
+        for part in self.parts.iter_mut().filter(is_target) {
+            part.built = (part.open)(&self.context);
         }
         self.run += 1;
         self.lay_out();

@@ -88,8 +88,19 @@ impl Home {
 
     /// Whether nobody else is in the cgroup.
     fn alone(&self, directory: &Path) -> Result<(), String> {
-        let all = cgroups::processes(&self.root, directory)?;
-        match all.iter().all(|&pid| self.belongs(pid)) {
+        // The root holds everything, the kernel's threads and us included, and
+        // takes milliseconds to list.
+        let hierarchies = cgroups::hierarchies(&self.root);
+        let root = hierarchies.iter().any(|one| {
+            directory
+                .strip_prefix(&one.mount)
+                .is_ok_and(|path| path.as_os_str().is_empty())
+        });
+        let alone = || -> Result<bool, String> {
+            let all = cgroups::processes(&self.root, directory)?;
+            Ok(all.iter().all(|&pid| self.belongs(pid)))
+        };
+        match !root && alone()? {
             true => Ok(()),
             // The same words for every hierarchy: the reason is one.
             false => Err(
