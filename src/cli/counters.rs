@@ -101,8 +101,28 @@ impl FromArgMatches for MaybeTarget {
     }
 }
 
+/// What to count beside the usual, from `--events`.
+///
+/// # Errors
+/// A request error for what is not well written. What is, and is not here, is
+/// shown with its reason.
+pub fn options(events: Option<&str>) -> Result<CounterOptions> {
+    let mut options = CounterOptions::default();
+    if let Some(list) = events {
+        let wrong = |reason: &str| Error::request(format!("--events: {reason}"));
+        options.events = counters::split_list(list).map_err(|reason| wrong(&reason))?;
+        for event in &options.events {
+            match counters::check_event(&options, event) {
+                Err(EventError::Syntax(reason)) => return Err(wrong(&reason)),
+                Err(EventError::Absent(_)) | Ok(()) => {}
+            }
+        }
+    }
+    Ok(options)
+}
+
 pub fn run(args: Args) -> Result<()> {
-    let options = args.options()?;
+    let options = options(args.events.as_deref())?;
     if args.every < SHORTEST {
         return Err(Error::request(format!(
             "--every: the shortest interval is {} ms",
@@ -169,23 +189,6 @@ impl MaybeTarget {
 }
 
 impl Args {
-    fn options(&self) -> Result<CounterOptions> {
-        let mut options = CounterOptions::default();
-        if let Some(list) = &self.events {
-            let wrong = |reason: &str| Error::request(format!("--events: {reason}"));
-            options.events = counters::split_list(list).map_err(|reason| wrong(&reason))?;
-            for event in &options.events {
-                match counters::check_event(&options, event) {
-                    Err(EventError::Syntax(reason)) => return Err(wrong(&reason)),
-                    // What is well written and not here is shown with its
-                    // reason, unless nothing else was asked for.
-                    Err(EventError::Absent(_)) | Ok(()) => {}
-                }
-            }
-        }
-        Ok(options)
-    }
-
     /// Shows interval after interval; how the target ended, if it did.
     fn watch(
         &self,

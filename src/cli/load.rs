@@ -32,6 +32,7 @@ use std::time::Instant;
 
 /// Requests and connections; the same for `load` and `profile`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Load")]
 pub struct TrafficArgs {
     /// Connections to the server [default: 50]
     #[arg(long, value_name = "N", requires = "load")]
@@ -197,6 +198,7 @@ impl TrafficArgs {
 
 /// The load that a target is profiled under.
 #[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Load")]
 pub struct LoadArgs {
     /// Send requests to the target meanwhile: redis://HOST:PORT,
     /// redis+unix:///PATH, memcached://HOST:PORT or http://HOST:PORT/PATH

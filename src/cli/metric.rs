@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Metric")]
 pub struct MetricArgs {
     /// How performance is read; `jostle metrics` lists the ways
     /// [default: the best available]

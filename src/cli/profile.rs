@@ -1,5 +1,6 @@
 //! `jostle profile`: the main job.
 
+use super::counters;
 use super::duration::parse_duration;
 use super::hooks::HookArgs;
 use super::interrupt;
@@ -10,7 +11,6 @@ use super::progress::Bar;
 use super::select;
 use super::target::TargetArgs;
 use super::target::file_stem;
-use crate::counters::CounterOptions;
 use crate::error::Error;
 use crate::error::Result;
 use crate::experiment::resume;
@@ -30,6 +30,10 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Groups of flags in the help.
+const MEASUREMENT: &str = "Measurement";
+const RESULT: &str = "Result";
+
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -41,68 +45,67 @@ pub struct Args {
     #[command(flatten)]
     load: LoadArgs,
     /// Performance that counts as kept, percent of undisturbed
-    #[arg(long, default_value_t = 95.0, value_name = "PERCENT")]
+    #[arg(help_heading = MEASUREMENT, long, default_value_t = 95.0, value_name = "PERCENT")]
     qos: f64,
 
     /// Resources to measure, separated by commas [default: all]
-    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    #[arg(help_heading = MEASUREMENT, long, value_delimiter = ',', value_name = "LIST")]
     resources: Vec<String>,
     /// Which halves to measure
-    #[arg(long, value_enum, default_value = "both")]
+    #[arg(help_heading = MEASUREMENT, long, value_enum, default_value = "both")]
     halves: HalvesArg,
     /// About 20 s, with wider intervals
-    #[arg(long)]
+    #[arg(help_heading = MEASUREMENT, long)]
     quick: bool,
     /// Time for everything [default: 90s; 20s with --quick]
-    #[arg(long, value_parser = parse_duration, value_name = "TIME")]
+    #[arg(help_heading = MEASUREMENT, long, value_parser = parse_duration, value_name = "TIME")]
     budget: Option<Duration>,
     /// Decides the order of the windows and the resampling
-    #[arg(long, default_value_t = 1)]
+    #[arg(help_heading = MEASUREMENT, long, default_value_t = 1)]
     seed: u64,
 
     /// CPUs the sources may use [default: all allowed]
-    #[arg(long, value_name = "LIST")]
+    #[arg(help_heading = MEASUREMENT, long, value_name = "LIST")]
     worker_cpus: Option<String>,
     /// Slice period of sources that share a CPU with the target
     /// [default: calibrated]
-    #[arg(long, value_parser = parse_duration, value_name = "TIME")]
+    #[arg(help_heading = MEASUREMENT, long, value_parser = parse_duration, value_name = "TIME")]
     slice: Option<Duration>,
     /// Share of the CPU such sources take, percent
-    #[arg(long, default_value_t = 20.0, value_name = "PERCENT")]
+    #[arg(help_heading = MEASUREMENT, long, default_value_t = 20.0, value_name = "PERCENT")]
     share: f64,
     #[command(flatten)]
     limits: select::LimitArgs,
     /// Measure peaks, settle times and slices at the start, even where this
     /// machine was calibrated
-    #[arg(long)]
+    #[arg(help_heading = MEASUREMENT, long)]
     no_machine_file: bool,
 
-    /// Further events to count beside the metric, separated by spaces: r01c2,
-    /// PMU/EVENT/, CATEGORY:NAME of a tracepoint
-    #[arg(long, value_delimiter = ' ', value_name = "LIST")]
-    events: Vec<String>,
+    /// Further events to count beside the metric, as for `jostle counters`
+    #[arg(help_heading = MEASUREMENT, long, value_name = "LIST")]
+    events: Option<String>,
     /// Count nothing beside the metric
-    #[arg(long, conflicts_with = "events")]
+    #[arg(help_heading = MEASUREMENT, long, conflicts_with = "events")]
     no_counters: bool,
 
     /// Go on with a measurement that was cut short: its file, or the one ending
     /// in .partial that a killed one left. Give the same target again
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["resources", "quick", "seed", "qos", "share", "slice"])]
+    #[arg(help_heading = RESULT, long, value_name = "FILE", conflicts_with_all = ["resources", "quick", "seed", "qos", "share", "slice"])]
     resume: Option<PathBuf>,
     /// Where to write the profile [default: NAME.profile.json here]
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = RESULT, long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Name of the workload in the profile [default: the target's]
-    #[arg(long)]
+    #[arg(help_heading = RESULT, long)]
     name: Option<String>,
     /// Label to keep in the profile, KEY=VALUE; may be repeated
-    #[arg(long = "label", value_name = "KEY=VALUE")]
+    #[arg(help_heading = RESULT, long = "label", value_name = "KEY=VALUE")]
     labels: Vec<String>,
     /// Print the profile as JSON instead of the table
-    #[arg(long)]
+    #[arg(help_heading = RESULT, long)]
     json: bool,
     /// Show what would be injected where, and stop
-    #[arg(long)]
+    #[arg(help_heading = RESULT, long)]
     dry_run: bool,
 }
 
@@ -211,13 +214,13 @@ fn request(
         slice_period: args.slice,
         share: select::percent("--share", args.share, 1.0, 90.0)? / 100.0,
         metric: args.metric.metric.clone(),
-        counters: (!args.no_counters).then(|| CounterOptions {
-            events: args.events.clone(),
-            ..CounterOptions::default()
-        }),
         metric_options: MetricOptions {
             load,
             ..args.metric.options(interrupt)
+        },
+        counters: match args.no_counters {
+            true => None,
+            false => Some(counters::options(args.events.as_deref())?),
         },
         calibration: select::calibration(machine, args.no_machine_file),
         hooks: args.hooks.hooks(args.target.show_output),

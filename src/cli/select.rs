@@ -30,6 +30,7 @@ use std::time::Duration;
 
 /// What the sources may take.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Limits")]
 pub struct LimitArgs {
     /// Available memory that is never touched, like 2GiB
     /// [default: 5 % of the memory, at least 512MiB]

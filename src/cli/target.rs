@@ -17,6 +17,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("target").required(true))]
+#[command(next_help_heading = "Target")]
 pub struct TargetArgs {
     /// The command to start
     #[arg(last = true, group = "target", value_name = "CMD")]
