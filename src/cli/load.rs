@@ -454,7 +454,7 @@ fn warn(generator: &Generator, window: &Window) {
         eprintln!(
             "warning: requests were sent up to {:.0} µs late at p99 (bound {} µs), which is part \
              of every latency: the generator used {:.0} % of a CPU; give it one of its own with \
-             --cpus, or a lower rate",
+             --cpus, start jostle with chrt -f 1, or ask for a lower rate",
             late * 1e6,
             TIMING_BOUND.as_micros(),
             generator.cpu_percent()

@@ -437,7 +437,11 @@ impl Engine {
             false => 0,
         };
         let left = until.saturating_sub(now);
-        if left > lead {
+        // Only a moment needs better than milliseconds.
+        let mut timeout = EpollTimeout::ZERO;
+        if !precise {
+            timeout = EpollTimeout::from(left.div_ceil(1_000_000).min(1_000) as u16);
+        } else if left > lead {
             let length = TimeSpec::from_duration(Duration::from_nanos(left - lead));
             let mut ready = [PollFd::new(self.epoll.0.as_fd(), PollFlags::POLLIN)];
             match ppoll(&mut ready, Some(length), None) {
@@ -446,7 +450,7 @@ impl Engine {
                 Err(errno) => return Err(errno.into()),
             }
         }
-        match self.epoll.wait(events, EpollTimeout::ZERO) {
+        match self.epoll.wait(events, timeout) {
             Ok(count) => Ok(count),
             Err(nix::errno::Errno::EINTR) => Ok(0),
             Err(errno) => Err(errno.into()),

@@ -90,8 +90,11 @@ impl Generator {
                     let _ = cpus::set_affinity(0, &cpus);
                 }
                 set_timer_slack(1);
-                // Older kernels know no such wish; the timing error tells.
-                let _ = request_slice(SLICE_NS);
+                // Older kernels know no such wish; the timing error tells. Who
+                // started us with `chrt` wants something else.
+                if scheduled_normally() {
+                    let _ = request_slice(SLICE_NS);
+                }
                 mine.tid
                     .store(nix::unistd::gettid().as_raw() as usize, Relaxed);
                 engine.run();
@@ -355,4 +358,41 @@ fn thread_cpu_ns(tid: i32) -> u64 {
     clock_gettime(clock).map_or(0, |time| {
         time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
     })
+}
+
+/// Whether the calling thread runs under the usual policy; false as well when
+/// that cannot be read.
+fn scheduled_normally() -> bool {
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap_or_default();
+    policy(&stat) == Some(0)
+}
+
+/// Field 41 of `/proc/PID/stat`; the name before the last parenthesis may hold
+/// anything.
+fn policy(stat: &str) -> Option<u32> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_ascii_whitespace().nth(41 - 3)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_policy_is_read_behind_any_name() {
+        let fields: Vec<String> = (3..=52).map(|field| field.to_string()).collect();
+        let stat = format!("7 (a) b 9) {}", fields.join(" "));
+        assert_eq!(policy(&stat), Some(41));
+        assert_eq!(policy("7 (x) R 1"), None);
+        assert!(scheduled_normally());
+    }
+
+    #[test]
+    fn the_time_of_a_thread_is_read_by_its_number() {
+        let tid = nix::unistd::gettid().as_raw();
+        let before = thread_cpu_ns(tid);
+        let own = crate::sys::clock::thread_cpu_ns();
+        assert!(before <= own && own - before < 1_000_000_000);
+        assert!(thread_cpu_ns(tid) >= own);
+    }
 }
