@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn garbage_and_pipes_do_no_harm() {
         let mut case = Case::new("");
-        let garbage: Vec<u8> = (0..200_000u32).map(|n| (n * 7919 >> 3) as u8).collect();
+        let garbage: Vec<u8> = (0..200_000u32).map(|n| ((n * 7919) >> 3) as u8).collect();
         fs::write(case.path(), garbage).unwrap();
         case.seen();
         case.add("\nv=9\n");

@@ -57,7 +57,7 @@ impl Poller {
         let thread = std::thread::Builder::new().name("metric-poller".into());
         let spawned = thread.spawn(move || {
             loop {
-                let idle = |state: &mut State| state.phase % 2 == 0 && !state.over;
+                let idle = |state: &mut State| state.phase.is_multiple_of(2) && !state.over;
                 let state = ours.changed.wait_while(ours.lock(), idle);
                 let state = state.unwrap_or_else(PoisonError::into_inner);
                 if state.over {
