@@ -5,6 +5,7 @@ use super::scope;
 use crate::target::Scope;
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
@@ -149,12 +150,11 @@ pub(super) fn strangers(file: &Path, own: &[i32]) -> Option<usize> {
         if own.contains(&pid) {
             continue;
         }
-        let Ok(maps) = fs::read(format!("/proc/{pid}/maps")) else {
-            // It may have ended meanwhile.
-            match Path::new(&format!("/proc/{pid}")).exists() {
-                true => return None,
-                false => continue,
-            }
+        let maps = match fs::read(format!("/proc/{pid}/maps")) {
+            Ok(maps) => maps,
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => return None,
+            // It has ended.
+            Err(_) => continue,
         };
         let maps = String::from_utf8_lossy(&maps);
         let has = maps.lines().any(|line| {

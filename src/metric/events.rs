@@ -180,7 +180,7 @@ impl Events {
             file: file.clone(),
             offset: function.offset,
         };
-        let each = probe::uprobe_cost();
+        let each = probe::uprobe_cost(&function.code);
         let mut metric = Events::open(name, what, event, each, because, options, target)?;
         metric.learn_pace(target, || not_called(symbol, &file))?;
         Ok(metric)
@@ -356,7 +356,7 @@ impl Metric for Events {
             Ok(each) => {
                 let share = each.as_secs_f64() * self.pace.per_second * 100.0;
                 format!(
-                    "about {:.2} µs per {}, as measured here on jostle itself: {share:.1} % of one CPU at the {:.0} per second seen at the start",
+                    "about {:.2} µs per {}, as measured here on a like one of jostle's own: {share:.1} % of one CPU at the {:.0} per second seen at the start",
                     each.as_secs_f64() * 1e6,
                     self.what,
                     self.pace.per_second

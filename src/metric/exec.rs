@@ -167,9 +167,10 @@ fn await_end(
 
 /// The one number in `output`.
 fn number(output: &[u8]) -> std::result::Result<f64, String> {
-    let text = printable(output);
+    let text = String::from_utf8_lossy(output);
     let text = text.trim();
     let start: String = text.chars().take(80).collect();
+    let start = printable(start.as_bytes());
     match text.parse::<f64>() {
         _ if text.is_empty() => {
             Err("the probe printed nothing; it must print one number on standard output".into())
@@ -320,6 +321,7 @@ mod tests {
     #[test]
     fn a_number_is_read() {
         assert_eq!(run("echo ' 12.5 '", LONG), Ok(12.5));
+        assert_eq!(run("printf '7\\r\\n'", LONG), Ok(7.0));
         assert_eq!(run("echo $JOSTLE_PID; echo noise >&2", LONG), Ok(77.0));
     }
 

@@ -90,9 +90,9 @@ pub const METRICS: &[MetricKind] = &[
         unit: "calls per second",
         better: "higher",
         window_rule: "calls of the function, at least 200 in a window",
-        cost: "a trap into the kernel per call, measured at the start",
+        cost: "a trap into the kernel per call (two, where the first instruction is not a push), measured at the start",
         targets: "any",
-        available: || probe::uprobe_cost().map(|_| ()),
+        available: || probe::uprobe_cost(&[]).map(|_| ()),
         parse: |rest| match Binary::split(rest) {
             Some(_) => Ok(Request::Uprobe(rest.into())),
             None => Err(events::uprobe_syntax(&format!("progress:uprobe:{rest}"))),

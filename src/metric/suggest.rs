@@ -19,7 +19,7 @@ pub(super) fn lines(target: &Target) -> String {
     if exchanges {
         add("progress:io", "bytes it reads and writes per second");
     }
-    if probe::uprobe_cost().is_ok() {
+    if probe::uprobe_cost(&[]).is_ok() {
         let mapped = binary::mapped(&processes);
         let program = std::fs::read_link(format!("/proc/{}/exe", target.pid()));
         if let Ok(program) = program {

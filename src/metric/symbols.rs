@@ -21,6 +21,8 @@ pub(super) struct Function {
     pub symbol: String,
     /// Bytes from the beginning of the file.
     pub offset: u64,
+    /// Its first bytes.
+    pub code: Vec<u8>,
 }
 
 /// Everything that a file says about its functions.
@@ -74,11 +76,20 @@ pub(super) fn find(file: &Path, wanted: &str) -> Result<Function, String> {
         Some(offset) => Ok(Function {
             symbol: symbol.to_string(),
             offset,
+            code: first_bytes(file, offset),
         }),
         None => Err(format!(
             "{wanted} of {shown} has the address {address:#x}, which no executable part of the file covers (is this a file with debug symbols only?)"
         )),
     }
+}
+
+/// A few bytes of code; none when they cannot be read.
+fn first_bytes(file: &Path, offset: u64) -> Vec<u8> {
+    use std::os::unix::fs::FileExt;
+    let mut bytes = vec![0; 4];
+    let read = File::open(file).and_then(|file| file.read_exact_at(&mut bytes, offset));
+    read.map_or_else(|_| Vec::new(), |()| bytes)
 }
 
 fn read(path: &Path) -> Result<Functions, String> {

@@ -6,12 +6,12 @@ use crate::error::Result;
 use crate::sys::probe::Event;
 use crate::sys::probe::Place;
 use crate::sys::probe::explain;
+use crate::sys::probe::fastest;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
-use std::time::Instant;
 
 /// Where tracefs may be mounted.
 const ROOTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
@@ -129,7 +129,7 @@ fn tracefs_of(roots: &[&Path]) -> std::result::Result<PathBuf, String> {
 }
 
 /// System calls that are timed.
-const CALLS: u32 = 4000;
+const CALLS: u32 = 2000;
 
 /// What counting one event costs here: a cheap system call of our own thread,
 /// with and without being counted. Other events cost less, since they do not
@@ -141,22 +141,21 @@ pub(super) fn cost() -> std::result::Result<Duration, String> {
     let event = Tracepoint::parse("syscalls:sys_enter_getppid").and_then(|point| point.id());
     let id = event.map_err(|_| "this kernel has no tracepoints of system calls".to_string())?;
     let event = Event::Tracepoint { id };
-    let time = || {
-        let begin = Instant::now();
+    let round = || {
         for _ in 0..CALLS {
             std::hint::black_box(nix::unistd::getppid());
         }
-        begin.elapsed()
     };
-    time();
-    let without = time();
+    let without = fastest(round);
     let here = Place::Thread {
         id: 0,
         inherit: false,
     };
-    let _counter = event.count(here).map_err(|error| explain(&event, &error))?;
-    time();
-    Ok(time().saturating_sub(without) / CALLS)
+    let counter = event.count(here);
+    let counter = counter.map_err(|error| explain(&event, &error))?;
+    let with = fastest(round);
+    drop(counter);
+    Ok(with.saturating_sub(without) / CALLS)
 }
 
 #[cfg(test)]
