@@ -312,6 +312,9 @@ pub fn dry_run(machine: &Machine, request: &Request) -> String {
         text += &format!("{description}\n");
     }
     text += &request.hooks.describe();
+    if let Some(plan) = &request.metric_options.load {
+        text += &format!("{}\n", plan.describe());
+    }
     text += &dry_run_limits(limits, request.settings.budget);
     for (resource, plan) in &plans.ready {
         let turns = match (plan.config.slices, request.slice_period) {

@@ -72,6 +72,7 @@ pub use window::Latency;
 pub use window::Window;
 
 use crate::error::Result;
+use crate::sys::cpus::format_list;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -153,6 +154,26 @@ pub struct LoadPlan {
 }
 
 impl LoadPlan {
+    /// What would be sent where, on one line.
+    pub fn describe(&self) -> String {
+        let how = match self.drive {
+            Drive::Pace(Pace::Closed) => "as fast as answers come".to_string(),
+            Drive::Pace(Pace::Open(rate)) => format!("{rate:.0} requests/s"),
+            Drive::ShareOfCapacity { target, share } => format!(
+                "{:.0} % of the highest rate that meets {target}, searched first",
+                share * 100.0
+            ),
+        };
+        let cpus = match self.spec.placement.cpus.is_empty() {
+            true => String::new(),
+            false => format!(", from CPUs {}", format_list(&self.spec.placement.cpus)),
+        };
+        format!(
+            "load: {how} to {} over {} connections{cpus}",
+            self.spec.url, self.spec.connections
+        )
+    }
+
     /// Whether each request waits for the answer to the one before.
     pub fn is_closed(&self) -> bool {
         self.drive == Drive::Pace(Pace::Closed)

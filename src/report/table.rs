@@ -7,6 +7,7 @@ use super::style::whole_words;
 use super::text;
 use crate::profile::CurvePoint;
 use crate::profile::Direction;
+use crate::profile::LoadFacts;
 use crate::profile::Profile;
 use crate::profile::ResourceEntry;
 use crate::profile::Score;
@@ -61,6 +62,9 @@ fn header(profile: &Profile, style: Style) -> String {
     }
     line("machine", machine(profile));
     line("metric", metric(profile));
+    if let Some(load) = &profile.metric.load {
+        line("load", sent(load));
+    }
     if let Some(rule) = &profile.metric.window_rule {
         line("window", rule.clone());
     }
@@ -149,6 +153,35 @@ fn metric(profile: &Profile) -> String {
         "{}: {level}, {better}; {}",
         metric.name, metric.chosen_because
     )
+}
+
+/// What was sent to the target.
+fn sent(load: &LoadFacts) -> String {
+    let mut parts = vec![match load.rate_per_second {
+        Some(rate) => format!("{} requests per second to {}", text::number(rate), load.url),
+        None => format!("as many requests as were answered to {}", load.url),
+    }];
+    if let (Some(share), Some(capacity)) = (load.share_percent, load.capacity_per_second) {
+        let slo = load.slo.as_deref().unwrap_or("its latency target");
+        parts.push(format!(
+            "{} % of the {} that met {slo}",
+            text::number(share),
+            text::number(capacity)
+        ));
+    }
+    parts.push(format!("{} connections", load.connections));
+    if load.pipeline > 1 {
+        parts.push(format!("{} under way on each", load.pipeline));
+    }
+    if let Some(late) = load.timing_error_p99_us {
+        parts.push(format!("sent at most {} µs late (p99)", text::number(late)));
+    }
+    parts.push(format!(
+        "the generator took {} % of CPU {}",
+        text::number(load.generator_cpu_percent),
+        text::cpu_list(&load.generator_cpus)
+    ));
+    parts.join(", ")
 }
 
 fn noise(profile: &Profile) -> String {
