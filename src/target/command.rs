@@ -77,6 +77,8 @@ impl Run {
                 signal: status.signal(),
                 instance,
             });
+            // The clock's thread is about to be told, too.
+            poll(SIGNAL_LIMIT, || self.ended.get().is_some());
         }
         self.exit
     }
