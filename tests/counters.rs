@@ -291,6 +291,16 @@ fn a_v2_cgroup_is_counted_as_one() {
     until(&mut counters, "run-queue-delay", |rate| rate > 0.0);
     // Another cgroup's work is not counted here.
     drop(program);
+    // Its last children may still be ending.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while std::fs::read_to_string(cgroup.0.join("cgroup.procs")).is_ok_and(|all| !all.is_empty()) {
+        assert!(
+            Instant::now() < deadline,
+            "the cgroup does not become empty"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_millis(100));
     let other = Program::shell("while :; do (:); done");
     let from = counters.sample();
     std::thread::sleep(Duration::from_millis(200));
