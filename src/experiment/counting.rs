@@ -48,6 +48,15 @@ impl Counting {
         self.counters.readings(from, &to)
     }
 
+    /// What a reader must know of the readings.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let notes = self.counters.notes();
+        notes
+            .iter()
+            .map(|note| format!("counters: {note}"))
+            .collect()
+    }
+
     pub(super) fn facts(&self) -> Vec<(String, Reading<CounterFacts>)> {
         let all = self.counters.list().iter().zip(&self.running);
         all.map(|(counter, running)| {

@@ -98,6 +98,13 @@ impl<'a> LiveExecutor<'a> {
             .map_or_else(Vec::new, Counting::facts)
     }
 
+    /// What a reader must know of them.
+    pub fn counter_notes(&self) -> Vec<String> {
+        self.counting
+            .as_ref()
+            .map_or_else(Vec::new, Counting::notes)
+    }
+
     /// CPU time of this process since the clock started, percent of one CPU.
     pub fn own_cpu_percent(&self) -> f64 {
         let wall = (monotonic_ns() - self.start_ns).max(1) as f64;

@@ -269,6 +269,7 @@ pub fn profile(
     keeper.done();
     let own = executor.own_cpu_percent();
     around.counters = executor.counters();
+    around.doubts.extend(executor.counter_notes());
     drop(executor);
     let load_ns = load_cpu_ns(metric.as_ref()) - load_from.1;
     let load_percent = load_ns as f64 / load_from.0.elapsed().as_nanos().max(1) as f64 * 100.0;
