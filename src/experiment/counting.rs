@@ -13,16 +13,30 @@ pub(super) struct Counting {
     scope: Scope,
     /// Per counter the smallest running share seen.
     running: Vec<Option<f64>>,
+    /// Counters that could be read in some run of the target: one that ended too
+    /// soon takes nothing back.
+    could_be_read: Vec<bool>,
 }
 
 impl Counting {
     /// `scope` is what `counters` was opened for.
     pub(super) fn new(counters: Counters, scope: Scope) -> Self {
         let running = vec![None; counters.list().len()];
-        Counting {
+        let could_be_read = vec![false; counters.list().len()];
+        let mut counting = Counting {
             counters,
             scope,
             running,
+            could_be_read,
+        };
+        counting.note_what_can_be_read();
+        counting
+    }
+
+    fn note_what_can_be_read(&mut self) {
+        let list = self.counters.list().iter();
+        for (could, counter) in self.could_be_read.iter_mut().zip(list) {
+            *could |= counter.unavailable.is_none();
         }
     }
 
@@ -31,6 +45,7 @@ impl Counting {
         if scope != self.scope {
             self.counters.follow(&scope);
             self.scope = scope;
+            self.note_what_can_be_read();
         }
         self.counters.sample()
     }
@@ -59,10 +74,11 @@ impl Counting {
 
     pub(super) fn facts(&self) -> Vec<(String, Reading<CounterFacts>)> {
         let all = self.counters.list().iter().zip(&self.running);
-        all.map(|(counter, running)| {
+        let all = all.zip(&self.could_be_read);
+        all.map(|((counter, running), could_be_read)| {
             let facts = match &counter.unavailable {
-                Some(reason) => Reading::unavailable(reason),
-                None => Reading::Value(CounterFacts {
+                Some(reason) if !could_be_read => Reading::unavailable(reason),
+                _ => Reading::Value(CounterFacts {
                     unit: counter.unit.to_string(),
                     owner: match counter.owner {
                         Owner::Target => "target",
