@@ -124,7 +124,7 @@ fn a_running_server_is_profiled_under_load() {
     assert_eq!(profile["metric"]["direction"], "lower");
     let baseline = profile["metric"]["baseline"]["value"].as_f64().unwrap();
     assert!((1e-6..0.5).contains(&baseline), "{baseline}");
-    let load = &profile["load"];
+    let load = &profile["metric"]["load"];
     assert_eq!(load["rate_per_second"], 1000.0);
     assert!(load["timing_error_p99_us"].as_f64().unwrap() > 0.0);
     assert!(load["generator_cpu_percent"].as_f64().unwrap() > 0.0);
@@ -156,7 +156,7 @@ fn a_server_that_is_the_command_is_waited_for_and_ended() {
     );
     let profile = json(&jostle(&words));
     assert_eq!(profile["metric"]["name"], "throughput");
-    assert_eq!(profile["load"]["arrivals"], "closed");
+    assert_eq!(profile["metric"]["load"]["arrivals"], "closed");
     assert!(profile["metric"]["baseline"]["value"].as_f64().unwrap() > 100.0);
     wait_until("the server is gone", || {
         std::net::TcpStream::connect(("127.0.0.1", port)).is_err()
