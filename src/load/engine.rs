@@ -427,9 +427,10 @@ impl Engine {
         let mut precise = false;
         if let Mode::Open(schedule) = &self.mode
             && !self.suspended
-            && schedule.next_ns() < until
         {
-            until = schedule.next_ns();
+            // Also where a check comes first: a sleep that ends a millisecond
+            // after it would end that late for the moment behind it.
+            until = until.min(schedule.next_ns());
             precise = true;
         }
         let lead = match precise && self.spec.placement.spin {

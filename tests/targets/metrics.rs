@@ -202,10 +202,7 @@ fn without_a_pmu_other_metrics_are_named() {
     }
     let spec = sh("exec sleep 1000");
     let text = message(metric::start(&spec, Some("ips"), &impatient(), None), 3);
-    assert!(
-        text.contains("stdout:") && text.contains("runs"),
-        "{text}"
-    );
+    assert!(text.contains("stdout:") && text.contains("runs"), "{text}");
     let text = message(metric::start(&spec, None, &impatient(), None), 3);
     assert!(text.contains("still running"), "{text}");
     let stranger = Stranger::new();
