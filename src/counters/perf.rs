@@ -209,6 +209,15 @@ pub(super) fn registers(context: &Context) -> Built {
         .collect();
     let place = |name: &str| found.iter().position(|(other, _)| *other == name);
     let missing = |name: &str| format!("the kernel offers no msr/{name}/ on this machine");
+    // Reading a program that runs on another CPU interrupts it there: not for a
+    // clock that goes on whoever runs.
+    if context.scope.is_some() && place("aperf").is_none() {
+        let reason = format!(
+            "{}; tsc and smi alone tell nothing of a target (without one they are read)",
+            missing("aperf")
+        );
+        return Built::unavailable(vec![tsc, share, frequency, smi], &reason);
+    }
     let members = found
         .iter()
         .map(|&(name, config)| Member {
