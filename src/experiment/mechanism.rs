@@ -12,7 +12,8 @@ use rand_chacha::ChaCha8Rng;
 const MOSTLY: f64 = 0.9;
 /// A change smaller than this share of the counter is none worth telling.
 const WORTH_TELLING: f64 = 0.02;
-const RESAMPLES: usize = 1000;
+/// Enough for a standard error; there may be hundreds of counters to judge.
+const RESAMPLES: usize = 200;
 
 /// One entry per counter: how it changed over `pairs`, or `None` when fewer
 /// than 4 pairs hold it. `alpha` is the one-sided error of one verdict.

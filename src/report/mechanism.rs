@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 
 /// Changes told per resource; the file has all of them.
 const MOST: usize = 6;
+/// Reasons told for what could not be read.
+const MOST_REASONS: usize = 3;
 
 /// One line per resource that has something to tell, in the order given: the
 /// target's own counters first, the largest change first.
@@ -133,10 +135,23 @@ pub fn missing(profile: &Profile) -> Vec<String> {
             }
         }
     }
-    by_reason
-        .into_iter()
+    // What most of them lack first.
+    let mut groups: Vec<(&str, Vec<&str>)> = by_reason.into_iter().collect();
+    groups.sort_by_key(|(_, names)| std::cmp::Reverse(names.len()));
+    let rest: usize = groups
+        .iter()
+        .skip(MOST_REASONS)
+        .map(|(_, names)| names.len())
+        .sum();
+    let mut lines: Vec<String> = groups
+        .iter()
+        .take(MOST_REASONS)
         .map(|(reason, names)| format!("{}: {reason}", names.join(", ")))
-        .collect()
+        .collect();
+    if rest > 0 {
+        lines.push(format!("{rest} more, with their reasons in the file"));
+    }
+    lines
 }
 
 #[cfg(test)]
