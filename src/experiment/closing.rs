@@ -150,7 +150,9 @@ impl Run<'_, '_> {
             .map(|(at, value)| (at.as_secs_f64(), value.ln()))
             .collect();
         for (subject, sharing) in self.sharing.iter().enumerate() {
-            if sharing.is_empty() {
+            // What is taken out must be known better than what is looked for.
+            let error = stats::standard_deviation(sharing) / (sharing.len() as f64).sqrt();
+            if sharing.len() < 3 || error > phases::LEAST_STEP / 4.0 {
                 continue;
             }
             let cost = stats::median(&mut sharing.clone());

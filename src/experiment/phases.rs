@@ -92,7 +92,7 @@ fn neighbours(values: &[f64], factor: usize) -> Option<f64> {
 
 /// A level must last this many windows and differ this much to be a phase.
 const SHORTEST: usize = 8;
-const LEAST_STEP: f64 = 0.08;
+pub const LEAST_STEP: f64 = 0.08;
 /// Steps are told from noise at this many standard errors: windows correlate
 /// and the best of many places is taken.
 const CERTAIN: f64 = 8.0;

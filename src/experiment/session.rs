@@ -95,11 +95,27 @@ impl Request {
         };
         for &resource in &self.resources {
             match plan(machine, resource, &self.target_cpus, &self.limits, slices) {
-                Ok(ready) => plans.ready.push((resource, ready)),
+                Ok(mut ready) => {
+                    ready.config.gives_way = self.meets_the_load(&ready);
+                    plans.ready.push((resource, ready));
+                }
                 Err(reason) => plans.unavailable.push((resource.id, reason)),
             }
         }
         plans
+    }
+
+    /// Whether a source would keep the load generator from its CPU: a request
+    /// that leaves late for that would read as one that was answered late.
+    fn meets_the_load(&self, plan: &WorkerPlan) -> bool {
+        let generator = self.metric_options.load.as_ref();
+        let generator = generator.map_or(&[][..], |load| &load.spec.placement.cpus);
+        let meets = plan
+            .placement
+            .cpus
+            .iter()
+            .any(|cpu| generator.contains(cpu));
+        meets && plan.config.slices.is_none()
     }
 
     fn slices(&self, period: Duration) -> Slices {

@@ -204,6 +204,7 @@ fn plan_at(
         config: WorkerConfig {
             resource: resource.id.to_string(),
             slices: None,
+            gives_way: false,
             environment,
         },
     })

@@ -8,6 +8,7 @@ use crate::sys::control_page::ControlPage;
 use crate::sys::control_page::Order;
 use crate::sys::process::set_timer_slack;
 use crate::sys::sched::request_slice;
+use crate::sys::sched::yield_cpu;
 use crate::sys::sched::yield_disk;
 use jostle_kernels::Environment;
 use jostle_kernels::Failure;
@@ -49,6 +50,9 @@ pub struct WorkerConfig {
     pub resource: String,
     /// `None` when the worker has its CPU for itself.
     pub slices: Option<Slices>,
+    /// Whether it takes its CPU only while nobody else wants it.
+    #[serde(default)]
+    pub gives_way: bool,
     pub environment: Environment,
 }
 
@@ -76,6 +80,10 @@ fn start<'a>(config: &WorkerConfig, page: &'a ControlPage) -> Result<Worker<'a>,
     let spec = jostle_kernels::find(&config.resource)
         .ok_or_else(|| Failure::new(format!("no source presses on '{}'", config.resource)))?;
     set_timer_slack(1);
+    if config.gives_way {
+        yield_cpu()
+            .map_err(|error| Failure::new(format!("cannot give way on its CPU: {error}")))?;
+    }
     if config.environment.scratch_directory.is_none() {
         // Whatever it reads or pages must not compete for the disk. A refusal
         // changes nothing for sources that do not use it.

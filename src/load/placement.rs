@@ -80,7 +80,7 @@ pub fn place(
 fn shared(cpus: &[usize], beside_target: bool, alone: bool) -> Option<String> {
     let with = match (beside_target, alone) {
         (true, _) => "the target",
-        (false, false) => "sources",
+        (false, false) => "sources, which give way to it",
         (false, true) => return None,
     };
     Some(format!(

@@ -39,6 +39,26 @@ pub fn request_slice(nanoseconds: u64) -> io::Result<()> {
     }
 }
 
+/// Gives the CPU to any other task at once from now on (`SCHED_IDLE`): for the
+/// calling thread and those it will start.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn yield_cpu() -> io::Result<()> {
+    let attributes = SchedAttr {
+        size: size_of::<SchedAttr>() as u32,
+        policy: libc::SCHED_IDLE as u32,
+        ..SchedAttr::default()
+    };
+    // SAFETY: `attributes` is a valid sched_attr of the size it states, and
+    // lives during the call.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &attributes, 0) };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Puts the calling thread last in line at every disk (the idle I/O class).
 ///
 /// # Errors
