@@ -273,7 +273,7 @@ impl Run<'_, '_> {
             _ => {
                 let text = finding.curve.last().map(|point| {
                     format!(
-                        "{:.1} % kept at 100 ({:.1} to {:.1}), too close to {:.1} % for a verdict",
+                        "{:.1} % kept at 100 ({:.1} to {:.1}), too close to {:.1} % for a verdict on all resources at once",
                         100.0 * point.performance,
                         100.0 * point.ci95[0],
                         100.0 * point.ci95[1],

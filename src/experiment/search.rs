@@ -7,8 +7,9 @@
 //! looks a false verdict has probability below `alpha` (union bound). With
 //! `alpha = 0.05 / subjects` (Bonferroni) the chance of any false verdict in a
 //! profile is below 5 %, whatever the subjects have in common. One look uses
-//! Student's interval around the robust location: percentiles of a bootstrap
-//! do not reach that far into the tail.
+//! Student's interval around the robust location, since percentiles of a
+//! bootstrap do not reach that far into the tail, and the reported interval,
+//! since wild pairs make the tail a skewed one: both must lie on one side.
 //!
 //! # The crossing
 //! After a loss was shown, levels on a 5-point grid are added by bisection and
@@ -319,9 +320,13 @@ impl Search {
         let mut kept = 0;
         for &endpoint in endpoints {
             let bootstrap = self.find(endpoint).and_then(|l| l.bootstrap.as_ref());
-            let Some([low, high]) = bootstrap.map(|bootstrap| bootstrap.student(alpha)) else {
+            let Some(bootstrap) = bootstrap else {
                 continue;
             };
+            // Student's interval reaches far into the tail, but knows nothing of
+            // a skewed one; a verdict must not contradict what is reported.
+            let ([low, high], [least, most]) = (bootstrap.student(alpha), bootstrap.interval95());
+            let (low, high) = (low.min(least), high.max(most));
             if high < line {
                 return Verdict::Lost;
             }

@@ -166,7 +166,17 @@ pub fn search(
         generator: false,
     };
     let (low, high) = search.bracket(start)?;
-    let (rate, missed, stopped_by) = search.narrow(low, high)?;
+    let (mut rate, mut missed, mut stopped_by) = search.narrow(low, high)?;
+    // A machine that stalled during one trial is not the target's limit: the
+    // rate that was missed must be missed once more, or the search goes on.
+    for _ in 0..MOST_RETREATS {
+        let Some(again) = missed else { break };
+        if !search.meets(again)? {
+            break;
+        }
+        let (low, high) = search.bracket(again)?;
+        (rate, missed, stopped_by) = search.narrow(low, high)?;
+    }
     let mut curve = search.curve;
     curve.sort_by(|a, b| a.rate_per_second.total_cmp(&b.rate_per_second));
     Ok(Capacity {

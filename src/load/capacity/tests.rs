@@ -12,6 +12,9 @@ struct Queue {
     random: ChaCha8Rng,
     rate: f64,
     generator_limit: f64,
+    /// Windows so far, and those in which the machine stands still.
+    windows: usize,
+    stalled: std::ops::Range<usize>,
 }
 
 impl Probe for Queue {
@@ -22,7 +25,9 @@ impl Probe for Queue {
 
     fn window(&mut self) -> Result<TrialWindow> {
         let jitter = 1.0 + self.noise * (self.random.random::<f64>() - 0.5);
-        let over = self.rate >= self.limit;
+        self.windows += 1;
+        let stalled = self.stalled.contains(&self.windows);
+        let over = self.rate >= self.limit || stalled;
         let late = if self.rate > self.generator_limit {
             0.01
         } else {
@@ -52,6 +57,8 @@ fn queue(limit: f64, noise: f64, seed: u64) -> Queue {
         random: ChaCha8Rng::seed_from_u64(seed),
         rate: 0.0,
         generator_limit: f64::INFINITY,
+        windows: 0,
+        stalled: 0..0,
     }
 }
 
@@ -113,4 +120,16 @@ fn a_target_out_of_reach_is_said_with_the_latency() {
     let error = search(tight, 1000.0, &mut queue(1e4, 0.0, 1), &mut |_| ()).unwrap_err();
     assert_eq!(error.exit_code(), 3);
     assert!(error.to_string().contains("0.100 ms"), "{error}");
+}
+
+#[test]
+fn a_stall_of_the_machine_is_not_taken_for_the_limit() {
+    // While the rate is being doubled, and while the gap is being halved.
+    for stalled in [3..6, 9..12, 11..17] {
+        let mut probe = queue(10_000.0, 0.0, 1);
+        probe.stalled = stalled.clone();
+        let found = search(target(), 1000.0, &mut probe, &mut |_| ()).unwrap();
+        let rate = found.rate_per_second;
+        assert!((8500.0..=9000.0).contains(&rate), "{rate}, {stalled:?}");
+    }
 }
