@@ -29,5 +29,6 @@ pub mod run;
 pub mod search;
 pub mod session;
 pub mod settings;
+mod sources;
 pub mod stats;
 mod undisturbed;

@@ -1,7 +1,6 @@
 //! Everything that happens around a measurement on the real machine: plans,
 //! calibration of the slices, workers, target; and taking it all down again.
 
-use super::executor::Subject;
 use super::live::LiveExecutor;
 use super::record;
 use super::record::Circumstances;
@@ -10,21 +9,18 @@ use super::resume::Keeper;
 use super::run::Observer;
 use super::run::Settings;
 use super::run::go_on;
+use super::sources::start_sources;
 use crate::counters::CounterOptions;
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::error::Result;
-use crate::inject::WorkerGroup;
 use crate::inject::WorkerPlan;
-use crate::inject::peak::FoundPeak;
-use crate::inject::peak::find_peak;
 use crate::inject::placement::Refusal;
 use crate::inject::plan::Limits;
 use crate::inject::plan::plan;
 use crate::inject::slice;
 use crate::inject::slice::SliceChoice;
 use crate::inject::stall::StallGuard;
-use crate::inject::timing::Timing;
 use crate::inject::worker::Slices;
 use crate::load::Drive;
 use crate::machine::Machine;
@@ -32,12 +28,9 @@ use crate::machine::calibration::Calibration;
 use crate::metric;
 use crate::metric::Metric;
 use crate::metric::MetricOptions;
-use crate::profile::PhysicalBound;
-use crate::profile::PlacementMode;
 use crate::profile::Profile;
 use crate::profile::Workload;
 use crate::resource::Resource;
-use crate::sys::control_page::Order;
 use crate::target::Target;
 use crate::target::TargetSpec;
 use crate::target::hooks::Around;
@@ -125,7 +118,7 @@ impl Request {
         }
     }
 
-    fn check_interrupt(&self) -> Result<()> {
+    pub(super) fn check_interrupt(&self) -> Result<()> {
         match self.metric_options.interrupt.load(Relaxed) {
             true => Err(Error::Interrupted(" before anything was measured".into())),
             false => Ok(()),
@@ -133,19 +126,8 @@ impl Request {
     }
 }
 
-/// Longest a worker may take to make itself ready: it writes its buffers and
-/// its scratch file.
-const READY: Duration = Duration::from_secs(60);
 /// Kept back from the budget for the final fit and for cleaning up.
 const FINISH: Duration = Duration::from_millis(500);
-/// Taken once to learn how fast memory can be had.
-const FILL_SAMPLE_BYTES: f64 = (1u64 << 30) as f64;
-/// Filling that takes longer than this is tried a second time, warm, if the
-/// first takes at most this share of the budget: the other resources want
-/// theirs.
-const SLOW_FILL: Duration = Duration::from_secs(1);
-const FIRST_FILL_SHARE: f64 = 0.1;
-
 /// Measures and returns the profile; everything started is gone then. `note`
 /// is told what is being prepared.
 ///
@@ -385,204 +367,5 @@ fn tolerance_doubt(choice: &SliceChoice, share: f64) -> Option<String> {
             choice.victim_share * 100.0,
             (1.0 - share) * 100.0
         )
-    })
-}
-
-/// Workers that are ready, and what is known of each resource.
-struct Sources {
-    subjects: Vec<Subject>,
-    groups: Vec<WorkerGroup>,
-    bounds: BTreeMap<&'static str, PhysicalBound>,
-    unavailable: Vec<(&'static str, Refusal)>,
-    /// Of the sources held at a rate: whether their peak is the calibrated one.
-    calibrated: BTreeMap<&'static str, bool>,
-    doubts: BTreeMap<&'static str, String>,
-}
-
-impl Sources {
-    /// Where the peaks that intensity refers to come from, in words; `None` when
-    /// no source has one.
-    fn peaks_from(&self, calibration: Option<&Calibration>) -> Option<String> {
-        let named = |from_file: bool| {
-            let of = self
-                .calibrated
-                .iter()
-                .filter(|(_, file)| **file == from_file);
-            of.map(|(resource, _)| *resource)
-                .collect::<Vec<_>>()
-                .join(", ")
-        };
-        let (file, start) = (named(true), named(false));
-        let recorded_at = calibration.map_or("", |known| &known.recorded_at);
-        match (file.is_empty(), start.is_empty()) {
-            (true, true) => None,
-            (true, false) => Some("measured at the start".to_string()),
-            (false, true) => Some(format!("machine file of {recorded_at}")),
-            (false, false) => Some(format!(
-                "machine file of {recorded_at}: {file}; measured at the start: {start}"
-            )),
-        }
-    }
-
-    /// What 100 % stands for, per resource.
-    fn full_scales(&self) -> BTreeMap<&'static str, f64> {
-        let pairs = self.groups.iter().zip(&self.subjects);
-        pairs
-            .filter_map(|(group, subject)| Some((subject.resource, group.full_scale()?)))
-            .collect()
-    }
-
-    fn placements(&self) -> BTreeMap<&'static str, crate::profile::Placement> {
-        self.groups
-            .iter()
-            .zip(&self.subjects)
-            .map(|(group, subject)| (subject.resource, group.plan.placement.clone()))
-            .collect()
-    }
-}
-
-fn start_sources(machine: &Machine, request: &Request, period: Duration) -> Result<Sources> {
-    let plans = request.plans(machine, period);
-    let mut sources = Sources {
-        subjects: Vec::new(),
-        groups: Vec::new(),
-        bounds: BTreeMap::new(),
-        unavailable: plans.unavailable,
-        calibrated: BTreeMap::new(),
-        doubts: BTreeMap::new(),
-    };
-    for (resource, mut plan) in plans.ready {
-        request.check_interrupt()?;
-        if resource.id == "memory-capacity" {
-            // The other workers hold their buffers by now.
-            let now = crate::machine::available_memory_bytes().unwrap_or(0);
-            let may = now.saturating_sub(plan.config.environment.memory_reserve_bytes);
-            plan.config.environment.memory_headroom_bytes =
-                plan.config.environment.memory_headroom_bytes.min(may);
-        }
-        let bound = physical_bound(resource, &plan, machine, request, period);
-        match start_source(resource, plan, period, request) {
-            Ok((subject, group, peak)) => {
-                sources.subjects.push(subject);
-                sources.groups.push(group);
-                sources
-                    .calibrated
-                    .extend(peak.calibrated.map(|calibrated| (resource.id, calibrated)));
-                sources
-                    .doubts
-                    .extend(peak.doubt.map(|doubt| (resource.id, doubt)));
-                sources
-                    .bounds
-                    .extend(bound.map(|bound| (resource.id, bound)));
-            }
-            Err(reason) => sources
-                .unavailable
-                .push((resource.id, Refusal::Unavailable(reason))),
-        }
-    }
-    if sources.subjects.is_empty() {
-        let reasons: Vec<String> = sources
-            .unavailable
-            .iter()
-            .map(|(resource, reason)| format!("{resource}: {reason}"))
-            .collect();
-        return Err(Error::environment(format!(
-            "none of the resources asked for can be pressed on here: {}",
-            reasons.join("; ")
-        )));
-    }
-    Ok(sources)
-}
-
-/// Starts the workers of one resource and learns what its windows need.
-fn start_source(
-    resource: &'static Resource,
-    plan: WorkerPlan,
-    period: Duration,
-    request: &Request,
-) -> std::result::Result<(Subject, WorkerGroup, FoundPeak), String> {
-    let timing = Timing::of(resource.id);
-    let calibration = request.calibration.as_ref();
-    let settle = calibration
-        .and_then(|known| known.settle_seconds(resource.id))
-        .map_or(timing.settle, Duration::from_secs_f64);
-    let mut group = WorkerGroup::spawn(plan, READY)?;
-    let peak = find_peak(&mut group, calibration, timing.peak)?;
-    let switch_cost = match resource.id {
-        // Taking it costs time, giving it back next to none: half each way.
-        "memory-capacity" => fill_time(&mut group, request.settings.budget)? / 2,
-        _ => Duration::ZERO,
-    };
-    let subject = Subject {
-        resource: resource.id,
-        // Whole slices are averaged over.
-        settle: settle.max(period * 4),
-        window: timing.window.max(period * 10),
-        switch_cost,
-        stoppable: true,
-        probe_endpoints: match resource.id {
-            "l1i" | "l1d" | "l2-capacity" | "tlb" | "llc-capacity" => &[50.0, 100.0],
-            _ => &[100.0],
-        },
-    };
-    Ok((subject, group, peak))
-}
-
-/// How long taking all the memory will take, from taking a little. Memory that
-/// a host has not backed yet comes many times slower than memory that was used
-/// before; where that can be afforded, all of it is touched once here, so that
-/// the switches to come measure the target and not the host.
-fn fill_time(group: &mut WorkerGroup, budget: Duration) -> std::result::Result<Duration, String> {
-    let all = group.plan.config.environment.memory_headroom_bytes as f64;
-    let part = (FILL_SAMPLE_BYTES / all).min(1.0);
-    let first = take(group, part, Duration::from_secs(20))?.div_f64(part);
-    if first < SLOW_FILL || first > budget.mul_f64(FIRST_FILL_SHARE) {
-        return Ok(first);
-    }
-    take(group, 1.0, budget)?;
-    Ok(take(group, part, Duration::from_secs(20))?.div_f64(part))
-}
-
-/// Takes `part` (0–1) of the memory and gives it back; the time of taking it.
-fn take(
-    group: &mut WorkerGroup,
-    part: f64,
-    patience: Duration,
-) -> std::result::Result<Duration, String> {
-    let from = Instant::now();
-    let command = group.set(Order::Treat(part * 100.0));
-    group.wait_applied(command, patience, &|| false)?;
-    let took = from.elapsed();
-    let command = group.set(Order::Park);
-    group.wait_applied(command, patience, &|| false)?;
-    Ok(took)
-}
-
-/// What a source that takes turns with the target can cost at most, where one
-/// refill per turn is all it can cause.
-fn physical_bound(
-    resource: &Resource,
-    plan: &WorkerPlan,
-    machine: &Machine,
-    request: &Request,
-    period: Duration,
-) -> Option<PhysicalBound> {
-    if resource.id != "l1d" || plan.placement.mode != PlacementMode::SameCpu {
-        return None;
-    }
-    let cpu = *plan.placement.cpus.first()?;
-    let (l1d, l2) = (machine.l1d(cpu)?, machine.l2(cpu)?);
-    let refill = jostle_kernels::refill_ns(l1d.size_bytes, l2.size_bytes / 2).ok()?;
-    let turn = period.as_nanos() as f64 * (1.0 - request.share);
-    Some(PhysicalBound {
-        loss_percent: refill / turn * 100.0,
-        basis: format!(
-            "a dependent walk over {} KiB took {:.1} µs longer right after eviction; the target \
-             pays that at most once in each turn of {:.2} ms (what the source takes of the levels \
-             below comes on top)",
-            l1d.size_bytes >> 10,
-            refill / 1e3,
-            turn / 1e6
-        ),
     })
 }

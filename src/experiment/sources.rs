@@ -1,0 +1,235 @@
+//! The sources of a measurement: started, ready, and what their windows need.
+
+use super::executor::Subject;
+use super::session::Request;
+use crate::error::Error;
+use crate::error::Result;
+use crate::inject::WorkerGroup;
+use crate::inject::WorkerPlan;
+use crate::inject::peak::FoundPeak;
+use crate::inject::peak::find_peak;
+use crate::inject::placement::Refusal;
+use crate::inject::timing::Timing;
+use crate::machine::Machine;
+use crate::machine::calibration::Calibration;
+use crate::profile::PhysicalBound;
+use crate::profile::PlacementMode;
+use crate::resource::Resource;
+use crate::sys::control_page::Order;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use std::time::Instant;
+
+/// Longest a worker may take to make itself ready: it writes its buffers and
+/// its scratch file.
+const READY: Duration = Duration::from_secs(60);
+/// Taken once to learn how fast memory can be had.
+const FILL_SAMPLE_BYTES: f64 = (1u64 << 30) as f64;
+/// Filling that takes longer than this is tried a second time, warm, if the
+/// first takes at most this share of the budget: the other resources want
+/// theirs.
+const SLOW_FILL: Duration = Duration::from_secs(1);
+const FIRST_FILL_SHARE: f64 = 0.1;
+
+/// Workers that are ready, and what is known of each resource.
+pub(super) struct Sources {
+    pub(super) subjects: Vec<Subject>,
+    pub(super) groups: Vec<WorkerGroup>,
+    pub(super) bounds: BTreeMap<&'static str, PhysicalBound>,
+    pub(super) unavailable: Vec<(&'static str, Refusal)>,
+    /// Of the sources held at a rate: whether their peak is the calibrated one.
+    pub(super) calibrated: BTreeMap<&'static str, bool>,
+    pub(super) doubts: BTreeMap<&'static str, String>,
+}
+
+impl Sources {
+    /// Where the peaks that intensity refers to come from, in words; `None` when
+    /// no source has one.
+    pub(super) fn peaks_from(&self, calibration: Option<&Calibration>) -> Option<String> {
+        let named = |from_file: bool| {
+            let of = self
+                .calibrated
+                .iter()
+                .filter(|(_, file)| **file == from_file);
+            of.map(|(resource, _)| *resource)
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let (file, start) = (named(true), named(false));
+        let recorded_at = calibration.map_or("", |known| &known.recorded_at);
+        match (file.is_empty(), start.is_empty()) {
+            (true, true) => None,
+            (true, false) => Some("measured at the start".to_string()),
+            (false, true) => Some(format!("machine file of {recorded_at}")),
+            (false, false) => Some(format!(
+                "machine file of {recorded_at}: {file}; measured at the start: {start}"
+            )),
+        }
+    }
+
+    /// What 100 % stands for, per resource.
+    pub(super) fn full_scales(&self) -> BTreeMap<&'static str, f64> {
+        let pairs = self.groups.iter().zip(&self.subjects);
+        pairs
+            .filter_map(|(group, subject)| Some((subject.resource, group.full_scale()?)))
+            .collect()
+    }
+
+    pub(super) fn placements(&self) -> BTreeMap<&'static str, crate::profile::Placement> {
+        self.groups
+            .iter()
+            .zip(&self.subjects)
+            .map(|(group, subject)| (subject.resource, group.plan.placement.clone()))
+            .collect()
+    }
+}
+
+pub(super) fn start_sources(
+    machine: &Machine,
+    request: &Request,
+    period: Duration,
+) -> Result<Sources> {
+    let plans = request.plans(machine, period);
+    let mut sources = Sources {
+        subjects: Vec::new(),
+        groups: Vec::new(),
+        bounds: BTreeMap::new(),
+        unavailable: plans.unavailable,
+        calibrated: BTreeMap::new(),
+        doubts: BTreeMap::new(),
+    };
+    for (resource, mut plan) in plans.ready {
+        request.check_interrupt()?;
+        if resource.id == "memory-capacity" {
+            // The other workers hold their buffers by now.
+            let now = crate::machine::available_memory_bytes().unwrap_or(0);
+            let may = now.saturating_sub(plan.config.environment.memory_reserve_bytes);
+            plan.config.environment.memory_headroom_bytes =
+                plan.config.environment.memory_headroom_bytes.min(may);
+        }
+        let bound = physical_bound(resource, &plan, machine, request, period);
+        match start_source(resource, plan, period, request) {
+            Ok((subject, group, peak)) => {
+                sources.subjects.push(subject);
+                sources.groups.push(group);
+                sources
+                    .calibrated
+                    .extend(peak.calibrated.map(|calibrated| (resource.id, calibrated)));
+                sources
+                    .doubts
+                    .extend(peak.doubt.map(|doubt| (resource.id, doubt)));
+                sources
+                    .bounds
+                    .extend(bound.map(|bound| (resource.id, bound)));
+            }
+            Err(reason) => sources
+                .unavailable
+                .push((resource.id, Refusal::Unavailable(reason))),
+        }
+    }
+    if sources.subjects.is_empty() {
+        let reasons: Vec<String> = sources
+            .unavailable
+            .iter()
+            .map(|(resource, reason)| format!("{resource}: {reason}"))
+            .collect();
+        return Err(Error::environment(format!(
+            "none of the resources asked for can be pressed on here: {}",
+            reasons.join("; ")
+        )));
+    }
+    Ok(sources)
+}
+
+/// Starts the workers of one resource and learns what its windows need.
+fn start_source(
+    resource: &'static Resource,
+    plan: WorkerPlan,
+    period: Duration,
+    request: &Request,
+) -> std::result::Result<(Subject, WorkerGroup, FoundPeak), String> {
+    let timing = Timing::of(resource.id);
+    let calibration = request.calibration.as_ref();
+    let settle = calibration
+        .and_then(|known| known.settle_seconds(resource.id))
+        .map_or(timing.settle, Duration::from_secs_f64);
+    let mut group = WorkerGroup::spawn(plan, READY)?;
+    let peak = find_peak(&mut group, calibration, timing.peak)?;
+    let switch_cost = match resource.id {
+        // Taking it costs time, giving it back next to none: half each way.
+        "memory-capacity" => fill_time(&mut group, request.settings.budget)? / 2,
+        _ => Duration::ZERO,
+    };
+    let subject = Subject {
+        resource: resource.id,
+        // Whole slices are averaged over.
+        settle: settle.max(period * 4),
+        window: timing.window.max(period * 10),
+        switch_cost,
+        stoppable: true,
+        probe_endpoints: match resource.id {
+            "l1i" | "l1d" | "l2-capacity" | "tlb" | "llc-capacity" => &[50.0, 100.0],
+            _ => &[100.0],
+        },
+    };
+    Ok((subject, group, peak))
+}
+
+/// How long taking all the memory will take, from taking a little. Memory that
+/// a host has not backed yet comes many times slower than memory that was used
+/// before; where that can be afforded, all of it is touched once here, so that
+/// the switches to come measure the target and not the host.
+fn fill_time(group: &mut WorkerGroup, budget: Duration) -> std::result::Result<Duration, String> {
+    let all = group.plan.config.environment.memory_headroom_bytes as f64;
+    let part = (FILL_SAMPLE_BYTES / all).min(1.0);
+    let first = take(group, part, Duration::from_secs(20))?.div_f64(part);
+    if first < SLOW_FILL || first > budget.mul_f64(FIRST_FILL_SHARE) {
+        return Ok(first);
+    }
+    take(group, 1.0, budget)?;
+    Ok(take(group, part, Duration::from_secs(20))?.div_f64(part))
+}
+
+/// Takes `part` (0–1) of the memory and gives it back; the time of taking it.
+fn take(
+    group: &mut WorkerGroup,
+    part: f64,
+    patience: Duration,
+) -> std::result::Result<Duration, String> {
+    let from = Instant::now();
+    let command = group.set(Order::Treat(part * 100.0));
+    group.wait_applied(command, patience, &|| false)?;
+    let took = from.elapsed();
+    let command = group.set(Order::Park);
+    group.wait_applied(command, patience, &|| false)?;
+    Ok(took)
+}
+
+/// What a source that takes turns with the target can cost at most, where one
+/// refill per turn is all it can cause.
+fn physical_bound(
+    resource: &Resource,
+    plan: &WorkerPlan,
+    machine: &Machine,
+    request: &Request,
+    period: Duration,
+) -> Option<PhysicalBound> {
+    if resource.id != "l1d" || plan.placement.mode != PlacementMode::SameCpu {
+        return None;
+    }
+    let cpu = *plan.placement.cpus.first()?;
+    let (l1d, l2) = (machine.l1d(cpu)?, machine.l2(cpu)?);
+    let refill = jostle_kernels::refill_ns(l1d.size_bytes, l2.size_bytes / 2).ok()?;
+    let turn = period.as_nanos() as f64 * (1.0 - request.share);
+    Some(PhysicalBound {
+        loss_percent: refill / turn * 100.0,
+        basis: format!(
+            "a dependent walk over {} KiB took {:.1} µs longer right after eviction; the target \
+             pays that at most once in each turn of {:.2} ms (what the source takes of the levels \
+             below comes on top)",
+            l1d.size_bytes >> 10,
+            refill / 1e3,
+            turn / 1e6
+        ),
+    })
+}
