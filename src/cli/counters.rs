@@ -2,7 +2,6 @@
 
 use super::duration::parse_duration;
 use super::interrupt;
-use super::network::NetworkArgs;
 use super::output;
 use super::select;
 use super::target::TargetArgs;
@@ -15,7 +14,6 @@ use crate::counters::Kind;
 use crate::counters::Owner;
 use crate::error::Error;
 use crate::error::Result;
-use crate::inject::stall::DEFAULT_LIMIT;
 use crate::machine::Machine;
 use crate::machine::format_bytes;
 use crate::target::Exit;
@@ -24,7 +22,6 @@ use crate::target::Target;
 use clap::ArgMatches;
 use clap::Command;
 use clap::FromArgMatches;
-use jostle_kernels::Access;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::json;
@@ -167,16 +164,7 @@ impl MaybeTarget {
             };
         }
         let machine = Machine::detect();
-        let limits = select::LimitArgs {
-            memory_reserve: None,
-            scratch: None,
-            scratch_size: None,
-            storage_pattern: "sequential".into(),
-            access: Access::default(),
-            max_stall: DEFAULT_LIMIT,
-            network: NetworkArgs::default(),
-        }
-        .resolve(&machine, None)?;
+        let limits = select::LimitArgs::default().resolve(&machine, None)?;
         let spec = self.args.spec(&limits)?;
         spec.check()?;
         // Looking on must not move anything that was not asked to be moved.

@@ -1,18 +1,15 @@
 //! `jostle list`: the sources, and where each runs on this machine.
 
-use super::network::NetworkArgs;
 use super::output;
 use super::select;
 use crate::error::Result;
 use crate::inject::placement::Refusal;
 use crate::inject::plan::plan;
 use crate::inject::slice::PERIODS;
-use crate::inject::stall::DEFAULT_LIMIT;
 use crate::inject::worker::Slices;
 use crate::machine::Machine;
 use crate::resource::RESOURCES;
 use crate::sys::cpus::format_list;
-use jostle_kernels::Access;
 use serde::Serialize;
 
 #[derive(Debug, clap::Args)]
@@ -43,16 +40,7 @@ struct Row {
 
 pub fn run(args: Args) -> Result<()> {
     let machine = Machine::detect();
-    let limits = select::LimitArgs {
-        memory_reserve: None,
-        scratch: None,
-        scratch_size: None,
-        storage_pattern: "sequential".into(),
-        access: Access::default(),
-        max_stall: DEFAULT_LIMIT,
-        network: NetworkArgs::default(),
-    }
-    .resolve(&machine, None)?;
+    let limits = select::LimitArgs::default().resolve(&machine, None)?;
     let target: Vec<usize> = machine.quietest_cpu().into_iter().collect();
     let slices = Slices {
         period_ns: PERIODS[0].as_nanos() as u64,

@@ -134,7 +134,8 @@ pub fn run(args: Args) -> Result<()> {
         .unwrap_or_else(|| file_stem(&request.spec));
     let out = args.out.clone().or(args.resume.as_deref().map(finished));
     let out = output::Destination::check(out, &name)?;
-    request.checkpoint = Some(out.beside(PARTIAL));
+    let checkpoint = out.beside(PARTIAL);
+    request.checkpoint = Some(checkpoint.clone());
     select::stay_away(&machine, &request.target_cpus);
 
     let budget = request.settings.budget;
@@ -144,6 +145,8 @@ pub fn run(args: Args) -> Result<()> {
     bar.finish();
 
     let path = out.write(&profile)?;
+    // Not before: it is all there is of the readings until then.
+    let _ = std::fs::remove_file(checkpoint);
     match args.json {
         true => output::json(&profile)?,
         false => output::text(&report::profile_table(&profile, Style::for_stdout()))?,

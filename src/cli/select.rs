@@ -59,6 +59,21 @@ pub struct LimitArgs {
     pub network: NetworkArgs,
 }
 
+/// As without any of the flags.
+impl Default for LimitArgs {
+    fn default() -> Self {
+        LimitArgs {
+            memory_reserve: None,
+            scratch: None,
+            scratch_size: None,
+            storage_pattern: "sequential".into(),
+            access: Access::default(),
+            max_stall: DEFAULT_LIMIT,
+            network: NetworkArgs::default(),
+        }
+    }
+}
+
 fn parse_access(text: &str) -> std::result::Result<Access, String> {
     serde_json::from_value(serde_json::Value::from(text))
         .map_err(|_| "give load, store, non-temporal-store or copy".to_string())

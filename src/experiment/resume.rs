@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::machine::Machine;
 use crate::profile;
+use crate::profile::MetricFacts;
 use crate::profile::Profile;
 use crate::profile::Readings;
 use crate::profile::Status;
@@ -114,21 +115,35 @@ pub fn adopt(
     Ok(())
 }
 
-/// Whether the metric is the same as in the first part.
+/// Whether target and metric are those of the first part.
 ///
 /// # Errors
 /// A request error naming both.
-pub(super) fn check_metric(past: Option<&Profile>, name: &str, unit: &str) -> Result<()> {
-    match past {
-        Some(past) if past.metric.name != name || past.metric.unit != unit => {
-            Err(Error::request(format!(
-                "--resume: the first part was measured by {} ({}), this one would be by {name} \
-                 ({unit}); give --metric '{}'",
-                past.metric.name, past.metric.unit, past.metric.name
-            )))
-        }
-        _ => Ok(()),
+pub(super) fn check_same(
+    past: Option<&Profile>,
+    command: &[String],
+    metric: &MetricFacts,
+) -> Result<()> {
+    let Some(past) = past else {
+        return Ok(());
+    };
+    if past.workload.command != command {
+        return Err(Error::request(format!(
+            "--resume: the first part was measured on '{}', this one would be on '{}'; give the \
+             same target again",
+            past.workload.command.join(" "),
+            command.join(" ")
+        )));
     }
+    let then = &past.metric;
+    if then.name != metric.name || then.unit != metric.unit {
+        return Err(Error::request(format!(
+            "--resume: the first part was measured by {} ({}), this one would be by {} ({}); give \
+             --metric '{}'",
+            then.name, then.unit, metric.name, metric.unit, then.name
+        )));
+    }
+    Ok(())
 }
 
 /// What the first part knew and the second did not measure again.
@@ -178,15 +193,6 @@ pub(super) struct Keeper<'a> {
     pub around: Circumstances,
     pub settings: Settings,
     pub last: Instant,
-}
-
-impl Keeper<'_> {
-    /// The measurement ended and said so itself.
-    pub(super) fn done(self) {
-        if let Some(path) = self.path {
-            let _ = std::fs::remove_file(path);
-        }
-    }
 }
 
 impl Observer for Keeper<'_> {

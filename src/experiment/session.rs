@@ -68,7 +68,8 @@ pub struct Request {
     pub settings: Settings,
     /// The first part of this measurement, which was cut short.
     pub past: Option<Profile>,
-    /// Where to keep what was read while measuring; removed at the end.
+    /// Where to keep what was read while measuring; the caller's to remove once
+    /// the profile is safe.
     pub checkpoint: Option<PathBuf>,
 }
 
@@ -128,6 +129,7 @@ impl Request {
 
 /// Kept back from the budget for the final fit and for cleaning up.
 const FINISH: Duration = Duration::from_millis(500);
+
 /// Measures and returns the profile; everything started is gone then. `note`
 /// is told what is being prepared.
 ///
@@ -174,7 +176,12 @@ pub fn profile(
     let mut facts = metric.facts();
     facts.window_rule = Some(metric.window_rule());
     facts.cost = Some(metric.cost());
-    resume::check_metric(request.past.as_ref(), &facts.name, &facts.unit)?;
+    let command = match &request.spec {
+        // What a reader can repeat, wherever this binary lies.
+        TargetSpec::Demo { name, .. } => vec!["jostle".into(), "demo".into(), name.clone()],
+        _ => target.command(),
+    };
+    resume::check_same(request.past.as_ref(), &command, &facts)?;
     let unstoppable = target.unstoppable();
     if let Some(reason) = &unstoppable {
         for subject in &mut sources.subjects {
@@ -193,13 +200,7 @@ pub fn profile(
                 .name
                 .clone()
                 .unwrap_or_else(|| target.name().to_string()),
-            command: match &request.spec {
-                // What a reader can repeat, wherever this binary lies.
-                TargetSpec::Demo { name, .. } => {
-                    vec!["jostle".into(), "demo".into(), name.clone()]
-                }
-                _ => target.command(),
-            },
+            command,
             labels: request.labels.clone(),
             unknown: Default::default(),
         },
@@ -264,7 +265,6 @@ pub fn profile(
         &past,
         &mut keeper,
     );
-    keeper.done();
     let own = executor.own_cpu_percent();
     around.counters = executor.counters();
     around.doubts.extend(executor.counter_notes());

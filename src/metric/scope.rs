@@ -1,9 +1,8 @@
 //! The processes and threads that a scope stands for at this moment.
 
 use crate::target::Scope;
+use crate::target::cgroup;
 use crate::target::tree;
-use std::path::Path;
-use std::path::PathBuf;
 
 /// Processes of `scope` and all that descend from them, ascending. Empty when
 /// everything has ended.
@@ -16,7 +15,12 @@ pub(super) fn processes(scope: &Scope) -> Vec<i32> {
             }
             found
         }
-        Scope::Cgroup(directory) => in_cgroup(directory),
+        // 0 stands for those of another PID namespace.
+        Scope::Cgroup(directory) => {
+            let mut found = cgroup::processes(directory).unwrap_or_default();
+            found.retain(|&pid| pid > 0);
+            found
+        }
     };
     found.sort_unstable();
     found.dedup();
@@ -27,25 +31,6 @@ pub(super) fn processes(scope: &Scope) -> Vec<i32> {
 pub(super) fn threads(scope: &Scope) -> Vec<i32> {
     let of = processes(scope).into_iter().flat_map(tree::threads);
     of.collect()
-}
-
-fn in_cgroup(directory: &Path) -> Vec<i32> {
-    let mut found = Vec::new();
-    let mut left: Vec<PathBuf> = vec![directory.into()];
-    while let Some(directory) = left.pop() {
-        let listed = std::fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
-        found.extend(listed.lines().filter_map(|line| line.parse::<i32>().ok()));
-        let inside = std::fs::read_dir(&directory)
-            .into_iter()
-            .flatten()
-            .flatten();
-        left.extend(
-            inside
-                .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-                .map(|entry| entry.path()),
-        );
-    }
-    found
 }
 
 #[cfg(test)]

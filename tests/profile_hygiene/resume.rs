@@ -71,10 +71,18 @@ fn an_interrupted_profile_goes_on() {
         place.run(&asked).says(2, texts);
         assert_eq!(place.profile_file("p.json"), profile);
     };
+    again(
+        &["--demo", "quiet"],
+        &["'jostle demo l2", "'jostle demo quiet'"],
+    );
+    again(
+        &["--demo", "l2", "--metric", "exec:echo 1"],
+        &["exec", "progress"],
+    );
     again(&["--demo", "l2", "--qos", "80"], &["--resume", "--qos"]);
     again(
         &["--metric", "stdout:n=([0-9]+)", "--", "sh", "-c", PRINTER],
-        &["stdout", "progress"],
+        &["'jostle demo l2", "'sh -c"],
     );
     resumed(&place, "p.json");
     let complete = ["profile", "--resume", "p.json", "--demo", "l2"];
