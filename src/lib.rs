@@ -41,11 +41,13 @@ pub mod inject;
 pub mod load;
 pub mod machine;
 pub mod metric;
+pub mod predict;
 pub mod profile;
 pub mod reading;
 pub mod report;
 pub mod resource;
 pub mod schedule;
+pub mod simulate;
 pub mod sink;
 #[allow(unsafe_code)]
 pub mod sys;

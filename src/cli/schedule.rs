@@ -7,14 +7,15 @@ use crate::profile;
 use crate::report::Style;
 use crate::report::placement;
 use crate::schedule::App;
+use crate::schedule::Ask;
 use crate::schedule::Cluster;
 use crate::schedule::Decision;
-use crate::schedule::Headroom;
-use crate::schedule::IbenchL1;
-use crate::schedule::LeastLoaded;
 use crate::schedule::NoPlacement;
 use crate::schedule::NodesFile;
-use crate::schedule::Policy;
+use crate::schedule::POLICIES;
+use crate::schedule::PolicyKind;
+use crate::schedule::PolicyOptions;
+use crate::schedule::policy_kind;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -40,9 +41,10 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     profiles: Vec<PathBuf>,
     /// How to choose
-    #[arg(long, value_enum, default_value_t = PolicyName::Headroom)]
-    policy: PolicyName,
-    /// With --policy headroom: do not place what fits nowhere without harm
+    #[arg(long, value_name = "POLICY", default_value = DEFAULT_POLICY, value_parser = policies())]
+    policy: String,
+    /// Do not place what fits nowhere without harm; for policies that look for
+    /// harm
     #[arg(long)]
     strict: bool,
     /// Show D1 and D2 of every resource for each placement
@@ -53,14 +55,17 @@ pub struct Args {
     json: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum PolicyName {
-    /// Most free CPUs, then memory; does not look at interference
-    LeastLoaded,
-    /// Closest fit of tolerated to caused, in both directions
-    IbenchL1,
-    /// Tightest fit among the nodes where nobody is expected to be hurt
-    Headroom,
+const DEFAULT_POLICY: &str = "least-loaded";
+
+fn policies() -> clap::builder::PossibleValuesParser {
+    let values = POLICIES
+        .iter()
+        .map(|kind| clap::builder::PossibleValue::new(kind.name).help(kind.summary));
+    clap::builder::PossibleValuesParser::new(values)
+}
+
+fn chosen_policy(name: &str) -> Result<&'static PolicyKind> {
+    policy_kind(name).ok_or_else(|| Error::request(format!("--policy {name}: no such policy")))
 }
 
 #[derive(Serialize)]
@@ -71,32 +76,23 @@ struct Outcome<'a> {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    if args.strict && args.policy != PolicyName::Headroom {
-        return Err(Error::request(
-            "--strict needs --policy headroom; the other policies do not look for harm",
-        ));
-    }
     let file =
         NodesFile::load(&args.nodes).map_err(|error| Error::request(format!("--nodes {error}")))?;
     let apps = to_place(&args)?;
     let known = known_profiles(&args)?;
     let mut cluster = build(&file, &known)?;
-    let policy: Box<dyn Policy> = match args.policy {
-        PolicyName::LeastLoaded => Box::new(LeastLoaded),
-        PolicyName::IbenchL1 => Box::new(IbenchL1),
-        PolicyName::Headroom => Box::new(Headroom {
-            relax: !args.strict,
-            ..Headroom::default()
-        }),
-    };
+    let mut policy = (chosen_policy(&args.policy)?.make)(&PolicyOptions {
+        strict: args.strict,
+        ..PolicyOptions::default()
+    });
 
     let (mut placed, mut not_placed) = (Vec::new(), Vec::new());
     for name in &apps {
-        let app = demanded(&known[name].1, &file);
-        match policy.place(&app, &cluster) {
-            Ok(decision) => {
+        let app = Arc::new(demanded(&known[name].1, &file));
+        match policy.place(&Ask::of(&app), &cluster) {
+            Ok((choice, decision)) => {
                 cluster
-                    .admit(&decision.node, Arc::new(app))
+                    .admit(choice.node(), app)
                     .map_err(|error| Error::request(error.to_string()))?;
                 placed.push(decision);
             }
@@ -216,15 +212,17 @@ fn build(file: &NodesFile, known: &Known) -> Result<Cluster> {
         .map_err(|error| Error::request(format!("--nodes {}: {error}", file.path.display())))?;
     for entry in &file.nodes {
         let node = &entry.node;
+        let Some(id) = cluster.id(&node.name) else {
+            continue;
+        };
         for (name, line) in &entry.runs {
             let (_, app) = lookup("runs", name, *line)?;
-            cluster
-                .record(&node.name, Arc::new(demanded(app, file)))
-                .map_err(|error| Error::request(format!("{}: {error}", at(*line))))?;
+            let app = Arc::new(demanded(app, file));
+            let demand = app.demand();
+            cluster.record(id, app, demand);
         }
-        if let Some(state) = cluster.node(&node.name)
-            && (state.cpus_used() > u64::from(node.cpus)
-                || state.memory_used() > u128::from(node.memory_bytes))
+        if cluster.cpus_used(id) > u64::from(node.cpus)
+            || cluster.memory_used(id) > u128::from(node.memory_bytes)
         {
             eprintln!(
                 "jostle: warning: node `{}` already runs more than its CPUs or memory; nothing is placed there",

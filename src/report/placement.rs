@@ -212,13 +212,16 @@ fn comparisons(decision: &Decision, style: Style) -> String {
 fn nodes(cluster: &Cluster, style: Style) -> String {
     let mut table = style.table();
     table.set_header(["node", "CPUs", "memory", "runs now"].map(|title| style.heading(title)));
-    for state in cluster.nodes() {
-        let node = state.node();
+    for id in cluster.ids() {
+        let node = cluster.node(id);
         let mut counts: Vec<(String, usize)> = Vec::new();
-        for (_, app) in state.residents() {
-            match counts.iter_mut().find(|(name, _)| name == app.name()) {
+        let mut residents: Vec<_> = cluster.residents(id).collect();
+        residents.sort_by_key(|(id, _)| *id);
+        for (_, resident) in residents {
+            let app = resident.app.name();
+            match counts.iter_mut().find(|(name, _)| name == app) {
                 Some((_, count)) => *count += 1,
-                None => counts.push((app.name().into(), 1)),
+                None => counts.push((app.into(), 1)),
             }
         }
         let runs: Vec<String> = counts
@@ -228,10 +231,10 @@ fn nodes(cluster: &Cluster, style: Style) -> String {
                 count => format!("{count} × {name}"),
             })
             .collect();
-        let used = u64::try_from(state.memory_used()).unwrap_or(u64::MAX);
+        let used = u64::try_from(cluster.memory_used(id)).unwrap_or(u64::MAX);
         table.add_row(vec![
             text::clean(&node.name),
-            format!("{} of {}", state.cpus_used(), node.cpus),
+            format!("{} of {}", cluster.cpus_used(id), node.cpus),
             format!(
                 "{} of {}",
                 text::bytes(used),

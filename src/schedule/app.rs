@@ -1,62 +1,99 @@
-//! An application to place: its scores and what it asks for.
+//! An application to place: its scores, what is expected of it, what it asks for.
 
+use super::scaling::Scaling;
+use crate::predict::LANES;
+use crate::predict::LaneSet;
+use crate::predict::Lanes;
+use crate::predict::Responses;
+use crate::predict::core_private;
+use crate::predict::lane;
 use crate::profile::PlacementMode;
 use crate::profile::Profile;
 use crate::profile::Status;
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
-/// Fixed-point steps per point of the 0–100 scale.
-pub(super) const STEPS_PER_POINT: f64 = 1e6;
+/// Fixed-point steps per point of the 0–100 scale. Scores are whole steps, so
+/// that sums of them are exact: adding and removing a resident leaves a node's
+/// aggregates precisely as they were.
+pub const STEPS_PER_POINT: i32 = 1000;
 
-/// What a profile knows of one resource. Scores are kept as whole millionths of
-/// a point: sums of them are exact, so adding and removing a resident leaves a
-/// node's aggregates precisely as they were.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Term {
-    pub(super) tolerated: Option<i64>,
-    pub(super) caused: Option<i64>,
-    /// Why a score is missing, in words; used only when one is.
-    pub(super) missing: String,
-    /// Measured while taking turns on one CPU.
-    pub(super) same_cpu: bool,
+/// 100 points.
+pub const FULL_SCALE: i32 = 100 * STEPS_PER_POINT;
+
+pub fn to_steps(points: f64) -> i32 {
+    (points.clamp(0.0, 100.0) * f64::from(STEPS_PER_POINT)).round() as i32
 }
 
-impl Term {
-    /// Highest intensity tolerated, 0–100.
-    pub fn tolerated(&self) -> Option<f64> {
-        self.tolerated.map(points)
-    }
-
-    /// How much the application causes, 0–100.
-    pub fn caused(&self) -> Option<f64> {
-        self.caused.map(points)
-    }
+pub fn to_points(steps: i32) -> f64 {
+    f64::from(steps) / f64::from(STEPS_PER_POINT)
 }
 
-pub(super) fn points(steps: i64) -> f64 {
-    steps as f64 / STEPS_PER_POINT
+/// What an application asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// CPUs, at least 1.
+    pub cpus: u32,
+    pub memory_bytes: u64,
 }
 
-/// An application: the scores of its profile, and its demand.
+/// An application: the scores of its profile, and its usual demand. Everything
+/// per resource stands in arrays in the order of
+/// [`RESOURCES`](crate::resource::RESOURCES).
 #[derive(Clone, Debug, PartialEq)]
 pub struct App {
     name: String,
-    /// CPUs it asks for, at least 1.
-    cpus: u32,
-    memory_bytes: u64,
+    demand: Demand,
     /// CPU model the profile was measured on.
     measured_on: String,
-    terms: BTreeMap<String, Term>,
+    /// Highest intensity tolerated, in steps; the full scale where not known,
+    /// so that a comparison with it excludes nothing.
+    tolerated: Lanes<i32>,
+    /// Pressure caused, in steps; 0 where not known.
+    caused: Lanes<i32>,
+    tolerated_known: LaneSet,
+    caused_known: LaneSet,
+    /// Resources whose scores count on nodes where applications have CPUs of
+    /// their own, and where they share CPUs.
+    counted: [LaneSet; 2],
+    /// Why a score is missing, in words, per resource of the profile that
+    /// lacks one.
+    missing: Vec<(usize, String)>,
+    /// Resources of the profile that this version does not know.
+    unknown_resources: Vec<String>,
+    responses: Arc<Responses>,
+    /// Speed per platform of the cluster, by [`PlatformId`](super::PlatformId),
+    /// on any one scale; `None` where it is not known.
+    platform_speed: Vec<Option<f32>>,
+    /// Fraction of its undisturbed performance that it must keep.
+    qos: f32,
+    scaling: Option<Arc<Scaling>>,
 }
 
 impl App {
-    /// Takes the scores out of `profile`. Asks for 1 CPU and no memory.
+    /// Takes the scores out of `profile`. Asks for 1 CPU and no memory; its
+    /// speed is not known on any platform.
     pub fn new(profile: &Profile) -> Self {
-        let terms = profile
-            .resources
-            .iter()
-            .map(|(id, entry)| {
-                let steps = |score: f64| (score.clamp(0.0, 100.0) * STEPS_PER_POINT).round() as i64;
+        let mut app = App::bare(&profile.workload.name, Responses::from_profile(profile));
+        app.measured_on = profile.machine.model.clone();
+        app.qos = profile.qos.threshold as f32;
+        for (id, entry) in &profile.resources {
+            let Some(lane) = lane(id) else {
+                app.unknown_resources.push(id.clone());
+                continue;
+            };
+            app.set_scores(
+                lane,
+                entry.tolerated.map(|score| score.score),
+                entry.caused.map(|score| score.score),
+            );
+            let same_cpu = entry
+                .placement
+                .as_ref()
+                .is_some_and(|placement| placement.mode == PlacementMode::SameCpu);
+            if same_cpu && core_private(lane) {
+                app.counted[0].remove(lane);
+            }
+            if entry.tolerated.is_none() || entry.caused.is_none() {
                 let status = match entry.status {
                     Status::Measured => "measured without this score",
                     Status::Inferred => "inferred without this score",
@@ -64,34 +101,81 @@ impl App {
                     Status::Unavailable => "unavailable",
                     Status::Unresolved => "unresolved",
                 };
-                let term = Term {
-                    tolerated: entry.tolerated.map(|score| steps(score.score)),
-                    caused: entry.caused.map(|score| steps(score.score)),
-                    missing: match &entry.reason {
-                        Some(reason) => format!("{status}: {reason}"),
-                        None => status.into(),
-                    },
-                    same_cpu: entry
-                        .placement
-                        .as_ref()
-                        .is_some_and(|placement| placement.mode == PlacementMode::SameCpu),
+                let why = match &entry.reason {
+                    Some(reason) => format!("{status}: {reason}"),
+                    None => status.into(),
                 };
-                (id.clone(), term)
-            })
-            .collect();
+                app.missing.push((lane, why));
+            }
+        }
+        app
+    }
+
+    /// An application without a profile: no score is known, every one counts
+    /// but that of `cpu-time` where CPUs are not shared.
+    pub fn bare(name: &str, responses: Responses) -> Self {
+        let mut own_cpus = LaneSet::ALL;
+        if let Some(cpu_time) = lane("cpu-time") {
+            own_cpus.remove(cpu_time);
+        }
         App {
-            name: profile.workload.name.clone(),
-            cpus: 1,
-            memory_bytes: 0,
-            measured_on: profile.machine.model.clone(),
-            terms,
+            name: name.into(),
+            demand: Demand {
+                cpus: 1,
+                memory_bytes: 0,
+            },
+            measured_on: String::new(),
+            tolerated: [FULL_SCALE; LANES],
+            caused: [0; LANES],
+            tolerated_known: LaneSet::EMPTY,
+            caused_known: LaneSet::EMPTY,
+            counted: [own_cpus, LaneSet::ALL],
+            missing: Vec::new(),
+            unknown_resources: Vec::new(),
+            responses: Arc::new(responses),
+            platform_speed: Vec::new(),
+            qos: 0.95,
+            scaling: None,
+        }
+    }
+
+    /// Sets the scores of one resource, in points; `None` is not known.
+    pub fn set_scores(&mut self, lane: usize, tolerated: Option<f64>, caused: Option<f64>) {
+        if let Some(points) = tolerated {
+            self.tolerated[lane] = to_steps(points);
+            self.tolerated_known.insert(lane);
+        }
+        if let Some(points) = caused {
+            self.caused[lane] = to_steps(points);
+            self.caused_known.insert(lane);
         }
     }
 
     /// The same with another demand; `cpus` below 1 counts as 1.
     pub fn with_demand(mut self, cpus: u32, memory_bytes: u64) -> Self {
-        self.cpus = cpus.max(1);
-        self.memory_bytes = memory_bytes;
+        self.demand = Demand {
+            cpus: cpus.max(1),
+            memory_bytes,
+        };
+        self
+    }
+
+    /// The same with its speed per platform, in the order of
+    /// [`Cluster::platforms`](super::Cluster::platforms); only ratios count.
+    pub fn with_platform_speed(mut self, speed: Vec<Option<f32>>) -> Self {
+        self.platform_speed = speed;
+        self
+    }
+
+    /// The same with a QoS of `threshold` (fraction of undisturbed, 0–1).
+    pub fn with_qos(mut self, threshold: f64) -> Self {
+        self.qos = threshold.clamp(0.01, 1.0) as f32;
+        self
+    }
+
+    /// The same with known speed-ups by CPUs and by nodes.
+    pub fn with_scaling(mut self, scaling: Scaling) -> Self {
+        self.scaling = Some(Arc::new(scaling));
         self
     }
 
@@ -99,20 +183,88 @@ impl App {
         &self.name
     }
 
+    pub fn demand(&self) -> Demand {
+        self.demand
+    }
+
     pub fn cpus(&self) -> u32 {
-        self.cpus
+        self.demand.cpus
     }
 
     pub fn memory_bytes(&self) -> u64 {
-        self.memory_bytes
+        self.demand.memory_bytes
     }
 
     pub fn measured_on(&self) -> &str {
         &self.measured_on
     }
 
-    /// What the profile knows per resource id.
-    pub fn terms(&self) -> &BTreeMap<String, Term> {
-        &self.terms
+    /// Steps; the full scale where not [known](Self::tolerated_known).
+    pub fn tolerated(&self) -> &Lanes<i32> {
+        &self.tolerated
+    }
+
+    /// Steps; 0 where not [known](Self::caused_known).
+    pub fn caused(&self) -> &Lanes<i32> {
+        &self.caused
+    }
+
+    pub fn tolerated_known(&self) -> LaneSet {
+        self.tolerated_known
+    }
+
+    pub fn caused_known(&self) -> LaneSet {
+        self.caused_known
+    }
+
+    /// The resources on which it and its neighbours meet on a node that
+    /// `shares_cpus` or does not (see the text of [`schedule`](super)).
+    pub fn counted(&self, shares_cpus: bool) -> LaneSet {
+        self.counted[usize::from(shares_cpus)]
+    }
+
+    /// Why a score on `lane` is missing; `None` when both are there.
+    pub fn missing(&self, lane: usize) -> Option<&str> {
+        if self.tolerated_known.contains(lane) && self.caused_known.contains(lane) {
+            return None;
+        }
+        let said = self.missing.iter().find(|(at, _)| *at == lane);
+        Some(said.map_or("not in its profile", |(_, why)| why))
+    }
+
+    /// True when the profile says anything of `lane`.
+    pub fn mentions(&self, lane: usize) -> bool {
+        self.tolerated_known.contains(lane)
+            || self.caused_known.contains(lane)
+            || self.missing.iter().any(|(at, _)| *at == lane)
+    }
+
+    /// Resources of the profile that this version does not know and leaves out.
+    pub fn unknown_resources(&self) -> &[String] {
+        &self.unknown_resources
+    }
+
+    pub fn responses(&self) -> &Responses {
+        &self.responses
+    }
+
+    /// Speed on a platform, on the application's own scale.
+    pub fn speed_on(&self, platform: super::PlatformId) -> Option<f32> {
+        self.platform_speed.get(platform.index()).copied().flatten()
+    }
+
+    /// Highest known speed on any platform.
+    pub fn best_speed(&self) -> Option<f32> {
+        let known = self.platform_speed.iter().flatten().copied();
+        known.max_by(f32::total_cmp)
+    }
+
+    /// Fraction of undisturbed performance to be kept.
+    pub fn qos(&self) -> f32 {
+        self.qos
+    }
+
+    pub fn scaling(&self) -> Option<&Scaling> {
+        self.scaling.as_deref()
     }
 }

@@ -1,13 +1,17 @@
 //! Nodes, what runs on them, and the sums a policy needs, kept up to date.
 
 use super::app::App;
-use super::app::Term;
-use super::app::points;
+use super::app::Demand;
 use super::decision::NoPlacement;
 use super::decision::NodeReason;
-use crate::resource;
-use crate::resource::Domain;
+use super::places::Places;
+use super::row::Row;
+use super::row::Tally;
+use super::units::FreeUnits;
+use crate::predict::LaneSet;
+use crate::predict::Lanes;
 use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -25,200 +29,62 @@ pub struct Node {
     pub shares_cpus: bool,
 }
 
-impl Node {
-    /// Whether a score for `resource` says something about neighbours here.
-    pub(super) fn counts(&self, resource: &str, term: &Term) -> bool {
-        let core_private = resource::find(resource).is_some_and(|resource| {
-            matches!(
-                resource.domain,
-                Domain::LogicalCpu | Domain::PhysicalCore | Domain::L2Group
-            )
-        });
-        self.shares_cpus || !(resource == "cpu-time" || (term.same_cpu && core_private))
-    }
-}
-
-/// One application running on one node; unique in its cluster.
+/// A node of one cluster, by its place in the order of adding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ResidentId(u64);
+pub struct NodeId(pub(super) u32);
 
-/// What the residents of a node amount to on one resource.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Aggregate {
-    caused: i64,
-    caused_by: usize,
-    /// How many residents tolerate this much: a minimum that can be undone.
-    tolerated: BTreeMap<i64, usize>,
-}
-
-impl Aggregate {
-    /// Sum of the residents' `c`, over those that have one; may pass 100.
-    pub fn caused(&self) -> Option<f64> {
-        (self.caused_by > 0).then(|| points(self.caused))
-    }
-
-    /// Least of the residents' `t`, over those that have one.
-    pub fn tolerated(&self) -> Option<f64> {
-        self.tolerated.keys().next().map(|least| points(*least))
-    }
-
-    fn add(&mut self, term: &Term) {
-        if let Some(caused) = term.caused {
-            self.caused += caused;
-            self.caused_by += 1;
-        }
-        if let Some(tolerated) = term.tolerated {
-            *self.tolerated.entry(tolerated).or_default() += 1;
-        }
-    }
-
-    fn remove(&mut self, term: &Term) {
-        if let Some(caused) = term.caused {
-            self.caused -= caused;
-            self.caused_by = self.caused_by.saturating_sub(1);
-        }
-        if let Some(tolerated) = term.tolerated
-            && let Some(count) = self.tolerated.get_mut(&tolerated)
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.tolerated.remove(&tolerated);
-            }
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.caused_by == 0 && self.tolerated.is_empty()
+impl NodeId {
+    pub fn index(self) -> usize {
+        self.0 as usize
     }
 }
 
-/// A node and what runs on it.
+/// A platform type of one cluster, by its place in [`Cluster::platforms`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PlatformId(pub(super) u16);
+
+impl PlatformId {
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// One application running on one node; never used again for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ResidentId {
+    slot: u32,
+    generation: u32,
+}
+
+/// An application where it runs.
 #[derive(Clone, Debug)]
-pub struct NodeState {
-    node: Node,
-    residents: BTreeMap<ResidentId, Arc<App>>,
+pub struct Resident {
+    pub app: Arc<App>,
+    pub node: NodeId,
+    pub demand: Demand,
+    generation: u32,
+    /// Its place in the node's list.
+    place: u32,
+}
+
+/// Nodes that are the same while empty.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Kind {
+    cpus: u32,
+    memory_bytes: u64,
+    platform: PlatformId,
+    shares_cpus: bool,
+}
+
+/// What is rarely read of a node.
+#[derive(Clone, Debug)]
+struct Site {
+    node: Arc<Node>,
+    kind: u32,
+    residents: Vec<u32>,
+    tally: Box<Tally>,
     cpus_used: u64,
     memory_used: u128,
-    aggregates: BTreeMap<String, Aggregate>,
-}
-
-impl NodeState {
-    fn new(node: Node) -> Self {
-        NodeState {
-            node,
-            residents: BTreeMap::new(),
-            cpus_used: 0,
-            memory_used: 0,
-            aggregates: BTreeMap::new(),
-        }
-    }
-
-    pub fn node(&self) -> &Node {
-        &self.node
-    }
-
-    pub fn residents(&self) -> impl Iterator<Item = (ResidentId, &App)> {
-        self.residents.iter().map(|(id, app)| (*id, app.as_ref()))
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.residents.is_empty()
-    }
-
-    /// CPUs asked for by the residents; more than the node has when what
-    /// already ran there was recorded so.
-    pub fn cpus_used(&self) -> u64 {
-        self.cpus_used
-    }
-
-    /// Bytes asked for by the residents.
-    pub fn memory_used(&self) -> u128 {
-        self.memory_used
-    }
-
-    /// Share of CPUs not asked for, 0–1.
-    pub fn free_cpu_fraction(&self) -> f64 {
-        let cpus = u64::from(self.node.cpus.max(1));
-        cpus.saturating_sub(self.cpus_used) as f64 / cpus as f64
-    }
-
-    /// Share of memory not asked for, 0–1; 0 for a node without memory.
-    pub fn free_memory_fraction(&self) -> f64 {
-        let memory = u128::from(self.node.memory_bytes);
-        if memory == 0 {
-            return 0.0;
-        }
-        memory.saturating_sub(self.memory_used) as f64 / memory as f64
-    }
-
-    /// Per resource that counts here, what the residents amount to.
-    pub fn aggregates(&self) -> &BTreeMap<String, Aggregate> {
-        &self.aggregates
-    }
-
-    /// The aggregates computed afresh from the residents; equal to
-    /// [`Self::aggregates`] whatever was added and removed before.
-    pub fn recomputed_aggregates(&self) -> BTreeMap<String, Aggregate> {
-        let mut fresh = NodeState::new(self.node.clone());
-        for (id, app) in &self.residents {
-            fresh.add(*id, Arc::clone(app));
-        }
-        fresh.aggregates
-    }
-
-    /// Why `app` does not fit, or `None` when it does.
-    pub fn lacks(&self, app: &App) -> Option<String> {
-        let free_cpus = u64::from(self.node.cpus).saturating_sub(self.cpus_used);
-        let free_memory = u128::from(self.node.memory_bytes).saturating_sub(self.memory_used);
-        if u64::from(app.cpus()) > free_cpus {
-            Some(format!(
-                "{free_cpus} of {} CPUs free, {} needed",
-                self.node.cpus,
-                app.cpus()
-            ))
-        } else if u128::from(app.memory_bytes()) > free_memory {
-            Some(format!(
-                "{} free of {} memory, {} needed",
-                gib(free_memory),
-                gib(u128::from(self.node.memory_bytes)),
-                gib(u128::from(app.memory_bytes()))
-            ))
-        } else {
-            None
-        }
-    }
-
-    fn add(&mut self, id: ResidentId, app: Arc<App>) {
-        self.cpus_used += u64::from(app.cpus());
-        self.memory_used += u128::from(app.memory_bytes());
-        for (resource, term) in app.terms() {
-            if self.node.counts(resource, term) {
-                let aggregate = self.aggregates.entry(resource.clone()).or_default();
-                aggregate.add(term);
-                if aggregate.is_empty() {
-                    self.aggregates.remove(resource);
-                }
-            }
-        }
-        self.residents.insert(id, app);
-    }
-
-    fn remove(&mut self, id: ResidentId) -> Option<Arc<App>> {
-        let app = self.residents.remove(&id)?;
-        self.cpus_used -= u64::from(app.cpus());
-        self.memory_used -= u128::from(app.memory_bytes());
-        for (resource, term) in app.terms() {
-            if self.node.counts(resource, term)
-                && let Some(aggregate) = self.aggregates.get_mut(resource)
-            {
-                aggregate.remove(term);
-                if aggregate.is_empty() {
-                    self.aggregates.remove(resource);
-                }
-            }
-        }
-        Some(app)
-    }
 }
 
 /// Why the cluster did not change as asked.
@@ -230,6 +96,10 @@ pub enum ClusterError {
     NoCpu(String),
     #[error("no node is called `{0}`")]
     UnknownNode(String),
+    #[error("node `{0}` is down")]
+    Down(String),
+    #[error("there are more than {0} platform types")]
+    Platforms(usize),
     #[error("node `{node}` cannot take `{app}`: {lacks}")]
     NoRoom {
         node: String,
@@ -238,112 +108,502 @@ pub enum ClusterError {
     },
 }
 
-/// Nodes in the order they were given.
+/// Nodes in the order they were given, what runs on them, and indexes: which
+/// are empty, which have room, which units are free.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
-    states: Vec<NodeState>,
-    by_name: BTreeMap<String, usize>,
-    next_resident: u64,
+    rows: Vec<Row>,
+    sites: Vec<Site>,
+    by_name: HashMap<String, NodeId>,
+    platforms: Vec<String>,
+    kinds: Vec<Kind>,
+    residents: Vec<Option<Resident>>,
+    vacant: Vec<u32>,
+    generation: u32,
+    running: usize,
+    units: FreeUnits,
+    /// Per kind, the empty nodes that are up.
+    empty: Vec<Places>,
+    /// Nodes that run something and have a CPU free.
+    open: Places,
 }
 
+/// The name of the platform of nodes that do not say theirs.
+const UNNAMED: &str = "";
+
 impl Cluster {
-    /// An empty cluster of `nodes`.
+    /// A cluster of `nodes`, all of them up and empty.
     ///
     /// # Errors
     ///
-    /// [`ClusterError::DuplicateNode`], [`ClusterError::NoCpu`].
+    /// [`ClusterError::DuplicateNode`], [`ClusterError::NoCpu`],
+    /// [`ClusterError::Platforms`].
     pub fn new(nodes: impl IntoIterator<Item = Node>) -> Result<Self, ClusterError> {
         let mut cluster = Cluster::default();
         for node in nodes {
-            if node.cpus == 0 {
-                return Err(ClusterError::NoCpu(node.name));
-            }
-            let index = cluster.states.len();
-            if cluster.by_name.insert(node.name.clone(), index).is_some() {
-                return Err(ClusterError::DuplicateNode(node.name));
-            }
-            cluster.states.push(NodeState::new(node));
+            cluster.add_node(node)?;
         }
         Ok(cluster)
     }
 
-    pub fn nodes(&self) -> &[NodeState] {
-        &self.states
-    }
-
-    pub fn node(&self, name: &str) -> Option<&NodeState> {
-        self.states.get(*self.by_name.get(name)?)
-    }
-
-    /// Starts `app` on `node`, within its capacity.
+    /// A further node, up and empty.
     ///
     /// # Errors
     ///
-    /// [`ClusterError::UnknownNode`], [`ClusterError::NoRoom`].
-    pub fn admit(&mut self, node: &str, app: Arc<App>) -> Result<ResidentId, ClusterError> {
-        let state = self
-            .node(node)
-            .ok_or_else(|| ClusterError::UnknownNode(node.into()))?;
-        if let Some(lacks) = state.lacks(&app) {
-            return Err(ClusterError::NoRoom {
-                node: node.into(),
-                app: app.name().into(),
-                lacks,
-            });
+    /// As [`Self::new`].
+    pub fn add_node(&mut self, node: Node) -> Result<NodeId, ClusterError> {
+        if node.cpus == 0 {
+            return Err(ClusterError::NoCpu(node.name));
         }
-        self.record(node, app)
-    }
-
-    /// Notes that `app` already runs on `node`, whether it fits or not.
-    ///
-    /// # Errors
-    ///
-    /// [`ClusterError::UnknownNode`].
-    pub fn record(&mut self, node: &str, app: Arc<App>) -> Result<ResidentId, ClusterError> {
-        let state = self
-            .by_name
-            .get(node)
-            .and_then(|index| self.states.get_mut(*index))
-            .ok_or_else(|| ClusterError::UnknownNode(node.into()))?;
-        let id = ResidentId(self.next_resident);
-        self.next_resident += 1;
-        state.add(id, app);
+        if self.by_name.contains_key(&node.name) {
+            return Err(ClusterError::DuplicateNode(node.name));
+        }
+        let name = node.platform.as_deref().unwrap_or(UNNAMED);
+        let platform = match self.platforms.iter().position(|known| known == name) {
+            Some(index) => PlatformId(index as u16),
+            None => {
+                let most = usize::from(u16::MAX);
+                if self.platforms.len() >= most {
+                    return Err(ClusterError::Platforms(most));
+                }
+                self.platforms.push(name.into());
+                PlatformId((self.platforms.len() - 1) as u16)
+            }
+        };
+        let kind = Kind {
+            cpus: node.cpus,
+            memory_bytes: node.memory_bytes,
+            platform,
+            shares_cpus: node.shares_cpus,
+        };
+        let kind_index = match self.kinds.iter().position(|known| *known == kind) {
+            Some(index) => index,
+            None => {
+                self.kinds.push(kind);
+                self.empty.push(Places::default());
+                self.kinds.len() - 1
+            }
+        };
+        let id = NodeId(self.rows.len() as u32);
+        self.by_name.insert(node.name.clone(), id);
+        self.rows.push(Row::empty(
+            node.cpus,
+            node.memory_bytes,
+            platform,
+            node.shares_cpus,
+        ));
+        self.units.add_node(id, node.cpus);
+        self.sites.push(Site {
+            node: Arc::new(node),
+            kind: kind_index as u32,
+            residents: Vec::new(),
+            tally: Box::default(),
+            cpus_used: 0,
+            memory_used: 0,
+        });
+        self.empty[kind_index].insert(id);
         Ok(id)
     }
 
-    /// Ends `id` on `node` and returns it; `None` when it does not run there.
-    pub fn remove(&mut self, node: &str, id: ResidentId) -> Option<Arc<App>> {
-        let index = *self.by_name.get(node)?;
-        self.states.get_mut(index)?.remove(id)
+    /// Names of the platform types, by [`PlatformId`]; an empty one is that of
+    /// nodes that do not say theirs.
+    pub fn platforms(&self) -> &[String] {
+        &self.platforms
     }
 
-    /// The nodes with the CPUs and the memory for `app`.
+    /// The platform type called `name`.
+    pub fn platform(&self, name: &str) -> Option<PlatformId> {
+        let index = self.platforms.iter().position(|known| known == name)?;
+        Some(PlatformId(index as u16))
+    }
+
+    /// Nodes, up or down.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Every node in the order of adding.
+    pub fn ids(&self) -> impl Iterator<Item = NodeId> + use<> {
+        (0..self.rows.len() as u32).map(NodeId)
+    }
+
+    pub fn id(&self, name: &str) -> Option<NodeId> {
+        self.by_name.get(name).copied()
+    }
+
+    /// What decisions read of every node, by [`NodeId::index`].
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    pub fn row(&self, node: NodeId) -> &Row {
+        &self.rows[node.index()]
+    }
+
+    pub fn node(&self, node: NodeId) -> &Node {
+        &self.sites[node.index()].node
+    }
+
+    pub fn name(&self, node: NodeId) -> &str {
+        &self.node(node).name
+    }
+
+    /// What runs on `node`, in no order.
+    pub fn residents(&self, node: NodeId) -> impl Iterator<Item = (ResidentId, &Resident)> + Clone {
+        self.sites[node.index()]
+            .residents
+            .iter()
+            .filter_map(|slot| {
+                let resident = self.residents[*slot as usize].as_ref()?;
+                let id = ResidentId {
+                    slot: *slot,
+                    generation: resident.generation,
+                };
+                Some((id, resident))
+            })
+    }
+
+    /// `None` once it has left.
+    pub fn resident(&self, id: ResidentId) -> Option<&Resident> {
+        let resident = self.residents.get(id.slot as usize)?.as_ref()?;
+        (resident.generation == id.generation).then_some(resident)
+    }
+
+    /// How many applications run.
+    pub fn running(&self) -> usize {
+        self.running
+    }
+
+    /// CPUs asked for by the residents of `node`; more than it has when what
+    /// already ran there was recorded so.
+    pub fn cpus_used(&self, node: NodeId) -> u64 {
+        self.sites[node.index()].cpus_used
+    }
+
+    /// Bytes asked for by the residents of `node`.
+    pub fn memory_used(&self, node: NodeId) -> u128 {
+        self.sites[node.index()].memory_used
+    }
+
+    /// Sum over the residents of `node` of `c` × CPUs, in steps: what its
+    /// occupied units cause, each as much as its application.
+    pub fn caused_by_units(&self, node: NodeId) -> &Lanes<i64> {
+        &self.sites[node.index()].tally.by_units
+    }
+
+    /// The free resource units.
+    pub fn units(&self) -> &FreeUnits {
+        &self.units
+    }
+
+    /// Nodes that run something, are up and have a CPU free, in no order.
+    pub fn open(&self) -> &[NodeId] {
+        self.open.members()
+    }
+
+    /// Per kind of node (CPUs, memory, platform, sharing), the empty nodes that
+    /// are up, in no order. Those of one kind are alike for every decision.
+    pub fn empty_by_kind(&self) -> impl Iterator<Item = &[NodeId]> {
+        self.empty.iter().map(Places::members)
+    }
+
+    /// Share of CPUs not asked for, 0–1.
+    pub fn free_cpu_fraction(&self, node: NodeId) -> f64 {
+        let row = self.row(node);
+        f64::from(row.free_cpus) / f64::from(row.cpus.max(1))
+    }
+
+    /// Share of memory not asked for, 0–1; 0 for a node without memory.
+    pub fn free_memory_fraction(&self, node: NodeId) -> f64 {
+        let memory = self.node(node).memory_bytes;
+        if memory == 0 {
+            return 0.0;
+        }
+        self.row(node).free_memory as f64 / memory as f64
+    }
+
+    /// Whether `demand` fits on `node` now.
+    pub fn fits(&self, node: NodeId, demand: Demand) -> bool {
+        let row = self.row(node);
+        row.up && row.free_cpus >= demand.cpus && row.free_memory >= demand.memory_bytes
+    }
+
+    /// Whether `demand` would fit on some node if it were up and empty.
+    pub fn could_ever_fit(&self, demand: Demand) -> bool {
+        self.kinds
+            .iter()
+            .any(|kind| kind.cpus >= demand.cpus && kind.memory_bytes >= demand.memory_bytes)
+    }
+
+    /// Why `demand` does not fit on `node`, or `None` when it does.
+    pub fn lacks(&self, node: NodeId, demand: Demand) -> Option<String> {
+        let row = self.row(node);
+        if !row.up {
+            Some("is down".into())
+        } else if demand.cpus > row.free_cpus {
+            Some(format!(
+                "{} of {} CPUs free, {} needed",
+                row.free_cpus, row.cpus, demand.cpus
+            ))
+        } else if demand.memory_bytes > row.free_memory {
+            Some(format!(
+                "{} free of {} memory, {} needed",
+                gib(row.free_memory),
+                gib(self.node(node).memory_bytes),
+                gib(demand.memory_bytes)
+            ))
+        } else {
+            None
+        }
+    }
+
+    /// Every node and why it does not take `app`; `why` answers for those with
+    /// room.
+    pub fn refusal(
+        &self,
+        app: &App,
+        demand: Demand,
+        why: impl Fn(NodeId) -> String,
+    ) -> NoPlacement {
+        NoPlacement {
+            app: app.name().into(),
+            never: !self.could_ever_fit(demand),
+            nodes: self
+                .ids()
+                .map(|node| NodeReason {
+                    node: self.name(node).into(),
+                    why: self.lacks(node, demand).unwrap_or_else(|| why(node)),
+                })
+                .collect(),
+        }
+    }
+
+    /// Starts `app` on `node` with its usual demand, within its capacity.
     ///
     /// # Errors
     ///
-    /// When there is none, with what each lacks.
-    pub fn with_room(&self, app: &App) -> Result<Vec<&NodeState>, NoPlacement> {
-        let (fits, reasons): (Vec<_>, Vec<_>) = self
-            .states
-            .iter()
-            .map(|state| (state, state.lacks(app)))
-            .partition(|(_, lacks)| lacks.is_none());
-        if fits.is_empty() {
-            return Err(NoPlacement {
-                app: app.name().into(),
-                nodes: reasons
-                    .into_iter()
-                    .map(|(state, lacks)| NodeReason {
-                        node: state.node.name.clone(),
-                        why: lacks.unwrap_or_default(),
-                    })
-                    .collect(),
+    /// [`ClusterError::Down`], [`ClusterError::NoRoom`].
+    pub fn admit(&mut self, node: NodeId, app: Arc<App>) -> Result<ResidentId, ClusterError> {
+        let demand = app.demand();
+        self.admit_as(node, app, demand)
+    }
+
+    /// Starts `app` on `node` with `demand`.
+    ///
+    /// # Errors
+    ///
+    /// [`ClusterError::Down`], [`ClusterError::NoRoom`].
+    pub fn admit_as(
+        &mut self,
+        node: NodeId,
+        app: Arc<App>,
+        demand: Demand,
+    ) -> Result<ResidentId, ClusterError> {
+        if !self.fits(node, demand) {
+            let name = self.name(node).to_string();
+            return Err(match self.row(node).up {
+                false => ClusterError::Down(name),
+                true => ClusterError::NoRoom {
+                    node: name,
+                    app: app.name().into(),
+                    lacks: self.lacks(node, demand).unwrap_or_default(),
+                },
             });
         }
-        Ok(fits.into_iter().map(|(state, _)| state).collect())
+        Ok(self.record(node, app, demand))
+    }
+
+    /// Notes that `app` already runs on `node`, whether it fits or not.
+    pub fn record(&mut self, node: NodeId, app: Arc<App>, demand: Demand) -> ResidentId {
+        let slot = match self.vacant.pop() {
+            Some(slot) => slot,
+            None => {
+                self.residents.push(None);
+                (self.residents.len() - 1) as u32
+            }
+        };
+        self.generation = self.generation.wrapping_add(1);
+        let (row, site) = (&mut self.rows[node.index()], &mut self.sites[node.index()]);
+        row.add(&mut site.tally, &app, demand.cpus);
+        let resident = Resident {
+            app,
+            node,
+            demand,
+            generation: self.generation,
+            place: site.residents.len() as u32,
+        };
+        site.residents.push(slot);
+        site.cpus_used += u64::from(demand.cpus);
+        site.memory_used += u128::from(demand.memory_bytes);
+        self.residents[slot as usize] = Some(resident);
+        self.running += 1;
+        self.settle(node);
+        ResidentId {
+            slot,
+            generation: self.generation,
+        }
+    }
+
+    /// Ends `id` and returns it; `None` when it does not run.
+    pub fn remove(&mut self, id: ResidentId) -> Option<Resident> {
+        self.resident(id)?;
+        let resident = self.residents[id.slot as usize].take()?;
+        self.vacant.push(id.slot);
+        self.running -= 1;
+        let node = resident.node;
+        let (row, site) = (&mut self.rows[node.index()], &mut self.sites[node.index()]);
+        site.residents.swap_remove(resident.place as usize);
+        if let Some(moved) = site.residents.get(resident.place as usize)
+            && let Some(moved) = self.residents[*moved as usize].as_mut()
+        {
+            moved.place = resident.place;
+        }
+        site.cpus_used -= u64::from(resident.demand.cpus);
+        site.memory_used -= u128::from(resident.demand.memory_bytes);
+        let others = site
+            .residents
+            .iter()
+            .filter_map(|slot| self.residents[*slot as usize].as_ref())
+            .map(|resident| resident.app.as_ref());
+        row.remove(&mut site.tally, &resident.app, resident.demand.cpus, others);
+        self.settle(node);
+        Some(resident)
+    }
+
+    /// Gives `id` another profile where it runs, as after a change of phase;
+    /// the old one, or `None` when it does not run. O(resources).
+    pub fn replace(&mut self, id: ResidentId, app: Arc<App>) -> Option<Arc<App>> {
+        self.resident(id)?;
+        let resident = self.residents[id.slot as usize].as_mut()?;
+        let (node, cpus) = (resident.node, resident.demand.cpus);
+        let old = std::mem::replace(&mut resident.app, app);
+        let (row, site) = (&mut self.rows[node.index()], &mut self.sites[node.index()]);
+        let others = site
+            .residents
+            .iter()
+            .filter(|slot| **slot != id.slot)
+            .filter_map(|slot| self.residents[*slot as usize].as_ref())
+            .map(|resident| resident.app.as_ref());
+        row.remove(&mut site.tally, &old, cpus, others);
+        if let Some(resident) = self.residents[id.slot as usize].as_ref() {
+            row.add(&mut site.tally, &resident.app, cpus);
+        }
+        Some(old)
+    }
+
+    /// Takes `node` out of service; what ran there has to go elsewhere. Nothing
+    /// is returned for a node that is down already.
+    pub fn take_down(&mut self, node: NodeId) -> Vec<(ResidentId, Resident)> {
+        if !self.row(node).up {
+            return Vec::new();
+        }
+        let ids: Vec<ResidentId> = self.residents(node).map(|(id, _)| id).collect();
+        let evicted = ids
+            .into_iter()
+            .filter_map(|id| Some((id, self.remove(id)?)))
+            .collect();
+        self.rows[node.index()].up = false;
+        self.settle(node);
+        evicted
+    }
+
+    /// Puts `node` back into service with all its CPUs.
+    pub fn bring_up(&mut self, node: NodeId) {
+        let cpus = self.node(node).cpus;
+        let row = &mut self.rows[node.index()];
+        row.up = true;
+        row.cpus = cpus;
+        self.settle(node);
+    }
+
+    /// One CPU of `node` breaks. When its residents now ask for more than is
+    /// left, [`Row::cpus`] is below [`Self::cpus_used`] and somebody must go.
+    pub fn break_cpu(&mut self, node: NodeId) {
+        let row = &mut self.rows[node.index()];
+        row.cpus = row.cpus.saturating_sub(1);
+        self.settle(node);
+    }
+
+    /// One broken CPU of `node` works again.
+    pub fn repair_cpu(&mut self, node: NodeId) {
+        let cpus = self.node(node).cpus;
+        let row = &mut self.rows[node.index()];
+        row.cpus = (row.cpus + 1).min(cpus);
+        self.settle(node);
+    }
+
+    /// Brings what is free and the indexes in line after a change of `node`.
+    fn settle(&mut self, node: NodeId) {
+        let (row, site) = (&mut self.rows[node.index()], &self.sites[node.index()]);
+        let before = row.free_cpus;
+        let free = u64::from(row.cpus).saturating_sub(site.cpus_used);
+        row.free_cpus = if row.up { free as u32 } else { 0 };
+        let memory = u128::from(site.node.memory_bytes).saturating_sub(site.memory_used);
+        row.free_memory = memory as u64;
+        row.version = row.version.wrapping_add(1);
+        let whole = row.cpus == site.node.cpus;
+        let empty = row.up && row.residents == 0 && whole;
+        let open = row.up && row.free_cpus > 0 && !empty;
+        self.units.set_free(node, before, row.free_cpus);
+        self.empty[site.kind as usize].set(node, empty);
+        self.open.set(node, open);
+    }
+
+    /// The row of `node` computed afresh from its residents; equal to
+    /// [`Self::row`] but for its version, whatever was added and removed before.
+    pub fn recomputed(&self, node: NodeId) -> Row {
+        let old = self.row(node);
+        let mut row = Row::empty(
+            old.cpus,
+            self.node(node).memory_bytes,
+            old.platform,
+            old.shares_cpus,
+        );
+        let mut tally = Tally::default();
+        let (mut cpus, mut memory) = (0u64, 0u128);
+        for (_, resident) in self.residents(node) {
+            row.add(&mut tally, &resident.app, resident.demand.cpus);
+            cpus += u64::from(resident.demand.cpus);
+            memory += u128::from(resident.demand.memory_bytes);
+        }
+        row.up = old.up;
+        row.free_cpus = match old.up {
+            true => u64::from(old.cpus).saturating_sub(cpus) as u32,
+            false => 0,
+        };
+        row.free_memory = u128::from(self.node(node).memory_bytes).saturating_sub(memory) as u64;
+        row.version = old.version;
+        row
+    }
+
+    /// Per resource id that a resident has a score on, what the residents of
+    /// `node` amount to, in words of the profile: (least `t`, sum of `c`).
+    pub fn aggregates(&self, node: NodeId) -> BTreeMap<&'static str, (Option<f64>, Option<f64>)> {
+        let row = self.row(node);
+        let known = match row.residents {
+            0 => LaneSet::EMPTY,
+            _ => row.tolerated_known.or(row.caused_known),
+        };
+        known
+            .iter()
+            .map(|lane| {
+                let points = |set: LaneSet, steps: i32| {
+                    set.contains(lane).then(|| super::app::to_points(steps))
+                };
+                let scores = (
+                    points(row.tolerated_known, row.tolerated[lane]),
+                    points(row.caused_known, row.caused[lane]),
+                );
+                (crate::predict::resource_id(lane), scores)
+            })
+            .collect()
     }
 }
 
-fn gib(bytes: u128) -> String {
+fn gib(bytes: u64) -> String {
     format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)
 }

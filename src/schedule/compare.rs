@@ -1,9 +1,15 @@
 //! One application against one node, resource by resource.
 
 use super::app::App;
-use super::cluster::NodeState;
+use super::app::to_points;
+use super::cluster::Cluster;
+use super::cluster::NodeId;
+use super::row::Row;
+use crate::predict::LANES;
+use crate::predict::LaneSet;
+use crate::predict::lane;
+use crate::predict::resource_id;
 use serde::Serialize;
-use std::collections::BTreeSet;
 
 /// Both directions on one resource. All numbers are points of the 0–100 scale;
 /// a node's `causes` is a sum and may pass 100.
@@ -43,19 +49,55 @@ impl Comparison {
     }
 }
 
-/// `app` against the residents of `state`, for every resource either knows of,
-/// in the order of resource ids.
-pub fn compare(app: &App, state: &NodeState) -> Vec<Comparison> {
-    let mut ids: BTreeSet<&String> = app.terms().keys().collect();
-    for (_, resident) in state.residents() {
-        ids.extend(resident.terms().keys());
-    }
-    ids.into_iter().map(|id| one(app, state, id)).collect()
+/// The resources on which D1 of `app` on the node of `row` is known, and those
+/// on which D2 is.
+#[inline]
+pub fn known_directions(app: &App, row: &Row) -> (LaneSet, LaneSet) {
+    let counted = app.counted(row.shares_cpus);
+    (
+        app.caused_known().and(row.tolerated_known).and(counted),
+        app.tolerated_known().and(row.caused_known).and(counted),
+    )
 }
 
-fn one(app: &App, state: &NodeState, id: &str) -> Comparison {
+/// The resources on which D1 of `app` on the node of `row` is below zero, and
+/// those on which D2 is; what is not known or does not count is never below.
+#[inline]
+pub fn below_zero(app: &App, row: &Row) -> (LaneSet, LaneSet) {
+    let (mut d1, mut d2) = (0u32, 0u32);
+    for lane in 0..LANES {
+        d1 |= u32::from(row.tolerated[lane] < app.caused()[lane]) << lane;
+        d2 |= u32::from(app.tolerated()[lane] < row.caused[lane]) << lane;
+    }
+    let (known1, known2) = known_directions(app, row);
+    (
+        LaneSet::from_bits(d1).and(known1),
+        LaneSet::from_bits(d2).and(known2),
+    )
+}
+
+/// `app` against the residents of `node`, for every resource either knows of,
+/// in the order of resource ids.
+pub fn compare(app: &App, cluster: &Cluster, node: NodeId) -> Vec<Comparison> {
+    let mut lanes: Vec<usize> = (0..LANES)
+        .filter(|lane| {
+            app.mentions(*lane)
+                || cluster
+                    .residents(node)
+                    .any(|(_, resident)| resident.app.mentions(*lane))
+        })
+        .collect();
+    lanes.sort_by_key(|lane| resource_id(*lane));
+    lanes
+        .into_iter()
+        .map(|lane| one(app, cluster, node, lane))
+        .collect()
+}
+
+fn one(app: &App, cluster: &Cluster, node: NodeId, at: usize) -> Comparison {
+    let row = cluster.row(node);
     let mut comparison = Comparison {
-        resource: id.into(),
+        resource: resource_id(at).into(),
         app_tolerates: None,
         app_causes: None,
         node_tolerates: None,
@@ -65,51 +107,40 @@ fn one(app: &App, state: &NodeState, id: &str) -> Comparison {
         not_counted: None,
         not_known: Vec::new(),
     };
-    let term = app.terms().get(id);
-    let counted = |term| state.node().counts(id, term);
-    if id == "cpu-time" && !state.node().shares_cpus {
+    if lane("cpu-time") == Some(at) && !row.shares_cpus {
         comparison.not_counted = Some("each application has CPUs of its own here".into());
         return comparison;
     }
-    if term.is_some_and(|term| !counted(term)) {
+    if app.mentions(at) && !app.counted(row.shares_cpus).contains(at) {
         comparison.not_counted = Some(format!(
             "{} was measured taking turns on one CPU, and has CPUs of its own here",
             app.name()
         ));
         return comparison;
     }
-    match term {
-        None => {
-            let note = format!("{}: not in its profile", app.name());
-            comparison.not_known.push(note);
-        }
-        Some(term) => {
-            comparison.app_tolerates = term.tolerated();
-            comparison.app_causes = term.caused();
-            if term.tolerated.is_none() || term.caused.is_none() {
-                let note = format!("{}: {}", app.name(), term.missing);
-                comparison.not_known.push(note);
-            }
-        }
+    let known = |set: LaneSet, steps: i32| set.contains(at).then(|| to_points(steps));
+    comparison.app_tolerates = known(app.tolerated_known(), app.tolerated()[at]);
+    comparison.app_causes = known(app.caused_known(), app.caused()[at]);
+    comparison.node_tolerates = known(row.tolerated_known, row.tolerated[at]);
+    comparison.node_causes = known(row.caused_known, row.caused[at]);
+    if let Some(why) = app.missing(at) {
+        comparison.not_known.push(format!("{}: {why}", app.name()));
     }
-    for (_, resident) in state.residents() {
-        let why = match resident.terms().get(id) {
-            None => "not in its profile".to_string(),
-            Some(term) if !counted(term) => "measured taking turns on one CPU only".to_string(),
-            Some(term) if term.tolerated.is_none() || term.caused.is_none() => term.missing.clone(),
-            Some(_) => continue,
+    let mut residents: Vec<_> = cluster.residents(node).collect();
+    residents.sort_by_key(|(id, _)| *id);
+    for (_, resident) in residents {
+        let resident = resident.app.as_ref();
+        let why = if resident.mentions(at) && !resident.counted(row.shares_cpus).contains(at) {
+            "measured taking turns on one CPU only"
+        } else if let Some(why) = resident.missing(at) {
+            why
+        } else {
+            continue;
         };
         let note = format!("{}: {why}", resident.name());
         if !comparison.not_known.contains(&note) {
             comparison.not_known.push(note);
         }
-    }
-    if state.is_empty() {
-        comparison.node_tolerates = Some(100.0);
-        comparison.node_causes = Some(0.0);
-    } else if let Some(aggregate) = state.aggregates().get(id) {
-        comparison.node_tolerates = aggregate.tolerated();
-        comparison.node_causes = aggregate.caused();
     }
     let difference = |t: Option<f64>, c: Option<f64>| Some(t? - c?);
     comparison.d1 = difference(comparison.node_tolerates, comparison.app_causes);

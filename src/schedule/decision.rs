@@ -48,12 +48,44 @@ pub struct NodeReason {
     pub why: String,
 }
 
+/// A share of an application.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PartReason {
+    pub node: String,
+    pub cpus: u32,
+}
+
+/// What is predicted for the newcomer and for whom it would hurt most.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ExpectedPerformance {
+    pub performance: f64,
+    pub ci95: [f64; 2],
+    /// The resident that is expected to lose the most by it, by name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub most_hurt: Option<MostHurt>,
+}
+
+/// A resident, and its performance before and after.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MostHurt {
+    pub app: String,
+    pub before: f64,
+    pub after: f64,
+}
+
 /// Where an application goes, and why there.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Decision {
     pub app: String,
     pub policy: &'static str,
     pub node: String,
+    /// Every node and the CPUs there, when it is more than one node or not the
+    /// usual demand.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartReason>,
+    /// Performance expected of it there, fraction of undisturbed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected: Option<ExpectedPerformance>,
     pub deciding: Deciding,
     /// On the chosen node, before the application is there.
     pub comparisons: Vec<Comparison>,
@@ -66,9 +98,11 @@ pub struct Decision {
 
 /// No node can take the application.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Serialize)]
-#[error("no node can take `{app}`: {}", join(nodes))]
+#[error("no node can take `{app}`{}: {}", if *never { ", even when empty" } else { "" }, join(nodes))]
 pub struct NoPlacement {
     pub app: String,
+    /// True when no node could take it even if it were up and empty.
+    pub never: bool,
     /// Every node and why not.
     pub nodes: Vec<NodeReason>,
 }
@@ -85,16 +119,4 @@ fn join(nodes: &[NodeReason]) -> String {
 }
 
 /// At most this many runners-up are told.
-pub(super) const RUNNERS_UP: usize = 3;
-
-/// Notes that hold whatever the policy.
-pub(super) fn platform_note(app: &super::App, state: &super::NodeState) -> Option<String> {
-    let platform = state.node().platform.as_ref()?;
-    (platform != app.measured_on()).then(|| {
-        format!(
-            "{} was measured on `{}`; on `{platform}` its scores may differ",
-            app.name(),
-            app.measured_on()
-        )
-    })
-}
+pub const RUNNERS_UP: usize = 3;

@@ -1,16 +1,19 @@
 //! The closest fit, without asking who overruns whom.
 
+use super::Answer;
 use super::App;
+use super::Ask;
+use super::Choice;
 use super::Cluster;
 use super::Comparison;
 use super::Deciding;
-use super::Decision;
-use super::NoPlacement;
-use super::NodeReason;
+use super::NodeId;
 use super::Policy;
+use super::Row;
+use super::app::to_points;
 use super::compare::compare;
-use super::decision::RUNNERS_UP;
-use super::decision::platform_note;
+use super::compare::known_directions;
+use super::ranking::Ranking;
 
 /// Least ‖t − c‖₁, in both directions (iBench, section on scheduling): the sum
 /// over resources of
@@ -24,88 +27,82 @@ use super::decision::platform_note;
 /// little is known of it; where the same is known of all nodes this orders them
 /// as the plain sum does. A node on which nothing can be compared comes last.
 ///
-/// A difference below zero, an overrun, counts like headroom of the same size:
-/// that is what sets [`Headroom`](super::Headroom) apart.
+/// A difference below zero, an overrun, counts like headroom of the same size.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IbenchL1;
+
+/// Mean |t − c| in points; `None` when nothing can be compared.
+fn mean_distance(app: &App, row: &Row) -> Option<f64> {
+    let (d1, d2) = known_directions(app, row);
+    let mut sum = 0i64;
+    for lane in d1.iter() {
+        sum += i64::from((row.tolerated[lane] - app.caused()[lane]).abs());
+    }
+    for lane in d2.iter() {
+        sum += i64::from((app.tolerated()[lane] - row.caused[lane]).abs());
+    }
+    let known = d1.len() + d2.len();
+    (known > 0).then(|| sum as f64 * to_points(1) / f64::from(known))
+}
+
+fn say(distance: Option<f64>) -> String {
+    match distance {
+        Some(distance) => format!("mean |t − c| {distance:.1} points"),
+        None => "nothing to compare".to_string(),
+    }
+}
 
 impl Policy for IbenchL1 {
     fn name(&self) -> &'static str {
         "ibench-l1"
     }
 
-    fn place(&self, app: &App, cluster: &Cluster) -> Result<Decision, NoPlacement> {
-        let mut ranked: Vec<_> = cluster
-            .with_room(app)?
-            .into_iter()
-            .map(|state| {
-                let comparisons = compare(app, state);
-                (state, mean_distance(&comparisons), comparisons)
-            })
-            .collect();
-        let key = |distance: Option<f64>| distance.unwrap_or(f64::INFINITY);
-        ranked.sort_by(|a, b| key(a.1).total_cmp(&key(b.1)));
-        let (chosen, distance, comparisons) = ranked.remove(0);
-        let say = |distance: Option<f64>| match distance {
-            Some(distance) => format!("mean |t − c| {distance:.1} points"),
-            None => "nothing to compare".to_string(),
+    fn choose(&mut self, ask: &Ask, cluster: &Cluster) -> Answer {
+        let mut ranking = Ranking::default();
+        ask.candidates(cluster, |node| {
+            let distance = mean_distance(ask.app, cluster.row(node));
+            ranking.offer(node, [-distance.unwrap_or(f64::INFINITY)]);
+        });
+        ranking.answer(ask, cluster)
+    }
+
+    fn why(&self, ask: &Ask, cluster: &Cluster, choice: &Choice) -> Deciding {
+        let chosen = choice.node();
+        let Some(next) = choice.runners_up[0] else {
+            return super::policy::only_room(cluster, chosen);
         };
-        let deciding = match ranked.first() {
-            None => super::headroom::only_room(chosen),
-            Some((next, next_distance, _)) if key(distance) == key(*next_distance) => Deciding {
+        let of = |node| mean_distance(ask.app, cluster.row(node));
+        let (ours, theirs) = (of(chosen), of(next));
+        let name = cluster.name(next);
+        if ours == theirs {
+            return Deciding {
                 resource: None,
                 why: format!(
-                    "{} is as close ({}); the first in the file is taken",
-                    next.node().name,
-                    say(distance)
+                    "{name} is as close ({}); the first in the file is taken",
+                    say(ours)
                 ),
-            },
-            Some((next, next_distance, theirs)) => {
-                let resource = most_apart(&comparisons, theirs, Comparison::distance);
-                let mut why = format!(
-                    "closest fit: {}; {} on {}",
-                    say(distance),
-                    say(*next_distance),
-                    next.node().name
-                );
-                if let Some(resource) = &resource {
-                    why.push_str(&format!("; they differ most on {resource}"));
-                }
-                Deciding { resource, why }
-            }
-        };
-        Ok(Decision {
-            app: app.name().into(),
-            policy: self.name(),
-            node: chosen.node().name.clone(),
-            deciding,
-            comparisons,
-            relaxed: Vec::new(),
-            runners_up: ranked
-                .iter()
-                .take(RUNNERS_UP)
-                .map(|(state, distance, _)| NodeReason {
-                    node: state.node().name.clone(),
-                    why: say(*distance),
-                })
-                .collect(),
-            notes: platform_note(app, chosen).into_iter().collect(),
-        })
+            };
+        }
+        let resource = most_apart(
+            &compare(ask.app, cluster, chosen),
+            &compare(ask.app, cluster, next),
+            Comparison::distance,
+        );
+        let mut why = format!("closest fit: {}; {} on {name}", say(ours), say(theirs));
+        if let Some(resource) = &resource {
+            why.push_str(&format!("; they differ most on {resource}"));
+        }
+        Deciding { resource, why }
     }
-}
 
-fn mean_distance(comparisons: &[Comparison]) -> Option<f64> {
-    let known: Vec<f64> = comparisons
-        .iter()
-        .flat_map(|comparison| [comparison.d1, comparison.d2])
-        .flatten()
-        .collect();
-    (!known.is_empty()).then(|| known.iter().map(|d| d.abs()).sum::<f64>() / known.len() as f64)
+    fn runner_up(&self, ask: &Ask, cluster: &Cluster, node: NodeId) -> String {
+        say(mean_distance(ask.app, cluster.row(node)))
+    }
 }
 
 /// The resource on which `ours` is better than `theirs` by the most; `cost` is
 /// better when lower.
-pub(super) fn most_apart(
+pub fn most_apart(
     ours: &[Comparison],
     theirs: &[Comparison],
     cost: impl Fn(&Comparison) -> Option<f64>,

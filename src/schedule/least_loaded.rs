@@ -1,88 +1,83 @@
 //! The baseline that does not look at interference.
 
-use super::App;
+use super::Answer;
+use super::Ask;
+use super::Choice;
 use super::Cluster;
 use super::Deciding;
-use super::Decision;
-use super::NoPlacement;
-use super::NodeReason;
+use super::NodeId;
 use super::Policy;
-use super::compare::compare;
-use super::decision::RUNNERS_UP;
-use super::decision::platform_note;
+use super::ranking::Ranking;
 
 /// Most free share of CPUs, then most free share of memory, then file order
 /// (the baseline LL of Paragon's evaluation). D1 and D2 are told but not used.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LeastLoaded;
 
+fn freedom(cluster: &Cluster, node: NodeId) -> (f64, f64) {
+    (
+        cluster.free_cpu_fraction(node),
+        cluster.free_memory_fraction(node),
+    )
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
 impl Policy for LeastLoaded {
     fn name(&self) -> &'static str {
         "least-loaded"
     }
 
-    fn place(&self, app: &App, cluster: &Cluster) -> Result<Decision, NoPlacement> {
-        let mut ranked = cluster.with_room(app)?;
-        // The sort is stable: equals stay in file order.
-        ranked.sort_by(|a, b| {
-            b.free_cpu_fraction()
-                .total_cmp(&a.free_cpu_fraction())
-                .then(
-                    b.free_memory_fraction()
-                        .total_cmp(&a.free_memory_fraction()),
-                )
+    fn choose(&mut self, ask: &Ask, cluster: &Cluster) -> Answer {
+        let mut ranking = Ranking::default();
+        ask.candidates(cluster, |node| {
+            let (cpus, memory) = freedom(cluster, node);
+            ranking.offer(node, [cpus, memory]);
         });
-        let chosen = ranked[0];
-        let percent = |share: f64| format!("{:.0} %", share * 100.0);
-        let deciding = match ranked.get(1) {
-            None => super::headroom::only_room(chosen),
-            Some(next) if chosen.free_cpu_fraction() > next.free_cpu_fraction() => Deciding {
+        ranking.answer(ask, cluster)
+    }
+
+    fn why(&self, _ask: &Ask, cluster: &Cluster, choice: &Choice) -> Deciding {
+        let chosen = choice.node();
+        let Some(next) = choice.runners_up[0] else {
+            return super::policy::only_room(cluster, chosen);
+        };
+        let (ours, theirs) = (freedom(cluster, chosen), freedom(cluster, next));
+        let name = cluster.name(next);
+        if ours.0 > theirs.0 {
+            Deciding {
                 resource: Some("cpus".into()),
                 why: format!(
-                    "{} of its CPUs are free, {} on {}",
-                    percent(chosen.free_cpu_fraction()),
-                    percent(next.free_cpu_fraction()),
-                    next.node().name
+                    "{} of its CPUs are free, {} on {name}",
+                    percent(ours.0),
+                    percent(theirs.0)
                 ),
-            },
-            Some(next) if chosen.free_memory_fraction() > next.free_memory_fraction() => Deciding {
+            }
+        } else if ours.1 > theirs.1 {
+            Deciding {
                 resource: Some("memory".into()),
                 why: format!(
-                    "{} of its memory is free, {} on {}, with an equal share of CPUs",
-                    percent(chosen.free_memory_fraction()),
-                    percent(next.free_memory_fraction()),
-                    next.node().name
+                    "{} of its memory is free, {} on {name}, with an equal share of CPUs",
+                    percent(ours.1),
+                    percent(theirs.1)
                 ),
-            },
-            Some(next) => Deciding {
+            }
+        } else {
+            Deciding {
                 resource: None,
-                why: format!(
-                    "{} is as free; the first in the file is taken",
-                    next.node().name
-                ),
-            },
-        };
-        Ok(Decision {
-            app: app.name().into(),
-            policy: self.name(),
-            node: chosen.node().name.clone(),
-            deciding,
-            comparisons: compare(app, chosen),
-            relaxed: Vec::new(),
-            runners_up: ranked
-                .iter()
-                .skip(1)
-                .take(RUNNERS_UP)
-                .map(|state| NodeReason {
-                    node: state.node().name.clone(),
-                    why: format!(
-                        "{} of its CPUs and {} of its memory free",
-                        percent(state.free_cpu_fraction()),
-                        percent(state.free_memory_fraction())
-                    ),
-                })
-                .collect(),
-            notes: platform_note(app, chosen).into_iter().collect(),
-        })
+                why: format!("{name} is as free; the first in the file is taken"),
+            }
+        }
+    }
+
+    fn runner_up(&self, _ask: &Ask, cluster: &Cluster, node: NodeId) -> String {
+        let (cpus, memory) = freedom(cluster, node);
+        format!(
+            "{} of its CPUs and {} of its memory free",
+            percent(cpus),
+            percent(memory)
+        )
     }
 }

@@ -25,50 +25,69 @@
 //! A score that a profile does not have is never taken for 0 or 100: that side
 //! of that resource is left out of the comparison, with a note.
 
+pub mod admission;
 mod app;
 mod cluster;
 mod compare;
 mod decision;
-mod headroom;
 mod ibench_l1;
 mod least_loaded;
+mod node_set;
 mod nodes_file;
+mod places;
+mod policies;
+mod policy;
+mod ranking;
+mod row;
+mod scaling;
+mod units;
 
 pub use app::App;
-pub use app::Term;
-pub use cluster::Aggregate;
+pub use app::Demand;
+pub use app::FULL_SCALE;
+pub use app::STEPS_PER_POINT;
+pub use app::to_points;
+pub use app::to_steps;
 pub use cluster::Cluster;
 pub use cluster::ClusterError;
 pub use cluster::Node;
-pub use cluster::NodeState;
+pub use cluster::NodeId;
+pub use cluster::PlatformId;
+pub use cluster::Resident;
 pub use cluster::ResidentId;
 pub use compare::Comparison;
+pub use compare::below_zero;
 pub use compare::compare;
+pub use compare::known_directions;
 pub use decision::Deciding;
 pub use decision::Decision;
+pub use decision::ExpectedPerformance;
+pub use decision::MostHurt;
 pub use decision::NoPlacement;
 pub use decision::NodeReason;
+pub use decision::PartReason;
+pub use decision::RUNNERS_UP;
 pub use decision::Relaxed;
 pub use decision::Side;
-pub use headroom::Headroom;
 pub use ibench_l1::IbenchL1;
 pub use least_loaded::LeastLoaded;
+pub use node_set::NodeSet;
 pub use nodes_file::AppDemand;
 pub use nodes_file::NodeEntry;
 pub use nodes_file::NodesFile;
 pub use nodes_file::NodesFileError;
 pub use nodes_file::parse_memory;
-
-/// A way to choose a node. One file per policy.
-pub trait Policy {
-    /// The name used on the command line.
-    fn name(&self) -> &'static str;
-
-    /// The node for `app`; changes nothing. Never a node that lacks the CPUs
-    /// or the memory.
-    ///
-    /// # Errors
-    ///
-    /// When no node can take it, with the reason for each node.
-    fn place(&self, app: &App, cluster: &Cluster) -> Result<Decision, NoPlacement>;
-}
+pub use policies::POLICIES;
+pub use policies::PolicyKind;
+pub use policies::PolicyOptions;
+pub use policies::policy_kind;
+pub use policy::Answer;
+pub use policy::Ask;
+pub use policy::Choice;
+pub use policy::MigrationCosts;
+pub use policy::Part;
+pub use policy::Policy;
+pub use policy::Waiting;
+pub use row::Row;
+pub use scaling::Scaling;
+pub use units::FreeUnits;

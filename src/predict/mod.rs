@@ -1,0 +1,23 @@
+//! Expected performance of applications that share a machine.
+//!
+//! First form: an application's performance is the product over resources of
+//! its sensitivity curve at the pressure that the others cause together, held
+//! within 100 points; [`performance`] is the one place that says so.
+
+mod colocation;
+mod lanes;
+mod reading;
+mod responses;
+
+pub use colocation::Expected;
+pub use colocation::performance;
+pub use lanes::LANES;
+pub use lanes::LaneSet;
+pub use lanes::Lanes;
+pub use lanes::core_private;
+pub use lanes::lane;
+pub use lanes::resource_id;
+pub use responses::Curve;
+pub use responses::GRID;
+pub use responses::GRID_STEP;
+pub use responses::Responses;

@@ -1,0 +1,124 @@
+//! What a profile says of performance under pressure, as tables that are quick
+//! to read.
+
+use super::lanes::LANES;
+use super::lanes::LaneSet;
+use super::lanes::Lanes;
+
+/// Points of a table: intensity 0, 4, 8 … 100.
+pub const GRID: usize = 26;
+
+/// Points of intensity between two entries of a table.
+pub const GRID_STEP: f32 = 100.0 / (GRID - 1) as f32;
+
+/// Performance against intensity on one resource, as what is believed of its
+/// logarithm: products of losses become sums, and so do their variances.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve {
+    lane: u8,
+    /// ln of performance (1 = undisturbed) at 0, 4 … 100; never above 0, never
+    /// rising.
+    ln: [f32; GRID],
+    /// Variance of what is believed of the same.
+    variance: [f32; GRID],
+}
+
+impl Curve {
+    /// A curve on `lane` from ln performance and its variance on the grid.
+    /// What is above 0 or rises is brought down to the least before it.
+    ///
+    /// # Panics
+    ///
+    /// When `lane` is not below [`LANES`].
+    pub fn new(lane: usize, mut ln: [f32; GRID], variance: [f32; GRID]) -> Self {
+        assert!(lane < LANES, "there are {LANES} lanes");
+        let mut least = 0.0f32;
+        for value in &mut ln {
+            least = least.min(*value);
+            *value = least;
+        }
+        Curve {
+            lane: lane as u8,
+            ln,
+            variance: variance.map(|variance| variance.max(0.0)),
+        }
+    }
+
+    pub fn lane(&self) -> usize {
+        usize::from(self.lane)
+    }
+
+    /// ln performance at `pressure` (points, held within 0–100), the variance
+    /// of that belief, and the slope per point of pressure.
+    #[inline]
+    pub fn at(&self, pressure: f32) -> (f32, f32, f32) {
+        let place = (pressure * (1.0 / GRID_STEP)).clamp(0.0, (GRID - 1) as f32);
+        let below = (place as usize).min(GRID - 2);
+        let share = place - below as f32;
+        let rise = self.ln[below + 1] - self.ln[below];
+        let ln = self.ln[below] + share * rise;
+        let variance =
+            self.variance[below] + share * (self.variance[below + 1] - self.variance[below]);
+        (ln, variance, rise * (1.0 / GRID_STEP))
+    }
+}
+
+/// Everything that prediction needs of one application.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Responses {
+    /// Only of resources on which performance bends; the others cost nothing.
+    pub(super) curves: Vec<Curve>,
+    /// Resources of which a curve is known, flat ones included.
+    pub(super) known: LaneSet,
+    /// Points of pressure it causes, and the standard deviation of that belief.
+    pub(super) caused: Lanes<f32>,
+    pub(super) caused_sd: Lanes<f32>,
+    pub(super) caused_known: LaneSet,
+}
+
+impl Responses {
+    /// Of `curves`; `flat` names further resources known to cost nothing.
+    /// `caused` holds points of pressure and their standard deviation, `None`
+    /// where nothing is known.
+    pub fn new(mut curves: Vec<Curve>, flat: LaneSet, caused: &Lanes<Option<(f32, f32)>>) -> Self {
+        curves.sort_by_key(|curve| curve.lane);
+        curves.dedup_by_key(|curve| curve.lane);
+        let mut responses = Responses {
+            known: curves.iter().map(Curve::lane).collect::<LaneSet>().or(flat),
+            curves,
+            ..Responses::default()
+        };
+        for (lane, entry) in caused.iter().enumerate() {
+            if let Some((points, sd)) = entry {
+                responses.caused[lane] = points.clamp(0.0, 100.0);
+                responses.caused_sd[lane] = sd.max(0.0);
+                responses.caused_known.insert(lane);
+            }
+        }
+        responses
+    }
+
+    pub fn curves(&self) -> &[Curve] {
+        &self.curves
+    }
+
+    /// Resources whose effect on it is known.
+    pub fn known(&self) -> LaneSet {
+        self.known
+    }
+
+    /// Points of pressure caused per resource; 0 where nothing is known, see
+    /// [`Self::caused_known`].
+    pub fn caused(&self) -> &Lanes<f32> {
+        &self.caused
+    }
+
+    /// Standard deviations of [`Self::caused`].
+    pub fn caused_sd(&self) -> &Lanes<f32> {
+        &self.caused_sd
+    }
+
+    pub fn caused_known(&self) -> LaneSet {
+        self.caused_known
+    }
+}

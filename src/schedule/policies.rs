@@ -1,0 +1,41 @@
+//! Every policy by name.
+
+use super::ibench_l1::IbenchL1;
+use super::least_loaded::LeastLoaded;
+use super::policy::Policy;
+
+/// What a policy may be told when it is made.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PolicyOptions {
+    /// For policies that draw at random.
+    pub seed: u64,
+    /// Place nothing that is expected to break a QoS.
+    pub strict: bool,
+}
+
+/// One row of the table of policies.
+pub struct PolicyKind {
+    pub name: &'static str,
+    /// One line for people who choose.
+    pub summary: &'static str,
+    pub make: fn(&PolicyOptions) -> Box<dyn Policy>,
+}
+
+/// Every policy there is.
+pub const POLICIES: &[PolicyKind] = &[
+    PolicyKind {
+        name: "least-loaded",
+        summary: "most free CPUs, then memory; does not look at interference",
+        make: |_| Box::new(LeastLoaded),
+    },
+    PolicyKind {
+        name: "ibench-l1",
+        summary: "closest fit of tolerated to caused, in both directions",
+        make: |_| Box::new(IbenchL1),
+    },
+];
+
+/// The policy called `name`.
+pub fn policy_kind(name: &str) -> Option<&'static PolicyKind> {
+    POLICIES.iter().find(|kind| kind.name == name)
+}

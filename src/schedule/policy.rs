@@ -1,0 +1,322 @@
+//! What a policy is asked and what it answers.
+
+use super::app::App;
+use super::app::Demand;
+use super::cluster::Cluster;
+use super::cluster::NodeId;
+use super::cluster::ResidentId;
+use super::compare::compare;
+use super::decision::Deciding;
+use super::decision::Decision;
+use super::decision::ExpectedPerformance;
+use super::decision::NoPlacement;
+use super::decision::NodeReason;
+use super::decision::PartReason;
+use super::decision::RUNNERS_UP;
+use super::decision::Relaxed;
+use super::decision::Side;
+use super::node_set::NodeSet;
+use std::sync::Arc;
+
+/// An application that wants a place.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    pub app: &'a Arc<App>,
+    pub demand: Demand,
+    /// Only these nodes; all of them when absent.
+    pub allowed: Option<&'a NodeSet>,
+    /// Seconds on the caller's clock.
+    pub now: f64,
+    /// May be split over several nodes.
+    pub spread: bool,
+    /// Speed wanted, as a multiple of that on one undisturbed CPU of its best
+    /// platform; for policies that size.
+    pub target: Option<f64>,
+}
+
+impl<'a> Ask<'a> {
+    /// `app` with its usual demand, on any one node, at time 0.
+    pub fn of(app: &'a Arc<App>) -> Self {
+        Ask {
+            app,
+            demand: app.demand(),
+            allowed: None,
+            now: 0.0,
+            spread: false,
+            target: None,
+        }
+    }
+
+    /// Whether `node` may be chosen and has the room.
+    #[inline]
+    pub fn may_use(&self, cluster: &Cluster, node: NodeId) -> bool {
+        cluster.fits(node, self.demand) && self.allowed.is_none_or(|allowed| allowed.contains(node))
+    }
+
+    /// Calls `look` with nodes that may be chosen and have the room: every
+    /// one that runs something, and of the empty ones of each kind, which are
+    /// alike, only the first by order of adding. In no order.
+    pub fn candidates(&self, cluster: &Cluster, mut look: impl FnMut(NodeId)) {
+        for node in cluster.open() {
+            if self.may_use(cluster, *node) {
+                look(*node);
+            }
+        }
+        for alike in cluster.empty_by_kind() {
+            let allowed = alike
+                .iter()
+                .filter(|node| self.allowed.is_none_or(|set| set.contains(**node)));
+            if let Some(first) = allowed.min()
+                && cluster.fits(*first, self.demand)
+            {
+                look(*first);
+            }
+        }
+    }
+}
+
+/// A share of an application on one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub node: NodeId,
+    pub cpus: u32,
+}
+
+/// Where to place, in a form that costs little; [`Policy::explain`] puts it
+/// into words.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Choice {
+    /// One, unless the application is spread.
+    pub parts: Vec<Part>,
+    /// The next best, best first.
+    pub runners_up: [Option<NodeId>; RUNNERS_UP],
+    /// Conditions given up for this choice: side and lane.
+    pub relaxed: Vec<(Side, usize)>,
+    /// Nodes (or units) that were looked at.
+    pub examined: u32,
+    /// The policy's own figure of merit, higher is better.
+    pub score: f64,
+    pub expected: Option<Box<ExpectedPerformance>>,
+    /// What the reader should know, as that the search was cut short.
+    pub notes: Vec<&'static str>,
+}
+
+impl Choice {
+    /// All of it on `node`.
+    pub fn on(node: NodeId, ask: &Ask) -> Self {
+        Choice {
+            parts: vec![Part {
+                node,
+                cpus: ask.demand.cpus,
+            }],
+            ..Choice::default()
+        }
+    }
+
+    /// The node of the first part.
+    ///
+    /// # Panics
+    ///
+    /// When there is no part, which no policy answers.
+    pub fn node(&self) -> NodeId {
+        self.parts[0].node
+    }
+}
+
+/// Why an application is not placed now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// No node has the room; some node could, if it were empty.
+    NoRoom,
+    /// No node could, even up and empty.
+    Never,
+    /// There is room, and waiting promises more (or admission says no).
+    ForBetter,
+}
+
+/// What a policy answers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    Place(Choice),
+    /// Wait at each of these nodes; the first to have room takes it, and the
+    /// others forget it (late binding).
+    QueueAt(Vec<NodeId>),
+    /// Ask again when something has changed; at the latest at the time given
+    /// (seconds on the clock of [`Ask::now`]).
+    Wait(Waiting, Option<f64>),
+}
+
+impl Answer {
+    /// For a policy that found no node with room.
+    pub fn no_room(ask: &Ask, cluster: &Cluster) -> Self {
+        Answer::Wait(
+            match cluster.could_ever_fit(ask.demand) {
+                true => Waiting::NoRoom,
+                false => Waiting::Never,
+            },
+            None,
+        )
+    }
+
+    /// One node, with no more to say.
+    pub fn place(node: NodeId, ask: &Ask) -> Self {
+        Answer::Place(Choice::on(node, ask))
+    }
+}
+
+/// What moving a running application has cost so far.
+#[derive(Clone, Debug, Default)]
+pub struct MigrationCosts {
+    /// Seconds of its run lost by each move, in order.
+    pub seconds: Vec<f64>,
+}
+
+impl MigrationCosts {
+    /// The 95th percentile of what was observed (nearest rank); `None` before
+    /// the first move.
+    pub fn p95(&self) -> Option<f64> {
+        let mut sorted = self.seconds.clone();
+        sorted.sort_by(f64::total_cmp);
+        let rank = (0.95 * sorted.len() as f64).ceil() as usize;
+        sorted.get(rank.checked_sub(1)?).copied()
+    }
+}
+
+/// A way to choose a node. One file per policy.
+pub trait Policy: Send {
+    /// The name used on the command line.
+    fn name(&self) -> &'static str;
+
+    /// Where to put it; changes nothing in the cluster. Never a node that is
+    /// down, not allowed, or lacks the CPUs or the memory.
+    fn choose(&mut self, ask: &Ask, cluster: &Cluster) -> Answer;
+
+    /// What tipped the balance for a choice of its own.
+    fn why(&self, ask: &Ask, cluster: &Cluster, choice: &Choice) -> Deciding;
+
+    /// How a runner-up compares, in words.
+    fn runner_up(&self, ask: &Ask, cluster: &Cluster, node: NodeId) -> String;
+
+    /// Why a node with room was not used, when nothing was placed.
+    fn unused(&self, ask: &Ask, cluster: &Cluster, node: NodeId) -> String {
+        self.runner_up(ask, cluster, node)
+    }
+
+    /// Where a running application would now be better off by more than moving
+    /// costs, after its profile in the cluster has changed; most policies
+    /// never move what runs.
+    fn reconsider(
+        &mut self,
+        _resident: ResidentId,
+        _cluster: &Cluster,
+        _seconds_left: f64,
+        _costs: &MigrationCosts,
+    ) -> Option<Choice> {
+        None
+    }
+
+    /// A choice in words, with both directions of every resource.
+    fn explain(&self, ask: &Ask, cluster: &Cluster, choice: &Choice) -> Decision {
+        let node = choice.node();
+        let name = |node: NodeId| cluster.name(node).to_string();
+        let comparisons = compare(ask.app, cluster, node);
+        let relaxed = choice
+            .relaxed
+            .iter()
+            .filter_map(|(side, lane)| {
+                let resource = crate::predict::resource_id(*lane);
+                let comparison = comparisons.iter().find(|c| c.resource == resource)?;
+                let d = match side {
+                    Side::D1 => comparison.d1,
+                    Side::D2 => comparison.d2,
+                }?;
+                (d < 0.0).then(|| Relaxed {
+                    resource: resource.into(),
+                    side: *side,
+                    shortfall: -d,
+                })
+            })
+            .collect();
+        let usual = matches!(choice.parts[..], [part] if part.cpus == ask.app.cpus());
+        let mut notes: Vec<String> = choice.notes.iter().map(|note| note.to_string()).collect();
+        notes.extend(platform_note(ask.app, cluster, node));
+        let unknown = ask.app.unknown_resources();
+        if !unknown.is_empty() {
+            notes.push(format!(
+                "not known to this version and left out: {}",
+                unknown.join(", ")
+            ));
+        }
+        Decision {
+            app: ask.app.name().into(),
+            policy: self.name(),
+            node: name(node),
+            parts: match usual {
+                true => Vec::new(),
+                false => choice
+                    .parts
+                    .iter()
+                    .map(|part| PartReason {
+                        node: name(part.node),
+                        cpus: part.cpus,
+                    })
+                    .collect(),
+            },
+            expected: choice.expected.as_deref().cloned(),
+            deciding: self.why(ask, cluster, choice),
+            comparisons,
+            relaxed,
+            runners_up: choice
+                .runners_up
+                .iter()
+                .flatten()
+                .map(|node| NodeReason {
+                    node: name(*node),
+                    why: self.runner_up(ask, cluster, *node),
+                })
+                .collect(),
+            notes,
+        }
+    }
+
+    /// One decision in words; changes nothing in the cluster. An answer to wait
+    /// is a refusal here.
+    ///
+    /// # Errors
+    ///
+    /// When it is not placed now, with the reason for each node.
+    fn place(&mut self, ask: &Ask, cluster: &Cluster) -> Result<(Choice, Decision), NoPlacement> {
+        match self.choose(ask, cluster) {
+            Answer::Place(choice) => {
+                let decision = self.explain(ask, cluster, &choice);
+                Ok((choice, decision))
+            }
+            Answer::QueueAt(_) | Answer::Wait(..) => {
+                Err(cluster.refusal(ask.app, ask.demand, |node| self.unused(ask, cluster, node)))
+            }
+        }
+    }
+}
+
+/// For a choice among one.
+pub fn only_room(cluster: &Cluster, node: NodeId) -> Deciding {
+    Deciding {
+        resource: None,
+        why: format!(
+            "{} is the only node with the CPUs and the memory",
+            cluster.name(node)
+        ),
+    }
+}
+
+fn platform_note(app: &App, cluster: &Cluster, node: NodeId) -> Option<String> {
+    let platform = cluster.node(node).platform.as_ref()?;
+    let known = app.speed_on(cluster.row(node).platform).is_some();
+    (platform != app.measured_on() && !known && !app.measured_on().is_empty()).then(|| {
+        format!(
+            "{} was measured on `{}`; on `{platform}` its scores may differ",
+            app.name(),
+            app.measured_on()
+        )
+    })
+}
