@@ -1,6 +1,7 @@
 //! Every policy by name.
 
 use super::ibench_l1::IbenchL1;
+use super::jostle::Jostle;
 use super::least_loaded::LeastLoaded;
 use super::policy::Policy;
 
@@ -32,6 +33,11 @@ pub const POLICIES: &[PolicyKind] = &[
         name: "ibench-l1",
         summary: "closest fit of tolerated to caused, in both directions",
         make: |_| Box::new(IbenchL1),
+    },
+    PolicyKind {
+        name: "jostle",
+        summary: "most predicted performance for all, by whole curves and their uncertainty",
+        make: |options| Box::new(Jostle::new(options.seed, options.strict)),
     },
 ];
 

@@ -217,66 +217,7 @@ pub trait Policy: Send {
 
     /// A choice in words, with both directions of every resource.
     fn explain(&self, ask: &Ask, cluster: &Cluster, choice: &Choice) -> Decision {
-        let node = choice.node();
-        let name = |node: NodeId| cluster.name(node).to_string();
-        let comparisons = compare(ask.app, cluster, node);
-        let relaxed = choice
-            .relaxed
-            .iter()
-            .filter_map(|(side, lane)| {
-                let resource = crate::predict::resource_id(*lane);
-                let comparison = comparisons.iter().find(|c| c.resource == resource)?;
-                let d = match side {
-                    Side::D1 => comparison.d1,
-                    Side::D2 => comparison.d2,
-                }?;
-                (d < 0.0).then(|| Relaxed {
-                    resource: resource.into(),
-                    side: *side,
-                    shortfall: -d,
-                })
-            })
-            .collect();
-        let usual = matches!(choice.parts[..], [part] if part.cpus == ask.app.cpus());
-        let mut notes: Vec<String> = choice.notes.iter().map(|note| note.to_string()).collect();
-        notes.extend(platform_note(ask.app, cluster, node));
-        let unknown = ask.app.unknown_resources();
-        if !unknown.is_empty() {
-            notes.push(format!(
-                "not known to this version and left out: {}",
-                unknown.join(", ")
-            ));
-        }
-        Decision {
-            app: ask.app.name().into(),
-            policy: self.name(),
-            node: name(node),
-            parts: match usual {
-                true => Vec::new(),
-                false => choice
-                    .parts
-                    .iter()
-                    .map(|part| PartReason {
-                        node: name(part.node),
-                        cpus: part.cpus,
-                    })
-                    .collect(),
-            },
-            expected: choice.expected.as_deref().cloned(),
-            deciding: self.why(ask, cluster, choice),
-            comparisons,
-            relaxed,
-            runners_up: choice
-                .runners_up
-                .iter()
-                .flatten()
-                .map(|node| NodeReason {
-                    node: name(*node),
-                    why: self.runner_up(ask, cluster, *node),
-                })
-                .collect(),
-            notes,
-        }
+        explained(self, ask, cluster, choice)
     }
 
     /// One decision in words; changes nothing in the cluster. An answer to wait
@@ -295,6 +236,75 @@ pub trait Policy: Send {
                 Err(cluster.refusal(ask.app, ask.demand, |node| self.unused(ask, cluster, node)))
             }
         }
+    }
+}
+
+/// What every policy says of a choice; [`Policy::explain`] unless it says more.
+pub fn explained<P: Policy + ?Sized>(
+    policy: &P,
+    ask: &Ask,
+    cluster: &Cluster,
+    choice: &Choice,
+) -> Decision {
+    let node = choice.node();
+    let name = |node: NodeId| cluster.name(node).to_string();
+    let comparisons = compare(ask.app, cluster, node);
+    let relaxed = choice
+        .relaxed
+        .iter()
+        .filter_map(|(side, lane)| {
+            let resource = crate::predict::resource_id(*lane);
+            let comparison = comparisons.iter().find(|c| c.resource == resource)?;
+            let d = match side {
+                Side::D1 => comparison.d1,
+                Side::D2 => comparison.d2,
+            }?;
+            (d < 0.0).then(|| Relaxed {
+                resource: resource.into(),
+                side: *side,
+                shortfall: -d,
+            })
+        })
+        .collect();
+    let usual = matches!(choice.parts[..], [part] if part.cpus == ask.app.cpus());
+    let mut notes: Vec<String> = choice.notes.iter().map(|note| note.to_string()).collect();
+    notes.extend(platform_note(ask.app, cluster, node));
+    let unknown = ask.app.unknown_resources();
+    if !unknown.is_empty() {
+        notes.push(format!(
+            "not known to this version and left out: {}",
+            unknown.join(", ")
+        ));
+    }
+    Decision {
+        app: ask.app.name().into(),
+        policy: policy.name(),
+        node: name(node),
+        parts: match usual {
+            true => Vec::new(),
+            false => choice
+                .parts
+                .iter()
+                .map(|part| PartReason {
+                    node: name(part.node),
+                    cpus: part.cpus,
+                })
+                .collect(),
+        },
+        expected: choice.expected.as_deref().cloned(),
+        deciding: policy.why(ask, cluster, choice),
+        comparisons,
+        relaxed,
+        runners_up: choice
+            .runners_up
+            .iter()
+            .flatten()
+            .map(|node| NodeReason {
+                node: name(*node),
+                why: policy.runner_up(ask, cluster, *node),
+            })
+            .collect(),
+        notes,
     }
 }
 

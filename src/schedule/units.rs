@@ -58,6 +58,11 @@ impl FreeUnits {
         self.nodes.len()
     }
 
+    /// Units there are, free or not, broken or not.
+    pub fn total(&self) -> usize {
+        self.place.len()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
