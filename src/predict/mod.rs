@@ -11,6 +11,7 @@ mod responses;
 
 pub use colocation::Expected;
 pub use colocation::performance;
+pub use colocation::quick_exp;
 pub use lanes::LANES;
 pub use lanes::LaneSet;
 pub use lanes::Lanes;

@@ -16,11 +16,10 @@ pub const GRID_STEP: f32 = 100.0 / (GRID - 1) as f32;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
     lane: u8,
-    /// ln of performance (1 = undisturbed) at 0, 4 … 100; never above 0, never
-    /// rising.
-    ln: [f32; GRID],
-    /// Variance of what is believed of the same.
-    variance: [f32; GRID],
+    /// ln of performance (1 = undisturbed) at 0, 4 … 100, never above 0, never
+    /// rising; and the variance of what is believed of it. Side by side, as
+    /// they are read together.
+    points: [[f32; 2]; GRID],
 }
 
 impl Curve {
@@ -39,8 +38,7 @@ impl Curve {
         }
         Curve {
             lane: lane as u8,
-            ln,
-            variance: variance.map(|variance| variance.max(0.0)),
+            points: std::array::from_fn(|step| [ln[step], variance[step].max(0.0)]),
         }
     }
 
@@ -55,10 +53,11 @@ impl Curve {
         let place = (pressure * (1.0 / GRID_STEP)).clamp(0.0, (GRID - 1) as f32);
         let below = (place as usize).min(GRID - 2);
         let share = place - below as f32;
-        let rise = self.ln[below + 1] - self.ln[below];
-        let ln = self.ln[below] + share * rise;
-        let variance =
-            self.variance[below] + share * (self.variance[below + 1] - self.variance[below]);
+        let ([ln, variance], [next_ln, next_variance]) =
+            (self.points[below], self.points[below + 1]);
+        let rise = next_ln - ln;
+        let ln = ln + share * rise;
+        let variance = variance + share * (next_variance - variance);
         (ln, variance, rise * (1.0 / GRID_STEP))
     }
 }

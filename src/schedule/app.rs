@@ -64,8 +64,11 @@ pub struct App {
     /// Speed per platform of the cluster, by [`PlatformId`](super::PlatformId),
     /// on any one scale; `None` where it is not known.
     platform_speed: Vec<Option<f32>>,
+    /// ln of the same over the best; 0 where not known.
+    platform_ln: Vec<f32>,
     /// Fraction of its undisturbed performance that it must keep.
     qos: f32,
+    qos_ln: f32,
     scaling: Option<Arc<Scaling>>,
 }
 
@@ -75,7 +78,7 @@ impl App {
     pub fn new(profile: &Profile) -> Self {
         let mut app = App::bare(&profile.workload.name, Responses::from_profile(profile));
         app.measured_on = profile.machine.model.clone();
-        app.qos = profile.qos.threshold as f32;
+        app = app.with_qos(profile.qos.threshold);
         for (id, entry) in &profile.resources {
             let Some(lane) = lane(id) else {
                 app.unknown_resources.push(id.clone());
@@ -134,7 +137,9 @@ impl App {
             unknown_resources: Vec::new(),
             responses: Arc::new(responses),
             platform_speed: Vec::new(),
+            platform_ln: Vec::new(),
             qos: 0.95,
+            qos_ln: 0.95f32.ln(),
             scaling: None,
         }
     }
@@ -163,6 +168,12 @@ impl App {
     /// The same with its speed per platform, in the order of
     /// [`Cluster::platforms`](super::Cluster::platforms); only ratios count.
     pub fn with_platform_speed(mut self, speed: Vec<Option<f32>>) -> Self {
+        let best = speed.iter().flatten().copied().max_by(f32::total_cmp);
+        let ln = |here: &Option<f32>| match (here, best) {
+            (Some(here), Some(best)) if *here > 0.0 => (here / best).ln(),
+            _ => 0.0,
+        };
+        self.platform_ln = speed.iter().map(ln).collect();
         self.platform_speed = speed;
         self
     }
@@ -170,6 +181,7 @@ impl App {
     /// The same with a QoS of `threshold` (fraction of undisturbed, 0–1).
     pub fn with_qos(mut self, threshold: f64) -> Self {
         self.qos = threshold.clamp(0.01, 1.0) as f32;
+        self.qos_ln = self.qos.ln();
         self
     }
 
@@ -253,6 +265,15 @@ impl App {
         self.platform_speed.get(platform.index()).copied().flatten()
     }
 
+    /// ln of its speed on a platform over that on its best; 0 where not known.
+    #[inline]
+    pub fn platform_ln(&self, platform: super::PlatformId) -> f32 {
+        self.platform_ln
+            .get(platform.index())
+            .copied()
+            .unwrap_or(0.0)
+    }
+
     /// Highest known speed on any platform.
     pub fn best_speed(&self) -> Option<f32> {
         let known = self.platform_speed.iter().flatten().copied();
@@ -262,6 +283,12 @@ impl App {
     /// Fraction of undisturbed performance to be kept.
     pub fn qos(&self) -> f32 {
         self.qos
+    }
+
+    /// ln of the same.
+    #[inline]
+    pub fn qos_ln(&self) -> f32 {
+        self.qos_ln
     }
 
     pub fn scaling(&self) -> Option<&Scaling> {

@@ -24,8 +24,11 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 use typical::Typical;
+use value::Hinges;
+use value::There;
 use value::Weights;
 use value::on_node;
+use value::screened_value;
 
 /// Chooses the node where the sum of what is gained and lost is greatest:
 ///
@@ -46,10 +49,9 @@ use value::on_node;
 /// least from a good place leaves it to the rest (comparative advantage). With
 /// little load there is no price.
 ///
-/// Nodes are looked at in two steps. What the newcomer alone would have there
-/// bounds the sum from above, as no resident gains; then residents are looked
-/// at from the highest bound downwards until no bound is above the best sum.
-/// Of more than [`Jostle::most_nodes`] candidates, so many are drawn at random:
+/// Nodes are looked at in two steps: a screening by straight lines in place of
+/// the curves, and of those that do best in it the whole sum for
+/// [`Jostle::finalists`]; with no more candidates than that, all are. Of more than [`Jostle::most_nodes`] candidates, so many are drawn at random:
 /// with R of them the best is among the best 1 − q of all with probability
 /// 1 − q^R (q = 0.99 and R = 1,024: all but 3 in 100,000).
 pub struct Jostle {
@@ -57,6 +59,8 @@ pub struct Jostle {
     strict: bool,
     /// Candidates looked at in one decision; more are sampled.
     most_nodes: usize,
+    /// Candidates for which the whole sum is worked out.
+    finalists: usize,
     /// How much the price counts when the cluster is full.
     price: f32,
     /// Seconds a move is taken to cost before one was observed.
@@ -64,12 +68,17 @@ pub struct Jostle {
     views: Views,
     typical: Typical,
     rng: ChaCha8Rng,
-    bounds: Vec<(f32, NodeId)>,
-    sampled: Vec<NodeId>,
+    merits: Vec<Merit>,
+    drawn: Vec<NodeId>,
 }
 
-/// Best looked at first, and a few more, so that runners-up are real ones.
-const AT_LEAST: usize = RUNNERS_UP + 1;
+/// A candidate and what speaks for it.
+#[derive(Clone, Copy, Debug)]
+struct Merit {
+    score: f32,
+    node: NodeId,
+    there: There,
+}
 
 impl Jostle {
     /// With the defaults; `seed` matters only where nodes are sampled.
@@ -78,19 +87,26 @@ impl Jostle {
             weights: Weights::default(),
             strict,
             most_nodes: 1024,
+            finalists: 64,
             price: 1.0,
             first_move_seconds: 30.0,
             views: Views::default(),
             typical: Typical::default(),
             rng: ChaCha8Rng::seed_from_u64(seed),
-            bounds: Vec::new(),
-            sampled: Vec::new(),
+            merits: Vec::new(),
+            drawn: Vec::new(),
         }
     }
 
     /// Looks at no more than `nodes` in one decision (at least 1).
     pub fn with_most_nodes(mut self, nodes: usize) -> Self {
         self.most_nodes = nodes.max(1);
+        self
+    }
+
+    /// Works out the whole sum for `nodes` candidates (at least 4).
+    pub fn with_finalists(mut self, nodes: usize) -> Self {
+        self.finalists = nodes.max(RUNNERS_UP + 1);
         self
     }
 
@@ -107,23 +123,49 @@ impl Jostle {
         self
     }
 
-    /// The candidates with their bounds, best first. Says whether they were
-    /// sampled.
-    fn bound_all(&mut self, ask: &Ask, cluster: &Cluster) -> bool {
-        let mut candidates = std::mem::take(&mut self.sampled);
+    /// Fills `self.merits` with the finalists, best first by the whole sum.
+    /// Says how many candidates there were and whether they were drawn.
+    fn rank(&mut self, ask: &Ask, cluster: &Cluster, except: Option<NodeId>) -> (usize, bool) {
+        let mut candidates = std::mem::take(&mut self.drawn);
         candidates.clear();
-        let sampled = self.candidates(ask, cluster, &mut candidates);
+        let drawn = self.candidates(ask, cluster, &mut candidates);
+        candidates.retain(|node| Some(*node) != except);
         let price = self.price * self.typical.scarcity(cluster);
-        self.bounds.clear();
+        self.merits.clear();
+        let hinges = (candidates.len() > self.finalists).then(|| Hinges::of(ask.app));
         for node in &candidates {
+            let row = cluster.row(*node);
             let view = self.views.of(*node, cluster, &self.weights, &self.typical);
-            let own = value::newcomer(ask.app, cluster.row(*node), view, &self.weights);
-            self.bounds.push((own.value - price * view.typical, *node));
+            let merit = match &hinges {
+                None => 0.0,
+                Some(hinges) => {
+                    let (ln, harm) = hinges.screen(row, view);
+                    let own = screened_value(ask.app, row, ln, &self.weights);
+                    own - harm - price * view.typical
+                }
+            };
+            self.merits.push(Merit {
+                score: merit,
+                node: *node,
+                there: There::default(),
+            });
         }
-        self.sampled = candidates;
-        self.bounds
-            .sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        sampled
+        let best_first =
+            |a: &Merit, b: &Merit| b.score.total_cmp(&a.score).then(a.node.cmp(&b.node));
+        if hinges.is_some() {
+            self.merits
+                .select_nth_unstable_by(self.finalists - 1, best_first);
+            self.merits.truncate(self.finalists);
+        }
+        for merit in &mut self.merits {
+            let view = self.views.get(merit.node);
+            merit.there = on_node(ask.app, cluster, merit.node, view, &self.weights);
+            merit.score = merit.there.own - merit.there.harm - price * view.typical;
+        }
+        self.merits.sort_unstable_by(best_first);
+        let seen = candidates.len();
+        self.drawn = candidates;
+        (seen, drawn)
     }
 
     fn candidates(&mut self, ask: &Ask, cluster: &Cluster, into: &mut Vec<NodeId>) -> bool {
@@ -168,44 +210,23 @@ impl Policy for Jostle {
 
     fn choose(&mut self, ask: &Ask, cluster: &Cluster) -> Answer {
         self.typical.note(ask.app);
-        let sampled = self.bound_all(ask, cluster);
-        let mut best: [Option<(f32, NodeId)>; RUNNERS_UP + 1] = [None; RUNNERS_UP + 1];
-        let mut looked = 0;
-        for (bound, node) in &self.bounds {
-            let enough = looked >= AT_LEAST && best[0].is_some_and(|(score, _)| score >= *bound);
-            if enough {
-                break;
-            }
-            looked += 1;
-            let view = self.views.get(*node);
-            let there = on_node(ask.app, cluster, *node, view, &self.weights);
-            if self.strict && there.breaks {
-                continue;
-            }
-            let mut held = Some((bound - there.harm, *node));
-            for place in &mut best {
-                let better = match (held, *place) {
-                    (Some(a), Some(b)) => a.0 > b.0 || (a.0 == b.0 && a.1 < b.1),
-                    (held, _) => held.is_some(),
-                };
-                if better {
-                    std::mem::swap(&mut held, place);
-                }
-            }
+        let (seen, drawn) = self.rank(ask, cluster, None);
+        if self.strict {
+            self.merits.retain(|merit| !merit.there.breaks);
         }
-        let Some((score, node)) = best[0] else {
-            return match self.bounds.is_empty() {
-                true => Answer::no_room(ask, cluster),
-                false => Answer::Wait(super::Waiting::ForBetter, None),
+        let Some(best) = self.merits.first() else {
+            return match seen {
+                0 => Answer::no_room(ask, cluster),
+                _ => Answer::Wait(super::Waiting::ForBetter, None),
             };
         };
-        let mut choice = Choice::on(node, ask);
-        choice.score = f64::from(score);
-        choice.examined = self.bounds.len() as u32;
-        for (place, other) in choice.runners_up.iter_mut().zip(&best[1..]) {
-            *place = other.map(|(_, node)| node);
+        let mut choice = Choice::on(best.node, ask);
+        choice.score = f64::from(best.score);
+        choice.examined = seen as u32;
+        for (place, other) in choice.runners_up.iter_mut().zip(&self.merits[1..]) {
+            *place = Some(other.node);
         }
-        if sampled {
+        if drawn {
             choice
                 .notes
                 .push("of many nodes, a random sample was looked at");
@@ -225,36 +246,21 @@ impl Policy for Jostle {
             demand: now.demand,
             ..Ask::of(&now.app)
         };
-        // What everybody there gains when it leaves, itself aside.
+        // What everybody there loses when it leaves, itself included.
         let leaving = value::leaving(resident, cluster, &self.weights);
-        self.bound_all(&ask, cluster);
-        let mut best: Option<(f32, f32, NodeId)> = None;
-        for (bound, node) in self.bounds.iter().take(64) {
-            if *node == now.node {
-                continue;
-            }
-            if best.is_some_and(|(score, _, _)| score >= *bound) {
-                break;
-            }
-            let view = self.views.get(*node);
-            let there = on_node(&now.app, cluster, *node, view, &self.weights);
-            let score = bound - there.harm;
-            if best.is_none_or(|(most, _, _)| score > most) {
-                best = Some((score, there.performance - there.lost, *node));
-            }
-        }
-        let (_, there, node) = best?;
+        let (seen, _) = self.rank(&ask, cluster, Some(now.node));
+        let best = self.merits.first()?;
         // Performance gained by everybody together, over what is left of its
         // run, in seconds of undisturbed work.
-        let gained = f64::from(there - leaving) * seconds_left;
+        let gained = f64::from(best.there.performance - best.there.lost - leaving) * seconds_left;
         let cost = costs.p95().unwrap_or(self.first_move_seconds);
         (gained > cost).then(|| Choice {
             parts: vec![Part {
-                node,
+                node: best.node,
                 cpus: ask.demand.cpus,
             }],
             score: gained,
-            examined: self.bounds.len() as u32,
+            examined: seen as u32,
             ..Choice::default()
         })
     }

@@ -19,9 +19,15 @@ pub struct View {
     pub uncertainty: Lanes<f32>,
     /// The residents in the order of [`Cluster::residents`].
     pub residents: Vec<Valued>,
+    /// Value that the residents together lose for each further point of
+    /// pressure, taken over the next [`STEP`] points.
+    pub harm: Lanes<f32>,
     /// What recent newcomers would have there on average.
     pub typical: f32,
 }
+
+/// Points of pressure over which the harm of a little more is taken.
+const STEP: f32 = 10.0;
 
 impl View {
     pub fn of(node: NodeId, cluster: &Cluster, weights: &Weights) -> Self {
@@ -44,8 +50,17 @@ impl View {
         }
         for (_, resident) in cluster.residents(node) {
             let app = &resident.app;
-            view.residents
-                .push(resident_under(app, row, &all, &view.uncertainty, weights));
+            let now = resident_under(app, row, &all, &view.uncertainty, weights);
+            let counted = app.counted(row.shares_cpus);
+            for curve in app.responses().curves() {
+                let lane = curve.lane();
+                if counted.contains(lane) {
+                    let others = all[lane] - app.responses().caused()[lane];
+                    let lost = curve.at(others).0 - curve.at(others + STEP).0;
+                    view.harm[lane] += now.steepness * lost / STEP;
+                }
+            }
+            view.residents.push(now);
         }
         view
     }

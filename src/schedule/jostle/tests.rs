@@ -271,3 +271,33 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn screening_loses_next_to_nothing() {
+    let mut cluster = nodes(600, 8);
+    let ids: Vec<NodeId> = cluster.ids().collect();
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    let draw = |rng: &mut ChaCha8Rng| {
+        let loss = rng.random_range(0.0..0.02);
+        app("r", loss, rng.random_range(0.0..40.0), 0.02)
+    };
+    for id in &ids {
+        for _ in 0..rng.random_range(1..6) {
+            cluster.admit(*id, draw(&mut rng)).unwrap();
+        }
+    }
+    let mut screened = Jostle::new(1, false);
+    let mut whole = Jostle::new(1, false).with_finalists(600);
+    for _ in 0..100 {
+        let new = draw(&mut rng);
+        let (a, b) = (
+            screened.choose(&Ask::of(&new), &cluster),
+            whole.choose(&Ask::of(&new), &cluster),
+        );
+        let (Answer::Place(a), Answer::Place(b)) = (a, b) else {
+            unreachable!()
+        };
+        assert!(b.score - a.score < 0.02, "{} {}", a.score, b.score);
+        assert!(b.score >= a.score);
+    }
+}

@@ -2,15 +2,17 @@
 
 use super::node_view::View;
 use crate::predict::Expected;
+use crate::predict::GRID;
+use crate::predict::GRID_STEP;
 use crate::predict::LANES;
 use crate::predict::LaneSet;
 use crate::predict::Lanes;
 use crate::predict::Responses;
 use crate::predict::performance;
+use crate::predict::quick_exp;
 use crate::schedule::App;
 use crate::schedule::Cluster;
 use crate::schedule::NodeId;
-use crate::schedule::PlatformId;
 use crate::schedule::ResidentId;
 use crate::schedule::Row;
 
@@ -41,15 +43,8 @@ pub struct Valued {
     pub performance: f32,
     /// It is more likely than not to keep its QoS.
     pub keeps: bool,
-}
-
-/// ln of the speed of `app` on `platform` over its best; 0 where not known.
-#[inline]
-pub fn platform_ln(app: &App, platform: PlatformId) -> f32 {
-    match (app.speed_on(platform), app.best_speed()) {
-        (Some(here), Some(best)) if here > 0.0 => (here / best).ln().min(0.0),
-        _ => 0.0,
-    }
+    /// Change of value with ln performance.
+    pub steepness: f32,
 }
 
 #[inline]
@@ -58,13 +53,73 @@ pub fn valued(app: &App, ln_platform: f32, expected: Expected, weights: &Weights
         ln: expected.ln + ln_platform,
         variance: expected.variance + weights.unexplained,
     };
-    let performance = there.ln.exp();
-    let chance = there.chance_of(app.qos().ln());
+    let performance = there.quick_performance();
+    let chance = there.chance_of(app.qos_ln());
     Valued {
         value: performance + weights.qos * chance,
         performance,
         keeps: chance >= 0.5,
+        steepness: performance
+            + weights.qos * 1.702 * chance * (1.0 - chance) / (there.variance + 1e-8).sqrt(),
     }
+}
+
+/// An application's curves as straight lines from a knee on: what screening
+/// many nodes makes do with.
+#[derive(Clone, Debug)]
+pub struct Hinges {
+    knee: Lanes<f32>,
+    /// ln performance lost per point beyond the knee.
+    slope: Lanes<f32>,
+    caused: Lanes<f32>,
+}
+
+/// Where a curve has lost so much in ln is its knee.
+const KNEE_LOSS: f32 = 0.02;
+
+impl Hinges {
+    pub fn of(app: &App) -> Self {
+        let mut hinges = Hinges {
+            knee: [100.0; LANES],
+            slope: [0.0; LANES],
+            caused: std::array::from_fn(|lane| app.caused()[lane] as f32 * POINTS),
+        };
+        for curve in app.responses().curves() {
+            let (lane, whole) = (curve.lane(), -curve.at(100.0).0);
+            let before = (0..GRID)
+                .map(|step| step as f32 * GRID_STEP)
+                .take_while(|points| -curve.at(*points).0 <= KNEE_LOSS)
+                .last()
+                .unwrap_or(0.0)
+                .min(96.0);
+            let lost = -curve.at(before).0;
+            hinges.knee[lane] = before;
+            hinges.slope[lane] = (whole - lost) / (100.0 - before);
+        }
+        hinges
+    }
+
+    /// About what the newcomer gets on the node of `row`, and takes from those
+    /// there.
+    #[inline]
+    pub fn screen(&self, row: &Row, view: &View) -> (f32, f32) {
+        let (mut ln, mut harm) = (0.0f32, 0.0f32);
+        for lane in 0..LANES {
+            let pressure = (row.caused[lane] as f32 * POINTS).min(100.0);
+            ln -= self.slope[lane] * (pressure - self.knee[lane]).max(0.0);
+            harm += self.caused[lane] * view.harm[lane];
+        }
+        (ln, harm)
+    }
+}
+
+/// Value by [`Hinges::screen`] alone: performance, and the QoS as a slope
+/// around its line.
+#[inline]
+pub fn screened_value(app: &App, row: &Row, ln: f32, weights: &Weights) -> f32 {
+    let ln = ln + app.platform_ln(row.platform);
+    let chance = (0.5 + (ln - app.qos_ln()) * 8.0).clamp(0.0, 1.0);
+    quick_exp(ln) + weights.qos * chance
 }
 
 const POINTS: f32 = 1.0 / crate::schedule::STEPS_PER_POINT as f32;
@@ -80,12 +135,14 @@ pub fn pressure(row: &Row) -> Lanes<f32> {
 pub fn newcomer(app: &App, row: &Row, view: &View, weights: &Weights) -> Valued {
     let counted = app.counted(row.shares_cpus);
     let expected = performance(app.responses(), &pressure(row), &view.uncertainty, counted);
-    valued(app, platform_ln(app, row.platform), expected, weights)
+    valued(app, app.platform_ln(row.platform), expected, weights)
 }
 
 /// What the newcomer's coming costs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct There {
+    /// The newcomer's own value.
+    pub own: f32,
     /// Value lost by the residents, 0 or more.
     pub harm: f32,
     /// Performance lost by the residents together.
@@ -107,6 +164,7 @@ pub fn on_node(
     let row = cluster.row(node);
     let own = newcomer(app, row, view, weights);
     let mut there = There {
+        own: own.value,
         harm: 0.0,
         lost: 0.0,
         performance: own.performance,
@@ -143,7 +201,7 @@ pub fn resident_under(
 ) -> Valued {
     let counted = app.counted(row.shares_cpus);
     let expected = beside(app, app.responses(), all, uncertainty, counted);
-    valued(app, platform_ln(app, row.platform), expected, weights)
+    valued(app, app.platform_ln(row.platform), expected, weights)
 }
 
 #[inline]

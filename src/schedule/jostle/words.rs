@@ -5,7 +5,6 @@ use super::value::Weights;
 use super::value::beside;
 use super::value::newcomer;
 use super::value::on_node;
-use super::value::platform_ln;
 use super::value::pressure;
 use crate::predict::LANES;
 use crate::predict::Lanes;
@@ -74,7 +73,7 @@ fn losses(app: &App, cluster: &Cluster, node: NodeId) -> Lanes<f32> {
 }
 
 fn platform_loss(app: &App, row: &Row) -> f32 {
-    -platform_ln(app, row.platform)
+    -app.platform_ln(row.platform)
 }
 
 /// The resource on which the chosen node beats the next best by the most, or
@@ -121,7 +120,7 @@ pub fn expected(app: &App, cluster: &Cluster, node: NodeId) -> ExpectedPerforman
     let counted = app.counted(row.shares_cpus);
     let before = pressure(row);
     let mut own = performance(app.responses(), &before, &view.uncertainty, counted);
-    own.ln += platform_ln(app, row.platform);
+    own.ln += app.platform_ln(row.platform);
     let mut after = before;
     for lane in app.caused_known().and(counted).iter() {
         after[lane] += crate::schedule::to_points(app.caused()[lane]) as f32;
