@@ -5,15 +5,24 @@
 //! true behaviour, and what breaks. Policies see only the estimates in it. The
 //! same workload is given to every policy.
 
+pub mod arrivals;
+mod estimate;
+pub mod hardware;
 mod outcome;
+pub mod population;
+mod scenario;
 mod settings;
 mod truth;
 mod workload;
 
+pub use estimate::ProfilingError;
 pub use outcome::JobRecord;
 pub use outcome::Moment;
 pub use outcome::Outcome;
 pub use outcome::Timing;
+pub use scenario::Scenario;
+pub use scenario::ScenarioError;
+pub use scenario::ScenarioFile;
 pub use settings::Agents;
 pub use settings::Latency;
 pub use settings::PhaseDetection;
