@@ -6,12 +6,18 @@
 //! same workload is given to every policy.
 
 mod agenda;
+mod engine;
+mod error;
 mod outcome;
 mod settings;
 mod truth;
 mod workload;
 mod world;
 
+pub use engine::Scheduler;
+pub use engine::run;
+pub use engine::run_with;
+pub use error::SimulationError;
 pub use outcome::JobRecord;
 pub use outcome::Moment;
 pub use outcome::Outcome;

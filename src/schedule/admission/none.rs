@@ -76,6 +76,10 @@ impl Admission for NoAdmission {
         self.tried = 0;
     }
 
+    fn reads_counters(&self) -> bool {
+        false
+    }
+
     fn waiting(&self) -> usize {
         self.queue.len()
     }
