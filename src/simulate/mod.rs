@@ -5,15 +5,32 @@
 //! true behaviour, and what breaks. Policies see only the estimates in it. The
 //! same workload is given to every policy.
 
+mod agenda;
+pub mod arrivals;
+mod engine;
+mod error;
+mod estimate;
+pub mod hardware;
 mod outcome;
+pub mod population;
+mod scenario;
 mod settings;
 mod truth;
 mod workload;
+mod world;
 
+pub use engine::Scheduler;
+pub use engine::run;
+pub use engine::run_with;
+pub use error::SimulationError;
+pub use estimate::ProfilingError;
 pub use outcome::JobRecord;
 pub use outcome::Moment;
 pub use outcome::Outcome;
 pub use outcome::Timing;
+pub use scenario::Scenario;
+pub use scenario::ScenarioError;
+pub use scenario::ScenarioFile;
 pub use settings::Agents;
 pub use settings::Latency;
 pub use settings::PhaseDetection;
@@ -26,3 +43,9 @@ pub use workload::Fault;
 pub use workload::Job;
 pub use workload::JobPhase;
 pub use workload::Workload;
+pub use world::Happening;
+pub use world::Left;
+pub use world::Step;
+pub use world::World;
+pub use world::WorldError;
+pub use world::counter_names;
