@@ -26,7 +26,7 @@ impl fmt::Display for Side {
 /// What tipped the balance.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Deciding {
-    /// Resource id, `cpus` or `memory`; absent when nothing told nodes apart.
+    /// Resource id, `cpus`, `memory` or `platform`; absent when nothing told nodes apart.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
     pub why: String,

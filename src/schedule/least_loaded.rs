@@ -14,14 +14,15 @@ use super::ranking::Ranking;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LeastLoaded;
 
-fn freedom(cluster: &Cluster, node: NodeId) -> (f64, f64) {
+/// Free shares of CPUs and of memory.
+pub(super) fn freedom(cluster: &Cluster, node: NodeId) -> (f64, f64) {
     (
         cluster.free_cpu_fraction(node),
         cluster.free_memory_fraction(node),
     )
 }
 
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
@@ -44,32 +45,7 @@ impl Policy for LeastLoaded {
         let Some(next) = choice.runners_up[0] else {
             return super::policy::only_room(cluster, chosen);
         };
-        let (ours, theirs) = (freedom(cluster, chosen), freedom(cluster, next));
-        let name = cluster.name(next);
-        if ours.0 > theirs.0 {
-            Deciding {
-                resource: Some("cpus".into()),
-                why: format!(
-                    "{} of its CPUs are free, {} on {name}",
-                    percent(ours.0),
-                    percent(theirs.0)
-                ),
-            }
-        } else if ours.1 > theirs.1 {
-            Deciding {
-                resource: Some("memory".into()),
-                why: format!(
-                    "{} of its memory is free, {} on {name}, with an equal share of CPUs",
-                    percent(ours.1),
-                    percent(theirs.1)
-                ),
-            }
-        } else {
-            Deciding {
-                resource: None,
-                why: format!("{name} is as free; the first in the file is taken"),
-            }
-        }
+        by_freedom(cluster, chosen, next)
     }
 
     fn runner_up(&self, _ask: &Ask, cluster: &Cluster, node: NodeId) -> String {
@@ -79,5 +55,35 @@ impl Policy for LeastLoaded {
             percent(cpus),
             percent(memory)
         )
+    }
+}
+
+/// What tells `chosen` from the more loaded `next`.
+pub(super) fn by_freedom(cluster: &Cluster, chosen: NodeId, next: NodeId) -> Deciding {
+    let (ours, theirs) = (freedom(cluster, chosen), freedom(cluster, next));
+    let name = cluster.name(next);
+    if ours.0 > theirs.0 {
+        Deciding {
+            resource: Some("cpus".into()),
+            why: format!(
+                "{} of its CPUs are free, {} on {name}",
+                percent(ours.0),
+                percent(theirs.0)
+            ),
+        }
+    } else if ours.1 > theirs.1 {
+        Deciding {
+            resource: Some("memory".into()),
+            why: format!(
+                "{} of its memory is free, {} on {name}, with an equal share of CPUs",
+                percent(ours.1),
+                percent(theirs.1)
+            ),
+        }
+    } else {
+        Deciding {
+            resource: None,
+            why: format!("{name} is as free; the first in the file is taken"),
+        }
     }
 }

@@ -1,9 +1,17 @@
 //! Every policy by name.
 
+use super::bin_pack::BinPack;
+use super::greedy::Greedy;
 use super::ibench_l1::IbenchL1;
 use super::jostle::Jostle;
+use super::interference_only::InterferenceOnly;
 use super::least_loaded::LeastLoaded;
+use super::paragon::Paragon;
+use super::paragon_sampled::ParagonSampled;
+use super::platform_only::PlatformOnly;
 use super::policy::Policy;
+use super::random::Random;
+use super::round_robin::RoundRobin;
 
 /// What a policy may be told when it is made.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,9 +33,24 @@ pub struct PolicyKind {
 /// Every policy there is.
 pub const POLICIES: &[PolicyKind] = &[
     PolicyKind {
+        name: "random",
+        summary: "any node with room",
+        make: |options| Box::new(Random::new(options.seed)),
+    },
+    PolicyKind {
+        name: "round-robin",
+        summary: "the next node with room, in the order of the file",
+        make: |_| Box::new(RoundRobin::default()),
+    },
+    PolicyKind {
         name: "least-loaded",
         summary: "most free CPUs, then memory; does not look at interference",
         make: |_| Box::new(LeastLoaded),
+    },
+    PolicyKind {
+        name: "bin-pack",
+        summary: "fewest free CPUs, then memory; does not look at interference",
+        make: |_| Box::new(BinPack),
     },
     PolicyKind {
         name: "ibench-l1",
@@ -38,8 +61,35 @@ pub const POLICIES: &[PolicyKind] = &[
         name: "jostle",
         summary: "most predicted performance for all, by whole curves and their uncertainty",
         make: |options| Box::new(Jostle::new(options.seed, options.strict)),
+        name: "paragon",
+        summary: "hurts nobody, then the best platform, then the tightest fit",
+        make: |options| Box::new(Paragon::new(greedy(options))),
+    },
+    PolicyKind {
+        name: "paragon-sampled",
+        summary: "the best colocation quality of 66 nodes drawn at random",
+        make: |options| {
+            Box::new(ParagonSampled::seeded(options.seed).strict(options.strict))
+        },
+    },
+    PolicyKind {
+        name: "interference-only",
+        summary: "paragon without platforms: hurts nobody, then the tightest fit",
+        make: |options| Box::new(InterferenceOnly::new(greedy(options))),
+    },
+    PolicyKind {
+        name: "platform-only",
+        summary: "the best platform, then the least loaded; does not look at interference",
+        make: |_| Box::new(PlatformOnly),
     },
 ];
+
+fn greedy(options: &PolicyOptions) -> Greedy {
+    Greedy {
+        strict: options.strict,
+        ..Greedy::default()
+    }
+}
 
 /// The policy called `name`.
 pub fn policy_kind(name: &str) -> Option<&'static PolicyKind> {

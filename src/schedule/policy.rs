@@ -314,12 +314,16 @@ pub fn explained<P: Policy + ?Sized>(
 
 /// For a choice among one.
 pub fn only_room(cluster: &Cluster, node: NodeId) -> Deciding {
+    let alike = cluster
+        .empty_by_kind()
+        .any(|alike| alike.len() > 1 && alike.contains(&node));
+    let name = cluster.name(node);
     Deciding {
         resource: None,
-        why: format!(
-            "{} is the only node with the CPUs and the memory",
-            cluster.name(node)
-        ),
+        why: match alike {
+            true => format!("{name} is the first of empty nodes that are alike; no other has room"),
+            false => format!("{name} is the only node with the CPUs and the memory"),
+        },
     }
 }
 

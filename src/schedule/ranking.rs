@@ -28,6 +28,10 @@ impl<const K: usize> Ranking<K> {
     pub fn offer(&mut self, node: NodeId, key: [f64; K]) {
         self.seen += 1;
         let mut held = Some((key, node));
+        // Most are no better than the last that is kept.
+        if !before(held, self.best[RUNNERS_UP]) {
+            return;
+        }
         for place in &mut self.best {
             if before(held, *place) {
                 std::mem::swap(&mut held, place);

@@ -1,0 +1,1 @@
+//! Colocation quality by hand, and F(x) = x^R.
