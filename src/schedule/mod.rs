@@ -40,6 +40,8 @@ mod policy;
 mod ranking;
 mod row;
 mod scaling;
+mod sparrow;
+pub mod tarcil;
 mod units;
 
 pub use app::App;
@@ -90,4 +92,6 @@ pub use policy::Policy;
 pub use policy::Waiting;
 pub use row::Row;
 pub use scaling::Scaling;
+pub use sparrow::Sparrow;
+pub use tarcil::Tarcil;
 pub use units::FreeUnits;

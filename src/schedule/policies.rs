@@ -3,6 +3,8 @@
 use super::ibench_l1::IbenchL1;
 use super::least_loaded::LeastLoaded;
 use super::policy::Policy;
+use super::sparrow::Sparrow;
+use super::tarcil::Tarcil;
 
 /// What a policy may be told when it is made.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,6 +34,16 @@ pub const POLICIES: &[PolicyKind] = &[
         name: "ibench-l1",
         summary: "closest fit of tolerated to caused, in both directions",
         make: |_| Box::new(IbenchL1),
+    },
+    PolicyKind {
+        name: "sparrow",
+        summary: "two random nodes per CPU, the least loaded of them; waits there if both are busy",
+        make: |options| Box::new(Sparrow::new(options.seed)),
+    },
+    PolicyKind {
+        name: "tarcil",
+        summary: "best match of a sample of free units, sized for a guarantee; waits for better",
+        make: |options| Box::new(Tarcil::new(options.seed)),
     },
 ];
 
