@@ -51,6 +51,8 @@ mod ranking;
 mod round_robin;
 mod row;
 mod scaling;
+mod sparrow;
+pub mod tarcil;
 mod units;
 
 pub use app::App;
@@ -113,4 +115,6 @@ pub use random::Random;
 pub use round_robin::RoundRobin;
 pub use row::Row;
 pub use scaling::Scaling;
+pub use sparrow::Sparrow;
+pub use tarcil::Tarcil;
 pub use units::FreeUnits;

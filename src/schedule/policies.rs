@@ -12,6 +12,8 @@ use super::platform_only::PlatformOnly;
 use super::policy::Policy;
 use super::random::Random;
 use super::round_robin::RoundRobin;
+use super::sparrow::Sparrow;
+use super::tarcil::Tarcil;
 
 /// What a policy may be told when it is made.
 #[derive(Clone, Copy, Debug, Default)]
@@ -81,6 +83,14 @@ pub const POLICIES: &[PolicyKind] = &[
         name: "platform-only",
         summary: "the best platform, then the least loaded; does not look at interference",
         make: |_| Box::new(PlatformOnly),
+        name: "sparrow",
+        summary: "two random nodes per CPU, the least loaded of them; waits there if both are busy",
+        make: |options| Box::new(Sparrow::new(options.seed)),
+    },
+    PolicyKind {
+        name: "tarcil",
+        summary: "best match of a sample of free units, sized for a guarantee; waits for better",
+        make: |options| Box::new(Tarcil::new(options.seed)),
     },
 ];
 

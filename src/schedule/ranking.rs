@@ -42,6 +42,11 @@ impl<const K: usize> Ranking<K> {
         }
     }
 
+    /// Counts one that is not ranked, as it is there already.
+    pub fn skip(&mut self) {
+        self.seen += 1;
+    }
+
     /// Best first.
     pub fn best(&self) -> impl Iterator<Item = ([f64; K], NodeId)> {
         self.best.iter().flatten().copied()
