@@ -1,7 +1,7 @@
 //! Paragon's greedy search for a node.
 
-use super::App;
 use super::Answer;
+use super::App;
 use super::Ask;
 use super::Choice;
 use super::Cluster;
@@ -243,7 +243,9 @@ pub(super) fn what_decided(
         let comparisons = compare(ask.app, cluster, next);
         let worst = worst(&comparisons);
         Deciding {
-            resource: worst.as_ref().map(|worst| worst.comparison.resource.clone()),
+            resource: worst
+                .as_ref()
+                .map(|worst| worst.comparison.resource.clone()),
             why: format!(
                 "the only node with headroom everywhere; the next is {}, but {}",
                 cluster.name(next),
@@ -261,12 +263,7 @@ pub(super) fn what_decided(
 }
 
 /// In words that `chosen` is of a platform on which `app` is faster.
-pub(super) fn faster(
-    app: &App,
-    cluster: &Cluster,
-    chosen: NodeId,
-    next: NodeId,
-) -> Option<String> {
+pub(super) fn faster(app: &App, cluster: &Cluster, chosen: NodeId, next: NodeId) -> Option<String> {
     let platform = |node| cluster.row(node).platform;
     let (ours, theirs) = (
         app.speed_on(platform(chosen))?,

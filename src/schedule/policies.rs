@@ -3,8 +3,8 @@
 use super::bin_pack::BinPack;
 use super::greedy::Greedy;
 use super::ibench_l1::IbenchL1;
-use super::jostle::Jostle;
 use super::interference_only::InterferenceOnly;
+use super::jostle::Jostle;
 use super::least_loaded::LeastLoaded;
 use super::paragon::Paragon;
 use super::paragon_sampled::ParagonSampled;
@@ -60,9 +60,6 @@ pub const POLICIES: &[PolicyKind] = &[
         make: |_| Box::new(IbenchL1),
     },
     PolicyKind {
-        name: "jostle",
-        summary: "most predicted performance for all, by whole curves and their uncertainty",
-        make: |options| Box::new(Jostle::new(options.seed, options.strict)),
         name: "paragon",
         summary: "hurts nobody, then the best platform, then the tightest fit",
         make: |options| Box::new(Paragon::new(greedy(options))),
@@ -70,9 +67,7 @@ pub const POLICIES: &[PolicyKind] = &[
     PolicyKind {
         name: "paragon-sampled",
         summary: "the best colocation quality of 66 nodes drawn at random",
-        make: |options| {
-            Box::new(ParagonSampled::seeded(options.seed).strict(options.strict))
-        },
+        make: |options| Box::new(ParagonSampled::seeded(options.seed).strict(options.strict)),
     },
     PolicyKind {
         name: "interference-only",
@@ -83,6 +78,8 @@ pub const POLICIES: &[PolicyKind] = &[
         name: "platform-only",
         summary: "the best platform, then the least loaded; does not look at interference",
         make: |_| Box::new(PlatformOnly),
+    },
+    PolicyKind {
         name: "sparrow",
         summary: "two random nodes per CPU, the least loaded of them; waits there if both are busy",
         make: |options| Box::new(Sparrow::new(options.seed)),
@@ -91,6 +88,11 @@ pub const POLICIES: &[PolicyKind] = &[
         name: "tarcil",
         summary: "best match of a sample of free units, sized for a guarantee; waits for better",
         make: |options| Box::new(Tarcil::new(options.seed)),
+    },
+    PolicyKind {
+        name: "jostle",
+        summary: "most predicted performance for all, by whole curves and their uncertainty",
+        make: |options| Box::new(Jostle::new(options.seed, options.strict)),
     },
 ];
 
