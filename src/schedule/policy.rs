@@ -27,6 +27,10 @@ pub struct Ask<'a> {
     pub allowed: Option<&'a NodeSet>,
     /// Seconds on the caller's clock.
     pub now: f64,
+    /// Seconds for which it has been waiting for a place.
+    pub waited_seconds: f64,
+    /// Seconds it would take alone on its best platform, where that is known.
+    pub ideal_seconds: Option<f64>,
     /// May be split over several nodes.
     pub spread: bool,
     /// Speed wanted, as a multiple of that on one undisturbed CPU of its best
@@ -42,6 +46,8 @@ impl<'a> Ask<'a> {
             demand: app.demand(),
             allowed: None,
             now: 0.0,
+            waited_seconds: 0.0,
+            ideal_seconds: None,
             spread: false,
             target: None,
         }

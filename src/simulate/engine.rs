@@ -538,6 +538,8 @@ impl<'a> Engine<'a> {
                 demand: it.demand,
                 allowed: narrowed.as_ref(),
                 now: self.now,
+                waited_seconds: self.now - it.arrival - it.profiling_seconds,
+                ideal_seconds: Some(it.work_seconds),
                 spread: it.spread,
                 target: it.target,
             };

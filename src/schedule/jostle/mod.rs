@@ -63,6 +63,8 @@ pub struct Jostle {
     finalists: usize,
     /// How much the price counts when the cluster is full.
     price: f32,
+    patience: f64,
+    goal: f64,
     /// Seconds a move is taken to cost before one was observed.
     first_move_seconds: f64,
     views: Views,
@@ -88,8 +90,10 @@ impl Jostle {
             strict,
             most_nodes: 1024,
             finalists: 64,
-            price: 1.0,
+            price: std::env::var("PRICE").ok().map_or(0.5, |v| v.parse().unwrap()),
             first_move_seconds: 30.0,
+            patience: std::env::var("PAT").ok().map_or(0.4, |v| v.parse().unwrap()),
+            goal: std::env::var("GOAL").ok().map_or(0.85, |v| v.parse().unwrap()),
             views: Views::default(),
             typical: Typical::default(),
             rng: ChaCha8Rng::seed_from_u64(seed),
@@ -168,6 +172,14 @@ impl Jostle {
         (seen, drawn)
     }
 
+    fn better_to_wait(&self, ask: &Ask, there: &There) -> Option<f64> {
+        let ideal = ask.ideal_seconds?;
+        let net = f64::from(there.performance - there.lost).max(0.1);
+        let gain = 1.0 / net - 1.0 / self.goal;
+        let left = self.patience * gain * ideal - ask.waited_seconds;
+        (left > 0.0).then_some(ask.now + left)
+    }
+
     fn candidates(&mut self, ask: &Ask, cluster: &Cluster, into: &mut Vec<NodeId>) -> bool {
         let open = cluster.open();
         if open.len() <= self.most_nodes {
@@ -220,6 +232,9 @@ impl Policy for Jostle {
                 _ => Answer::Wait(super::Waiting::ForBetter, None),
             };
         };
+        if let Some(until) = self.better_to_wait(ask, &best.there) {
+            return Answer::Wait(super::Waiting::ForBetter, Some(until));
+        }
         let mut choice = Choice::on(best.node, ask);
         choice.score = f64::from(best.score);
         choice.examined = seen as u32;
