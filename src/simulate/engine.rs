@@ -114,6 +114,7 @@ pub fn run_with(
 #[derive(Clone, Debug)]
 pub(super) struct Start {
     pub(super) job: u32,
+    pub(super) seconds: f64,
     pub(super) node: NodeId,
     pub(super) counters: Vec<f32>,
 }
@@ -621,6 +622,7 @@ impl<'a> Engine<'a> {
                 arrival: it.arrival,
                 started: progress.started,
                 finished: progress.finished,
+                queued_seconds: (progress.started - it.arrival - it.profiling_seconds).max(0.0),
                 ideal_seconds: it.work_seconds,
                 performance: it.work_seconds / (progress.finished - progress.started),
                 with_waiting: it.work_seconds / (progress.finished - it.arrival),

@@ -6,14 +6,19 @@
 //! same workload is given to every policy.
 
 mod agenda;
+mod batch;
 mod engine;
 mod error;
 mod outcome;
 mod settings;
+mod summary;
 mod truth;
+mod windows;
 mod workload;
 mod world;
 
+pub use batch::run_all;
+pub use batch::run_all_with;
 pub use engine::Scheduler;
 pub use engine::run;
 pub use engine::run_with;
@@ -26,10 +31,16 @@ pub use settings::Agents;
 pub use settings::Latency;
 pub use settings::PhaseDetection;
 pub use settings::Settings;
+pub use summary::DecisionTimes;
+pub use summary::Figures;
+pub use summary::Summary;
+pub use summary::performance_cdf;
 pub use truth::TrueApp;
 pub use truth::TrueCurve;
 pub use truth::TruePlatform;
 pub use truth::Truth;
+pub use windows::Windows;
+pub use windows::windows;
 pub use workload::Fault;
 pub use workload::Job;
 pub use workload::JobPhase;

@@ -70,6 +70,7 @@ impl Engine<'_> {
     fn start(&mut self, job: u32, parts: &[Part]) -> bool {
         let starts = self.starts.as_ref().map(|_| Start {
             job,
+            seconds: self.now,
             node: parts[0].node,
             counters: self.world.counters(parts[0].node, &mut self.noise),
         });

@@ -640,3 +640,65 @@ proptest! {
         }
     }
 }
+
+/// Beside the job that causes 80 points others take five times as long.
+#[test]
+fn windows_label_the_stragglers() {
+    let truth = truth(&[0.0, 80.0], 0.0);
+    let mut jobs = vec![job(&truth, 0.0, 1000.0, 1, 1)];
+    jobs.extend((0..6).map(|at| job(&truth, 1.0 + f64::from(at), 10.0, 1, 0)));
+    // Two beside it, four on the third node; the second is too small.
+    let workload = workload(&[3, 1, 4], truth, jobs, vec![]);
+    let mut scheduler = scripted(
+        |ask, cluster| {
+            let fast = |node: &NodeId| node.index() != 1 && ask.may_use(cluster, *node);
+            Answer::place(cluster.ids().find(fast).unwrap(), ask)
+        },
+        false,
+    );
+    let settings = settings("scripted");
+    let windows = crate::simulate::windows(&workload, &settings, &mut scheduler).unwrap();
+    assert_eq!((windows.len(), windows.stragglers()), (7, 2));
+    let mut csv = Vec::new();
+    windows.write_csv(&mut csv).unwrap();
+    let csv = String::from_utf8(csv).unwrap();
+    let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows[0].len(), 2 + crate::simulate::counter_names().len());
+    assert!(rows.iter().all(|row| row.len() == rows[0].len()));
+    let labels: Vec<&str> = rows[1..].iter().map(|row| row[row.len() - 1]).collect();
+    assert_eq!(labels, ["0", "1", "1", "0", "0", "0", "0"]);
+    // What the second to start could be read of: 80 points on lane 3.
+    let read: f64 = rows[2][4].parse().unwrap();
+    assert!((read - 0.8).abs() < 0.15, "{read}");
+    assert_eq!(rows[2][1 + LANES].parse::<f64>().unwrap() as f32, 1.0 / 3.0);
+}
+
+/// In parallel, in order, each as alone.
+#[test]
+fn a_batch_is_its_runs() {
+    let truth = truth(&[20.0, 50.0], 0.1);
+    let jobs: Vec<Job> = (0..40)
+        .map(|at| job(&truth, f64::from(at), 60.0, 1 + at % 3, at % 2))
+        .collect();
+    let workload = workload(&[4, 4, 4, 4], truth, jobs, vec![]);
+    let runs: Vec<_> = POLICIES
+        .iter()
+        .flat_map(|kind| {
+            (0..3).map(|seed| {
+                let mut settings = settings(kind.name);
+                settings.seed = seed;
+                (&workload, settings)
+            })
+        })
+        .collect();
+    let all = crate::simulate::run_all(&runs);
+    assert_eq!(all.len(), runs.len());
+    for ((workload, settings), result) in runs.iter().zip(all) {
+        let outcome = result.unwrap().0;
+        assert_eq!(outcome, run(workload, settings).unwrap().0);
+        assert_eq!(
+            (&outcome.policy, outcome.seed),
+            (&settings.policy, settings.seed)
+        );
+    }
+}
