@@ -552,9 +552,8 @@ impl<'a> Engine<'a> {
             };
             let agent = &mut self.agents[index];
             let seen = agent.copy.as_ref().unwrap_or(self.world.cluster());
-            let began = Instant::now();
-            let answer = agent.policy.choose(&ask, seen);
-            self.stopwatch.note(began.elapsed());
+            let policy = &mut agent.policy;
+            let answer = self.stopwatch.time(|| policy.choose(&ask, seen));
             check_answer(&answer, &ask, seen).map_err(|why| SimulationError::BadChoice {
                 policy: agent.policy.name(),
                 job,
