@@ -114,6 +114,7 @@ pub fn run_with(
 #[derive(Clone, Debug)]
 pub(super) struct Start {
     pub(super) job: u32,
+    pub(super) seconds: f64,
     pub(super) node: NodeId,
     pub(super) counters: Vec<f32>,
 }
@@ -295,37 +296,38 @@ impl<'a> Engine<'a> {
 
     fn conduct(&mut self) -> Result<(), SimulationError> {
         while self.left > 0 {
-            let arrival = match self.workload.jobs.get(self.next_arrival) {
-                Some(job) => job.arrival,
-                None => f64::INFINITY,
-            };
-            let fault = match self.workload.faults.get(self.next_fault) {
-                Some((seconds, _)) => *seconds,
-                None => f64::INFINITY,
-            };
-            let (own, noted) = (self.world.due(), self.events.due());
-            let next = own.min(noted).min(fault).min(arrival);
-            if next == f64::INFINITY || self.is_stuck() {
-                return Err(self.stuck());
-            }
-            let now = next.max(self.now);
-            self.pass_time(now);
-            self.happened += 1;
-            self.fruitless += 1;
-            if own <= next {
-                self.job_does_something();
-            } else if noted <= next {
-                self.noted_event()?;
-            } else if fault <= next {
-                self.fault();
-            } else {
-                self.arrival();
-            }
-            for agent in 0..self.agents.len() {
-                self.consult(agent)?;
-            }
+            self.next_event()?;
         }
         Ok(())
+    }
+
+    fn next_event(&mut self) -> Result<(), SimulationError> {
+        let arrival = match self.workload.jobs.get(self.next_arrival) {
+            Some(job) => job.arrival,
+            None => f64::INFINITY,
+        };
+        let fault = match self.workload.faults.get(self.next_fault) {
+            Some((seconds, _)) => *seconds,
+            None => f64::INFINITY,
+        };
+        let (own, noted) = (self.world.due(), self.events.due());
+        let next = own.min(noted).min(fault).min(arrival);
+        if next == f64::INFINITY || self.is_stuck() {
+            return Err(self.stuck());
+        }
+        self.pass_time(next.max(self.now));
+        self.happened += 1;
+        self.fruitless += 1;
+        if own <= next {
+            self.job_does_something();
+        } else if noted <= next {
+            self.noted_event()?;
+        } else if fault <= next {
+            self.fault();
+        } else {
+            self.arrival();
+        }
+        (0..self.agents.len()).try_for_each(|agent| self.consult(agent))
     }
 
     fn pass_time(&mut self, now: f64) {
@@ -508,7 +510,8 @@ impl<'a> Engine<'a> {
             let it = &self.workload.jobs[offer.job as usize];
             let known = offer.allowed.is_none() && !it.spread && agent.knows_no_room(it.demand);
             if known {
-                self.refused(index, job);
+                let epoch = agent.epoch;
+                self.refused(index, job, epoch);
             } else {
                 self.decide(index, job, offer.allowed)?;
             }
@@ -516,10 +519,16 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    fn refused(&mut self, index: usize, job: u32) {
+    /// There was no place for `job` in that epoch; what has changed since then
+    /// may help it.
+    fn refused(&mut self, index: usize, job: u32, epoch: u64) {
         let agent = &mut self.agents[index];
-        self.jobs[job as usize].refused = agent.epoch;
+        self.jobs[job as usize].refused = epoch;
         agent.admission.refused(u64::from(job), self.now);
+        if agent.epoch != epoch {
+            agent.admission.changed(self.now);
+            agent.stirred = true;
+        }
     }
 
     /// The agent makes up its mind about `job`, and is busy until it has.
@@ -545,9 +554,8 @@ impl<'a> Engine<'a> {
             };
             let agent = &mut self.agents[index];
             let seen = agent.copy.as_ref().unwrap_or(self.world.cluster());
-            let began = Instant::now();
-            let answer = agent.policy.choose(&ask, seen);
-            self.stopwatch.note(began.elapsed());
+            let policy = &mut agent.policy;
+            let answer = self.stopwatch.time(|| policy.choose(&ask, seen));
             check_answer(&answer, &ask, seen).map_err(|why| SimulationError::BadChoice {
                 policy: agent.policy.name(),
                 job,
@@ -591,10 +599,12 @@ impl<'a> Engine<'a> {
         let busy = latency.base_seconds + latency.per_examined_seconds * f64::from(examined);
         self.events
             .note(self.now + busy, Event::Decided(index as u32));
-        self.agents[index].pending = Some(Pending {
+        let agent = &mut self.agents[index];
+        agent.pending = Some(Pending {
             job,
             allowed,
             answer,
+            epoch: agent.epoch,
         });
         Ok(())
     }
@@ -613,6 +623,7 @@ impl<'a> Engine<'a> {
                 arrival: it.arrival,
                 started: progress.started,
                 finished: progress.finished,
+                queued_seconds: (progress.started - it.arrival - it.profiling_seconds).max(0.0),
                 ideal_seconds: it.work_seconds,
                 performance: it.work_seconds / (progress.finished - progress.started),
                 with_waiting: it.work_seconds / (progress.finished - it.arrival),

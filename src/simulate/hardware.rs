@@ -57,13 +57,13 @@ pub const HARDWARE: &[Hardware] = &[
         name: "paragon-40",
         summary: "Paragon's local cluster: 40 servers of 10 types, 178 cores",
         types: server_types! {
-            "Xeon L5609" "westmere" 8 24 x 1: 0.90 2.0 24.0 51.0 1.0;
-            "Xeon X5650" "westmere" 12 24 x 2: 0.98 3.0 24.0 64.0 1.0;
+            "Xeon L5609" "westmere" 8 24 x 1: 0.93 2.0 24.0 51.0 1.0;
+            "Xeon X5650" "westmere" 12 24 x 2: 0.985 3.0 24.0 64.0 1.0;
             "Xeon X5670" "westmere" 12 48 x 2: 1.00 3.0 24.0 64.0 1.0;
-            "Xeon L5640" "westmere" 12 48 x 1: 0.95 3.0 24.0 64.0 1.0;
-            "Xeon MP" "netburst" 4 8 x 5: 0.96 4.0 4.0 10.6 1.0;
-            "Xeon E5345" "clovertown" 4 32 x 8: 0.98 8.0 8.0 10.6 1.0;
-            "Xeon E5335" "clovertown" 4 16 x 8: 0.97 8.0 8.0 10.6 1.0;
+            "Xeon L5640" "westmere" 12 48 x 1: 0.965 3.0 24.0 64.0 1.0;
+            "Xeon MP" "netburst" 4 8 x 5: 0.98 4.0 4.0 10.6 1.0;
+            "Xeon E5345" "clovertown" 4 32 x 8: 1.00 8.0 8.0 10.6 1.0;
+            "Xeon E5335" "clovertown" 4 16 x 8: 0.98 8.0 8.0 10.6 1.0;
             "Opteron 240" "k8" 2 4 x 7: 0.72 2.0 2.0 10.6 0.9;
             "Atom 330" "atom" 2 4 x 5: 0.52 1.0 1.0 4.2 0.8;
             "Atom D510" "atom" 2 8 x 1: 0.54 1.0 1.0 5.3 0.8;

@@ -40,7 +40,10 @@ pub(super) use counters::standard_normal;
 
 /// Pressure is summed in whole steps, so that a job which leaves takes away
 /// exactly what it brought.
-const STEPS: f64 = 4096.0;
+const STEPS: f64 = 1024.0;
+
+/// More than this no application causes; a thousand such make a sum that fits.
+const MOST_POINTS: f64 = 1000.0;
 
 /// Likewise residuals (ln performance).
 const RESIDUAL_STEPS: f32 = 16_777_216.0;
@@ -725,7 +728,7 @@ impl<'a> World<'a> {
 }
 
 fn to_steps(points: f64) -> i32 {
-    (points * STEPS).round() as i32
+    (points.clamp(0.0, MOST_POINTS) * STEPS).round() as i32
 }
 
 fn points(steps: i32) -> f32 {

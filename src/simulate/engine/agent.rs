@@ -16,6 +16,8 @@ pub(super) struct Pending {
     pub(super) job: u32,
     pub(super) allowed: Option<NodeSet>,
     pub(super) answer: Answer,
+    /// The epoch of the agent when it looked.
+    pub(super) epoch: u64,
 }
 
 /// One of the schedulers that work at the same time.

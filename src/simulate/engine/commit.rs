@@ -19,6 +19,7 @@ impl Engine<'_> {
             job,
             allowed,
             answer,
+            epoch,
         }) = self.agents[index].pending.take()
         else {
             return Ok(());
@@ -26,11 +27,14 @@ impl Engine<'_> {
         match answer {
             Answer::Place(choice) => self.place(index, job, allowed, &choice.parts),
             Answer::QueueAt(nodes) => {
-                self.queue_at(index, job, nodes);
+                self.queue_at(index, job, nodes, epoch);
                 Ok(())
             }
             Answer::Wait(waiting, until) => {
                 self.wait(index, job, allowed.is_some(), waiting, until);
+                if self.jobs[job as usize].state != State::Never {
+                    self.refused(index, job, epoch);
+                }
                 Ok(())
             }
         }
@@ -66,6 +70,7 @@ impl Engine<'_> {
     fn start(&mut self, job: u32, parts: &[Part]) -> bool {
         let starts = self.starts.as_ref().map(|_| Start {
             job,
+            seconds: self.now,
             node: parts[0].node,
             counters: self.world.counters(parts[0].node, &mut self.noise),
         });
@@ -98,11 +103,11 @@ impl Engine<'_> {
     }
 
     /// The job waits at `nodes`, unless one has room at once (late binding).
-    fn queue_at(&mut self, index: usize, job: u32, mut nodes: Vec<NodeId>) {
+    fn queue_at(&mut self, index: usize, job: u32, mut nodes: Vec<NodeId>, epoch: u64) {
         let cluster = self.world.cluster();
         nodes.retain(|node| cluster.row(*node).up);
         if nodes.is_empty() {
-            self.refused(index, job);
+            self.refused(index, job, epoch);
             return;
         }
         let agent = &mut self.agents[index];
@@ -188,6 +193,5 @@ impl Engine<'_> {
             let soonest = self.now + super::LEAST_WAIT_SECONDS;
             agent.wake_at(seconds.max(soonest), index as u32, &mut self.events);
         }
-        self.refused(index, job);
     }
 }

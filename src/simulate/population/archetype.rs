@@ -48,63 +48,63 @@ pub struct Archetype {
 /// A program that computes and little else.
 pub const COMPUTE: Archetype = Archetype {
     name: "compute",
-    uses: [0.35, 0.25, 0.2, 0.12, 0.0, 0.12, 0.0, 0.0, 0.0, 0.0],
+    uses: [0.3, 0.2, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
     needs: [0.85, 0.1, 0.05, 0.0],
 };
 /// A working set that just fits the last-level cache.
 pub const CACHE: Archetype = Archetype {
     name: "cache",
-    uses: [0.5, 0.35, 0.9, 0.5, 0.0, 0.3, 0.0, 0.0, 0.0, 0.0],
+    uses: [0.4, 0.15, 0.95, 0.3, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
     needs: [0.55, 0.3, 0.15, 0.0],
 };
 /// Streams through memory.
 pub const BANDWIDTH: Archetype = Archetype {
     name: "bandwidth",
-    uses: [0.15, 0.25, 0.35, 0.6, 0.15, 0.95, 0.15, 0.0, 0.0, 0.0],
+    uses: [0.0, 0.0, 0.15, 0.45, 0.0, 0.95, 0.0, 0.0, 0.0, 0.0],
     needs: [0.5, 0.1, 0.4, 0.0],
 };
 /// Threads that pass data to each other.
 pub const SHARING: Archetype = Archetype {
     name: "sharing",
-    uses: [0.35, 0.25, 0.45, 0.4, 0.0, 0.35, 0.85, 0.0, 0.0, 0.0],
+    uses: [0.15, 0.0, 0.35, 0.15, 0.0, 0.0, 0.9, 0.0, 0.0, 0.0],
     needs: [0.6, 0.2, 0.2, 0.0],
 };
 /// Reads and writes files.
 pub const STORAGE: Archetype = Archetype {
     name: "storage",
-    uses: [0.0, 0.0, 0.2, 0.12, 0.3, 0.2, 0.0, 0.7, 0.95, 0.0],
+    uses: [0.0, 0.0, 0.0, 0.0, 0.15, 0.0, 0.0, 0.6, 0.95, 0.0],
     needs: [0.4, 0.05, 0.1, 0.45],
 };
 /// Large tables in memory, filled from files.
 pub const MINING: Archetype = Archetype {
     name: "mining",
-    uses: [0.2, 0.15, 0.45, 0.35, 0.8, 0.55, 0.0, 0.25, 0.45, 0.0],
+    uses: [0.0, 0.0, 0.15, 0.0, 0.85, 0.35, 0.0, 0.0, 0.35, 0.0],
     needs: [0.5, 0.15, 0.2, 0.15],
 };
 /// Moves data over the network.
 pub const NETWORK: Archetype = Archetype {
     name: "network",
-    uses: [0.0, 0.0, 0.25, 0.15, 0.0, 0.3, 0.25, 0.0, 0.12, 0.95],
+    uses: [0.0, 0.0, 0.0, 0.0, 0.0, 0.15, 0.2, 0.0, 0.0, 0.95],
     needs: [0.5, 0.1, 0.1, 0.3],
 };
 /// Answers requests within microseconds.
 pub const SERVICE: Archetype = Archetype {
     name: "service",
-    uses: [0.35, 0.2, 0.8, 0.35, 0.35, 0.45, 0.3, 0.0, 0.0, 0.65],
+    uses: [0.25, 0.0, 0.75, 0.15, 0.15, 0.2, 0.0, 0.0, 0.0, 0.7],
     needs: [0.6, 0.2, 0.1, 0.1],
 };
 
 /// Uses below this neither hurt nor are felt.
 const NEGLIGIBLE: f64 = 0.1;
 /// Points of pressure on the reference server that full use by one CPU causes.
-const CAUSED_BY_FULL_USE: f64 = 15.0;
+const CAUSED_BY_FULL_USE: f64 = 18.0;
 /// Correlation of what a program tolerates and causes on one resource, beyond
 /// what its archetype says of both.
 const CORRELATION: f64 = 0.5;
 /// Spread (sigma of a lognormal) of programs of one archetype.
 const SPREAD: f64 = 0.4;
 /// Spread of speeds by family of servers, and within a family.
-const FAMILY_SPREAD: f64 = 0.08;
+const FAMILY_SPREAD: f64 = 0.1;
 const TYPE_SPREAD: f64 = 0.015;
 
 /// How performance falls with pressure.
@@ -201,24 +201,24 @@ impl Program {
     pub fn time_on(&self, kind: &ServerType) -> f64 {
         let [core, cache, memory, device] = self.needs;
         core / kind.core_speed
-            + cache * (24.0 / kind.llc_mib).powf(0.15)
-            + memory * (64.0 / kind.memory_gbs).powf(0.15)
+            + cache * (24.0 / kind.llc_mib).powf(0.08)
+            + memory * (64.0 / kind.memory_gbs).powf(0.08)
             + device / kind.io_speed
     }
 }
 
 fn draw_shape(sensitivity: f64, rng: &mut ChaCha8Rng) -> Shape {
     let knee = (75.0 - 45.0 * sensitivity + 10.0 * normal(rng)).clamp(12.0, 90.0);
-    match rng.random_range(0..4) {
-        0 => Shape::Cliff {
+    match rng.random_range(0..100) {
+        0..35 => Shape::Cliff {
             knee,
             width: rng.random_range(3.0..6.0),
         },
-        1 => Shape::Hill {
+        35..70 => Shape::Hill {
             half: knee,
-            power: rng.random_range(1.5..3.0),
+            power: rng.random_range(2.0..4.0),
         },
-        2 => Shape::Saturating {
+        70..85 => Shape::Saturating {
             scale: rng.random_range(30.0..60.0),
         },
         _ => Shape::Straight,
