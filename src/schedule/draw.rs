@@ -1,8 +1,8 @@
 //! Drawing nodes with room at random.
 
-use super::policy::Ask;
 use super::cluster::Cluster;
 use super::cluster::NodeId;
+use super::policy::Ask;
 use rand::Rng;
 use rand::RngExt;
 

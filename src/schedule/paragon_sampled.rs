@@ -69,7 +69,10 @@ const DEFAULT_Q: f64 = 0.9;
 pub enum SampleSizeError {
     #[error("{name} must be between 0 and 1 (both excluded), not {value}")]
     NotAChance { name: &'static str, value: f64 },
-    #[error("p = {p} with q = {q} needs {needed:.0} draws; at most {} are possible", u32::MAX)]
+    #[error(
+        "p = {p} with q = {q} needs {needed:.0} draws; at most {} are possible",
+        u32::MAX
+    )]
     TooMany { p: f64, q: f64, needed: f64 },
 }
 

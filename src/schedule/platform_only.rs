@@ -43,7 +43,11 @@ impl Policy for PlatformOnly {
         let best = known.best().next().map(|(key, _)| key[0]);
         let mut all: Ranking<3> = Ranking::default();
         for (key, node) in known.best() {
-            let first = if Some(key[0]) == best { f64::INFINITY } else { key[0] };
+            let first = if Some(key[0]) == best {
+                f64::INFINITY
+            } else {
+                key[0]
+            };
             all.offer(node, [first, key[1], key[2]]);
         }
         for (key, node) in unknown.best() {

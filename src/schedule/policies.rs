@@ -64,9 +64,7 @@ pub const POLICIES: &[PolicyKind] = &[
     PolicyKind {
         name: "paragon-sampled",
         summary: "the best colocation quality of 66 nodes drawn at random",
-        make: |options| {
-            Box::new(ParagonSampled::seeded(options.seed).strict(options.strict))
-        },
+        make: |options| Box::new(ParagonSampled::seeded(options.seed).strict(options.strict)),
     },
     PolicyKind {
         name: "interference-only",
