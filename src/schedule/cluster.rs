@@ -342,8 +342,10 @@ impl Cluster {
 
     /// Whether `demand` fits on `node` now.
     pub fn fits(&self, node: NodeId, demand: Demand) -> bool {
+        // One branch in place of three: which of them decides is hard to
+        // predict.
         let row = self.row(node);
-        row.up && row.free_cpus >= demand.cpus && row.free_memory >= demand.memory_bytes
+        row.up & (row.free_cpus >= demand.cpus) & (row.free_memory >= demand.memory_bytes)
     }
 
     /// Whether `demand` would fit on some node if it were up and empty.

@@ -123,12 +123,14 @@ impl Search {
     /// Of the nodes left those of the best platform type, and of these the
     /// least ‖D1 + D2‖₁.
     fn tightest(&mut self, ask: &Ask, cluster: &Cluster, conditions: &Conditions) -> Answer {
-        let best = self.best_speed();
         let speeds = &self.speeds;
-        keep(&mut self.left, |node| {
-            let speed = speeds[node.platform.index()];
-            speed == best || speed.is_nan()
-        });
+        if speeds.iter().any(|speed| !speed.is_nan()) {
+            let best = self.best_speed();
+            keep(&mut self.left, |node| {
+                let speed = speeds[node.platform.index()];
+                speed == best || speed.is_nan()
+            });
+        }
         let mut ranking: Ranking<1> = Ranking::default();
         for left in &self.left {
             ranking.offer(left.node, [-conditions.slack(cluster.row(left.node))]);
