@@ -6,6 +6,7 @@ use super::app::App;
 use super::app::Demand;
 use super::decision::NoPlacement;
 use super::decision::NodeReason;
+use super::node_set::NodeSet;
 use super::places::Places;
 use super::row::Row;
 use super::row::Tally;
@@ -46,6 +47,11 @@ impl NodeId {
 pub struct PlatformId(pub(super) u16);
 
 impl PlatformId {
+    /// The one at `place` of [`Cluster::platforms`]: of the first 65,535.
+    pub(super) fn nth(place: usize) -> Self {
+        PlatformId(place as u16)
+    }
+
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
@@ -128,6 +134,9 @@ pub struct Cluster {
     empty: Vec<Places>,
     /// Nodes that run something and have a CPU free.
     open: Places,
+    /// The same as a set, to go through in the order in which rows lie in
+    /// memory.
+    open_set: NodeSet,
 }
 
 /// The name of the platform of nodes that do not say theirs.
@@ -307,6 +316,11 @@ impl Cluster {
         self.open.members()
     }
 
+    /// The same nodes as a set.
+    pub fn open_set(&self) -> &NodeSet {
+        &self.open_set
+    }
+
     /// Per kind of node (CPUs, memory, platform, sharing), the empty nodes that
     /// are up, in no order. Those of one kind are alike for every decision.
     pub fn empty_by_kind(&self) -> impl Iterator<Item = &[NodeId]> {
@@ -321,17 +335,19 @@ impl Cluster {
 
     /// Share of memory not asked for, 0–1; 0 for a node without memory.
     pub fn free_memory_fraction(&self, node: NodeId) -> f64 {
-        let memory = self.node(node).memory_bytes;
-        if memory == 0 {
+        let row = self.row(node);
+        if row.memory == 0 {
             return 0.0;
         }
-        self.row(node).free_memory as f64 / memory as f64
+        row.free_memory as f64 / row.memory as f64
     }
 
     /// Whether `demand` fits on `node` now.
     pub fn fits(&self, node: NodeId, demand: Demand) -> bool {
+        // One branch in place of three: which of them decides is hard to
+        // predict.
         let row = self.row(node);
-        row.up && row.free_cpus >= demand.cpus && row.free_memory >= demand.memory_bytes
+        row.up & (row.free_cpus >= demand.cpus) & (row.free_memory >= demand.memory_bytes)
     }
 
     /// Whether `demand` would fit on some node if it were up and empty.

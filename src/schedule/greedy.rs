@@ -8,6 +8,7 @@ use super::Cluster;
 use super::Comparison;
 use super::Deciding;
 use super::NodeId;
+use super::PlatformId;
 use super::Side;
 use super::Waiting;
 use super::app::to_points;
@@ -47,12 +48,23 @@ impl Default for Greedy {
     }
 }
 
-/// A search and the list it works on, kept to save allocating it each time.
+/// A search and the lists it works on, kept to save allocating them each time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Search {
     pub(super) options: Greedy,
-    /// Nodes with room and their levels.
-    examined: Vec<(NodeId, u8)>,
+    examined: Vec<Examined>,
+    /// The nodes left.
+    left: Vec<Examined>,
+    /// Speed of the application by platform; NaN where it is not known.
+    speeds: Vec<f32>,
+}
+
+/// A node with room.
+#[derive(Clone, Copy, Debug)]
+struct Examined {
+    node: NodeId,
+    platform: PlatformId,
+    level: u8,
 }
 
 const CUT_SHORT: &str =
@@ -64,7 +76,7 @@ impl Search {
     pub(super) fn new(options: Greedy) -> Self {
         Search {
             options,
-            examined: Vec::new(),
+            ..Search::default()
         }
     }
 
@@ -72,91 +84,144 @@ impl Search {
     /// those left.
     pub(super) fn run(&mut self, ask: &Ask, cluster: &Cluster, by_platform: bool) -> Answer {
         let conditions = Conditions::of(ask.app);
-        let per_node = conditions.len().max(1) as u64;
-        let mut nodes_left = (self.options.max_steps / per_node).max(1);
-        let (mut least, mut cut_short) = (u8::MAX, false);
-        self.examined.clear();
-        ask.candidates(cluster, |node| {
-            if nodes_left == 0 {
-                cut_short = true;
-                return;
-            }
-            nodes_left -= 1;
-            let level = conditions.level(conditions.missed(cluster.row(node)));
-            least = least.min(level);
-            self.examined.push((node, level));
-        });
-        if self.examined.is_empty() {
+        let cut_short = self.examine(ask, cluster, &conditions);
+        let Some(least) = self.examined.iter().map(|node| node.level).min() else {
             return Answer::no_room(ask, cluster);
-        }
+        };
         if self.options.strict && least > 0 {
             return Answer::Wait(Waiting::ForBetter, None);
         }
+        self.left.clear();
+        self.left.extend_from_slice(&self.examined);
+        keep(&mut self.left, |node| node.level == least);
+        let platforms = by_platform && ask.app.best_speed().is_some();
+        self.note_speeds(ask.app, cluster, platforms);
+        let answer = match self.options.mended && least > 0 {
+            false => self.tightest(ask, cluster, &conditions),
+            true => self.least_short(ask, cluster, &conditions),
+        };
 
-        let mended = self.options.mended && least > 0;
-        let best_speed = by_platform
-            .then(|| self.best_speed(ask.app, cluster, least))
-            .flatten();
-        let mut ranking: Ranking<4> = Ranking::default();
-        for (node, level) in &self.examined {
-            if *level != least {
-                continue;
-            }
-            let row = cluster.row(*node);
-            let platform = match (best_speed, ask.app.speed_on(row.platform)) {
-                (Some(best), Some(speed)) if speed < best => 0.0,
-                _ => 1.0,
-            };
-            if !mended {
-                // A slower platform only matters as a runner-up, if at all.
-                ranking.offer(*node, [0.0, 0.0, platform, -conditions.slack(row)]);
-                continue;
-            }
-            let missed = conditions.missed(row);
-            // Exact as f64: there are at most 36 conditions.
-            let importance = conditions.by_importance(missed) as f64;
-            let shortfall = conditions.shortfall(row, missed) as f64;
-            let slack = conditions.slack(row);
-            ranking.offer(*node, [-importance, -shortfall, platform, -slack]);
-        }
-
-        let Answer::Place(mut choice) = ranking.answer(ask, cluster) else {
+        let Answer::Place(mut choice) = answer else {
             return Answer::no_room(ask, cluster);
         };
-        let chosen = choice.node();
-        let row = cluster.row(chosen);
+        let row = cluster.row(choice.node());
         choice.examined = self.examined.len() as u32;
         choice.score = -conditions.slack(row) * to_points(1);
-        choice.relaxed = conditions.in_order(conditions.missed(row));
-        self.fill_runners_up(&mut choice, least);
+        if least > 0 {
+            choice.relaxed = conditions.in_order(conditions.missed(row));
+        }
+        self.fill_runners_up(&mut choice);
         if cut_short {
             choice.notes.push(CUT_SHORT);
         }
-        if best_speed.is_some() && ask.app.speed_on(row.platform).is_none() {
+        if platforms && ask.app.speed_on(row.platform).is_none() {
             choice.notes.push(PLATFORM_NOT_KNOWN);
         }
         Answer::Place(choice)
     }
 
-    /// The highest known speed on the platform of a node at `level`.
-    fn best_speed(&self, app: &App, cluster: &Cluster, level: u8) -> Option<f32> {
-        app.best_speed()?;
-        let at_level = self.examined.iter().filter(|(_, of)| *of == level);
-        at_level
-            .filter_map(|(node, _)| app.speed_on(cluster.row(*node).platform))
-            .max_by(f32::total_cmp)
+    /// Of the nodes left those of the best platform type, and of these the
+    /// least ‖D1 + D2‖₁.
+    fn tightest(&mut self, ask: &Ask, cluster: &Cluster, conditions: &Conditions) -> Answer {
+        let speeds = &self.speeds;
+        if speeds.iter().any(|speed| !speed.is_nan()) {
+            let best = self.best_speed();
+            keep(&mut self.left, |node| {
+                let speed = speeds[node.platform.index()];
+                speed == best || speed.is_nan()
+            });
+        }
+        let mut ranking: Ranking<1> = Ranking::default();
+        for left in &self.left {
+            ranking.offer(left.node, [-conditions.slack(cluster.row(left.node))]);
+        }
+        ranking.answer(ask, cluster)
     }
 
-    /// After the nodes left come those that would have been left next.
-    fn fill_runners_up(&self, choice: &mut Choice, least: u8) {
+    /// Of the nodes left those that miss what matters least, as if what was
+    /// given up without need were enforced again, most important first; and of
+    /// these the one that misses it by the least. Then as [`Self::tightest`].
+    fn least_short(&mut self, ask: &Ask, cluster: &Cluster, conditions: &Conditions) -> Answer {
+        let missed = |left: &Examined| {
+            let row = cluster.row(left.node);
+            conditions.by_importance(conditions.missed(row))
+        };
+        if let Some(least) = self.left.iter().map(missed).min() {
+            keep(&mut self.left, |left| missed(left) == least);
+        }
+        let best = self.best_speed();
+        let mut ranking: Ranking<3> = Ranking::default();
+        for left in &self.left {
+            let row = cluster.row(left.node);
+            let shortfall = conditions.shortfall(row, conditions.missed(row)) as f64;
+            // Unknown speeds are NaN and stand beside the best.
+            let speed = self.speeds[left.platform.index()];
+            let slower = if speed < best { speed } else { f32::INFINITY };
+            let slack = conditions.slack(row);
+            ranking.offer(left.node, [-shortfall, f64::from(slower), -slack]);
+        }
+        ranking.answer(ask, cluster)
+    }
+
+    /// Lists the nodes with room and their levels; true when the steps did not
+    /// suffice for all.
+    fn examine(&mut self, ask: &Ask, cluster: &Cluster, conditions: &Conditions) -> bool {
+        let per_node = conditions.len().max(1) as u64;
+        let most = (self.options.max_steps / per_node).max(1);
+        let mut cut_short = false;
+        self.examined.clear();
+        ask.candidates(cluster, |node| {
+            if self.examined.len() as u64 == most {
+                cut_short = true;
+                return;
+            }
+            let row = cluster.row(node);
+            self.examined.push(Examined {
+                node,
+                platform: row.platform,
+                level: conditions.level(conditions.missed(row)),
+            });
+        });
+        cut_short
+    }
+
+    /// Looks up the application's speed on every platform; none is known when
+    /// `platforms` do not count.
+    fn note_speeds(&mut self, app: &App, cluster: &Cluster, platforms: bool) {
+        let all = (0..cluster.platforms().len()).map(PlatformId::nth);
+        let known = all.map(|platform| app.speed_on(platform).filter(|_| platforms));
+        self.speeds.clear();
+        self.speeds
+            .extend(known.map(|speed| speed.unwrap_or(f32::NAN)));
+    }
+
+    /// The highest known speed on a node left; −∞ where none is.
+    fn best_speed(&self) -> f32 {
+        let left = self.left.iter();
+        left.map(|left| self.speeds[left.platform.index()])
+            .fold(f32::NEG_INFINITY, f32::max)
+    }
+
+    /// After the nodes left come those that would have been left next, by level
+    /// and then by speed.
+    fn fill_runners_up(&self, choice: &mut Choice) {
         let have = choice.runners_up.iter().flatten().count();
         if have == RUNNERS_UP {
             return;
         }
-        let mut next: Ranking<1> = Ranking::default();
-        for (node, level) in &self.examined {
-            if *level != least {
-                next.offer(*node, [-f64::from(*level)]);
+        let listed = choice.runners_up;
+        let chosen = choice.node();
+        let mut next: Ranking<2> = Ranking::default();
+        for Examined {
+            node,
+            platform,
+            level,
+        } in &self.examined
+        {
+            if *node != chosen && !listed.contains(&Some(*node)) {
+                let speed = self.speeds[platform.index()];
+                let speed = if speed.is_nan() { f32::INFINITY } else { speed };
+                next.offer(*node, [-f64::from(*level), f64::from(speed)]);
             }
         }
         let places = choice.runners_up[have..].iter_mut();
@@ -164,6 +229,18 @@ impl Search {
             *place = Some(node);
         }
     }
+}
+
+/// Keeps the `wanted`, in order; without a branch on it, which would be
+/// mispredicted half the time.
+fn keep(list: &mut Vec<Examined>, wanted: impl Fn(&Examined) -> bool) {
+    let mut kept = 0;
+    for at in 0..list.len() {
+        let node = list[at];
+        list[kept] = node;
+        kept += usize::from(wanted(&node));
+    }
+    list.truncate(kept);
 }
 
 /// One direction of one resource.

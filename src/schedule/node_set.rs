@@ -37,6 +37,22 @@ impl NodeSet {
         self.words.iter().all(|word| *word == 0)
     }
 
+    /// Calls `look` with each member that is in `other` too, or with each when
+    /// there is none; ascending.
+    pub fn each_also_in(&self, other: Option<&NodeSet>, mut look: impl FnMut(NodeId)) {
+        for (at, word) in self.words.iter().enumerate() {
+            let mut left = *word;
+            if let Some(other) = other {
+                left &= other.words.get(at).copied().unwrap_or(0);
+            }
+            while left != 0 {
+                let bit = left.trailing_zeros();
+                left &= left - 1;
+                look(NodeId((at * 64) as u32 + bit));
+            }
+        }
+    }
+
     /// Ascending.
     pub fn iter(&self) -> impl Iterator<Item = NodeId> {
         self.words.iter().enumerate().flat_map(|(at, word)| {

@@ -61,13 +61,15 @@ impl<'a> Ask<'a> {
 
     /// Calls `look` with nodes that may be chosen and have the room: every
     /// one that runs something, and of the empty ones of each kind, which are
-    /// alike, only the first by order of adding. In no order.
+    /// alike, only the first by order of adding. Those that run something come
+    /// first, in the order of adding.
+    #[inline]
     pub fn candidates(&self, cluster: &Cluster, mut look: impl FnMut(NodeId)) {
-        for node in cluster.open() {
-            if self.may_use(cluster, *node) {
-                look(*node);
+        cluster.open_set().each_also_in(self.allowed, |node| {
+            if cluster.fits(node, self.demand) {
+                look(node);
             }
-        }
+        });
         for alike in cluster.empty_by_kind() {
             let allowed = alike
                 .iter()

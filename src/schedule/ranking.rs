@@ -25,13 +25,17 @@ impl<const K: usize> Default for Ranking<K> {
 }
 
 impl<const K: usize> Ranking<K> {
+    #[inline]
     pub fn offer(&mut self, node: NodeId, key: [f64; K]) {
         self.seen += 1;
-        let mut held = Some((key, node));
         // Most are no better than the last that is kept.
-        if !before(held, self.best[RUNNERS_UP]) {
-            return;
+        if before(Some((key, node)), self.best[RUNNERS_UP]) {
+            self.insert(node, key);
         }
+    }
+
+    fn insert(&mut self, node: NodeId, key: [f64; K]) {
+        let mut held = Some((key, node));
         for place in &mut self.best {
             if before(held, *place) {
                 std::mem::swap(&mut held, place);
@@ -71,6 +75,7 @@ impl<const K: usize> Ranking<K> {
     }
 }
 
+#[inline]
 fn before<const K: usize>(a: Option<([f64; K], NodeId)>, b: Option<([f64; K], NodeId)>) -> bool {
     match (a, b) {
         (Some((key_a, node_a)), Some((key_b, node_b))) => {

@@ -24,8 +24,8 @@ impl Policy for RoundRobin {
     fn choose(&mut self, ask: &Ask, cluster: &Cluster) -> Answer {
         let count = cluster.len();
         let start = self.next.min(count);
-        let around = cluster.ids().skip(start).chain(cluster.ids().take(start));
-        for (passed, node) in around.enumerate() {
+        for (passed, place) in (start..count).chain(0..start).enumerate() {
+            let node = NodeId(place as u32);
             if ask.may_use(cluster, node) {
                 self.next = (node.index() + 1) % count;
                 let mut choice = Choice::on(node, ask);

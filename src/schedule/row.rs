@@ -8,8 +8,9 @@ use crate::predict::LaneSet;
 use crate::predict::Lanes;
 
 /// What a node's residents amount to, and what is free there. A decision that
-/// looks at every node reads nothing else.
+/// looks at every node reads nothing else: three whole cache lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(align(64))]
 pub struct Row {
     /// Least of the residents' `t`, in steps; the full scale where none is known.
     pub tolerated: Lanes<i32>,
@@ -23,6 +24,8 @@ pub struct Row {
     /// CPUs that are not broken.
     pub cpus: u32,
     pub free_memory: u64,
+    /// Bytes that it has.
+    pub memory: u64,
     pub residents: u32,
     /// Grows with every change of this node.
     pub version: u32,
@@ -30,6 +33,8 @@ pub struct Row {
     pub up: bool,
     pub shares_cpus: bool,
 }
+
+const _: () = assert!(size_of::<Row>() == 192, "a row is three cache lines");
 
 /// What only the bookkeeping of a node needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +68,7 @@ impl Row {
             free_cpus: cpus,
             cpus,
             free_memory: memory,
+            memory,
             residents: 0,
             version: 0,
             platform,

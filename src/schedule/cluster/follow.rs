@@ -59,6 +59,10 @@ impl Cluster {
         self.units.set_free(node, before, row.free_cpus);
         self.empty[site.kind as usize].set(node, empty);
         self.open.set(node, open);
+        match open {
+            true => self.open_set.insert(node),
+            false => self.open_set.remove(node),
+        }
     }
 }
 
