@@ -1,8 +1,10 @@
 //! Every policy by name.
 
+use super::bazaar::Bazaar;
 use super::ibench_l1::IbenchL1;
 use super::least_loaded::LeastLoaded;
 use super::policy::Policy;
+use super::quasar_sizing::QuasarSizing;
 use super::sparrow::Sparrow;
 use super::tarcil::Tarcil;
 
@@ -44,6 +46,16 @@ pub const POLICIES: &[PolicyKind] = &[
         name: "tarcil",
         summary: "best match of a sample of free units, sized for a guarantee; waits for better",
         make: |options| Box::new(Tarcil::new(options.seed)),
+    },
+    PolicyKind {
+        name: "quasar-sizing",
+        summary: "CPUs, then nodes, from the best servers down, until the target is reached",
+        make: |_| Box::new(QuasarSizing),
+    },
+    PolicyKind {
+        name: "bazaar",
+        summary: "of CPUs × nodes that reach the target, what leaves the least imbalance",
+        make: |_| Box::new(Bazaar::default()),
     },
 ];
 
