@@ -28,6 +28,7 @@
 pub mod admission;
 mod app;
 pub mod bazaar;
+pub mod bloc;
 mod cluster;
 mod compare;
 mod decision;
@@ -53,6 +54,7 @@ pub use app::STEPS_PER_POINT;
 pub use app::to_points;
 pub use app::to_steps;
 pub use bazaar::Bazaar;
+pub use bloc::Bloc;
 pub use cluster::Cluster;
 pub use cluster::ClusterError;
 pub use cluster::Node;

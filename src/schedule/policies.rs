@@ -1,6 +1,7 @@
 //! Every policy by name.
 
 use super::bazaar::Bazaar;
+use super::bloc::Bloc;
 use super::ibench_l1::IbenchL1;
 use super::least_loaded::LeastLoaded;
 use super::policy::Policy;
@@ -56,6 +57,11 @@ pub const POLICIES: &[PolicyKind] = &[
         name: "bazaar",
         summary: "of CPUs × nodes that reach the target, what leaves the least imbalance",
         make: |_| Box::new(Bazaar::default()),
+    },
+    PolicyKind {
+        name: "bloc",
+        summary: "fewest nodes: packs below the least tolerance and 10 % of interference",
+        make: |_| Box::new(Bloc::default()),
     },
 ];
 
