@@ -1,6 +1,8 @@
 //! Every policy by name.
 
+use super::bazaar::Bazaar;
 use super::bin_pack::BinPack;
+use super::bloc::Bloc;
 use super::greedy::Greedy;
 use super::ibench_l1::IbenchL1;
 use super::interference_only::InterferenceOnly;
@@ -10,6 +12,7 @@ use super::paragon::Paragon;
 use super::paragon_sampled::ParagonSampled;
 use super::platform_only::PlatformOnly;
 use super::policy::Policy;
+use super::quasar_sizing::QuasarSizing;
 use super::random::Random;
 use super::round_robin::RoundRobin;
 use super::sparrow::Sparrow;
@@ -88,6 +91,21 @@ pub const POLICIES: &[PolicyKind] = &[
         name: "tarcil",
         summary: "best match of a sample of free units, sized for a guarantee; waits for better",
         make: |options| Box::new(Tarcil::new(options.seed)),
+    },
+    PolicyKind {
+        name: "quasar-sizing",
+        summary: "CPUs, then nodes, from the best servers down, until the target is reached",
+        make: |_| Box::new(QuasarSizing),
+    },
+    PolicyKind {
+        name: "bazaar",
+        summary: "of CPUs × nodes that reach the target, what leaves the least imbalance",
+        make: |_| Box::new(Bazaar::default()),
+    },
+    PolicyKind {
+        name: "bloc",
+        summary: "fewest nodes: packs below the least tolerance and 10 % of interference",
+        make: |_| Box::new(Bloc::default()),
     },
     PolicyKind {
         name: "jostle",

@@ -51,6 +51,12 @@ impl<const K: usize> Ranking<K> {
         self.seen += 1;
     }
 
+    /// The key to be passed to be among those kept; `None` while there are
+    /// places left.
+    pub fn least(&self) -> Option<[f64; K]> {
+        self.best[RUNNERS_UP].map(|(key, _)| key)
+    }
+
     /// Best first.
     pub fn best(&self) -> impl Iterator<Item = ([f64; K], NodeId)> {
         self.best.iter().flatten().copied()

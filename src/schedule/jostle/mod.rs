@@ -90,10 +90,16 @@ impl Jostle {
             strict,
             most_nodes: 1024,
             finalists: 64,
-            price: std::env::var("PRICE").ok().map_or(0.5, |v| v.parse().unwrap()),
+            price: std::env::var("PRICE")
+                .ok()
+                .map_or(0.5, |v| v.parse().unwrap()),
             first_move_seconds: 30.0,
-            patience: std::env::var("PAT").ok().map_or(0.4, |v| v.parse().unwrap()),
-            goal: std::env::var("GOAL").ok().map_or(0.85, |v| v.parse().unwrap()),
+            patience: std::env::var("PAT")
+                .ok()
+                .map_or(0.4, |v| v.parse().unwrap()),
+            goal: std::env::var("GOAL")
+                .ok()
+                .map_or(0.85, |v| v.parse().unwrap()),
             views: Views::default(),
             typical: Typical::default(),
             rng: ChaCha8Rng::seed_from_u64(seed),

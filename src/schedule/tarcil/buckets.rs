@@ -160,6 +160,12 @@ impl Buckets {
         }
     }
 
+    /// Reads what [`Self::quality`] will read, to have it near.
+    #[inline]
+    pub fn touch(&self, node: NodeId) -> u32 {
+        self.cells[node.index()].version
+    }
+
     /// Quality of a free unit of `node` now; counts it anew if it has changed.
     ///
     /// # Panics

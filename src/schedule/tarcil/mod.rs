@@ -48,7 +48,8 @@ use rand_chacha::ChaCha8Rng;
 pub struct TarcilOptions {
     pub matching: Matching,
     /// Sorting forgets which resource is which; with this a node's score is
-    /// halved for every ten points by which D1 and D2 are below zero there.
+    /// divided by 1 + o/10, with o the points by which D1 and D2 are below zero
+    /// there, all resources together.
     pub check_directions: bool,
     /// Samples per unit needed while all units are free …
     pub least_samples: usize,
@@ -117,22 +118,22 @@ const WALK: usize = 256;
 const MOST_DRAWS: usize = 1024;
 
 /// Nodes fetched together, so that their memory is waited for only once.
-const BATCH: usize = 16;
+const BATCH: usize = 32;
 
 /// Points of overrun that halve a score.
-const HALVING_POINTS: f64 = 10.0;
+const OVERRUN_POINTS: f64 = 10.0;
 
 /// A job in the terms of this policy.
 struct Wanted {
-    /// Target quality T_W, where CPUs are its own and where they are shared.
-    target: [f64; 2],
+    /// Target quality T_W, where CPUs are its own and where they are shared;
+    /// filled in when first asked for.
+    target: [Option<f64>; 2],
     best_speed: f64,
     usual_speed: f64,
 }
 
 impl Wanted {
     fn of(app: &App, cluster: &Cluster) -> Self {
-        let target = [false, true].map(|shares| target(app, shares));
         let platforms = 0..cluster.platforms().len();
         let speeds = platforms.filter_map(|p| app.speed_on(PlatformId(p as u16)));
         let (mut sum, mut known) = (0.0, 0u32);
@@ -142,13 +143,17 @@ impl Wanted {
         }
         let best_speed = app.best_speed().map_or(1.0, f64::from).max(1e-9);
         Wanted {
-            target,
+            target: [None; 2],
             best_speed,
             usual_speed: match known {
                 0 => 1.0,
                 _ => sum / f64::from(known) / best_speed,
             },
         }
+    }
+
+    fn target(&mut self, app: &App, shares_cpus: bool) -> f64 {
+        *self.target[usize::from(shares_cpus)].get_or_insert_with(|| target(app, shares_cpus))
     }
 
     fn speed(&self, app: &App, platform: PlatformId) -> f64 {
@@ -207,19 +212,42 @@ impl Tarcil {
         sample_size(self.options.p, q).map_or(most, |size| size.clamp(least, most))
     }
 
-    fn score(&mut self, ask: &Ask, cluster: &Cluster, wanted: &Wanted, node: NodeId) -> f64 {
+    /// Its score on `node`; `None` when that is below `least`, so that the
+    /// resources are compared only where the rest is good enough.
+    fn score(
+        &mut self,
+        ask: &Ask,
+        cluster: &Cluster,
+        wanted: &mut Wanted,
+        node: NodeId,
+        least: f64,
+    ) -> Option<f64> {
         let row = cluster.row(node);
         let unit = self.buckets.quality(cluster, node, ask.now);
-        let target = wanted.target[usize::from(row.shares_cpus)];
+        let target = wanted.target(ask.app, row.shares_cpus);
         let quality = quality(target, unit, self.options.matching);
         let mut score = wanted.speed(ask.app, row.platform) * (1.0 + quality) / 2.0;
-        if self.options.check_directions {
-            let overrun = overrun(ask.app, row);
-            if overrun > 0.0 {
-                score *= (-overrun / HALVING_POINTS).exp2();
-            }
+        if score >= least && self.options.check_directions {
+            score /= 1.0 + overrun(ask.app, row) / OVERRUN_POINTS;
         }
-        score
+        (score >= least).then_some(score)
+    }
+
+    /// Scores `node` and offers it to `ranking`, unless it is there.
+    fn rank(
+        &mut self,
+        ask: &Ask,
+        cluster: &Cluster,
+        wanted: &mut Wanted,
+        node: NodeId,
+        ranking: &mut Ranking<1>,
+    ) {
+        let known = ranking.best().any(|(_, known)| known == node);
+        let least = ranking.least().map_or(0.0, |[score]| score);
+        match self.score(ask, cluster, wanted, node, least) {
+            Some(score) if !known => ranking.offer(node, [score]),
+            _ => ranking.skip(),
+        }
     }
 
     /// The nodes of `count` free units drawn at random, in batches; until
@@ -244,6 +272,12 @@ impl Tarcil {
                     *node = found;
                 }
             }
+            // Nothing depends on these reads, so that their misses overlap.
+            let mut touched = 0;
+            for node in &drawn[..batch] {
+                touched ^= cluster.row(*node).free_cpus ^ self.buckets.touch(*node);
+            }
+            std::hint::black_box(touched);
             for node in &drawn[..batch] {
                 if !look(self, *node) {
                     return;
@@ -257,7 +291,7 @@ impl Tarcil {
         &mut self,
         ask: &Ask,
         cluster: &Cluster,
-        wanted: &Wanted,
+        wanted: &mut Wanted,
         samples: usize,
     ) -> Answer {
         let mut ranking = Ranking::default();
@@ -266,15 +300,13 @@ impl Tarcil {
         self.draw(cluster, draws, |policy, node| {
             looked_at += 1;
             if ask.may_use(cluster, node) {
-                let score = policy.score(ask, cluster, wanted, node);
-                offer_once(&mut ranking, node, score);
+                policy.rank(ask, cluster, wanted, node, &mut ranking);
             }
             (ranking.seen() as usize) < samples
         });
         if ranking.seen() == 0 {
             looked_at += self.walk(ask, cluster, |policy, node| {
-                let score = policy.score(ask, cluster, wanted, node);
-                ranking.offer(node, [score]);
+                policy.rank(ask, cluster, wanted, node, &mut ranking);
             });
         }
         if ranking.seen() == 0 {
@@ -330,7 +362,7 @@ impl Tarcil {
         &mut self,
         ask: &Ask,
         cluster: &Cluster,
-        wanted: &Wanted,
+        wanted: &mut Wanted,
         samples: usize,
     ) -> Answer {
         let one = Ask {
@@ -351,7 +383,9 @@ impl Tarcil {
         nodes.sort_unstable();
         for alike in nodes.chunk_by(|a, b| a == b) {
             if one.may_use(cluster, alike[0]) {
-                let score = self.score(ask, cluster, wanted, alike[0]);
+                let score = self
+                    .score(ask, cluster, wanted, alike[0], 0.0)
+                    .unwrap_or(0.0);
                 drawn.push((alike[0], score, alike.len() as u32));
             }
         }
@@ -398,29 +432,25 @@ impl Tarcil {
 
     /// Queues at the best two of some nodes drawn at random, busy or not, that
     /// could take it once they are free.
-    fn late(&mut self, ask: &Ask, cluster: &Cluster, wanted: &Wanted, samples: usize) -> Answer {
+    fn late(
+        &mut self,
+        ask: &Ask,
+        cluster: &Cluster,
+        wanted: &mut Wanted,
+        samples: usize,
+    ) -> Answer {
         let mut ranking = Ranking::<1>::default();
         for _ in 0..samples {
             let Some(node) = could_fit_at_random(&mut self.rng, ask, cluster) else {
                 break;
             };
-            let score = self.score(ask, cluster, wanted, node);
-            offer_once(&mut ranking, node, score);
+            self.rank(ask, cluster, wanted, node, &mut ranking);
         }
         let nodes: Vec<NodeId> = ranking.best().map(|(_, node)| node).take(2).collect();
         match nodes.is_empty() {
             true => Answer::no_room(ask, cluster),
             false => Answer::QueueAt(nodes),
         }
-    }
-}
-
-/// A node drawn twice is told once.
-fn offer_once(ranking: &mut Ranking<1>, node: NodeId, score: f64) {
-    if ranking.best().all(|(_, known)| known != node) {
-        ranking.offer(node, [score]);
-    } else {
-        ranking.skip();
     }
 }
 
@@ -473,11 +503,11 @@ impl Policy for Tarcil {
                 return Answer::Wait(super::Waiting::ForBetter, Some(until));
             }
         }
-        let wanted = Wanted::of(ask.app, cluster);
+        let mut wanted = Wanted::of(ask.app, cluster);
         let samples = self.samples(cluster.units().len() as f64, self.buckets.units() as f64);
         let answer = match spread {
-            true => self.over_nodes(ask, cluster, &wanted, samples),
-            false => self.on_one_node(ask, cluster, &wanted, samples),
+            true => self.over_nodes(ask, cluster, &mut wanted, samples),
+            false => self.on_one_node(ask, cluster, &mut wanted, samples),
         };
         if matches!(answer, Answer::Place(_) | Answer::QueueAt(_)) {
             self.waiters.forget(ask.app);
