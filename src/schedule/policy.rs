@@ -215,6 +215,10 @@ pub trait Policy: Send {
         None
     }
 
+    /// Something started, ended or changed its profile on `node`, or the node
+    /// itself changed; for policies that keep indexes of their own.
+    fn changed(&mut self, _cluster: &Cluster, _node: NodeId, _now: f64) {}
+
     /// A choice in words, with both directions of every resource.
     fn explain(&self, ask: &Ask, cluster: &Cluster, choice: &Choice) -> Decision {
         let node = choice.node();

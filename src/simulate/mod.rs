@@ -5,10 +5,12 @@
 //! true behaviour, and what breaks. Policies see only the estimates in it. The
 //! same workload is given to every policy.
 
+mod agenda;
 mod outcome;
 mod settings;
 mod truth;
 mod workload;
+mod world;
 
 pub use outcome::JobRecord;
 pub use outcome::Moment;
@@ -26,3 +28,9 @@ pub use workload::Fault;
 pub use workload::Job;
 pub use workload::JobPhase;
 pub use workload::Workload;
+pub use world::Happening;
+pub use world::Left;
+pub use world::Step;
+pub use world::World;
+pub use world::WorldError;
+pub use world::counter_names;

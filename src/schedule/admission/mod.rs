@@ -44,7 +44,8 @@ pub trait Admission: Send {
     /// asks again.
     fn next(&mut self, now: f64, cluster: &Cluster) -> Option<Admitted>;
 
-    /// The job runs on `nodes`; it is no longer waiting.
+    /// The job runs on `nodes`, or, where there is none, waits at nodes instead
+    /// of here (late binding); this is then told again once it runs.
     fn started(&mut self, job: u64, nodes: &[NodeId], now: f64, cluster: &Cluster);
 
     /// The policy found no place for it among those allowed: it goes on
@@ -54,6 +55,11 @@ pub trait Admission: Send {
 
     /// It has left `nodes`, or will never be placed.
     fn ended(&mut self, job: u64, nodes: &[NodeId], now: f64, cluster: &Cluster);
+
+    /// Something else changed: a node is back, a profile is another, the time
+    /// has come that a policy said to wait for. Who was refused may be offered
+    /// again.
+    fn changed(&mut self, _now: f64) {}
 
     /// Whether the policy's choice stands; `false` sends it to choose again
     /// without `node`. `counters` are those of the node's last window, each

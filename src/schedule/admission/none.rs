@@ -9,7 +9,8 @@ use std::collections::VecDeque;
 
 /// One queue in the order of arrival. When the first does not fit, those
 /// behind it are tried once in turn, so that a large job does not idle the
-/// cluster; the first is tried first again after every change.
+/// cluster; the first is tried first again after every change. A start is no
+/// such change: it makes room for nobody.
 #[derive(Clone, Debug, Default)]
 pub struct NoAdmission {
     queue: VecDeque<u64>,
@@ -33,6 +34,9 @@ impl NoAdmission {
     fn forget(&mut self, job: u64) {
         if let Some(at) = self.queue.iter().position(|waiting| *waiting == job) {
             self.queue.remove(at);
+            if at < self.tried {
+                self.tried -= 1;
+            }
         }
     }
 }
@@ -46,17 +50,21 @@ impl Admission for NoAdmission {
         self.queue.push_back(waiter.job);
     }
 
-    fn next(&mut self, _now: f64, _cluster: &Cluster) -> Option<Admitted> {
+    fn next(&mut self, _now: f64, cluster: &Cluster) -> Option<Admitted> {
         let job = *self.queue.get(self.tried)?;
-        (self.tried < self.depth).then_some(Admitted { job, allowed: None })
+        // Where nothing runs, no end will come to try the rest after.
+        let more = self.tried < self.depth || cluster.running() == 0;
+        more.then_some(Admitted { job, allowed: None })
     }
 
     fn started(&mut self, job: u64, _nodes: &[NodeId], _now: f64, _cluster: &Cluster) {
         self.forget(job);
     }
 
-    fn refused(&mut self, _job: u64, _now: f64) {
-        self.tried += 1;
+    fn refused(&mut self, job: u64, _now: f64) {
+        if self.queue.get(self.tried) == Some(&job) {
+            self.tried += 1;
+        }
     }
 
     fn ended(&mut self, job: u64, _nodes: &[NodeId], _now: f64, _cluster: &Cluster) {
@@ -64,7 +72,99 @@ impl Admission for NoAdmission {
         self.tried = 0;
     }
 
+    fn changed(&mut self, _now: f64) {
+        self.tried = 0;
+    }
+
     fn waiting(&self) -> usize {
         self.queue.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::predict::Responses;
+    use crate::schedule::App;
+    use crate::schedule::Demand;
+    use crate::schedule::Node;
+    use std::sync::Arc;
+
+    fn waiter(job: u64) -> Waiter {
+        Waiter {
+            job,
+            app: Arc::new(App::bare("a", Responses::default())),
+            demand: Demand {
+                cpus: 1,
+                memory_bytes: 0,
+            },
+            ideal_seconds: None,
+            overhead_seconds: 0.0,
+            priority: 0,
+        }
+    }
+
+    fn queue(jobs: u64) -> (NoAdmission, Cluster, NodeId) {
+        let mut admission = NoAdmission::new();
+        for job in 0..jobs {
+            admission.arrive(waiter(job), 0.0);
+        }
+        let node = Node {
+            name: "n".into(),
+            cpus: 8,
+            memory_bytes: 0,
+            platform: None,
+            shares_cpus: false,
+        };
+        let mut cluster = Cluster::default();
+        let id = cluster.add_node(node).unwrap();
+        cluster
+            .admit(id, Arc::new(App::bare("a", Responses::default())))
+            .unwrap();
+        (admission, cluster, id)
+    }
+
+    fn offered(admission: &mut NoAdmission, cluster: &Cluster) -> Option<u64> {
+        Some(admission.next(0.0, cluster)?.job)
+    }
+
+    #[test]
+    fn a_refused_job_waits_for_a_change_and_then_is_first() {
+        let (mut admission, cluster, node) = queue(3);
+        assert_eq!(offered(&mut admission, &cluster), Some(0));
+        admission.refused(0, 0.0);
+        assert_eq!(offered(&mut admission, &cluster), Some(1));
+        admission.started(1, &[node], 0.0, &cluster);
+        assert_eq!(offered(&mut admission, &cluster), Some(2));
+        admission.refused(2, 0.0);
+        assert_eq!(offered(&mut admission, &cluster), None);
+        admission.ended(1, &[node], 1.0, &cluster);
+        assert_eq!(offered(&mut admission, &cluster), Some(0));
+        admission.refused(0, 0.0);
+        admission.changed(2.0);
+        assert_eq!(offered(&mut admission, &cluster), Some(0));
+    }
+
+    #[test]
+    fn a_job_that_leaves_from_the_front_skips_nobody() {
+        let (mut admission, cluster, node) = queue(3);
+        admission.refused(0, 0.0);
+        admission.refused(1, 0.0);
+        admission.started(0, &[node], 0.0, &cluster);
+        assert_eq!(offered(&mut admission, &cluster), Some(2));
+    }
+
+    #[test]
+    fn few_are_tried_unless_nothing_runs() {
+        let (mut admission, mut cluster, node) = queue(20);
+        let mut tried = 0;
+        while let Some(job) = offered(&mut admission, &cluster) {
+            admission.refused(job, 0.0);
+            tried += 1;
+        }
+        assert_eq!(tried, DEPTH);
+        let (id, _) = cluster.residents(node).next().unwrap();
+        cluster.remove(id);
+        assert_eq!(offered(&mut admission, &cluster), Some(DEPTH as u64));
     }
 }
