@@ -37,6 +37,7 @@ mod nodes_file;
 mod places;
 mod policies;
 mod policy;
+pub mod provision;
 mod ranking;
 mod row;
 mod scaling;
