@@ -6,6 +6,7 @@
 //! same workload is given to every policy.
 
 mod agenda;
+pub mod cloud;
 mod outcome;
 mod settings;
 mod truth;
