@@ -1,5 +1,7 @@
 //! Nodes, what runs on them, and the sums a policy needs, kept up to date.
 
+mod follow;
+
 use super::app::App;
 use super::app::Demand;
 use super::decision::NoPlacement;
@@ -545,12 +547,7 @@ impl Cluster {
         let memory = u128::from(site.node.memory_bytes).saturating_sub(site.memory_used);
         row.free_memory = memory as u64;
         row.version = row.version.wrapping_add(1);
-        let whole = row.cpus == site.node.cpus;
-        let empty = row.up && row.residents == 0 && whole;
-        let open = row.up && row.free_cpus > 0 && !empty;
-        self.units.set_free(node, before, row.free_cpus);
-        self.empty[site.kind as usize].set(node, empty);
-        self.open.set(node, open);
+        self.index(node, before);
     }
 
     /// The row of `node` computed afresh from its residents; equal to

@@ -12,6 +12,8 @@ pub struct JobRecord {
     /// Seconds at which it first ran.
     pub started: f64,
     pub finished: f64,
+    /// Seconds it waited for its first place, profiling not counted.
+    pub queued_seconds: f64,
     /// Seconds alone on its best platform.
     pub ideal_seconds: f64,
     /// ideal seconds / (finished − started): 1 = as alone on the best platform.

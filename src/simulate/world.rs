@@ -36,10 +36,14 @@ use std::sync::Arc;
 use thiserror::Error;
 
 pub use counters::counter_names;
+pub(super) use counters::standard_normal;
 
 /// Pressure is summed in whole steps, so that a job which leaves takes away
 /// exactly what it brought.
-const STEPS: f64 = 4096.0;
+const STEPS: f64 = 1024.0;
+
+/// More than this no application causes; a thousand such make a sum that fits.
+const MOST_POINTS: f64 = 1000.0;
 
 /// Likewise residuals (ln performance).
 const RESIDUAL_STEPS: f32 = 16_777_216.0;
@@ -583,13 +587,9 @@ impl<'a> World<'a> {
         parts: &[Part],
     ) -> Result<Vec<RunPart>, ClusterError> {
         assert!(!parts.is_empty(), "a job runs somewhere");
-        let cpus: u64 = parts.iter().map(|part| u64::from(part.cpus)).sum();
         let mut held: Vec<RunPart> = Vec::with_capacity(parts.len());
         for part in parts {
-            let demand = Demand {
-                cpus: part.cpus,
-                memory_bytes: share_of_memory(job.demand.memory_bytes, part.cpus, cpus),
-            };
+            let demand = demand_of(part, parts, job.demand);
             let admitted = self.cluster.admit_as(part.node, estimate.clone(), demand);
             match admitted {
                 Ok(resident) => held.push(RunPart {
@@ -728,7 +728,7 @@ impl<'a> World<'a> {
 }
 
 fn to_steps(points: f64) -> i32 {
-    (points * STEPS).round() as i32
+    (points.clamp(0.0, MOST_POINTS) * STEPS).round() as i32
 }
 
 fn points(steps: i32) -> f32 {
@@ -739,8 +739,13 @@ fn residual_steps(truth: &Truth, app: u32, other: u32) -> i64 {
     (truth.residual(app, other) * RESIDUAL_STEPS) as i64
 }
 
-/// The memory of a part with `cpus` of `all`, rounded up.
-pub fn share_of_memory(memory: u64, cpus: u32, all: u64) -> u64 {
-    let share = u128::from(memory) * u128::from(cpus);
-    share.div_ceil(u128::from(all.max(1))) as u64
+/// What `part`, one of `parts`, asks for: its CPUs, and the memory of `all` in
+/// proportion, rounded up.
+pub(super) fn demand_of(part: &Part, parts: &[Part], all: Demand) -> Demand {
+    let cpus: u128 = parts.iter().map(|part| u128::from(part.cpus)).sum();
+    let share = u128::from(all.memory_bytes) * u128::from(part.cpus);
+    Demand {
+        cpus: part.cpus,
+        memory_bytes: share.div_ceil(cpus.max(1)) as u64,
+    }
 }

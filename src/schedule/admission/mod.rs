@@ -68,6 +68,12 @@ pub trait Admission: Send {
         true
     }
 
+    /// Whether [`Self::accept`] looks at the counters; they are not read for an
+    /// admission that does not.
+    fn reads_counters(&self) -> bool {
+        true
+    }
+
     /// Seconds after which [`Self::next`] may answer differently although
     /// nothing has changed; `None` when only changes matter.
     fn wake_at(&self) -> Option<f64> {

@@ -5,6 +5,7 @@ use super::Admitted;
 use super::Waiter;
 use crate::schedule::Cluster;
 use crate::schedule::NodeId;
+use std::collections::HashSet;
 use std::collections::VecDeque;
 
 /// One queue in the order of arrival. When the first does not fit, those
@@ -14,6 +15,8 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug, Default)]
 pub struct NoAdmission {
     queue: VecDeque<u64>,
+    /// Who stands in the queue.
+    waiting: HashSet<u64>,
     /// How many from the front were refused since the last change.
     tried: usize,
     /// At most this many are tried after one change; the rest wait on.
@@ -32,7 +35,9 @@ impl NoAdmission {
     }
 
     fn forget(&mut self, job: u64) {
-        if let Some(at) = self.queue.iter().position(|waiting| *waiting == job) {
+        if self.waiting.remove(&job)
+            && let Some(at) = self.queue.iter().position(|waiting| *waiting == job)
+        {
             self.queue.remove(at);
             if at < self.tried {
                 self.tried -= 1;
@@ -47,7 +52,9 @@ impl Admission for NoAdmission {
     }
 
     fn arrive(&mut self, waiter: Waiter, _now: f64) {
-        self.queue.push_back(waiter.job);
+        if self.waiting.insert(waiter.job) {
+            self.queue.push_back(waiter.job);
+        }
     }
 
     fn next(&mut self, _now: f64, cluster: &Cluster) -> Option<Admitted> {
@@ -74,6 +81,10 @@ impl Admission for NoAdmission {
 
     fn changed(&mut self, _now: f64) {
         self.tried = 0;
+    }
+
+    fn reads_counters(&self) -> bool {
+        false
     }
 
     fn waiting(&self) -> usize {

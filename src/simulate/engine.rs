@@ -1,0 +1,689 @@
+//! The order of events: who arrives, is placed, ends, changes, breaks.
+//!
+//! Events of one moment happen in the order: what jobs do by themselves, what
+//! was noted for that time, faults, arrivals. After each, every agent that is
+//! not busy asks its admission for the next job until there is none. A decision
+//! is made on what the agent sees when it begins, keeps the agent busy for its
+//! latency, and holds from then on if the cluster still has the room.
+
+mod agent;
+mod commit;
+mod faults;
+mod meter;
+mod phases;
+mod queue;
+mod stopwatch;
+#[cfg(test)]
+mod tests;
+
+use super::error::SimulationError;
+use super::error::check;
+use super::outcome::JobRecord;
+use super::outcome::Outcome;
+use super::outcome::Timing;
+use super::settings::Settings;
+use super::workload::Workload;
+use super::world::Happening;
+use super::world::Left;
+use super::world::World;
+use super::world::demand_of;
+use crate::schedule::Answer;
+use crate::schedule::Ask;
+use crate::schedule::Cluster;
+use crate::schedule::MigrationCosts;
+use crate::schedule::NodeId;
+use crate::schedule::NodeSet;
+use crate::schedule::Part;
+use crate::schedule::Policy;
+use crate::schedule::PolicyOptions;
+use crate::schedule::admission::Admission;
+use crate::schedule::admission::NoAdmission;
+use crate::schedule::admission::Waiter;
+use agent::Agent;
+use agent::Pending;
+use agent::has_room;
+use meter::Level;
+use meter::Meter;
+use queue::Event;
+use queue::EventQueue;
+use rand::RngExt;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use std::collections::VecDeque;
+use std::time::Instant;
+use stopwatch::Stopwatch;
+
+/// An admission may send a policy's choice back so often.
+const VETOES: u32 = 3;
+
+/// So many events in a row without any progress, with nothing running and
+/// nothing to come, mean that there will be none.
+const FRUITLESS: u64 = 10_000;
+
+/// A wish to wait for less is taken for this, so that time goes on.
+const LEAST_WAIT_SECONDS: f64 = 1e-3;
+
+/// What an agent is made of.
+pub type Scheduler = (Box<dyn Policy>, Box<dyn Admission>);
+
+/// Runs `workload` once.
+///
+/// # Errors
+///
+/// When the workload or the settings make no sense, a policy breaks the rules,
+/// or jobs wait for a place that nothing can give them any more.
+pub fn run(workload: &Workload, settings: &Settings) -> Result<(Outcome, Timing), SimulationError> {
+    let kind = crate::schedule::policy_kind(&settings.policy).ok_or_else(|| {
+        let known: Vec<_> = crate::schedule::POLICIES.iter().map(|p| p.name).collect();
+        SimulationError::UnknownPolicy {
+            name: settings.policy.clone(),
+            known: known.join(", "),
+        }
+    })?;
+    if settings.admission != "none" {
+        return Err(SimulationError::UnknownAdmission {
+            name: settings.admission.clone(),
+            known: "none".into(),
+        });
+    }
+    run_with(workload, settings, &mut |seed| {
+        let policy = (kind.make)(&PolicyOptions {
+            seed,
+            strict: false,
+        });
+        (policy, Box::new(NoAdmission::new()))
+    })
+}
+
+/// Runs `workload` once with agents made by `scheduler`, which is given a seed
+/// for each; names in `settings` are only noted.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_with(
+    workload: &Workload,
+    settings: &Settings,
+    scheduler: &mut dyn FnMut(u64) -> Scheduler,
+) -> Result<(Outcome, Timing), SimulationError> {
+    let (outcome, timing, _) = observe(workload, settings, scheduler, false)?;
+    Ok((outcome, timing))
+}
+
+/// A start, and what could be read on its node just before.
+#[derive(Clone, Debug)]
+pub(super) struct Start {
+    pub(super) job: u32,
+    pub(super) seconds: f64,
+    pub(super) node: NodeId,
+    pub(super) counters: Vec<f32>,
+}
+
+/// [`run_with`], and what was read at every start if `starts` are wanted.
+pub(super) fn observe(
+    workload: &Workload,
+    settings: &Settings,
+    scheduler: &mut dyn FnMut(u64) -> Scheduler,
+    starts: bool,
+) -> Result<(Outcome, Timing, Vec<Start>), SimulationError> {
+    let began = Instant::now();
+    check(workload, settings)?;
+    let mut engine = Engine::new(workload, settings, scheduler)?;
+    engine.starts = starts.then(Vec::new);
+    engine.conduct()?;
+    let timing = Timing {
+        decision_p50_seconds: engine.stopwatch.percentile(0.5),
+        decision_p99_seconds: engine.stopwatch.percentile(0.99),
+        decisions_seconds: engine.stopwatch.total_seconds(),
+        total_seconds: began.elapsed().as_secs_f64(),
+    };
+    let starts = engine.starts.take().unwrap_or_default();
+    Ok((engine.outcome(), timing, starts))
+}
+
+/// How far a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Not there, or being profiled.
+    Coming,
+    /// With its admission, or being decided on.
+    Waiting,
+    /// At nodes, for the first to have room.
+    Queued,
+    Running,
+    Done,
+    Never,
+}
+
+/// What is kept of a job.
+#[derive(Clone, Debug)]
+struct Progress {
+    state: State,
+    agent: u32,
+    /// Seconds of its first start; infinite before.
+    started: f64,
+    finished: f64,
+    /// How often it was started.
+    starts: u32,
+    /// The phase whose profile the cluster has.
+    believed: usize,
+    restarts: u32,
+    migrations: u32,
+    /// The epoch in which it was last refused.
+    refused: u64,
+    /// Where it waits when queued.
+    queued_at: Vec<NodeId>,
+}
+
+struct Engine<'a> {
+    workload: &'a Workload,
+    settings: &'a Settings,
+    world: World<'a>,
+    now: f64,
+    events: EventQueue,
+    next_arrival: usize,
+    next_fault: usize,
+    agents: Vec<Agent>,
+    jobs: Vec<Progress>,
+    /// Jobs not yet done, nor found to fit nowhere.
+    left: usize,
+    waiting: u32,
+    running: u32,
+    /// Jobs dealt to agents so far.
+    dealt: usize,
+    /// Jobs that wait at each node, first come first.
+    queues: Vec<VecDeque<u32>>,
+    /// Faults of each node not yet repaired: of the whole, of its CPUs.
+    down: Vec<u32>,
+    broken: Vec<u32>,
+    repairs_to_come: usize,
+    cpus_up: u64,
+    meter: Meter,
+    /// CPU-seconds asked for over those up, at the last end.
+    utilization: f64,
+    last_end: f64,
+    fruitless: u64,
+    costs: MigrationCosts,
+    phase_draws: ChaCha8Rng,
+    sync_draws: ChaCha8Rng,
+    noise: ChaCha8Rng,
+    stopwatch: Stopwatch,
+    starts: Option<Vec<Start>>,
+    happened: u64,
+    decisions: u64,
+    conflicts: u64,
+    migrations: u64,
+    restarts: u64,
+}
+
+/// Draws for one purpose, independent of those for others.
+fn draws(seed: u64, purpose: u64) -> ChaCha8Rng {
+    let mut draws = ChaCha8Rng::seed_from_u64(seed);
+    draws.set_stream(purpose);
+    draws
+}
+
+impl<'a> Engine<'a> {
+    fn new(
+        workload: &'a Workload,
+        settings: &'a Settings,
+        scheduler: &mut dyn FnMut(u64) -> Scheduler,
+    ) -> Result<Self, SimulationError> {
+        let world = World::new(&workload.truth, &workload.nodes)?;
+        let count = settings.agents.count;
+        let agents = (0..count as u64).map(|index| {
+            let (policy, admission) =
+                scheduler(settings.seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let copy = (count > 1).then(|| world.cluster().clone());
+            Agent::new(policy, admission, copy)
+        });
+        let coming = Progress {
+            state: State::Coming,
+            agent: 0,
+            started: f64::INFINITY,
+            finished: f64::INFINITY,
+            starts: 0,
+            believed: 0,
+            restarts: 0,
+            migrations: 0,
+            refused: 0,
+            queued_at: Vec::new(),
+        };
+        let nodes = workload.nodes.len();
+        let first = workload.jobs.first().map_or(0.0, |job| job.arrival);
+        let mut engine = Engine {
+            workload,
+            settings,
+            now: first.min(0.0),
+            events: EventQueue::default(),
+            next_arrival: 0,
+            next_fault: 0,
+            agents: agents.collect(),
+            jobs: vec![coming; workload.jobs.len()],
+            left: workload.jobs.len(),
+            waiting: 0,
+            running: 0,
+            dealt: 0,
+            queues: vec![VecDeque::new(); nodes],
+            down: vec![0; nodes],
+            broken: vec![0; nodes],
+            repairs_to_come: 0,
+            cpus_up: workload.nodes.iter().map(|n| u64::from(n.cpus)).sum(),
+            meter: Meter::new(first),
+            utilization: 0.0,
+            last_end: first,
+            fruitless: 0,
+            costs: MigrationCosts::default(),
+            phase_draws: draws(settings.seed, 1),
+            sync_draws: draws(settings.seed, 2),
+            noise: draws(settings.seed, 3),
+            stopwatch: Stopwatch::default(),
+            starts: None,
+            happened: 0,
+            decisions: 0,
+            conflicts: 0,
+            migrations: 0,
+            restarts: 0,
+            world,
+        };
+        if count > 1 {
+            for agent in 0..count as u32 {
+                engine.note_sync(agent);
+            }
+        }
+        Ok(engine)
+    }
+
+    fn conduct(&mut self) -> Result<(), SimulationError> {
+        while self.left > 0 {
+            self.next_event()?;
+        }
+        Ok(())
+    }
+
+    fn next_event(&mut self) -> Result<(), SimulationError> {
+        let arrival = match self.workload.jobs.get(self.next_arrival) {
+            Some(job) => job.arrival,
+            None => f64::INFINITY,
+        };
+        let fault = match self.workload.faults.get(self.next_fault) {
+            Some((seconds, _)) => *seconds,
+            None => f64::INFINITY,
+        };
+        let (own, noted) = (self.world.due(), self.events.due());
+        let next = own.min(noted).min(fault).min(arrival);
+        if next == f64::INFINITY || self.is_stuck() {
+            return Err(self.stuck());
+        }
+        self.pass_time(next.max(self.now));
+        self.happened += 1;
+        self.fruitless += 1;
+        if own <= next {
+            self.job_does_something();
+        } else if noted <= next {
+            self.noted_event()?;
+        } else if fault <= next {
+            self.fault();
+        } else {
+            self.arrival();
+        }
+        (0..self.agents.len()).try_for_each(|agent| self.consult(agent))
+    }
+
+    fn pass_time(&mut self, now: f64) {
+        let (asked, up) = (self.world.cpus_asked(), self.cpus_up);
+        let (running, waiting) = (self.running, self.waiting);
+        self.meter.until(now, || Level {
+            cpus_asked: asked,
+            cpus_up: up,
+            running,
+            waiting,
+        });
+        self.now = now;
+    }
+
+    fn is_stuck(&self) -> bool {
+        self.fruitless > FRUITLESS
+            && self.running == 0
+            && self.next_arrival == self.jobs.len()
+            && self.next_fault == self.workload.faults.len()
+            && self.repairs_to_come == 0
+    }
+
+    fn stuck(&self) -> SimulationError {
+        let waits = |state: State| !matches!(state, State::Done | State::Never);
+        let jobs = (0u32..).zip(&self.jobs);
+        SimulationError::Stuck {
+            seconds: self.now.max(0.0) as u64,
+            waiting: jobs
+                .filter(|(_, job)| waits(job.state))
+                .map(|(job, _)| job)
+                .collect(),
+        }
+    }
+
+    fn arrival(&mut self) {
+        let job = self.next_arrival as u32;
+        self.next_arrival += 1;
+        self.fruitless = 0;
+        self.waiting += 1;
+        let profiling = self.workload.jobs[job as usize].profiling_seconds;
+        if profiling > 0.0 {
+            self.events.note(self.now + profiling, Event::Ready(job));
+        } else {
+            self.ready(job);
+        }
+    }
+
+    /// A profiled job is dealt to an agent.
+    fn ready(&mut self, job: u32) {
+        self.fruitless = 0;
+        self.jobs[job as usize].agent = (self.dealt % self.agents.len()) as u32;
+        self.dealt += 1;
+        self.ask_for_place(job);
+    }
+
+    /// A job joins those that wait for its agent.
+    fn ask_for_place(&mut self, job: u32) {
+        let (it, progress) = (
+            &self.workload.jobs[job as usize],
+            &mut self.jobs[job as usize],
+        );
+        progress.state = State::Waiting;
+        progress.refused = 0;
+        let agent = &mut self.agents[progress.agent as usize];
+        agent.admission.arrive(
+            Waiter {
+                job: u64::from(job),
+                app: it.phases[0].estimate.clone(),
+                demand: it.demand,
+                ideal_seconds: Some(it.work_seconds),
+                overhead_seconds: it.profiling_seconds,
+                priority: it.priority,
+            },
+            self.now,
+        );
+        agent.stirred = true;
+    }
+
+    fn job_does_something(&mut self) {
+        let Some(step) = self.world.step() else {
+            return;
+        };
+        match (step.what, step.left) {
+            (Happening::Finished, Some(left)) => self.finished(step.job, &left),
+            (Happening::PhaseBegan, _) => self.phase_began(step.job),
+            _ => {}
+        }
+    }
+
+    fn finished(&mut self, job: u32, left: &Left) {
+        let progress = &mut self.jobs[job as usize];
+        progress.state = State::Done;
+        progress.finished = self.now;
+        self.left -= 1;
+        self.running -= 1;
+        self.last_end = self.now;
+        self.utilization = self.meter.utilization();
+        self.has_left(job, &left.parts);
+    }
+
+    /// Tells everybody that `job` is gone from `parts`, where there is room now.
+    fn has_left(&mut self, job: u32, parts: &[Part]) {
+        self.fruitless = 0;
+        let nodes: Vec<NodeId> = parts.iter().map(|part| part.node).collect();
+        let agent = &mut self.agents[self.jobs[job as usize].agent as usize];
+        for node in &nodes {
+            agent.look_at(*node, self.world.cluster(), self.now);
+        }
+        let seen = agent.copy.as_ref().unwrap_or(self.world.cluster());
+        agent
+            .admission
+            .ended(u64::from(job), &nodes, self.now, seen);
+        agent.stir();
+        for node in nodes {
+            self.start_queued(node);
+        }
+    }
+
+    fn noted_event(&mut self) -> Result<(), SimulationError> {
+        match self.events.pop() {
+            Some(Event::Ready(job)) => self.ready(job),
+            Some(Event::Decided(agent)) => self.commit(agent as usize)?,
+            Some(Event::Detected(job, start, phase)) => self.detected(job, start, phase)?,
+            Some(Event::NodeRepaired(node)) => self.node_repaired(node as usize),
+            Some(Event::CpuRepaired(node)) => self.cpu_repaired(node as usize),
+            Some(Event::Sync(agent)) => self.sync(agent),
+            Some(Event::Wake(agent)) => {
+                let agent = &mut self.agents[agent as usize];
+                if agent.wakes(self.now) {
+                    agent.admission.changed(self.now);
+                    agent.stir();
+                }
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn note_sync(&mut self, agent: u32) {
+        let [least, most] = self.settings.agents.sync_seconds;
+        let after = least + (most - least) * self.sync_draws.random::<f64>();
+        self.events.note(self.now + after, Event::Sync(agent));
+    }
+
+    /// Brings an agent's whole copy up to date.
+    fn sync(&mut self, index: u32) {
+        let agent = &mut self.agents[index as usize];
+        let mut news = false;
+        for node in self.world.ids() {
+            let seen = agent.copy.as_ref().map(|copy| copy.row(*node).version);
+            if seen != Some(self.world.cluster().row(*node).version) {
+                news |= agent.look_at(*node, self.world.cluster(), self.now);
+            }
+        }
+        if news {
+            agent.admission.changed(self.now);
+            agent.stir();
+        }
+        self.note_sync(index);
+    }
+
+    /// Lets an idle agent begin its next decision.
+    fn consult(&mut self, index: usize) -> Result<(), SimulationError> {
+        while self.agents[index].stirred && self.agents[index].pending.is_none() {
+            let agent = &mut self.agents[index];
+            let seen = agent.copy.as_ref().unwrap_or(self.world.cluster());
+            let offer = agent.admission.next(self.now, seen);
+            let Some(offer) = offer.filter(|offer| {
+                // Offered again although nothing changed: it would be refused.
+                self.jobs[offer.job as usize].refused != agent.epoch
+            }) else {
+                agent.stirred = false;
+                if let Some(seconds) = agent.admission.wake_at() {
+                    let soonest = self.now + LEAST_WAIT_SECONDS;
+                    agent.wake_at(seconds.max(soonest), index as u32, &mut self.events);
+                }
+                return Ok(());
+            };
+            let job = offer.job as u32;
+            let it = &self.workload.jobs[offer.job as usize];
+            let known = offer.allowed.is_none() && !it.spread && agent.knows_no_room(it.demand);
+            if known {
+                let epoch = agent.epoch;
+                self.refused(index, job, epoch);
+            } else {
+                self.decide(index, job, offer.allowed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// There was no place for `job` in that epoch; what has changed since then
+    /// may help it.
+    fn refused(&mut self, index: usize, job: u32, epoch: u64) {
+        let agent = &mut self.agents[index];
+        self.jobs[job as usize].refused = epoch;
+        agent.admission.refused(u64::from(job), self.now);
+        if agent.epoch != epoch {
+            agent.admission.changed(self.now);
+            agent.stirred = true;
+        }
+    }
+
+    /// The agent makes up its mind about `job`, and is busy until it has.
+    fn decide(
+        &mut self,
+        index: usize,
+        job: u32,
+        allowed: Option<NodeSet>,
+    ) -> Result<(), SimulationError> {
+        let it = &self.workload.jobs[job as usize];
+        let (mut examined, mut vetoes, mut vetoed) = (0, 0, None);
+        let mut narrowed = allowed.clone();
+        let answer = loop {
+            let ask = Ask {
+                app: &it.phases[0].estimate,
+                demand: it.demand,
+                allowed: narrowed.as_ref(),
+                now: self.now,
+                spread: it.spread,
+                target: it.target,
+            };
+            let agent = &mut self.agents[index];
+            let seen = agent.copy.as_ref().unwrap_or(self.world.cluster());
+            let policy = &mut agent.policy;
+            let answer = self.stopwatch.time(|| policy.choose(&ask, seen));
+            check_answer(&answer, &ask, seen).map_err(|why| SimulationError::BadChoice {
+                policy: agent.policy.name(),
+                job,
+                why,
+            })?;
+            match answer {
+                Answer::Place(choice) => {
+                    examined += choice.examined;
+                    let node = choice.node();
+                    let counters = match agent.admission.reads_counters() {
+                        true => self.world.counters(node, &mut self.noise),
+                        false => Vec::new(),
+                    };
+                    let stands = agent
+                        .admission
+                        .accept(u64::from(job), node, &counters, self.now);
+                    if stands || vetoes == VETOES {
+                        break Answer::Place(choice);
+                    }
+                    vetoes += 1;
+                    let mut others = narrowed
+                        .take()
+                        .unwrap_or_else(|| self.world.ids().iter().copied().collect());
+                    others.remove(node);
+                    narrowed = Some(others);
+                    vetoed = Some(choice);
+                }
+                Answer::QueueAt(nodes) => {
+                    examined += nodes.len() as u32;
+                    break Answer::QueueAt(nodes);
+                }
+                // Only what was vetoed has room: the last choice stands.
+                wait => match vetoed.take() {
+                    Some(choice) => break Answer::Place(choice),
+                    None => break wait,
+                },
+            }
+        };
+        self.decisions += 1;
+        let latency = &self.settings.latency;
+        let busy = latency.base_seconds + latency.per_examined_seconds * f64::from(examined);
+        self.events
+            .note(self.now + busy, Event::Decided(index as u32));
+        let agent = &mut self.agents[index];
+        agent.pending = Some(Pending {
+            job,
+            allowed,
+            answer,
+            epoch: agent.epoch,
+        });
+        Ok(())
+    }
+
+    fn outcome(self) -> Outcome {
+        let (mut jobs, mut never) = (Vec::new(), Vec::new());
+        for (index, (it, progress)) in self.workload.jobs.iter().zip(&self.jobs).enumerate() {
+            if progress.state == State::Never {
+                never.push(index as u32);
+                continue;
+            }
+            let app = &self.workload.truth.apps[it.phases[0].truth as usize];
+            jobs.push(JobRecord {
+                job: index as u32,
+                class: it.class,
+                arrival: it.arrival,
+                started: progress.started,
+                finished: progress.finished,
+                queued_seconds: (progress.started - it.arrival - it.profiling_seconds).max(0.0),
+                ideal_seconds: it.work_seconds,
+                performance: it.work_seconds / (progress.finished - progress.started),
+                with_waiting: it.work_seconds / (progress.finished - it.arrival),
+                qos: f64::from(app.qos),
+                restarts: progress.restarts,
+                migrations: progress.migrations,
+            });
+        }
+        let first = self.workload.jobs.first().map_or(0.0, |job| job.arrival);
+        Outcome {
+            policy: self.settings.policy.clone(),
+            admission: self.settings.admission.clone(),
+            seed: self.settings.seed,
+            jobs,
+            never,
+            makespan_seconds: self.last_end - first,
+            utilization: self.utilization,
+            events: self.happened,
+            decisions: self.decisions,
+            conflicts: self.conflicts,
+            migrations: self.migrations,
+            restarts: self.restarts,
+            moments: self.meter.into_moments(),
+        }
+    }
+}
+
+/// Why an answer breaks the rules.
+fn check_answer(answer: &Answer, ask: &Ask, cluster: &Cluster) -> Result<(), String> {
+    let allowed = |node: NodeId| match ask.allowed.is_none_or(|set| set.contains(node)) {
+        true => Ok(()),
+        false => Err(format!("{} is not allowed", cluster.name(node))),
+    };
+    match answer {
+        Answer::Place(choice) => {
+            if choice.parts.is_empty() {
+                return Err("there is no part".into());
+            }
+            for (at, part) in choice.parts.iter().enumerate() {
+                allowed(part.node)?;
+                if choice.parts[..at]
+                    .iter()
+                    .any(|other| other.node == part.node)
+                {
+                    return Err(format!("{} is named twice", cluster.name(part.node)));
+                }
+                let demand = demand_of(part, &choice.parts, ask.demand);
+                if let Some(lacks) = cluster.lacks(part.node, demand) {
+                    return Err(format!("{} {lacks}", cluster.name(part.node)));
+                }
+            }
+            Ok(())
+        }
+        Answer::QueueAt(nodes) if nodes.is_empty() => Err("it queues nowhere".into()),
+        Answer::QueueAt(nodes) => nodes.iter().try_for_each(|node| {
+            let it = cluster.node(*node);
+            let fits = it.cpus >= ask.demand.cpus && it.memory_bytes >= ask.demand.memory_bytes;
+            match fits {
+                true => allowed(*node),
+                false => Err(format!("{} is too small to queue at", it.name)),
+            }
+        }),
+        Answer::Wait(..) => Ok(()),
+    }
+}

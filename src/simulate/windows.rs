@@ -1,0 +1,130 @@
+//! What nodes looked like just before jobs started there, and which of the
+//! jobs then straggled: what Wrangler is trained on.
+
+use super::engine::Scheduler;
+use super::engine::observe;
+use super::error::SimulationError;
+use super::settings::Settings;
+use super::workload::Workload;
+use super::world::counter_names;
+use std::io::Write;
+
+/// A job straggles when it takes more than this times the median, each in
+/// seconds per second of its work (Wrangler's β).
+const BETA: f64 = 1.3;
+
+/// One start.
+#[derive(Clone, Debug, PartialEq)]
+struct Window {
+    node: String,
+    counters: Vec<f32>,
+    straggler: bool,
+}
+
+/// Labelled windows of one run, in the order of the starts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Windows(Vec<Window>);
+
+/// Runs `workload` with agents made by `scheduler`, and labels every start by
+/// what came of it. A start that a fault undid has no label and is left out.
+///
+/// # Errors
+///
+/// As [`run`](super::run).
+pub fn windows(
+    workload: &Workload,
+    settings: &Settings,
+    scheduler: &mut dyn FnMut(u64) -> Scheduler,
+) -> Result<Windows, SimulationError> {
+    let (outcome, _, starts) = observe(workload, settings, scheduler, true)?;
+    let mut record_of = vec![None; workload.jobs.len()];
+    for record in &outcome.jobs {
+        record_of[record.job as usize] = Some(record);
+    }
+    let mut last = vec![0; workload.jobs.len()];
+    for (at, start) in starts.iter().enumerate() {
+        last[start.job as usize] = at;
+    }
+    let labelled: Vec<_> = starts
+        .iter()
+        .enumerate()
+        .filter(|(at, start)| last[start.job as usize] == *at)
+        .filter_map(|(_, start)| {
+            let record = record_of[start.job as usize]?;
+            let took = (record.finished - start.seconds) / record.ideal_seconds;
+            Some((start, took))
+        })
+        .collect();
+    let mut sorted: Vec<f64> = labelled.iter().map(|(_, took)| *took).collect();
+    sorted.sort_by(f64::total_cmp);
+    let limit = BETA * median(&sorted);
+    let windows = labelled.into_iter().map(|(start, took)| Window {
+        node: workload.nodes[start.node.index()].name.clone(),
+        counters: start.counters.clone(),
+        straggler: took > limit,
+    });
+    Ok(Windows(windows.collect()))
+}
+
+fn median(sorted: &[f64]) -> f64 {
+    let middle = sorted.len() / 2;
+    match (sorted.len() % 2, sorted.get(middle)) {
+        (_, None) => 0.0,
+        (0, Some(upper)) => (sorted[middle - 1] + upper) / 2.0,
+        (_, Some(value)) => *value,
+    }
+}
+
+impl Windows {
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many of the jobs straggled.
+    pub fn stragglers(&self) -> usize {
+        self.0.iter().filter(|window| window.straggler).count()
+    }
+
+    /// Writes the columns `node`, one per counter (each 0–1), and `straggler`
+    /// (0 or 1), with a header.
+    ///
+    /// # Errors
+    ///
+    /// When `out` cannot be written to.
+    pub fn write_csv(&self, mut out: impl Write) -> std::io::Result<()> {
+        writeln!(out, "node,{},straggler", counter_names().join(","))?;
+        for window in &self.0 {
+            write!(out, "{}", quoted(&window.node))?;
+            for counter in &window.counters {
+                write!(out, ",{counter}")?;
+            }
+            writeln!(out, ",{}", u8::from(window.straggler))?;
+        }
+        Ok(())
+    }
+}
+
+/// A field of a CSV file.
+fn quoted(text: &str) -> String {
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_and_fields() {
+        assert_eq!(median(&[1.0, 2.0, 9.0]), 2.0);
+        assert_eq!(median(&[1.0, 2.0, 4.0, 9.0]), 3.0);
+        assert_eq!(quoted("n1"), "n1");
+        assert_eq!(quoted("a,\"b"), "\"a,\"\"b\"");
+    }
+}
