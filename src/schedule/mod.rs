@@ -48,6 +48,7 @@ mod places;
 mod platform_only;
 mod policies;
 mod policy;
+pub mod provision;
 pub mod quasar_sizing;
 mod random;
 mod ranking;

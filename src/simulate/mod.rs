@@ -8,6 +8,7 @@
 mod agenda;
 pub mod arrivals;
 mod batch;
+pub mod cloud;
 mod engine;
 mod error;
 mod estimate;

@@ -84,6 +84,24 @@ pub trait Admission: Send {
     fn waiting(&self) -> usize;
 }
 
+mod admissions;
+mod arq;
 mod none;
+mod wrangler;
 
+pub use admissions::ADMISSIONS;
+pub use admissions::AdmissionError;
+pub use admissions::AdmissionKind;
+pub use admissions::AdmissionOptions;
+pub use admissions::admission_kind;
+pub use arq::Arq;
+pub use arq::ArqOptions;
 pub use none::NoAdmission;
+pub use wrangler::Confidence;
+pub use wrangler::Confusion;
+pub use wrangler::GroupReport;
+pub use wrangler::Share;
+pub use wrangler::TrainingError;
+pub use wrangler::Wrangler;
+pub use wrangler::WranglerOptions;
+pub use wrangler::WranglerReport;

@@ -1,0 +1,133 @@
+//! Every admission by name.
+
+use super::Admission;
+use super::Arq;
+use super::ArqOptions;
+use super::Confidence;
+use super::NoAdmission;
+use super::TrainingError;
+use super::Wrangler;
+use super::WranglerOptions;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// What an admission may be told when it is made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AdmissionOptions {
+    /// `arq`: classes of resource quality, 1–100.
+    pub queues: usize,
+    /// `arq`: shortest first within a class.
+    pub sjf: bool,
+    /// `arq`: higher priority first.
+    pub priorities: bool,
+    /// `wrangler`: the windows to learn from.
+    pub wrangler_csv: Option<PathBuf>,
+    /// `wrangler`: veto above this confidence, 0.5–1; tuned on windows held
+    /// out when absent.
+    pub wrangler_confidence: Option<f64>,
+    /// For what is drawn at random.
+    pub seed: u64,
+}
+
+impl Default for AdmissionOptions {
+    fn default() -> Self {
+        AdmissionOptions {
+            queues: ArqOptions::default().queues,
+            sjf: false,
+            priorities: false,
+            wrangler_csv: None,
+            wrangler_confidence: Some(0.7),
+            seed: 0,
+        }
+    }
+}
+
+/// Why an admission could not be made.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum AdmissionError {
+    #[error("{0} queues; ARQ takes 1 to 100")]
+    Queues(usize),
+    #[error("wrangler learns from a CSV file of windows; name one")]
+    NoWindows,
+    #[error(transparent)]
+    Training(#[from] TrainingError),
+}
+
+/// One row of the table of admissions.
+pub struct AdmissionKind {
+    pub name: &'static str,
+    /// One line for people who choose.
+    pub summary: &'static str,
+    pub make: fn(&AdmissionOptions) -> Result<Box<dyn Admission>, AdmissionError>,
+}
+
+/// Every admission there is.
+pub const ADMISSIONS: &[AdmissionKind] = &[
+    AdmissionKind {
+        name: "none",
+        summary: "first come, first served",
+        make: |_| Ok(Box::new(NoAdmission::new())),
+    },
+    AdmissionKind {
+        name: "arq",
+        summary: "a queue and a pool of servers per class of resource quality",
+        make: |options| {
+            if !(1..=100).contains(&options.queues) {
+                return Err(AdmissionError::Queues(options.queues));
+            }
+            Ok(Box::new(Arq::new(ArqOptions {
+                queues: options.queues,
+                sjf: options.sjf,
+                priorities: options.priorities,
+                ..ArqOptions::default()
+            })))
+        },
+    },
+    AdmissionKind {
+        name: "wrangler",
+        summary: "vetoes nodes whose counters foretell a straggler",
+        make: |options| {
+            let Some(windows) = &options.wrangler_csv else {
+                return Err(AdmissionError::NoWindows);
+            };
+            let confidence = options.wrangler_confidence;
+            let options = WranglerOptions {
+                confidence: confidence.map_or(Confidence::Tuned, Confidence::Above),
+                seed: options.seed,
+                ..WranglerOptions::default()
+            };
+            Ok(Box::new(Wrangler::load(windows, options)?))
+        },
+    },
+];
+
+/// The admission called `name`.
+pub fn admission_kind(name: &str) -> Option<&'static AdmissionKind> {
+    ADMISSIONS.iter().find(|kind| kind.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_made_under_its_own_name_or_says_why_not() {
+        let options = AdmissionOptions::default();
+        for name in ["none", "arq"] {
+            let made = (admission_kind(name).unwrap().make)(&options).unwrap();
+            assert_eq!(made.name(), name);
+        }
+        let wrangler = admission_kind("wrangler").unwrap();
+        assert_eq!(
+            (wrangler.make)(&options).err(),
+            Some(AdmissionError::NoWindows)
+        );
+        let no_queue = AdmissionOptions {
+            queues: 0,
+            ..options
+        };
+        let arq = admission_kind("arq").unwrap();
+        assert_eq!((arq.make)(&no_queue).err(), Some(AdmissionError::Queues(0)));
+        assert!(admission_kind("other").is_none());
+    }
+}
