@@ -1,6 +1,5 @@
 use super::*;
 use crate::predict::Curve;
-use crate::predict::GRID;
 use crate::predict::GRID_STEP;
 use proptest::prelude::*;
 use rand::SeedableRng;
