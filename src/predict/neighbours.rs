@@ -19,7 +19,7 @@ pub struct Subject<'a> {
     /// Resources on which it meets the others.
     pub counted: LaneSet,
     /// Fraction of its undisturbed performance that it must keep.
-    pub qos: f32,
+    pub qos: f64,
 }
 
 /// What is expected of one application beside the others. Performance is a
@@ -151,8 +151,8 @@ fn beside_the_others(subjects: &[Subject], index: usize) -> Prediction {
         name: subject.name.into(),
         performance: total.performance(),
         ci95: total.ci95(),
-        qos: f64::from(subject.qos),
-        chance_of_qos: f64::from(total.chance_of(subject.qos.ln())),
+        qos: subject.qos,
+        chance_of_qos: f64::from(total.chance_of(subject.qos.ln() as f32)),
         most_costly,
         resources: resources.into_iter().map(|(_, share)| share).collect(),
         not_known,

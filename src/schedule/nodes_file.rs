@@ -80,8 +80,8 @@ impl AppDemand {
     }
 }
 
-/// A nodes file, checked.
-#[derive(Clone, Debug, PartialEq)]
+/// A nodes file, checked. The default stands for no file: no node.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodesFile {
     pub path: PathBuf,
     pub nodes: Vec<NodeEntry>,

@@ -505,27 +505,10 @@ impl Stream {
     }
 
     /// Starts every part of `choice`; `None`, and nothing has changed, when one
-    /// does not fit. Memory goes to the parts by their share of the CPUs.
+    /// does not fit.
     fn start(&mut self, id: &str, choice: &Choice) -> Option<Vec<ResidentId>> {
         let job = self.jobs.get(id)?;
-        let all: u64 = choice.parts.iter().map(|part| u64::from(part.cpus)).sum();
-        let mut started = Vec::with_capacity(choice.parts.len());
-        for part in &choice.parts {
-            let share = u128::from(job.demand.memory_bytes) * u128::from(part.cpus);
-            let demand = Demand {
-                cpus: part.cpus,
-                memory_bytes: share.div_ceil(u128::from(all.max(1))) as u64,
-            };
-            match self.cluster.admit_as(part.node, job.app.clone(), demand) {
-                Ok(resident) => started.push(resident),
-                Err(_) => {
-                    for resident in started {
-                        self.cluster.remove(resident);
-                    }
-                    return None;
-                }
-            }
-        }
+        let started = choice.start(&mut self.cluster, &job.app, job.demand).ok()?;
         for resident in &started {
             self.by_resident.insert(*resident, id.into());
         }
