@@ -13,6 +13,7 @@ mod metric;
 mod metrics;
 mod network;
 mod output;
+mod predict;
 mod profile;
 mod progress;
 mod run;
@@ -58,6 +59,8 @@ enum Command {
     Show(show::Args),
     /// Check every source: linear, strong, and without effect on other resources
     Validate(validate::Args),
+    /// Tell how fast programs would be next to each other, by their profiles
+    Predict(predict::Args),
     /// Place applications on nodes by their profiles
     Schedule(schedule::Args),
     Sink(sink::Args),
@@ -85,6 +88,7 @@ impl Cli {
             Command::Metrics(args) => metrics::run(args),
             Command::Show(args) => show::run(args),
             Command::Validate(args) => validate::run(args),
+            Command::Predict(args) => predict::run(args),
             Command::Schedule(args) => schedule::run(args),
             Command::Sink(args) => sink::run(args),
             Command::Schema(args) => schema::run(args),

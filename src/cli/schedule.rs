@@ -1,4 +1,5 @@
-//! `jostle schedule`: place applications on nodes, and say why.
+//! `jostle schedule`: place applications on nodes, and say why; once, or as a
+//! co-process that answers events.
 
 use super::output;
 use crate::error::Error;
@@ -9,30 +10,37 @@ use crate::report::placement;
 use crate::schedule::App;
 use crate::schedule::Ask;
 use crate::schedule::Cluster;
+use crate::schedule::ClusterError;
 use crate::schedule::Decision;
 use crate::schedule::NoPlacement;
+use crate::schedule::NodeEntry;
 use crate::schedule::NodesFile;
 use crate::schedule::POLICIES;
+use crate::schedule::Policy;
 use crate::schedule::PolicyKind;
 use crate::schedule::PolicyOptions;
+use crate::schedule::Stream;
 use crate::schedule::policy_kind;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Places every profile in a directory once, in the order of names, each next
-/// to those placed before it.
+/// to those placed before it. With --stdin, places and moves applications as
+/// events tell, one JSON object a line, each answered at once.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// TOML file with [[node]] tables: name, cpus, memory, and optionally runs,
-    /// platform, shares_cpus; and [[app]] tables: name, cpus, memory
-    #[arg(long, value_name = "FILE")]
-    nodes: PathBuf,
+    /// platform, shares_cpus; and [[app]] tables: name, cpus, memory, qos,
+    /// platforms
+    #[arg(long, value_name = "FILE", required_unless_present = "stdin")]
+    nodes: Option<PathBuf>,
     /// Directory with the profiles of the applications to place
-    #[arg(long, value_name = "DIR")]
-    apps: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "stdin")]
+    apps: Option<PathBuf>,
     /// Place only this workload of --apps; may be given more than once
     #[arg(long = "app", value_name = "NAME")]
     only: Vec<String>,
@@ -43,10 +51,17 @@ pub struct Args {
     /// How to choose
     #[arg(long, value_name = "POLICY", default_value = DEFAULT_POLICY, value_parser = policies())]
     policy: String,
+    /// Seed of policies that draw at random
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
     /// Do not place what fits nowhere without harm; for policies that look for
     /// harm
     #[arg(long)]
     strict: bool,
+    /// Read events from standard input and answer each with JSON lines: arrive,
+    /// depart, node-up, node-down, profile-changed, move-cost, state
+    #[arg(long, conflicts_with_all = ["only", "json"])]
+    stdin: bool,
     /// Show D1 and D2 of every resource for each placement
     #[arg(long, conflicts_with = "json")]
     explain: bool,
@@ -76,23 +91,48 @@ struct Outcome<'a> {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let file =
-        NodesFile::load(&args.nodes).map_err(|error| Error::request(format!("--nodes {error}")))?;
-    let apps = to_place(&args)?;
-    let known = known_profiles(&args)?;
-    let mut cluster = build(&file, &known)?;
-    let mut policy = (chosen_policy(&args.policy)?.make)(&PolicyOptions {
+    let policy = (chosen_policy(&args.policy)?.make)(&PolicyOptions {
+        seed: args.seed,
         strict: args.strict,
-        ..PolicyOptions::default()
     });
+    let file = match &args.nodes {
+        Some(path) => Some(
+            NodesFile::load(path).map_err(|error| Error::request(format!("--nodes {error}")))?,
+        ),
+        None => None,
+    };
+    match (args.stdin, file) {
+        (false, Some(file)) => once(&args, &file, policy),
+        (false, None) => Err(Error::request("--nodes is missing; or use --stdin")),
+        (true, file) => stream(&args, file, policy),
+    }
+}
 
+/// Places every application of `--apps`.
+fn once(args: &Args, file: &NodesFile, mut policy: Box<dyn Policy>) -> Result<()> {
+    let names = to_place(args)?;
+    let known = known_profiles(args)?;
+    for (name, demand) in &file.demands {
+        known.get(file, "name", name, demand.line)?;
+    }
+    let (mut cluster, apps) = build(file, &known)?;
+    for (name, demand) in &file.demands {
+        for platform in demand.platforms.keys() {
+            let there = |entry: &NodeEntry| entry.node.platform.as_ref() == Some(platform);
+            if !file.nodes.iter().any(there) {
+                eprintln!(
+                    "jostle: warning: app `{name}` has a speed on platform `{platform}`, which no node has"
+                );
+            }
+        }
+    }
     let (mut placed, mut not_placed) = (Vec::new(), Vec::new());
-    for name in &apps {
-        let app = Arc::new(demanded(&known[name].1, &file));
-        match policy.place(&Ask::of(&app), &cluster) {
+    for name in &names {
+        let app = &apps[name];
+        match policy.place(&Ask::of(app), &cluster) {
             Ok((choice, decision)) => {
-                cluster
-                    .admit(choice.node(), app)
+                choice
+                    .start(&mut cluster, app, app.demand())
                     .map_err(|error| Error::request(error.to_string()))?;
                 placed.push(decision);
             }
@@ -107,14 +147,13 @@ pub fn run(args: Args) -> Result<()> {
             not_placed: &not_placed,
         })?;
     } else {
-        let style = Style::for_stdout();
         output::text(&placement::page(
             policy.name(),
             &placed,
             &not_placed,
             &cluster,
             args.explain,
-            style,
+            Style::for_stdout(),
         ))?;
     }
     if not_placed.is_empty() {
@@ -123,40 +162,81 @@ pub fn run(args: Args) -> Result<()> {
         Err(Error::Gate(format!(
             "{} of {} applications could not be placed",
             not_placed.len(),
-            apps.len()
+            names.len()
         )))
     }
 }
 
-/// Profiles by workload name, with the file each came from.
-type Known = BTreeMap<String, (PathBuf, App)>;
-
-fn load(flag: &str, dir: &Path, known: &mut Known) -> Result<()> {
-    let profiles =
-        profile::load_dir(dir).map_err(|error| Error::request(format!("{flag} {error}")))?;
-    if profiles.is_empty() {
-        return Err(Error::request(format!(
-            "{flag} {}: holds no profile (*.json); record one with `jostle profile --out`",
-            dir.display()
-        )));
+/// Answers events until there are no more.
+fn stream(args: &Args, file: Option<NodesFile>, policy: Box<dyn Policy>) -> Result<()> {
+    let known = known_profiles(args)?;
+    let file = file.unwrap_or_default();
+    let (cluster, apps) = build(&file, &known)?;
+    let mut stream = Stream::new(cluster, policy, args.explain)
+        .with_apps(apps.into_values())
+        .with_demands(file.demands);
+    match stream.run(io::stdin().lock(), io::stdout().lock()) {
+        // The reader had enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(Error::environment(format!(
+            "the stream of events broke: {error}"
+        ))),
+        Ok(()) => Ok(()),
     }
-    for (path, profile) in profiles {
-        let app = App::new(&profile);
-        let name = app.name().to_string();
-        if let Some((first, _)) = known.get(&name) {
-            // The same directory given twice is not a contradiction.
-            if same_file(first, &path) {
-                continue;
-            }
+}
+
+/// Profiles by workload name, with the file each came from.
+#[derive(Default)]
+struct Known(BTreeMap<String, (PathBuf, App)>);
+
+impl Known {
+    fn load(&mut self, flag: &str, dir: &Path) -> Result<()> {
+        let profiles =
+            profile::load_dir(dir).map_err(|error| Error::request(format!("{flag} {error}")))?;
+        if profiles.is_empty() {
             return Err(Error::request(format!(
-                "{flag} {}: workload.name `{name}` is also used by {}; keep one of the two",
-                path.display(),
-                first.display()
+                "{flag} {}: holds no profile (*.json); record one with `jostle profile --out`",
+                dir.display()
             )));
         }
-        known.insert(name, (path, app));
+        for (path, profile) in profiles {
+            let app = App::new(&profile);
+            let name = app.name().to_string();
+            if let Some((first, _)) = self.0.get(&name) {
+                // The same directory given twice is not a contradiction.
+                if same_file(first, &path) {
+                    continue;
+                }
+                return Err(Error::request(format!(
+                    "{flag} {}: workload.name `{name}` is also used by {}; keep one of the two",
+                    path.display(),
+                    first.display()
+                )));
+            }
+            self.0.insert(name, (path, app));
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// What `key` of the nodes file names on `line`.
+    fn get(&self, file: &NodesFile, key: &str, name: &str, line: usize) -> Result<&App> {
+        match self.0.get(name) {
+            Some((_, app)) => Ok(app),
+            None => Err(Error::request(format!(
+                "--nodes {}, line {line}: key `{key}`: no profile of workload `{name}`; add its directory with --profiles. Known: {}",
+                file.path.display(),
+                self.names()
+            ))),
+        }
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<String> = self.0.keys().map(|name| format!("`{name}`")).collect();
+        match names.is_empty() {
+            true => "none".into(),
+            false => names.join(", "),
+        }
+    }
 }
 
 fn same_file(a: &Path, b: &Path) -> bool {
@@ -165,19 +245,20 @@ fn same_file(a: &Path, b: &Path) -> bool {
 
 /// Names of the workloads to place, in order.
 fn to_place(args: &Args) -> Result<Vec<String>> {
-    let mut known = Known::new();
-    load("--apps", &args.apps, &mut known)?;
+    let mut known = Known::default();
+    if let Some(dir) = &args.apps {
+        known.load("--apps", dir)?;
+    }
     if args.only.is_empty() {
-        return Ok(known.into_keys().collect());
+        return Ok(known.0.into_keys().collect());
     }
     let mut only = args.only.clone();
     only.sort();
     only.dedup();
-    match only.iter().find(|name| !known.contains_key(*name)) {
+    match only.iter().find(|name| !known.0.contains_key(*name)) {
         Some(name) => Err(Error::request(format!(
-            "--app {name}: no profile of that workload in {}; there are {}",
-            args.apps.display(),
-            names(&known)
+            "--app {name}: no profile of that workload in --apps; there are {}",
+            known.names()
         ))),
         None => Ok(only),
     }
@@ -185,39 +266,39 @@ fn to_place(args: &Args) -> Result<Vec<String>> {
 
 /// Everything that may run on a node.
 fn known_profiles(args: &Args) -> Result<Known> {
-    let mut known = Known::new();
-    load("--apps", &args.apps, &mut known)?;
+    let mut known = Known::default();
+    if let Some(dir) = &args.apps {
+        known.load("--apps", dir)?;
+    }
     for dir in &args.profiles {
-        load("--profiles", dir, &mut known)?;
+        known.load("--profiles", dir)?;
     }
     Ok(known)
 }
 
-fn build(file: &NodesFile, known: &Known) -> Result<Cluster> {
-    let at = |line: usize| format!("--nodes {}, line {line}", file.path.display());
-    let lookup = |key: &str, name: &str, line: usize| {
-        known.get(name).ok_or_else(|| {
-            Error::request(format!(
-                "{}: key `{key}`: no profile of workload `{name}`; add its directory with --profiles. Known: {}",
-                at(line),
-                names(known)
-            ))
-        })
-    };
-    for (name, demand) in &file.demands {
-        lookup("name", name, demand.line)?;
-    }
+/// The nodes with what runs there, and every known application with what the
+/// nodes file says of it.
+fn build(file: &NodesFile, known: &Known) -> Result<(Cluster, BTreeMap<String, Arc<App>>)> {
+    let refuse =
+        |error: ClusterError| Error::request(format!("--nodes {}: {error}", file.path.display()));
     let nodes = file.nodes.iter().map(|entry| entry.node.clone());
-    let mut cluster = Cluster::new(nodes)
-        .map_err(|error| Error::request(format!("--nodes {}: {error}", file.path.display())))?;
+    let mut cluster = Cluster::new(nodes).map_err(refuse)?;
+    let mut apps = BTreeMap::new();
+    for (name, (_, app)) in &known.0 {
+        let app = match file.demands.get(name) {
+            Some(demand) => demand.applied(app.clone(), &mut cluster).map_err(refuse)?,
+            None => app.clone(),
+        };
+        apps.insert(name.clone(), Arc::new(app));
+    }
     for entry in &file.nodes {
         let node = &entry.node;
         let Some(id) = cluster.id(&node.name) else {
             continue;
         };
         for (name, line) in &entry.runs {
-            let (_, app) = lookup("runs", name, *line)?;
-            let app = Arc::new(demanded(app, file));
+            known.get(file, "runs", name, *line)?;
+            let app = apps[name].clone();
             let demand = app.demand();
             cluster.record(id, app, demand);
         }
@@ -230,17 +311,5 @@ fn build(file: &NodesFile, known: &Known) -> Result<Cluster> {
             );
         }
     }
-    Ok(cluster)
-}
-
-fn demanded(app: &App, file: &NodesFile) -> App {
-    match file.demands.get(app.name()) {
-        Some(demand) => app.clone().with_demand(demand.cpus, demand.memory_bytes),
-        None => app.clone(),
-    }
-}
-
-fn names(known: &Known) -> String {
-    let names: Vec<String> = known.keys().map(|name| format!("`{name}`")).collect();
-    names.join(", ")
+    Ok((cluster, apps))
 }

@@ -5,7 +5,9 @@
 //! within 100 points; [`performance`] is the one place that says so.
 
 mod colocation;
+mod isotonic;
 mod lanes;
+mod neighbours;
 mod reading;
 mod responses;
 
@@ -18,6 +20,12 @@ pub use lanes::Lanes;
 pub use lanes::core_private;
 pub use lanes::lane;
 pub use lanes::resource_id;
+pub use neighbours::Gap;
+pub use neighbours::NotKnown;
+pub use neighbours::OnResource;
+pub use neighbours::Prediction;
+pub use neighbours::Subject;
+pub use neighbours::co_location;
 pub use responses::Curve;
 pub use responses::GRID;
 pub use responses::GRID_STEP;

@@ -46,6 +46,11 @@ impl Curve {
         usize::from(self.lane)
     }
 
+    /// True when no loss is believed possible at any pressure.
+    pub fn costs_nothing(&self) -> bool {
+        self.ln[GRID - 1] == 0.0 && self.variance.iter().all(|variance| *variance == 0.0)
+    }
+
     /// ln performance at `pressure` (points, held within 0–100), the variance
     /// of that belief, and the slope per point of pressure.
     #[inline]

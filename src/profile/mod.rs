@@ -12,6 +12,7 @@ mod readings;
 mod schema;
 mod unique;
 
+pub use check::check;
 pub use file::LoadError;
 pub use file::load;
 pub use file::load_dir;

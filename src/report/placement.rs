@@ -7,6 +7,7 @@ use super::text;
 use crate::schedule::Cluster;
 use crate::schedule::Comparison;
 use crate::schedule::Decision;
+use crate::schedule::ExpectedPerformance;
 use crate::schedule::NoPlacement;
 use crate::schedule::Side;
 
@@ -65,6 +66,20 @@ fn one(decision: &Decision, explain: bool, style: Style) -> String {
         None => decision.deciding.why.clone(),
     };
     line("decided by", decided_by);
+    if let Some(expected) = &decision.expected {
+        line("expects", expects(expected));
+    }
+    if !decision.parts.is_empty() {
+        let parts: Vec<String> = decision
+            .parts
+            .iter()
+            .map(|part| match part.cpus {
+                1 => format!("1 CPU on {}", part.node),
+                cpus => format!("{cpus} CPUs on {}", part.node),
+            })
+            .collect();
+        line("in parts", parts.join(", "));
+    }
     let harms = harms(&decision.comparisons);
     if !harms.is_empty() {
         line("expect harm", harms.join("; "));
@@ -133,6 +148,23 @@ fn one(decision: &Decision, explain: bool, style: Style) -> String {
         }
     }
     page
+}
+
+fn expects(expected: &ExpectedPerformance) -> String {
+    let [low, high] = expected.ci95.map(|end| end * 100.0);
+    let own = format!(
+        "{:.0} % of its undisturbed performance (95 % interval {low:.0} to {high:.0})",
+        expected.performance * 100.0
+    );
+    match &expected.most_hurt {
+        Some(hurt) => format!(
+            "{own}; {} is hurt the most, from {:.0} to {:.0} %",
+            hurt.app,
+            hurt.before * 100.0,
+            hurt.after * 100.0
+        ),
+        None => own,
+    }
 }
 
 /// Every direction below zero, in words.
@@ -256,5 +288,58 @@ fn signed(d: f64) -> String {
         format!("−{:.0}", -d)
     } else {
         format!("+{d:.0}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::Deciding;
+    use crate::schedule::MostHurt;
+    use crate::schedule::PartReason;
+    use crate::schedule::Relaxed;
+
+    #[test]
+    fn a_decision_with_an_expectation_and_parts_says_both() {
+        let part = |node: &str, cpus| PartReason {
+            node: node.into(),
+            cpus,
+        };
+        let decision = Decision {
+            app: "redis".into(),
+            policy: "p",
+            node: "n1".into(),
+            parts: vec![part("n1", 4), part("n2", 1)],
+            expected: Some(ExpectedPerformance {
+                performance: 0.874,
+                ci95: [0.801, 0.93],
+                most_hurt: Some(MostHurt {
+                    app: "web".into(),
+                    before: 0.97,
+                    after: 0.9,
+                }),
+            }),
+            deciding: Deciding {
+                resource: None,
+                why: "best".into(),
+            },
+            comparisons: Vec::new(),
+            relaxed: vec![Relaxed {
+                resource: "llc-capacity".into(),
+                side: Side::D2,
+                shortfall: 3.0,
+            }],
+            runners_up: Vec::new(),
+            notes: Vec::new(),
+        };
+        assert_eq!(
+            one(&decision, false, Style::plain()),
+            "redis → n1\n  \
+             decided by  best\n  \
+             expects     87 % of its undisturbed performance (95 % interval 80 to 93); web is hurt the most,\n              \
+             from 97 to 90 %\n  \
+             in parts    4 CPUs on n1, 1 CPU on n2\n  \
+             relaxed     D2 ≥ 0 on llc-capacity\n"
+        );
     }
 }

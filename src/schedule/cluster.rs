@@ -169,18 +169,7 @@ impl Cluster {
         if self.by_name.contains_key(&node.name) {
             return Err(ClusterError::DuplicateNode(node.name));
         }
-        let name = node.platform.as_deref().unwrap_or(UNNAMED);
-        let platform = match self.platforms.iter().position(|known| known == name) {
-            Some(index) => PlatformId(index as u16),
-            None => {
-                let most = usize::from(u16::MAX);
-                if self.platforms.len() >= most {
-                    return Err(ClusterError::Platforms(most));
-                }
-                self.platforms.push(name.into());
-                PlatformId((self.platforms.len() - 1) as u16)
-            }
-        };
+        let platform = self.add_platform(node.platform.as_deref().unwrap_or(UNNAMED))?;
         let kind = Kind {
             cpus: node.cpus,
             memory_bytes: node.memory_bytes,
@@ -214,6 +203,24 @@ impl Cluster {
         });
         self.empty[kind_index].insert(id);
         Ok(id)
+    }
+
+    /// The platform type called `name`, made known if it was not: so that an
+    /// application's speed there can be told before a node of it comes.
+    ///
+    /// # Errors
+    ///
+    /// [`ClusterError::Platforms`].
+    pub fn add_platform(&mut self, name: &str) -> Result<PlatformId, ClusterError> {
+        if let Some(known) = self.platform(name) {
+            return Ok(known);
+        }
+        let most = usize::from(u16::MAX);
+        if self.platforms.len() >= most {
+            return Err(ClusterError::Platforms(most));
+        }
+        self.platforms.push(name.into());
+        Ok(PlatformId((self.platforms.len() - 1) as u16))
     }
 
     /// Names of the platform types, by [`PlatformId`]; an empty one is that of

@@ -13,8 +13,16 @@
 //! name = "redis"
 //! cpus = 4
 //! memory = "8GiB"
+//! qos = 0.9                         # optional: fraction to keep, instead of
+//!                                   # that of its profile
+//! platforms = { "Example CPU E-2400" = 1.0, "Example CPU E-1200" = 0.6 }
+//!                                   # optional: how fast it is on each, on any
+//!                                   # one scale
 //! ```
 
+use super::app::App;
+use super::cluster::Cluster;
+use super::cluster::ClusterError;
 use super::cluster::Node;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -31,17 +39,49 @@ pub struct NodeEntry {
     pub runs: Vec<(String, usize)>,
 }
 
+/// No node has more CPUs: beyond any machine there is, and few enough for the
+/// sums over a node's residents to stay within their range.
+pub const MOST_CPUS: u32 = 16_384;
+
 /// One `[[app]]`: what every instance of a workload asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct AppDemand {
     pub cpus: u32,
     pub memory_bytes: u64,
+    /// Fraction of undisturbed performance to keep; that of the profile when
+    /// absent.
+    pub qos: Option<f64>,
+    /// Speed by platform, on any one scale.
+    pub platforms: BTreeMap<String, f64>,
     /// The line its name stands on.
     pub line: usize,
 }
 
-/// A nodes file, checked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+impl AppDemand {
+    /// `app` with this demand, and with its speed on the platforms of
+    /// `cluster`, which learns those that it does not have yet.
+    ///
+    /// # Errors
+    ///
+    /// [`ClusterError::Platforms`].
+    pub fn applied(&self, app: App, cluster: &mut Cluster) -> Result<App, ClusterError> {
+        for platform in self.platforms.keys() {
+            cluster.add_platform(platform)?;
+        }
+        let speed = |name: &String| self.platforms.get(name).map(|speed| *speed as f32);
+        let speeds = cluster.platforms().iter().map(speed).collect();
+        let app = app
+            .with_demand(self.cpus, self.memory_bytes)
+            .with_platform_speed(speeds);
+        Ok(match self.qos {
+            Some(qos) => app.with_qos(qos),
+            None => app,
+        })
+    }
+}
+
+/// A nodes file, checked. The default stands for no file: no node.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodesFile {
     pub path: PathBuf,
     pub nodes: Vec<NodeEntry>,
@@ -85,6 +125,9 @@ struct RawApp {
     name: Spanned<String>,
     cpus: Option<Spanned<i64>>,
     memory: Option<Spanned<String>>,
+    qos: Option<Spanned<f64>>,
+    #[serde(default)]
+    platforms: BTreeMap<String, Spanned<f64>>,
 }
 
 impl NodesFile {
@@ -112,7 +155,8 @@ impl NodesFile {
     ///
     /// TOML that is not well formed, a key that is unknown, missing or of the
     /// wrong type, no node, two nodes or two apps of one name, CPUs below 1,
-    /// memory that is negative or lacks a known unit.
+    /// or above [`MOST_CPUS`], memory that is negative or lacks a known unit, a
+    /// QoS that is no fraction, a speed that is not above 0.
     pub fn parse(path: &Path, text: &str) -> Result<Self, NodesFileError> {
         let refuse = |at: Option<usize>, problem: String| NodesFileError {
             path: path.into(),
@@ -149,11 +193,13 @@ impl NodesFile {
             let (at, value) = (key.span().start, *key.get_ref());
             u32::try_from(value)
                 .ok()
-                .filter(|cpus| *cpus > 0)
+                .filter(|cpus| (1..=MOST_CPUS).contains(cpus))
                 .ok_or_else(|| {
                     refuse(
                         Some(at),
-                        format!("key `cpus`: is {value}; write a whole number of CPUs, 1 or more"),
+                        format!(
+                            "key `cpus`: is {value}; write a whole number of CPUs, 1 or more and at most {MOST_CPUS}"
+                        ),
                     )
                 })
         };
@@ -161,6 +207,20 @@ impl NodesFile {
             parse_memory(key.get_ref()).map_err(|problem| {
                 refuse(Some(key.span().start), format!("key `memory`: {problem}"))
             })
+        };
+        let fraction = |key: &Spanned<f64>| match *key.get_ref() {
+            qos if qos > 0.0 && qos <= 1.0 => Ok(qos),
+            qos => Err(refuse(
+                Some(key.span().start),
+                format!("key `qos`: is {qos}; write a fraction to keep, above 0 and at most 1"),
+            )),
+        };
+        let rate = |platform: &str, key: &Spanned<f64>| match *key.get_ref() {
+            speed if speed > 0.0 && speed < 1e9 => Ok(speed),
+            speed => Err(refuse(
+                Some(key.span().start),
+                format!("key `platforms.{platform}`: is {speed}; write a speed above 0"),
+            )),
         };
         let name = |key: &Spanned<String>, before: Option<usize>, of: &str| {
             let at = key.span().start;
@@ -212,6 +272,12 @@ impl NodesFile {
             let demand = AppDemand {
                 cpus: app.cpus.as_ref().map(count).transpose()?.unwrap_or(1),
                 memory_bytes: app.memory.as_ref().map(memory).transpose()?.unwrap_or(0),
+                qos: app.qos.as_ref().map(fraction).transpose()?,
+                platforms: app
+                    .platforms
+                    .iter()
+                    .map(|(platform, speed)| Ok((platform.clone(), rate(platform, speed)?)))
+                    .collect::<Result<_, _>>()?,
                 line,
             };
             demands.insert(app.name.into_inner(), demand);
@@ -283,6 +349,41 @@ pub fn parse_memory(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const NODE: &str = "[[node]]\nname = \"n\"\ncpus = 4\nmemory = \"8GiB\"\nplatform = \"P\"\n";
+
+    fn parsed(app: &str) -> Result<NodesFile, NodesFileError> {
+        let text = format!("{NODE}[[app]]\nname = \"a\"\n{app}");
+        NodesFile::parse(Path::new("nodes.toml"), &text)
+    }
+
+    #[test]
+    fn an_app_may_say_its_qos_and_its_speeds() {
+        let file = parsed("qos = 0.9\nplatforms = { Q = 1, P = 0.5 }\n").unwrap();
+        let mut cluster = Cluster::new(file.nodes.iter().map(|entry| entry.node.clone())).unwrap();
+        let app = App::bare("a", crate::predict::Responses::default());
+        let app = file.demands["a"].applied(app, &mut cluster).unwrap();
+        assert_eq!(app.qos(), 0.9);
+        let speed = |name: &str| app.speed_on(cluster.platform(name).unwrap());
+        assert_eq!((speed("P"), speed("Q")), (Some(0.5), Some(1.0)));
+    }
+
+    #[test]
+    fn a_bad_qos_or_speed_is_refused_with_its_line() {
+        for (bad, says) in [
+            ("qos = 0.0\n", "key `qos`: is 0;"),
+            ("qos = 1.5\n", "key `qos`: is 1.5;"),
+            ("qos = nan\n", "key `qos`: is NaN;"),
+            ("qos = \"much\"\n", "invalid type"),
+            ("platforms = { P = -1.0 }\n", "key `platforms.P`: is -1;"),
+            ("platforms = { P = inf }\n", "key `platforms.P`: is inf;"),
+            ("cpus = 4000000000\n", "at most 16384"),
+        ] {
+            let error = parsed(bad).unwrap_err();
+            assert_eq!(error.line, Some(8), "{bad}: {error}");
+            assert!(error.problem.contains(says), "{bad}: {error}");
+        }
+    }
 
     #[test]
     fn memory_needs_a_number_and_a_unit() {

@@ -3,6 +3,7 @@
 use super::app::App;
 use super::app::Demand;
 use super::cluster::Cluster;
+use super::cluster::ClusterError;
 use super::cluster::NodeId;
 use super::cluster::ResidentId;
 use super::compare::compare;
@@ -128,6 +129,40 @@ impl Choice {
     /// When there is no part, which no policy answers.
     pub fn node(&self) -> NodeId {
         self.parts[0].node
+    }
+
+    /// Starts every part with `app`. Of the memory of `demand` each part takes
+    /// its share by CPUs, rounded up.
+    ///
+    /// # Errors
+    ///
+    /// As [`Cluster::admit_as`] for the first part that does not fit; then
+    /// nothing has been started.
+    pub fn start(
+        &self,
+        cluster: &mut Cluster,
+        app: &Arc<App>,
+        demand: Demand,
+    ) -> Result<Vec<ResidentId>, ClusterError> {
+        let all: u64 = self.parts.iter().map(|part| u64::from(part.cpus)).sum();
+        let mut started = Vec::with_capacity(self.parts.len());
+        for part in &self.parts {
+            let share = u128::from(demand.memory_bytes) * u128::from(part.cpus);
+            let demand = Demand {
+                cpus: part.cpus,
+                memory_bytes: share.div_ceil(u128::from(all.max(1))) as u64,
+            };
+            match cluster.admit_as(part.node, app.clone(), demand) {
+                Ok(resident) => started.push(resident),
+                Err(error) => {
+                    for resident in started {
+                        cluster.remove(resident);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(started)
     }
 }
 

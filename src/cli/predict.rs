@@ -1,0 +1,190 @@
+//! `jostle predict`: how fast programs would be next to each other.
+
+use super::output;
+use crate::error::Error;
+use crate::error::Result;
+use crate::predict;
+use crate::predict::Prediction;
+use crate::predict::Subject;
+use crate::predict::lane;
+use crate::profile;
+use crate::profile::Profile;
+use crate::report::Style;
+use crate::report::prediction;
+use crate::schedule::App;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Predicts the performance of each program beside all the others on one
+/// machine: the product over resources of what the pressure of the others
+/// costs it.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Profiles of the programs; one given twice stands for two instances
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The programs take turns on the same CPUs; otherwise each has CPUs of its
+    /// own, and what was measured taking turns on one does not count
+    #[arg(long)]
+    shares_cpus: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// A profile, read once however often it is named.
+struct Loaded {
+    profile: Profile,
+    app: App,
+}
+
+#[derive(Serialize)]
+struct Outcome<'a> {
+    shares_cpus: bool,
+    applications: Vec<Entry<'a>>,
+    notes: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Entry<'a> {
+    file: String,
+    #[serde(flatten)]
+    prediction: &'a Prediction,
+}
+
+pub fn run(args: Args) -> Result<()> {
+    let mut loaded: Vec<Loaded> = Vec::new();
+    let mut seen: BTreeMap<PathBuf, usize> = BTreeMap::new();
+    let mut which = Vec::with_capacity(args.files.len());
+    for path in &args.files {
+        let place = path.canonicalize().unwrap_or_else(|_| path.clone());
+        let index = match seen.get(&place) {
+            Some(index) => *index,
+            None => {
+                let profile =
+                    profile::load(path).map_err(|error| Error::request(error.to_string()))?;
+                let app = App::new(&profile);
+                loaded.push(Loaded { profile, app });
+                seen.insert(place, loaded.len() - 1);
+                loaded.len() - 1
+            }
+        };
+        which.push(index);
+    }
+    let those: Vec<&Loaded> = which.iter().map(|index| &loaded[*index]).collect();
+    let names = told_apart(those.iter().map(|one| one.app.name()));
+    let subjects: Vec<Subject> = those
+        .iter()
+        .zip(&names)
+        .map(|(one, name)| Subject {
+            name,
+            responses: one.app.responses(),
+            counted: one.app.counted(args.shares_cpus),
+            qos: one.profile.qos.threshold,
+        })
+        .collect();
+    let mut predictions = predict::co_location(&subjects);
+    // The library knows that a score is missing; the profile knows why.
+    for gap in predictions.iter_mut().flat_map(|p| &mut p.not_known) {
+        let why = lane(gap.resource).and_then(|lane| those[gap.subject].app.missing(lane));
+        if let Some(why) = why {
+            gap.why = why.into();
+        }
+    }
+    let notes = notes(&args, &loaded);
+    if args.json {
+        let file = |path: &PathBuf| path.display().to_string();
+        return output::json(&Outcome {
+            shares_cpus: args.shares_cpus,
+            applications: args
+                .files
+                .iter()
+                .map(file)
+                .zip(&predictions)
+                .map(|(file, prediction)| Entry { file, prediction })
+                .collect(),
+            notes: &notes,
+        });
+    }
+    output::text(&prediction::page(
+        &predictions,
+        args.shares_cpus,
+        &notes,
+        Style::for_stdout(),
+    ))
+}
+
+/// The names, with a number behind those that stand more than once.
+fn told_apart<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let names: Vec<&str> = names.collect();
+    let mut count: BTreeMap<&str, usize> = BTreeMap::new();
+    names
+        .iter()
+        .map(|name| {
+            if names.iter().filter(|other| *other == name).count() == 1 {
+                return name.to_string();
+            }
+            let number = count.entry(name).or_default();
+            *number += 1;
+            format!("{name} #{number}")
+        })
+        .collect()
+}
+
+/// What the reader should know before believing the numbers.
+fn notes(args: &Args, loaded: &[Loaded]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let machine = |loaded: &Loaded| loaded.profile.machine.fingerprint.clone();
+    if loaded
+        .iter()
+        .any(|other| machine(other) != machine(&loaded[0]))
+    {
+        let of: Vec<String> = loaded
+            .iter()
+            .map(|one| {
+                let machine = &one.profile.machine;
+                format!(
+                    "{}: {} ({})",
+                    one.app.name(),
+                    machine.model,
+                    machine.fingerprint
+                )
+            })
+            .collect();
+        notes.push(format!(
+            "not measured on the same machine, so that scores may not compare: {}",
+            of.join("; ")
+        ));
+    }
+    for one in loaded {
+        let name = one.app.name();
+        if one.profile.partial {
+            notes.push(format!("{name}: its profile was cut short"));
+        }
+        if !one.app.unknown_resources().is_empty() {
+            notes.push(format!(
+                "{name}: not known to this version and left out: {}",
+                one.app.unknown_resources().join(", ")
+            ));
+        }
+        if !args.shares_cpus && args.files.len() > 1 {
+            let own = one.app.counted(false);
+            let left_out: Vec<&str> = one
+                .app
+                .counted(true)
+                .without(own)
+                .iter()
+                .filter(|lane| one.app.mentions(*lane))
+                .map(predict::resource_id)
+                .collect();
+            if !left_out.is_empty() {
+                notes.push(format!(
+                    "{name}: not counted, because it was measured taking turns on one CPU: {}; --shares-cpus counts it",
+                    left_out.join(", ")
+                ));
+            }
+        }
+    }
+    notes
+}

@@ -1,0 +1,173 @@
+//! Predictions as a person reads them.
+
+use super::style::Style;
+use super::style::trimmed;
+use super::style::whole_words;
+use super::text;
+use crate::predict::Gap;
+use crate::predict::OnResource;
+use crate::predict::Prediction;
+use std::collections::BTreeMap;
+
+/// At most this many resources are told of each application.
+const MOST_TOLD: usize = 3;
+
+/// Percent lost; less is not told.
+const LEAST_TOLD: f64 = 0.2;
+
+/// What is expected of every application, why, and what is not known.
+pub fn page(
+    predictions: &[Prediction],
+    shares_cpus: bool,
+    notes: &[String],
+    style: Style,
+) -> String {
+    let mut page = match (predictions.len(), shares_cpus) {
+        (1, _) => "one application alone: nothing presses on it\n\n".to_string(),
+        (count, true) => format!("{count} applications that take turns on the same CPUs\n\n"),
+        (count, false) => format!("{count} applications, each with CPUs of its own\n\n"),
+    };
+    page.push_str(&table(predictions, style));
+    let mut paragraph = |first: &str, words: &str| {
+        let first = first.strip_prefix('\n').map_or(first, |first| {
+            page.push('\n');
+            first
+        });
+        page.push_str(&text::wrap(first, &text::clean(words), style.prose()));
+    };
+    let gaps = gaps(predictions);
+    if !gaps.is_empty() {
+        paragraph(
+            "\n",
+            "not known, and therefore not in the product (--json says why):",
+        );
+        for gap in gaps {
+            paragraph("  – ", &gap);
+        }
+    }
+    if !notes.is_empty() {
+        paragraph("\n", "note:");
+        for note in notes {
+            paragraph("  – ", note);
+        }
+    }
+    if predictions.len() > 1 {
+        paragraph(
+            "\n",
+            "Performance is a fraction of the undisturbed: on each resource the pressure that the \
+             others cause is added up (100 at most) and read off the application's curve; the losses \
+             multiply.",
+        );
+    }
+    page
+}
+
+fn table(predictions: &[Prediction], style: Style) -> String {
+    let mut table = style.table();
+    let titles = [
+        "application",
+        "performance",
+        "95 % interval",
+        "keeps its QoS",
+        "costliest: lost, at pressure",
+    ];
+    table.set_header(titles.map(|title| style.heading(title)));
+    for prediction in predictions {
+        let [low, high] = prediction.ci95;
+        table.add_row(vec![
+            text::clean(&prediction.name),
+            format!("{:.1} %", prediction.performance * 100.0),
+            format!("{:.1} to {:.1}", low * 100.0, high * 100.0),
+            format!(
+                "{} of ≥ {:.0} %",
+                chance(prediction.chance_of_qos),
+                prediction.qos * 100.0
+            ),
+            costliest(&prediction.resources),
+        ]);
+    }
+    whole_words(&mut table, &[0, 1, 2, 3]);
+    trimmed(&table)
+}
+
+fn chance(chance: f64) -> String {
+    match chance {
+        chance if chance > 0.995 => "> 99 %".into(),
+        chance if chance < 0.005 => "< 1 %".into(),
+        chance => format!("{:.0} %", chance * 100.0),
+    }
+}
+
+fn costliest(resources: &[OnResource]) -> String {
+    let costs: Vec<String> = resources
+        .iter()
+        .map(|share| (share, (1.0 - share.performance) * 100.0))
+        .filter(|(_, lost)| *lost >= LEAST_TOLD)
+        .map(|(share, lost)| format!("{} {lost:.1} % at {:.0}", share.resource, share.pressure))
+        .collect();
+    match costs.len() {
+        0 => "–".into(),
+        all if all > MOST_TOLD => {
+            format!(
+                "{}, {} more",
+                costs[..MOST_TOLD].join(", "),
+                all - MOST_TOLD
+            )
+        }
+        _ => costs.join(", "),
+    }
+}
+
+/// One sentence per application and half.
+fn gaps(predictions: &[Prediction]) -> Vec<String> {
+    let mut missing: BTreeMap<(usize, bool), (&str, Vec<&str>)> = BTreeMap::new();
+    for gap in predictions
+        .iter()
+        .flat_map(|prediction| &prediction.not_known)
+    {
+        let key = (gap.subject, gap.half == Gap::Caused);
+        let (_, resources) = missing.entry(key).or_insert((&gap.whose, Vec::new()));
+        if !resources.contains(&gap.resource) {
+            resources.push(gap.resource);
+        }
+    }
+    missing
+        .into_iter()
+        .map(|((_, causes), (whose, resources))| match causes {
+            true => format!("what {whose} causes on {}", resources.join(", ")),
+            false => format!("what pressure costs {whose} on {}", resources.join(", ")),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share(resource: &'static str, performance: f64) -> OnResource {
+        OnResource {
+            resource,
+            pressure: 40.0,
+            pressure_sd: 2.0,
+            performance,
+            ci95: [performance, performance],
+        }
+    }
+
+    #[test]
+    fn the_costliest_come_first_and_the_rest_are_counted() {
+        let shares = ["l1i", "l1d", "tlb", "fp"].map(|id| share(id, 0.9));
+        assert_eq!(
+            costliest(&shares),
+            "l1i 10.0 % at 40, l1d 10.0 % at 40, tlb 10.0 % at 40, 1 more"
+        );
+        assert_eq!(costliest(&[share("fp", 0.9999)]), "–");
+    }
+
+    #[test]
+    fn chances_are_never_certain() {
+        assert_eq!(chance(1.0), "> 99 %");
+        assert_eq!(chance(0.0), "< 1 %");
+        assert_eq!(chance(0.614), "61 %");
+    }
+}

@@ -1,0 +1,665 @@
+//! A scheduler as a co-process: events in, answers out, one JSON object a line.
+//!
+//! ```json
+//! {"event":"arrive","id":"job-1","app":"redis","cpus":4,"memory":"8GiB"}
+//! {"answer":"placed","decision":{…},"id":"job-1","node":"n3"}
+//! ```
+//!
+//! | event | keys (optional in brackets) | answer |
+//! |---|---|---|
+//! | `arrive` | `id`, `app` or `profile`, \[`cpus`, `memory`, `spread`, `target`\] | `placed` or `waiting` |
+//! | `depart` | `id` | `departed` |
+//! | `node-up` | `name`, and of a new node `cpus`, `memory`, \[`platform`, `shares_cpus`\] | `node-up` |
+//! | `node-down` | `name` | `node-down`, then `placed` or `waiting` for each application that ran there |
+//! | `profile-changed` | `id`, `app` or `profile`, \[`seconds_left`\] | `profile-changed`, then `moved` if the policy moves it |
+//! | `move-cost` | `seconds` | `noted`; what a move has cost, for policies that weigh it |
+//! | `state` | | `state`: nodes, what runs there, who waits |
+//!
+//! Every event may say the time, `at`, in seconds that never fall. An event
+//! that makes room is followed by a `placed` line for each job that waited and
+//! now has a place, in the order of arrival. What cannot be understood or done
+//! is answered with one `error` line, changes nothing, and the stream goes on.
+
+mod event;
+mod lines;
+
+use self::event::Arrival;
+use self::event::Event;
+use self::event::NodeUp;
+use self::event::What;
+use super::app::App;
+use super::app::Demand;
+use super::cluster::Cluster;
+use super::cluster::Node;
+use super::cluster::NodeId;
+use super::cluster::ResidentId;
+use super::nodes_file::AppDemand;
+use super::policy::Answer;
+use super::policy::Ask;
+use super::policy::Choice;
+use super::policy::MigrationCosts;
+use super::policy::Policy;
+use super::policy::Waiting;
+use serde_json::Value;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+pub use lines::LONGEST_LINE;
+
+/// How long an application is taken to run on when nobody says.
+const SECONDS_LEFT: f64 = 3600.0;
+
+/// At most this many nodes or names are told in a message.
+const MOST_NAMED: usize = 3;
+
+/// A job, placed or waiting.
+#[derive(Clone, Debug)]
+struct Job {
+    /// Order of arrival.
+    number: u64,
+    app: Arc<App>,
+    demand: Demand,
+    spread: bool,
+    target: Option<f64>,
+    /// Where it runs; empty while it waits.
+    parts: Vec<ResidentId>,
+    /// Where it waits for the first to have room (late binding).
+    queued_at: Vec<NodeId>,
+}
+
+/// The state behind a stream of events.
+pub struct Stream {
+    cluster: Cluster,
+    policy: Box<dyn Policy>,
+    explain: bool,
+    apps: BTreeMap<String, Arc<App>>,
+    demands: BTreeMap<String, AppDemand>,
+    jobs: BTreeMap<String, Job>,
+    by_resident: HashMap<ResidentId, String>,
+    /// Ids of waiting jobs by number.
+    waiting: BTreeMap<u64, String>,
+    costs: MigrationCosts,
+    arrived: u64,
+    now: f64,
+    line: u64,
+}
+
+/// Why a job is not placed now.
+struct Held(String);
+
+/// Where a job went, as the answer's keys.
+struct Placed {
+    node: String,
+    decision: Value,
+}
+
+impl Stream {
+    /// A stream over `cluster`. What runs there already becomes jobs called
+    /// `NODE/APP/1`, `NODE/APP/2` …. With `explain` every decision carries both
+    /// directions of every resource.
+    pub fn new(cluster: Cluster, policy: Box<dyn Policy>, explain: bool) -> Self {
+        let mut stream = Stream {
+            policy,
+            explain,
+            apps: BTreeMap::new(),
+            demands: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            by_resident: HashMap::new(),
+            waiting: BTreeMap::new(),
+            costs: MigrationCosts::default(),
+            arrived: 0,
+            now: 0.0,
+            line: 0,
+            cluster,
+        };
+        for node in stream.cluster.ids() {
+            let mut residents: Vec<_> = stream.cluster.residents(node).collect();
+            residents.sort_by_key(|(id, _)| *id);
+            let mut count: BTreeMap<&str, usize> = BTreeMap::new();
+            for (resident, what) in residents {
+                let number = count.entry(what.app.name()).or_default();
+                *number += 1;
+                let name = stream.cluster.name(node);
+                let id = format!("{name}/{}/{number}", what.app.name());
+                stream.arrived += 1;
+                stream.by_resident.insert(resident, id.clone());
+                let job = Job {
+                    number: stream.arrived,
+                    app: what.app.clone(),
+                    demand: what.demand,
+                    spread: false,
+                    target: None,
+                    parts: vec![resident],
+                    queued_at: Vec::new(),
+                };
+                stream.jobs.insert(id, job);
+            }
+        }
+        stream
+    }
+
+    /// The same with applications that events may name.
+    pub fn with_apps(mut self, apps: impl IntoIterator<Item = Arc<App>>) -> Self {
+        let named = |app: Arc<App>| (app.name().to_string(), app);
+        self.apps.extend(apps.into_iter().map(named));
+        self
+    }
+
+    /// The same with what applications described in events ask for, by name,
+    /// unless the event says otherwise.
+    pub fn with_demands(mut self, demands: BTreeMap<String, AppDemand>) -> Self {
+        self.demands = demands;
+        self
+    }
+
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// The answers to one line, each a JSON object without a line's end; none
+    /// to a blank line. A line that is refused changes nothing.
+    pub fn handle(&mut self, line: &str) -> Vec<String> {
+        self.line += 1;
+        if line.trim().is_empty() {
+            return Vec::new();
+        }
+        match event::parse(line).and_then(|(event, at)| self.take(event, at)) {
+            Ok(answers) => answers.iter().map(Value::to_string).collect(),
+            Err(message) => vec![self.error(&message)],
+        }
+    }
+
+    /// The answer to a line that cannot even be read.
+    fn refuse(&mut self, message: &str) -> Vec<String> {
+        self.line += 1;
+        vec![self.error(message)]
+    }
+
+    fn error(&self, message: &str) -> String {
+        json!({"answer": "error", "line": self.line, "message": message}).to_string()
+    }
+
+    fn take(&mut self, event: Event, at: Option<f64>) -> Result<Vec<Value>, String> {
+        let now = at.unwrap_or(self.now);
+        if now < self.now {
+            return Err(format!(
+                "key `at`: is {now}, and it was {} before; time does not run back",
+                self.now
+            ));
+        }
+        let later = now > self.now;
+        let before = std::mem::replace(&mut self.now, now);
+        let state = matches!(event, Event::State);
+        let done = match event {
+            Event::Arrive(arrival) => self.arrive(*arrival),
+            Event::Depart { id } => self.depart(&id),
+            Event::NodeUp(node) => self.node_up(node),
+            Event::NodeDown { name } => self.node_down(&name),
+            Event::ProfileChanged {
+                id,
+                what,
+                seconds_left,
+            } => self.profile_changed(&id, what, seconds_left),
+            Event::MoveCost { seconds } => {
+                self.costs.seconds.push(seconds);
+                Ok((vec![json!({"answer": "noted"})], false))
+            }
+            Event::State => Ok((vec![self.state()], false)),
+        };
+        let (mut answers, room) = done.inspect_err(|_| self.now = before)?;
+        if room || (later && !state) {
+            answers.extend(self.retry());
+        }
+        Ok(answers)
+    }
+
+    fn arrive(&mut self, arrival: Arrival) -> Result<(Vec<Value>, bool), String> {
+        let id = arrival.id;
+        if self.jobs.contains_key(&id) {
+            return Err(format!(
+                "key `id`: `{id}` is here already; every job has an id of its own"
+            ));
+        }
+        let app = self.app(arrival.what)?;
+        let demand = Demand {
+            cpus: arrival.cpus.unwrap_or(app.cpus()),
+            memory_bytes: arrival.memory_bytes.unwrap_or(app.memory_bytes()),
+        };
+        self.arrived += 1;
+        let job = Job {
+            number: self.arrived,
+            app,
+            demand,
+            spread: arrival.spread,
+            target: arrival.target,
+            parts: Vec::new(),
+            queued_at: Vec::new(),
+        };
+        self.waiting.insert(job.number, id.clone());
+        self.jobs.insert(id.clone(), job);
+        Ok((vec![self.place(&id, None)], false))
+    }
+
+    fn depart(&mut self, id: &str) -> Result<(Vec<Value>, bool), String> {
+        let job = self.jobs.remove(id).ok_or_else(|| no_job(id))?;
+        self.waiting.remove(&job.number);
+        self.leave(&job.parts);
+        Ok((vec![json!({"answer": "departed", "id": id})], true))
+    }
+
+    fn node_up(&mut self, up: NodeUp) -> Result<(Vec<Value>, bool), String> {
+        let name = up.name.clone();
+        match self.cluster.id(&name) {
+            Some(node) => self.back(node, &up)?,
+            None => {
+                let missing = |key| format!("key `{key}` is missing; a new node needs it");
+                let node = Node {
+                    name: up.name,
+                    cpus: up.cpus.ok_or_else(|| missing("cpus"))?,
+                    memory_bytes: up.memory_bytes.ok_or_else(|| missing("memory"))?,
+                    platform: up.platform,
+                    shares_cpus: up.shares_cpus.unwrap_or(false),
+                };
+                self.cluster
+                    .add_node(node)
+                    .map_err(|error| error.to_string())?;
+            }
+        }
+        Ok((vec![json!({"answer": "node-up", "name": name})], true))
+    }
+
+    /// A known node is back, as large as it was.
+    fn back(&mut self, node: NodeId, up: &NodeUp) -> Result<(), String> {
+        let was = self.cluster.node(node);
+        if self.cluster.row(node).up {
+            return Err(format!("key `name`: node `{}` is up already", was.name));
+        }
+        let other = [
+            ("cpus", up.cpus.is_some_and(|cpus| cpus != was.cpus)),
+            (
+                "memory",
+                up.memory_bytes.is_some_and(|it| it != was.memory_bytes),
+            ),
+            (
+                "platform",
+                up.platform.is_some() && up.platform != was.platform,
+            ),
+            (
+                "shares_cpus",
+                up.shares_cpus.is_some_and(|it| it != was.shares_cpus),
+            ),
+        ];
+        if let Some((key, _)) = other.iter().find(|(_, other)| *other) {
+            return Err(format!(
+                "key `{key}`: node `{}` had another; it comes back as it was, or under a new name",
+                was.name
+            ));
+        }
+        self.cluster.bring_up(node);
+        Ok(())
+    }
+
+    fn node_down(&mut self, name: &str) -> Result<(Vec<Value>, bool), String> {
+        let node = self.cluster.id(name).ok_or_else(|| {
+            let known = self.cluster.ids().map(|node| self.cluster.name(node));
+            format!(
+                "key `name`: no node is called `{name}`; known: {}",
+                some_of(known)
+            )
+        })?;
+        if !self.cluster.row(node).up {
+            return Err(format!("key `name`: node `{name}` is down already"));
+        }
+        let mut displaced: BTreeMap<u64, String> = BTreeMap::new();
+        for (resident, _) in self.cluster.take_down(node) {
+            if let Some(id) = self.by_resident.remove(&resident)
+                && let Some(job) = self.jobs.get(&id)
+            {
+                displaced.insert(job.number, id);
+            }
+        }
+        let mut answers =
+            vec![json!({"answer": "node-down", "displaced": displaced.len(), "name": name})];
+        // The shares of a spread application elsewhere go with it: first all of
+        // them, so that every one sees the room there really is.
+        for (number, id) in &displaced {
+            let parts = self
+                .jobs
+                .get_mut(id)
+                .map(|job| std::mem::take(&mut job.parts));
+            self.leave(&parts.unwrap_or_default());
+            self.waiting.insert(*number, id.clone());
+        }
+        for id in displaced.values() {
+            answers.push(self.place(id, Some(name)));
+        }
+        Ok((answers, false))
+    }
+
+    fn profile_changed(
+        &mut self,
+        id: &str,
+        what: What,
+        seconds_left: Option<f64>,
+    ) -> Result<(Vec<Value>, bool), String> {
+        if !self.jobs.contains_key(id) {
+            return Err(no_job(id));
+        }
+        let app = self.app(what)?;
+        let job = self.jobs.get_mut(id).ok_or_else(|| no_job(id))?;
+        job.app = app.clone();
+        let parts = job.parts.clone();
+        for part in &parts {
+            self.cluster.replace(*part, app.clone());
+        }
+        let mut answers = vec![json!({"answer": "profile-changed", "id": id})];
+        if let [resident] = parts[..] {
+            let left = seconds_left.unwrap_or(SECONDS_LEFT);
+            let choice = self
+                .policy
+                .reconsider(resident, &self.cluster, left, &self.costs);
+            answers.extend(choice.and_then(|choice| self.move_to(id, resident, &choice)));
+        }
+        Ok((answers, true))
+    }
+
+    /// Moves a job that runs in one part; `None`, and nothing has changed, when
+    /// the choice is to stay or does not fit.
+    fn move_to(&mut self, id: &str, resident: ResidentId, choice: &Choice) -> Option<Value> {
+        let from = self.cluster.resident(resident)?.node;
+        if matches!(choice.parts[..], [part] if part.node == from) {
+            return None;
+        }
+        let decision = self.words(self.jobs.get(id)?, choice);
+        let parts = self.start(id, choice)?;
+        self.leave(&[resident]);
+        self.jobs.get_mut(id)?.parts = parts;
+        Some(json!({
+            "answer": "moved",
+            "decision": decision,
+            "from": self.cluster.name(from),
+            "id": id,
+            "node": self.cluster.name(choice.node()),
+        }))
+    }
+
+    /// Tries every waiting job once, in the order of arrival, and answers for
+    /// those that found a place.
+    fn retry(&mut self) -> Vec<Value> {
+        let free = |of: fn(&super::Row) -> u64| {
+            let up = self.cluster.rows().iter().filter(|row| row.up);
+            up.map(of).max().unwrap_or(0)
+        };
+        let cpus = free(|row| u64::from(row.free_cpus));
+        let memory = free(|row| row.free_memory);
+        // What was refused once in this round is refused to its equals.
+        let mut refused = HashSet::new();
+        let mut answers = Vec::new();
+        for (number, id) in self.waiting.clone() {
+            let Some(job) = self.jobs.get(&id) else {
+                continue;
+            };
+            let demand = job.demand;
+            let fits = u64::from(demand.cpus) <= cpus && demand.memory_bytes <= memory;
+            let target = job.target.map(f64::to_bits);
+            let kind = (
+                Arc::as_ptr(&job.app),
+                demand.cpus,
+                demand.memory_bytes,
+                target,
+            );
+            let alone = !job.queued_at.is_empty() || job.spread;
+            if !alone && (!fits || refused.contains(&kind)) {
+                continue;
+            }
+            match self.attempt(&id) {
+                Ok(placed) => {
+                    self.waiting.remove(&number);
+                    answers.push(placed.answer(&id, None));
+                }
+                Err(Held(_)) => {
+                    refused.insert(kind);
+                }
+            }
+        }
+        answers
+    }
+
+    /// Places a job that waits, or says why not; it then goes on waiting.
+    fn place(&mut self, id: &str, from: Option<&str>) -> Value {
+        match self.attempt(id) {
+            Ok(placed) => {
+                if let Some(job) = self.jobs.get(id) {
+                    self.waiting.remove(&job.number);
+                }
+                placed.answer(id, from)
+            }
+            Err(Held(why)) => {
+                let mut answer = json!({"answer": "waiting", "id": id, "why": why});
+                if let Some(from) = from {
+                    answer["from"] = json!(from);
+                }
+                answer
+            }
+        }
+    }
+
+    fn attempt(&mut self, id: &str) -> Result<Placed, Held> {
+        let Some(job) = self.jobs.get(id).cloned() else {
+            return Err(Held("it has left".into()));
+        };
+        let ask = self.ask(&job);
+        let up = |node: &&NodeId| self.cluster.row(**node).up;
+        let answer = match job.queued_at.iter().any(|node| up(&node)) {
+            true => match job
+                .queued_at
+                .iter()
+                .find(|n| ask.may_use(&self.cluster, **n))
+            {
+                Some(node) => Answer::place(*node, &ask),
+                None => Answer::QueueAt(job.queued_at.clone()),
+            },
+            false => self.policy.choose(&ask, &self.cluster),
+        };
+        let choice = match answer {
+            Answer::Place(choice) => choice,
+            Answer::QueueAt(nodes) => {
+                let names = nodes.iter().map(|node| self.cluster.name(*node));
+                let why = format!("the first of {} to have room takes it", some_of(names));
+                if let Some(job) = self.jobs.get_mut(id) {
+                    job.queued_at = nodes;
+                }
+                return Err(Held(why));
+            }
+            Answer::Wait(waiting, _) => return Err(Held(self.why_waiting(&ask, waiting))),
+        };
+        let decision = self.words(&job, &choice);
+        let Some(parts) = self.start(id, &choice) else {
+            return Err(Held(format!(
+                "{} chose {}, which has no room for it",
+                self.policy.name(),
+                self.cluster.name(choice.node())
+            )));
+        };
+        if let Some(job) = self.jobs.get_mut(id) {
+            job.parts = parts;
+            job.queued_at.clear();
+        }
+        Ok(Placed {
+            node: self.cluster.name(choice.node()).into(),
+            decision,
+        })
+    }
+
+    fn ask<'a>(&self, job: &'a Job) -> Ask<'a> {
+        Ask {
+            demand: job.demand,
+            now: self.now,
+            spread: job.spread,
+            target: job.target,
+            ..Ask::of(&job.app)
+        }
+    }
+
+    /// Starts every part of `choice`; `None`, and nothing has changed, when one
+    /// does not fit.
+    fn start(&mut self, id: &str, choice: &Choice) -> Option<Vec<ResidentId>> {
+        let job = self.jobs.get(id)?;
+        let started = choice.start(&mut self.cluster, &job.app, job.demand).ok()?;
+        for resident in &started {
+            self.by_resident.insert(*resident, id.into());
+        }
+        Some(started)
+    }
+
+    fn leave(&mut self, parts: &[ResidentId]) {
+        for part in parts {
+            self.cluster.remove(*part);
+            self.by_resident.remove(part);
+        }
+    }
+
+    fn app(&mut self, what: What) -> Result<Arc<App>, String> {
+        match what {
+            What::Known(name) => self.apps.get(&name).cloned().ok_or_else(|| {
+                let known = self.apps.keys().map(String::as_str);
+                format!(
+                    "key `app`: no profile of `{name}`; send it as `profile`, or start with --apps. Known: {}",
+                    some_of(known)
+                )
+            }),
+            What::Described(profile) => {
+                let app = App::new(&profile);
+                let demand = self.demands.get(app.name());
+                let app = match demand {
+                    Some(demand) => demand
+                        .applied(app, &mut self.cluster)
+                        .map_err(|error| error.to_string())?,
+                    None => app,
+                };
+                Ok(Arc::new(app))
+            }
+        }
+    }
+
+    fn why_waiting(&self, ask: &Ask, waiting: Waiting) -> String {
+        let lead = match waiting {
+            Waiting::NoRoom => "no node has the room now",
+            Waiting::Never => "no node could take it, even up and empty",
+            Waiting::ForBetter => "waiting promises more than what is free now",
+        };
+        let reasons = self.cluster.ids().take(MOST_NAMED).map(|node| {
+            let lacks = self.cluster.lacks(node, ask.demand);
+            let why = lacks.unwrap_or_else(|| self.policy.unused(ask, &self.cluster, node));
+            format!("{}: {why}", self.cluster.name(node))
+        });
+        let reasons: Vec<String> = reasons.collect();
+        let more = self.cluster.len() - reasons.len();
+        match (reasons.is_empty(), more) {
+            (true, _) => format!("{lead}: there are no nodes"),
+            (false, 0) => format!("{lead}: {}", reasons.join("; ")),
+            (false, more) => format!("{lead}: {}; and {more} more", reasons.join("; ")),
+        }
+    }
+
+    /// A decision before it is carried out: all of it, or what a scheduler
+    /// would log.
+    fn words(&self, job: &Job, choice: &Choice) -> Value {
+        let ask = self.ask(job);
+        if self.explain {
+            let decision = self.policy.explain(&ask, &self.cluster, choice);
+            return serde_json::to_value(decision).unwrap_or(Value::Null);
+        }
+        let name = |node: NodeId| self.cluster.name(node);
+        let mut words = json!({
+            "policy": self.policy.name(),
+            "deciding": self.policy.why(&ask, &self.cluster, choice),
+        });
+        if let Some(expected) = &choice.expected {
+            words["expected"] = json!(expected);
+        }
+        if !matches!(choice.parts[..], [part] if part.cpus == job.app.cpus()) {
+            let parts = choice.parts.iter();
+            let parts = parts.map(|part| json!({"node": name(part.node), "cpus": part.cpus}));
+            words["parts"] = parts.collect();
+        }
+        if !choice.relaxed.is_empty() {
+            let relaxed = choice.relaxed.iter().map(
+                |(side, lane)| json!({"resource": crate::predict::resource_id(*lane), "side": side}),
+            );
+            words["relaxed"] = relaxed.collect();
+        }
+        if !choice.notes.is_empty() {
+            words["notes"] = json!(choice.notes);
+        }
+        words
+    }
+
+    fn state(&self) -> Value {
+        let nodes = self.cluster.ids().map(|id| {
+            let (node, row) = (self.cluster.node(id), self.cluster.row(id));
+            let mut residents: Vec<_> = self.cluster.residents(id).collect();
+            residents.sort_by_key(|(resident, _)| *resident);
+            let residents = residents.into_iter().map(|(resident, what)| {
+                json!({
+                    "id": self.by_resident.get(&resident),
+                    "app": what.app.name(),
+                    "cpus": what.demand.cpus,
+                    "memory_bytes": what.demand.memory_bytes,
+                })
+            });
+            json!({
+                "name": node.name,
+                "up": row.up,
+                "platform": node.platform,
+                "cpus": node.cpus,
+                "cpus_free": row.free_cpus,
+                "memory_bytes": node.memory_bytes,
+                "memory_free_bytes": row.free_memory,
+                "residents": residents.collect::<Value>(),
+            })
+        });
+        json!({
+            "answer": "state",
+            "nodes": nodes.collect::<Value>(),
+            "waiting": self.waiting.values().collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl Placed {
+    fn answer(self, id: &str, from: Option<&str>) -> Value {
+        let mut answer = json!({
+            "answer": "placed",
+            "decision": self.decision,
+            "id": id,
+            "node": self.node,
+        });
+        if let Some(from) = from {
+            answer["from"] = json!(from);
+        }
+        answer
+    }
+}
+
+fn no_job(id: &str) -> String {
+    format!("key `id`: no job is called `{id}`")
+}
+
+/// The first few of `names`, and how many more there are.
+fn some_of<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+    match names.split_at_checked(MOST_NAMED) {
+        Some((first, rest)) if !rest.is_empty() => {
+            format!("{} and {} more", first.join(", "), rest.len())
+        }
+        _ if names.is_empty() => "none yet".into(),
+        _ => names.join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests;
