@@ -48,7 +48,7 @@ impl Curve {
 
     /// True when no loss is believed possible at any pressure.
     pub fn costs_nothing(&self) -> bool {
-        self.ln[GRID - 1] == 0.0 && self.variance.iter().all(|variance| *variance == 0.0)
+        self.points.iter().all(|point| *point == [0.0, 0.0])
     }
 
     /// ln performance at `pressure` (points, held within 0–100), the variance
