@@ -4,7 +4,7 @@ use super::Engine;
 use super::Start;
 use super::State;
 use super::agent::Pending;
-use super::has_room;
+use super::agent::has_room;
 use crate::schedule::Answer;
 use crate::schedule::NodeId;
 use crate::schedule::NodeSet;
