@@ -371,7 +371,19 @@ impl<'a> Engine<'a> {
         self.fruitless = 0;
         self.jobs[job as usize].agent = (self.dealt % self.agents.len()) as u32;
         self.dealt += 1;
-        self.ask_for_place(job);
+        let it = &self.workload.jobs[job as usize];
+        let sized = it.spread || it.target.is_some();
+        if !sized && !self.world.cluster().could_ever_fit(it.demand) {
+            self.fits_nowhere(job);
+        } else {
+            self.ask_for_place(job);
+        }
+    }
+
+    fn fits_nowhere(&mut self, job: u32) {
+        self.jobs[job as usize].state = State::Never;
+        self.left -= 1;
+        self.waiting -= 1;
     }
 
     /// A job joins those that wait for its agent.

@@ -177,12 +177,11 @@ impl Engine<'_> {
         let it = &self.workload.jobs[job as usize];
         let agent = &mut self.agents[index];
         let seen = agent.copy.as_ref().unwrap_or(self.world.cluster());
-        if waiting == Waiting::Never && !somewhere_only {
-            self.jobs[job as usize].state = State::Never;
-            self.left -= 1;
-            self.waiting -= 1;
+        let nowhere = !somewhere_only || !seen.could_ever_fit(it.demand);
+        if waiting == Waiting::Never && nowhere {
             agent.admission.ended(u64::from(job), &[], self.now, seen);
             agent.stir();
+            self.fits_nowhere(job);
             return;
         }
         let for_all = waiting == Waiting::NoRoom && !somewhere_only && !it.spread;
