@@ -573,6 +573,22 @@ impl Cluster {
         self.index(node, before);
     }
 
+    /// Brings the indexes in line with the row of `node`, which had `before`
+    /// CPUs free.
+    fn index(&mut self, node: NodeId, before: u32) {
+        let (row, site) = (&self.rows[node.index()], &self.sites[node.index()]);
+        let whole = row.cpus == site.node.cpus;
+        let empty = row.up && row.residents == 0 && whole;
+        let open = row.up && row.free_cpus > 0 && !empty;
+        self.units.set_free(node, before, row.free_cpus);
+        self.empty[site.kind as usize].set(node, empty);
+        self.open.set(node, open);
+        match open {
+            true => self.open_set.insert(node),
+            false => self.open_set.remove(node),
+        }
+    }
+
     /// The row of `node` computed afresh from its residents; equal to
     /// [`Self::row`] but for its version, whatever was added and removed before.
     pub fn recomputed(&self, node: NodeId) -> Row {

@@ -53,6 +53,12 @@ pub trait Admission: Send {
     /// changes.
     fn refused(&mut self, job: u64, now: f64);
 
+    /// The policy would rather wait for something better, and wants to be asked
+    /// again at `until` (seconds) and not before.
+    fn postponed(&mut self, job: u64, _until: f64, now: f64) {
+        self.refused(job, now);
+    }
+
     /// It has left `nodes`, or will never be placed.
     fn ended(&mut self, job: u64, nodes: &[NodeId], now: f64, cluster: &Cluster);
 

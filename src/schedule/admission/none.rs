@@ -11,16 +11,24 @@ use std::collections::VecDeque;
 /// One queue in the order of arrival. When the first does not fit, those
 /// behind it are tried once in turn, so that a large job does not idle the
 /// cluster; the first is tried first again after every change. A start is no
-/// such change: it makes room for nobody.
+/// such change: it makes room for nobody. Who waits for something better is
+/// passed over until its time comes.
 #[derive(Clone, Debug, Default)]
 pub struct NoAdmission {
-    queue: VecDeque<u64>,
-    /// Who stands in the queue.
-    waiting: HashSet<u64>,
-    /// How many from the front were refused since the last change.
-    tried: usize,
+    queue: VecDeque<Place>,
+    /// All before this place were tried or passed over since the last change.
+    cursor: usize,
+    /// How many were refused since the last change.
+    refused: usize,
     /// At most this many are tried after one change; the rest wait on.
     depth: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    job: u64,
+    /// Seconds before which it does not want to be asked.
+    not_before: f64,
 }
 
 /// Tries per change unless told otherwise.
@@ -35,14 +43,17 @@ impl NoAdmission {
     }
 
     fn forget(&mut self, job: u64) {
-        if self.waiting.remove(&job)
-            && let Some(at) = self.queue.iter().position(|waiting| *waiting == job)
-        {
+        if let Some(at) = self.queue.iter().position(|place| place.job == job) {
             self.queue.remove(at);
-            if at < self.tried {
-                self.tried -= 1;
+            if at < self.cursor {
+                self.cursor -= 1;
             }
         }
+    }
+
+    fn start_over(&mut self) {
+        self.cursor = 0;
+        self.refused = 0;
     }
 }
 
@@ -52,16 +63,27 @@ impl Admission for NoAdmission {
     }
 
     fn arrive(&mut self, waiter: Waiter, _now: f64) {
-        if self.waiting.insert(waiter.job) {
-            self.queue.push_back(waiter.job);
-        }
+        self.queue.push_back(Place {
+            job: waiter.job,
+            not_before: f64::NEG_INFINITY,
+        });
     }
 
-    fn next(&mut self, _now: f64, cluster: &Cluster) -> Option<Admitted> {
-        let job = *self.queue.get(self.tried)?;
+    fn next(&mut self, now: f64, cluster: &Cluster) -> Option<Admitted> {
         // Where nothing runs, no end will come to try the rest after.
-        let more = self.tried < self.depth || cluster.running() == 0;
-        more.then_some(Admitted { job, allowed: None })
+        if self.refused >= self.depth && cluster.running() > 0 {
+            return None;
+        }
+        while let Some(place) = self.queue.get(self.cursor) {
+            if place.not_before <= now {
+                return Some(Admitted {
+                    job: place.job,
+                    allowed: None,
+                });
+            }
+            self.cursor += 1;
+        }
+        None
     }
 
     fn started(&mut self, job: u64, _nodes: &[NodeId], _now: f64, _cluster: &Cluster) {
@@ -69,18 +91,27 @@ impl Admission for NoAdmission {
     }
 
     fn refused(&mut self, job: u64, _now: f64) {
-        if self.queue.get(self.tried) == Some(&job) {
-            self.tried += 1;
+        if self.queue.get(self.cursor).is_some_and(|place| place.job == job) {
+            self.cursor += 1;
+            self.refused += 1;
+        }
+    }
+
+    fn postponed(&mut self, job: u64, until: f64, _now: f64) {
+        let at = self.queue.get_mut(self.cursor);
+        if let Some(place) = at.filter(|place| place.job == job) {
+            place.not_before = until;
+            self.cursor += 1;
         }
     }
 
     fn ended(&mut self, job: u64, _nodes: &[NodeId], _now: f64, _cluster: &Cluster) {
         self.forget(job);
-        self.tried = 0;
+        self.start_over();
     }
 
     fn changed(&mut self, _now: f64) {
-        self.tried = 0;
+        self.start_over();
     }
 
     fn reads_counters(&self) -> bool {

@@ -183,7 +183,8 @@ impl Jostle {
         let net = f64::from(there.performance - there.lost).max(0.1);
         let gain = 1.0 / net - 1.0 / self.goal;
         let left = self.patience * gain * ideal - ask.waited_seconds;
-        (left > 0.0).then_some(ask.now + left)
+        let pause = (gain * ideal * 0.05).max(1.0);
+        (left > 0.0).then_some(ask.now + left.min(pause))
     }
 
     fn candidates(&mut self, ask: &Ask, cluster: &Cluster, into: &mut Vec<NodeId>) -> bool {

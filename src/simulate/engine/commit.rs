@@ -4,7 +4,7 @@ use super::Engine;
 use super::Start;
 use super::State;
 use super::agent::Pending;
-use super::has_room;
+use super::agent::has_room;
 use crate::schedule::Answer;
 use crate::schedule::NodeId;
 use crate::schedule::NodeSet;
@@ -32,8 +32,14 @@ impl Engine<'_> {
             }
             Answer::Wait(waiting, until) => {
                 self.wait(index, job, allowed.is_some(), waiting, until);
-                if self.jobs[job as usize].state != State::Never {
-                    self.refused(index, job, epoch);
+                if self.jobs[job as usize].state == State::Never {
+                    return Ok(());
+                }
+                match until {
+                    Some(until) if waiting == Waiting::ForBetter && until > self.now => {
+                        self.postponed(index, job, until, epoch);
+                    }
+                    _ => self.refused(index, job, epoch),
                 }
                 Ok(())
             }
@@ -177,12 +183,11 @@ impl Engine<'_> {
         let it = &self.workload.jobs[job as usize];
         let agent = &mut self.agents[index];
         let seen = agent.copy.as_ref().unwrap_or(self.world.cluster());
-        if waiting == Waiting::Never && !somewhere_only {
-            self.jobs[job as usize].state = State::Never;
-            self.left -= 1;
-            self.waiting -= 1;
+        let nowhere = !somewhere_only || !seen.could_ever_fit(it.demand);
+        if waiting == Waiting::Never && nowhere {
             agent.admission.ended(u64::from(job), &[], self.now, seen);
             agent.stir();
+            self.fits_nowhere(job);
             return;
         }
         let for_all = waiting == Waiting::NoRoom && !somewhere_only && !it.spread;
