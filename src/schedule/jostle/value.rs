@@ -29,7 +29,7 @@ pub struct Weights {
 impl Default for Weights {
     fn default() -> Self {
         Weights {
-            qos: std::env::var("QW").ok().map_or(1.0, |v| v.parse().unwrap()),
+            qos: 1.0,
             unexplained: 0.02 * 0.02,
         }
     }
