@@ -70,6 +70,15 @@ struct Job {
     queued_at: Vec<NodeId>,
 }
 
+/// What tells at a glance whether a job that waits is worth a try.
+#[derive(Clone, Debug)]
+struct Waiter {
+    id: String,
+    demand: Demand,
+    /// The policy may split or size it, so that its demand need not fit whole.
+    flexible: bool,
+}
+
 /// The state behind a stream of events.
 pub struct Stream {
     cluster: Cluster,
@@ -79,8 +88,8 @@ pub struct Stream {
     demands: BTreeMap<String, AppDemand>,
     jobs: BTreeMap<String, Job>,
     by_resident: HashMap<ResidentId, String>,
-    /// Ids of waiting jobs by number.
-    waiting: BTreeMap<u64, String>,
+    /// Waiting jobs by number.
+    waiting: BTreeMap<u64, Waiter>,
     costs: MigrationCosts,
     arrived: u64,
     now: f64,
@@ -238,7 +247,7 @@ impl Stream {
             parts: Vec::new(),
             queued_at: Vec::new(),
         };
-        self.waiting.insert(job.number, id.clone());
+        self.waiting.insert(job.number, job.waiter(&id));
         self.jobs.insert(id.clone(), job);
         Ok((vec![self.place(&id, None)], false))
     }
@@ -326,12 +335,12 @@ impl Stream {
         // The shares of a spread application elsewhere go with it: first all of
         // them, so that every one sees the room there really is.
         for (number, id) in &displaced {
-            let parts = self
-                .jobs
-                .get_mut(id)
-                .map(|job| std::mem::take(&mut job.parts));
-            self.leave(&parts.unwrap_or_default());
-            self.waiting.insert(*number, id.clone());
+            let Some(job) = self.jobs.get_mut(id) else {
+                continue;
+            };
+            let parts = std::mem::take(&mut job.parts);
+            self.waiting.insert(*number, job.waiter(id));
+            self.leave(&parts);
         }
         for id in displaced.values() {
             answers.push(self.place(id, Some(name)));
@@ -395,24 +404,33 @@ impl Stream {
         };
         let cpus = free(|row| u64::from(row.free_cpus));
         let memory = free(|row| row.free_memory);
+        let worth = |waiter: &Waiter| {
+            waiter.flexible
+                || u64::from(waiter.demand.cpus) <= cpus && waiter.demand.memory_bytes <= memory
+        };
+        let candidates: Vec<(u64, String)> = self
+            .waiting
+            .iter()
+            .filter(|(_, waiter)| worth(waiter))
+            .map(|(number, waiter)| (*number, waiter.id.clone()))
+            .collect();
         // What was refused once in this round is refused to its equals.
         let mut refused = HashSet::new();
         let mut answers = Vec::new();
-        for (number, id) in self.waiting.clone() {
+        for (number, id) in candidates {
             let Some(job) = self.jobs.get(&id) else {
                 continue;
             };
-            let demand = job.demand;
-            let fits = u64::from(demand.cpus) <= cpus && demand.memory_bytes <= memory;
-            let target = job.target.map(f64::to_bits);
             let kind = (
                 Arc::as_ptr(&job.app),
-                demand.cpus,
-                demand.memory_bytes,
-                target,
+                job.demand.cpus,
+                job.demand.memory_bytes,
+                job.spread,
+                job.target.map(f64::to_bits),
             );
-            let alone = !job.queued_at.is_empty() || job.spread;
-            if !alone && (!fits || refused.contains(&kind)) {
+            // One that queues at nodes of its own has no equals.
+            let queues = !job.queued_at.is_empty();
+            if !queues && refused.contains(&kind) {
                 continue;
             }
             match self.attempt(&id) {
@@ -420,9 +438,10 @@ impl Stream {
                     self.waiting.remove(&number);
                     answers.push(placed.answer(&id, None));
                 }
-                Err(Held(_)) => {
+                Err(Held(_)) if !queues => {
                     refused.insert(kind);
                 }
+                Err(Held(_)) => {}
             }
         }
         answers
@@ -625,8 +644,18 @@ impl Stream {
         json!({
             "answer": "state",
             "nodes": nodes.collect::<Value>(),
-            "waiting": self.waiting.values().collect::<Vec<_>>(),
+            "waiting": self.waiting.values().map(|waiter| &waiter.id).collect::<Vec<_>>(),
         })
+    }
+}
+
+impl Job {
+    fn waiter(&self, id: &str) -> Waiter {
+        Waiter {
+            id: id.into(),
+            demand: self.demand,
+            flexible: self.spread || self.target.is_some(),
+        }
     }
 }
 
