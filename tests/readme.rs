@@ -69,7 +69,7 @@ fn examples_print_what_the_readme_shows() {
         let Some(arguments) = words.strip_prefix(&["jostle".to_string()]) else {
             continue;
         };
-        if !matches!(arguments[0].as_str(), "show" | "schedule") {
+        if !matches!(arguments[0].as_str(), "show" | "predict" | "schedule") {
             continue;
         }
         let output = jostle(arguments).output().unwrap();
@@ -78,7 +78,10 @@ fn examples_print_what_the_readme_shows() {
         assert_eq!(printed.trim_end(), shown, "$ {}", example.command);
         compared += 1;
     }
-    assert!(compared >= 2, "the README shows a profile and a placement");
+    assert!(
+        compared >= 3,
+        "the README shows a profile, a prediction and a placement"
+    );
 }
 
 #[test]

@@ -2,9 +2,10 @@
 //!
 //! Nothing becomes a point that was measured as an interval: a curve carries
 //! the variance of its points and, between them, that of not having looked; an
-//! entry that is inferred, or of which only a threshold is known, is as wide as
-//! its interval and never narrower than [`INFERRED_SD`]. An entry without
-//! numbers is not known.
+//! entry of which only a threshold is known is as wide as its interval, and one
+//! that is inferred never narrower than [`INFERRED_SD`]. An unresolved entry has
+//! scores with wide intervals, or none; a curve then still tells what it can.
+//! An entry without numbers is not known.
 //!
 //! Performance in a curve is a fraction of the undisturbed level whichever way
 //! the metric is better, so that the direction does not matter here.
@@ -35,8 +36,9 @@ const FLOOR: f64 = 1e-3;
 /// score of 0 ± 0 says only that the source kept 95 % of its own beside it.
 const MEASURED_SD: f64 = 1.0;
 
-/// The same when inferred or unresolved; classification from a few measured
-/// resources misses a score by about as much (Paragon reports 5.3 %).
+/// The same when not measured as such: inferred, or read from a curve without a
+/// verdict. Classification from a few measured resources misses a score by
+/// about as much (Paragon reports 5.3 %).
 const INFERRED_SD: f64 = 5.0;
 
 /// What a source must keep of its own beside the application for the pressure
@@ -88,8 +90,8 @@ fn sd_around(value: f64, [low, high]: [f64; 2]) -> f64 {
 
 fn least_sd(status: Status) -> f64 {
     match status {
-        Status::Measured => MEASURED_SD,
-        _ => INFERRED_SD,
+        Status::Inferred => INFERRED_SD,
+        _ => MEASURED_SD,
     }
 }
 
@@ -222,7 +224,7 @@ fn table(lane: usize, knots: &[Knot]) -> Curve {
 /// Points of pressure and their standard deviation; `None` when nothing is
 /// known.
 fn caused_of(entry: &ResourceEntry) -> Option<(f64, f64)> {
-    let least = least_sd(entry.status);
+    let mut least = least_sd(entry.status);
     let from_score = entry
         .caused
         .map(|score| (score.score, sd_around(score.score, score.ci95)));
@@ -237,6 +239,7 @@ fn caused_of(entry: &ResourceEntry) -> Option<(f64, f64)> {
     } else if let Some(score) = from_score {
         score
     } else {
+        least = INFERRED_SD;
         from_probe(&probe)?
     };
     // Evenly anywhere on the scale is as little as one can know.
@@ -259,20 +262,26 @@ fn from_probe(probe: &[Knot]) -> Option<(f64, f64)> {
             .collect();
         crossing(&with_ends(falling(&moved)))
     };
-    let (at, gap) = crossing(0.0);
+    let (at, unseen) = crossing(0.0);
     let errors = sd_around(at, [crossing(-Z95).0, crossing(Z95).0]);
-    Some((100.0 - at, errors.hypot(gap / 12f64.sqrt())))
+    Some((100.0 - at, errors.hypot(unseen)))
 }
 
-/// Where the line through `knots` falls to [`SOURCE_KEEPS`], and how far apart
-/// the knots around that place are; 100 and no gap when it does not.
+/// Where the line through `knots` falls to [`SOURCE_KEEPS`], and the standard
+/// deviation of that place for not having looked between the knots around it
+/// (as [`between`], across instead of down); 100 and 0 when it does not fall
+/// so far.
 fn crossing(knots: &[Knot]) -> (f64, f64) {
     let level = SOURCE_KEEPS.ln();
     for pair in knots.windows(2) {
         let (a, b) = (pair[0], pair[1]);
         if b.ln < level {
             let share = ((a.ln - level) / (a.ln - b.ln)).clamp(0.0, 1.0);
-            return (a.at + share * (b.at - a.at), b.at - a.at);
+            let gap = b.at - a.at;
+            return (
+                a.at + share * gap,
+                gap * (share * (1.0 - share) / 3.0).sqrt(),
+            );
         }
     }
     (100.0, 0.0)

@@ -24,6 +24,8 @@
 //!
 //! A score that a profile does not have is never taken for 0 or 100: that side
 //! of that resource is left out of the comparison, with a note.
+//!
+//! Schedulers in other languages drive it as a co-process: see [`Stream`].
 
 pub mod admission;
 mod app;

@@ -22,11 +22,14 @@
 
 mod event;
 mod lines;
+mod words;
 
 use self::event::Arrival;
 use self::event::Event;
 use self::event::NodeUp;
 use self::event::What;
+use self::words::Placed;
+use self::words::some_of;
 use super::app::App;
 use super::app::Demand;
 use super::cluster::Cluster;
@@ -39,7 +42,6 @@ use super::policy::Ask;
 use super::policy::Choice;
 use super::policy::MigrationCosts;
 use super::policy::Policy;
-use super::policy::Waiting;
 use serde_json::Value;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -51,9 +53,6 @@ pub use lines::LONGEST_LINE;
 
 /// How long an application is taken to run on when nobody says.
 const SECONDS_LEFT: f64 = 3600.0;
-
-/// At most this many nodes or names are told in a message.
-const MOST_NAMED: usize = 3;
 
 /// A job, placed or waiting.
 #[derive(Clone, Debug)]
@@ -70,6 +69,15 @@ struct Job {
     queued_at: Vec<NodeId>,
 }
 
+/// What tells at a glance whether a job that waits is worth a try.
+#[derive(Clone, Debug)]
+struct Waiter {
+    id: String,
+    demand: Demand,
+    /// The policy may split or size it, so that its demand need not fit whole.
+    flexible: bool,
+}
+
 /// The state behind a stream of events.
 pub struct Stream {
     cluster: Cluster,
@@ -79,8 +87,8 @@ pub struct Stream {
     demands: BTreeMap<String, AppDemand>,
     jobs: BTreeMap<String, Job>,
     by_resident: HashMap<ResidentId, String>,
-    /// Ids of waiting jobs by number.
-    waiting: BTreeMap<u64, String>,
+    /// Waiting jobs by number.
+    waiting: BTreeMap<u64, Waiter>,
     costs: MigrationCosts,
     arrived: u64,
     now: f64,
@@ -89,12 +97,6 @@ pub struct Stream {
 
 /// Why a job is not placed now.
 struct Held(String);
-
-/// Where a job went, as the answer's keys.
-struct Placed {
-    node: String,
-    decision: Value,
-}
 
 impl Stream {
     /// A stream over `cluster`. What runs there already becomes jobs called
@@ -238,7 +240,7 @@ impl Stream {
             parts: Vec::new(),
             queued_at: Vec::new(),
         };
-        self.waiting.insert(job.number, id.clone());
+        self.waiting.insert(job.number, job.waiter(&id));
         self.jobs.insert(id.clone(), job);
         Ok((vec![self.place(&id, None)], false))
     }
@@ -326,12 +328,12 @@ impl Stream {
         // The shares of a spread application elsewhere go with it: first all of
         // them, so that every one sees the room there really is.
         for (number, id) in &displaced {
-            let parts = self
-                .jobs
-                .get_mut(id)
-                .map(|job| std::mem::take(&mut job.parts));
-            self.leave(&parts.unwrap_or_default());
-            self.waiting.insert(*number, id.clone());
+            let Some(job) = self.jobs.get_mut(id) else {
+                continue;
+            };
+            let parts = std::mem::take(&mut job.parts);
+            self.waiting.insert(*number, job.waiter(id));
+            self.leave(&parts);
         }
         for id in displaced.values() {
             answers.push(self.place(id, Some(name)));
@@ -395,24 +397,33 @@ impl Stream {
         };
         let cpus = free(|row| u64::from(row.free_cpus));
         let memory = free(|row| row.free_memory);
+        let worth = |waiter: &Waiter| {
+            waiter.flexible
+                || u64::from(waiter.demand.cpus) <= cpus && waiter.demand.memory_bytes <= memory
+        };
+        let candidates: Vec<(u64, String)> = self
+            .waiting
+            .iter()
+            .filter(|(_, waiter)| worth(waiter))
+            .map(|(number, waiter)| (*number, waiter.id.clone()))
+            .collect();
         // What was refused once in this round is refused to its equals.
         let mut refused = HashSet::new();
         let mut answers = Vec::new();
-        for (number, id) in self.waiting.clone() {
+        for (number, id) in candidates {
             let Some(job) = self.jobs.get(&id) else {
                 continue;
             };
-            let demand = job.demand;
-            let fits = u64::from(demand.cpus) <= cpus && demand.memory_bytes <= memory;
-            let target = job.target.map(f64::to_bits);
             let kind = (
                 Arc::as_ptr(&job.app),
-                demand.cpus,
-                demand.memory_bytes,
-                target,
+                job.demand.cpus,
+                job.demand.memory_bytes,
+                job.spread,
+                job.target.map(f64::to_bits),
             );
-            let alone = !job.queued_at.is_empty() || job.spread;
-            if !alone && (!fits || refused.contains(&kind)) {
+            // One that queues at nodes of its own has no equals.
+            let queues = !job.queued_at.is_empty();
+            if !queues && refused.contains(&kind) {
                 continue;
             }
             match self.attempt(&id) {
@@ -420,9 +431,10 @@ impl Stream {
                     self.waiting.remove(&number);
                     answers.push(placed.answer(&id, None));
                 }
-                Err(Held(_)) => {
+                Err(Held(_)) if !queues => {
                     refused.insert(kind);
                 }
+                Err(Held(_)) => {}
             }
         }
         answers
@@ -544,121 +556,20 @@ impl Stream {
             }
         }
     }
-
-    fn why_waiting(&self, ask: &Ask, waiting: Waiting) -> String {
-        let lead = match waiting {
-            Waiting::NoRoom => "no node has the room now",
-            Waiting::Never => "no node could take it, even up and empty",
-            Waiting::ForBetter => "waiting promises more than what is free now",
-        };
-        let reasons = self.cluster.ids().take(MOST_NAMED).map(|node| {
-            let lacks = self.cluster.lacks(node, ask.demand);
-            let why = lacks.unwrap_or_else(|| self.policy.unused(ask, &self.cluster, node));
-            format!("{}: {why}", self.cluster.name(node))
-        });
-        let reasons: Vec<String> = reasons.collect();
-        let more = self.cluster.len() - reasons.len();
-        match (reasons.is_empty(), more) {
-            (true, _) => format!("{lead}: there are no nodes"),
-            (false, 0) => format!("{lead}: {}", reasons.join("; ")),
-            (false, more) => format!("{lead}: {}; and {more} more", reasons.join("; ")),
-        }
-    }
-
-    /// A decision before it is carried out: all of it, or what a scheduler
-    /// would log.
-    fn words(&self, job: &Job, choice: &Choice) -> Value {
-        let ask = self.ask(job);
-        if self.explain {
-            let decision = self.policy.explain(&ask, &self.cluster, choice);
-            return serde_json::to_value(decision).unwrap_or(Value::Null);
-        }
-        let name = |node: NodeId| self.cluster.name(node);
-        let mut words = json!({
-            "policy": self.policy.name(),
-            "deciding": self.policy.why(&ask, &self.cluster, choice),
-        });
-        if let Some(expected) = &choice.expected {
-            words["expected"] = json!(expected);
-        }
-        if !matches!(choice.parts[..], [part] if part.cpus == job.app.cpus()) {
-            let parts = choice.parts.iter();
-            let parts = parts.map(|part| json!({"node": name(part.node), "cpus": part.cpus}));
-            words["parts"] = parts.collect();
-        }
-        if !choice.relaxed.is_empty() {
-            let relaxed = choice.relaxed.iter().map(
-                |(side, lane)| json!({"resource": crate::predict::resource_id(*lane), "side": side}),
-            );
-            words["relaxed"] = relaxed.collect();
-        }
-        if !choice.notes.is_empty() {
-            words["notes"] = json!(choice.notes);
-        }
-        words
-    }
-
-    fn state(&self) -> Value {
-        let nodes = self.cluster.ids().map(|id| {
-            let (node, row) = (self.cluster.node(id), self.cluster.row(id));
-            let mut residents: Vec<_> = self.cluster.residents(id).collect();
-            residents.sort_by_key(|(resident, _)| *resident);
-            let residents = residents.into_iter().map(|(resident, what)| {
-                json!({
-                    "id": self.by_resident.get(&resident),
-                    "app": what.app.name(),
-                    "cpus": what.demand.cpus,
-                    "memory_bytes": what.demand.memory_bytes,
-                })
-            });
-            json!({
-                "name": node.name,
-                "up": row.up,
-                "platform": node.platform,
-                "cpus": node.cpus,
-                "cpus_free": row.free_cpus,
-                "memory_bytes": node.memory_bytes,
-                "memory_free_bytes": row.free_memory,
-                "residents": residents.collect::<Value>(),
-            })
-        });
-        json!({
-            "answer": "state",
-            "nodes": nodes.collect::<Value>(),
-            "waiting": self.waiting.values().collect::<Vec<_>>(),
-        })
-    }
 }
 
-impl Placed {
-    fn answer(self, id: &str, from: Option<&str>) -> Value {
-        let mut answer = json!({
-            "answer": "placed",
-            "decision": self.decision,
-            "id": id,
-            "node": self.node,
-        });
-        if let Some(from) = from {
-            answer["from"] = json!(from);
+impl Job {
+    fn waiter(&self, id: &str) -> Waiter {
+        Waiter {
+            id: id.into(),
+            demand: self.demand,
+            flexible: self.spread || self.target.is_some(),
         }
-        answer
     }
 }
 
 fn no_job(id: &str) -> String {
     format!("key `id`: no job is called `{id}`")
-}
-
-/// The first few of `names`, and how many more there are.
-fn some_of<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
-    match names.split_at_checked(MOST_NAMED) {
-        Some((first, rest)) if !rest.is_empty() => {
-            format!("{} and {} more", first.join(", "), rest.len())
-        }
-        _ if names.is_empty() => "none yet".into(),
-        _ => names.join(", "),
-    }
 }
 
 #[cfg(test)]

@@ -60,7 +60,10 @@ fn arrive(id: &str, app: &str) -> String {
 fn check(stream: &Stream) -> Result<(), String> {
     let mut running = 0;
     for (id, job) in &stream.jobs {
-        let waits = stream.waiting.get(&job.number) == Some(id);
+        let waits = stream
+            .waiting
+            .get(&job.number)
+            .is_some_and(|waiter| waiter.id == *id);
         if waits != job.parts.is_empty() {
             return Err(format!("{id}: waits {waits}, parts {:?}", job.parts));
         }
