@@ -20,6 +20,7 @@ mod schedule;
 mod schema;
 mod select;
 mod show;
+mod simulate;
 mod sink;
 mod target;
 mod validate;
@@ -60,6 +61,8 @@ enum Command {
     Validate(validate::Args),
     /// Place applications on nodes by their profiles
     Schedule(schedule::Args),
+    /// Let policies compete on a simulated cluster
+    Simulate(simulate::Args),
     Sink(sink::Args),
     /// Print the JSON Schema of a profile
     Schema(schema::Args),
@@ -86,6 +89,7 @@ impl Cli {
             Command::Show(args) => show::run(args),
             Command::Validate(args) => validate::run(args),
             Command::Schedule(args) => schedule::run(args),
+            Command::Simulate(args) => simulate::run(args),
             Command::Sink(args) => sink::run(args),
             Command::Schema(args) => schema::run(args),
             Command::Demo(args) => demo::run(args),

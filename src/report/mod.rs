@@ -4,6 +4,7 @@ mod calibration;
 mod html;
 mod mechanism;
 pub mod placement;
+pub mod simulation;
 mod style;
 pub mod table;
 mod text;
