@@ -21,6 +21,7 @@ mod schedule;
 mod schema;
 mod select;
 mod show;
+mod simulate;
 mod sink;
 mod target;
 mod validate;
@@ -63,6 +64,8 @@ enum Command {
     Predict(predict::Args),
     /// Place applications on nodes by their profiles
     Schedule(schedule::Args),
+    /// Let policies compete on a simulated cluster
+    Simulate(simulate::Args),
     Sink(sink::Args),
     /// Print the JSON Schema of a profile
     Schema(schema::Args),
@@ -90,6 +93,7 @@ impl Cli {
             Command::Validate(args) => validate::run(args),
             Command::Predict(args) => predict::run(args),
             Command::Schedule(args) => schedule::run(args),
+            Command::Simulate(args) => simulate::run(args),
             Command::Sink(args) => sink::run(args),
             Command::Schema(args) => schema::run(args),
             Command::Demo(args) => demo::run(args),

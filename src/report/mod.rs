@@ -5,6 +5,7 @@ mod html;
 mod mechanism;
 pub mod placement;
 pub mod prediction;
+pub mod simulation;
 mod style;
 pub mod table;
 mod text;

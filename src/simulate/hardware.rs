@@ -58,12 +58,12 @@ pub const HARDWARE: &[Hardware] = &[
         summary: "Paragon's local cluster: 40 servers of 10 types, 178 cores",
         types: server_types! {
             "Xeon L5609" "westmere" 8 24 x 1: 0.93 2.0 24.0 51.0 1.0;
-            "Xeon X5650" "westmere" 12 24 x 2: 0.985 3.0 24.0 64.0 1.0;
-            "Xeon X5670" "westmere" 12 48 x 2: 1.00 3.0 24.0 64.0 1.0;
-            "Xeon L5640" "westmere" 12 48 x 1: 0.965 3.0 24.0 64.0 1.0;
-            "Xeon MP" "netburst" 4 8 x 5: 0.98 4.0 4.0 10.6 1.0;
+            "Xeon X5650" "westmere" 12 24 x 2: 0.98 3.0 24.0 64.0 1.0;
+            "Xeon X5670" "westmere" 12 48 x 2: 0.99 3.0 24.0 64.0 1.0;
+            "Xeon L5640" "westmere" 12 48 x 1: 0.96 3.0 24.0 64.0 1.0;
+            "Xeon MP" "netburst" 4 8 x 5: 1.00 4.0 4.0 10.6 1.0;
             "Xeon E5345" "clovertown" 4 32 x 8: 1.00 8.0 8.0 10.6 1.0;
-            "Xeon E5335" "clovertown" 4 16 x 8: 0.98 8.0 8.0 10.6 1.0;
+            "Xeon E5335" "clovertown" 4 16 x 8: 0.985 8.0 8.0 10.6 1.0;
             "Opteron 240" "k8" 2 4 x 7: 0.72 2.0 2.0 10.6 0.9;
             "Atom 330" "atom" 2 4 x 5: 0.52 1.0 1.0 4.2 0.8;
             "Atom D510" "atom" 2 8 x 1: 0.54 1.0 1.0 5.3 0.8;
@@ -125,9 +125,9 @@ pub fn server_type(name: &str) -> Option<&'static ServerType> {
 /// The type on which one point of caused pressure is one point.
 const REFERENCE: ServerType = HARDWARE[0].types[5];
 
-/// How much less capacity tells on pressure: half the cache makes 2^0.3 = 1.23
+/// How much less capacity tells on pressure: half the cache makes 2^0.15 = 1.11
 /// times the pressure, not twice, as those who press are slowed too.
-const PRESSURE_EXPONENT: f64 = 0.3;
+const PRESSURE_EXPONENT: f64 = 0.15;
 
 impl ServerType {
     /// The type against which pressure is scaled.
@@ -136,7 +136,7 @@ impl ServerType {
     }
 
     /// Points of pressure that one point of `c` makes here, per resource:
-    /// `(reference's capacity / own)^0.3`.
+    /// `(reference's capacity / own)^0.15`.
     pub fn pressure_scale(&self) -> Lanes<f32> {
         let mut scale = [1.0; LANES];
         for (lane, scale) in scale.iter_mut().enumerate() {
@@ -256,9 +256,9 @@ mod tests {
             server_type(name).unwrap().pressure_scale()[lane(resource).unwrap()]
         };
         assert_eq!(scale("Xeon E5345", "llc-capacity"), 1.0);
-        // A third of X5650's cache: 3^-0.3 there, 8^0.3 on an Atom.
-        assert!((scale("Xeon X5650", "llc-capacity") - 0.719).abs() < 1e-3);
-        assert!((scale("Atom 330", "llc-capacity") - 1.866).abs() < 1e-3);
+        // A third of X5650's cache: 3^-0.15 there, 8^0.15 on an Atom.
+        assert!((scale("Xeon X5650", "llc-capacity") - 0.848).abs() < 1e-3);
+        assert!((scale("Atom 330", "llc-capacity") - 1.366).abs() < 1e-3);
         assert!(scale("Xeon X5650", "memory-bandwidth") < 1.0);
         assert_eq!(scale("Atom 330", "int"), 1.0);
     }

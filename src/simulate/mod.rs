@@ -37,6 +37,7 @@ pub use outcome::Timing;
 pub use scenario::Scenario;
 pub use scenario::ScenarioError;
 pub use scenario::ScenarioFile;
+pub use scenario::admissions;
 pub use settings::Agents;
 pub use settings::Latency;
 pub use settings::PhaseDetection;

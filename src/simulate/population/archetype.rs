@@ -97,7 +97,7 @@ pub const SERVICE: Archetype = Archetype {
 /// Uses below this neither hurt nor are felt.
 const NEGLIGIBLE: f64 = 0.1;
 /// Points of pressure on the reference server that full use by one CPU causes.
-const CAUSED_BY_FULL_USE: f64 = 18.0;
+const CAUSED_BY_FULL_USE: f64 = 26.0;
 /// Correlation of what a program tolerates and causes on one resource, beyond
 /// what its archetype says of both.
 const CORRELATION: f64 = 0.5;
@@ -176,7 +176,7 @@ impl Program {
             let use_of_it = uses * (SPREAD * other).exp();
             let shape = draw_shape(sensitivity.min(1.0), rng);
             if sensitivity >= NEGLIGIBLE {
-                let loss = (0.6 * sensitivity.powf(0.8)).min(0.8);
+                let loss = (0.7 * sensitivity.powf(0.8)).min(0.8);
                 program.losses.push((lane, loss, shape));
             }
             if use_of_it >= NEGLIGIBLE {
@@ -201,14 +201,14 @@ impl Program {
     pub fn time_on(&self, kind: &ServerType) -> f64 {
         let [core, cache, memory, device] = self.needs;
         core / kind.core_speed
-            + cache * (24.0 / kind.llc_mib).powf(0.08)
-            + memory * (64.0 / kind.memory_gbs).powf(0.08)
+            + cache * (24.0 / kind.llc_mib).powf(0.04)
+            + memory * (64.0 / kind.memory_gbs).powf(0.04)
             + device / kind.io_speed
     }
 }
 
 fn draw_shape(sensitivity: f64, rng: &mut ChaCha8Rng) -> Shape {
-    let knee = (75.0 - 45.0 * sensitivity + 10.0 * normal(rng)).clamp(12.0, 90.0);
+    let knee = (72.0 - 45.0 * sensitivity + 10.0 * normal(rng)).clamp(12.0, 90.0);
     match rng.random_range(0..100) {
         0..35 => Shape::Cliff {
             knee,

@@ -80,7 +80,7 @@ impl ScenarioFile {
 }
 
 /// Names of the admissions that a scenario may use.
-fn admissions() -> Vec<&'static str> {
+pub fn admissions() -> Vec<&'static str> {
     vec!["none"]
 }
 

@@ -1,0 +1,271 @@
+//! `jostle simulate`: policies compete in a scenario, and nobody but the
+//! simulator knows the truth.
+
+use super::output;
+use crate::document;
+use crate::error::Error;
+use crate::error::Result;
+use crate::report::Style;
+use crate::report::simulation;
+use crate::schedule::POLICIES;
+use crate::simulate;
+use crate::simulate::Outcome;
+use crate::simulate::Scenario;
+use crate::simulate::ScenarioFile;
+use crate::simulate::Summary;
+use crate::simulate::Timing;
+use rayon::prelude::*;
+use serde::Serialize;
+use std::path::Path;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use std::time::Instant;
+
+/// Runs a scenario under several policies, each with the same jobs, and
+/// compares what the jobs get.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// TOML file; scripts/scenarios holds those of the papers, with every key
+    /// explained
+    #[arg(value_name = "SCENARIO")]
+    scenario: PathBuf,
+    /// Only this policy instead of the scenario's; may be given more than once
+    #[arg(long = "policy", value_name = "POLICY", value_parser = policies())]
+    policies: Vec<String>,
+    /// This admission instead of the scenario's; may be given more than once
+    #[arg(long = "admission", value_name = "ADMISSION", value_parser = admissions())]
+    admissions: Vec<String>,
+    /// Seed of the first run; equal seeds give equal results
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// How many seeds, counted up from --seed
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    seeds: u64,
+    /// Print one JSON document; all of it but `timing` is the same for the same
+    /// seeds
+    #[arg(long)]
+    json: bool,
+    /// Also write NAME.json and NAME.svg (how performance is distributed) into
+    /// this directory, made when it is not there
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Runs at the same time, by default one per CPU; 1 for true decision times
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
+    jobs: Option<u64>,
+}
+
+fn policies() -> clap::builder::PossibleValuesParser {
+    let values = POLICIES
+        .iter()
+        .map(|kind| clap::builder::PossibleValue::new(kind.name).help(kind.summary));
+    clap::builder::PossibleValuesParser::new(values)
+}
+
+fn admissions() -> clap::builder::PossibleValuesParser {
+    clap::builder::PossibleValuesParser::new(simulate::admissions())
+}
+
+/// Points of a distribution in the document.
+const CDF_STEPS: usize = 100;
+
+/// After so long the first word on how far it is.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[derive(Serialize)]
+struct Document<'a> {
+    scenario: &'a str,
+    policies: Vec<PolicyResult<'a>>,
+    /// Real time; never the same twice.
+    timing: Vec<PolicyTiming<'a>>,
+}
+
+#[derive(Serialize)]
+struct PolicyResult<'a> {
+    #[serde(flatten)]
+    summary: &'a Summary,
+    /// Performance, and the share of jobs that do not pass it.
+    performance_cdf: &'a [[f64; 2]],
+}
+
+#[derive(Serialize)]
+struct PolicyTiming<'a> {
+    policy: &'a str,
+    admission: &'a str,
+    decision_p50_seconds: f64,
+    decision_p99_seconds: f64,
+    /// Runs shared the machine with others, which makes decisions slower.
+    parallel: bool,
+}
+
+pub fn run(args: Args) -> Result<()> {
+    let file =
+        ScenarioFile::load(&args.scenario).map_err(|error| Error::request(error.to_string()))?;
+    let out = args.out.as_deref().map(made).transpose()?;
+    match file {
+        ScenarioFile::Jobs(scenario) => jobs(&scenario, &args, out),
+    }
+}
+
+/// A directory that is there.
+fn made(dir: &Path) -> Result<&Path> {
+    std::fs::create_dir_all(dir).map_err(|error| {
+        Error::request(format!(
+            "--out {}: cannot be made: {error}; name another directory",
+            dir.display()
+        ))
+    })?;
+    Ok(dir)
+}
+
+/// A policy behind an admission.
+type Contender = (String, String);
+
+fn jobs(scenario: &Scenario, args: &Args, out: Option<&Path>) -> Result<()> {
+    let policies = match args.policies.is_empty() {
+        true => &scenario.policies,
+        false => &args.policies,
+    };
+    let own = [scenario.admission.clone()];
+    let admissions = match args.admissions.is_empty() {
+        true => &own[..],
+        false => &args.admissions[..],
+    };
+    let contenders: Vec<Contender> = policies
+        .iter()
+        .flat_map(|policy| {
+            let with = |admission: &String| (policy.clone(), admission.clone());
+            admissions.iter().map(with)
+        })
+        .collect();
+    let seeds: Vec<u64> = (0..args.seeds).map(|n| args.seed.wrapping_add(n)).collect();
+    let mut pool = rayon::ThreadPoolBuilder::new();
+    if let Some(jobs) = args.jobs {
+        pool = pool.num_threads(jobs as usize);
+    }
+    let pool = pool
+        .build()
+        .map_err(|error| Error::environment(format!("cannot start threads: {error}")))?;
+    let parallel = pool.current_num_threads() > 1 && contenders.len() * seeds.len() > 1;
+    let runs = pool.install(|| all(scenario, &contenders, &seeds))?;
+
+    let mut summaries = Vec::with_capacity(contenders.len());
+    let mut cdfs = Vec::with_capacity(contenders.len());
+    for (policy, runs) in contenders.iter().zip(&runs) {
+        let summary = Summary::of(runs).ok_or_else(|| {
+            Error::Gate(format!(
+                "{}: no job ran under {}: every one asks for more CPUs or memory than any node has",
+                args.scenario.display(),
+                policy.0
+            ))
+        })?;
+        summaries.push(summary);
+        let outcomes = runs.iter().map(|(outcome, _)| outcome);
+        cdfs.push(simulate::performance_cdf(outcomes, CDF_STEPS));
+    }
+    let document = Document {
+        scenario: &scenario.name,
+        policies: summaries
+            .iter()
+            .zip(&cdfs)
+            .map(|(summary, cdf)| PolicyResult {
+                summary,
+                performance_cdf: cdf,
+            })
+            .collect(),
+        timing: summaries
+            .iter()
+            .map(|summary| PolicyTiming {
+                policy: &summary.policy,
+                admission: &summary.admission,
+                decision_p50_seconds: summary.decision_times.p50_seconds,
+                decision_p99_seconds: summary.decision_times.p99_seconds,
+                parallel,
+            })
+            .collect(),
+    };
+    if let Some(dir) = out {
+        write(dir, &document)?;
+    }
+    if args.json {
+        output::json(&document)
+    } else {
+        let style = Style::for_stdout();
+        output::text(&simulation::page(
+            &scenario.name,
+            &summaries,
+            parallel,
+            style,
+        ))
+    }
+}
+
+/// Runs by contender, each in the order of `seeds`. A workload is drawn once
+/// and given to every contender.
+fn all(
+    scenario: &Scenario,
+    contenders: &[Contender],
+    seeds: &[u64],
+) -> Result<Vec<Vec<(Outcome, Timing)>>> {
+    let (began, done) = (Instant::now(), AtomicUsize::new(0));
+    let by_seed: Vec<Vec<(Outcome, Timing)>> = seeds
+        .par_iter()
+        .map(|seed| {
+            let workload = scenario
+                .workload(*seed)
+                .map_err(|error| Error::request(error.to_string()))?;
+            contenders
+                .par_iter()
+                .map(|(policy, admission)| {
+                    let settings = scenario.settings(policy, admission, *seed);
+                    let result = simulate::run(&workload, &settings).map_err(|error| {
+                        Error::request(format!("{}, {policy}, seed {seed}: {error}", scenario.name))
+                    });
+                    let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+                    if began.elapsed() > PATIENCE {
+                        let all = contenders.len() * seeds.len();
+                        eprintln!("jostle: {done} of {all} runs: {policy}, seed {seed}");
+                    }
+                    result
+                })
+                .collect()
+        })
+        .collect::<Result<_>>()?;
+    let mut by_contender: Vec<Vec<_>> = contenders.iter().map(|_| Vec::new()).collect();
+    for runs in by_seed {
+        for (contender, run) in by_contender.iter_mut().zip(runs) {
+            contender.push(run);
+        }
+    }
+    Ok(by_contender)
+}
+
+fn write(dir: &Path, document: &Document) -> Result<()> {
+    let failed = |path: &Path, why: String| {
+        Error::environment(format!("cannot write {}: {why}", path.display()))
+    };
+    let path = dir.join(format!("{}.json", document.scenario));
+    let mut json =
+        serde_json::to_string_pretty(document).map_err(|error| failed(&path, error.to_string()))?;
+    json.push('\n');
+    document::replace(&path, json.as_bytes()).map_err(|error| failed(&path, error.to_string()))?;
+
+    let path = dir.join(format!("{}.svg", document.scenario));
+    let names: Vec<String> = document
+        .policies
+        .iter()
+        .map(|result| match result.summary.admission.as_str() {
+            "none" => result.summary.policy.clone(),
+            admission => format!("{} + {admission}", result.summary.policy),
+        })
+        .collect();
+    let lines: Vec<(&str, &[[f64; 2]])> = names
+        .iter()
+        .zip(&document.policies)
+        .map(|(name, result)| (name.as_str(), result.performance_cdf))
+        .collect();
+    let svg = simulation::cdf_plot(document.scenario, &lines)
+        .ok_or_else(|| failed(&path, "the plot could not be drawn".into()))?;
+    document::replace(&path, svg.as_bytes()).map_err(|error| failed(&path, error.to_string()))
+}

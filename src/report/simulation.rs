@@ -1,0 +1,216 @@
+//! What policies made of a scenario, as a person reads it.
+
+use super::style::Style;
+use super::style::trimmed;
+use super::style::whole_words;
+use super::text;
+use crate::simulate::Figures;
+use crate::simulate::Summary;
+use plotters::prelude::*;
+
+const WIDTH: u32 = 720;
+const HEIGHT: u32 = 480;
+
+/// One row per policy, in the order given, and how to read it. `parallel` says
+/// that runs disturbed each other's decision times.
+pub fn page(scenario: &str, summaries: &[Summary], parallel: bool, style: Style) -> String {
+    let mut page = String::new();
+    if let Some(first) = summaries.first() {
+        let seeds = match first.seeds[..] {
+            [seed] => format!("seed {seed}"),
+            [first, .., last] => format!("seeds {first} to {last}"),
+            [] => String::new(),
+        };
+        page = format!(
+            "{}: {:.0} jobs, {seeds}, admission {}\n\n",
+            text::clean(scenario),
+            first.mean.jobs + first.mean.never,
+            first.admission
+        );
+    }
+    page.push_str(&rows(summaries, style));
+    page.push('\n');
+    for summary in summaries {
+        for note in notes(summary) {
+            page.push_str(&text::wrap("", &note, style.prose()));
+        }
+    }
+    page.push_str(&text::wrap(
+        "",
+        "performance = time alone on the best platform / time it ran, 1 is best, the mean over jobs; \
+         QoS kept = share of jobs whose performance is at least what their QoS asks for; lost = share \
+         that lost more than so much; queued = mean wait for a first place. ± is one standard error \
+         over seeds.",
+        style.prose(),
+    ));
+    page.push_str(&text::wrap(
+        "",
+        match parallel {
+            true => {
+                "Decision times are real, and pessimistic here: runs shared the machine. --jobs 1 \
+                 runs one after the other."
+            }
+            false => "Decision times are real.",
+        },
+        style.prose(),
+    ));
+    page
+}
+
+fn rows(summaries: &[Summary], style: Style) -> String {
+    let mut table = style.table();
+    table.set_header(
+        [
+            "policy",
+            "performance",
+            "QoS kept",
+            "lost >10 %",
+            ">20 %",
+            "CPUs used",
+            "makespan",
+            "queued",
+            "decision p50",
+            "p99",
+        ]
+        .map(|title| style.heading(title)),
+    );
+    for summary in summaries {
+        let mean = &summary.mean;
+        let error = |of: fn(&Figures) -> f64| summary.standard_error.as_ref().map(of);
+        let share = |of: fn(&Figures) -> f64| match error(of) {
+            Some(error) => format!("{:.1} ± {:.1} %", of(mean) * 100.0, error * 100.0),
+            None => format!("{:.1} %", of(mean) * 100.0),
+        };
+        let performance = match error(|figures| figures.mean_performance) {
+            Some(error) => format!("{:.3} ± {error:.3}", mean.mean_performance),
+            None => format!("{:.3}", mean.mean_performance),
+        };
+        table.add_row(vec![
+            summary.policy.clone(),
+            performance,
+            share(|figures| figures.qos_share),
+            format!("{:.1} %", mean.lost_over_10 * 100.0),
+            format!("{:.1} %", mean.lost_over_20 * 100.0),
+            format!("{:.1} %", mean.utilization * 100.0),
+            seconds(mean.makespan_seconds),
+            seconds(mean.queueing_mean_seconds),
+            brief(summary.decision_times.p50_seconds),
+            brief(summary.decision_times.p99_seconds),
+        ]);
+    }
+    whole_words(&mut table, &[0, 1, 2]);
+    trimmed(&table)
+}
+
+fn notes(summary: &Summary) -> Vec<String> {
+    let (mean, policy) = (&summary.mean, &summary.policy);
+    let mut notes = Vec::new();
+    if mean.never > 0.0 {
+        notes.push(format!(
+            "{policy}: {:.1} jobs fit on no node even when empty, and did not run.",
+            mean.never
+        ));
+    }
+    for (count, what) in [
+        (mean.restarts, "began anew because something broke"),
+        (mean.migrations, "moves of running jobs"),
+        (
+            mean.conflicts,
+            "commits that another agent had made impossible",
+        ),
+    ] {
+        if count > 0.0 {
+            notes.push(format!("{policy}: {count:.1} {what}."));
+        }
+    }
+    notes
+}
+
+fn seconds(seconds: f64) -> String {
+    match seconds {
+        0.0..100.0 => format!("{seconds:.1} s"),
+        _ => format!("{seconds:.0} s"),
+    }
+}
+
+fn brief(seconds: f64) -> String {
+    match seconds {
+        0.0..1e-6 => format!("{:.0} ns", seconds * 1e9),
+        1e-6..1e-3 => format!("{:.1} µs", seconds * 1e6),
+        _ => format!("{:.1} ms", seconds * 1e3),
+    }
+}
+
+/// An SVG of performance (x) against the share of jobs that do not pass it (y),
+/// one line per name; `None` when it could not be drawn.
+pub fn cdf_plot(title: &str, lines: &[(&str, &[[f64; 2]])]) -> Option<String> {
+    let mut svg = String::new();
+    draw(&mut svg, title, lines).ok()?;
+    Some(svg)
+}
+
+fn draw(
+    svg: &mut String,
+    title: &str,
+    lines: &[(&str, &[[f64; 2]])],
+) -> Result<(), Box<dyn std::error::Error>> {
+    let area = SVGBackend::with_string(svg, (WIDTH, HEIGHT)).into_drawing_area();
+    area.fill(&WHITE)?;
+    let mut chart = ChartBuilder::on(&area)
+        .margin(12)
+        .caption(title, ("sans-serif", 16))
+        .x_label_area_size(40)
+        .y_label_area_size(48)
+        .build_cartesian_2d(0.0..1.02, 0.0..1.0)?;
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(RGBColor(225, 228, 232))
+        .x_desc("performance, 1 = alone on the best platform")
+        .y_desc("share of jobs")
+        .draw()?;
+    for (index, (name, points)) in lines.iter().enumerate() {
+        let colour = Palette99::pick(index).stroke_width(2);
+        let points = points
+            .iter()
+            .map(|[performance, share]| (*performance, *share));
+        chart
+            .draw_series(LineSeries::new(points, colour))?
+            .label(*name)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour));
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperLeft)
+        .background_style(WHITE)
+        .border_style(RGBColor(225, 228, 232))
+        .draw()?;
+    area.present()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units_that_fit() {
+        assert_eq!(brief(2.5e-7), "250 ns");
+        assert_eq!(brief(1.25e-5), "12.5 µs");
+        assert_eq!(brief(0.0305), "30.5 ms");
+        assert_eq!(seconds(12.34), "12.3 s");
+        assert_eq!(seconds(1234.5), "1234 s");
+    }
+
+    #[test]
+    fn the_plot_has_a_line_and_a_name_for_each() {
+        let points = [[0.5, 0.0], [0.9, 0.5], [1.0, 1.0]];
+        let svg = cdf_plot("two", &[("first", &points), ("second", &points)]).unwrap();
+        assert!(svg.starts_with("<svg"));
+        assert!(svg.contains("first") && svg.contains("second"));
+        assert!(
+            svg.matches("<polyline").count() >= 4,
+            "two lines, two legends"
+        );
+    }
+}
