@@ -5,6 +5,7 @@
 //! true behaviour, and what breaks. Policies see only the estimates in it. The
 //! same workload is given to every policy.
 
+pub mod consolidation;
 mod outcome;
 mod settings;
 mod truth;
