@@ -202,11 +202,6 @@ pub trait Policy: Send {
         self.runner_up(ask, cluster, node)
     }
 
-    /// Told after every start, end or change of profile on `node`, for policies
-    /// that keep counts of their own; `now` in seconds on the clock of
-    /// [`Ask::now`].
-    fn changed(&mut self, _cluster: &Cluster, _node: NodeId, _now: f64) {}
-
     /// Where a running application would now be better off by more than moving
     /// costs, after its profile in the cluster has changed; most policies
     /// never move what runs.
@@ -219,6 +214,10 @@ pub trait Policy: Send {
     ) -> Option<Choice> {
         None
     }
+
+    /// Something started, ended or changed its profile on `node`, or the node
+    /// itself changed; for policies that keep indexes of their own.
+    fn changed(&mut self, _cluster: &Cluster, _node: NodeId, _now: f64) {}
 
     /// A choice in words, with both directions of every resource.
     fn explain(&self, ask: &Ask, cluster: &Cluster, choice: &Choice) -> Decision {
