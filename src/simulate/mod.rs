@@ -9,6 +9,7 @@ mod agenda;
 pub mod arrivals;
 mod batch;
 pub mod cloud;
+pub mod consolidation;
 mod engine;
 mod error;
 mod estimate;

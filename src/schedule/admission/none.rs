@@ -91,7 +91,11 @@ impl Admission for NoAdmission {
     }
 
     fn refused(&mut self, job: u64, _now: f64) {
-        if self.queue.get(self.cursor).is_some_and(|place| place.job == job) {
+        if self
+            .queue
+            .get(self.cursor)
+            .is_some_and(|place| place.job == job)
+        {
             self.cursor += 1;
             self.refused += 1;
         }

@@ -162,7 +162,7 @@ impl Packing<'_> {
 
     /// Pieces as they come up when pairs are taken in the order of rising
     /// interference.
-    fn by_pairs(&self) -> Vec<usize> {
+    pub fn order(&self) -> Vec<usize> {
         let count = self.pieces.len();
         let mut pairs: Vec<(f64, usize, usize)> = (0..count)
             .flat_map(|i| (i + 1..count).map(move |j| (i, j)))
@@ -186,10 +186,15 @@ impl Packing<'_> {
     /// only when there is none back to used ones, then alone onto any empty
     /// one. `None` when no empty node is left either.
     pub fn consolidate(&self) -> Vec<Option<usize>> {
+        self.consolidate_in(&self.order())
+    }
+
+    /// The same with the pieces in another order.
+    pub fn consolidate_in(&self, order: &[usize]) -> Vec<Option<usize>> {
         let mut loads = vec![Load::default(); self.stores.len()];
         let mut placement = vec![None; self.pieces.len()];
         let mut open: Option<usize> = None;
-        for piece in self.by_pairs() {
+        for piece in order.iter().copied() {
             let fits = |store: usize, loads: &[Load]| {
                 self.fits(&loads[store], &self.stores[store], piece, Distance::Limits)
             };

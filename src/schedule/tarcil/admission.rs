@@ -85,18 +85,29 @@ pub fn suitable(app: &App, buckets: &Buckets, shares_cpus: bool) -> Suitable {
     suitable
 }
 
-/// Until when to wait at the latest; `None` to go ahead. A job waits when there
-/// are fewer than `margin` suitable free units for each it needs, and what it
-/// has waited and the estimate for the rest come to less than μ + 2σ of the
-/// time between frees in its buckets.
+/// What admission says of a job.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Verdict {
+    /// Place it now, or queue it where there is no room.
+    Go,
+    /// Too little has become free so far to say how long it would wait.
+    Unknown,
+    /// Until then at the latest.
+    WaitUntil(f64),
+}
+
+/// Whether to hold a job back. It waits when there are fewer than `margin`
+/// suitable free units for each it needs, and what it has waited and the
+/// estimate for the rest come to less than μ + 2σ of the time between frees in
+/// its buckets.
 pub fn hold(
     ask: &Ask,
     cluster: &Cluster,
     buckets: &mut Buckets,
     waiters: &mut Waiters,
     margin: f64,
-) -> Option<f64> {
-    let shares_cpus = cluster.rows().first()?.shares_cpus;
+) -> Verdict {
+    let shares_cpus = cluster.rows().first().is_some_and(|row| row.shares_cpus);
     let suitable = suitable(ask.app, buckets, shares_cpus);
     let best = ask.app.best_speed();
     // A platform suits on which the job keeps its QoS when undisturbed.
@@ -109,10 +120,16 @@ pub fn hold(
     });
     let free = buckets.free(platforms.clone(), &suitable);
     if free as f64 >= margin * f64::from(ask.demand.cpus) {
-        return None;
+        return Verdict::Go;
     }
-    let (estimate, bound) = buckets.wait(platforms, &suitable, ask.demand.cpus, ask.now)?;
+    let wait = buckets.wait(platforms, &suitable, ask.demand.cpus, ask.now);
+    let Some((estimate, bound)) = wait else {
+        return Verdict::Unknown;
+    };
     let Waiter { since, until } = waiters.enter(ask.app, ask.now, bound);
     let waited = ask.now - since;
-    (waited + estimate < bound && ask.now < until).then_some(until)
+    match waited + estimate < bound && ask.now < until {
+        true => Verdict::WaitUntil(until),
+        false => Verdict::Go,
+    }
 }

@@ -214,13 +214,12 @@ impl Buckets {
         for platform in platforms {
             let bins = &self.by_bin[platform];
             free += u64::from(bins[MAGNITUDES.len()]);
-            for bin in 0..MAGNITUDES.len() {
+            for (bin, all) in bins[..MAGNITUDES.len()].iter().enumerate() {
+                let first = platform * BUCKETS + bin * DIRECTIONS;
                 free += u64::from(match (suitable.bins[bin], suitable.one_direction[bin]) {
                     (false, _) => 0,
-                    (true, false) => bins[bin],
-                    (true, true) => {
-                        self.free[platform * BUCKETS + bin * DIRECTIONS + suitable.direction]
-                    }
+                    (true, false) => *all,
+                    (true, true) => self.free[first + suitable.direction],
                 });
             }
         }

@@ -19,6 +19,7 @@ pub use sample::SampleSizeError;
 pub use sample::quality_under_load;
 pub use sample::sample_size;
 
+use self::admission::Verdict;
 use self::admission::Waiters;
 use self::buckets::Buckets;
 use super::Answer;
@@ -100,7 +101,8 @@ impl Default for TarcilOptions {
 ///   find R such. One that may spread takes the best of its R·m units.
 /// - When no draw has room, a walk over some nodes from a random place follows,
 ///   which on small clusters is all of them; then the job queues at the best
-///   two nodes drawn at random, busy or not (late binding).
+///   two of some nodes drawn at random, busy or not (late binding), or waits for
+///   room while too little has become free for admission to judge.
 #[derive(Debug)]
 pub struct Tarcil {
     options: TarcilOptions,
@@ -431,7 +433,8 @@ impl Tarcil {
     }
 
     /// Queues at the best two of some nodes drawn at random, busy or not, that
-    /// could take it once they are free.
+    /// could take it once they are free; of an eighth of the nodes at most, so
+    /// that on a small cluster not everybody queues at the same two.
     fn late(
         &mut self,
         ask: &Ask,
@@ -440,7 +443,7 @@ impl Tarcil {
         samples: usize,
     ) -> Answer {
         let mut ranking = Ranking::<1>::default();
-        for _ in 0..samples {
+        for _ in 0..samples.min(cluster.len().div_ceil(8)).max(2) {
             let Some(node) = could_fit_at_random(&mut self.rng, ask, cluster) else {
                 break;
             };
@@ -496,10 +499,12 @@ impl Policy for Tarcil {
             return Answer::no_room(ask, cluster);
         }
         self.buckets.sync(cluster, ask.now);
+        let mut verdict = Verdict::Go;
         if self.options.admission {
             let margin = self.options.margin;
             let (buckets, waiters) = (&mut self.buckets, &mut self.waiters);
-            if let Some(until) = admission::hold(ask, cluster, buckets, waiters, margin) {
+            verdict = admission::hold(ask, cluster, buckets, waiters, margin);
+            if let Verdict::WaitUntil(until) = verdict {
                 return Answer::Wait(super::Waiting::ForBetter, Some(until));
             }
         }
@@ -509,8 +514,13 @@ impl Policy for Tarcil {
             true => self.over_nodes(ask, cluster, &mut wanted, samples),
             false => self.on_one_node(ask, cluster, &mut wanted, samples),
         };
-        if matches!(answer, Answer::Place(_) | Answer::QueueAt(_)) {
-            self.waiters.forget(ask.app);
+        match answer {
+            // Queues at nodes are for those who have waited in vain.
+            Answer::QueueAt(_) if verdict == Verdict::Unknown => {
+                return Answer::Wait(super::Waiting::NoRoom, None);
+            }
+            Answer::Place(_) | Answer::QueueAt(_) => self.waiters.forget(ask.app),
+            Answer::Wait(..) => {}
         }
         answer
     }
