@@ -491,6 +491,14 @@ impl Admission for Arq {
         self.state += 1;
     }
 
+    fn changed(&mut self, _now: f64) {
+        self.state += 1;
+    }
+
+    fn reads_counters(&self) -> bool {
+        false
+    }
+
     fn wake_at(&self) -> Option<f64> {
         self.wake
     }
