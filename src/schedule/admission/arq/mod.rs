@@ -33,6 +33,10 @@ pub struct ArqOptions {
     pub priorities: bool,
     /// Share of the ideal run time that waiting and classifying may take.
     pub window: f64,
+    /// Ranges of quality lie between the least and the most seen so far, not
+    /// between 0 and what is possible: applications press few resources hard,
+    /// so that all of them would be of the lowest classes otherwise.
+    pub relative: bool,
     /// A job that has waited this multiple of its ideal run time beyond its
     /// window gets a node kept free for it.
     pub patience: f64,
@@ -45,6 +49,7 @@ impl Default for ArqOptions {
             sjf: false,
             priorities: false,
             window: 0.05,
+            relative: true,
             patience: 1.0,
         }
     }
@@ -74,6 +79,14 @@ impl PartialOrd for Seconds {
     }
 }
 
+/// Q of an application: mean of what it causes over the resources that count
+/// and are known, in points; `None` when there is none.
+fn caused(app: &App) -> Option<f64> {
+    let known = app.caused_known().and(app.counted(false));
+    let sum: i64 = known.iter().map(|lane| i64::from(app.caused()[lane])).sum();
+    (!known.is_empty()).then(|| to_points(1) * sum as f64 / f64::from(known.len()))
+}
+
 /// Who goes first: priority, then length or deadline, then order of arrival.
 type Rank = (Reverse<u32>, Seconds, u64);
 
@@ -99,7 +112,8 @@ struct Waiting {
 ///
 /// An application's class is the range of its `Q = Σ c` over the resources that
 /// count and are known, divided by what they could sum up to; a server's is
-/// that of `Σ t` of its residents, likewise. The head of a class's queue takes
+/// that of `Σ t` of its residents, likewise; both are stretched over the values
+/// seen so far, unless [`ArqOptions::relative`] is off. The head of a class's queue takes
 /// a server with room out of the pool of that class. When there is none:
 ///
 /// 1. up: a server of the nearest better pool with room, if nobody waits in
@@ -150,6 +164,8 @@ pub struct Arq {
     /// When patience with the waiting ends, all of them.
     patience: BTreeMap<(Seconds, u64), u64>,
     pools: Pools,
+    /// Highest Q of an application seen so far, in points.
+    most_caused: f64,
     busy: Vec<BusyTimes>,
     /// Pool and start of those that run, per node.
     running: HashMap<u64, Vec<(usize, f64)>>,
@@ -178,7 +194,8 @@ impl Arq {
             windows: BTreeMap::new(),
             overdue: BTreeMap::new(),
             patience: BTreeMap::new(),
-            pools: Pools::new(queues),
+            pools: Pools::new(queues, options.relative),
+            most_caused: 0.0,
             busy: vec![BusyTimes::default(); queues],
             running: HashMap::new(),
             held: None,
@@ -190,13 +207,15 @@ impl Arq {
 
     /// The class of `app`, 0 = least demanding.
     pub fn class(&self, app: &App) -> usize {
-        let known = app.caused_known().and(app.counted(false));
-        let sum: i64 = known.iter().map(|lane| i64::from(app.caused()[lane])).sum();
-        self.pools.range(match known.len() {
+        let points = match caused(app) {
             // Nothing is known of what it needs: the best there is.
-            0 => 100.0,
-            lanes => to_points(1) * sum as f64 / f64::from(lanes),
-        })
+            None => 100.0,
+            Some(points) if self.options.relative && self.most_caused > 0.0 => {
+                100.0 * points / self.most_caused
+            }
+            Some(points) => points,
+        };
+        self.pools.range(points)
     }
 
     /// Middle of the range of a class, 0–1.
@@ -416,6 +435,7 @@ impl Admission for Arq {
         let share = self.options.window;
         let window = ideal.map_or(0.0, |ideal| share * ideal - waiter.overhead_seconds);
         let window = window.max(0.0);
+        self.most_caused = caused(&waiter.app).unwrap_or(0.0).max(self.most_caused);
         let queue = self.class(&waiter.app);
         let length = match self.options.sjf {
             true => ideal.unwrap_or(f64::INFINITY),
@@ -489,6 +509,14 @@ impl Admission for Arq {
         }
         self.pools.update(nodes, cluster);
         self.state += 1;
+    }
+
+    fn changed(&mut self, _now: f64) {
+        self.state += 1;
+    }
+
+    fn reads_counters(&self) -> bool {
+        false
     }
 
     fn wake_at(&self) -> Option<f64> {

@@ -17,6 +17,9 @@ pub(super) struct Pools {
     counts: Vec<usize>,
     /// Pool and version by node.
     of: Vec<(usize, u32)>,
+    /// Where the lowest pool begins, in whole points: the least quality of a
+    /// server seen so far, or 0.
+    least: f64,
 }
 
 /// Mean of the least tolerated of its residents over the resources of which it
@@ -33,11 +36,13 @@ fn quality(row: &Row) -> f64 {
 }
 
 impl Pools {
-    pub(super) fn new(pools: usize) -> Self {
+    /// `relative` pools lie between the least quality seen and 100.
+    pub(super) fn new(pools: usize, relative: bool) -> Self {
         Pools {
             members: vec![NodeSet::default(); pools],
             counts: vec![0; pools],
             of: Vec::new(),
+            least: if relative { 99.0 } else { 0.0 },
         }
     }
 
@@ -67,10 +72,19 @@ impl Pools {
     /// [`Self::update`] was told.
     pub(super) fn follow(&mut self, cluster: &Cluster) -> bool {
         let mut changed = false;
-        for node in cluster.ids() {
-            changed |= self.place(node, cluster.row(node));
+        loop {
+            let least = self.least;
+            for node in cluster.ids() {
+                changed |= self.place(node, cluster.row(node));
+            }
+            if self.least == least {
+                return changed;
+            }
+            // The ranges have moved, and with them everybody.
+            for ((_, version), node) in self.of.iter_mut().zip(cluster.ids()) {
+                *version = !cluster.row(node).version;
+            }
         }
-        changed
     }
 
     pub(super) fn update(&mut self, nodes: &[NodeId], cluster: &Cluster) {
@@ -91,7 +105,11 @@ impl Pools {
             return false;
         }
         let after = match row.up {
-            true => self.range(quality(row)),
+            true => {
+                let quality = quality(row);
+                self.least = self.least.min(quality.floor());
+                self.range(100.0 * (quality - self.least) / (100.0 - self.least))
+            }
             false => NONE,
         };
         if before != after {

@@ -15,6 +15,15 @@ fn app(name: &str, caused: f64, tolerated: f64, cpus: u32) -> Arc<App> {
     Arc::new(app.with_demand(cpus, 0))
 }
 
+/// With classes between 0 and what is possible.
+fn absolute(queues: usize) -> Arq {
+    Arq::new(ArqOptions {
+        queues,
+        relative: false,
+        ..ArqOptions::default()
+    })
+}
+
 fn cluster(nodes: usize, cpus: u32) -> Cluster {
     Cluster::new((0..nodes).map(|n| Node {
         name: format!("n{n}"),
@@ -43,17 +52,32 @@ fn node(cluster: &Cluster, name: &str) -> NodeId {
 
 #[test]
 fn classes_are_tenths_of_mean_caused() {
-    let arq = Arq::default();
+    let arq = absolute(10);
     for (caused, class) in [(0.0, 0), (9.9, 0), (10.0, 1), (55.0, 5), (100.0, 9)] {
         assert_eq!(arq.class(&app("a", caused, 50.0, 1)), class, "{caused}");
     }
     // Of one that is unknown, the worst is feared.
     assert_eq!(arq.class(&App::bare("new", Responses::default())), 9);
-    let few = Arq::new(ArqOptions {
-        queues: 2,
-        ..ArqOptions::default()
-    });
-    assert_eq!(few.class(&app("a", 55.0, 50.0, 1)), 1);
+    assert_eq!(absolute(2).class(&app("a", 55.0, 50.0, 1)), 1);
+}
+
+#[test]
+fn relative_classes_lie_between_what_was_seen() {
+    let mut cluster = cluster(3, 4);
+    let mut arq = Arq::default();
+    // The most demanding so far is of the highest class; half of that is in
+    // the middle.
+    arq.arrive(waiter(1, &app("a", 24.0, 50.0, 1), 100.0), 0.0);
+    assert_eq!(arq.class(&app("b", 24.0, 50.0, 1)), 9);
+    assert_eq!(arq.class(&app("c", 12.0, 50.0, 1)), 5);
+    // Servers at 60, 85 and 100 points: the lowest, (85 − 60)/40 and the highest.
+    for (name, tolerated) in [("n0", 60.0), ("n1", 85.0)] {
+        let node = node(&cluster, name);
+        cluster.admit(node, app("r", 5.0, tolerated, 1)).unwrap();
+    }
+    arq.pools.follow(&cluster);
+    let pools: Vec<usize> = cluster.ids().map(|node| arq.pools.pool_of(node)).collect();
+    assert_eq!(pools, [0, 6, 9]);
 }
 
 #[test]
@@ -62,7 +86,7 @@ fn each_takes_a_server_of_its_class_and_pools_follow_the_residents() {
     let (n0, n1) = (node(&cluster, "n0"), node(&cluster, "n1"));
     // n0 tolerates 35: class 3. n1 is empty: class 9.
     let resident = cluster.admit(n0, app("r", 5.0, 35.0, 1)).unwrap();
-    let mut arq = Arq::default();
+    let mut arq = absolute(10);
     let modest = app("modest", 33.0, 50.0, 1);
     arq.arrive(waiter(1, &modest, 100.0), 0.0);
     let first = arq.next(0.0, &cluster).unwrap();
@@ -80,7 +104,7 @@ fn goes_up_only_past_empty_queues() {
     let mut cluster = cluster(2, 1);
     let (n0, n1) = (node(&cluster, "n0"), node(&cluster, "n1"));
     cluster.admit(n0, app("r", 5.0, 35.0, 1)).unwrap();
-    let mut arq = Arq::default();
+    let mut arq = absolute(10);
     // Class 3 with its only server full; class 9 waits for n1, which is taken.
     let taken = cluster.admit(n1, app("s", 5.0, 95.0, 1)).unwrap();
     arq.arrive(waiter(1, &app("modest", 33.0, 50.0, 1), 1000.0), 0.0);
@@ -115,7 +139,7 @@ fn goes_down_at_the_switch_point_and_anywhere_when_the_window_is_over() {
     cluster.admit(n1, app("b", 5.0, 95.0, 1)).unwrap();
     cluster.admit(wide, app("c", 5.0, 25.0, 1)).unwrap();
 
-    let mut arq = Arq::default();
+    let mut arq = absolute(10);
     let job = app("job", 55.0, 50.0, 1);
     // Without history nothing is promised: down at once.
     arq.arrive(waiter(1, &job, 1000.0), 0.0);
@@ -147,7 +171,7 @@ fn goes_down_at_the_switch_point_and_anywhere_when_the_window_is_over() {
 #[test]
 fn a_refused_job_is_not_offered_again_before_a_change() {
     let cluster = cluster(1, 4);
-    let mut arq = Arq::default();
+    let mut arq = absolute(10);
     let job = app("job", 95.0, 50.0, 1);
     arq.arrive(waiter(7, &job, 100.0), 0.0);
     assert_eq!(arq.next(0.0, &cluster).unwrap().job, 7);
@@ -198,7 +222,7 @@ fn shortest_first_and_priorities_within_a_class() {
 #[test]
 fn a_large_job_does_not_starve_behind_a_stream_of_small_ones() {
     let mut cluster = cluster(2, 4);
-    let mut arq = Arq::default();
+    let mut arq = absolute(10);
     let small = app("small", 20.0, 50.0, 1);
     let large = app("large", 20.0, 50.0, 4);
     arq.arrive(waiter(0, &large, 50.0), 0.0);
@@ -247,10 +271,10 @@ proptest! {
     fn everybody_is_admitted_in_the_end(
         jobs in prop::collection::vec(
             (0.0f64..50.0, 0.0f64..100.0, 0.0f64..100.0, 1u32..5, 1.0f64..200.0, 0u32..3), 1..60),
-        queues in 1usize..12, sjf: bool, priorities: bool, refuse in 0u64..4,
+        queues in 1usize..12, sjf: bool, priorities: bool, relative: bool, refuse in 0u64..4,
     ) {
         let mut cluster = cluster(3, 4);
-        let mut arq = Arq::new(ArqOptions { queues, sjf, priorities, ..ArqOptions::default() });
+        let mut arq = Arq::new(ArqOptions { queues, sjf, priorities, relative, ..ArqOptions::default() });
         let mut arrivals: Vec<(f64, u64)> =
             jobs.iter().enumerate().map(|(id, job)| (job.0, id as u64)).collect();
         arrivals.sort_by(|a, b| b.0.total_cmp(&a.0));

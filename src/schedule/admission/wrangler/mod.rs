@@ -280,6 +280,10 @@ impl Admission for Wrangler {
         self.inner.ended(job, nodes, now, cluster);
     }
 
+    fn changed(&mut self, now: f64) {
+        self.inner.changed(now);
+    }
+
     fn accept(&mut self, job: u64, node: NodeId, counters: &[f32], now: f64) -> bool {
         if !self.inner.accept(job, node, counters, now) {
             return false;

@@ -78,14 +78,14 @@ impl Windows {
     }
 
     /// `text` with a header line of `node`, counters, `straggler` in any order,
-    /// and a line per window; fields are plain, without quotes. `file` is named
-    /// in errors.
+    /// and a line per window. A field may stand in quotes, a quote in it twice,
+    /// but not go over several lines. `file` is named in errors.
     pub(super) fn parse(text: &str, file: &str) -> Result<Self, TrainingError> {
         let file = file.to_string();
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut lines = text.lines();
-        let header: Vec<&str> = match lines.next() {
-            Some(line) if !line.trim().is_empty() => line.split(',').map(str::trim).collect(),
+        let header: Vec<String> = match lines.next() {
+            Some(line) if !line.trim().is_empty() => fields(line),
             _ => return Err(TrainingError::Empty { file }),
         };
         let wrong = |what: String| TrainingError::Header {
@@ -107,8 +107,8 @@ impl Windows {
         let (node, straggler) = (column(NODE)?, column(STRAGGLER)?);
         let counters: Vec<String> = header
             .iter()
-            .filter(|name| **name != NODE && **name != STRAGGLER)
-            .map(|name| name.to_string())
+            .filter(|name| *name != NODE && *name != STRAGGLER)
+            .cloned()
             .collect();
         if counters.is_empty() {
             return Err(wrong(
@@ -125,7 +125,7 @@ impl Windows {
                 line: number + 2,
                 what,
             };
-            let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+            let fields = fields(line);
             if fields.len() != header.len() {
                 return Err(wrong(format!(
                     "{} fields, but the header names {} columns",
@@ -134,9 +134,9 @@ impl Windows {
                 )));
             }
             let mut window = Window {
-                node: fields[node].to_string(),
+                node: fields[node].clone(),
                 counters: Vec::with_capacity(counters.len()),
-                straggler: match fields[straggler] {
+                straggler: match fields[straggler].as_str() {
                     "0" => false,
                     "1" => true,
                     other => return Err(wrong(format!("`straggler` is `{other}`, not 0 or 1"))),
@@ -152,7 +152,7 @@ impl Windows {
                 match field.parse::<f32>() {
                     Ok(value) if value.is_finite() => window.counters.push(value),
                     _ => {
-                        let name = header[at];
+                        let name = &header[at];
                         return Err(wrong(format!(
                             "`{name}` is `{field}`, not a finite number; leave the line out \
                              when a counter was not read"
@@ -168,6 +168,28 @@ impl Windows {
             windows,
         })
     }
+}
+
+/// The fields of a line, without spaces around them.
+fn fields(line: &str) -> Vec<String> {
+    let (mut fields, mut field, mut quoted) = (Vec::new(), String::new(), false);
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' if quoted && letters.peek() == Some(&'"') => {
+                letters.next();
+                field.push('"');
+            }
+            '"' => quoted = !quoted,
+            ',' if !quoted => fields.push(std::mem::take(&mut field)),
+            other => field.push(other),
+        }
+    }
+    fields.push(field);
+    fields
+        .iter()
+        .map(|field| field.trim().to_string())
+        .collect()
 }
 
 #[cfg(test)]
@@ -186,6 +208,12 @@ mod tests {
         assert_eq!(windows.windows[0].counters, [0.5, 2.0]);
         assert!(windows.windows[0].straggler);
         assert_eq!(windows.windows[1].node, "n2");
+    }
+
+    #[test]
+    fn fields_may_be_quoted() {
+        assert_eq!(fields(r#""a, ""b""", 2,,"""#), [r#"a, "b""#, "2", "", ""]);
+        assert_eq!(fields("a,b"), ["a", "b"]);
     }
 
     #[test]
