@@ -160,8 +160,8 @@ struct Progress {
     believed: usize,
     restarts: u32,
     migrations: u32,
-    /// The epoch in which it was last refused.
-    refused: u64,
+    /// The epoch in which it was last refused, and how often in it.
+    refused: (u64, u32),
     /// Where it waits when queued.
     queued_at: Vec<NodeId>,
 }
@@ -237,7 +237,7 @@ impl<'a> Engine<'a> {
             believed: 0,
             restarts: 0,
             migrations: 0,
-            refused: 0,
+            refused: (0, 0),
             queued_at: Vec::new(),
         };
         let nodes = workload.nodes.len();
@@ -304,7 +304,7 @@ impl<'a> Engine<'a> {
         let (own, noted) = (self.world.due(), self.events.due());
         let next = own.min(noted).min(fault).min(arrival);
         if next == f64::INFINITY || self.is_stuck() {
-            return Err(self.stuck());
+            return self.give_up();
         }
         self.pass_time(next.max(self.now));
         self.happened += 1;
@@ -341,16 +341,26 @@ impl<'a> Engine<'a> {
             && self.repairs_to_come == 0
     }
 
-    fn stuck(&self) -> SimulationError {
-        let waits = |state: State| !matches!(state, State::Done | State::Never);
-        let jobs = (0u32..).zip(&self.jobs);
-        SimulationError::Stuck {
-            seconds: self.now.max(0.0) as u64,
-            waiting: jobs
-                .filter(|(_, job)| waits(job.state))
-                .map(|(job, _)| job)
-                .collect(),
+    /// Nothing can happen any more. Jobs that could only have been spread, and
+    /// were not, fit nowhere; that any other waits is an error.
+    fn give_up(&mut self) -> Result<(), SimulationError> {
+        let waiting: Vec<u32> = (0u32..)
+            .zip(&self.jobs)
+            .filter(|(_, job)| !matches!(job.state, State::Done | State::Never))
+            .map(|(job, _)| job)
+            .collect();
+        let fits = |job: &u32| {
+            let demand = self.workload.jobs[*job as usize].demand;
+            self.world.cluster().could_ever_fit(demand)
+        };
+        if waiting.is_empty() || waiting.iter().any(fits) {
+            return Err(SimulationError::Stuck {
+                seconds: self.now.max(0.0) as u64,
+                waiting,
+            });
         }
+        waiting.into_iter().for_each(|job| self.fits_nowhere(job));
+        Ok(())
     }
 
     fn arrival(&mut self) {
@@ -393,7 +403,7 @@ impl<'a> Engine<'a> {
             &mut self.jobs[job as usize],
         );
         progress.state = State::Waiting;
-        progress.refused = 0;
+        progress.refused = (0, 0);
         let agent = &mut self.agents[progress.agent as usize];
         agent.admission.arrive(
             Waiter {

@@ -15,6 +15,10 @@ use crate::simulate::world::demand_of;
 /// An admission may send a policy's choice back so often.
 const VETOES: u32 = 3;
 
+/// And offer a job so often, each time for other nodes, before something has
+/// changed; more would not end.
+const OFFERS: u32 = 16;
+
 impl Engine<'_> {
     /// Lets an idle agent begin its next decision.
     pub(super) fn consult(&mut self, index: usize) -> Result<(), SimulationError> {
@@ -23,8 +27,8 @@ impl Engine<'_> {
             let seen = agent.copy.as_ref().unwrap_or(self.world.cluster());
             let offer = agent.admission.next(self.now, seen);
             let Some(offer) = offer.filter(|offer| {
-                // Offered again although nothing changed: it would be refused.
-                self.jobs[offer.job as usize].refused != agent.epoch
+                let (epoch, times) = self.jobs[offer.job as usize].refused;
+                epoch != agent.epoch || times < OFFERS
             }) else {
                 agent.stirred = false;
                 if let Some(seconds) = agent.admission.wake_at() {
@@ -50,7 +54,11 @@ impl Engine<'_> {
     /// may help it.
     pub(super) fn refused(&mut self, index: usize, job: u32, epoch: u64) {
         let agent = &mut self.agents[index];
-        self.jobs[job as usize].refused = epoch;
+        let refused = &mut self.jobs[job as usize].refused;
+        *refused = match refused.0 == epoch {
+            true => (epoch, refused.1 + 1),
+            false => (epoch, 1),
+        };
         agent.admission.refused(u64::from(job), self.now);
         if agent.epoch != epoch {
             agent.admission.changed(self.now);

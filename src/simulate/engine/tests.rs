@@ -364,6 +364,19 @@ fn who_fits_nowhere_is_told_and_the_rest_runs() {
     assert_eq!(outcome.jobs.len(), 1);
 }
 
+/// Asked for in vain: the policy would rather wait for more nodes.
+#[test]
+fn a_job_that_could_only_be_spread_and_never_is_fits_nowhere() {
+    let truth = truth(&[0.0], 0.0);
+    let mut jobs = vec![job(&truth, 0.0, 10.0, 8, 0)];
+    jobs[0].spread = true;
+    let workload = workload(&[4, 4], truth, jobs, vec![]);
+    let outcome = run_scripted(&workload, &settings("scripted"), |_, _| {
+        Answer::Wait(Waiting::NoRoom, None)
+    });
+    assert_eq!(outcome.unwrap().never, [0]);
+}
+
 #[test]
 fn a_policy_that_always_waits_is_given_up() {
     let truth = truth(&[0.0], 0.0);
@@ -407,6 +420,62 @@ fn broken_rules_are_told() {
     unknown = settings("least-loaded");
     unknown.agents.sync_seconds = [0.0, 1.0];
     assert!(run(&workload, &unknown).is_err());
+}
+
+/// Offers its only job again and again, first for one node, then for all.
+struct Stubborn(Option<u64>, u32);
+
+impl Admission for Stubborn {
+    fn name(&self) -> &'static str {
+        "stubborn"
+    }
+
+    fn arrive(&mut self, waiter: Waiter, _: f64) {
+        self.0 = Some(waiter.job);
+    }
+
+    fn next(&mut self, _: f64, cluster: &Cluster) -> Option<crate::schedule::admission::Admitted> {
+        Some(crate::schedule::admission::Admitted {
+            job: self.0?,
+            allowed: (self.1 < 2).then(|| cluster.ids().take(1).collect()),
+        })
+    }
+
+    fn started(&mut self, _: u64, _: &[NodeId], _: f64, _: &Cluster) {
+        self.0 = None;
+    }
+
+    fn refused(&mut self, _: u64, _: f64) {
+        self.1 += 1;
+    }
+
+    fn ended(&mut self, _: u64, _: &[NodeId], _: f64, _: &Cluster) {}
+
+    fn waiting(&self) -> usize {
+        usize::from(self.0.is_some())
+    }
+}
+
+#[test]
+fn an_admission_may_offer_other_nodes_but_not_for_ever() {
+    let truth = truth(&[0.0], 0.0);
+    let jobs = vec![job(&truth, 0.0, 10.0, 4, 0)];
+    let workload = workload(&[2, 2, 4], truth, jobs, vec![]);
+    let with = |choose: fn(&Ask, &Cluster) -> Answer| {
+        let mut stubborn = |_| -> Scheduler {
+            let policy = Scripted {
+                choose,
+                moves: false,
+            };
+            (Box::new(policy), Box::new(Stubborn(None, 0)))
+        };
+        run_with(&workload, &settings("scripted"), &mut stubborn)
+    };
+    let (outcome, _) = with(first_fit).unwrap();
+    assert_eq!((outcome.jobs[0].started, outcome.decisions), (0.0, 3));
+    let waits = |_: &Ask, _: &Cluster| Answer::Wait(Waiting::ForBetter, None);
+    let error = with(waits).unwrap_err();
+    assert!(matches!(error, SimulationError::Stuck { .. }));
 }
 
 /// Three agents that know of each other's jobs only after 5 s place three jobs
