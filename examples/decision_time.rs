@@ -1,7 +1,7 @@
 //! How long a policy takes to decide, against the size of the cluster.
 //!
 //! Clusters of 10² … 10⁶ resource units (CPUs; ten to a node on average, nodes
-//! of 14 types) are filled to 70 % with residents drawn from 400 synthetic
+//! of 14 types) are filled to 70 % (unless told otherwise) with residents drawn from 400 synthetic
 //! applications, each with known scores on ten resources. Then decisions are
 //! timed one by one. Before each, one resident leaves at random and another
 //! starts at random, so that every policy sees the same sequence of clusters.
@@ -45,7 +45,6 @@ const DEFAULT_POLICIES: [&str; 5] = [
 /// CPUs of the 14 types; ten on average.
 const TYPES: [u32; 14] = [4, 4, 4, 8, 8, 8, 8, 8, 12, 12, 12, 12, 16, 24];
 const CPUS_PER_NODE: u32 = 10;
-const FILLED: f64 = 0.7;
 const APPS: usize = 400;
 const KNOWN_LANES: usize = 10;
 
@@ -72,6 +71,9 @@ struct Args {
         default_value = "100,1000,10000,100000,1000000"
     )]
     units: Vec<u32>,
+    /// Share of the resource units that are taken, 0–1.
+    #[arg(long, default_value_t = 0.7, value_parser = share)]
+    filled: f64,
     /// Seconds for each policy and size.
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
@@ -137,7 +139,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let pool = pool(args.seed);
     let mut report = Report {
         seed: args.seed,
-        filled: FILLED,
+        filled: args.filled,
         clusters: Vec::new(),
         policies: kinds
             .iter()
@@ -155,7 +157,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for units in &args.units {
         let before = resident_bytes()?;
         let started = Instant::now();
-        let base = Filled::new(*units, &pool, args.seed)?;
+        let base = Filled::new(*units, args.filled, &pool, args.seed)?;
         let build_seconds = started.elapsed().as_secs_f64();
         let after = resident_bytes()?;
         report.clusters.push(Built {
@@ -236,6 +238,13 @@ fn chosen(names: &[String]) -> Result<Vec<&'static PolicyKind>, String> {
         .collect()
 }
 
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.0..=0.99).contains(&share) => Ok(share),
+        _ => Err("a number from 0 to 0.99 is expected".into()),
+    }
+}
+
 /// Applications that know ten resources each: every fifth causes much, the
 /// others little; tolerance is uniform over the upper part of the scale.
 fn pool(seed: u64) -> Vec<Arc<App>> {
@@ -272,7 +281,7 @@ struct Filled {
 }
 
 impl Filled {
-    fn new(units: u32, pool: &[Arc<App>], seed: u64) -> Result<Self, Box<dyn Error>> {
+    fn new(units: u32, share: f64, pool: &[Arc<App>], seed: u64) -> Result<Self, Box<dyn Error>> {
         let count = (units / CPUS_PER_NODE).max(1) as usize;
         let nodes = (0..count).map(|index| {
             let kind = index % TYPES.len();
@@ -290,7 +299,7 @@ impl Filled {
             free: 0,
             rng: ChaCha8Rng::seed_from_u64(seed),
         };
-        filled.free = ((1.0 - FILLED) * filled.cluster.units().len() as f64) as usize;
+        filled.free = ((1.0 - share) * filled.cluster.units().len() as f64) as usize;
         while filled.cluster.units().len() > filled.free {
             filled.start_somewhere(pool);
         }
@@ -431,7 +440,7 @@ fn plot(path: &Path, report: &Report) -> Result<(), Box<dyn Error>> {
         .x_label_area_size(44)
         .y_label_area_size(66)
         .caption(
-            "Time per decision: median, and p99 dotted",
+            "Time per decision: lines are medians, loose dots p99",
             ("sans-serif", 18),
         )
         .build_cartesian_2d(

@@ -149,6 +149,25 @@ fn ibench_l1_takes_an_overrun_for_a_close_fit_and_paragon_does_not() {
 }
 
 #[test]
+fn of_empty_nodes_that_are_alike_the_first_is_taken() {
+    let new = app("new", &[("llc-capacity", 50.0, 60.0)]);
+    let decision = place(
+        Paragon::default(),
+        &new,
+        &cluster(&[("n1", &[]), ("n2", &[])]),
+    )
+    .unwrap();
+    assert_eq!(decision.node, "n1");
+    assert!(
+        decision.deciding.why.contains("alike"),
+        "{:?}",
+        decision.deciding
+    );
+    let decision = place(Paragon::default(), &new, &cluster(&[("n1", &[])])).unwrap();
+    assert!(decision.deciding.why.contains("the only node"));
+}
+
+#[test]
 fn paragon_takes_the_tightest_of_those_that_hurt_nobody() {
     // |D1 + D2|: empty 90 + 80 = 170; used (60 − 10) + (80 − 40) = 90.
     let used = app("used", &[("llc-capacity", 60.0, 40.0)]);

@@ -342,11 +342,17 @@ proptest! {
 
     #[test]
     fn one_pass_decides_as_the_book_does(
-        events in vec(any_event(), 1..40),
-        apps in vec(any_app(), 1..6),
-        allowed in prop::option::of(vec(any::<Index>(), 0..6)),
+        crowd in vec((any_app(), any::<Index>()), 7..20),
+        events in vec(any_event(), 0..10),
+        apps in vec(any_app(), 1..10),
+        allowed in prop::option::weighted(0.3, vec(any::<Index>(), 0..6)),
     ) {
         let mut world = World::new();
+        // Small ones first, so that most nodes run something and have room.
+        for (app, node) in crowd {
+            let small = Arc::unwrap_or_clone(app).with_demand(1, 0);
+            world.happen(&Event::Arrive(Arc::new(small), node));
+        }
         for event in &events {
             world.happen(event);
         }
@@ -356,7 +362,8 @@ proptest! {
         let mended = Greedy { mended: true, ..Greedy::default() };
         let strict = Greedy { strict: true, ..Greedy::default() };
         for app in &apps {
-            let ask = Ask { allowed: allowed.as_ref(), ..Ask::of(app) };
+            let demand = Demand { cpus: 1, memory_bytes: 0 };
+            let ask = Ask { allowed: allowed.as_ref(), demand, ..Ask::of(app) };
             let mut policies: [(Box<dyn Policy>, bool, bool); 3] = [
                 (Box::new(Paragon::default()), false, true),
                 (Box::new(Paragon::new(mended)), true, true),
@@ -371,6 +378,9 @@ proptest! {
                         prop_assert_eq!(choice.relaxed.len(), misses);
                         let decision = policy.explain(&ask, cluster, &choice);
                         prop_assert_eq!(decision.relaxed.len(), misses);
+                        let directions = decision.comparisons.iter().flat_map(|c| [c.d1, c.d2]);
+                        let below = directions.flatten().filter(|d| *d < 0.0).count();
+                        prop_assert_eq!(below, misses);
                         prop_assert!(!decision.deciding.why.is_empty());
                         let placed = matches!(strict, Answer::Place(_));
                         prop_assert_eq!(placed, misses == 0);

@@ -2,6 +2,7 @@
 //! of their importance to one application.
 
 use super::app::App;
+use super::compare::below;
 use super::decision::Side;
 use super::row::Row;
 use crate::predict::LANES;
@@ -185,31 +186,3 @@ impl Conditions {
         }
     }
 }
-
-/// The `bits` of the lanes on which `t` is below `c`. The sign of the
-/// difference fills a word, so that there is no branch on it: it would be
-/// mispredicted half the time.
-// On its own it is compiled to vector instructions; inlined into a search, half
-// of it was not.
-#[inline(never)]
-fn below(t: &Lanes<i32>, c: &Lanes<i32>, bits: &Lanes<u32>) -> u32 {
-    let (t, t_rest) = t.as_chunks::<WIDTH>();
-    let (c, c_rest) = c.as_chunks::<WIDTH>();
-    let (bits, bits_rest) = bits.as_chunks::<WIDTH>();
-    let one = |t: i32, c: i32, bit: u32| (t.wrapping_sub(c) >> 31) as u32 & bit;
-    let mut found = [0u32; WIDTH];
-    for ((t, c), bits) in t.iter().zip(c).zip(bits) {
-        for lane in 0..WIDTH {
-            found[lane] |= one(t[lane], c[lane], bits[lane]);
-        }
-    }
-    let mut all = found.iter().fold(0, |all, bits| all | bits);
-    for ((t, c), bit) in t_rest.iter().zip(c_rest).zip(bits_rest) {
-        all |= one(*t, *c, *bit);
-    }
-    all
-}
-
-/// Lanes that go through one operation together: the width that any 64-bit
-/// machine has.
-const WIDTH: usize = 4;
