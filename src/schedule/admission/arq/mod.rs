@@ -58,8 +58,9 @@ impl Default for ArqOptions {
 /// Patience with a job whose ideal run time nobody knows.
 const UNKNOWN_PATIENCE_SECONDS: f64 = 600.0;
 
-/// At most so many whose window is used up are tried after one change.
-const DEPTH: usize = 32;
+/// Only so many of those whose window is used up are looked at after one
+/// change, from the front.
+const DEPTH: usize = 128;
 
 /// Seconds, ordered as [`f64::total_cmp`] does.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -297,6 +298,16 @@ impl Arq {
             .any(|node| kept.is_none_or(|(_, held)| held != node) && cluster.fits(node, demand))
     }
 
+    fn has_room_anywhere(&self, job: u64, demand: Demand, cluster: &Cluster) -> bool {
+        let kept = self.held.filter(|(holder, _)| *holder != job);
+        let empty = cluster.empty_by_kind().flatten();
+        cluster
+            .open()
+            .iter()
+            .chain(empty)
+            .any(|node| kept.is_none_or(|(_, held)| held != *node) && cluster.fits(*node, demand))
+    }
+
     /// What waiting on in `class` promises per second that is left of the
     /// deadline, to be compared with the quality of a server that is free.
     fn promise(&self, class: usize, waiting: &Waiting, waited: f64) -> f64 {
@@ -343,7 +354,7 @@ impl Arq {
         let fresh = |job: &u64| self.jobs[job].refused_in != Some(self.state);
         let held = self.held.map(|(job, _)| job).filter(fresh);
         let held = held.filter(|job| self.overdue.contains_key(&self.jobs[job].overdue_rank));
-        let others = self.overdue.values().copied().filter(fresh).take(DEPTH);
+        let others = self.overdue.values().copied().take(DEPTH).filter(fresh);
         for job in held.into_iter().chain(others) {
             let demand = self.jobs[&job].demand;
             let holds = held == Some(job);
@@ -354,7 +365,7 @@ impl Arq {
             {
                 continue;
             }
-            if (0..self.queues.len()).any(|pool| self.has_room(job, pool, demand, cluster)) {
+            if self.has_room_anywhere(job, demand, cluster) {
                 let anywhere = match self.held {
                     Some((holder, _)) if holder != job => {
                         Some(self.without_held(job, cluster.ids().collect()))
