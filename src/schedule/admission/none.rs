@@ -16,8 +16,13 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug, Default)]
 pub struct NoAdmission {
     queue: VecDeque<Place>,
+    /// Who stands in it.
+    waiting: HashSet<u64>,
     /// All before this place were tried or passed over since the last change.
     cursor: usize,
+    /// The first time at which somebody who was passed over since then wants
+    /// to be asked.
+    soonest: Option<f64>,
     /// How many were refused since the last change.
     refused: usize,
     /// At most this many are tried after one change; the rest wait on.
@@ -43,7 +48,9 @@ impl NoAdmission {
     }
 
     fn forget(&mut self, job: u64) {
-        if let Some(at) = self.queue.iter().position(|place| place.job == job) {
+        if self.waiting.remove(&job)
+            && let Some(at) = self.queue.iter().position(|place| place.job == job)
+        {
             self.queue.remove(at);
             if at < self.cursor {
                 self.cursor -= 1;
@@ -51,8 +58,15 @@ impl NoAdmission {
         }
     }
 
+    fn pass_over(&mut self, until: f64) {
+        let soonest = self.soonest.map_or(until, |soonest| soonest.min(until));
+        self.soonest = Some(soonest);
+        self.cursor += 1;
+    }
+
     fn start_over(&mut self) {
         self.cursor = 0;
+        self.soonest = None;
         self.refused = 0;
     }
 }
@@ -63,10 +77,12 @@ impl Admission for NoAdmission {
     }
 
     fn arrive(&mut self, waiter: Waiter, _now: f64) {
-        self.queue.push_back(Place {
-            job: waiter.job,
-            not_before: f64::NEG_INFINITY,
-        });
+        if self.waiting.insert(waiter.job) {
+            self.queue.push_back(Place {
+                job: waiter.job,
+                not_before: f64::NEG_INFINITY,
+            });
+        }
     }
 
     fn next(&mut self, now: f64, cluster: &Cluster) -> Option<Admitted> {
@@ -81,7 +97,7 @@ impl Admission for NoAdmission {
                     allowed: None,
                 });
             }
-            self.cursor += 1;
+            self.pass_over(place.not_before);
         }
         None
     }
@@ -105,7 +121,7 @@ impl Admission for NoAdmission {
         let at = self.queue.get_mut(self.cursor);
         if let Some(place) = at.filter(|place| place.job == job) {
             place.not_before = until;
-            self.cursor += 1;
+            self.pass_over(until);
         }
     }
 
@@ -120,6 +136,10 @@ impl Admission for NoAdmission {
 
     fn reads_counters(&self) -> bool {
         false
+    }
+
+    fn wake_at(&self) -> Option<f64> {
+        self.soonest
     }
 
     fn waiting(&self) -> usize {
