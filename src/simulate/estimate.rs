@@ -62,11 +62,11 @@ const INFERRED_FLAT_SD: f32 = 0.02;
 /// Abscissas (in standard deviations) and weights by which the mean over a
 /// normal distribution is taken (Gauss–Hermite, 5 points).
 const HERMITE: [(f32, f32); 5] = [
-    (-2.856_970, 0.011_257_41),
+    (-2.856_97, 0.011_257_41),
     (-1.355_626, 0.222_075_92),
-    (0.0, 0.533_333_33),
+    (0.0, 0.533_333_3),
     (1.355_626, 0.222_075_92),
-    (2.856_970, 0.011_257_41),
+    (2.856_97, 0.011_257_41),
 ];
 
 impl ProfilingError {

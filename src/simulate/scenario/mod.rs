@@ -8,6 +8,7 @@ mod build;
 mod check;
 mod number;
 mod raw;
+mod source;
 
 #[cfg(test)]
 mod tests;
@@ -66,14 +67,14 @@ impl ScenarioFile {
     /// own reader refuses.
     pub fn load(path: &Path) -> Result<Self, ScenarioError> {
         let text = read(path)?;
-        let source = check::Source::new(path, &text);
+        let source = source::Source::new(path, &text);
         let head: Head = source.parse()?;
         let kind = head.kind.as_ref().map_or("jobs", |kind| kind.get_ref());
         match kind {
             "jobs" => Scenario::parse(path, &text).map(|it| ScenarioFile::Jobs(Box::new(it))),
             other => {
                 let at = head.kind.as_ref().map(|kind| kind.span().start);
-                Err(source.refuse(at, check::unknown("kind", other, KINDS)))
+                Err(source.refuse(at, source::unknown("kind", other, KINDS)))
             }
         }
     }
@@ -241,7 +242,7 @@ impl Scenario {
     /// things have; no node or no job; phases that run in a circle or lead to
     /// nobody; traces and profiles that cannot be read.
     pub fn parse(path: &Path, text: &str) -> Result<Self, ScenarioError> {
-        let source = check::Source::new(path, text);
+        let source = source::Source::new(path, text);
         check::checked(&source, source.parse()?)
     }
 
