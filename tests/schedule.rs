@@ -43,7 +43,6 @@ fn node(more: &str) -> String {
 }
 
 #[test]
-#[ignore = "needs the policy paragon"]
 fn paragon_keeps_everybody_within_tolerance_and_says_why() {
     let args = ["--nodes", NODES, "--apps", APPS, "--policy", "paragon"];
     let (code, stdout, stderr) = schedule(&args);
@@ -121,7 +120,6 @@ fn what_does_not_fit_is_told_and_fails_the_gate() {
 }
 
 #[test]
-#[ignore = "needs the policy paragon"]
 fn strict_places_nothing_that_hurts() {
     let toml = node("runs = [\"analytics\"]");
     let paragon = ["--app", "kv-store", "--policy", "paragon"];

@@ -70,7 +70,7 @@ pub struct Args {
     json: bool,
 }
 
-const DEFAULT_POLICY: &str = "least-loaded";
+const DEFAULT_POLICY: &str = "jostle";
 
 fn policies() -> clap::builder::PossibleValuesParser {
     let values = POLICIES

@@ -49,6 +49,14 @@ use value::screened_value;
 /// least from a good place leaves it to the rest (comparative advantage). With
 /// little load there is no price.
 ///
+/// Where it is known how long the application would run alone
+/// ([`Ask::ideal_seconds`]), a bad place is not taken at once. Placed with a net
+/// gain of p (its own performance less what residents lose), it would take 1/p
+/// of its ideal time; in a good place, with p = [`GOOD_PLACE`], less. It waits as
+/// long as the difference and no longer: the break-even rule of renting or
+/// buying, which never costs more than twice the best that hindsight could do.
+/// Meanwhile it is asked again in steps of a twentieth of that.
+///
 /// Nodes are looked at in two steps: a screening by straight lines in place of
 /// the curves, and of those that do best in it the whole sum for
 /// [`Jostle::finalists`]; with no more candidates than that, all are. Of more than [`Jostle::most_nodes`] candidates, so many are drawn at random:
@@ -63,8 +71,8 @@ pub struct Jostle {
     finalists: usize,
     /// How much the price counts when the cluster is full.
     price: f32,
+    /// Share of the possible gain for which to wait.
     patience: f64,
-    goal: f64,
     /// Seconds a move is taken to cost before one was observed.
     first_move_seconds: f64,
     views: Views,
@@ -73,6 +81,16 @@ pub struct Jostle {
     merits: Vec<Merit>,
     drawn: Vec<NodeId>,
 }
+
+/// Net gain of a place that is worth taking at once, 0–1.
+pub const GOOD_PLACE: f64 = 0.88;
+
+/// Between two questions it waits for this share of the possible gain, and at
+/// least so many seconds.
+const PAUSE: (f64, f64) = (0.05, 1.0);
+
+/// Least net gain that is told from none.
+const LEAST_NET: f64 = 0.1;
 
 /// A candidate and what speaks for it.
 #[derive(Clone, Copy, Debug)]
@@ -90,16 +108,9 @@ impl Jostle {
             strict,
             most_nodes: 1024,
             finalists: 64,
-            price: std::env::var("PRICE")
-                .ok()
-                .map_or(0.5, |v| v.parse().unwrap()),
+            price: 0.5,
             first_move_seconds: 30.0,
-            patience: std::env::var("PAT")
-                .ok()
-                .map_or(0.4, |v| v.parse().unwrap()),
-            goal: std::env::var("GOAL")
-                .ok()
-                .map_or(0.85, |v| v.parse().unwrap()),
+            patience: 1.0,
             views: Views::default(),
             typical: Typical::default(),
             rng: ChaCha8Rng::seed_from_u64(seed),
@@ -117,6 +128,13 @@ impl Jostle {
     /// Works out the whole sum for `nodes` candidates (at least 4).
     pub fn with_finalists(mut self, nodes: usize) -> Self {
         self.finalists = nodes.max(RUNNERS_UP + 1);
+        self
+    }
+
+    /// Waits for a better place up to `share` of what could be gained by it
+    /// (0 = never).
+    pub fn with_patience(mut self, share: f64) -> Self {
+        self.patience = share.max(0.0);
         self
     }
 
@@ -178,12 +196,13 @@ impl Jostle {
         (seen, drawn)
     }
 
+    /// Until when to wait for a better place than `there`, if that may pay.
     fn better_to_wait(&self, ask: &Ask, there: &There) -> Option<f64> {
         let ideal = ask.ideal_seconds?;
-        let net = f64::from(there.performance - there.lost).max(0.1);
-        let gain = 1.0 / net - 1.0 / self.goal;
+        let net = f64::from(there.performance - there.lost).max(LEAST_NET);
+        let gain = 1.0 / net - 1.0 / GOOD_PLACE;
         let left = self.patience * gain * ideal - ask.waited_seconds;
-        let pause = (gain * ideal * 0.05).max(1.0);
+        let pause = (PAUSE.0 * gain * ideal).max(PAUSE.1);
         (left > 0.0).then_some(ask.now + left.min(pause))
     }
 

@@ -301,3 +301,32 @@ fn screening_loses_next_to_nothing() {
         assert!(b.score >= a.score);
     }
 }
+
+#[test]
+fn waits_for_a_better_place_up_to_what_could_be_gained() {
+    let mut cluster = nodes(1, 8);
+    let id = cluster.ids().next().unwrap();
+    cluster.admit(id, app("rough", 0.0, 50.0, 0.0)).unwrap();
+    let new = app("new", 0.01, 0.0, 0.0);
+    let ask = |waited_seconds, ideal_seconds| Ask {
+        now: 100.0,
+        waited_seconds,
+        ideal_seconds,
+        ..Ask::of(&new)
+    };
+    let mut policy = Jostle::new(1, false);
+    // It would run at e^−0.5: 1.6487 of its time instead of 1/0.88 = 1.1364,
+    // so that 0.5124 of it could be gained; asked again after a twentieth.
+    let answer = policy.choose(&ask(0.0, Some(1000.0)), &cluster);
+    let Answer::Wait(Waiting::ForBetter, Some(until)) = answer else {
+        panic!("{answer:?}")
+    };
+    assert!((until - 125.62).abs() < 0.01, "{until}");
+    let waits = |answer| matches!(answer, Answer::Wait(..));
+    assert!(waits(policy.choose(&ask(512.0, Some(1000.0)), &cluster)));
+    assert!(!waits(policy.choose(&ask(512.5, Some(1000.0)), &cluster)));
+    // Of unknown length, it takes what there is.
+    assert!(!waits(policy.choose(&ask(0.0, None), &cluster)));
+    let mut hasty = Jostle::new(1, false).with_patience(0.0);
+    assert!(!waits(hasty.choose(&ask(0.0, Some(1000.0)), &cluster)));
+}
