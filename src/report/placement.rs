@@ -67,7 +67,8 @@ fn one(decision: &Decision, explain: bool, style: Style) -> String {
     };
     line("decided by", decided_by);
     if let Some(expected) = &decision.expected {
-        line("expects", expects(expected));
+        let gaps = decision.comparisons.iter().any(|c| !c.not_known.is_empty());
+        line("expects", expects(expected, gaps));
     }
     if !decision.parts.is_empty() {
         let parts: Vec<String> = decision
@@ -150,11 +151,13 @@ fn one(decision: &Decision, explain: bool, style: Style) -> String {
     page
 }
 
-fn expects(expected: &ExpectedPerformance) -> String {
+/// With `gaps`, something is not known and the interval cannot hold it.
+fn expects(expected: &ExpectedPerformance, gaps: bool) -> String {
     let [low, high] = expected.ci95.map(|end| end * 100.0);
     let own = format!(
-        "{:.0} % of its undisturbed performance (95 % interval {low:.0} to {high:.0})",
-        expected.performance * 100.0
+        "{:.0} % of its undisturbed performance (95 % interval {low:.0} to {high:.0}{})",
+        expected.performance * 100.0,
+        if gaps { ", by what is known" } else { "" }
     );
     match &expected.most_hurt {
         Some(hurt) => format!(
