@@ -7,7 +7,9 @@
 //! |---|---|
 //! | [`cli`] | one file per subcommand: its arguments and its `run()` |
 //! | [`report`] | tables for people |
-//! | [`schedule`] | cluster state and placement, one file per policy |
+//! | [`simulate`] | a cluster in discrete events, with a truth that no policy sees |
+//! | [`schedule`] | cluster state and placement, one file per policy; admission; what to rent |
+//! | [`predict`] | what applications that share a machine do to each other, from their profiles |
 //! | [`validate`] | is the instrument true? every source against itself and all others |
 //! | [`experiment`] | arms, windows, estimates, the search for `t` and `c` |
 //! | [`metric`] | how the target's performance is read |
@@ -23,11 +25,12 @@
 //! | [`document`] | JSON files: read with care, replaced in one step |
 //! | [`sys`] | the only unsafe code outside `jostle-kernels` |
 //!
-//! Imports run downwards: `cli` → `report`, `schedule` → `profile`; and `cli` →
-//! `experiment`, `calibrate` → `metric` → `load`, `counters` → `target`, `inject`
-//! → `machine` → `sys`.
+//! Imports run downwards: `cli` → `report`, `simulate` → `schedule` → `predict` →
+//! `profile`; and `cli` → `experiment`, `calibrate` → `metric` → `load`,
+//! `counters` → `target`, `inject` → `machine` → `sys`.
 //! What `calibrate` finds reaches `experiment` as data of `machine` only.
-//! `profile` and `schedule` never import anything that measures, so a
+//! `profile`, `predict`, `schedule` and `simulate` import nothing that measures:
+//! only each other, downwards, and `resource`, `reading` and `document`. So a
 //! scheduler author can use them without a single source of interference.
 #![deny(unsafe_code)]
 

@@ -1,7 +1,39 @@
 //! Placing applications by their profiles. Knows nothing of measuring: it takes
 //! [`Profile`](crate::profile::Profile)s and a [`Cluster`], and answers with a
-//! [`Decision`] that says which resource decided and why.
+//! node, and on demand with a [`Decision`] that says which resource decided and
+//! why. It keeps no clock, reads no file but those it is handed, and draws at
+//! random only from a seed.
 //!
+//! # How the pieces fit
+//!
+//! - An [`App`] is a profile in the form that decisions read: scores, curves
+//!   and speeds in arrays over resources and platforms. It is shared ([`Arc`]),
+//!   never copied.
+//! - A [`Cluster`] holds [`Node`]s and their residents, and keeps the sums that
+//!   policies need ([`Row`]) up to date: every change costs O(resources), not
+//!   O(residents).
+//! - An [`Ask`] is an application that wants a place, with what it asks for,
+//!   where it may go, and since when it waits.
+//! - A [`Policy`] looks at both and gives an [`Answer`]: a place (a [`Choice`]
+//!   of one node, or parts on several), nodes to queue at, or to wait.
+//!   [`Policy::choose`] changes nothing; the caller starts the choice
+//!   ([`Choice::start`]) and tells the policy of every change
+//!   ([`Policy::changed`]). Words are made only when asked for
+//!   ([`Policy::explain`]). [`POLICIES`] lists all of them by name.
+//! - An [`Admission`](admission::Admission) stands before the policy: who is
+//!   next, and on which nodes.
+//! - [`provision`] decides what to rent at all.
+//! - A [`Stream`] is all of this as a co-process for schedulers in other
+//!   languages: events in, answers out, a line each.
+//!
+//! `examples/place.rs` is the shortest program that uses it;
+//! [`simulate`](crate::simulate) is the longest.
+//!
+//! # D1 and D2
+//!
+//! The policies that compare scores, Paragon's and those derived from it, see
+//! each node as two distances per resource. (`jostle` reads whole curves
+//! instead, see [`predict`](crate::predict), and the baselines neither.)
 //! Scores are on one 0–100 scale, so that per resource (Paragon, section 3.3.2)
 //!
 //! - `D1 = t_node − c_app`: what is left of the residents' tolerance once the
@@ -25,7 +57,7 @@
 //! A score that a profile does not have is never taken for 0 or 100: that side
 //! of that resource is left out of the comparison, with a note.
 //!
-//! Schedulers in other languages drive it as a co-process: see [`Stream`].
+//! [`Arc`]: std::sync::Arc
 
 pub mod admission;
 mod app;

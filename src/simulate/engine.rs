@@ -13,15 +13,14 @@ mod faults;
 mod meter;
 mod phases;
 mod queue;
+mod run;
 mod stopwatch;
 #[cfg(test)]
 mod tests;
 
 use super::error::SimulationError;
-use super::error::check;
 use super::outcome::JobRecord;
 use super::outcome::Outcome;
-use super::outcome::Timing;
 use super::settings::Settings;
 use super::workload::Workload;
 use super::world::Happening;
@@ -30,10 +29,6 @@ use super::world::World;
 use crate::schedule::MigrationCosts;
 use crate::schedule::NodeId;
 use crate::schedule::Part;
-use crate::schedule::Policy;
-use crate::schedule::PolicyOptions;
-use crate::schedule::admission::Admission;
-use crate::schedule::admission::NoAdmission;
 use crate::schedule::admission::Waiter;
 use agent::Agent;
 use meter::Level;
@@ -44,8 +39,13 @@ use rand::RngExt;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;
-use std::time::Instant;
 use stopwatch::Stopwatch;
+
+pub use run::Scheduler;
+pub(super) use run::observe;
+pub use run::run;
+pub use run::run_with;
+pub(super) use run::schedulers;
 
 /// So many events in a row without any progress, with nothing running and
 /// nothing to come, mean that there will be none.
@@ -54,53 +54,6 @@ const FRUITLESS: u64 = 10_000;
 /// A wish to wait for less is taken for this, so that time goes on.
 const LEAST_WAIT_SECONDS: f64 = 1e-3;
 
-/// What an agent is made of.
-pub type Scheduler = (Box<dyn Policy>, Box<dyn Admission>);
-
-/// Runs `workload` once.
-///
-/// # Errors
-///
-/// When the workload or the settings make no sense, a policy breaks the rules,
-/// or jobs wait for a place that nothing can give them any more.
-pub fn run(workload: &Workload, settings: &Settings) -> Result<(Outcome, Timing), SimulationError> {
-    let kind = crate::schedule::policy_kind(&settings.policy).ok_or_else(|| {
-        let known: Vec<_> = crate::schedule::POLICIES.iter().map(|p| p.name).collect();
-        SimulationError::UnknownPolicy {
-            name: settings.policy.clone(),
-            known: known.join(", "),
-        }
-    })?;
-    if settings.admission != "none" {
-        return Err(SimulationError::UnknownAdmission {
-            name: settings.admission.clone(),
-            known: "none".into(),
-        });
-    }
-    run_with(workload, settings, &mut |seed| {
-        let policy = (kind.make)(&PolicyOptions {
-            seed,
-            strict: false,
-        });
-        (policy, Box::new(NoAdmission::new()))
-    })
-}
-
-/// Runs `workload` once with agents made by `scheduler`, which is given a seed
-/// for each; names in `settings` are only noted.
-///
-/// # Errors
-///
-/// As [`run`].
-pub fn run_with(
-    workload: &Workload,
-    settings: &Settings,
-    scheduler: &mut dyn FnMut(u64) -> Scheduler,
-) -> Result<(Outcome, Timing), SimulationError> {
-    let (outcome, timing, _) = observe(workload, settings, scheduler, false)?;
-    Ok((outcome, timing))
-}
-
 /// A start, and what could be read on its node just before.
 #[derive(Clone, Debug)]
 pub(super) struct Start {
@@ -108,28 +61,6 @@ pub(super) struct Start {
     pub(super) seconds: f64,
     pub(super) node: NodeId,
     pub(super) counters: Vec<f32>,
-}
-
-/// [`run_with`], and what was read at every start if `starts` are wanted.
-pub(super) fn observe(
-    workload: &Workload,
-    settings: &Settings,
-    scheduler: &mut dyn FnMut(u64) -> Scheduler,
-    starts: bool,
-) -> Result<(Outcome, Timing, Vec<Start>), SimulationError> {
-    let began = Instant::now();
-    check(workload, settings)?;
-    let mut engine = Engine::new(workload, settings, scheduler)?;
-    engine.starts = starts.then(Vec::new);
-    engine.conduct()?;
-    let timing = Timing {
-        decision_p50_seconds: engine.stopwatch.percentile(0.5),
-        decision_p99_seconds: engine.stopwatch.percentile(0.99),
-        decisions_seconds: engine.stopwatch.total_seconds(),
-        total_seconds: began.elapsed().as_secs_f64(),
-    };
-    let starts = engine.starts.take().unwrap_or_default();
-    Ok((engine.outcome(), timing, starts))
 }
 
 /// How far a job is.
@@ -218,16 +149,17 @@ impl<'a> Engine<'a> {
     fn new(
         workload: &'a Workload,
         settings: &'a Settings,
-        scheduler: &mut dyn FnMut(u64) -> Scheduler,
+        scheduler: &mut dyn FnMut(u64) -> Result<Scheduler, SimulationError>,
     ) -> Result<Self, SimulationError> {
         let world = World::new(&workload.truth, &workload.nodes)?;
         let count = settings.agents.count;
-        let agents = (0..count as u64).map(|index| {
-            let (policy, admission) =
-                scheduler(settings.seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut agents = Vec::with_capacity(count);
+        for index in 0..count as u64 {
+            let seed = settings.seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let (policy, admission) = scheduler(seed)?;
             let copy = (count > 1).then(|| world.cluster().clone());
-            Agent::new(policy, admission, copy)
-        });
+            agents.push(Agent::new(policy, admission, copy));
+        }
         let coming = Progress {
             state: State::Coming,
             agent: 0,
@@ -249,7 +181,7 @@ impl<'a> Engine<'a> {
             events: EventQueue::default(),
             next_arrival: 0,
             next_fault: 0,
-            agents: agents.collect(),
+            agents,
             jobs: vec![coming; workload.jobs.len()],
             left: workload.jobs.len(),
             waiting: 0,
@@ -511,6 +443,12 @@ impl<'a> Engine<'a> {
                 continue;
             }
             let app = &self.workload.truth.apps[it.phases[0].truth as usize];
+            // Who reaches a target can do no more for its owner than reach it.
+            let asked = app.scaling.by_cpus(f64::from(it.demand.cpus));
+            let (ideal, most) = match it.target {
+                Some(target) => (it.work_seconds * asked / target, 1.0),
+                None => (it.work_seconds, f64::INFINITY),
+            };
             jobs.push(JobRecord {
                 job: index as u32,
                 class: it.class,
@@ -518,9 +456,9 @@ impl<'a> Engine<'a> {
                 started: progress.started,
                 finished: progress.finished,
                 queued_seconds: (progress.started - it.arrival - it.profiling_seconds).max(0.0),
-                ideal_seconds: it.work_seconds,
-                performance: it.work_seconds / (progress.finished - progress.started),
-                with_waiting: it.work_seconds / (progress.finished - it.arrival),
+                ideal_seconds: ideal,
+                performance: (ideal / (progress.finished - progress.started)).min(most),
+                with_waiting: (ideal / (progress.finished - it.arrival)).min(most),
                 qos: f64::from(app.qos),
                 restarts: progress.restarts,
                 migrations: progress.migrations,

@@ -4,6 +4,7 @@ use super::settings::Settings;
 use super::workload::Fault;
 use super::workload::Workload;
 use super::world::WorldError;
+use crate::schedule::admission::AdmissionError;
 use thiserror::Error;
 
 /// Why a run cannot be, or cannot go on.
@@ -17,6 +18,8 @@ pub enum SimulationError {
     UnknownPolicy { name: String, known: String },
     #[error("no admission is called `{name}`; there are {known}")]
     UnknownAdmission { name: String, known: String },
+    #[error("admission: {0}")]
+    Admission(#[from] AdmissionError),
     #[error("agents: {0}")]
     Agents(&'static str),
     #[error("latency: {0}")]

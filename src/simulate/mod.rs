@@ -53,6 +53,7 @@ pub use truth::TruePlatform;
 pub use truth::Truth;
 pub use windows::Windows;
 pub use windows::windows;
+pub use windows::windows_with;
 pub use workload::Fault;
 pub use workload::Job;
 pub use workload::JobPhase;

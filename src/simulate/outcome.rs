@@ -14,11 +14,16 @@ pub struct JobRecord {
     pub finished: f64,
     /// Seconds it waited for its first place, profiling not counted.
     pub queued_seconds: f64,
-    /// Seconds alone on its best platform.
+    /// Seconds alone on its best platform with the CPUs it asks for; where its
+    /// owner set a target, whatever was asked for: at the speed of the target.
     pub ideal_seconds: f64,
     /// ideal seconds / (finished − started): 1 = as alone on the best platform.
+    /// With a target at most 1 = the target is reached (Quasar, section 4.6,
+    /// "normalized to their performance target"): more than that is of no use
+    /// to the owner, and must not make up for jobs that got less.
     pub performance: f64,
-    /// ideal seconds / (finished − arrival): what its owner sees.
+    /// ideal seconds / (finished − arrival): what its owner sees; likewise at
+    /// most 1 with a target.
     pub with_waiting: f64,
     pub qos: f64,
     /// How often it began anew because a node or unit failed.

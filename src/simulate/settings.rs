@@ -1,5 +1,6 @@
 //! How a run is conducted.
 
+use crate::schedule::admission::AdmissionOptions;
 use serde::Deserialize;
 use serde::Serialize;
 
@@ -74,8 +75,10 @@ impl Default for PhaseDetection {
 pub struct Settings {
     /// A name of [`POLICIES`](crate::schedule::POLICIES).
     pub policy: String,
-    /// A name that [`admission`](crate::schedule::admission) knows.
+    /// A name of [`ADMISSIONS`](crate::schedule::admission::ADMISSIONS).
     pub admission: String,
+    /// What it is told; its seed is that of each agent.
+    pub admission_options: AdmissionOptions,
     pub seed: u64,
     pub agents: Agents,
     pub latency: Latency,

@@ -176,6 +176,9 @@ pub struct Summary {
     /// Standard error of the mean; absent for a single run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub standard_error: Option<Figures>,
+    /// Each run by itself, in the order of `seeds`: policies had the same jobs
+    /// under the same seed, so that differences between them can be paired.
+    pub per_seed: Vec<Figures>,
     /// Left out of the document, which is to be the same for the same seeds.
     #[serde(skip)]
     pub decision_times: DecisionTimes,
@@ -209,6 +212,7 @@ impl Summary {
             seeds,
             mean: each(&mean),
             standard_error: (all.len() > 1).then(|| each(&error)),
+            per_seed: all.iter().copied().map(Figures::from_values).collect(),
             decision_times: DecisionTimes {
                 p50_seconds: median(runs, |timing| timing.decision_p50_seconds),
                 p99_seconds: median(runs, |timing| timing.decision_p99_seconds),
@@ -303,6 +307,9 @@ mod tests {
         let none = outcome(3, vec![]);
         let summary = Summary::of(&[one.clone(), two, none]).unwrap();
         assert_eq!(summary.seeds, [1, 2]);
+        let each: Vec<f64> = (summary.per_seed.iter().map(|run| run.mean_performance)).collect();
+        assert_eq!(each.len(), 2);
+        assert!((each[0] - 0.8).abs() < 1e-12 && (each[1] - 1.0).abs() < 1e-12);
         assert!((summary.mean.mean_performance - 0.9).abs() < 1e-12);
         assert_eq!(summary.mean.queueing_mean_seconds, 2.0);
         // Standard deviation 0.1 √2 over √2.

@@ -3,6 +3,7 @@
 
 use super::engine::Scheduler;
 use super::engine::observe;
+use super::engine::schedulers;
 use super::error::SimulationError;
 use super::settings::Settings;
 use super::workload::Workload;
@@ -25,16 +26,33 @@ struct Window {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Windows(Vec<Window>);
 
-/// Runs `workload` with agents made by `scheduler`, and labels every start by
-/// what came of it. A start that a fault undid has no label and is left out.
+/// Runs `workload` once as `settings` say, and labels every start by what came
+/// of it. A start that a fault undid has no label and is left out.
 ///
 /// # Errors
 ///
 /// As [`run`](super::run).
-pub fn windows(
+pub fn windows(workload: &Workload, settings: &Settings) -> Result<Windows, SimulationError> {
+    labelled(workload, settings, &mut schedulers(settings)?)
+}
+
+/// [`windows`] with agents made by `scheduler`, which is given a seed for each.
+///
+/// # Errors
+///
+/// As [`run`](super::run).
+pub fn windows_with(
     workload: &Workload,
     settings: &Settings,
     scheduler: &mut dyn FnMut(u64) -> Scheduler,
+) -> Result<Windows, SimulationError> {
+    labelled(workload, settings, &mut |seed| Ok(scheduler(seed)))
+}
+
+fn labelled(
+    workload: &Workload,
+    settings: &Settings,
+    scheduler: &mut dyn FnMut(u64) -> Result<Scheduler, SimulationError>,
 ) -> Result<Windows, SimulationError> {
     let (outcome, _, starts) = observe(workload, settings, scheduler, true)?;
     let mut record_of = vec![None; workload.jobs.len()];

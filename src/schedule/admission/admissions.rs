@@ -20,6 +20,8 @@ pub struct AdmissionOptions {
     pub sjf: bool,
     /// `arq`: higher priority first.
     pub priorities: bool,
+    /// `arq`: ranges of quality lie between the least and the most seen.
+    pub relative: bool,
     /// `wrangler`: the windows to learn from.
     pub wrangler_csv: Option<PathBuf>,
     /// `wrangler`: veto above this confidence, 0.5–1; tuned on windows held
@@ -35,6 +37,7 @@ impl Default for AdmissionOptions {
             queues: ArqOptions::default().queues,
             sjf: false,
             priorities: false,
+            relative: ArqOptions::default().relative,
             wrangler_csv: None,
             wrangler_confidence: Some(0.7),
             seed: 0,
@@ -79,6 +82,7 @@ pub const ADMISSIONS: &[AdmissionKind] = &[
                 queues: options.queues,
                 sjf: options.sjf,
                 priorities: options.priorities,
+                relative: options.relative,
                 ..ArqOptions::default()
             })))
         },

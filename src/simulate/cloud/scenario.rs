@@ -17,6 +17,7 @@ use rayon::prelude::*;
 use serde::Deserialize;
 use serde::Serialize;
 use std::path::Path;
+use std::path::PathBuf;
 use thiserror::Error;
 
 /// How long an on-demand instance takes to appear: uniform over the usual
@@ -167,17 +168,37 @@ pub(super) const GREEDY: &str = "greedy";
 /// Why a scenario cannot be run: the file and line where they are known, the
 /// key, and what to write.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{place}{problem}")]
+#[error("{}{problem}", place(path, line))]
 pub struct CloudError {
-    place: String,
+    path: Option<PathBuf>,
+    line: Option<usize>,
     key: Option<&'static str>,
     problem: String,
 }
 
+fn place(path: &Option<PathBuf>, line: &Option<usize>) -> String {
+    match (path, line) {
+        (Some(path), Some(line)) => format!("{}, line {line}: ", path.display()),
+        (Some(path), None) => format!("{}: ", path.display()),
+        (None, _) => String::new(),
+    }
+}
+
 impl CloudError {
+    /// Line of the file, from 1; absent where no line is to blame.
+    pub fn line(&self) -> Option<usize> {
+        self.line
+    }
+
+    /// The key, and what to write, without the place.
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
+
     pub(super) fn of(key: &'static str, problem: impl AsRef<str>) -> Self {
         CloudError {
-            place: String::new(),
+            path: None,
+            line: None,
             key: Some(key),
             problem: format!("key `{key}`: {}", problem.as_ref()),
         }
@@ -193,8 +214,8 @@ impl CloudError {
                 name.is_some_and(|rest| rest.trim_start().starts_with('='))
             })
         });
-        let line = line.map_or(String::new(), |line| format!(", line {}", line + 1));
-        self.place = format!("{}{line}: ", path.display());
+        self.line = line.map(|line| line + 1);
+        self.path = Some(path.into());
         self
     }
 }
@@ -207,7 +228,8 @@ impl CloudScenario {
     /// As [`Self::parse`], and when it cannot be read.
     pub fn load(path: &Path) -> Result<Self, CloudError> {
         let text = std::fs::read_to_string(path).map_err(|error| CloudError {
-            place: format!("{}: ", path.display()),
+            path: Some(path.into()),
+            line: None,
             key: None,
             problem: error.to_string(),
         })?;
@@ -226,9 +248,9 @@ impl CloudScenario {
                 let before = text.as_bytes().get(..span.start).unwrap_or_default();
                 1 + before.iter().filter(|byte| **byte == b'\n').count()
             });
-            let line = line.map_or(String::new(), |line| format!(", line {line}"));
             CloudError {
-                place: format!("{}{line}: ", path.display()),
+                path: Some(path.into()),
+                line,
                 key: None,
                 problem: error.message().trim_end().replace('\n', "; "),
             }

@@ -93,11 +93,20 @@ impl Scheme {
     }
 }
 
+/// Only `consolidation`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    #[default]
+    Consolidation,
+}
+
 /// The scenario's parameters; those left out are BLOC's, or ours where the
 /// source is silent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConsolidationScenario {
+    pub kind: Kind,
     pub nodes: Vec<StoreType>,
     pub apps: Vec<StorageApp>,
     pub schemes: Vec<Scheme>,
@@ -134,6 +143,7 @@ impl Default for ConsolidationScenario {
     fn default() -> Self {
         let rules = Rules::default();
         ConsolidationScenario {
+            kind: Kind::Consolidation,
             nodes: default_nodes(),
             apps: default_apps(),
             schemes: Scheme::ALL.to_vec(),
@@ -201,6 +211,11 @@ fn default_apps() -> Vec<StorageApp> {
         })
         .collect()
 }
+
+/// Most nodes, and instances, of one kind.
+const MOST_STORES: usize = 10_000;
+/// Most values of demand that are drawn: 800 MB of them.
+const MOST_DRAWN: usize = 100_000_000;
 
 /// A parameter that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -332,6 +347,18 @@ impl ConsolidationScenario {
                 why,
             })
         };
+        for (at, count) in self.nodes.iter().map(|kind| kind.count).enumerate() {
+            if count > MOST_STORES {
+                let why = format!("{count} is above {MOST_STORES}");
+                return wrong(&format!("nodes[{at}].count"), why);
+            }
+        }
+        for (at, count) in self.apps.iter().map(|app| app.instances).enumerate() {
+            if count > MOST_STORES {
+                let why = format!("{count} is above {MOST_STORES}");
+                return wrong(&format!("apps[{at}].instances"), why);
+            }
+        }
         let stores: usize = self.nodes.iter().map(|kind| kind.count).sum();
         let instances: usize = self.apps.iter().map(|app| app.instances).sum();
         if stores == 0 {
@@ -366,6 +393,14 @@ impl ConsolidationScenario {
             if count == 0 || count > most {
                 return wrong(key, format!("{count} is not within 1 … {most}"));
             }
+        }
+        let drawn = (self.days + self.history_days) * self.per_day() * instances;
+        if drawn > MOST_DRAWN {
+            let why = format!(
+                "{drawn} intervals of all instances are more than {MOST_DRAWN}; \
+                 simulate fewer days, longer intervals or fewer instances"
+            );
+            return wrong("days", why);
         }
         let mut ranges = vec![
             ("demand_noise".to_string(), self.demand_noise, 0.0, 2.0),

@@ -12,9 +12,13 @@ use crate::schedule::Deciding;
 use crate::schedule::Demand;
 use crate::schedule::Node;
 use crate::schedule::POLICIES;
+use crate::schedule::Policy;
 use crate::schedule::ResidentId;
 use crate::schedule::Scaling;
 use crate::schedule::Waiting;
+use crate::schedule::admission::Admission;
+use crate::schedule::admission::AdmissionOptions;
+use crate::schedule::admission::NoAdmission;
 use crate::simulate::Agents;
 use crate::simulate::Fault;
 use crate::simulate::Job;
@@ -105,6 +109,7 @@ fn settings(policy: &str) -> Settings {
     Settings {
         policy: policy.into(),
         admission: "none".into(),
+        admission_options: AdmissionOptions::default(),
         seed: 1,
         agents: Agents::default(),
         latency: Latency {
@@ -577,7 +582,7 @@ fn windows_label_the_stragglers() {
         false,
     );
     let settings = settings("scripted");
-    let windows = crate::simulate::windows(&workload, &settings, &mut scheduler).unwrap();
+    let windows = crate::simulate::windows_with(&workload, &settings, &mut scheduler).unwrap();
     assert_eq!((windows.len(), windows.stragglers()), (7, 2));
     let mut csv = Vec::new();
     windows.write_csv(&mut csv).unwrap();

@@ -12,6 +12,7 @@ use super::Reservations;
 use super::Scenario;
 use super::ScenarioError;
 use super::Work;
+use super::admission;
 use super::app;
 use super::raw::Raw;
 use super::raw::RawArrivals;
@@ -45,17 +46,8 @@ type Result<T> = std::result::Result<T, ScenarioError>;
 /// `raw` checked.
 pub fn checked(source: &Source, raw: Raw) -> Result<Scenario> {
     let policies = policies(source, &raw)?;
-    let admission = match &raw.admission {
-        Some(name) => {
-            let known = super::admissions();
-            if !known.contains(&name.get_ref().as_str()) {
-                let problem = unknown("admission", name.get_ref(), known);
-                return Err(source.wrong(name, problem));
-            }
-            name.get_ref().clone()
-        }
-        None => "none".to_string(),
-    };
+    let admissions = admission::admissions(source, &raw)?;
+    let admission_options = admission::options(source, &raw)?;
     let cluster = cluster(source, raw.cluster.as_ref(), &raw.node, &raw.platform)?;
     let profiling_defaults = ProfilingError::default();
     let inferred = raw.profiling.inferred_percent.as_ref();
@@ -105,7 +97,8 @@ pub fn checked(source: &Source, raw: Raw) -> Result<Scenario> {
             .file_stem()
             .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned()),
         policies,
-        admission,
+        admissions,
+        admission_options,
         path: source.path.into(),
         profiling,
         profiling_seconds: raw.profiling.seconds.map_or(10.0, |seconds| seconds.0),

@@ -3,9 +3,11 @@
 //!
 //! A scenario and a seed make a [`Workload`]; every policy is given the same.
 
+mod admission;
 mod app;
 mod build;
 mod check;
+mod consolidation;
 mod number;
 mod raw;
 mod source;
@@ -16,6 +18,8 @@ mod tests;
 use super::arrivals::Arrival;
 use super::arrivals::Burst;
 use super::arrivals::Process;
+use super::cloud::CloudScenario;
+use super::consolidation::ConsolidationScenario;
 use super::estimate::ProfilingError;
 use super::hardware::ServerType;
 use super::population::ClassKind;
@@ -28,6 +32,8 @@ use super::truth::TruePlatform;
 use super::workload::Workload;
 use crate::profile::Profile;
 use crate::schedule::Node;
+use crate::schedule::admission::ADMISSIONS;
+use crate::schedule::admission::AdmissionOptions;
 use serde::Deserialize;
 use std::path::Path;
 use std::path::PathBuf;
@@ -48,10 +54,14 @@ pub struct ScenarioError {
 pub enum ScenarioFile {
     /// `kind = "jobs"`: jobs come, run and end on a cluster.
     Jobs(Box<Scenario>),
+    /// `kind = "cloud"`: machines are rented for a load.
+    Cloud(Box<CloudScenario>),
+    /// `kind = "consolidation"`: storage on few nodes.
+    Consolidation(Box<ConsolidationScenario>),
 }
 
 /// Values of the key `kind`.
-const KINDS: [&str; 1] = ["jobs"];
+const KINDS: [&str; 3] = ["jobs", "cloud", "consolidation"];
 
 #[derive(Deserialize)]
 struct Head {
@@ -72,6 +82,16 @@ impl ScenarioFile {
         let kind = head.kind.as_ref().map_or("jobs", |kind| kind.get_ref());
         match kind {
             "jobs" => Scenario::parse(path, &text).map(|it| ScenarioFile::Jobs(Box::new(it))),
+            "cloud" => CloudScenario::parse(path, &text)
+                .map(|it| ScenarioFile::Cloud(Box::new(it)))
+                .map_err(|error| ScenarioError {
+                    path: path.into(),
+                    line: error.line(),
+                    problem: error.problem().into(),
+                }),
+            "consolidation" => {
+                consolidation::parse(&source).map(|it| ScenarioFile::Consolidation(Box::new(it)))
+            }
             other => {
                 let at = head.kind.as_ref().map(|kind| kind.span().start);
                 Err(source.refuse(at, source::unknown("kind", other, KINDS)))
@@ -82,7 +102,7 @@ impl ScenarioFile {
 
 /// Names of the admissions that a scenario may use.
 pub fn admissions() -> Vec<&'static str> {
-    vec!["none"]
+    ADMISSIONS.iter().map(|kind| kind.name).collect()
 }
 
 fn read(path: &Path) -> Result<String, ScenarioError> {
@@ -104,7 +124,9 @@ pub struct Scenario {
     pub name: String,
     /// Names of [`POLICIES`](crate::schedule::POLICIES), in the order given.
     pub policies: Vec<String>,
-    pub admission: String,
+    /// Names of [`ADMISSIONS`], in the order given; each policy runs behind each.
+    pub admissions: Vec<String>,
+    admission_options: AdmissionOptions,
     path: PathBuf,
     cluster: ClusterPlan,
     jobs: JobPlan,
@@ -256,11 +278,28 @@ impl Scenario {
         build::workload(self, seed)
     }
 
+    /// Whether the admission called `name` has all that it needs here.
+    ///
+    /// # Errors
+    ///
+    /// Wrangler without windows to learn from.
+    pub fn check_admission(&self, name: &str) -> Result<(), ScenarioError> {
+        match name == "wrangler" && self.admission_options.wrangler_csv.is_none() {
+            true => Err(ScenarioError {
+                path: self.path.clone(),
+                line: None,
+                problem: admission::NO_WINDOWS.into(),
+            }),
+            false => Ok(()),
+        }
+    }
+
     /// How one run is conducted.
     pub fn settings(&self, policy: &str, admission: &str, seed: u64) -> Settings {
         Settings {
             policy: policy.into(),
             admission: admission.into(),
+            admission_options: self.admission_options.clone(),
             seed,
             agents: self.agents.clone(),
             latency: self.latency,

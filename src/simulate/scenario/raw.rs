@@ -17,7 +17,9 @@ pub struct Raw {
     #[serde(default, rename = "kind")]
     pub _kind: Option<String>,
     pub policies: Option<Spanned<Vec<Spanned<String>>>>,
-    pub admission: Option<Spanned<String>>,
+    pub admission: Option<Spanned<toml::Value>>,
+    pub arq: Option<RawArq>,
+    pub wrangler: Option<RawWrangler>,
     pub cluster: Option<RawCluster>,
     #[serde(default)]
     pub node: Vec<RawNode>,
@@ -43,6 +45,22 @@ pub struct Raw {
     pub latency: RawLatency,
     #[serde(default)]
     pub migration: RawMigration,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawArq {
+    pub queues: Option<Spanned<Count>>,
+    pub sjf: Option<bool>,
+    pub priorities: Option<bool>,
+    pub relative: Option<bool>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawWrangler {
+    pub windows: Spanned<String>,
+    pub confidence: Option<Spanned<toml::Value>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -13,7 +13,7 @@ type Result<T> = std::result::Result<T, ScenarioError>;
 /// The text of a scenario, to say where in it something is wrong.
 pub struct Source<'a> {
     pub path: &'a Path,
-    text: &'a str,
+    pub text: &'a str,
 }
 
 impl<'a> Source<'a> {

@@ -15,11 +15,26 @@ fn shipped() -> Vec<PathBuf> {
 #[test]
 fn every_shipped_scenario_makes_a_workload() {
     let files = shipped();
-    assert!(files.len() >= 14, "{files:?}");
+    let (mut jobs, mut clouds, mut consolidations) = (0, 0, 0);
     for file in files {
         let scenario = match ScenarioFile::load(&file).unwrap() {
             ScenarioFile::Jobs(scenario) => scenario,
+            ScenarioFile::Cloud(scenario) => {
+                scenario.check().unwrap();
+                assert_eq!(
+                    Some(scenario.name.as_str()),
+                    file.file_stem().unwrap().to_str()
+                );
+                clouds += 1;
+                continue;
+            }
+            ScenarioFile::Consolidation(scenario) => {
+                scenario.check().unwrap();
+                consolidations += 1;
+                continue;
+            }
         };
+        jobs += 1;
         let workload = scenario.workload(1).unwrap();
         assert!(!workload.jobs.is_empty());
         let cpus: f64 = workload.nodes.iter().map(|node| f64::from(node.cpus)).sum();
@@ -73,6 +88,10 @@ fn every_shipped_scenario_makes_a_workload() {
             "platforms stand as in a cluster of these nodes"
         );
     }
+    assert!(
+        jobs >= 14 && clouds >= 3 && consolidations >= 1,
+        "{jobs} of jobs, {clouds} of clouds, {consolidations} of consolidation"
+    );
 }
 
 const MINIMAL: &str = "\
@@ -105,7 +124,7 @@ fn refused(text: &str, line: usize, says: &str) {
 fn the_least_scenario_has_defaults() {
     let scenario = parse(MINIMAL).unwrap();
     assert_eq!(scenario.name, "some");
-    assert_eq!(scenario.admission, "none");
+    assert_eq!(scenario.admissions, ["none"]);
     assert_eq!(scenario.policies.len(), crate::schedule::POLICIES.len());
     let settings = scenario.settings("least-loaded", "none", 3);
     assert_eq!((settings.agents.count, settings.seed), (1, 3));
@@ -259,6 +278,34 @@ fn values_out_of_range_are_refused_where_they_stand() {
             1,
             "key `admission`: there is no `most`",
         ),
+        (
+            format!("admission = [\"none\", \"none\"]\n{MINIMAL}"),
+            1,
+            "`none` is named twice",
+        ),
+        (
+            format!("admission = [\"none\", 3]\n{MINIMAL}"),
+            1,
+            "3 is no name",
+        ),
+        (format!("admission = []\n{MINIMAL}"), 1, "is empty"),
+        (
+            format!("admission = \"wrangler\"\n{MINIMAL}"),
+            1,
+            "add a table [wrangler] with windows",
+        ),
+        (
+            with("[wrangler]\nconfidence = 0.7\n"),
+            8,
+            "missing field `windows`",
+        ),
+        (
+            with("[wrangler]\nwindows = \"w.csv\"\nconfidence = 1.5\n"),
+            10,
+            "is 1.5; write at least 0.5 and below 1",
+        ),
+        (with("[arq]\nqueues = 101\n"), 9, "is 101; write 1 to 100"),
+        (with("[arq]\nqueues = 0\n"), 9, "is 0; write a whole number"),
         (
             with("[population]\nprofiles = \"nowhere\"\n"),
             9,
@@ -498,4 +545,27 @@ fn reservations_are_too_much_or_too_little_as_often_as_said() {
     // Less than 70 %: single-threaded programs gain nothing by more CPUs.
     let share = f64::from(over) / f64::from(count);
     assert!((0.3..0.7).contains(&share), "{share}");
+}
+
+#[test]
+fn admissions_are_told_what_the_scenario_says() {
+    let scenario = parse(&format!(
+        "admission = [\"arq\", \"wrangler\"]\n{MINIMAL}[arq]\nqueues = 3\nsjf = true\n\
+         priorities = true\nrelative = false\n[wrangler]\nwindows = \"w.csv\"\nconfidence = \"tuned\"\n"
+    ))
+    .unwrap();
+    assert_eq!(scenario.admissions, ["arq", "wrangler"]);
+    let options = scenario.settings("random", "arq", 1).admission_options;
+    assert_eq!(options.queues, 3);
+    assert!(options.sjf && options.priorities && !options.relative);
+    assert_eq!(options.wrangler_csv, Some(PathBuf::from("dir/w.csv")));
+    assert_eq!(options.wrangler_confidence, None);
+    scenario.check_admission("wrangler").unwrap();
+    let without = parse(MINIMAL).unwrap();
+    without.check_admission("arq").unwrap();
+    let error = without.check_admission("wrangler").unwrap_err().to_string();
+    assert!(
+        error.starts_with("dir/some.toml: ") && error.contains("[wrangler]"),
+        "{error}"
+    );
 }

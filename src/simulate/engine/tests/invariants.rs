@@ -78,9 +78,11 @@ fn audited(engine: &mut Engine) -> Result<(), TestCaseError> {
         let rates: Vec<(u32, f64)> = (0..engine.jobs.len() as u32)
             .filter_map(|job| Some((job, engine.world.rate(job)?)))
             .collect();
-        engine
-            .next_event()
-            .map_err(|error| TestCaseError::fail(error.to_string()))?;
+        engine.next_event().map_err(|error| {
+            let settings = engine.settings;
+            let who = format!("{} + {}", settings.policy, settings.admission);
+            TestCaseError::fail(format!("{who}: {error}"))
+        })?;
         prop_assert!(engine.now >= before);
         for (job, rate) in rates {
             let progress = &engine.jobs[job as usize];
@@ -127,20 +129,20 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     /// No job is lost or run twice, capacity is never exceeded, time does not
-    /// go back, and who ends has done its work; with every policy.
+    /// go back, and who ends has done its work; with every policy, behind
+    /// every admission that needs no training.
     #[test]
     fn the_invariants_hold(workload in any_workload(), mut settings in any_settings()) {
         let scripts: [fn(&Ask, &Cluster) -> Answer; 3] = [first_fit, queue_at_two, one_by_one];
         for choose in scripts {
-            let mut scheduler = scripted(choose, true);
+            let mut scripted = scripted(choose, true);
+            let mut scheduler = |seed| Ok(scripted(seed));
             audited(&mut Engine::new(&workload, &settings, &mut scheduler).unwrap())?;
         }
-        for kind in POLICIES {
+        for (kind, admission) in POLICIES.iter().flat_map(|kind| [(kind, "none"), (kind, "arq")]) {
             settings.policy = kind.name.into();
-            let mut scheduler = |seed| -> Scheduler {
-                let options = PolicyOptions { seed, strict: false };
-                ((kind.make)(&options), Box::new(NoAdmission::new()))
-            };
+            settings.admission = admission.into();
+            let mut scheduler = schedulers(&settings).unwrap();
             audited(&mut Engine::new(&workload, &settings, &mut scheduler).unwrap())?;
         }
     }
