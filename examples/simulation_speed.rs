@@ -22,7 +22,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         workload.jobs.len(),
         workload.nodes.len()
     );
-    println!("{:<18} {:>10} {:>9} {:>13}", "policy", "events", "seconds", "events/s");
+    println!(
+        "{:<18} {:>10} {:>9} {:>13}",
+        "policy", "events", "seconds", "events/s"
+    );
     for policy in policies {
         let settings = scenario.settings(&policy, "none", 1);
         // The best of three: what else runs here only adds.

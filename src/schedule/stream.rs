@@ -7,7 +7,7 @@
 //!
 //! | event | keys (optional in brackets) | answer |
 //! |---|---|---|
-//! | `arrive` | `id`, `app` or `profile`, \[`cpus`, `memory`, `spread`, `target`\] | `placed` or `waiting` |
+//! | `arrive` | `id`, `app` or `profile`, \[`cpus`, `memory`, `spread`, `target`, `seconds`\] | `placed` or `waiting` |
 //! | `depart` | `id` | `departed` |
 //! | `node-up` | `name`, and of a new node `cpus`, `memory`, \[`platform`, `shares_cpus`\] | `node-up` |
 //! | `node-down` | `name` | `node-down`, then `placed` or `waiting` for each application that ran there |
@@ -15,7 +15,9 @@
 //! | `move-cost` | `seconds` | `noted`; what a move has cost, for policies that weigh it |
 //! | `state` | | `state`: nodes, what runs there, who waits |
 //!
-//! Every event may say the time, `at`, in seconds that never fall. An event
+//! `seconds` of an arrival is how long it would take alone on its best platform;
+//! a policy that knows it may let the job wait for a better place, if the events
+//! that follow say the time. Every event may say the time, `at`, in seconds that never fall. An event
 //! that makes room is followed by a `placed` line for each job that waited and
 //! now has a place, in the order of arrival. What cannot be understood or done
 //! is answered with one `error` line, changes nothing, and the stream goes on.
@@ -63,6 +65,9 @@ struct Job {
     demand: Demand,
     spread: bool,
     target: Option<f64>,
+    seconds: Option<f64>,
+    /// When it came, on the caller's clock.
+    since: f64,
     /// Where it runs; empty while it waits.
     parts: Vec<ResidentId>,
     /// Where it waits for the first to have room (late binding).
@@ -134,6 +139,8 @@ impl Stream {
                     demand: what.demand,
                     spread: false,
                     target: None,
+                    seconds: None,
+                    since: 0.0,
                     parts: vec![resident],
                     queued_at: Vec::new(),
                 };
@@ -237,6 +244,8 @@ impl Stream {
             demand,
             spread: arrival.spread,
             target: arrival.target,
+            seconds: arrival.seconds,
+            since: self.now,
             parts: Vec::new(),
             queued_at: Vec::new(),
         };
@@ -265,9 +274,9 @@ impl Stream {
                     platform: up.platform,
                     shares_cpus: up.shares_cpus.unwrap_or(false),
                 };
-                self.cluster
-                    .add_node(node)
-                    .map_err(|error| error.to_string())?;
+                let added = self.cluster.add_node(node);
+                let node = added.map_err(|error| error.to_string())?;
+                self.changed(node);
             }
         }
         Ok((vec![json!({"answer": "node-up", "name": name})], true))
@@ -301,6 +310,7 @@ impl Stream {
             ));
         }
         self.cluster.bring_up(node);
+        self.changed(node);
         Ok(())
     }
 
@@ -323,6 +333,7 @@ impl Stream {
                 displaced.insert(job.number, id);
             }
         }
+        self.changed(node);
         let mut answers =
             vec![json!({"answer": "node-down", "displaced": displaced.len(), "name": name})];
         // The shares of a spread application elsewhere go with it: first all of
@@ -356,6 +367,9 @@ impl Stream {
         let parts = job.parts.clone();
         for part in &parts {
             self.cluster.replace(*part, app.clone());
+            if let Some(node) = self.cluster.resident(*part).map(|resident| resident.node) {
+                self.changed(node);
+            }
         }
         let mut answers = vec![json!({"answer": "profile-changed", "id": id})];
         if let [resident] = parts[..] {
@@ -420,6 +434,7 @@ impl Stream {
                 job.demand.memory_bytes,
                 job.spread,
                 job.target.map(f64::to_bits),
+                job.seconds.map(f64::to_bits),
             );
             // One that queues at nodes of its own has no equals.
             let queues = !job.queued_at.is_empty();
@@ -510,6 +525,8 @@ impl Stream {
         Ask {
             demand: job.demand,
             now: self.now,
+            waited_seconds: self.now - job.since,
+            ideal_seconds: job.seconds,
             spread: job.spread,
             target: job.target,
             ..Ask::of(&job.app)
@@ -524,14 +541,23 @@ impl Stream {
         for resident in &started {
             self.by_resident.insert(*resident, id.into());
         }
+        for part in &choice.parts {
+            self.changed(part.node);
+        }
         Some(started)
     }
 
     fn leave(&mut self, parts: &[ResidentId]) {
         for part in parts {
-            self.cluster.remove(*part);
             self.by_resident.remove(part);
+            if let Some(left) = self.cluster.remove(*part) {
+                self.changed(left.node);
+            }
         }
+    }
+
+    fn changed(&mut self, node: NodeId) {
+        self.policy.changed(&self.cluster, node, self.now);
     }
 
     fn app(&mut self, what: What) -> Result<Arc<App>, String> {

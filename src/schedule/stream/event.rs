@@ -39,6 +39,8 @@ pub(super) struct Arrival {
     pub memory_bytes: Option<u64>,
     pub spread: bool,
     pub target: Option<f64>,
+    /// How long it would take alone on its best platform.
+    pub seconds: Option<f64>,
 }
 
 /// Which application: one that is known, or the one described.
@@ -81,7 +83,9 @@ struct Raw {
 const EVENTS: [(&str, &[&str]); 7] = [
     (
         "arrive",
-        &["id", "app", "profile", "cpus", "memory", "spread", "target"],
+        &[
+            "id", "app", "profile", "cpus", "memory", "spread", "target", "seconds",
+        ],
     ),
     ("depart", &["id"]),
     (
@@ -191,6 +195,10 @@ impl Raw {
                         return Err(format!("key `target`: is {target}; write a speed above 0"));
                     }
                     target => target,
+                },
+                seconds: match self.seconds {
+                    Some(seconds) => Some(span("seconds", seconds)?),
+                    None => None,
                 },
             })),
             "depart" => Event::Depart {

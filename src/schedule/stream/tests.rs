@@ -561,3 +561,40 @@ proptest! {
         }
     }
 }
+
+/// With its length known, a job may wait for a better place, no longer than it
+/// could gain by that, and takes what there is in the end.
+#[test]
+fn a_job_of_known_length_may_wait_for_a_better_place() {
+    use crate::predict::Curve;
+    use crate::predict::GRID_STEP;
+    use crate::predict::LANES;
+    use crate::predict::LaneSet;
+    use crate::predict::Responses;
+    use crate::predict::lane;
+    let llc = lane("llc-capacity").unwrap();
+    let app = |name: &str, loss: f32, caused: f32| {
+        let ln = std::array::from_fn(|step| -loss * step as f32 * GRID_STEP);
+        let mut causes = [None; LANES];
+        causes[llc] = Some((caused, 0.0));
+        let curve = Curve::new(llc, ln, [1e-6; crate::predict::GRID]);
+        let responses = Responses::new(vec![curve], LaneSet::EMPTY, &causes);
+        let mut app = App::bare(name, responses);
+        app.set_scores(llc, Some(50.0), Some(f64::from(caused)));
+        Arc::new(app)
+    };
+    let policy = Box::new(crate::schedule::Jostle::new(1, false));
+    let mut stream = Stream::new(Cluster::default(), policy, false)
+        .with_apps([app("rough", 0.0, 50.0), app("delicate", 0.01, 0.0)]);
+    let mut say = |line: &str| stream.handle(line).join("\n");
+    say(r#"{"event":"node-up","name":"n1","cpus":8,"memory":"8GiB"}"#);
+    let placed = say(r#"{"event":"arrive","id":"r","app":"rough"}"#);
+    assert!(placed.contains("placed"), "{placed}");
+    // 1/e^−0.5 − 1/0.88 = 0.512 of its 1,000 s can be gained.
+    let held = say(r#"{"event":"arrive","id":"d","app":"delicate","seconds":1000,"at":10}"#);
+    assert!(held.contains("waiting"), "{held}");
+    let held = say(r#"{"event":"move-cost","seconds":1,"at":500}"#);
+    assert!(!held.contains("placed"), "{held}");
+    let placed = say(r#"{"event":"move-cost","seconds":1,"at":523}"#);
+    assert!(placed.contains(r#""id":"d","node":"n1""#), "{placed}");
+}
