@@ -107,22 +107,23 @@ pub(super) fn percent(value: Option<Mean>) -> String {
 
 fn rows(summaries: &[Summary], style: Style) -> String {
     let mut table = style.table();
-    table.set_header(
-        [
-            "policy",
-            "performance",
-            "QoS kept",
-            "lost >10 %",
-            ">20 %",
-            "CPUs used",
-            "makespan",
-            "queued",
-            "decision p50",
-            "p99",
-        ]
-        .map(|title| style.heading(title)),
-    );
-    for (summary, name) in summaries.iter().zip(names(summaries)) {
+    let several = !one_admission(summaries);
+    let titles = [
+        "policy",
+        "admission",
+        "performance",
+        "QoS kept",
+        "lost >10 %",
+        ">20 %",
+        "CPUs used",
+        "makespan",
+        "queued",
+        "decision p50",
+        "p99",
+    ];
+    let shown = titles.iter().filter(|it| several || **it != "admission");
+    table.set_header(shown.map(|title| style.heading(title)));
+    for summary in summaries {
         let mean = &summary.mean;
         let error = |of: fn(&Figures) -> f64| summary.standard_error.as_ref().map(of);
         let share = |of: fn(&Figures) -> f64| match error(of) {
@@ -133,8 +134,9 @@ fn rows(summaries: &[Summary], style: Style) -> String {
             Some(error) => format!("{:.3} ± {error:.3}", mean.mean_performance),
             None => format!("{:.3}", mean.mean_performance),
         };
-        table.add_row(vec![
-            name,
+        let mut row = vec![summary.policy.clone()];
+        row.extend(several.then(|| summary.admission.clone()));
+        row.extend([
             performance,
             share(|figures| figures.qos_share),
             format!("{:.1} %", mean.lost_over_10 * 100.0),
@@ -145,8 +147,9 @@ fn rows(summaries: &[Summary], style: Style) -> String {
             brief(summary.decision_times.p50_seconds),
             brief(summary.decision_times.p99_seconds),
         ]);
+        table.add_row(row);
     }
-    whole_words(&mut table, &[0, 1, 2]);
+    whole_words(&mut table, &[0, 1, 2, 3]);
     trimmed(&table)
 }
 
