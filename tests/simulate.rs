@@ -167,3 +167,255 @@ fn bad_input_is_refused_with_file_and_line() {
     assert_eq!(code, Some(2));
     assert!(stderr.contains("best"), "{stderr}");
 }
+
+fn json_of(args: &[&str]) -> serde_json::Value {
+    let (code, stdout, stderr) = simulate(args);
+    assert_eq!(code, Some(0), "{stderr}");
+    serde_json::from_str(&stdout).unwrap()
+}
+
+fn document(dir: &Path, name: &str, toml: &str) -> String {
+    let path = dir.join(name);
+    fs::write(&path, toml).unwrap();
+    path.to_str().unwrap().into()
+}
+
+#[test]
+fn several_admissions_are_compared() {
+    let dir = tempfile::tempdir().unwrap();
+    let both = format!("admission = [\"none\", \"arq\"]\n{SMALL}\n[arq]\nqueues = 4\n");
+    let (code, stdout, stderr) = with(dir.path(), &both, &[]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    let words = |line: &str| -> Vec<String> {
+        line.split_whitespace()
+            .take(2)
+            .map(str::to_string)
+            .collect()
+    };
+    let rows: Vec<Vec<String>> = stdout.lines().skip(2).take(5).map(words).collect();
+    let expected = [
+        ["policy", "admission"],
+        ["least-loaded", "none"],
+        ["least-loaded", "arq"],
+        ["ibench-l1", "none"],
+        ["ibench-l1", "arq"],
+    ];
+    assert_eq!(rows, expected);
+    let (_, one, _) = with(dir.path(), &both, &["--admission", "arq"]);
+    assert!(one.contains("admission arq\n"), "{one}");
+}
+
+/// One in five presses on the cache, on which the others depend.
+const BULLY: &str = "\
+policies = [\"random\"]
+
+[[node]]
+name = \"n\"
+cpus = 8
+memory = \"64GiB\"
+count = 6
+
+[jobs]
+count = 600
+
+[arrivals]
+process = \"constant\"
+mean_seconds = 50
+
+[wrangler]
+windows = \"w.csv\"
+
+[[app]]
+name = \"bully\"
+causes = { llc-capacity = 80 }
+
+[[app]]
+name = \"meek-1\"
+tolerates = { llc-capacity = 5 }
+
+[[app]]
+name = \"meek-2\"
+tolerates = { llc-capacity = 5 }
+
+[[app]]
+name = \"meek-3\"
+tolerates = { llc-capacity = 5 }
+
+[[app]]
+name = \"meek-4\"
+tolerates = { llc-capacity = 5 }
+";
+
+/// Windows of one seed teach the admission of another.
+#[test]
+fn wrangler_learns_from_windows_of_an_earlier_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let toml = BULLY;
+    let wrangler = ["--admission", "wrangler", "--seed", "2"];
+    let (code, _, stderr) = with(dir.path(), toml, &wrangler);
+    assert_eq!(code, Some(2));
+    assert!(
+        stderr.contains("w.csv") && stderr.contains("cannot read"),
+        "{stderr}"
+    );
+
+    let csv = dir.path().join("w.csv");
+    let write = ["--windows", csv.to_str().unwrap(), "--seed", "1"];
+    let (code, stdout, stderr) = with(dir.path(), toml, &write);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    assert!(stdout.contains("600 windows of random, seed 1"), "{stdout}");
+    let text = fs::read_to_string(&csv).unwrap();
+    assert_eq!(text.lines().count(), 601);
+    assert!(text.starts_with("node,") && text.contains(",straggler\n"));
+
+    let mut documents = Vec::new();
+    for admission in ["wrangler", "wrangler", "none"] {
+        let args = ["--json", "--seed", "2", "--admission", admission];
+        let (code, stdout, stderr) = with(dir.path(), toml, &args);
+        assert_eq!(code, Some(0), "{stderr}");
+        let mut document: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+        document.as_object_mut().unwrap().remove("timing").unwrap();
+        assert_eq!(document["policies"][0]["admission"], admission);
+        documents.push(document);
+    }
+    assert_eq!(documents[0], documents[1]);
+    let performance = |at: usize| documents[at]["policies"][0]["mean"]["mean_performance"].clone();
+    assert_ne!(performance(0), performance(2), "nothing was vetoed");
+
+    fs::write(&csv, "node,load,straggler\nn,0.5,2\n").unwrap();
+    let (code, _, stderr) = with(dir.path(), toml, &wrangler);
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("w.csv:2: "), "{stderr}");
+    let (code, _, stderr) = with(dir.path(), SMALL, &wrangler);
+    assert_eq!(code, Some(2));
+    assert!(
+        stderr.contains("small.toml: ") && stderr.contains("[wrangler]"),
+        "{stderr}"
+    );
+}
+
+const CLOUD: &str = "\
+kind = \"cloud\"
+name = \"tiny\"
+load = [[0, 40], [10, 80], [20, 40]]
+with_profiles = [true]
+";
+
+#[test]
+fn a_cloud_has_a_row_per_strategy() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = document(dir.path(), "sky.toml", CLOUD);
+    let (code, stdout, stderr) = simulate(&[&path, "--seeds", "2"]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    for expected in ["tiny: 40 to 80 vCPUs, seeds 1 to 2", "SR", "OdF", "HM", "±"] {
+        assert!(stdout.contains(expected), "{expected} in\n{stdout}");
+    }
+    let out = dir.path().join("out");
+    let args = [
+        &path,
+        "--json",
+        "--seeds",
+        "2",
+        "--out",
+        out.to_str().unwrap(),
+    ];
+    let (once, again) = (json_of(&args), json_of(&args));
+    assert_eq!(once, again);
+    let written = fs::read_to_string(out.join("sky.json")).unwrap();
+    assert_eq!(
+        once,
+        serde_json::from_str::<serde_json::Value>(&written).unwrap()
+    );
+    assert_eq!(once["runs"].as_array().unwrap().len(), 2);
+    assert_eq!(once["strategies"][0]["strategy"], "SR");
+    let mean = once["strategies"][0]["cost"]["mean"].as_f64().unwrap();
+    let of = |run: usize| once["runs"][run]["strategies"][0]["cost"].as_f64().unwrap();
+    assert!((mean - (of(0) + of(1)) / 2.0).abs() < 1e-9);
+    let error = once["strategies"][0]["cost"]["standard_error"]
+        .as_f64()
+        .unwrap();
+    assert!((error - (of(0) - of(1)).abs() / 2.0).abs() < 1e-9);
+}
+
+const STORAGE: &str = "\
+kind = \"consolidation\"
+days = 1
+history_days = 2
+";
+
+#[test]
+fn a_consolidation_has_a_row_per_scheme() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = document(dir.path(), "disks.toml", STORAGE);
+    let (code, stdout, stderr) = simulate(&[&path]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    for expected in [
+        "disks: 40 instances on 40 nodes, 48 intervals, seed 1",
+        "one-each",
+        "bloc",
+        "oracle",
+    ] {
+        assert!(stdout.contains(expected), "{expected} in\n{stdout}");
+    }
+    let once = json_of(&[&path, "--json", "--seed", "3"]);
+    assert_eq!(
+        once,
+        json_of(&[&path, "--json", "--seed", "3", "--jobs", "1"])
+    );
+    assert_eq!(once["schemes"][0]["energy_factor"]["mean"], 1.0);
+    assert_eq!(once["seeds"], serde_json::json!([3]));
+}
+
+#[test]
+fn other_kinds_have_no_policies_and_check_their_keys() {
+    let dir = tempfile::tempdir().unwrap();
+    for (toml, kind) in [(CLOUD, "cloud"), (STORAGE, "consolidation")] {
+        let path = document(dir.path(), "other.toml", toml);
+        for (flag, value) in [
+            ("--policy", "random"),
+            ("--admission", "arq"),
+            ("--windows", "w.csv"),
+        ] {
+            let (code, stdout, stderr) = simulate(&[&path, flag, value]);
+            assert_eq!((code, stdout.as_str()), (Some(2), ""), "{stderr}");
+            assert!(stderr.contains(flag) && stderr.contains(kind), "{stderr}");
+        }
+    }
+    for (toml, expected) in [
+        (
+            CLOUD.replace("[0, 40]", "[0, -40]"),
+            "bad.toml, line 3: key `load`: is -40; write a number",
+        ),
+        (
+            format!("{CLOUD}qos = 2\n"),
+            "bad.toml, line 5: key `qos`: is 2",
+        ),
+        (
+            format!("{CLOUD}days = 2\n"),
+            "bad.toml, line 5: unknown field `days`",
+        ),
+        (
+            STORAGE.replace("days = 1", "days = 0"),
+            "bad.toml, line 2: key `days`: 0 is not within 1",
+        ),
+        (
+            format!("{STORAGE}idle_power = nan\n"),
+            "bad.toml, line 4: key `idle_power`: NaN is not within 0",
+        ),
+        (
+            format!(
+                "{STORAGE}[[nodes]]\nname = \"n\"\ncount = 99999999999\nbandwidth_mb_per_s = 1.0\ncapacity_gb = 1.0\n"
+            ),
+            "bad.toml, line 6: key `nodes[0].count`: 99999999999 is above",
+        ),
+        (
+            format!("{STORAGE}schemes = [\"best\"]\n"),
+            "bad.toml, line 4: unknown variant `best`",
+        ),
+    ] {
+        let path = document(dir.path(), "bad.toml", &toml);
+        let (code, stdout, stderr) = simulate(&[&path]);
+        assert_eq!((code, stdout.as_str()), (Some(2), ""), "{stderr}");
+        assert!(stderr.contains(expected), "{expected} in {stderr}");
+    }
+}

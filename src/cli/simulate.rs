@@ -1,30 +1,25 @@
 //! `jostle simulate`: policies compete in a scenario, and nobody but the
 //! simulator knows the truth.
 
-use super::output;
+mod cloud;
+mod consolidation;
+mod jobs;
+mod windows;
+
 use crate::document;
 use crate::error::Error;
 use crate::error::Result;
-use crate::report::Style;
-use crate::report::simulation;
 use crate::schedule::POLICIES;
 use crate::simulate;
-use crate::simulate::Outcome;
-use crate::simulate::Scenario;
 use crate::simulate::ScenarioFile;
-use crate::simulate::Summary;
-use crate::simulate::Timing;
-use rayon::prelude::*;
 use serde::Serialize;
 use std::path::Path;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-use std::time::Instant;
 
 /// Runs a scenario under several policies, each with the same jobs, and
-/// compares what the jobs get.
+/// compares what the jobs get. A scenario can also be of machines to rent
+/// (kind = "cloud") or of storage to consolidate (kind = "consolidation");
+/// both have strategies of their own instead of policies.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// TOML file; scripts/scenarios holds those of the papers, with every key
@@ -47,10 +42,15 @@ pub struct Args {
     /// seeds
     #[arg(long)]
     json: bool,
-    /// Also write NAME.json and NAME.svg (how performance is distributed) into
-    /// this directory, made when it is not there
+    /// Also write NAME.json and, of jobs, NAME.svg (how performance is
+    /// distributed) into this directory, made when it is not there
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Only run the first policy once, by itself, and write what the nodes'
+    /// counters said at each start and whether the job then straggled: what
+    /// --admission wrangler learns from
+    #[arg(long, value_name = "FILE.csv", conflicts_with_all = ["admissions", "seeds", "json", "out"])]
+    windows: Option<PathBuf>,
     /// Runs at the same time, by default one per CPU; 1 for true decision times
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
     jobs: Option<u64>,
@@ -67,44 +67,59 @@ fn admissions() -> clap::builder::PossibleValuesParser {
     clap::builder::PossibleValuesParser::new(simulate::admissions())
 }
 
-/// Points of a distribution in the document.
-const CDF_STEPS: usize = 100;
-
-/// After so long the first word on how far it is.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-#[derive(Serialize)]
-struct Document<'a> {
-    scenario: &'a str,
-    policies: Vec<PolicyResult<'a>>,
-    /// Real time; never the same twice.
-    timing: Vec<PolicyTiming<'a>>,
-}
-
-#[derive(Serialize)]
-struct PolicyResult<'a> {
-    #[serde(flatten)]
-    summary: &'a Summary,
-    /// Performance, and the share of jobs that do not pass it.
-    performance_cdf: &'a [[f64; 2]],
-}
-
-#[derive(Serialize)]
-struct PolicyTiming<'a> {
-    policy: &'a str,
-    admission: &'a str,
-    decision_p50_seconds: f64,
-    decision_p99_seconds: f64,
-    /// Runs shared the machine with others, which makes decisions slower.
-    parallel: bool,
-}
-
 pub fn run(args: Args) -> Result<()> {
     let file =
         ScenarioFile::load(&args.scenario).map_err(|error| Error::request(error.to_string()))?;
+    if let ScenarioFile::Jobs(scenario) = &file
+        && let Some(path) = &args.windows
+    {
+        return windows::write(scenario, &args, path);
+    }
+    let name = args.scenario.file_stem().unwrap_or_default();
+    let name = name.to_string_lossy();
+    match &file {
+        ScenarioFile::Jobs(_) => {}
+        ScenarioFile::Cloud(_) => args.refuse_for("cloud", "strategies")?,
+        ScenarioFile::Consolidation(_) => args.refuse_for("consolidation", "schemes")?,
+    }
     let out = args.out.as_deref().map(made).transpose()?;
     match file {
-        ScenarioFile::Jobs(scenario) => jobs(&scenario, &args, out),
+        ScenarioFile::Jobs(scenario) => jobs::run(&scenario, &args, out),
+        ScenarioFile::Cloud(scenario) => cloud::run(&scenario, &name, &args, out),
+        ScenarioFile::Consolidation(scenario) => consolidation::run(&scenario, &name, &args, out),
+    }
+}
+
+impl Args {
+    fn all_seeds(&self) -> Vec<u64> {
+        (0..self.seeds).map(|n| self.seed.wrapping_add(n)).collect()
+    }
+
+    fn pool(&self) -> Result<rayon::ThreadPool> {
+        let mut pool = rayon::ThreadPoolBuilder::new();
+        if let Some(jobs) = self.jobs {
+            pool = pool.num_threads(jobs as usize);
+        }
+        pool.build()
+            .map_err(|error| Error::environment(format!("cannot start threads: {error}")))
+    }
+
+    /// Refuses what only jobs have; others choose by the key `instead`.
+    fn refuse_for(&self, kind: &str, instead: &str) -> Result<()> {
+        for (flag, given) in [
+            ("--policy", !self.policies.is_empty()),
+            ("--admission", !self.admissions.is_empty()),
+            ("--windows", self.windows.is_some()),
+        ] {
+            if given {
+                return Err(Error::request(format!(
+                    "{flag}: {} is of kind \"{kind}\", which has none; leave the flag out, and \
+                     choose by the key `{instead}` of the scenario",
+                    self.scenario.display()
+                )));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -119,153 +134,16 @@ fn made(dir: &Path) -> Result<&Path> {
     Ok(dir)
 }
 
-/// A policy behind an admission.
-type Contender = (String, String);
-
-fn jobs(scenario: &Scenario, args: &Args, out: Option<&Path>) -> Result<()> {
-    let policies = match args.policies.is_empty() {
-        true => &scenario.policies,
-        false => &args.policies,
-    };
-    let own = [scenario.admission.clone()];
-    let admissions = match args.admissions.is_empty() {
-        true => &own[..],
-        false => &args.admissions[..],
-    };
-    let contenders: Vec<Contender> = policies
-        .iter()
-        .flat_map(|policy| {
-            let with = |admission: &String| (policy.clone(), admission.clone());
-            admissions.iter().map(with)
-        })
-        .collect();
-    let seeds: Vec<u64> = (0..args.seeds).map(|n| args.seed.wrapping_add(n)).collect();
-    let mut pool = rayon::ThreadPoolBuilder::new();
-    if let Some(jobs) = args.jobs {
-        pool = pool.num_threads(jobs as usize);
-    }
-    let pool = pool
-        .build()
-        .map_err(|error| Error::environment(format!("cannot start threads: {error}")))?;
-    let parallel = pool.current_num_threads() > 1 && contenders.len() * seeds.len() > 1;
-    let runs = pool.install(|| all(scenario, &contenders, &seeds))?;
-
-    let mut summaries = Vec::with_capacity(contenders.len());
-    let mut cdfs = Vec::with_capacity(contenders.len());
-    for (policy, runs) in contenders.iter().zip(&runs) {
-        let summary = Summary::of(runs).ok_or_else(|| {
-            Error::Gate(format!(
-                "{}: no job ran under {}: every one asks for more CPUs or memory than any node has",
-                args.scenario.display(),
-                policy.0
-            ))
-        })?;
-        summaries.push(summary);
-        let outcomes = runs.iter().map(|(outcome, _)| outcome);
-        cdfs.push(simulate::performance_cdf(outcomes, CDF_STEPS));
-    }
-    let document = Document {
-        scenario: &scenario.name,
-        policies: summaries
-            .iter()
-            .zip(&cdfs)
-            .map(|(summary, cdf)| PolicyResult {
-                summary,
-                performance_cdf: cdf,
-            })
-            .collect(),
-        timing: summaries
-            .iter()
-            .map(|summary| PolicyTiming {
-                policy: &summary.policy,
-                admission: &summary.admission,
-                decision_p50_seconds: summary.decision_times.p50_seconds,
-                decision_p99_seconds: summary.decision_times.p99_seconds,
-                parallel,
-            })
-            .collect(),
-    };
-    if let Some(dir) = out {
-        write(dir, &document)?;
-    }
-    if args.json {
-        output::json(&document)
-    } else {
-        let style = Style::for_stdout();
-        output::text(&simulation::page(
-            &scenario.name,
-            &summaries,
-            parallel,
-            style,
-        ))
-    }
+/// A file that could not be written.
+fn unwritten(path: &Path, why: impl std::fmt::Display) -> Error {
+    Error::environment(format!("cannot write {}: {why}", path.display()))
 }
 
-/// Runs by contender, each in the order of `seeds`. A workload is drawn once
-/// and given to every contender.
-fn all(
-    scenario: &Scenario,
-    contenders: &[Contender],
-    seeds: &[u64],
-) -> Result<Vec<Vec<(Outcome, Timing)>>> {
-    let (began, done) = (Instant::now(), AtomicUsize::new(0));
-    let by_seed: Vec<Vec<(Outcome, Timing)>> = seeds
-        .par_iter()
-        .map(|seed| {
-            let workload = scenario
-                .workload(*seed)
-                .map_err(|error| Error::request(error.to_string()))?;
-            contenders
-                .par_iter()
-                .map(|(policy, admission)| {
-                    let settings = scenario.settings(policy, admission, *seed);
-                    let result = simulate::run(&workload, &settings).map_err(|error| {
-                        Error::request(format!("{}, {policy}, seed {seed}: {error}", scenario.name))
-                    });
-                    let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-                    if began.elapsed() > PATIENCE {
-                        let all = contenders.len() * seeds.len();
-                        eprintln!("jostle: {done} of {all} runs: {policy}, seed {seed}");
-                    }
-                    result
-                })
-                .collect()
-        })
-        .collect::<Result<_>>()?;
-    let mut by_contender: Vec<Vec<_>> = contenders.iter().map(|_| Vec::new()).collect();
-    for runs in by_seed {
-        for (contender, run) in by_contender.iter_mut().zip(runs) {
-            contender.push(run);
-        }
-    }
-    Ok(by_contender)
-}
-
-fn write(dir: &Path, document: &Document) -> Result<()> {
-    let failed = |path: &Path, why: String| {
-        Error::environment(format!("cannot write {}: {why}", path.display()))
-    };
-    let path = dir.join(format!("{}.json", document.scenario));
+/// Writes `DIR/NAME.json` in one step.
+fn write_json(dir: &Path, name: &str, document: &impl Serialize) -> Result<()> {
+    let path = dir.join(format!("{name}.json"));
     let mut json =
-        serde_json::to_string_pretty(document).map_err(|error| failed(&path, error.to_string()))?;
+        serde_json::to_string_pretty(document).map_err(|error| unwritten(&path, error))?;
     json.push('\n');
-    document::replace(&path, json.as_bytes()).map_err(|error| failed(&path, error.to_string()))?;
-
-    let path = dir.join(format!("{}.svg", document.scenario));
-    let names: Vec<String> = document
-        .policies
-        .iter()
-        .map(|result| match result.summary.admission.as_str() {
-            "none" => result.summary.policy.clone(),
-            admission => format!("{} + {admission}", result.summary.policy),
-        })
-        .collect();
-    let lines: Vec<(&str, &[[f64; 2]])> = names
-        .iter()
-        .zip(&document.policies)
-        .map(|(name, result)| (name.as_str(), result.performance_cdf))
-        .collect();
-    let svg = simulation::cdf_plot(document.scenario, &lines)
-        .ok_or_else(|| failed(&path, "the plot could not be drawn".into()))?;
-    document::replace(&path, svg.as_bytes()).map_err(|error| failed(&path, error.to_string()))
+    document::replace(&path, json.as_bytes()).map_err(|error| unwritten(&path, error))
 }

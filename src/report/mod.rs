@@ -1,6 +1,8 @@
 //! What people read: tables, and the words around them.
 
 mod calibration;
+pub mod cloud;
+pub mod consolidation;
 mod html;
 mod mechanism;
 pub mod placement;

@@ -5,6 +5,7 @@ use super::style::trimmed;
 use super::style::whole_words;
 use super::text;
 use crate::simulate::Figures;
+use crate::simulate::Mean;
 use crate::simulate::Summary;
 use plotters::prelude::*;
 
@@ -16,22 +17,18 @@ const HEIGHT: u32 = 480;
 pub fn page(scenario: &str, summaries: &[Summary], parallel: bool, style: Style) -> String {
     let mut page = String::new();
     if let Some(first) = summaries.first() {
-        let seeds = match first.seeds[..] {
-            [seed] => format!("seed {seed}"),
-            [first, .., last] => format!("seeds {first} to {last}"),
-            [] => String::new(),
-        };
-        page = format!(
-            "{}: {:.0} jobs, {seeds}, admission {}\n\n",
-            text::clean(scenario),
-            first.mean.jobs + first.mean.never,
-            first.admission
-        );
+        let seeds = seeds(&first.seeds);
+        let jobs = first.mean.jobs + first.mean.never;
+        page = format!("{}: {jobs:.0} jobs, {seeds}", text::clean(scenario));
+        if one_admission(summaries) {
+            page.push_str(&format!(", admission {}", first.admission));
+        }
+        page.push_str("\n\n");
     }
     page.push_str(&rows(summaries, style));
     page.push('\n');
-    for summary in summaries {
-        for note in notes(summary) {
+    for (summary, name) in summaries.iter().zip(names(summaries)) {
+        for note in notes(summary, &name) {
             page.push_str(&text::wrap("", &note, style.prose()));
         }
     }
@@ -39,9 +36,8 @@ pub fn page(scenario: &str, summaries: &[Summary], parallel: bool, style: Style)
         "",
         "performance = time alone on the best platform / time it ran, 1 is best, the mean over jobs; \
          QoS kept = share of jobs whose performance is at least what their QoS asks for; lost = share \
-         that lost more than so much; with waiting = performance where the time from arrival on counts; \
-         queued = mean wait for a first place. ± is one standard error \
-         over seeds.",
+         that lost more than so much; with waiting = performance where the time from arrival on \
+         counts; queued = mean wait for a first place. ± is one standard error over seeds.",
         style.prose(),
     ));
     page.push_str(&text::wrap(
@@ -58,24 +54,76 @@ pub fn page(scenario: &str, summaries: &[Summary], parallel: bool, style: Style)
     page
 }
 
+fn one_admission(summaries: &[Summary]) -> bool {
+    summaries
+        .iter()
+        .all(|summary| summary.admission == summaries[0].admission)
+}
+
+/// Policies, with their admission where there are several.
+fn names(summaries: &[Summary]) -> Vec<String> {
+    let one = one_admission(summaries);
+    let name = |summary: &Summary| match one || summary.admission == "none" {
+        true => summary.policy.clone(),
+        false => format!("{} + {}", summary.policy, summary.admission),
+    };
+    summaries.iter().map(name).collect()
+}
+
+/// As `seed 3`, or `seeds 1 to 10`.
+pub(super) fn seeds(seeds: &[u64]) -> String {
+    match seeds {
+        [seed] => format!("seed {seed}"),
+        [first, .., last] => format!("seeds {first} to {last}"),
+        [] => String::new(),
+    }
+}
+
+/// With its standard error where there is one; a dash for what is not there.
+pub(super) fn mean(value: Option<Mean>, digits: usize) -> String {
+    match value {
+        Some(Mean {
+            mean,
+            standard_error: Some(error),
+            ..
+        }) => format!("{mean:.digits$} ± {error:.digits$}"),
+        Some(Mean { mean, .. }) => format!("{mean:.digits$}"),
+        None => "–".into(),
+    }
+}
+
+/// [`mean`] of a share, in percent.
+pub(super) fn percent(value: Option<Mean>) -> String {
+    let hundred = |it: Mean| Mean {
+        mean: it.mean * 100.0,
+        standard_error: it.standard_error.map(|error| error * 100.0),
+        ..it
+    };
+    match value {
+        Some(_) => format!("{} %", mean(value.map(hundred), 1)),
+        None => mean(None, 1),
+    }
+}
+
 fn rows(summaries: &[Summary], style: Style) -> String {
     let mut table = style.table();
-    table.set_header(
-        [
-            "policy",
-            "performance",
-            "QoS kept",
-            "lost >10 %",
-            ">20 %",
-            "with waiting",
-            "CPUs used",
-            "makespan",
-            "queued",
-            "decision p50",
-            "p99",
-        ]
-        .map(|title| style.heading(title)),
-    );
+    let several = !one_admission(summaries);
+    let titles = [
+        "policy",
+        "admission",
+        "performance",
+        "QoS kept",
+        "lost >10 %",
+        ">20 %",
+        "with waiting",
+        "CPUs used",
+        "makespan",
+        "queued",
+        "decision p50",
+        "p99",
+    ];
+    let shown = titles.iter().filter(|it| several || **it != "admission");
+    table.set_header(shown.map(|title| style.heading(title)));
     for summary in summaries {
         let mean = &summary.mean;
         let error = |of: fn(&Figures) -> f64| summary.standard_error.as_ref().map(of);
@@ -87,8 +135,9 @@ fn rows(summaries: &[Summary], style: Style) -> String {
             Some(error) => format!("{:.3} ± {error:.3}", mean.mean_performance),
             None => format!("{:.3}", mean.mean_performance),
         };
-        table.add_row(vec![
-            summary.policy.clone(),
+        let mut row = vec![summary.policy.clone()];
+        row.extend(several.then(|| summary.admission.clone()));
+        row.extend([
             performance,
             share(|figures| figures.qos_share),
             format!("{:.1} %", mean.lost_over_10 * 100.0),
@@ -100,13 +149,14 @@ fn rows(summaries: &[Summary], style: Style) -> String {
             brief(summary.decision_times.p50_seconds),
             brief(summary.decision_times.p99_seconds),
         ]);
+        table.add_row(row);
     }
-    whole_words(&mut table, &[0, 1, 2]);
+    whole_words(&mut table, &[0, 1, 2, 3]);
     trimmed(&table)
 }
 
-fn notes(summary: &Summary) -> Vec<String> {
-    let (mean, policy) = (&summary.mean, &summary.policy);
+fn notes(summary: &Summary, policy: &str) -> Vec<String> {
+    let mean = &summary.mean;
     let mut notes = Vec::new();
     if mean.never > 0.0 {
         notes.push(format!(
@@ -203,6 +253,15 @@ mod tests {
         assert_eq!(brief(0.0305), "30.5 ms");
         assert_eq!(seconds(12.34), "12.3 s");
         assert_eq!(seconds(1234.5), "1234 s");
+    }
+
+    #[test]
+    fn a_mean_shows_its_error_or_that_it_is_not_there() {
+        let several = Mean::of([0.5, 0.7]);
+        assert_eq!(mean(several, 2), "0.60 ± 0.10");
+        assert_eq!(percent(several), "60.0 ± 10.0 %");
+        assert_eq!(percent(Mean::of([0.25])), "25.0 %");
+        assert_eq!(percent(None), "–");
     }
 
     #[test]

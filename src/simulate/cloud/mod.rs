@@ -12,6 +12,7 @@ mod outcome;
 mod population;
 mod run;
 mod scenario;
+mod summary;
 
 pub use outcome::Cheapest;
 pub use outcome::CloudOutcome;
@@ -20,6 +21,7 @@ pub use scenario::CloudError;
 pub use scenario::CloudScenario;
 pub use scenario::External;
 pub use scenario::SpinUp;
+pub use summary::StrategySummary;
 
 #[cfg(test)]
 mod tests;

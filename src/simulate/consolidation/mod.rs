@@ -8,6 +8,9 @@
 
 mod drive;
 mod scene;
+mod summary;
+
+pub use summary::SchemeSummary;
 
 use crate::schedule::bloc::Rules;
 use serde::Deserialize;
@@ -260,42 +263,6 @@ pub struct ConsolidationOutcome {
     /// applications, as drawn.
     pub mirror_error: f64,
     pub schemes: Vec<SchemeOutcome>,
-}
-
-impl ConsolidationOutcome {
-    /// Heads of [`Self::rows`].
-    pub const COLUMNS: [&'static str; 9] = [
-        "scheme",
-        "active time",
-        "energy factor",
-        "performance",
-        "> 3 % lost",
-        "> 10 % lost",
-        "utilization",
-        "moves",
-        "bandwidth for moves",
-    ];
-
-    /// One row for each scheme, ready to print.
-    pub fn rows(&self) -> Vec<[String; 9]> {
-        let percent = |share: f64| format!("{:.1} %", share * 100.0);
-        self.schemes
-            .iter()
-            .map(|scheme| {
-                [
-                    scheme.scheme.name().into(),
-                    percent(scheme.active_share),
-                    format!("{:.2}", scheme.energy_factor),
-                    percent(scheme.mean_performance),
-                    percent(scheme.losing_over_3_percent),
-                    percent(scheme.losing_over_10_percent),
-                    percent(scheme.utilization),
-                    scheme.migrations.to_string(),
-                    percent(scheme.migration_bandwidth_share),
-                ]
-            })
-            .collect()
-    }
 }
 
 impl ConsolidationScenario {

@@ -103,14 +103,6 @@ fn the_scenario_file_says_the_defaults() {
 }
 
 #[test]
-fn rows_have_a_cell_for_each_column() {
-    let run = brief().run(1).unwrap();
-    let rows = run.rows();
-    assert_eq!(rows.len(), Scheme::ALL.len());
-    assert_eq!(rows[0][..3], ["one-each", "100.0 %", "1.00"]);
-}
-
-#[test]
 fn the_papers_order() {
     let mut factors = [0.0; 3];
     for seed in 0..3 {

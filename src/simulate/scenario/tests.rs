@@ -89,7 +89,7 @@ fn every_shipped_scenario_makes_a_workload() {
         );
     }
     assert!(
-        jobs >= 14 && clouds >= 3 && consolidations >= 1,
+        jobs >= 15 && clouds >= 3 && consolidations >= 1,
         "{jobs} of jobs, {clouds} of clouds, {consolidations} of consolidation"
     );
 }
