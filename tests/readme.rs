@@ -84,6 +84,38 @@ fn examples_print_what_the_readme_shows() {
     );
 }
 
+/// A table of policies ends in real times, which are never the same twice.
+fn without_real_times(page: &str) -> Vec<String> {
+    let table = page.split("\n\n").take(2);
+    let lines = table.flat_map(str::lines);
+    let kept = lines.map(|line| match line.rsplit_once("  ") {
+        Some((before, _)) => before.trim_end().to_string(),
+        None => line.to_string(),
+    });
+    kept.collect()
+}
+
+#[test]
+fn simulations_print_what_the_readme_shows_but_for_real_times() {
+    let mut compared = 0;
+    for example in examples() {
+        let words = words(&example.command);
+        if !matches!(&words[..2], [a, b] if a == "jostle" && b == "simulate") {
+            continue;
+        }
+        let output = jostle(&words[1..]).output().unwrap();
+        let printed = String::from_utf8(output.stdout).unwrap();
+        let (printed, shown) = (
+            without_real_times(&printed),
+            without_real_times(&example.shown),
+        );
+        assert!(shown.len() > 3, "{shown:?}");
+        assert_eq!(printed, shown, "$ {}", example.command);
+        compared += 1;
+    }
+    assert!(compared >= 1, "the README shows a simulation");
+}
+
 #[test]
 fn measuring_examples_are_understood() {
     let mut tried = 0;

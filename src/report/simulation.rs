@@ -37,7 +37,7 @@ pub fn page(scenario: &str, summaries: &[Summary], parallel: bool, style: Style)
         "performance = time alone on the best platform / time it ran, 1 is best, the mean over jobs; \
          QoS kept = share of jobs whose performance is at least what their QoS asks for; lost = share \
          that lost more than so much; with waiting = performance where the time from arrival on \
-         counts; queued = mean wait for a first place. ± is one standard error over seeds.",
+         counts; queued = mean wait for a first place; CPUs = share that was asked for. ± is one standard error over seeds.",
         style.prose(),
     ));
     page.push_str(&text::wrap(
@@ -113,14 +113,12 @@ fn rows(summaries: &[Summary], style: Style) -> String {
         "admission",
         "performance",
         "QoS kept",
-        "lost >10 %",
-        ">20 %",
+        "lost >10/20 %",
         "with waiting",
-        "CPUs used",
+        "CPUs",
         "makespan",
         "queued",
-        "decision p50",
-        "p99",
+        "decision p50/p99",
     ];
     let shown = titles.iter().filter(|it| several || **it != "admission");
     table.set_header(shown.map(|title| style.heading(title)));
@@ -140,14 +138,20 @@ fn rows(summaries: &[Summary], style: Style) -> String {
         row.extend([
             performance,
             share(|figures| figures.qos_share),
-            format!("{:.1} %", mean.lost_over_10 * 100.0),
-            format!("{:.1} %", mean.lost_over_20 * 100.0),
+            format!(
+                "{:.1} / {:.1}",
+                mean.lost_over_10 * 100.0,
+                mean.lost_over_20 * 100.0
+            ),
             format!("{:.3}", mean.mean_with_waiting),
-            format!("{:.1} %", mean.utilization * 100.0),
+            format!("{:.0} %", mean.utilization * 100.0),
             seconds(mean.makespan_seconds),
             seconds(mean.queueing_mean_seconds),
-            brief(summary.decision_times.p50_seconds),
-            brief(summary.decision_times.p99_seconds),
+            format!(
+                "{} / {}",
+                brief(summary.decision_times.p50_seconds),
+                brief(summary.decision_times.p99_seconds)
+            ),
         ]);
         table.add_row(row);
     }
