@@ -1,5 +1,6 @@
 //! What renting machines came to, as a person reads it.
 
+use super::simulation::alone;
 use super::simulation::mean;
 use super::simulation::percent;
 use super::simulation::seeds;
@@ -63,17 +64,17 @@ fn rows(summaries: &[StrategySummary], style: Style) -> String {
             summary.strategy.name().to_string(),
             if summary.with_profiles { "yes" } else { "no" }.to_string(),
             mean(summary.performance, 3),
-            mean(summary.performance_p5, 3),
+            mean(alone(summary.performance_p5), 3),
             percent(summary.qos_share),
-            mean(summary.cost, 0),
+            mean(alone(summary.cost), 0),
             mean(summary.cost_vs_sr, 2),
-            mean(summary.reserved_instances, 0),
-            percent(summary.reserved_utilization),
-            mean(summary.on_demand_mean, 1),
-            percent(summary.poor_share),
+            mean(alone(summary.reserved_instances), 0),
+            percent(alone(summary.reserved_utilization)),
+            mean(alone(summary.on_demand_mean), 1),
+            percent(alone(summary.poor_share)),
         ]);
     }
-    whole_words(&mut table, &[0, 1, 2]);
+    whole_words(&mut table, &[0, 2, 4, 6]);
     trimmed(&table)
 }
 

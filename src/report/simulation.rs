@@ -92,6 +92,14 @@ pub(super) fn mean(value: Option<Mean>, digits: usize) -> String {
     }
 }
 
+/// Without its error, where a table has no room for it.
+pub(super) fn alone(value: Option<Mean>) -> Option<Mean> {
+    value.map(|value| Mean {
+        standard_error: None,
+        ..value
+    })
+}
+
 /// [`mean`] of a share, in percent.
 pub(super) fn percent(value: Option<Mean>) -> String {
     let hundred = |it: Mean| Mean {

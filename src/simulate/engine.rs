@@ -266,8 +266,13 @@ impl<'a> Engine<'a> {
     }
 
     fn is_stuck(&self) -> bool {
-        self.fruitless > FRUITLESS
-            && self.running == 0
+        self.fruitless > FRUITLESS && self.is_idle()
+    }
+
+    /// Nothing runs, comes, breaks or is repaired: only agents themselves can
+    /// still do something.
+    fn is_idle(&self) -> bool {
+        self.running == 0
             && self.next_arrival == self.jobs.len()
             && self.next_fault == self.workload.faults.len()
             && self.repairs_to_come == 0
@@ -417,6 +422,17 @@ impl<'a> Engine<'a> {
         self.events.note(self.now + after, Event::Sync(agent));
     }
 
+    /// Nothing new was seen while all is idle: nothing will be before an agent
+    /// wakes up, however long a policy wants to wait for something better.
+    fn note_sync_at_wake(&mut self, agent: u32) {
+        let wakes = self.agents.iter().map(Agent::wakes_at);
+        let first = wakes.fold(f64::INFINITY, f64::min);
+        match first > self.now && first < f64::INFINITY {
+            true => self.events.note(first, Event::Sync(agent)),
+            false => self.note_sync(agent),
+        }
+    }
+
     /// Brings an agent's whole copy up to date.
     fn sync(&mut self, index: u32) {
         let agent = &mut self.agents[index as usize];
@@ -431,7 +447,12 @@ impl<'a> Engine<'a> {
             agent.admission.changed(self.now);
             agent.stir();
         }
-        self.note_sync(index);
+        let deciding = self.agents.iter().any(|agent| agent.pending.is_some());
+        if news || deciding || !self.is_idle() {
+            self.note_sync(index);
+        } else {
+            self.note_sync_at_wake(index);
+        }
     }
 
     /// What came of it.

@@ -70,6 +70,11 @@ impl Agent {
         }
     }
 
+    /// Seconds at which it is to be asked again; infinite for not at all.
+    pub(super) fn wakes_at(&self) -> f64 {
+        self.wake
+    }
+
     /// Whether it was to be asked again at `now`.
     pub(super) fn wakes(&mut self, now: f64) -> bool {
         let wakes = self.wake <= now;

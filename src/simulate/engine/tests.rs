@@ -566,6 +566,65 @@ fn a_veto_sends_the_policy_elsewhere() {
     assert!(close(outcome.jobs[1].finished, 20.0));
 }
 
+/// Patience is no standstill, however often agents look at an idle cluster
+/// meanwhile.
+#[test]
+fn a_policy_may_wait_for_days_in_an_idle_cluster() {
+    const UNTIL: f64 = 1e6;
+    let patient = |ask: &Ask, cluster: &Cluster| match ask.now < UNTIL {
+        true => Answer::Wait(Waiting::ForBetter, Some(UNTIL)),
+        false => first_fit(ask, cluster),
+    };
+    let truth = truth(&[0.0], 0.0);
+    let jobs = vec![job(&truth, 0.0, 10.0, 1, 0), job(&truth, 1.0, 10.0, 1, 0)];
+    let workload = workload(&[4], truth, jobs, vec![]);
+    for admission in ["none", "arq"] {
+        let mut settings = settings("scripted");
+        settings.agents.count = 3;
+        let outcome = run_with(&workload, &settings, &mut |seed| {
+            let options = AdmissionOptions {
+                seed,
+                ..AdmissionOptions::default()
+            };
+            let policy = Scripted {
+                choose: patient,
+                moves: false,
+            };
+            let kind = crate::schedule::admission::admission_kind(admission).unwrap();
+            (Box::new(policy), (kind.make)(&options).unwrap())
+        });
+        let (outcome, _) = outcome.unwrap();
+        assert!(outcome.jobs.iter().all(|job| job.started == UNTIL));
+        assert!(outcome.events < 100, "{}", outcome.events);
+    }
+}
+
+/// Work that is 12 s with the 2 CPUs asked for is done at the target, the speed
+/// of one CPU, in 12 s times the speed-up of two; with another target less.
+#[test]
+fn performance_is_measured_by_the_target_and_not_by_what_is_asked() {
+    let truth = truth(&[0.0], 0.0);
+    let two = truth.apps[0].scaling.by_cpus(2.0);
+    let four = truth.apps[0].scaling.by_cpus(4.0);
+    let with = |target: Option<f64>| {
+        let mut job = job(&truth, 0.0, 12.0, 2, 0);
+        job.target = target;
+        let workload = workload(&[4], truth.clone(), vec![job], vec![]);
+        let outcome = run_scripted(&workload, &settings("scripted"), first_fit).unwrap();
+        outcome.jobs[0].clone()
+    };
+    let given = with(None);
+    assert_eq!((given.ideal_seconds, given.performance), (12.0, 1.0));
+    // More than wanted is no more than all.
+    let modest = with(Some(1.0));
+    assert!(close(modest.ideal_seconds, 12.0 * two));
+    assert_eq!((modest.performance, modest.with_waiting), (1.0, 1.0));
+    // Amdahl, 10 % serial: 2 CPUs 1/0.55, 4 CPUs 1/0.325 times as fast.
+    let short = with(Some(four));
+    assert!(close(short.ideal_seconds, 12.0 * 0.325 / 0.55));
+    assert!(close(short.performance, 0.325 / 0.55));
+}
+
 /// Beside the job that causes 80 points others take five times as long.
 #[test]
 fn windows_label_the_stragglers() {
