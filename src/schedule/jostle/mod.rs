@@ -57,6 +57,9 @@ use value::screened_value;
 /// buying, which never costs more than twice the best that hindsight could do.
 /// Meanwhile it is asked again in steps of a twentieth of that.
 ///
+/// Where a speed is wanted ([`Ask::target`]) and the speed-up by CPUs is known, it
+/// asks for the fewest CPUs of one node that reach it, in place of the demand.
+///
 /// Nodes are looked at in two steps: a screening by straight lines in place of
 /// the curves, and of those that do best in it the whole sum for
 /// [`Jostle::finalists`]; with no more candidates than that, all are. Of more than [`Jostle::most_nodes`] candidates, so many are drawn at random:
@@ -248,6 +251,7 @@ impl Policy for Jostle {
 
     fn choose(&mut self, ask: &Ask, cluster: &Cluster) -> Answer {
         self.typical.note(ask.app);
+        let ask = &sized(ask, cluster);
         let (seen, drawn) = self.rank(ask, cluster, None);
         if self.strict {
             self.merits.retain(|merit| !merit.there.breaks);
@@ -262,6 +266,9 @@ impl Policy for Jostle {
             return Answer::Wait(super::Waiting::ForBetter, Some(until));
         }
         let mut choice = Choice::on(best.node, ask);
+        if let Some(cpus) = enough(ask, f64::from(best.there.performance)) {
+            choice.parts[0].cpus = cpus.min(cluster.row(best.node).free_cpus);
+        }
         choice.score = f64::from(best.score);
         choice.examined = seen as u32;
         for (place, other) in choice.runners_up.iter_mut().zip(&self.merits[1..]) {
@@ -319,6 +326,49 @@ impl Policy for Jostle {
         decision.expected = Some(words::expected(ask.app, cluster, choice.node()));
         decision
     }
+}
+
+/// The fewest CPUs of one node with which the wanted speed is reached, where
+/// `kept` is what platform and neighbours leave of performance; where it is out
+/// of reach, the fewest that are nearly as fast as any. `None` where no speed is
+/// wanted or the speed-up is not known.
+fn enough(ask: &Ask, kept: f64) -> Option<u32> {
+    let (target, scaling) = (ask.target?, ask.app.scaling()?);
+    let most = NEARLY * scaling.by_cpus(f64::from(MOST_CPUS));
+    let wanted = (target / kept.max(0.01)).min(most) * (1.0 - 1e-9);
+    (1..=MOST_CPUS).find(|cpus| scaling.by_cpus(f64::from(*cpus)) >= wanted)
+}
+
+/// More CPUs of one node than this are not asked for by sizing.
+const MOST_CPUS: u32 = 1024;
+
+/// So near to the highest speed is as good as it.
+const NEARLY: f64 = 0.9;
+
+/// A job takes this share of the CPUs that it needs rather than wait for all.
+const RATHER: f64 = 0.5;
+
+/// What sizing takes platform and neighbours to leave before it knows the node.
+const USUALLY_KEPT: f64 = 0.9;
+
+/// The same, asking for as many CPUs as its wanted speed needs, if that is
+/// known, and no more than the largest node has.
+fn sized<'a>(ask: &Ask<'a>, cluster: &Cluster) -> Ask<'a> {
+    let mut sized = *ask;
+    if let Some(cpus) = enough(ask, USUALLY_KEPT) {
+        let memory = ask.demand.memory_bytes;
+        let roomy = cluster
+            .rows()
+            .iter()
+            .filter(|row| row.free_memory >= memory);
+        let free = roomy.map(|row| row.free_cpus).max().unwrap_or(0);
+        let least = (RATHER * f64::from(cpus)).ceil() as u32;
+        sized.demand.cpus = if free >= least { cpus.min(free) } else { cpus };
+        while sized.demand.cpus > 1 && !cluster.could_ever_fit(sized.demand) {
+            sized.demand.cpus -= 1;
+        }
+    }
+    sized
 }
 
 /// Kept here so that its tests may reach every part.

@@ -330,3 +330,38 @@ fn waits_for_a_better_place_up_to_what_could_be_gained() {
     let mut hasty = Jostle::new(1, false).with_patience(0.0);
     assert!(!waits(hasty.choose(&ask(0.0, Some(1000.0)), &cluster)));
 }
+
+#[test]
+fn takes_the_fewest_cpus_that_reach_a_wanted_speed() {
+    let mut cluster = nodes(1, 8);
+    let id = cluster.ids().next().unwrap();
+    cluster.admit(id, app("rough", 0.0, 20.0, 0.0)).unwrap();
+    let quick = (*app("new", 0.01, 0.0, 0.0)).clone();
+    let quick = quick.with_scaling(crate::schedule::Scaling::amdahl(0.0, 16, 1));
+    let quick = Arc::new(quick.with_demand(1, 0));
+    let cpus = |target| {
+        let ask = Ask {
+            target: Some(target),
+            ..Ask::of(&quick)
+        };
+        match Jostle::new(1, false).choose(&ask, &cluster) {
+            Answer::Place(choice) => choice.parts[0].cpus,
+            other => panic!("{other:?}"),
+        }
+    };
+    // It keeps e^−0.2 = 0.819 there: 3 CPUs give 2.46, 4 give 3.27.
+    assert_eq!(cpus(2.4), 3);
+    assert_eq!(cpus(2.5), 4);
+    // Of eight CPUs one is taken.
+    assert_eq!(cpus(5.7), 7);
+    // More than the node has is not asked for.
+    let all = Ask {
+        target: Some(100.0),
+        ..Ask::of(&quick)
+    };
+    assert_eq!(
+        Jostle::new(1, false).choose(&all, &cluster),
+        Answer::Wait(Waiting::NoRoom, None)
+    );
+    assert_eq!(sized(&all, &cluster).demand.cpus, 8);
+}

@@ -107,6 +107,10 @@ pub fn hold(
     waiters: &mut Waiters,
     margin: f64,
 ) -> Verdict {
+    // Where nothing runs, nothing will become free.
+    if cluster.running() == 0 {
+        return Verdict::Go;
+    }
     let shares_cpus = cluster.rows().first().is_some_and(|row| row.shares_cpus);
     let suitable = suitable(ask.app, buckets, shares_cpus);
     let best = ask.app.best_speed();
