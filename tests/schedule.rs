@@ -52,7 +52,7 @@ fn paragon_keeps_everybody_within_tolerance_and_says_why() {
         "analytics → n2",
         "kv-store → n3",
         "web → n1",
-        "its residents cause 66 of memory-bandwidth, the newcomer tolerates 35 (D2 −31)",
+        "its residents tolerate 35 of memory-bandwidth, the newcomer causes 66 (D1 −31)",
         "not counted cpu-time",
         "storage-bandwidth for web",
     ] {

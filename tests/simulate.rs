@@ -419,3 +419,39 @@ fn other_kinds_have_no_policies_and_check_their_keys() {
         assert!(stderr.contains(expected), "{expected} in {stderr}");
     }
 }
+
+/// The order that the papers and we claim, by gaps of several points where
+/// another few seeds differ by tenths. The seeds are none that anything was
+/// tuned on.
+#[test]
+fn who_knows_more_places_better() {
+    let scenario = "scripts/scenarios/paragon-small-high.toml";
+    let (code, stdout, stderr) = simulate(&[
+        scenario,
+        "--json",
+        "--seed",
+        "301",
+        "--seeds",
+        "6",
+        "--policy",
+        "least-loaded",
+        "--policy",
+        "interference-only",
+        "--policy",
+        "paragon",
+        "--policy",
+        "jostle",
+    ]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    let document: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    let mean = |policy: &str| {
+        let all = document["policies"].as_array().unwrap();
+        let its = all.iter().find(|it| it["policy"] == policy).unwrap();
+        its["mean"]["mean_performance"].as_f64().unwrap()
+    };
+    let order = ["least-loaded", "interference-only", "paragon", "jostle"].map(mean);
+    assert!(
+        order.windows(2).all(|pair| pair[0] + 0.01 < pair[1]),
+        "{order:?}"
+    );
+}

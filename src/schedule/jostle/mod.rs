@@ -62,7 +62,7 @@ use value::screened_value;
 ///
 /// Nodes are looked at in two steps: a screening by straight lines in place of
 /// the curves, and of those that do best in it the whole sum for
-/// [`Jostle::finalists`]; with no more candidates than that, all are. Of more than [`Jostle::most_nodes`] candidates, so many are drawn at random:
+/// 64 finalists ([`Jostle::with_finalists`]); with no more candidates than that, all are. Of more than 1,024 candidates ([`Jostle::with_most_nodes`]), so many are drawn at random:
 /// with R of them the best is among the best 1 − q of all with probability
 /// 1 − q^R (q = 0.99 and R = 1,024: all but 3 in 100,000).
 pub struct Jostle {
