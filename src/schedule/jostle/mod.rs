@@ -54,15 +54,17 @@ use value::screened_value;
 /// gain of p (its own performance less what residents lose), it would take 1/p
 /// of its ideal time; in a good place, with p = [`GOOD_PLACE`], less. It waits as
 /// long as the difference and no longer: the break-even rule of renting or
-/// buying, which never costs more than twice the best that hindsight could do.
+/// buying, under which waiting in vain costs no more than was to be gained.
 /// Meanwhile it is asked again in steps of a twentieth of that.
 ///
 /// Where a speed is wanted ([`Ask::target`]) and the speed-up by CPUs is known, it
 /// asks for the fewest CPUs of one node that reach it, in place of the demand.
 ///
 /// Nodes are looked at in two steps: a screening by straight lines in place of
-/// the curves, and of those that do best in it the whole sum for
-/// 64 finalists ([`Jostle::with_finalists`]); with no more candidates than that, all are. Of more than 1,024 candidates ([`Jostle::with_most_nodes`]), so many are drawn at random:
+/// the curves, and of those that do best in it the whole sum for 64 finalists
+/// ([`Jostle::with_finalists`]); with no more candidates than that, all are. Of
+/// more than 1,024 candidates ([`Jostle::with_most_nodes`]) so many are drawn at
+/// random:
 /// with R of them the best is among the best 1 − q of all with probability
 /// 1 − q^R (q = 0.99 and R = 1,024: all but 3 in 100,000).
 pub struct Jostle {
