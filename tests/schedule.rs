@@ -137,6 +137,12 @@ fn strict_places_nothing_that_hurts() {
     assert_eq!(code, Some(1));
     assert!(stdout.contains("kv-store → not placed"), "{stdout}");
     assert!(stdout.contains("of llc-capacity"), "{stdout}");
+    let (code, _, stderr) = with_nodes(&toml, &["--policy", "least-loaded", "--strict"]);
+    assert_eq!(code, Some(2));
+    assert!(
+        stderr.contains("least-loaded does not look for harm"),
+        "{stderr}"
+    );
 }
 
 #[test]

@@ -91,7 +91,17 @@ struct Outcome<'a> {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let policy = (chosen_policy(&args.policy)?.make)(&PolicyOptions {
+    let kind = chosen_policy(&args.policy)?;
+    if args.strict && !kind.heeds_strict {
+        let heed = POLICIES.iter().filter(|kind| kind.heeds_strict);
+        let names: Vec<&str> = heed.map(|kind| kind.name).collect();
+        return Err(Error::request(format!(
+            "--strict: {} does not look for harm; use --policy with one of {}",
+            kind.name,
+            names.join(", ")
+        )));
+    }
+    let policy = (kind.make)(&PolicyOptions {
         seed: args.seed,
         strict: args.strict,
     });

@@ -11,9 +11,7 @@ use super::places::Places;
 use super::row::Row;
 use super::row::Tally;
 use super::units::FreeUnits;
-use crate::predict::LaneSet;
 use crate::predict::Lanes;
-use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::sync::Arc;
 use thiserror::Error;
@@ -614,29 +612,6 @@ impl Cluster {
         row.free_memory = u128::from(self.node(node).memory_bytes).saturating_sub(memory) as u64;
         row.version = old.version;
         row
-    }
-
-    /// Per resource id that a resident has a score on, what the residents of
-    /// `node` amount to, in words of the profile: (least `t`, sum of `c`).
-    pub fn aggregates(&self, node: NodeId) -> BTreeMap<&'static str, (Option<f64>, Option<f64>)> {
-        let row = self.row(node);
-        let known = match row.residents {
-            0 => LaneSet::EMPTY,
-            _ => row.tolerated_known.or(row.caused_known),
-        };
-        known
-            .iter()
-            .map(|lane| {
-                let points = |set: LaneSet, steps: i32| {
-                    set.contains(lane).then(|| super::app::to_points(steps))
-                };
-                let scores = (
-                    points(row.tolerated_known, row.tolerated[lane]),
-                    points(row.caused_known, row.caused[lane]),
-                );
-                (crate::predict::resource_id(lane), scores)
-            })
-            .collect()
     }
 }
 

@@ -32,6 +32,9 @@ pub struct PolicyKind {
     pub name: &'static str,
     /// One line for people who choose.
     pub summary: &'static str,
+    /// Whether it looks for harm, so that [`PolicyOptions::strict`] tells it
+    /// something.
+    pub heeds_strict: bool,
     pub make: fn(&PolicyOptions) -> Box<dyn Policy>,
 }
 
@@ -40,76 +43,91 @@ pub const POLICIES: &[PolicyKind] = &[
     PolicyKind {
         name: "random",
         summary: "any node with room",
+        heeds_strict: false,
         make: |options| Box::new(Random::new(options.seed)),
     },
     PolicyKind {
         name: "round-robin",
         summary: "the next node with room, in the order of the file",
+        heeds_strict: false,
         make: |_| Box::new(RoundRobin::default()),
     },
     PolicyKind {
         name: "least-loaded",
         summary: "most free CPUs, then memory; does not look at interference",
+        heeds_strict: false,
         make: |_| Box::new(LeastLoaded),
     },
     PolicyKind {
         name: "bin-pack",
         summary: "fewest free CPUs, then memory; does not look at interference",
+        heeds_strict: false,
         make: |_| Box::new(BinPack),
     },
     PolicyKind {
         name: "ibench-l1",
         summary: "closest fit of tolerated to caused, in both directions",
+        heeds_strict: false,
         make: |_| Box::new(IbenchL1),
     },
     PolicyKind {
         name: "paragon",
         summary: "hurts nobody, then the best platform, then the tightest fit",
+        heeds_strict: true,
         make: |options| Box::new(Paragon::new(greedy(options))),
     },
     PolicyKind {
         name: "paragon-sampled",
         summary: "the best colocation quality of 66 nodes drawn at random",
+        heeds_strict: true,
         make: |options| Box::new(ParagonSampled::seeded(options.seed).strict(options.strict)),
     },
     PolicyKind {
         name: "interference-only",
         summary: "paragon without platforms: hurts nobody, then the tightest fit",
+        heeds_strict: true,
         make: |options| Box::new(InterferenceOnly::new(greedy(options))),
     },
     PolicyKind {
         name: "platform-only",
         summary: "the best platform, then the least loaded; does not look at interference",
+        heeds_strict: false,
         make: |_| Box::new(PlatformOnly),
     },
     PolicyKind {
         name: "sparrow",
         summary: "two random nodes per CPU, the least loaded of them; waits there if both are busy",
+        heeds_strict: false,
         make: |options| Box::new(Sparrow::new(options.seed)),
     },
     PolicyKind {
         name: "tarcil",
         summary: "best match of a sample of free units, sized for a guarantee; waits for better",
+        heeds_strict: false,
         make: |options| Box::new(Tarcil::new(options.seed)),
     },
     PolicyKind {
         name: "quasar-sizing",
         summary: "CPUs, then nodes, from the best servers down, until the target is reached",
+        heeds_strict: false,
         make: |_| Box::new(QuasarSizing),
     },
     PolicyKind {
         name: "bazaar",
         summary: "of CPUs × nodes that reach the target, what leaves the least imbalance",
+        heeds_strict: false,
         make: |_| Box::new(Bazaar::default()),
     },
     PolicyKind {
         name: "bloc",
         summary: "fewest nodes: packs below the least tolerance and 10 % of interference",
+        heeds_strict: false,
         make: |_| Box::new(Bloc::default()),
     },
     PolicyKind {
         name: "jostle",
         summary: "most predicted performance for all, by whole curves and their uncertainty",
+        heeds_strict: true,
         make: |options| Box::new(Jostle::new(options.seed, options.strict)),
     },
 ];

@@ -91,6 +91,19 @@ pub struct Part {
     pub cpus: u32,
 }
 
+impl Part {
+    /// What it asks for as one of `parts`: its CPUs, and the memory of `all` in
+    /// proportion, rounded up.
+    pub fn demand(&self, parts: &[Part], all: Demand) -> Demand {
+        let cpus: u128 = parts.iter().map(|part| u128::from(part.cpus)).sum();
+        let share = u128::from(all.memory_bytes) * u128::from(self.cpus);
+        Demand {
+            cpus: self.cpus,
+            memory_bytes: share.div_ceil(cpus.max(1)) as u64,
+        }
+    }
+}
+
 /// Where to place, in a form that costs little; [`Policy::explain`] puts it
 /// into words.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -144,14 +157,9 @@ impl Choice {
         app: &Arc<App>,
         demand: Demand,
     ) -> Result<Vec<ResidentId>, ClusterError> {
-        let all: u64 = self.parts.iter().map(|part| u64::from(part.cpus)).sum();
         let mut started = Vec::with_capacity(self.parts.len());
         for part in &self.parts {
-            let share = u128::from(demand.memory_bytes) * u128::from(part.cpus);
-            let demand = Demand {
-                cpus: part.cpus,
-                memory_bytes: share.div_ceil(u128::from(all.max(1))) as u64,
-            };
+            let demand = part.demand(&self.parts, demand);
             match cluster.admit_as(part.node, app.clone(), demand) {
                 Ok(resident) => started.push(resident),
                 Err(error) => {

@@ -28,7 +28,6 @@ use crate::predict::lane;
 use crate::schedule::App;
 use crate::schedule::Cluster;
 use crate::schedule::ClusterError;
-use crate::schedule::Demand;
 use crate::schedule::Node;
 use crate::schedule::NodeId;
 use crate::schedule::Part;
@@ -582,7 +581,7 @@ impl<'a> World<'a> {
         assert!(!parts.is_empty(), "a job runs somewhere");
         let mut held: Vec<RunPart> = Vec::with_capacity(parts.len());
         for part in parts {
-            let demand = demand_of(part, parts, job.demand);
+            let demand = part.demand(parts, job.demand);
             let admitted = self.cluster.admit_as(part.node, estimate.clone(), demand);
             match admitted {
                 Ok(resident) => held.push(RunPart {
@@ -600,16 +599,5 @@ impl<'a> World<'a> {
             }
         }
         Ok(held)
-    }
-}
-
-/// What `part`, one of `parts`, asks for: its CPUs, and the memory of `all` in
-/// proportion, rounded up.
-pub(super) fn demand_of(part: &Part, parts: &[Part], all: Demand) -> Demand {
-    let cpus: u128 = parts.iter().map(|part| u128::from(part.cpus)).sum();
-    let share = u128::from(all.memory_bytes) * u128::from(part.cpus);
-    Demand {
-        cpus: part.cpus,
-        memory_bytes: share.div_ceil(cpus.max(1)) as u64,
     }
 }

@@ -15,9 +15,7 @@ pub use encode::encode;
 pub use encode::intensity;
 pub use encode::normalize;
 pub use encode::quality;
-pub use sample::SampleSizeError;
 pub use sample::quality_under_load;
-pub use sample::sample_size;
 
 use self::admission::Verdict;
 use self::admission::Waiters;
@@ -36,6 +34,7 @@ use super::Policy;
 use super::Row;
 use super::app::to_points;
 use super::compare::below_zero;
+use super::paragon_sampled::sample_size;
 use super::ranking::Ranking;
 use crate::predict::LANES;
 use crate::predict::Lanes;
@@ -211,7 +210,7 @@ impl Tarcil {
         let wanted_free = (1.0 - self.q) * free;
         let q = quality_under_load(wanted_free, units.max(1.0));
         let most = self.options.most_samples.max(least);
-        sample_size(self.options.p, q).map_or(most, |size| size.clamp(least, most))
+        sample_size(self.options.p, q).map_or(most, |size| (size as usize).clamp(least, most))
     }
 
     /// Its score on `node`; `None` when that is below `least`, so that the

@@ -10,7 +10,6 @@ use crate::schedule::Cluster;
 use crate::schedule::NodeId;
 use crate::schedule::NodeSet;
 use crate::simulate::SimulationError;
-use crate::simulate::world::demand_of;
 
 /// An admission may send a policy's choice back so often.
 const VETOES: u32 = 3;
@@ -174,7 +173,7 @@ fn check_answer(answer: &Answer, ask: &Ask, cluster: &Cluster) -> Result<(), Str
                 {
                     return Err(format!("{} is named twice", cluster.name(part.node)));
                 }
-                let demand = demand_of(part, &choice.parts, ask.demand);
+                let demand = part.demand(&choice.parts, ask.demand);
                 if let Some(lacks) = cluster.lacks(part.node, demand) {
                     return Err(format!("{} {lacks}", cluster.name(part.node)));
                 }
