@@ -1,5 +1,6 @@
 use super::*;
 use crate::predict::Responses;
+use crate::schedule::Demand;
 use crate::simulate::JobPhase;
 use crate::simulate::TrueApp;
 use crate::simulate::TrueCurve;
