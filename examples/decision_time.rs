@@ -9,18 +9,18 @@
 //! before. Everything but the times is the same for the same seed.
 
 use clap::Parser;
-use jostle::predict::LANES;
-use jostle::predict::Responses;
-use jostle::schedule::Answer;
-use jostle::schedule::App;
-use jostle::schedule::Ask;
-use jostle::schedule::Cluster;
-use jostle::schedule::Node;
-use jostle::schedule::POLICIES;
-use jostle::schedule::PolicyKind;
-use jostle::schedule::PolicyOptions;
-use jostle::schedule::ResidentId;
-use jostle::schedule::policy_kind;
+use jostle_schedule::Answer;
+use jostle_schedule::App;
+use jostle_schedule::Ask;
+use jostle_schedule::Cluster;
+use jostle_schedule::Node;
+use jostle_schedule::POLICIES;
+use jostle_schedule::PolicyKind;
+use jostle_schedule::PolicyOptions;
+use jostle_schedule::ResidentId;
+use jostle_schedule::policy_kind;
+use jostle_schedule::predict::LANES;
+use jostle_schedule::predict::Responses;
 use plotters::prelude::*;
 use rand::RngExt;
 use rand::SeedableRng;

@@ -39,4 +39,27 @@ impl Error {
     }
 }
 
+impl From<jostle_load::Error> for Error {
+    fn from(error: jostle_load::Error) -> Self {
+        match error {
+            jostle_load::Error::Request(message) => Error::Request(message),
+            jostle_load::Error::Environment(message) => Error::Environment(message),
+            jostle_load::Error::Interrupted(when) => Error::Interrupted(when),
+        }
+    }
+}
+
+impl From<Error> for jostle_load::Error {
+    /// A target that ended is, to the load, a server that is not there.
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Request(message) => jostle_load::Error::Request(message),
+            Error::Gate(message) | Error::Environment(message) => {
+                jostle_load::Error::Environment(message)
+            }
+            Error::Interrupted(when) => jostle_load::Error::Interrupted(when),
+        }
+    }
+}
+
 pub type Result<T> = std::result::Result<T, Error>;

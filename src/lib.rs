@@ -6,53 +6,41 @@
 //! | module | what lives there |
 //! |---|---|
 //! | [`cli`] | one file per subcommand: its arguments and its `run()` |
-//! | [`report`] | tables for people |
-//! | [`simulate`] | a cluster in discrete events, with a truth that no policy sees |
-//! | [`schedule`] | cluster state and placement, one file per policy; admission; what to rent |
-//! | [`predict`] | what applications that share a machine do to each other, from their profiles |
+//! | [`report`] | tables and plots for people |
 //! | [`validate`] | is the instrument true? every source against itself and all others |
 //! | [`experiment`] | arms, windows, estimates, the search for `t` and `c` |
 //! | [`metric`] | how the target's performance is read |
-//! | [`load`] | requests for services at a given rate, and how long the answers take |
 //! | [`counters`] | hardware, software, pressure, procfs and resctrl readings |
-//! | [`target`] | what is profiled: a command, a process, a demo |
+//! | [`workload`] | what is profiled: a command, a process, a cgroup, a demo |
 //! | [`calibrate`] | sizes by access time, peaks, settle times, reporter curves of this machine |
 //! | [`inject`] | workers: spawn, place, pace, watch |
-//! | [`machine`] | topology, caches, limits, and the file of what calibration found |
-//! | [`profile`] | pure data: the sensitivity vector, its schema, load and save |
 //! | [`sink`] | the remote end of the network source |
-//! | [`resource`], [`reading`] | the words everybody shares |
-//! | [`document`] | JSON files: read with care, replaced in one step |
+//! | [`machine`] | topology, caches, limits, and the file of what calibration found |
 //! | [`sys`] | the only unsafe code outside `jostle-kernels` |
 //!
-//! Imports run downwards: `cli` → `report`, `simulate` → `schedule` → `predict` →
-//! `profile`; and `cli` → `experiment`, `calibrate` → `metric` → `load`,
-//! `counters` → `target`, `inject` → `machine` → `sys`.
-//! What `calibrate` finds reaches `experiment` as data of `machine` only.
-//! `profile`, `predict`, `schedule` and `simulate` import nothing that measures:
-//! only each other, downwards, and `resource`, `reading` and `document`. So a
-//! scheduler author can use them without a single source of interference.
+//! Below them, in crates of their own that know nothing of measuring:
+//! `jostle-profile` (the sensitivity vector and the resources),
+//! `jostle-schedule` (prediction and placement), `jostle-simulate` (a cluster
+//! in discrete events), `jostle-load` (the load generator); and
+//! `jostle-kernels`, which runs inside a worker.
+//!
+//! Imports run downwards: `cli` → `report` → `validate` → `experiment`,
+//! `calibrate` → `metric`, `counters` → `workload`, `inject` → `machine` →
+//! `sys`. What `calibrate` finds reaches `experiment` as data of `machine`
+//! only.
 #![deny(unsafe_code)]
 
 pub mod calibrate;
 pub mod cli;
 pub mod counters;
-pub mod document;
 pub mod error;
 pub mod experiment;
 pub mod inject;
-pub mod load;
 pub mod machine;
 pub mod metric;
-pub mod predict;
-pub mod profile;
-pub mod reading;
 pub mod report;
-pub mod resource;
-pub mod schedule;
-pub mod simulate;
 pub mod sink;
 #[allow(unsafe_code)]
 pub mod sys;
-pub mod target;
 pub mod validate;
+pub mod workload;

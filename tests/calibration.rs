@@ -13,8 +13,8 @@ use jostle::inject::timing::Timing;
 use jostle::machine::calibration::Calibration;
 use jostle::machine::saved;
 use jostle::machine::saved::Saved;
-use jostle::resource::RESOURCES;
 use jostle::sys::control_page::Order;
+use jostle_profile::resource::RESOURCES;
 use nix::fcntl::Flock;
 use nix::fcntl::FlockArg;
 use nix::sys::signal::Signal;
@@ -532,7 +532,7 @@ fn calibrating_measures_every_resource_or_says_why_not_and_is_used() {
     );
 
     // The first source that is held at a rate; the last ones may have had no time.
-    let held_at_a_rate = |resource: &&jostle::resource::Resource| {
+    let held_at_a_rate = |resource: &&jostle_profile::resource::Resource| {
         let alone = &calibration["resources"][resource.id]["alone"];
         alone["peak"]["operations_per_second"].is_f64()
     };

@@ -4,7 +4,7 @@ use jostle::counters::CounterOptions;
 use jostle::counters::Counters;
 use jostle::counters::Sample;
 use jostle::sys::perf::why_no_instructions;
-use jostle::target::Scope;
+use jostle::workload::Scope;
 use std::io::Write;
 use std::path::Path;
 use std::path::PathBuf;

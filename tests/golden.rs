@@ -35,7 +35,10 @@ fn printed(arguments: &[&str]) -> String {
         .unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     let code = output.status.code();
-    assert!(matches!(code, Some(0 | 1)), "jostle {arguments:?}: {stderr}");
+    assert!(
+        matches!(code, Some(0 | 1)),
+        "jostle {arguments:?}: {stderr}"
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 

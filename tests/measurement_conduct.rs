@@ -15,8 +15,8 @@ use jostle::experiment::run::Progress;
 use jostle::experiment::run::Settings;
 use jostle::experiment::run::Silent;
 use jostle::experiment::run::measure;
-use jostle::profile::Score;
-use jostle::profile::Status;
+use jostle_profile::Score;
+use jostle_profile::Status;
 use std::time::Duration;
 
 fn subject(resource: &'static str, window_ms: u64, settle_ms: u64) -> Subject {

@@ -16,8 +16,8 @@ use jostle::experiment::run::Settings;
 use jostle::experiment::run::Silent;
 use jostle::experiment::run::go_on;
 use jostle::experiment::run::measure;
-use jostle::profile::Readings;
-use jostle::profile::Status;
+use jostle_profile::Readings;
+use jostle_profile::Status;
 use std::time::Duration;
 
 fn subject(resource: &'static str) -> Subject {

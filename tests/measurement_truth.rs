@@ -13,7 +13,7 @@ use jostle::experiment::run::Halves;
 use jostle::experiment::run::Settings;
 use jostle::experiment::run::Silent;
 use jostle::experiment::run::measure;
-use jostle::profile::Status;
+use jostle_profile::Status;
 use std::time::Duration;
 
 const NAMES: [&str; 8] = [

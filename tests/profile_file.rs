@@ -1,20 +1,20 @@
 //! Profiles survive a round trip, and a failed save leaves nothing behind.
 
-use jostle::profile;
-use jostle::profile::CounterPair;
-use jostle::profile::CurvePoint;
-use jostle::profile::Estimate;
-use jostle::profile::PhysicalBound;
-use jostle::profile::Placement;
-use jostle::profile::PlacementMode;
-use jostle::profile::Profile;
-use jostle::profile::ResourceEntry;
-use jostle::profile::Score;
-use jostle::profile::Status;
-use jostle::profile::Unknown;
-use jostle::reading::Reading;
 use jostle::report::Style;
 use jostle::report::profile_table;
+use jostle_profile as profile;
+use jostle_profile::CounterPair;
+use jostle_profile::CurvePoint;
+use jostle_profile::Estimate;
+use jostle_profile::PhysicalBound;
+use jostle_profile::Placement;
+use jostle_profile::PlacementMode;
+use jostle_profile::Profile;
+use jostle_profile::ResourceEntry;
+use jostle_profile::Score;
+use jostle_profile::Status;
+use jostle_profile::Unknown;
+use jostle_profile::reading::Reading;
 use proptest::collection::btree_map;
 use proptest::collection::vec;
 use proptest::option;

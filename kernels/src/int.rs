@@ -13,9 +13,9 @@ const LANES: usize = 12;
 const PER_ROUND: u64 = (LANES * LANES) as u64;
 
 #[cfg(target_arch = "x86_64")]
-std::arch::global_asm!(include_str!("../../asm/x86_64/int.s"));
+std::arch::global_asm!(include_str!("../asm/x86_64/int.s"));
 #[cfg(target_arch = "aarch64")]
-std::arch::global_asm!(include_str!("../../asm/aarch64/int.s"));
+std::arch::global_asm!(include_str!("../asm/aarch64/int.s"));
 
 #[cfg(target_arch = "x86_64")]
 unsafe extern "sysv64" {

@@ -37,9 +37,9 @@ pub const SPEC: KernelSpec = KernelSpec {
 };
 
 #[cfg(target_arch = "x86_64")]
-std::arch::global_asm!(include_str!("../../asm/x86_64/l1i.s"));
+std::arch::global_asm!(include_str!("../asm/x86_64/l1i.s"));
 #[cfg(target_arch = "aarch64")]
-std::arch::global_asm!(include_str!("../../asm/aarch64/l1i.s"));
+std::arch::global_asm!(include_str!("../asm/aarch64/l1i.s"));
 
 #[cfg(target_arch = "x86_64")]
 unsafe extern "sysv64" {

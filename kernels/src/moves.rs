@@ -17,17 +17,17 @@ pub const BLOCK: usize = 512;
 pub type Move = unsafe fn(from: *const u8, to: *mut u8, blocks: usize) -> u64;
 
 #[cfg(target_arch = "x86_64")]
-std::arch::global_asm!(include_str!("../../asm/x86_64/stream_load.s"));
+std::arch::global_asm!(include_str!("../asm/x86_64/stream_load.s"));
 #[cfg(target_arch = "x86_64")]
-std::arch::global_asm!(include_str!("../../asm/x86_64/stream_store.s"));
+std::arch::global_asm!(include_str!("../asm/x86_64/stream_store.s"));
 #[cfg(target_arch = "x86_64")]
-std::arch::global_asm!(include_str!("../../asm/x86_64/stream_copy.s"));
+std::arch::global_asm!(include_str!("../asm/x86_64/stream_copy.s"));
 #[cfg(target_arch = "aarch64")]
-std::arch::global_asm!(include_str!("../../asm/aarch64/stream_load.s"));
+std::arch::global_asm!(include_str!("../asm/aarch64/stream_load.s"));
 #[cfg(target_arch = "aarch64")]
-std::arch::global_asm!(include_str!("../../asm/aarch64/stream_store.s"));
+std::arch::global_asm!(include_str!("../asm/aarch64/stream_store.s"));
 #[cfg(target_arch = "aarch64")]
-std::arch::global_asm!(include_str!("../../asm/aarch64/stream_copy.s"));
+std::arch::global_asm!(include_str!("../asm/aarch64/stream_copy.s"));
 
 /// The routines of one set of instructions: one line declares its four and
 /// gathers them.

@@ -23,9 +23,9 @@ pub const GROUP: u64 = 8;
 pub type Scatter = unsafe fn(base: *const u8, segment: u64, groups: u64, state: u64) -> u64;
 
 #[cfg(target_arch = "x86_64")]
-std::arch::global_asm!(include_str!("../../asm/x86_64/scatter.s"));
+std::arch::global_asm!(include_str!("../asm/x86_64/scatter.s"));
 #[cfg(target_arch = "aarch64")]
-std::arch::global_asm!(include_str!("../../asm/aarch64/scatter.s"));
+std::arch::global_asm!(include_str!("../asm/aarch64/scatter.s"));
 
 #[cfg(target_arch = "x86_64")]
 unsafe extern "sysv64" {

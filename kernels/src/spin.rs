@@ -1,7 +1,7 @@
 //! The placebo: passing time on a CPU while doing as little as possible.
 
 #[cfg(target_arch = "x86_64")]
-std::arch::global_asm!(include_str!("../../asm/x86_64/spin.s"));
+std::arch::global_asm!(include_str!("../asm/x86_64/spin.s"));
 
 #[cfg(target_arch = "x86_64")]
 unsafe extern "sysv64" {

@@ -13,9 +13,9 @@ use crate::registers::PLAIN;
 use crate::registers::STEP;
 
 #[cfg(target_arch = "x86_64")]
-std::arch::global_asm!(include_str!("../../asm/x86_64/vector.s"));
+std::arch::global_asm!(include_str!("../asm/x86_64/vector.s"));
 #[cfg(target_arch = "aarch64")]
-std::arch::global_asm!(include_str!("../../asm/aarch64/vector.s"));
+std::arch::global_asm!(include_str!("../asm/aarch64/vector.s"));
 
 #[cfg(target_arch = "x86_64")]
 unsafe extern "sysv64" {

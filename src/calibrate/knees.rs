@@ -6,10 +6,10 @@ use crate::machine::Machine;
 use crate::machine::calibration::Knee;
 use crate::machine::calibration::Size;
 use crate::machine::format_bytes;
-use crate::reading::Reading;
 use crate::sys::cpus::set_affinity;
 use jostle_kernels::walk::Lines;
 use jostle_kernels::walk::Pages;
+use jostle_profile::reading::Reading;
 use std::time::Duration;
 use std::time::Instant;
 

@@ -28,9 +28,9 @@ use crate::machine::calibration::Calibration;
 use crate::machine::calibration::FORMAT;
 use crate::machine::calibration::SlicePeriod;
 use crate::machine::calibration::Source;
-use crate::reading::Reading;
-use crate::resource::Resource;
 use crate::sys::clock::rfc3339;
+use jostle_profile::reading::Reading;
+use jostle_profile::resource::Resource;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use std::time::SystemTime;
@@ -119,7 +119,7 @@ fn slice_period(request: &Request, cpu: usize, watch: &dyn Watch) -> Result<Slic
     watch.say("slice period")?;
     let share = Slices::DEFAULT_SHARE;
     // Any source that takes turns will do: the placebo is the same.
-    let l1d = crate::resource::find("l1d").expect("a resource of the table");
+    let l1d = jostle_profile::resource::find("l1d").expect("a resource of the table");
     let mut limits = request.limits.clone();
     limits.cpus = vec![cpu];
     let choice = slice::calibrate(cpu, share, |period| {

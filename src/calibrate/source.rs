@@ -23,11 +23,11 @@ use crate::machine::calibration::Peak;
 use crate::machine::calibration::Reporter;
 use crate::machine::calibration::Source;
 use crate::machine::format_bytes;
-use crate::reading::Reading;
-use crate::resource::Domain;
-use crate::resource::Resource;
-use crate::sys::cpus::format_list;
 use jostle_kernels::Intensity;
+use jostle_profile::cpulist::format_list;
+use jostle_profile::reading::Reading;
+use jostle_profile::resource::Domain;
+use jostle_profile::resource::Resource;
 use std::time::Duration;
 
 /// Most memory that `memory-capacity` takes here: all of it would take as long

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::error::Result;
-use crate::target::demo;
+use crate::workload::demo;
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -14,5 +14,5 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    crate::target::watch(args.page, &args.marker)
+    crate::workload::watch(args.page, &args.marker)
 }

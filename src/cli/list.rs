@@ -8,8 +8,8 @@ use crate::inject::plan::plan;
 use crate::inject::slice::PERIODS;
 use crate::inject::worker::Slices;
 use crate::machine::Machine;
-use crate::resource::RESOURCES;
-use crate::sys::cpus::format_list;
+use jostle_profile::cpulist::format_list;
+use jostle_profile::resource::RESOURCES;
 use serde::Serialize;
 
 #[derive(Debug, clap::Args)]
@@ -30,7 +30,7 @@ struct Row {
     summary: &'static str,
     /// Beside a target on the CPU that would be its default.
     #[serde(skip_serializing_if = "Option::is_none")]
-    placement: Option<crate::profile::Placement>,
+    placement: Option<jostle_profile::Placement>,
     /// `available`, `not-shared` or `unavailable`.
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]

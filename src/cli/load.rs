@@ -5,25 +5,24 @@ use super::interrupt;
 use super::output;
 use crate::error::Error;
 use crate::error::Result;
-use crate::load::Arrivals;
-use crate::load::Drive;
-use crate::load::Generator;
-use crate::load::LatencyTarget;
-use crate::load::LoadPlacement;
-use crate::load::LoadPlan;
-use crate::load::LoadSpec;
-use crate::load::Pace;
-use crate::load::TIMING_BOUND;
-use crate::load::Trial;
-use crate::load::Url;
-use crate::load::Window;
-use crate::load::find_capacity;
-use crate::load::parse_rate;
-use crate::load::place;
-use crate::load::report;
 use crate::machine::Machine;
-use crate::sys::cpus;
 use clap::ValueEnum;
+use jostle_load::Arrivals;
+use jostle_load::Drive;
+use jostle_load::Generator;
+use jostle_load::LatencyTarget;
+use jostle_load::LoadPlacement;
+use jostle_load::LoadPlan;
+use jostle_load::LoadSpec;
+use jostle_load::Pace;
+use jostle_load::TIMING_BOUND;
+use jostle_load::Trial;
+use jostle_load::Url;
+use jostle_load::Window;
+use jostle_load::find_capacity;
+use jostle_load::parse_rate;
+use jostle_load::place;
+use jostle_load::report;
 use std::io::IsTerminal;
 use std::sync::atomic::AtomicBool;
 use std::thread::sleep;
@@ -152,6 +151,7 @@ impl TrafficArgs {
             timeout: self.timeout.unwrap_or(usual.timeout),
             connect_timeout: self.connect_timeout.unwrap_or(usual.connect_timeout),
             seed,
+            request_slice: Some(crate::sys::sched::request_slice),
             ..usual
         })
     }
@@ -268,8 +268,8 @@ impl LoadArgs {
 }
 
 fn cpu_list(flag: &str, list: &str, machine: &Machine) -> Result<Vec<usize>> {
-    let chosen =
-        cpus::parse_list(list).map_err(|error| Error::request(format!("{flag}: {error}")))?;
+    let chosen = jostle_profile::cpulist::parse_list(list)
+        .map_err(|error| Error::request(format!("{flag}: {error}")))?;
     match chosen
         .iter()
         .find(|cpu| !machine.allowed_cpus.contains(cpu))
@@ -277,7 +277,7 @@ fn cpu_list(flag: &str, list: &str, machine: &Machine) -> Result<Vec<usize>> {
         _ if chosen.is_empty() => Err(Error::request(format!("{flag}: give for example 0"))),
         Some(cpu) => Err(Error::request(format!(
             "{flag}: CPU {cpu} is outside the allowed set {}",
-            cpus::format_list(&machine.allowed_cpus)
+            jostle_profile::cpulist::format_list(&machine.allowed_cpus)
         ))),
         None => Ok(chosen),
     }
@@ -447,7 +447,7 @@ fn watch(
 }
 
 fn warn(generator: &Generator, window: &Window) {
-    let late = window.lateness(crate::load::Percentile::P99);
+    let late = window.lateness(jostle_load::Percentile::P99);
     if let Some(late) = late
         && late > TIMING_BOUND.as_secs_f64()
     {

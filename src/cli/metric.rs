@@ -3,8 +3,8 @@
 use super::duration::parse_duration;
 use crate::metric::MetricOptions;
 use crate::metric::StdoutKind;
-use crate::profile::Direction;
 use clap::ValueEnum;
+use jostle_profile::Direction;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;

@@ -1,10 +1,10 @@
 //! Writing results to stdout without a panic when the reader has gone.
 
-use crate::document;
 use crate::error::Error;
 use crate::error::Result;
-use crate::profile;
-use crate::profile::Profile;
+use jostle_profile as profile;
+use jostle_profile::Profile;
+use jostle_profile::document;
 use serde::Serialize;
 use std::io;
 use std::io::Write;

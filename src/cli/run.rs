@@ -17,12 +17,12 @@ use crate::inject::timing::Timing;
 use crate::inject::worker::Slices;
 use crate::machine::Machine;
 use crate::machine::format_bytes;
-use crate::profile::Placement;
 use crate::report::pressure;
-use crate::resource::Domain;
-use crate::resource::Resource;
 use crate::sys::control_page::Order;
 use jostle_kernels::Access;
+use jostle_profile::Placement;
+use jostle_profile::resource::Domain;
+use jostle_profile::resource::Resource;
 use serde::Serialize;
 use std::cell::RefCell;
 use std::io::IsTerminal;
@@ -181,7 +181,7 @@ pub fn run(args: Args) -> Result<()> {
             "{} at {intensity} % for {:.1} s on CPUs {}: {}\n{network}",
             resource.id,
             args.length.as_secs_f64(),
-            crate::sys::cpus::format_list(&plan.placement.cpus),
+            jostle_profile::cpulist::format_list(&plan.placement.cpus),
             resource.summary
         ));
     }

@@ -2,7 +2,7 @@
 
 use super::output;
 use crate::error::Result;
-use crate::profile;
+use jostle_profile as profile;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {}

@@ -17,13 +17,13 @@ use crate::machine::calibration::Calibration;
 use crate::machine::format_bytes;
 use crate::machine::saved;
 use crate::machine::saved::Saved;
-use crate::reading::Reading;
-use crate::resource;
-use crate::resource::Resource;
-use crate::schedule::parse_memory;
 use crate::sys::cpus;
-use crate::target::TargetSpec;
+use crate::workload::TargetSpec;
 use jostle_kernels::Access;
+use jostle_profile::reading::Reading;
+use jostle_profile::resource;
+use jostle_profile::resource::Resource;
+use jostle_schedule::parse_memory;
 use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -171,8 +171,8 @@ fn writable(directory: &Path) -> bool {
 
 /// Parses a CPU list that must lie within the allowed set.
 fn allowed(flag: &str, list: &str, machine: &Machine) -> Result<Vec<usize>> {
-    let chosen =
-        cpus::parse_list(list).map_err(|error| Error::request(format!("{flag}: {error}")))?;
+    let chosen = jostle_profile::cpulist::parse_list(list)
+        .map_err(|error| Error::request(format!("{flag}: {error}")))?;
     if chosen.is_empty() {
         return Err(Error::request(format!(
             "{flag}: the list is empty; give for example 0"
@@ -187,8 +187,8 @@ fn allowed(flag: &str, list: &str, machine: &Machine) -> Result<Vec<usize>> {
         true => Ok(chosen),
         false => Err(Error::request(format!(
             "{flag}: CPU {} is outside the allowed set {}",
-            cpus::format_list(&outside),
-            cpus::format_list(&machine.allowed_cpus)
+            jostle_profile::cpulist::format_list(&outside),
+            jostle_profile::cpulist::format_list(&machine.allowed_cpus)
         ))),
     }
 }
@@ -216,7 +216,7 @@ pub fn target_cpus(
             return Err(Error::request(format!(
                 "--cpus: {what} runs on CPUs {} and is left as it is; leave --cpus out, or move it \
                  yourself with taskset -pc",
-                cpus::format_list(&own)
+                jostle_profile::cpulist::format_list(&own)
             )));
         }
         let within: Vec<usize> = own
@@ -228,8 +228,8 @@ pub fn target_cpus(
             false => Ok(within),
             true => Err(Error::environment(format!(
                 "{what} runs on CPUs {}, outside of {} that jostle may use",
-                cpus::format_list(&own),
-                cpus::format_list(&machine.allowed_cpus)
+                jostle_profile::cpulist::format_list(&own),
+                jostle_profile::cpulist::format_list(&machine.allowed_cpus)
             ))),
         };
     }
@@ -321,7 +321,7 @@ pub fn dry_run(machine: &Machine, request: &Request) -> String {
     let limits = &request.limits;
     let mut text = format!(
         "target on CPUs {}\n",
-        cpus::format_list(&request.target_cpus)
+        jostle_profile::cpulist::format_list(&request.target_cpus)
     );
     if let Some(description) = request.spec.describe() {
         text += &format!("{description}\n");
@@ -352,7 +352,7 @@ pub fn dry_run(machine: &Machine, request: &Request) -> String {
             "{:<18} {} on CPUs {}{turns}: {}\n",
             resource.id,
             mode(plan.placement.mode),
-            cpus::format_list(&plan.placement.cpus),
+            jostle_profile::cpulist::format_list(&plan.placement.cpus),
             resource.summary
         );
     }
@@ -392,7 +392,7 @@ pub fn dry_run_limits(limits: &Limits, budget: Duration) -> String {
 }
 
 /// The mode's name as in profiles.
-pub fn mode(mode: crate::profile::PlacementMode) -> String {
+pub fn mode(mode: jostle_profile::PlacementMode) -> String {
     serde_json::to_value(mode)
         .ok()
         .and_then(|value| value.as_str().map(str::to_string))

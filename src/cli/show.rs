@@ -3,9 +3,9 @@
 use super::output;
 use crate::error::Error;
 use crate::error::Result;
-use crate::profile;
 use crate::report::Style;
 use crate::report::profile_table;
+use jostle_profile as profile;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]

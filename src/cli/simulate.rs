@@ -6,12 +6,12 @@ mod consolidation;
 mod jobs;
 mod windows;
 
-use crate::document;
 use crate::error::Error;
 use crate::error::Result;
-use crate::schedule::POLICIES;
-use crate::simulate;
-use crate::simulate::ScenarioFile;
+use jostle_profile::document;
+use jostle_schedule::POLICIES;
+use jostle_simulate as simulate;
+use jostle_simulate::ScenarioFile;
 use serde::Serialize;
 use std::path::Path;
 use std::path::PathBuf;

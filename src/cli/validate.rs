@@ -134,14 +134,14 @@ fn dry_run(machine: &Machine, request: &Request) -> String {
     };
     let mut text = select::dry_run_limits(&request.limits, request.budget);
     text += "each source alone at 0 to 100 %, then at 100 % beside each other source on CPU ";
-    text += &format!("{}:\n", crate::sys::cpus::format_list(&target));
+    text += &format!("{}:\n", jostle_profile::cpulist::format_list(&target));
     for resource in &request.resources {
         text += &match plan(machine, resource, &target, &request.limits, slices) {
             Ok(plan) => format!(
                 "{:<18} {} on CPUs {}\n",
                 resource.id,
                 select::mode(plan.placement.mode),
-                crate::sys::cpus::format_list(&plan.placement.cpus)
+                jostle_profile::cpulist::format_list(&plan.placement.cpus)
             ),
             Err(refusal) => format!("{:<18} {refusal}\n", resource.id),
         };

@@ -7,7 +7,7 @@ use super::watched::Watched;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::perf::why_no_instructions;
 use crate::sys::perf_group::EventConfig;
-use crate::target::Scope;
+use crate::workload::Scope;
 use std::cell::RefCell;
 use std::path::Path;
 

@@ -42,7 +42,7 @@ pub use events::split_list;
 pub use perf::EVENT as ASKED;
 
 use crate::sys::clock::monotonic_ns;
-use crate::target::Scope;
+use crate::workload::Scope;
 use budget::Budget;
 use part::Built;
 use part::Context;

@@ -9,7 +9,7 @@ use super::budget::Budget;
 use super::probe::Probes;
 use super::stats::Home;
 use super::watched::Watched;
-use crate::target::Scope;
+use crate::workload::Scope;
 use std::cell::RefCell;
 
 /// Takes the raw numbers of one moment.

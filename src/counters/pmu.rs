@@ -6,8 +6,8 @@
 //! field given.
 
 use super::files;
-use crate::sys::cpus::parse_list;
 use crate::sys::perf_group::EventConfig;
+use jostle_profile::cpulist::parse_list;
 use std::path::Path;
 use std::path::PathBuf;
 

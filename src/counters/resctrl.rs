@@ -13,8 +13,8 @@ use super::part::Formula;
 use super::part::Row;
 use super::part::Source;
 use super::part::row;
-use crate::target::Scope;
-use crate::target::tree;
+use crate::workload::Scope;
+use crate::workload::tree;
 use std::path::Path;
 
 const MOUNT: &str = "sys/fs/resctrl";

@@ -3,10 +3,10 @@
 
 use super::cgroups;
 use super::files;
-use crate::sys::cpus::parse_list;
 use crate::sys::perf_group::Whom;
-use crate::target::Scope;
-use crate::target::tree;
+use crate::workload::Scope;
+use crate::workload::tree;
+use jostle_profile::cpulist::parse_list;
 use std::fs::File;
 use std::path::Path;
 

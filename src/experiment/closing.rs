@@ -23,11 +23,11 @@ use super::search::Finding;
 use super::search::Verdict;
 use super::settings::Halves;
 use super::stats;
-use crate::profile::CounterPair;
-use crate::profile::Estimate;
-use crate::profile::Phase;
-use crate::profile::PhasePerformance;
-use crate::profile::Status;
+use jostle_profile::CounterPair;
+use jostle_profile::Estimate;
+use jostle_profile::Phase;
+use jostle_profile::PhasePerformance;
+use jostle_profile::Status;
 use rand_chacha::ChaCha8Rng;
 
 impl Run<'_, '_> {

@@ -4,9 +4,9 @@
 use crate::counters::Counters;
 use crate::counters::Owner;
 use crate::counters::Sample;
-use crate::profile::CounterFacts;
-use crate::reading::Reading;
-use crate::target::Scope;
+use crate::workload::Scope;
+use jostle_profile::CounterFacts;
+use jostle_profile::reading::Reading;
 
 pub(super) struct Counting {
     counters: Counters,

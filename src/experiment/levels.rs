@@ -8,7 +8,7 @@ use super::search::FEWEST_PAIRS;
 use super::search::Search;
 use super::stats::mean;
 use super::stats::median;
-use crate::profile::CurvePoint;
+use jostle_profile::CurvePoint;
 use rand_chacha::ChaCha8Rng;
 
 #[derive(Clone, Debug)]

@@ -4,8 +4,8 @@ use super::bootstrap::Bootstrap;
 use super::design::Counted;
 use super::search::FEWEST_PAIRS;
 use super::stats::median;
-use crate::profile::CounterPair;
-use crate::profile::Estimate;
+use jostle_profile::CounterPair;
+use jostle_profile::Estimate;
 use rand_chacha::ChaCha8Rng;
 
 /// Counts that are above zero in this share of the windows have a ratio.

@@ -5,16 +5,16 @@ use super::executor::Subject;
 use super::search::Bracket;
 use super::search::Finding;
 use super::search::Verdict;
-use crate::profile::CounterPair;
-use crate::profile::CurvePoint;
-use crate::profile::Estimate;
-use crate::profile::Phase;
-use crate::profile::PhasePerformance;
-use crate::profile::Readings;
-use crate::profile::ResourceEntry;
-use crate::profile::Score;
-use crate::profile::Status;
-use crate::resource;
+use jostle_profile::CounterPair;
+use jostle_profile::CurvePoint;
+use jostle_profile::Estimate;
+use jostle_profile::Phase;
+use jostle_profile::PhasePerformance;
+use jostle_profile::Readings;
+use jostle_profile::ResourceEntry;
+use jostle_profile::Score;
+use jostle_profile::Status;
+use jostle_profile::resource;
 use std::time::Duration;
 
 /// Everything one measurement found.

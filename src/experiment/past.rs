@@ -3,8 +3,8 @@
 use super::executor::Subject;
 use super::run::PairRecord;
 use super::run::Run;
-use crate::profile::PairReading;
-use crate::profile::Readings;
+use jostle_profile::PairReading;
+use jostle_profile::Readings;
 use std::time::Duration;
 
 impl Run<'_, '_> {

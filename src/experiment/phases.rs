@@ -17,8 +17,8 @@ use super::bootstrap::Bootstrap;
 use super::search::FEWEST_PAIRS;
 use super::stats::mean;
 use super::stats::median;
-use crate::profile::Phase;
-use crate::profile::PhasePerformance;
+use jostle_profile::Phase;
+use jostle_profile::PhasePerformance;
 use rand_chacha::ChaCha8Rng;
 
 /// Windows may be stretched to at most this many times their length.

@@ -6,23 +6,23 @@ use super::outcome::Measured;
 use super::run::Settings;
 use crate::inject::placement::Refusal;
 use crate::machine::calibration::Reporter;
-use crate::profile::Conditions;
-use crate::profile::CounterFacts;
-use crate::profile::CounterPair;
-use crate::profile::CurvePoint;
-use crate::profile::FORMAT;
-use crate::profile::MachineFacts;
-use crate::profile::MetricFacts;
-use crate::profile::PhysicalBound;
-use crate::profile::Placement;
-use crate::profile::PlacementMode;
-use crate::profile::Profile;
-use crate::profile::Qos;
-use crate::profile::ResourceEntry;
-use crate::profile::Status;
-use crate::profile::Workload;
-use crate::reading::Reading;
 use crate::sys::clock::rfc3339;
+use jostle_profile::Conditions;
+use jostle_profile::CounterFacts;
+use jostle_profile::CounterPair;
+use jostle_profile::CurvePoint;
+use jostle_profile::FORMAT;
+use jostle_profile::MachineFacts;
+use jostle_profile::MetricFacts;
+use jostle_profile::PhysicalBound;
+use jostle_profile::Placement;
+use jostle_profile::PlacementMode;
+use jostle_profile::Profile;
+use jostle_profile::Qos;
+use jostle_profile::ResourceEntry;
+use jostle_profile::Status;
+use jostle_profile::Workload;
+use jostle_profile::reading::Reading;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
@@ -216,7 +216,7 @@ fn equivalent_intensity(reporter: &Reporter, entry: &ResourceEntry) -> Option<f6
 /// On a CPU of its own the placebo should cost the target nothing; where it
 /// does, something beside the resource is shared.
 fn sharing_doubt(
-    cost: Option<crate::profile::Estimate>,
+    cost: Option<jostle_profile::Estimate>,
     placement: Option<&Placement>,
 ) -> Option<String> {
     let (cost, placement) = (cost?, placement?);

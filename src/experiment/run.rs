@@ -24,7 +24,7 @@ pub use super::settings::Observer;
 pub use super::settings::Progress;
 pub use super::settings::Settings;
 pub use super::settings::Silent;
-use crate::profile::Readings;
+use jostle_profile::Readings;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::time::Duration;

@@ -27,7 +27,7 @@ use super::levels::Level;
 use super::levels::estimate;
 use super::levels::pair_sd;
 use super::stats::normal_quantile;
-use crate::profile::CurvePoint;
+use jostle_profile::CurvePoint;
 use rand_chacha::ChaCha8Rng;
 
 /// Levels stand on multiples of this many points.

@@ -22,19 +22,19 @@ use crate::inject::slice;
 use crate::inject::slice::SliceChoice;
 use crate::inject::stall::StallGuard;
 use crate::inject::worker::Slices;
-use crate::load::Drive;
 use crate::machine::Machine;
 use crate::machine::calibration::Calibration;
 use crate::metric;
 use crate::metric::Metric;
 use crate::metric::MetricOptions;
-use crate::profile::Profile;
-use crate::profile::Workload;
-use crate::resource::Resource;
-use crate::target::Target;
-use crate::target::TargetSpec;
-use crate::target::hooks::Around;
-use crate::target::hooks::Hooks;
+use crate::workload::Target;
+use crate::workload::TargetSpec;
+use crate::workload::hooks::Around;
+use crate::workload::hooks::Hooks;
+use jostle_load::Drive;
+use jostle_profile::Profile;
+use jostle_profile::Workload;
+use jostle_profile::resource::Resource;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
@@ -345,7 +345,7 @@ fn choose_slice(
         return Ok(Some(choice));
     }
     // Any source that takes turns will do: the placebo is the same.
-    let l1d = crate::resource::find("l1d").expect("a resource of the table");
+    let l1d = jostle_profile::resource::find("l1d").expect("a resource of the table");
     let mut limits = request.limits.clone();
     limits.cpus = vec![cpu];
     let choice = slice::calibrate(cpu, request.share, |period| {

@@ -1,7 +1,7 @@
 //! What a caller chooses, and how it is kept informed.
 
 use super::design::Half;
-use crate::profile::Readings;
+use jostle_profile::Readings;
 use std::time::Duration;
 
 /// Which halves to measure.

@@ -12,10 +12,10 @@ use crate::inject::placement::Refusal;
 use crate::inject::timing::Timing;
 use crate::machine::Machine;
 use crate::machine::calibration::Calibration;
-use crate::profile::PhysicalBound;
-use crate::profile::PlacementMode;
-use crate::resource::Resource;
 use crate::sys::control_page::Order;
+use jostle_profile::PhysicalBound;
+use jostle_profile::PlacementMode;
+use jostle_profile::resource::Resource;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use std::time::Instant;
@@ -75,7 +75,7 @@ impl Sources {
             .collect()
     }
 
-    pub(super) fn placements(&self) -> BTreeMap<&'static str, crate::profile::Placement> {
+    pub(super) fn placements(&self) -> BTreeMap<&'static str, jostle_profile::Placement> {
         self.groups
             .iter()
             .zip(&self.subjects)

@@ -2,7 +2,6 @@
 
 use crate::inject::worker::Slices;
 use crate::inject::worker::WorkerConfig;
-use crate::profile::Placement;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::control_page::Command;
 use crate::sys::control_page::ControlPage;
@@ -15,6 +14,7 @@ use jostle_kernels::DeviceTraffic;
 use jostle_kernels::Intensity;
 use jostle_kernels::KernelSpec;
 use jostle_kernels::Waiting;
+use jostle_profile::Placement;
 use nix::fcntl::FcntlArg;
 use nix::fcntl::FdFlag;
 use nix::fcntl::fcntl;

@@ -1,10 +1,10 @@
 //! Where workers run: the closest CPUs that share the resource with the target.
 
 use crate::machine::Machine;
-use crate::profile::Placement;
-use crate::profile::PlacementMode;
-use crate::resource::Domain;
-use crate::resource::Resource;
+use jostle_profile::Placement;
+use jostle_profile::PlacementMode;
+use jostle_profile::resource::Domain;
+use jostle_profile::resource::Resource;
 use std::fmt;
 
 /// Why a resource cannot be pressed on.
@@ -56,9 +56,9 @@ pub fn place(
         false => Ok(placement(PlacementMode::SameCpu, own.clone())),
         true => Err(Refusal::NotShared(format!(
             "the workers may use CPUs {}, and none of them shares its {} with the target's CPUs {}",
-            crate::sys::cpus::format_list(allowed),
+            jostle_profile::cpulist::format_list(allowed),
             resource.domain.as_str(),
-            crate::sys::cpus::format_list(target_cpus)
+            jostle_profile::cpulist::format_list(target_cpus)
         ))),
     };
     let siblings = shared_with(
@@ -161,7 +161,7 @@ fn shared_with(cpus: &[usize], group: impl Fn(usize) -> Vec<usize>, free: &[usiz
 mod tests {
     use super::*;
     use crate::machine::fake;
-    use crate::resource::find;
+    use jostle_profile::resource::find;
 
     fn placed(machine: &Machine, id: &str, target: &[usize], allowed: &[usize]) -> Placement {
         place(machine, find(id).unwrap(), target, allowed).unwrap()

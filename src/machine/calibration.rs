@@ -5,9 +5,9 @@
 //! resource, percentages run 0–100. Everything is a value or the reason why
 //! there is none.
 
-use crate::profile::Placement;
-use crate::profile::Unknown;
-use crate::reading::Reading;
+use jostle_profile::Placement;
+use jostle_profile::Unknown;
+use jostle_profile::reading::Reading;
 use serde::Deserialize;
 use serde::Serialize;
 use serde_json::Value;

@@ -3,7 +3,7 @@
 
 use super::Cache;
 use super::CacheKind;
-use crate::reading::Reading;
+use jostle_profile::reading::Reading;
 use raw_cpuid::CacheType;
 use raw_cpuid::CpuId;
 use raw_cpuid::DatType;

@@ -3,8 +3,8 @@
 use super::Cache;
 use super::Machine;
 use super::limits::NO_LIMIT;
-use crate::reading::Reading;
-use crate::sys::cpus::format_list;
+use jostle_profile::cpulist::format_list;
+use jostle_profile::reading::Reading;
 use std::collections::BTreeSet;
 use std::fmt;
 

@@ -2,7 +2,7 @@
 //! hypervisor, allowed CPUs, huge pages.
 
 use super::files;
-use crate::sys::cpus::parse_list;
+use jostle_profile::cpulist::parse_list;
 use std::path::Path;
 
 pub(super) const UNKNOWN: &str = "unknown";

@@ -8,7 +8,7 @@ use super::Cgroup;
 use super::files;
 use super::mounts;
 use super::mounts::Mount;
-use crate::reading::Reading;
+use jostle_profile::reading::Reading;
 use std::path::Path;
 
 /// The reason in a reading when nothing limits.

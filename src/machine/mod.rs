@@ -22,10 +22,10 @@ pub use describe::format_bytes;
 pub use storage::BlockDevice;
 pub use storage::block_device_of;
 
-use crate::profile::CacheFacts;
-use crate::profile::MachineFacts;
-use crate::reading::Reading;
 use crate::sys;
+use jostle_profile::CacheFacts;
+use jostle_profile::MachineFacts;
+use jostle_profile::reading::Reading;
 use serde::Serialize;
 use std::io;
 use std::path::Path;
@@ -352,7 +352,7 @@ impl Machine {
             "model={}\nkernel={}\nallowed={}\nhypervisor={}\n",
             self.model,
             self.kernel,
-            sys::cpus::format_list(&self.allowed_cpus),
+            jostle_profile::cpulist::format_list(&self.allowed_cpus),
             self.hypervisor.as_deref().unwrap_or("none"),
         );
         for cache in &self.caches {
@@ -362,7 +362,7 @@ impl Machine {
                 cache.size_bytes,
                 cache.ways.value().map_or(0, |ways| *ways),
                 cache.line_bytes,
-                sys::cpus::format_list(&cache.shared_cpus),
+                jostle_profile::cpulist::format_list(&cache.shared_cpus),
             );
         }
         format!("{:016x}", fnv1a_64(facts.as_bytes()))

@@ -1,7 +1,7 @@
 //! Whether the CPU's hardware counters can be used, by name or by reason.
 
 use super::files;
-use crate::reading::Reading;
+use jostle_profile::reading::Reading;
 use std::path::Path;
 
 const DEVICES: &str = "sys/bus/event_source/devices";

@@ -3,7 +3,7 @@
 use super::Machine;
 use super::calibration::Calibration;
 use super::calibration::FORMAT;
-use crate::document;
+use jostle_profile::document;
 use std::fs;
 use std::io;
 use std::path::Path;

@@ -3,7 +3,7 @@
 use super::files;
 use super::mounts;
 use super::mounts::Mount;
-use crate::reading::Reading;
+use jostle_profile::reading::Reading;
 use nix::sys::stat::major;
 use nix::sys::stat::minor;
 use nix::sys::statvfs::FsFlags;

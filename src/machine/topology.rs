@@ -5,9 +5,9 @@ use super::CacheKind;
 use super::LogicalCpu;
 use super::NumaNode;
 use super::files;
-use crate::reading::Reading;
-use crate::sys::cpus::format_list;
-use crate::sys::cpus::parse_list;
+use jostle_profile::cpulist::format_list;
+use jostle_profile::cpulist::parse_list;
+use jostle_profile::reading::Reading;
 use std::collections::HashSet;
 use std::path::Path;
 

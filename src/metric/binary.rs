@@ -2,7 +2,7 @@
 
 use super::near;
 use super::scope;
-use crate::target::Scope;
+use crate::workload::Scope;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
@@ -146,7 +146,7 @@ fn code_file(line: &str) -> Option<&str> {
 pub(super) fn strangers(file: &Path, own: &[i32]) -> Option<usize> {
     let wanted = fs::metadata(file).ok()?;
     let mut count = 0;
-    for pid in crate::target::tree::processes() {
+    for pid in crate::workload::tree::processes() {
         if own.contains(&pid) {
             continue;
         }

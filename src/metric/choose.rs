@@ -23,11 +23,11 @@ use super::suggest;
 use crate::error::Error;
 use crate::error::Result;
 use crate::sys::perf;
-use crate::target::Progress;
-use crate::target::State;
-use crate::target::Target;
-use crate::target::TargetSpec;
-use crate::target::demo;
+use crate::workload::Progress;
+use crate::workload::State;
+use crate::workload::Target;
+use crate::workload::TargetSpec;
+use crate::workload::demo;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
@@ -73,7 +73,9 @@ pub fn start_warm(
     }
     load::check(request.as_ref().and_then(Request::reads_load), options)?;
     let sink = match &request {
-        Some(Request::Stdout(_, feed)) => Some(feed.clone() as Arc<dyn crate::target::OutputSink>),
+        Some(Request::Stdout(_, feed)) => {
+            Some(feed.clone() as Arc<dyn crate::workload::OutputSink>)
+        }
         _ => None,
     };
     // Before the target, so that all it writes counts.
@@ -84,7 +86,10 @@ pub fn start_warm(
     let mut target = Target::start(spec, cpus, sink)?;
     warm_up(&mut target)?;
     let generator = match &options.load {
-        Some(plan) => Some(plan.start(&options.interrupt, &mut || target.check_alive())?),
+        Some(plan) => {
+            let mut alive = || Ok(target.check_alive()?);
+            Some(plan.start(&options.interrupt, &mut alive)?)
+        }
         None => None,
     };
     let metric: Box<dyn Metric> = match (generator, request) {

@@ -9,10 +9,10 @@ use super::poller;
 use super::poller::Poller;
 use crate::error::Error;
 use crate::error::Result;
-use crate::profile::MetricFacts;
 use crate::sys::process;
-use crate::target::Target;
-use crate::target::printable;
+use crate::workload::Target;
+use crate::workload::printable;
+use jostle_profile::MetricFacts;
 use nix::sys::signal::Signal;
 use nix::sys::wait::Id;
 use nix::sys::wait::WaitPidFlag;
@@ -354,7 +354,7 @@ mod tests {
             .trim()
             .parse()
             .unwrap();
-        let gone = || crate::target::tree::stat(child).is_none_or(|stat| stat.ended());
+        let gone = || crate::workload::tree::stat(child).is_none_or(|stat| stat.ended());
         let deadline = Instant::now() + LONG;
         while !gone() {
             assert!(Instant::now() < deadline, "sleep {child} lives on");

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::error::Result;
-use crate::target::OutputSink;
+use crate::workload::OutputSink;
 use regex::bytes::Regex;
 use std::sync::Arc;
 use std::sync::Condvar;

@@ -5,7 +5,7 @@ use super::feed::Feed;
 use crate::error::Error;
 use crate::error::Result;
 use crate::sys::clock::monotonic_ns;
-use crate::target::OutputSink;
+use crate::workload::OutputSink;
 use std::fs;
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -11,10 +11,10 @@ use crate::counters::CoreCounts;
 use crate::counters::CoreReading;
 use crate::error::Error;
 use crate::error::Result;
-use crate::profile::Direction;
-use crate::profile::MetricFacts;
-use crate::target::Scope;
-use crate::target::Target;
+use crate::workload::Scope;
+use crate::workload::Target;
+use jostle_profile::Direction;
+use jostle_profile::MetricFacts;
 use std::time::Duration;
 
 /// Which of the two.

@@ -6,14 +6,14 @@ use super::MetricOptions;
 use super::facts;
 use crate::error::Error;
 use crate::error::Result;
-use crate::load::Failure;
-use crate::load::Generator;
-use crate::load::Pace;
-use crate::load::Percentile;
-use crate::load::Window;
-use crate::profile::Direction;
-use crate::profile::MetricFacts;
-use crate::target::Target;
+use crate::workload::Target;
+use jostle_load::Failure;
+use jostle_load::Generator;
+use jostle_load::Pace;
+use jostle_load::Percentile;
+use jostle_load::Window;
+use jostle_profile::Direction;
+use jostle_profile::MetricFacts;
 use std::time::Duration;
 
 /// Requests that a window of a mean or of goodput needs.
@@ -46,7 +46,7 @@ pub(super) fn parse(name: &str) -> Result<Option<Read>> {
             Read::Latency(Percentile::parse(percentile).map_err(wrong)?)
         }
         Some(("goodput", bound)) => {
-            let bound = crate::load::parse_bound(bound).map_err(wrong)?;
+            let bound = jostle_load::parse_bound(bound).map_err(wrong)?;
             Read::Goodput(bound)
         }
         _ => return Ok(None),

@@ -33,11 +33,11 @@ pub use names::MetricKind;
 
 use crate::error::Error;
 use crate::error::Result;
-use crate::load::Generator;
-use crate::load::LoadPlan;
-use crate::profile::Direction;
-use crate::profile::MetricFacts;
-use crate::target::Target;
+use crate::workload::Target;
+use jostle_load::Generator;
+use jostle_load::LoadPlan;
+use jostle_profile::Direction;
+use jostle_profile::MetricFacts;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;

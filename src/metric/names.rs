@@ -379,7 +379,7 @@ mod tests {
         let line = [&b"a".repeat(4000)[..], b"!\n"].concat();
         let begin = std::time::Instant::now();
         for at in 1..=50 {
-            crate::target::OutputSink::chunk(&*feed, &line, at * 1_000_000_000);
+            crate::workload::OutputSink::chunk(&*feed, &line, at * 1_000_000_000);
         }
         assert!(begin.elapsed() < std::time::Duration::from_secs(30));
         assert_eq!(feed.lock().matched, 0);

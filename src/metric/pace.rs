@@ -2,7 +2,7 @@
 
 use super::MetricOptions;
 use crate::error::Result;
-use crate::target::Target;
+use crate::workload::Target;
 use std::time::Duration;
 use std::time::Instant;
 

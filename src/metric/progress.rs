@@ -5,11 +5,11 @@ use super::MetricOptions;
 use super::facts;
 use crate::error::Error;
 use crate::error::Result;
-use crate::profile::Direction;
-use crate::profile::MetricFacts;
 use crate::sys::clock::monotonic_ns;
-use crate::target::Progress as Page;
-use crate::target::Target;
+use crate::workload::Progress as Page;
+use crate::workload::Target;
+use jostle_profile::Direction;
+use jostle_profile::MetricFacts;
 use std::time::Duration;
 use std::time::Instant;
 

@@ -5,9 +5,9 @@ use super::MetricOptions;
 use super::facts;
 use crate::error::Error;
 use crate::error::Result;
-use crate::profile::Direction;
-use crate::profile::MetricFacts;
-use crate::target::Target;
+use crate::workload::Target;
+use jostle_profile::Direction;
+use jostle_profile::MetricFacts;
 use std::time::Duration;
 use std::time::Instant;
 

@@ -1,8 +1,8 @@
 //! The processes and threads that a scope stands for at this moment.
 
-use crate::target::Scope;
-use crate::target::cgroup;
-use crate::target::tree;
+use crate::workload::Scope;
+use crate::workload::cgroup;
+use crate::workload::tree;
 
 /// Processes of `scope` and all that descend from them, ascending. Empty when
 /// everything has ended.

@@ -4,7 +4,7 @@ use super::binary;
 use super::scope;
 use super::tracepoint;
 use crate::sys::probe;
-use crate::target::Target;
+use crate::workload::Target;
 use std::path::PathBuf;
 
 /// One per line, each with what it reads.

@@ -8,9 +8,9 @@ use crate::machine::calibration::Calibration;
 use crate::machine::calibration::Peak;
 use crate::machine::calibration::Size;
 use crate::machine::calibration::Source;
-use crate::reading::Reading;
-use crate::resource::RESOURCES;
 use comfy_table::Cell;
+use jostle_profile::reading::Reading;
+use jostle_profile::resource::RESOURCES;
 
 const LABEL_WIDTH: usize = 13;
 

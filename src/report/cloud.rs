@@ -8,8 +8,8 @@ use super::style::Style;
 use super::style::trimmed;
 use super::style::whole_words;
 use super::text;
-use crate::simulate::cloud::CloudOutcome;
-use crate::simulate::cloud::StrategySummary;
+use jostle_simulate::cloud::CloudOutcome;
+use jostle_simulate::cloud::StrategySummary;
 
 /// One row per strategy, those with profiles and those without apart, and how
 /// to read it. Outcomes are of one scenario, a seed each.

@@ -7,8 +7,8 @@ use super::style::Style;
 use super::style::trimmed;
 use super::style::whole_words;
 use super::text;
-use crate::simulate::consolidation::ConsolidationOutcome;
-use crate::simulate::consolidation::SchemeSummary;
+use jostle_simulate::consolidation::ConsolidationOutcome;
+use jostle_simulate::consolidation::SchemeSummary;
 
 /// One row per scheme, and how to read it. Outcomes are of one scenario, a seed
 /// each.

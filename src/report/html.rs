@@ -1,12 +1,12 @@
 //! A validation as one HTML file that needs nothing else.
 
 use super::validation::group_text;
-use crate::reading::Reading;
 use crate::validate::Effect;
 use crate::validate::Linearity;
 use crate::validate::Size;
 use crate::validate::Source;
 use crate::validate::Validation;
+use jostle_profile::reading::Reading;
 use plotters::prelude::*;
 
 const WIDTH: u32 = 300;

@@ -1,10 +1,10 @@
 //! Counters in words: what moved, and what could not be read.
 
 use super::text;
-use crate::profile::CounterPair;
-use crate::profile::Estimate;
-use crate::profile::Profile;
-use crate::profile::ResourceEntry;
+use jostle_profile::CounterPair;
+use jostle_profile::Estimate;
+use jostle_profile::Profile;
+use jostle_profile::ResourceEntry;
 use std::collections::BTreeMap;
 
 /// Changes told per resource; the file has all of them.

@@ -4,12 +4,12 @@ use super::style::Style;
 use super::style::trimmed;
 use super::style::whole_words;
 use super::text;
-use crate::schedule::Cluster;
-use crate::schedule::Comparison;
-use crate::schedule::Decision;
-use crate::schedule::ExpectedPerformance;
-use crate::schedule::NoPlacement;
-use crate::schedule::Side;
+use jostle_schedule::Cluster;
+use jostle_schedule::Comparison;
+use jostle_schedule::Decision;
+use jostle_schedule::ExpectedPerformance;
+use jostle_schedule::NoPlacement;
+use jostle_schedule::Side;
 
 /// Every placement with what decided it, what could not be placed, and what the
 /// nodes hold afterwards. With `explain`, D1 and D2 of every resource.
@@ -297,10 +297,10 @@ fn signed(d: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::Deciding;
-    use crate::schedule::MostHurt;
-    use crate::schedule::PartReason;
-    use crate::schedule::Relaxed;
+    use jostle_schedule::Deciding;
+    use jostle_schedule::MostHurt;
+    use jostle_schedule::PartReason;
+    use jostle_schedule::Relaxed;
 
     #[test]
     fn a_decision_with_an_expectation_and_parts_says_both() {

@@ -4,9 +4,9 @@ use super::style::Style;
 use super::style::trimmed;
 use super::style::whole_words;
 use super::text;
-use crate::predict::Gap;
-use crate::predict::OnResource;
-use crate::predict::Prediction;
+use jostle_schedule::predict::Gap;
+use jostle_schedule::predict::OnResource;
+use jostle_schedule::predict::Prediction;
 use std::collections::BTreeMap;
 
 /// At most this many resources are told of each application.

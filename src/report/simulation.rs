@@ -4,9 +4,9 @@ use super::style::Style;
 use super::style::trimmed;
 use super::style::whole_words;
 use super::text;
-use crate::simulate::Figures;
-use crate::simulate::Mean;
-use crate::simulate::Summary;
+use jostle_simulate::Figures;
+use jostle_simulate::Mean;
+use jostle_simulate::Summary;
 use plotters::prelude::*;
 
 const WIDTH: u32 = 720;

@@ -5,17 +5,17 @@ use super::style::Style;
 use super::style::trimmed;
 use super::style::whole_words;
 use super::text;
-use crate::profile::CurvePoint;
-use crate::profile::Direction;
-use crate::profile::LoadFacts;
-use crate::profile::Profile;
-use crate::profile::ResourceEntry;
-use crate::profile::Score;
-use crate::profile::Status;
-use crate::reading::Reading;
 use comfy_table::Attribute;
 use comfy_table::Cell;
 use comfy_table::Color;
+use jostle_profile::CurvePoint;
+use jostle_profile::Direction;
+use jostle_profile::LoadFacts;
+use jostle_profile::Profile;
+use jostle_profile::ResourceEntry;
+use jostle_profile::Score;
+use jostle_profile::Status;
+use jostle_profile::reading::Reading;
 use std::cmp::Ordering;
 
 /// Below this, intervals go on a second line of their row.

@@ -1,7 +1,7 @@
 //! Numbers and words as people read them.
 
-use crate::profile::PlacementMode;
-use crate::profile::Status;
+use jostle_profile::PlacementMode;
+use jostle_profile::Status;
 
 /// Cells of a bar.
 const BAR_CELLS: usize = 10;

@@ -5,7 +5,6 @@ use super::style::trimmed;
 use super::style::whole_words;
 use super::text;
 use crate::machine::format_bytes;
-use crate::reading::Reading;
 use crate::validate::Effect;
 use crate::validate::Linearity;
 use crate::validate::Size;
@@ -13,6 +12,7 @@ use crate::validate::Source;
 use crate::validate::Status;
 use crate::validate::Strength;
 use crate::validate::Validation;
+use jostle_profile::reading::Reading;
 
 /// The whole report: sources, the matrix, what stands out, what misses a bar.
 pub fn page(validation: &Validation, style: Style) -> String {
@@ -109,7 +109,7 @@ fn row(source: &Source) -> Vec<String> {
         (Some(placement), _) => format!(
             "{} ({})",
             text::mode(placement.mode),
-            crate::sys::cpus::format_list(&placement.cpus)
+            jostle_profile::cpulist::format_list(&placement.cpus)
         ),
         (None, Status::NotShared) => "not shared".to_string(),
         (None, _) => "unavailable".to_string(),

@@ -2,7 +2,6 @@
 //! a PMU: the kernel's `uprobe` and `tracepoint` event sources.
 
 use super::clock::thread_cpu_ns;
-use super::cpus;
 use perf_event::Builder;
 use perf_event::Counter;
 use perf_event::events::Tracepoint;
@@ -98,7 +97,7 @@ fn source_type(name: &str) -> io::Result<u32> {
 /// When the kernel's list cannot be read.
 pub fn online_cpus() -> io::Result<Vec<usize>> {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
-    cpus::parse_list(&list).map_err(io::Error::other)
+    jostle_profile::cpulist::parse_list(&list).map_err(io::Error::other)
 }
 
 /// Why an event cannot be counted, in words, and what to change.

@@ -7,10 +7,10 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::inject::plan::plan_alone;
 use crate::inject::worker::Slices;
-use crate::reading::Reading;
-use crate::resource::Resource;
 use crate::sys::cpus::set_affinity;
 use jostle_kernels::displace::Displacement;
+use jostle_profile::reading::Reading;
+use jostle_profile::resource::Resource;
 use rand_chacha::ChaCha8Rng;
 
 /// Sources whose footprint is a claim until something is seen to be missing.
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn caches_are_resources_that_can_be_looked_at() {
         for id in CACHES {
-            assert!(crate::resource::find(id).is_some(), "{id}");
+            assert!(jostle_profile::resource::find(id).is_some(), "{id}");
         }
     }
 }

@@ -38,7 +38,7 @@ use crate::inject::stall::StallGuard;
 use crate::inject::worker::Slices;
 use crate::machine::Machine;
 use crate::machine::calibration::Calibration;
-use crate::resource::Resource;
+use jostle_profile::resource::Resource;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -189,7 +189,7 @@ impl Session<'_> {
         if let Some(known) = known.and_then(|known| known.slices(Slices::DEFAULT_SHARE)) {
             return Ok(slices(Duration::from_secs_f64(known.period_seconds)));
         }
-        let l1d = crate::resource::find("l1d").expect("a resource of the table");
+        let l1d = jostle_profile::resource::find("l1d").expect("a resource of the table");
         let mut limits = self.limits();
         limits.cpus = vec![self.target];
         let choice = slice::calibrate(self.target, Slices::DEFAULT_SHARE, |period| {

@@ -1,8 +1,8 @@
 //! What a validation found, as data.
 
-use crate::profile::MachineFacts;
-use crate::profile::Placement;
-use crate::reading::Reading;
+use jostle_profile::MachineFacts;
+use jostle_profile::Placement;
+use jostle_profile::reading::Reading;
 use serde::Deserialize;
 use serde::Serialize;
 

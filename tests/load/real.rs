@@ -7,14 +7,14 @@ use crate::support::spec;
 use crate::support::start;
 use crate::support::try_start;
 use crate::support::window;
-use jostle::load::Failure;
-use jostle::load::LoadSpec;
-use jostle::load::Pace;
-use jostle::load::Percentile;
+use jostle_load::Failure;
+use jostle_load::LoadSpec;
+use jostle_load::Pace;
+use jostle_load::Percentile;
 use std::process::Command;
 use std::time::Duration;
 
-fn answers(spec: LoadSpec, pace: Pace) -> jostle::load::Window {
+fn answers(spec: LoadSpec, pace: Pace) -> jostle_load::Window {
     let mut generator = start(spec);
     generator.pace(pace);
     let window = window(&generator, Duration::from_millis(500));

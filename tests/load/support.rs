@@ -1,8 +1,8 @@
 //! Servers that behave as planted, and what the tests of loads share.
 
-use jostle::load::Generator;
-use jostle::load::LoadSpec;
-use jostle::load::Url;
+use jostle_load::Generator;
+use jostle_load::LoadSpec;
+use jostle_load::Url;
 use std::io::Read;
 use std::io::Write;
 use std::net::TcpListener;
@@ -148,11 +148,15 @@ pub fn start(spec: LoadSpec) -> Generator {
 }
 
 pub fn try_start(spec: LoadSpec) -> jostle::error::Result<Generator> {
-    Generator::start(spec, &AtomicBool::new(false), &mut || Ok(()))
+    Ok(Generator::start(
+        spec,
+        &AtomicBool::new(false),
+        &mut || Ok(()),
+    )?)
 }
 
 /// One window of this length.
-pub fn window(generator: &Generator, length: Duration) -> jostle::load::Window {
+pub fn window(generator: &Generator, length: Duration) -> jostle_load::Window {
     generator.open_window();
     std::thread::sleep(length);
     generator.close_window().expect("a window")

@@ -10,7 +10,7 @@ use crate::support::start;
 use crate::support::window;
 use jostle::metric::METRICS;
 use jostle::metric::MetricOptions;
-use jostle::target::TargetSpec;
+use jostle::workload::TargetSpec;
 use std::process::Command;
 use std::process::Stdio;
 use std::time::Duration;
@@ -237,7 +237,7 @@ fn suggestions_are_for_this_target() {
     eventually("exec is through", || {
         std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"sleep"))
     });
-    jostle::target::set_executable(env!("CARGO_BIN_EXE_jostle"));
+    jostle::workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
     let chosen = jostle::metric::start(&TargetSpec::Pid(pid), None, &impatient(), None);
     child.kill().unwrap();
     child.wait().unwrap();

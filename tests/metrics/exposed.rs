@@ -7,7 +7,7 @@ use crate::support::start;
 use crate::support::window;
 use jostle::metric::MetricOptions;
 use jostle::metric::StdoutKind;
-use jostle::profile::Direction;
+use jostle_profile::Direction;
 use std::io::Read;
 use std::io::Write;
 use std::net::TcpListener;

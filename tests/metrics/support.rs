@@ -3,10 +3,10 @@
 use jostle::metric;
 use jostle::metric::Metric;
 use jostle::metric::MetricOptions;
-use jostle::target;
-use jostle::target::CommandSpec;
-use jostle::target::Target;
-use jostle::target::TargetSpec;
+use jostle::workload;
+use jostle::workload::CommandSpec;
+use jostle::workload::Target;
+use jostle::workload::TargetSpec;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
@@ -40,7 +40,7 @@ pub fn start(
     name: &str,
     options: &MetricOptions,
 ) -> jostle::error::Result<Started> {
-    target::set_executable(env!("CARGO_BIN_EXE_jostle"));
+    workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
     let started = metric::start(spec, Some(name), options, None)?;
     let metric = &started.1;
     assert!(!metric.window_rule().is_empty() && !metric.cost().is_empty());

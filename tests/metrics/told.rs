@@ -9,8 +9,8 @@ use crate::support::start;
 use crate::support::window;
 use jostle::metric::MetricOptions;
 use jostle::metric::StdoutKind;
-use jostle::profile::Direction;
-use jostle::target::TargetSpec;
+use jostle::workload::TargetSpec;
+use jostle_profile::Direction;
 use std::time::Duration;
 use std::time::Instant;
 

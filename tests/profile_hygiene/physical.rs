@@ -139,7 +139,7 @@ fn switch_latency(slices: Option<Slices>) -> Option<Duration> {
     let [first, .., last] = machine.allowed_cpus[..] else {
         return None;
     };
-    jostle::target::set_executable(JOSTLE);
+    jostle::workload::set_executable(JOSTLE);
     let limits = Limits {
         cpus: vec![last],
         memory_bytes: 64 << 20,
@@ -151,7 +151,7 @@ fn switch_latency(slices: Option<Slices>) -> Option<Duration> {
         access: jostle_kernels::Access::Load,
         max_stall_percent: 80.0,
     };
-    let l1d = jostle::resource::find("l1d").expect("a resource of the table");
+    let l1d = jostle_profile::resource::find("l1d").expect("a resource of the table");
     let turns = slices.unwrap_or(Slices {
         period_ns: 1_000_000,
         share: Slices::DEFAULT_SHARE,

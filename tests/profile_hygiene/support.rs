@@ -1,7 +1,7 @@
 //! What the tests of the whole program share.
 
 use assert_cmd::Command;
-use jostle::target::tree;
+use jostle::workload::tree;
 use nix::fcntl::Flock;
 use nix::fcntl::FlockArg;
 use nix::sys::signal::Signal;
@@ -172,7 +172,7 @@ impl Place {
 
     pub fn profile_file(&self, name: &str) -> Value {
         let path = self.directory.path().join(name);
-        jostle::profile::load(&path).expect("it loads");
+        jostle_profile::load(&path).expect("it loads");
         serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
     }
 }

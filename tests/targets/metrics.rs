@@ -10,13 +10,13 @@ use crate::support::sh;
 use jostle::metric;
 use jostle::metric::MetricOptions;
 use jostle::metric::StdoutKind;
-use jostle::profile::Direction;
 use jostle::sys::perf;
-use jostle::target;
-use jostle::target::State;
-use jostle::target::Target;
-use jostle::target::TargetSpec;
-use jostle::target::tree;
+use jostle::workload;
+use jostle::workload::State;
+use jostle::workload::Target;
+use jostle::workload::TargetSpec;
+use jostle::workload::tree;
+use jostle_profile::Direction;
 use std::process::Command;
 use std::time::Duration;
 
@@ -141,7 +141,7 @@ while True:
     let child = Command::new("python3").args(["-c", publisher]).spawn();
     let stranger = Stranger(child.unwrap());
     eventually("the page is there", || {
-        matches!(target::Progress::find(stranger.pid()), Ok(Some(_)))
+        matches!(workload::Progress::find(stranger.pid()), Ok(Some(_)))
     });
     let spec = TargetSpec::Pid(stranger.pid());
     let options = MetricOptions::default();
@@ -247,7 +247,7 @@ fn the_demo_command_lists_and_refuses() {
     let jostle = || assert_cmd::Command::new(env!("CARGO_BIN_EXE_jostle"));
     let listed = jostle().args(["demo", "--list"]).assert().success();
     let listed = String::from_utf8_lossy(&listed.get_output().stdout).into_owned();
-    assert_eq!(listed.lines().count(), target::demo::DEMOS.len());
+    assert_eq!(listed.lines().count(), workload::demo::DEMOS.len());
     let wrong = jostle().args(["demo", "quite"]).assert().code(2);
     let wrong = String::from_utf8_lossy(&wrong.get_output().stderr).into_owned();
     assert!(wrong.contains("did you mean quiet?"), "{wrong}");

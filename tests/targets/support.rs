@@ -1,10 +1,10 @@
 //! What the tests of targets share.
 
-use jostle::target;
-use jostle::target::CommandSpec;
-use jostle::target::Target;
-use jostle::target::TargetSpec;
-use jostle::target::tree;
+use jostle::workload;
+use jostle::workload::CommandSpec;
+use jostle::workload::Target;
+use jostle::workload::TargetSpec;
+use jostle::workload::tree;
 use std::process::Child;
 use std::process::Command;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use std::time::Instant;
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn setup() {
-    target::set_executable(env!("CARGO_BIN_EXE_jostle"));
+    workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
 }
 
 pub fn sh(script: &str) -> TargetSpec {

@@ -1,11 +1,11 @@
 //! Which cgroup a path, a container or a unit names, in made-up trees.
 
 use crate::support::message;
-use jostle::target::cgroup;
-use jostle::target::cgroup::CgroupSpec;
-use jostle::target::cgroup::Hierarchies;
-use jostle::target::cgroup::container;
-use jostle::target::cgroup::unit;
+use jostle::workload::cgroup;
+use jostle::workload::cgroup::CgroupSpec;
+use jostle::workload::cgroup::Hierarchies;
+use jostle::workload::cgroup::container;
+use jostle::workload::cgroup::unit;
 use std::path::Path;
 use std::path::PathBuf;
 use tempfile::TempDir;

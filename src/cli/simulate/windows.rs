@@ -3,11 +3,11 @@
 use super::Args;
 use super::unwritten;
 use crate::cli::output;
-use crate::document;
 use crate::error::Error;
 use crate::error::Result;
-use crate::simulate;
-use crate::simulate::Scenario;
+use jostle_profile::document;
+use jostle_simulate as simulate;
+use jostle_simulate::Scenario;
 use std::path::Path;
 
 /// Runs the first policy once, first come, first served, and writes labelled

@@ -1,0 +1,167 @@
+//! What comes in: connections that are made, answers, ends.
+
+use super::Engine;
+use super::READ;
+use super::WAKE;
+use crate::clock::monotonic_ns;
+use crate::connection::Asked;
+use crate::connection::State;
+use crate::failure::Failure;
+use crate::protocol::Answer;
+use crate::protocol::Ask;
+use nix::sys::epoll::EpollFlags;
+use std::io;
+use std::io::Read;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Engine {
+    pub(super) fn handle(&mut self, data: u64, flags: EpollFlags) {
+        if data == WAKE {
+            let _ = self.wake.read();
+            return;
+        }
+        let index = data as usize;
+        if self.connections[index].state == State::Connecting {
+            self.connected(index);
+            if self.connections[index].state != State::Up {
+                return;
+            }
+        } else if flags.contains(EpollFlags::EPOLLOUT) {
+            self.flush(index);
+        }
+        if flags.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR) {
+            self.read(index);
+        }
+    }
+
+    fn connected(&mut self, index: usize) {
+        let Some(socket) = &self.connections[index].socket else {
+            return;
+        };
+        match socket.take_error() {
+            Ok(None) => {}
+            Ok(Some(error)) | Err(error) => {
+                return self.lose(index, Failure::of(&error), &error.to_string());
+            }
+        }
+        let now = monotonic_ns();
+        let connection = &mut self.connections[index];
+        connection.state = State::Up;
+        connection.heard_ns = now;
+        connection.freed_ns = now;
+        connection.greetings = self.greeting.len();
+        for request in &self.greeting {
+            connection.out().extend_from_slice(request);
+            connection.under_way.push_back(Asked {
+                intended_ns: now,
+                window: 0,
+                ask: Ask::Greet,
+                dead: true,
+            });
+        }
+        self.shared.connections_up.fetch_add(1, Relaxed);
+        self.flush(index);
+        self.refill(index);
+        self.offer(index);
+    }
+
+    fn read(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        let Some(mut socket) = connection.socket.as_ref() else {
+            return;
+        };
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let held = connection.partial.len();
+        if scratch.len() < held + READ / 2 {
+            scratch.resize(held + READ, 0);
+        }
+        scratch[..held].copy_from_slice(&connection.partial);
+        let got = socket.read(&mut scratch[held..]);
+        let now = monotonic_ns();
+        let lost = match got {
+            Ok(0) => Some(self.ended(index, now)),
+            Ok(count) => {
+                connection.heard_ns = now;
+                connection.partial.clear();
+                self.parse(index, &scratch[..held + count], now)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => None,
+            Err(error) => Some((Failure::of(&error), error.to_string())),
+        };
+        self.scratch = scratch;
+        match lost {
+            Some((failure, text)) => self.lose(index, failure, &text),
+            None => {
+                self.refill(index);
+                self.offer(index);
+            }
+        }
+    }
+
+    /// The server closed the connection; what that means for those under way.
+    fn ended(&mut self, index: usize, now: u64) -> (Failure, String) {
+        let connection = &mut self.connections[index];
+        if let Some(answer) = connection.parser.end()
+            && let Some(asked) = connection.under_way.pop_front()
+        {
+            self.settle(index, asked, &answer, now);
+        }
+        (Failure::Closed, "closed by the server".into())
+    }
+
+    /// Reads the answers in `bytes`; why the connection is of no more use, if so.
+    fn parse(&mut self, index: usize, bytes: &[u8], now: u64) -> Option<(Failure, String)> {
+        let mut at = 0;
+        while at < bytes.len() {
+            let connection = &mut self.connections[index];
+            let Some(&asked) = connection.under_way.front() else {
+                let text = format!(
+                    "bytes that answer nothing: '{}'",
+                    bytes[at..bytes.len().min(at + 60)].escape_ascii()
+                );
+                return Some((Failure::Protocol, text));
+            };
+            let parsed = match connection.parser.advance(asked.ask, &bytes[at..]) {
+                Ok(parsed) => parsed,
+                Err(wrong) => return Some((Failure::Protocol, wrong.0)),
+            };
+            at += parsed.consumed;
+            match parsed.answer {
+                Some(answer) => {
+                    connection.under_way.pop_front();
+                    self.settle(index, asked, &answer, now);
+                    if let (Ask::Greet, Answer::Failed(failure, text)) = (asked.ask, answer) {
+                        return Some((failure, text));
+                    }
+                    if parsed.closes {
+                        return Some((Failure::Closed, "closed by the server".into()));
+                    }
+                }
+                None if parsed.consumed == 0 => break,
+                None => {}
+            }
+        }
+        self.connections[index]
+            .partial
+            .extend_from_slice(&bytes[at..]);
+        None
+    }
+
+    fn settle(&mut self, index: usize, asked: Asked, answer: &Answer, now: u64) {
+        let connection = &mut self.connections[index];
+        connection.freed_ns = now;
+        connection.failed_attempts = 0;
+        if asked.ask == Ask::Greet {
+            connection.greetings = connection.greetings.saturating_sub(1);
+        }
+        if !asked.dead {
+            self.outstanding -= 1;
+            let latency = now.saturating_sub(asked.intended_ns);
+            match latency > self.timeout_ns {
+                true => self.windows.failed(asked.window, Failure::Timeout, ""),
+                false => self.windows.answered(asked.window, latency, answer),
+            }
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! The handle on the thread that sends and receives.
+
+use super::ArrivalsFact;
+use super::LoadFacts;
+use super::LoadSpec;
+use super::Pace;
+use super::amount::Percentile;
+use super::capacity::Capacity;
+use super::engine::Command;
+use super::engine::Engine;
+use super::engine::Shared;
+use super::server;
+use super::traffic::Arrivals;
+use super::window::Window;
+use crate::clock::monotonic_ns;
+use crate::clock::pin;
+use crate::error::Error;
+use crate::error::Result;
+use nix::sys::eventfd::EventFd;
+use nix::time::ClockId;
+use nix::time::clock_gettime;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::Sender;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use std::time::Instant;
+
+/// Sending later than this, at the 99th percentile, is said.
+pub const TIMING_BOUND: Duration = Duration::from_micros(50);
+
+/// Longest wait for answers before a target is stopped.
+const QUIET: Duration = Duration::from_millis(250);
+/// Beyond the time-out, the thread may take this long to tell a result.
+const SLOWEST: Duration = Duration::from_secs(5);
+/// The generator asks the scheduler for short turns, so that it gets one soon.
+const SLICE_NS: u64 = 100_000;
+
+/// A load that is being sent, from a thread of its own. Dropping it ends it.
+pub struct Generator {
+    spec: LoadSpec,
+    commands: Option<Sender<Command>>,
+    wake: Arc<EventFd>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    began_ns: u64,
+    began_cpu_ns: u64,
+    pace: Option<Pace>,
+    /// How late requests were sent, over all windows that were closed.
+    timing: std::cell::RefCell<Option<Window>>,
+    /// What [`super::find_capacity`] found before, to stand in the facts.
+    pub capacity: Option<Capacity>,
+    /// `--load-share`.
+    pub share_percent: Option<f64>,
+}
+
+impl Generator {
+    /// Waits for the server, fills it with keys if so told, and connects. Nothing
+    /// is sent until [`Generator::pace`]. `alive` tells whether waiting is of use.
+    ///
+    /// # Errors
+    /// A request error when another protocol answers or the login is wrong, an
+    /// environment error when nobody answers in time, an interrupted error when
+    /// `interrupt` was raised, and what `alive` says.
+    pub fn start(
+        spec: LoadSpec,
+        interrupt: &AtomicBool,
+        alive: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Generator> {
+        let address = server::wait_for(&spec, interrupt, alive)?;
+        if spec.prefill {
+            server::prefill(&spec, &address, interrupt)?;
+        }
+        let shared = Arc::<Shared>::default();
+        let (commands, received) = channel();
+        let failed =
+            |error: std::io::Error| Error::environment(format!("the load generator: {error}"));
+        let engine =
+            Engine::new(spec.clone(), address, received, shared.clone()).map_err(failed)?;
+        let wake = engine.waker();
+        let (mine, cpus) = (shared.clone(), spec.placement.cpus.clone());
+        let request_slice = spec.request_slice;
+        let thread = std::thread::Builder::new()
+            .name("jostle-load".into())
+            .spawn(move || {
+                if !cpus.is_empty() {
+                    let _ = pin(&cpus);
+                }
+                let _ = nix::sys::prctl::set_timerslack(1);
+                // Older kernels know no such wish; the timing error tells. Who
+                // started us with `chrt` wants something else.
+                if let Some(request_slice) = request_slice.filter(|_| scheduled_normally()) {
+                    let _ = request_slice(SLICE_NS);
+                }
+                mine.tid
+                    .store(nix::unistd::gettid().as_raw() as usize, Relaxed);
+                engine.run();
+            })
+            .map_err(failed)?;
+        let generator = Generator {
+            spec,
+            commands: Some(commands),
+            wake,
+            shared,
+            thread: Some(thread),
+            began_ns: monotonic_ns(),
+            began_cpu_ns: 0,
+            pace: None,
+            timing: Default::default(),
+            capacity: None,
+            share_percent: None,
+        };
+        generator.wait_for_connections(interrupt)?;
+        Ok(generator)
+    }
+
+    fn wait_for_connections(&self, interrupt: &AtomicBool) -> Result<()> {
+        let deadline = Instant::now() + self.spec.connect_timeout;
+        let all = self.spec.connections;
+        while self.shared.connections_up.load(Relaxed) < all {
+            self.check_thread()?;
+            if interrupt.load(Relaxed) {
+                return Err(Error::Interrupted(" while connecting".into()));
+            }
+            if Instant::now() >= deadline {
+                let trouble = self.shared.trouble.lock();
+                let trouble = trouble.map_or_else(|_| String::new(), |text| text.clone());
+                return Err(Error::environment(format!(
+                    "--load {}: only {} of {all} connections could be made: {}; ask for fewer with \
+                     --connections, or raise the server's limit",
+                    self.spec.url,
+                    self.shared.connections_up.load(Relaxed),
+                    match trouble.is_empty() {
+                        true => "the server does not accept more",
+                        false => &trouble,
+                    }
+                )));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    fn check_thread(&self) -> Result<()> {
+        let fatal = self.shared.fatal.lock();
+        match fatal.map_or(None, |reason| reason.clone()) {
+            Some(reason) => Err(Error::environment(reason)),
+            None => Ok(()),
+        }
+    }
+
+    fn tell(&self, command: Command) {
+        if let Some(commands) = &self.commands {
+            // A thread that is gone is told of where its answer is missed.
+            let _ = commands.send(command);
+            let _ = self.wake.write(1);
+        }
+    }
+
+    /// What is sent.
+    pub fn spec(&self) -> &LoadSpec {
+        &self.spec
+    }
+
+    /// How it is sent now.
+    pub fn current_pace(&self) -> Option<Pace> {
+        self.pace
+    }
+
+    /// Sends so from now on; an open loop climbs its ramp first.
+    pub fn pace(&mut self, pace: Pace) {
+        self.pace_within(pace, self.spec.ramp);
+    }
+
+    /// As [`Generator::pace`], with a ramp of its own. What is told of timing and
+    /// CPU time counts from here.
+    pub fn pace_within(&mut self, pace: Pace, ramp: Duration) {
+        self.pace = Some(pace);
+        *self.timing.borrow_mut() = None;
+        (self.began_ns, self.began_cpu_ns) = (monotonic_ns(), self.cpu_ns());
+        self.tell(Command::Pace(pace, ramp));
+    }
+
+    /// Opens a window; requests due from now on belong to it.
+    pub fn open_window(&self) {
+        self.tell(Command::Open);
+    }
+
+    /// Closes the window and waits until each of its requests is answered, has
+    /// failed, or has timed out.
+    ///
+    /// # Errors
+    /// An environment error when the generator has ended.
+    pub fn close_window(&self) -> Result<Window> {
+        self.close(false)
+    }
+
+    /// As [`Generator::close_window`], and opens the next one at the same instant.
+    ///
+    /// # Errors
+    /// As [`Generator::close_window`].
+    pub fn next_window(&self) -> Result<Window> {
+        self.close(true)
+    }
+
+    fn close(&self, next: bool) -> Result<Window> {
+        let (reply, result) = channel();
+        self.tell(Command::Close { reply, next });
+        let window = result
+            .recv_timeout(self.spec.timeout + SLOWEST)
+            .map_err(|_| {
+                self.check_thread().err().unwrap_or_else(|| {
+                    Error::environment("the load generator did not tell its result in time")
+                })
+            })?;
+        match &mut *self.timing.borrow_mut() {
+            Some(timing) => timing.merge(&window),
+            none => *none = Some(window.clone()),
+        }
+        Ok(window)
+    }
+
+    /// Forgets what was due and could not be sent; the moments start afresh, so
+    /// that a queue from before is not charged to what comes.
+    pub fn start_afresh(&self) {
+        self.tell(Command::Afresh);
+    }
+
+    /// Stops sending and waits briefly for what is under way.
+    pub fn suspend(&self) {
+        let (reply, quiet) = channel();
+        self.tell(Command::Suspend(reply, QUIET));
+        let _ = quiet.recv_timeout(QUIET + SLOWEST);
+    }
+
+    /// Goes on sending; answers from before count nowhere.
+    pub fn resume(&self) {
+        self.tell(Command::Resume);
+    }
+
+    /// CPU time that the generator's thread has used, nanoseconds: not the
+    /// profiler's own.
+    pub fn cpu_ns(&self) -> u64 {
+        match self.shared.tid.load(Relaxed) {
+            0 => 0,
+            tid => thread_cpu_ns(tid as i32),
+        }
+    }
+
+    /// CPU time of its thread since the pace was set, percent of one CPU.
+    pub fn cpu_percent(&self) -> f64 {
+        let wall = (monotonic_ns() - self.began_ns).max(1);
+        self.cpu_ns().saturating_sub(self.began_cpu_ns) as f64 / wall as f64 * 100.0
+    }
+
+    /// CPUs that its thread was seen on, ascending.
+    pub fn cpus_seen(&self) -> Vec<usize> {
+        let cpus = self.shared.cpus.lock();
+        cpus.map_or_else(|_| Vec::new(), |cpus| cpus.iter().copied().collect())
+    }
+
+    /// What a profile keeps of the load.
+    pub fn facts(&self) -> LoadFacts {
+        let spec = &self.spec;
+        let keys = spec.url.uses_keys();
+        let values = spec.url.kind.has_keys();
+        let rate = match self.pace {
+            Some(Pace::Open(rate)) => Some(rate),
+            _ => None,
+        };
+        LoadFacts {
+            url_kind: spec.url.kind.name().into(),
+            url: spec.url.to_string(),
+            rate_per_second: rate,
+            capacity_per_second: self.capacity.as_ref().map(|found| found.rate_per_second),
+            share_percent: self.capacity.as_ref().and(self.share_percent),
+            slo: self.capacity.as_ref().map(|found| found.slo.clone()),
+            capacity_search_seconds: self.capacity.as_ref().map(|found| found.search_seconds),
+            connections: spec.connections as u64,
+            pipeline: spec.pipeline as u64,
+            arrivals: match (rate, spec.arrivals) {
+                (None, _) => ArrivalsFact::Closed,
+                (_, Arrivals::Poisson) => ArrivalsFact::Poisson,
+                (_, Arrivals::Uniform) => ArrivalsFact::Uniform,
+            },
+            keys: keys.then_some(spec.keys),
+            zipf_exponent: keys.then_some(spec.zipf_exponent),
+            value_bytes: values.then_some(spec.value_bytes as u64),
+            read_percent: values.then_some(spec.read_percent),
+            seed: spec.seed,
+            timeout_seconds: spec.timeout.as_secs_f64(),
+            timing_error_p99_us: self.timing_error().map(|seconds| seconds * 1e6),
+            generator_cpu_percent: self.cpu_percent(),
+            generator_cpus: self.cpus_seen(),
+        }
+    }
+
+    fn timing_error(&self) -> Option<f64> {
+        let timing = self.timing.borrow();
+        timing.as_ref()?.lateness(Percentile::P99)
+    }
+
+    /// What a reader of a profile must know about the load.
+    pub fn doubts(&self) -> Vec<String> {
+        let mut doubts = Vec::new();
+        if let Some(doubt) = &self.spec.placement.doubt {
+            doubts.push(format!(
+                "{doubt}; it took {:.0} % of one CPU",
+                self.cpu_percent()
+            ));
+        }
+        if let Some(seconds) = self.timing_error()
+            && seconds > TIMING_BOUND.as_secs_f64()
+        {
+            doubts.push(format!(
+                "the load generator sent late by up to {:.0} µs at p99 (more than {} µs), which is \
+                 part of every latency",
+                seconds * 1e6,
+                TIMING_BOUND.as_micros()
+            ));
+        }
+        if let Some(window) = &*self.timing.borrow()
+            && window.failures.total() > 0
+        {
+            doubts.push(format!(
+                "{} of {} requests failed: {}",
+                window.failures.total(),
+                window.due,
+                window.failures.words()
+            ));
+        }
+        if let Some(found) = &self.capacity {
+            doubts.extend(found.doubt());
+        }
+        doubts
+    }
+}
+
+impl Drop for Generator {
+    fn drop(&mut self) {
+        // The thread ends when its commands do.
+        drop(self.commands.take());
+        let _ = self.wake.write(1);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// CPU time of thread `tid` of this process. The kernel names the clock of a
+/// thread by the complement of its id, shifted by three, with 4 for "a thread's"
+/// and 2 for "as scheduled".
+fn thread_cpu_ns(tid: i32) -> u64 {
+    let clock = ClockId::from_raw((!tid << 3) | 4 | 2);
+    clock_gettime(clock).map_or(0, |time| {
+        time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
+    })
+}
+
+/// Whether the calling thread runs under the usual policy; false as well when
+/// that cannot be read.
+fn scheduled_normally() -> bool {
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap_or_default();
+    policy(&stat) == Some(0)
+}
+
+/// Field 41 of `/proc/PID/stat`; the name before the last parenthesis may hold
+/// anything.
+fn policy(stat: &str) -> Option<u32> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_ascii_whitespace().nth(41 - 3)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_policy_is_read_behind_any_name() {
+        let fields: Vec<String> = (3..=52).map(|field| field.to_string()).collect();
+        let stat = format!("7 (a) b 9) {}", fields.join(" "));
+        assert_eq!(policy(&stat), Some(41));
+        assert_eq!(policy("7 (x) R 1"), None);
+        assert!(scheduled_normally());
+    }
+
+    #[test]
+    fn the_time_of_a_thread_is_read_by_its_number() {
+        let tid = nix::unistd::gettid().as_raw();
+        let before = thread_cpu_ns(tid);
+        let own = crate::clock::thread_cpu_ns();
+        assert!(before <= own && own - before < 1_000_000_000);
+        assert!(thread_cpu_ns(tid) >= own);
+    }
+}

@@ -1,0 +1,368 @@
+//! What `jostle load` tells, for people and as JSON.
+
+use super::ArrivalsFact;
+use super::Capacity;
+use super::Generator;
+use super::LatencyTarget;
+use super::LoadFacts;
+use super::Pace;
+use super::Percentile;
+use super::Trial;
+use super::Window;
+use super::window::Latency;
+use jostle_profile::cpulist::format_list;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A latency in JSON; `at_least` when requests failed or got no answer.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Told {
+    seconds: f64,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    at_least: bool,
+}
+
+impl From<Latency> for Told {
+    fn from(latency: Latency) -> Told {
+        Told {
+            seconds: latency.seconds,
+            at_least: latency.at_least,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct FailureTold {
+    count: u64,
+    /// First words of the first one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    example: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Goodput {
+    bound_seconds: f64,
+    per_second: f64,
+    /// Of all requests that were due.
+    percent: f64,
+    /// Whether the percentile of the target lies within the bound.
+    met: bool,
+}
+
+/// Later than the intended moment, through the generator's own fault.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct TimingError {
+    p50_seconds: f64,
+    p99_seconds: f64,
+    max_seconds: f64,
+}
+
+/// What a load came to.
+#[derive(Clone, Debug, Serialize)]
+pub struct LoadOutcome {
+    load: LoadFacts,
+    duration_seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requested_per_second: Option<f64>,
+    /// Successes per second.
+    achieved_per_second: f64,
+    requests_due: u64,
+    successes: u64,
+    /// Successes that found no value under their key.
+    missing: u64,
+    failed: u64,
+    failures: BTreeMap<&'static str, FailureTold>,
+    /// From the intended moment; failures count as slower than all successes.
+    latency: BTreeMap<String, Told>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    goodput: Option<Goodput>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timing_error: Option<TimingError>,
+}
+
+const SHOWN: [Percentile; 4] = [
+    Percentile::P50,
+    Percentile::P90,
+    Percentile::P99,
+    Percentile::P999,
+];
+
+impl LoadOutcome {
+    pub fn new(
+        generator: &Generator,
+        pace: Pace,
+        window: &Window,
+        slo: Option<LatencyTarget>,
+    ) -> LoadOutcome {
+        let mut latency: BTreeMap<String, Told> = SHOWN
+            .iter()
+            .filter_map(|&at| Some((at.to_string(), window.percentile(at)?.into())))
+            .collect();
+        latency.extend(window.max().map(|max| ("max".to_string(), max.into())));
+        latency.extend(window.mean().map(|mean| ("mean".to_string(), mean.into())));
+        LoadOutcome {
+            load: generator.facts(),
+            duration_seconds: window.seconds(),
+            requested_per_second: match pace {
+                Pace::Open(rate) => Some(rate),
+                Pace::Closed => None,
+            },
+            achieved_per_second: window.throughput(),
+            requests_due: window.due,
+            successes: window.answered,
+            missing: window.missing,
+            failed: window.failures.total(),
+            failures: window
+                .failures
+                .seen()
+                .map(|(failure, count, example)| {
+                    let example = example.map(str::to_string);
+                    (failure.name(), FailureTold { count, example })
+                })
+                .collect(),
+            latency,
+            goodput: slo.map(|slo| goodput(window, slo)),
+            timing_error: timing(window),
+        }
+    }
+
+    /// Whether the latency target was met; `None` when there was none.
+    pub fn slo_met(&self) -> Option<bool> {
+        self.goodput.map(|goodput| goodput.met)
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let load = &self.load;
+        let mut text = format!(
+            "{}: {} connections{}, {}, {:.1} s\n",
+            load.url,
+            load.connections,
+            match load.pipeline {
+                1 => String::new(),
+                depth => format!(" × {depth} requests"),
+            },
+            match load.arrivals {
+                ArrivalsFact::Poisson => "Poisson arrivals",
+                ArrivalsFact::Uniform => "uniform arrivals",
+                ArrivalsFact::Closed => "closed loop",
+            },
+            self.duration_seconds
+        );
+        let mut row = |name: &str, words: String| text += &format!("{name:<11}{words}\n");
+        let asked = match self.requested_per_second {
+            Some(rate) => format!("{} asked for, ", per_second(rate)),
+            None => String::new(),
+        };
+        row(
+            "rate",
+            format!("{asked}{} answered", per_second(self.achieved_per_second)),
+        );
+        let latency: Vec<String> = ["p50", "p90", "p99", "p99.9", "max"]
+            .iter()
+            .filter_map(|&at| Some(format!("{at} {}", self.latency.get(at)?.words())))
+            .collect();
+        let from = match self.requested_per_second {
+            Some(_) => "",
+            None => "   (from the sending: a slow answer delays the next request)",
+        };
+        row("latency", latency.join("   ") + from);
+        if let Some(goodput) = &self.goodput {
+            row(
+                "goodput",
+                format!(
+                    "{} within {} ({:.2} % of the requests)",
+                    per_second(goodput.per_second),
+                    time(goodput.bound_seconds),
+                    goodput.percent
+                ),
+            );
+        }
+        let failures: Vec<String> = self
+            .failures
+            .iter()
+            .map(|(kind, told)| match &told.example {
+                Some(example) => format!("{} {kind} ({example})", told.count),
+                None => format!("{} {kind}", told.count),
+            })
+            .collect();
+        row(
+            "failures",
+            match failures.is_empty() {
+                true => "none".into(),
+                false => format!(
+                    "{} ({:.3} % of {} requests)",
+                    failures.join(", "),
+                    self.failed as f64 / self.requests_due.max(1) as f64 * 100.0,
+                    self.requests_due
+                ),
+            },
+        );
+        if let Some(error) = &self.timing_error {
+            row(
+                "timing",
+                format!(
+                    "sent p50 {}   p99 {}   max {} after the intended moment",
+                    time(error.p50_seconds),
+                    time(error.p99_seconds),
+                    time(error.max_seconds)
+                ),
+            );
+        }
+        row(
+            "generator",
+            format!(
+                "{:.0} % of one CPU, on CPU {}",
+                load.generator_cpu_percent,
+                format_list(&load.generator_cpus)
+            ),
+        );
+        text
+    }
+}
+
+impl Told {
+    fn words(self) -> String {
+        match self.at_least {
+            true => format!("≥ {}", time(self.seconds)),
+            false => time(self.seconds),
+        }
+    }
+}
+
+fn goodput(window: &Window, slo: LatencyTarget) -> Goodput {
+    let within = window.within(slo.bound);
+    Goodput {
+        bound_seconds: slo.bound.as_secs_f64(),
+        per_second: within as f64 / window.seconds(),
+        percent: within as f64 / window.due.max(1) as f64 * 100.0,
+        met: window
+            .percentile(slo.percentile)
+            .is_some_and(|it| !it.at_least && it.seconds <= slo.bound.as_secs_f64()),
+    }
+}
+
+fn timing(window: &Window) -> Option<TimingError> {
+    Some(TimingError {
+        p50_seconds: window.lateness(Percentile::P50)?,
+        p99_seconds: window.lateness(Percentile::P99)?,
+        max_seconds: window.worst_lateness()?,
+    })
+}
+
+/// One second of a load, on one line.
+pub fn line(window: &Window) -> String {
+    let latency = |at| {
+        window
+            .percentile(at)
+            .map_or_else(|| "-".to_string(), |latency| Told::from(latency).words())
+    };
+    let failed = match window.failures.total() {
+        0 => String::new(),
+        _ => format!("   failed: {}", window.failures.words()),
+    };
+    format!(
+        "{} answered   p50 {}   p99 {}{failed}",
+        per_second(window.throughput()),
+        latency(Percentile::P50),
+        latency(Percentile::P99)
+    )
+}
+
+/// One rate of a search, on one line.
+pub fn trial_line(trial: &Trial, target: LatencyTarget) -> String {
+    let latency = Told {
+        seconds: trial.latency_seconds,
+        at_least: trial.at_least,
+    };
+    format!(
+        "{:>12}   {} {:<10} {} in {} of {} windows",
+        per_second(trial.rate_per_second),
+        target.percentile,
+        latency.words(),
+        if trial.met { "met   " } else { "missed" },
+        match trial.met {
+            true => trial.windows_met,
+            false => trial.windows - trial.windows_met,
+        },
+        trial.windows
+    )
+}
+
+/// The search as JSON.
+#[derive(Clone, Debug, Serialize)]
+pub struct CapacityOutcome<'a> {
+    url: String,
+    connections: usize,
+    pipeline: usize,
+    #[serde(flatten)]
+    capacity: &'a Capacity,
+}
+
+impl<'a> CapacityOutcome<'a> {
+    pub fn new(generator: &Generator, capacity: &'a Capacity) -> CapacityOutcome<'a> {
+        let spec = generator.spec();
+        CapacityOutcome {
+            url: spec.url.to_string(),
+            connections: spec.connections,
+            pipeline: spec.pipeline,
+            capacity,
+        }
+    }
+}
+
+/// The search for people: the curve, then the capacity.
+pub fn capacity_text(found: &Capacity, target: LatencyTarget) -> String {
+    let mut text = String::new();
+    for trial in &found.curve {
+        text += &trial_line(trial, target);
+        text.push('\n');
+    }
+    text + &format!(
+        "capacity   {} at {target}{}, found in {:.1} s\n",
+        per_second(found.rate_per_second),
+        match found.missed_at_per_second {
+            Some(missed) => format!(" (missed at {})", per_second(missed)),
+            None => String::new(),
+        },
+        found.search_seconds
+    )
+}
+
+fn per_second(rate: f64) -> String {
+    match rate {
+        rate if rate >= 1e6 => format!("{:.3} M/s", rate / 1e6),
+        rate if rate >= 1e5 => format!("{:.1} k/s", rate / 1e3),
+        rate if rate >= 1e4 => format!("{:.2} k/s", rate / 1e3),
+        rate if rate >= 100.0 => format!("{rate:.0}/s"),
+        rate => format!("{rate:.1}/s"),
+    }
+}
+
+fn time(seconds: f64) -> String {
+    let time = Duration::from_secs_f64(seconds.clamp(0.0, 1e6));
+    match seconds {
+        s if s < 1e-6 => format!("{} ns", time.as_nanos()),
+        s if s < 1e-5 => format!("{:.1} µs", s * 1e6),
+        s if s < 1e-3 => format!("{:.0} µs", s * 1e6),
+        s if s < 1e-1 => format!("{:.2} ms", s * 1e3),
+        s if s < 1.0 => format!("{:.0} ms", s * 1e3),
+        s => format!("{s:.2} s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_three_digits() {
+        assert_eq!(time(0.0000005), "500 ns");
+        assert_eq!(time(0.0000815), "82 µs");
+        assert_eq!(time(0.0123), "12.30 ms");
+        assert_eq!(time(2.0), "2.00 s");
+        assert_eq!(per_second(52_345.0), "52.34 k/s");
+        assert_eq!(per_second(12.0), "12.0/s");
+    }
+}

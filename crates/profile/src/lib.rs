@@ -1,0 +1,356 @@
+//! The sensitivity vector as a file: `jostle-profile/1`.
+//!
+//! Pure data. This module knows nothing of measuring, so that a scheduler can
+//! use it alone. Percentages run 0–100; performance is a fraction of the
+//! target's own baseline; units stand in key names; absent is absent, never 0.
+
+mod check;
+pub mod cpulist;
+pub mod document;
+mod file;
+mod load;
+mod mechanism;
+pub mod reading;
+mod readings;
+pub mod resource;
+mod schema;
+mod unique;
+
+pub use check::check;
+pub use file::LoadError;
+pub use file::load;
+pub use file::load_dir;
+pub use file::save;
+pub use load::ArrivalsFact;
+pub use load::LoadFacts;
+pub use mechanism::CounterFacts;
+pub use mechanism::CounterPair;
+pub use mechanism::Phase;
+pub use mechanism::PhasePerformance;
+pub use readings::PairReading;
+pub use readings::Readings;
+pub use schema::schema;
+
+use crate::reading::Reading;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The format this version writes.
+pub const FORMAT: &str = "jostle-profile/1";
+
+/// Keys this version does not know, kept on rewrite.
+pub type Unknown = BTreeMap<String, Value>;
+
+/// Both halves of a sensitivity vector, and everything needed to doubt it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Profile {
+    /// `jostle-profile/1`.
+    #[schemars(regex(pattern = r"^jostle-profile/1(\..*)?$"))]
+    pub format: String,
+    /// True when the measurement was cut short and only what was learned until
+    /// then is in this file.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
+    pub workload: Workload,
+    pub machine: MachineFacts,
+    pub metric: MetricFacts,
+    pub qos: Qos,
+    pub conditions: Conditions,
+    /// One entry per resource id.
+    #[serde(deserialize_with = "unique::deserialize")]
+    pub resources: BTreeMap<String, ResourceEntry>,
+    /// What had been read when the measurement was cut short.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub readings: Option<Readings>,
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+/// What was profiled.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Workload {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+/// Where it was profiled.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MachineFacts {
+    /// Changes when CPU, caches, kernel, allowed CPUs or hypervisor change.
+    pub fingerprint: String,
+    pub model: String,
+    /// Logical CPUs the tool was allowed to use.
+    pub cpus: usize,
+    pub caches: Vec<CacheFacts>,
+    pub smt: bool,
+    pub virtualized: Option<String>,
+    pub kernel: String,
+    pub memory_bytes: u64,
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+/// One cache, as the machine reports it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CacheFacts {
+    /// `L1d`, `L1i`, `L2`, `L3`.
+    pub name: String,
+    pub size_bytes: u64,
+    /// How many logical CPUs share it.
+    pub shared_by_cpus: usize,
+}
+
+/// Which way the metric is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    Higher,
+    Lower,
+}
+
+/// How the target's performance was read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MetricFacts {
+    /// As given to `--metric`.
+    pub name: String,
+    pub unit: String,
+    pub direction: Direction,
+    /// Why this metric: asked for, or picked because …
+    pub chosen_because: String,
+    /// What one window of this metric holds, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_rule: Option<String>,
+    /// What reading it costs the target, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<String>,
+    /// What was sent to the target meanwhile, where we sent it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<LoadFacts>,
+    /// Undisturbed level in `unit`, with its 95 % interval.
+    pub baseline: Option<Estimate>,
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+/// A number and the interval that holds it with 95 % confidence.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Estimate {
+    pub value: f64,
+    pub ci95: [f64; 2],
+}
+
+/// When performance counts as kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Qos {
+    /// Fraction of the baseline, 0.95 unless told otherwise.
+    pub threshold: f64,
+}
+
+/// The state of the machine and the settings while measuring.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Conditions {
+    /// RFC 3339, UTC.
+    pub recorded_at: String,
+    pub duration_seconds: f64,
+    pub tool_version: String,
+    pub seed: u64,
+    /// Wall-clock budget the measurement was given.
+    pub budget_seconds: f64,
+    /// True for `--quick`: wider intervals.
+    pub quick: bool,
+    /// Coefficient of variation of undisturbed windows, percent.
+    pub noise_percent: Option<f64>,
+    /// Share of CPU time the hypervisor took while measuring, percent.
+    pub steal_percent: Reading<f64>,
+    /// Windows dropped because of steal or failure.
+    pub windows_dropped: u64,
+    pub windows_kept: u64,
+    /// Smallest loss, percent of baseline, that the first resource's windows
+    /// could have told from noise.
+    pub smallest_detectable_percent: Option<f64>,
+    /// Slice period of same-CPU workers.
+    pub slice_period_seconds: Option<f64>,
+    /// Share of the CPU a same-CPU worker takes, percent.
+    pub slice_share_percent: Option<f64>,
+    /// Where the peaks come from that intensity refers to: the machine file of
+    /// some moment, or measured at the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peaks_from: Option<String>,
+    /// CPUs the target was given.
+    pub target_cpus: Vec<usize>,
+    /// The profiler's own CPU use while measuring, percent of one CPU.
+    pub profiler_cpu_percent: Option<f64>,
+    /// Every counter that was to be sampled beside the metric: what it is, or
+    /// why it could not be read.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: BTreeMap<String, Reading<CounterFacts>>,
+    /// Stretches of time in which the undisturbed target ran at levels of its
+    /// own, in order; empty when its level held.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<Phase>,
+    /// What a reader should know before believing the numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+/// Where an entry's numbers come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    Measured,
+    Inferred,
+    NotShared,
+    Unavailable,
+    Unresolved,
+}
+
+/// How target and worker came to share the resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PlacementMode {
+    SmtSibling,
+    SameCpu,
+    SharedL2,
+    SharedLlc,
+    SameNuma,
+    Device,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Placement {
+    pub mode: PlacementMode,
+    /// CPUs the workers ran on.
+    pub cpus: Vec<usize>,
+}
+
+/// A position on the 0–100 scale with its 95 % interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Score {
+    #[schemars(range(min = 0.0, max = 100.0))]
+    pub score: f64,
+    pub ci95: [f64; 2],
+}
+
+/// Performance at one intensity.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CurvePoint {
+    /// Requested intensity, percent.
+    #[schemars(range(min = 0.0, max = 100.0))]
+    pub intensity: f64,
+    /// Fraction of the same thing's performance under control (curve) or alone
+    /// (probe curve).
+    pub performance: f64,
+    pub ci95: [f64; 2],
+    /// Pressure the workers achieved, in the resource's unit, summed over them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pressure: Option<f64>,
+    /// Treated windows behind this point.
+    pub windows: u64,
+}
+
+/// The most the resource could cost here, from timings and not from windows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PhysicalBound {
+    pub loss_percent: f64,
+    /// How it was computed, in words with numbers.
+    pub basis: String,
+}
+
+/// Both halves for one resource.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ResourceEntry {
+    pub status: Status,
+    /// Why the status is not `measured`, or what limits it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
+    /// Highest intensity at which the target still meets its QoS; 100 = never
+    /// violated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tolerated: Option<Score>,
+    /// 100 − the highest intensity at which the source itself keeps 95 % of
+    /// its own alone-performance beside the target; 0 = undisturbed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caused: Option<Score>,
+    /// Intensity of a second copy of the source that would cost the source at
+    /// 100 % as much as the target does; 100 = at least the whole copy. Needs a
+    /// calibrated machine; absent where not even the whole copy costs it much.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 100.0))]
+    pub equivalent_intensity: Option<f64>,
+    /// True when a loss beyond the QoS threshold was shown at some intensity,
+    /// with the chance of any false alarm over all resources of the profile
+    /// held under 5 %. False when such a loss was ruled out. Absent when
+    /// neither could be told, or nothing was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sensitive: Option<bool>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub curve: Vec<CurvePoint>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub probe_curve: Vec<CurvePoint>,
+    /// Target performance beside the placebo as a fraction of undisturbed: the
+    /// cost of sharing a CPU, which is not blamed on this resource.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sharing_cost: Option<Estimate>,
+    /// Unit of `pressure` in the curves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pressure_unit: Option<String>,
+    /// The pressure that 100 % stands for, in the same unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub full_scale_pressure: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub physical_bound: Option<PhysicalBound>,
+    /// Counters that moved between control and treat: the mechanism. `ipc` is
+    /// here whether or not it moved.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: BTreeMap<String, Reading<CounterPair>>,
+    /// Counters that were read and not seen to move.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counters_steady: Vec<String>,
+    /// Performance at the highest intensity phase by phase, where the target
+    /// had phases and they differ in what they bear.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<PhasePerformance>,
+    /// What a reader should know before believing this entry.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+impl ResourceEntry {
+    /// An entry without numbers.
+    pub fn without_numbers(status: Status, reason: impl Into<String>) -> Self {
+        ResourceEntry {
+            status,
+            reason: Some(reason.into()),
+            placement: None,
+            tolerated: None,
+            caused: None,
+            equivalent_intensity: None,
+            sensitive: None,
+            curve: Vec::new(),
+            probe_curve: Vec::new(),
+            sharing_cost: None,
+            pressure_unit: None,
+            full_scale_pressure: None,
+            physical_bound: None,
+            counters: BTreeMap::new(),
+            counters_steady: Vec::new(),
+            phases: Vec::new(),
+            doubts: Vec::new(),
+            unknown: Unknown::new(),
+        }
+    }
+}

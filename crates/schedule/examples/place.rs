@@ -1,0 +1,48 @@
+//! Places three profiled applications on two nodes and says why there.
+//!
+//! ```text
+//! cargo run --example place
+//! ```
+
+use jostle_profile as profile;
+use jostle_schedule::Answer;
+use jostle_schedule::App;
+use jostle_schedule::Ask;
+use jostle_schedule::Cluster;
+use jostle_schedule::Jostle;
+use jostle_schedule::Node;
+use jostle_schedule::Policy;
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let node = |name: &str| Node {
+        name: name.into(),
+        cpus: 4,
+        memory_bytes: 8 << 30,
+        platform: None,
+        shares_cpus: false,
+    };
+    let mut cluster = Cluster::new([node("n1"), node("n2")])?;
+    let mut policy = Jostle::new(1, false);
+
+    for demo in ["llc-capacity", "memory-bandwidth", "kv"] {
+        let file = format!("profiles/demo-{demo}.json");
+        let profile = profile::load(Path::new(&file))?;
+        let app = Arc::new(App::new(&profile).with_demand(2, 1 << 30));
+        let ask = Ask::of(&app);
+        match policy.choose(&ask, &cluster) {
+            Answer::Place(choice) => {
+                let decision = policy.explain(&ask, &cluster, &choice);
+                println!("{demo} on {}: {}", decision.node, decision.deciding.why);
+                for resident in choice.start(&mut cluster, &app, ask.demand)? {
+                    let at = cluster.resident(resident).ok_or("it has just started")?;
+                    policy.changed(&cluster, at.node, ask.now);
+                }
+            }
+            other => println!("{demo} waits: {other:?}"),
+        }
+    }
+    Ok(())
+}

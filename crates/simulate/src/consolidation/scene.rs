@@ -1,0 +1,193 @@
+//! What is so, and what schemes see of it.
+
+use super::ConsolidationScenario;
+use super::StorageApp;
+use jostle_schedule::bloc::Store;
+use rand::RngExt;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::StandardNormal;
+
+/// One instance of an application.
+pub struct Instance {
+    /// Index into the scenario's applications.
+    pub app: usize,
+    pub size_gb: f64,
+}
+
+/// Everything that one seed makes of a scenario.
+pub struct Scene {
+    /// Largest rated bandwidth first.
+    pub stores: Vec<Store>,
+    pub instances: Vec<Instance>,
+    /// Mean demand over the day by application, MB/s.
+    pub mean_demand: Vec<f64>,
+    /// MB/s by instance and interval, history first.
+    pub demand: Vec<Vec<f64>>,
+    /// Intervals before those measured, and measured.
+    pub history: usize,
+    pub intervals: usize,
+    /// True loss of an instance of the first application beside one of the
+    /// second, both whole and at their mean demand.
+    pub loss: Vec<Vec<f64>>,
+    /// Mean of both losses of a pair, as mirrors measured it; symmetric.
+    pub mirrored: Vec<Vec<f64>>,
+}
+
+/// Share of the day's peak demand at `hour`: a raised cosine, squared so that
+/// nights are longer than peaks.
+fn bump(app: &StorageApp, hour: f64) -> f64 {
+    let angle = (hour - app.peak_hour) / 24.0 * std::f64::consts::TAU;
+    (0.5 * (1.0 + angle.cos())).powi(2)
+}
+
+/// Demand at `hour` over the mean of the day.
+fn shape(app: &StorageApp, hour: f64) -> f64 {
+    // The bump's mean over a day.
+    const MEAN: f64 = 0.375;
+    let low = (1.0 - MEAN * app.peak_over_mean) / (1.0 - MEAN);
+    low + (app.peak_over_mean - low) * bump(app, hour)
+}
+
+impl Scene {
+    pub fn draw(scenario: &ConsolidationScenario, seed: u64) -> Scene {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut stores: Vec<Store> = Vec::new();
+        for kind in &scenario.nodes {
+            stores.extend((0..kind.count).map(|_| Store {
+                bandwidth: kind.bandwidth_mb_per_s,
+                capacity: kind.capacity_gb,
+            }));
+        }
+        stores.sort_by(|a, b| b.bandwidth.total_cmp(&a.bandwidth));
+        let mut instances = Vec::new();
+        for (app, kind) in scenario.apps.iter().enumerate() {
+            for _ in 0..kind.instances {
+                let [least, most] = kind.size_gb;
+                instances.push(Instance {
+                    app,
+                    size_gb: least + (most - least) * rng.random::<f64>(),
+                });
+            }
+        }
+        let per_day = scenario.per_day();
+        let history = scenario.history_days * per_day;
+        let intervals = scenario.days * per_day;
+        let demand = instances
+            .iter()
+            .map(|instance| {
+                let app = &scenario.apps[instance.app];
+                demand(scenario, app, history + intervals, &mut rng)
+            })
+            .collect();
+        let loss = losses(scenario, &mut rng);
+        let mirrored = mirrored(scenario, &loss, &mut rng);
+        Scene {
+            stores,
+            instances,
+            mean_demand: scenario
+                .apps
+                .iter()
+                .map(|app| app.bandwidth_mb_per_s)
+                .collect(),
+            demand,
+            history,
+            intervals,
+            loss,
+            mirrored,
+        }
+    }
+
+    /// Mean loss of a pair of applications, as it is.
+    pub fn true_pair(&self, a: usize, b: usize) -> f64 {
+        (self.loss[a][b] + self.loss[b][a]) / 2.0
+    }
+
+    /// Mean absolute error of what mirrors measured.
+    pub fn mirror_error(&self) -> f64 {
+        let apps = self.loss.len();
+        let errors = (0..apps)
+            .flat_map(|a| (a..apps).map(move |b| (a, b)))
+            .map(|(a, b)| (self.mirrored[a][b] - self.true_pair(a, b)).abs());
+        errors.sum::<f64>() / (apps * (apps + 1) / 2) as f64
+    }
+}
+
+fn demand(
+    scenario: &ConsolidationScenario,
+    app: &StorageApp,
+    intervals: usize,
+    rng: &mut ChaCha8Rng,
+) -> Vec<f64> {
+    let mut spike = 0;
+    (0..intervals)
+        .map(|interval| {
+            let hour = (interval * scenario.interval_minutes) as f64 / 60.0 % 24.0;
+            let noise: f64 = rng.sample(StandardNormal);
+            let mut demand = app.bandwidth_mb_per_s * shape(app, hour).max(0.0);
+            demand *= (noise * scenario.demand_noise).exp();
+            if rng.random::<f64>() < scenario.spike_chance {
+                spike = 2;
+            }
+            if spike > 0 {
+                spike -= 1;
+                demand *= scenario.spike_factor;
+            }
+            demand
+        })
+        .collect()
+}
+
+/// Loss by ordered pair: sensitivity of the one times force of the other, both
+/// small for most, and a factor for the pair.
+fn losses(scenario: &ConsolidationScenario, rng: &mut ChaCha8Rng) -> Vec<Vec<f64>> {
+    let apps = scenario.apps.len();
+    let mut skewed = || rng.random::<f64>().powi(3);
+    let sensitivity: Vec<f64> = (0..apps).map(|_| skewed()).collect();
+    let force: Vec<f64> = (0..apps).map(|_| skewed()).collect();
+    sensitivity
+        .iter()
+        .map(|sensitivity| {
+            force
+                .iter()
+                .map(|force| {
+                    let pair = 0.5 + rng.random::<f64>();
+                    let most = scenario.most_interference;
+                    (most * sensitivity * force * pair).min(most)
+                })
+                .collect()
+        })
+        .collect()
+}
+
+/// Pair interference with the mirrors' error, never below none. Errors grow
+/// with what is measured; their mean over pairs is the scenario's.
+fn mirrored(
+    scenario: &ConsolidationScenario,
+    loss: &[Vec<f64>],
+    rng: &mut ChaCha8Rng,
+) -> Vec<Vec<f64>> {
+    let apps = loss.len();
+    let truth = |a: usize, b: usize| (loss[a][b] + loss[b][a]) / 2.0;
+    let pairs: Vec<(usize, usize)> = (0..apps)
+        .flat_map(|a| (a..apps).map(move |b| (a, b)))
+        .collect();
+    let mean = pairs.iter().map(|(a, b)| truth(*a, *b)).sum::<f64>() / pairs.len() as f64;
+    // |N(0, σ)| has the mean σ·√(2/π).
+    let sd = scenario.mirror_error * (std::f64::consts::PI / 2.0).sqrt();
+    let mut seen = vec![vec![0.0; apps]; apps];
+    for (a, b) in pairs {
+        let truth = truth(a, b);
+        let weight = match mean > 0.0 {
+            true => 0.2 + 0.8 * truth / mean,
+            false => 1.0,
+        };
+        let size = weight * sd * rng.sample::<f64, _>(StandardNormal).abs();
+        // Where it would fall below none it errs upwards.
+        let over = rng.random::<f64>() < scenario.mirror_overestimates || size > truth;
+        let found = if over { truth + size } else { truth - size };
+        seen[a][b] = found;
+        seen[b][a] = found;
+    }
+    seen
+}

@@ -1,0 +1,505 @@
+//! The order of events: who arrives, is placed, ends, changes, breaks.
+//!
+//! Events of one moment happen in the order: what jobs do by themselves, what
+//! was noted for that time, faults, arrivals. After each, every agent that is
+//! not busy asks its admission for the next job until there is none. A decision
+//! is made on what the agent sees when it begins, keeps the agent busy for its
+//! latency, and holds from then on if the cluster still has the room.
+
+mod agent;
+mod commit;
+mod decide;
+mod faults;
+mod meter;
+mod phases;
+mod queue;
+mod run;
+mod stopwatch;
+#[cfg(test)]
+mod tests;
+
+use super::error::SimulationError;
+use super::outcome::JobRecord;
+use super::outcome::Outcome;
+use super::settings::Settings;
+use super::workload::Workload;
+use super::world::Happening;
+use super::world::Left;
+use super::world::World;
+use agent::Agent;
+use jostle_schedule::MigrationCosts;
+use jostle_schedule::NodeId;
+use jostle_schedule::Part;
+use jostle_schedule::admission::Waiter;
+use meter::Level;
+use meter::Meter;
+use queue::Event;
+use queue::EventQueue;
+use rand::RngExt;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use std::collections::VecDeque;
+use stopwatch::Stopwatch;
+
+pub use run::Scheduler;
+pub(super) use run::observe;
+pub use run::run;
+pub use run::run_with;
+pub(super) use run::schedulers;
+
+/// So many events in a row without any progress, with nothing running and
+/// nothing to come, mean that there will be none.
+const FRUITLESS: u64 = 10_000;
+
+/// A wish to wait for less is taken for this, so that time goes on.
+const LEAST_WAIT_SECONDS: f64 = 1e-3;
+
+/// A start, and what could be read on its node just before.
+#[derive(Clone, Debug)]
+pub(super) struct Start {
+    pub(super) job: u32,
+    pub(super) seconds: f64,
+    pub(super) node: NodeId,
+    pub(super) counters: Vec<f32>,
+}
+
+/// How far a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Not there, or being profiled.
+    Coming,
+    /// With its admission, or being decided on.
+    Waiting,
+    /// At nodes, for the first to have room.
+    Queued,
+    Running,
+    Done,
+    Never,
+}
+
+/// What is kept of a job.
+#[derive(Clone, Debug)]
+struct Progress {
+    state: State,
+    agent: u32,
+    /// Seconds of its first start; infinite before.
+    started: f64,
+    finished: f64,
+    /// How often it was started.
+    starts: u32,
+    /// The phase whose profile the cluster has.
+    believed: usize,
+    restarts: u32,
+    migrations: u32,
+    /// The epoch in which it was last refused, and how often in it.
+    refused: (u64, u32),
+    /// Where it waits when queued.
+    queued_at: Vec<NodeId>,
+}
+
+struct Engine<'a> {
+    workload: &'a Workload,
+    settings: &'a Settings,
+    world: World<'a>,
+    now: f64,
+    events: EventQueue,
+    next_arrival: usize,
+    next_fault: usize,
+    agents: Vec<Agent>,
+    jobs: Vec<Progress>,
+    /// Jobs not yet done, nor found to fit nowhere.
+    left: usize,
+    waiting: u32,
+    running: u32,
+    /// Jobs dealt to agents so far.
+    dealt: usize,
+    /// Jobs that wait at each node, first come first.
+    queues: Vec<VecDeque<u32>>,
+    /// Faults of each node not yet repaired: of the whole, of its CPUs.
+    down: Vec<u32>,
+    broken: Vec<u32>,
+    repairs_to_come: usize,
+    cpus_up: u64,
+    meter: Meter,
+    /// CPU-seconds asked for over those up, at the last end.
+    utilization: f64,
+    last_end: f64,
+    fruitless: u64,
+    costs: MigrationCosts,
+    phase_draws: ChaCha8Rng,
+    sync_draws: ChaCha8Rng,
+    noise: ChaCha8Rng,
+    stopwatch: Stopwatch,
+    starts: Option<Vec<Start>>,
+    happened: u64,
+    decisions: u64,
+    conflicts: u64,
+    migrations: u64,
+    restarts: u64,
+}
+
+/// Draws for one purpose, independent of those for others.
+fn draws(seed: u64, purpose: u64) -> ChaCha8Rng {
+    let mut draws = ChaCha8Rng::seed_from_u64(seed);
+    draws.set_stream(purpose);
+    draws
+}
+
+impl<'a> Engine<'a> {
+    fn new(
+        workload: &'a Workload,
+        settings: &'a Settings,
+        scheduler: &mut dyn FnMut(u64) -> Result<Scheduler, SimulationError>,
+    ) -> Result<Self, SimulationError> {
+        let world = World::new(&workload.truth, &workload.nodes)?;
+        let count = settings.agents.count;
+        let mut agents = Vec::with_capacity(count);
+        for index in 0..count as u64 {
+            let seed = settings.seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let (policy, admission) = scheduler(seed)?;
+            let copy = (count > 1).then(|| world.cluster().clone());
+            agents.push(Agent::new(policy, admission, copy));
+        }
+        let coming = Progress {
+            state: State::Coming,
+            agent: 0,
+            started: f64::INFINITY,
+            finished: f64::INFINITY,
+            starts: 0,
+            believed: 0,
+            restarts: 0,
+            migrations: 0,
+            refused: (0, 0),
+            queued_at: Vec::new(),
+        };
+        let nodes = workload.nodes.len();
+        let first = workload.jobs.first().map_or(0.0, |job| job.arrival);
+        let mut engine = Engine {
+            workload,
+            settings,
+            now: first.min(0.0),
+            events: EventQueue::default(),
+            next_arrival: 0,
+            next_fault: 0,
+            agents,
+            jobs: vec![coming; workload.jobs.len()],
+            left: workload.jobs.len(),
+            waiting: 0,
+            running: 0,
+            dealt: 0,
+            queues: vec![VecDeque::new(); nodes],
+            down: vec![0; nodes],
+            broken: vec![0; nodes],
+            repairs_to_come: 0,
+            cpus_up: workload.nodes.iter().map(|n| u64::from(n.cpus)).sum(),
+            meter: Meter::new(first),
+            utilization: 0.0,
+            last_end: first,
+            fruitless: 0,
+            costs: MigrationCosts::default(),
+            phase_draws: draws(settings.seed, 1),
+            sync_draws: draws(settings.seed, 2),
+            noise: draws(settings.seed, 3),
+            stopwatch: Stopwatch::default(),
+            starts: None,
+            happened: 0,
+            decisions: 0,
+            conflicts: 0,
+            migrations: 0,
+            restarts: 0,
+            world,
+        };
+        if count > 1 {
+            for agent in 0..count as u32 {
+                engine.note_sync(agent);
+            }
+        }
+        Ok(engine)
+    }
+
+    fn conduct(&mut self) -> Result<(), SimulationError> {
+        while self.left > 0 {
+            self.next_event()?;
+        }
+        Ok(())
+    }
+
+    fn next_event(&mut self) -> Result<(), SimulationError> {
+        let arrival = match self.workload.jobs.get(self.next_arrival) {
+            Some(job) => job.arrival,
+            None => f64::INFINITY,
+        };
+        let fault = match self.workload.faults.get(self.next_fault) {
+            Some((seconds, _)) => *seconds,
+            None => f64::INFINITY,
+        };
+        let (own, noted) = (self.world.due(), self.events.due());
+        let next = own.min(noted).min(fault).min(arrival);
+        if next == f64::INFINITY || self.is_stuck() {
+            return self.give_up();
+        }
+        self.pass_time(next.max(self.now));
+        self.happened += 1;
+        self.fruitless += 1;
+        if own <= next {
+            self.job_does_something();
+        } else if noted <= next {
+            self.noted_event()?;
+        } else if fault <= next {
+            self.fault();
+        } else {
+            self.arrival();
+        }
+        (0..self.agents.len()).try_for_each(|agent| self.consult(agent))
+    }
+
+    fn pass_time(&mut self, now: f64) {
+        let (asked, up) = (self.world.cpus_asked(), self.cpus_up);
+        let (running, waiting) = (self.running, self.waiting);
+        self.meter.until(now, || Level {
+            cpus_asked: asked,
+            cpus_up: up,
+            running,
+            waiting,
+        });
+        self.now = now;
+    }
+
+    fn is_stuck(&self) -> bool {
+        self.fruitless > FRUITLESS && self.is_idle()
+    }
+
+    /// Nothing runs, comes, breaks or is repaired: only agents themselves can
+    /// still do something.
+    fn is_idle(&self) -> bool {
+        self.running == 0
+            && self.next_arrival == self.jobs.len()
+            && self.next_fault == self.workload.faults.len()
+            && self.repairs_to_come == 0
+    }
+
+    /// Nothing can happen any more. Jobs that could only have been spread, and
+    /// were not, fit nowhere; that any other waits is an error.
+    fn give_up(&mut self) -> Result<(), SimulationError> {
+        let waiting: Vec<u32> = (0u32..)
+            .zip(&self.jobs)
+            .filter(|(_, job)| !matches!(job.state, State::Done | State::Never))
+            .map(|(job, _)| job)
+            .collect();
+        let fits = |job: &u32| {
+            let demand = self.workload.jobs[*job as usize].demand;
+            self.world.cluster().could_ever_fit(demand)
+        };
+        if waiting.is_empty() || waiting.iter().any(fits) {
+            return Err(SimulationError::Stuck {
+                seconds: self.now.max(0.0) as u64,
+                waiting,
+            });
+        }
+        waiting.into_iter().for_each(|job| self.fits_nowhere(job));
+        Ok(())
+    }
+
+    fn arrival(&mut self) {
+        let job = self.next_arrival as u32;
+        self.next_arrival += 1;
+        self.fruitless = 0;
+        self.waiting += 1;
+        let profiling = self.workload.jobs[job as usize].profiling_seconds;
+        if profiling > 0.0 {
+            self.events.note(self.now + profiling, Event::Ready(job));
+        } else {
+            self.ready(job);
+        }
+    }
+
+    /// A profiled job is dealt to an agent.
+    fn ready(&mut self, job: u32) {
+        self.fruitless = 0;
+        self.jobs[job as usize].agent = (self.dealt % self.agents.len()) as u32;
+        self.dealt += 1;
+        let it = &self.workload.jobs[job as usize];
+        let sized = it.spread || it.target.is_some();
+        if !sized && !self.world.cluster().could_ever_fit(it.demand) {
+            self.fits_nowhere(job);
+        } else {
+            self.ask_for_place(job);
+        }
+    }
+
+    fn fits_nowhere(&mut self, job: u32) {
+        self.jobs[job as usize].state = State::Never;
+        self.left -= 1;
+        self.waiting -= 1;
+    }
+
+    /// A job joins those that wait for its agent.
+    fn ask_for_place(&mut self, job: u32) {
+        let (it, progress) = (
+            &self.workload.jobs[job as usize],
+            &mut self.jobs[job as usize],
+        );
+        progress.state = State::Waiting;
+        progress.refused = (0, 0);
+        let agent = &mut self.agents[progress.agent as usize];
+        agent.admission.arrive(
+            Waiter {
+                job: u64::from(job),
+                app: it.phases[0].estimate.clone(),
+                demand: it.demand,
+                ideal_seconds: Some(it.work_seconds),
+                overhead_seconds: it.profiling_seconds,
+                priority: it.priority,
+            },
+            self.now,
+        );
+        agent.stirred = true;
+    }
+
+    fn job_does_something(&mut self) {
+        let Some(step) = self.world.step() else {
+            return;
+        };
+        match (step.what, step.left) {
+            (Happening::Finished, Some(left)) => self.finished(step.job, &left),
+            (Happening::PhaseBegan, _) => self.phase_began(step.job),
+            _ => {}
+        }
+    }
+
+    fn finished(&mut self, job: u32, left: &Left) {
+        let progress = &mut self.jobs[job as usize];
+        progress.state = State::Done;
+        progress.finished = self.now;
+        self.left -= 1;
+        self.running -= 1;
+        self.last_end = self.now;
+        self.utilization = self.meter.utilization();
+        self.has_left(job, &left.parts);
+    }
+
+    /// Tells everybody that `job` is gone from `parts`, where there is room now.
+    fn has_left(&mut self, job: u32, parts: &[Part]) {
+        self.fruitless = 0;
+        let nodes: Vec<NodeId> = parts.iter().map(|part| part.node).collect();
+        let agent = &mut self.agents[self.jobs[job as usize].agent as usize];
+        for node in &nodes {
+            agent.look_at(*node, self.world.cluster(), self.now);
+        }
+        let seen = agent.copy.as_ref().unwrap_or(self.world.cluster());
+        agent
+            .admission
+            .ended(u64::from(job), &nodes, self.now, seen);
+        agent.stir();
+        for node in nodes {
+            self.start_queued(node);
+        }
+    }
+
+    fn noted_event(&mut self) -> Result<(), SimulationError> {
+        match self.events.pop() {
+            Some(Event::Ready(job)) => self.ready(job),
+            Some(Event::Decided(agent)) => self.commit(agent as usize)?,
+            Some(Event::Detected(job, start, phase)) => self.detected(job, start, phase)?,
+            Some(Event::NodeRepaired(node)) => self.node_repaired(node as usize),
+            Some(Event::CpuRepaired(node)) => self.cpu_repaired(node as usize),
+            Some(Event::Sync(agent)) => self.sync(agent),
+            Some(Event::Wake(agent)) => {
+                let agent = &mut self.agents[agent as usize];
+                if agent.wakes(self.now) {
+                    agent.admission.changed(self.now);
+                    agent.stir();
+                }
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn note_sync(&mut self, agent: u32) {
+        let [least, most] = self.settings.agents.sync_seconds;
+        let after = least + (most - least) * self.sync_draws.random::<f64>();
+        self.events.note(self.now + after, Event::Sync(agent));
+    }
+
+    /// Nothing new was seen while all is idle: nothing will be before an agent
+    /// wakes up, however long a policy wants to wait for something better.
+    fn note_sync_at_wake(&mut self, agent: u32) {
+        let wakes = self.agents.iter().map(Agent::wakes_at);
+        let first = wakes.fold(f64::INFINITY, f64::min);
+        match first > self.now && first < f64::INFINITY {
+            true => self.events.note(first, Event::Sync(agent)),
+            false => self.note_sync(agent),
+        }
+    }
+
+    /// Brings an agent's whole copy up to date.
+    fn sync(&mut self, index: u32) {
+        let agent = &mut self.agents[index as usize];
+        let mut news = false;
+        for node in self.world.ids() {
+            let seen = agent.copy.as_ref().map(|copy| copy.row(*node).version);
+            if seen != Some(self.world.cluster().row(*node).version) {
+                news |= agent.look_at(*node, self.world.cluster(), self.now);
+            }
+        }
+        if news {
+            agent.admission.changed(self.now);
+            agent.stir();
+        }
+        let deciding = self.agents.iter().any(|agent| agent.pending.is_some());
+        if news || deciding || !self.is_idle() {
+            self.note_sync(index);
+        } else {
+            self.note_sync_at_wake(index);
+        }
+    }
+
+    /// What came of it.
+    fn outcome(self) -> Outcome {
+        let (mut jobs, mut never) = (Vec::new(), Vec::new());
+        for (index, (it, progress)) in self.workload.jobs.iter().zip(&self.jobs).enumerate() {
+            if progress.state == State::Never {
+                never.push(index as u32);
+                continue;
+            }
+            let app = &self.workload.truth.apps[it.phases[0].truth as usize];
+            // Who reaches a target can do no more for its owner than reach it.
+            let asked = app.scaling.by_cpus(f64::from(it.demand.cpus));
+            let (ideal, most) = match it.target {
+                Some(target) => (it.work_seconds * asked / target, 1.0),
+                None => (it.work_seconds, f64::INFINITY),
+            };
+            jobs.push(JobRecord {
+                job: index as u32,
+                class: it.class,
+                arrival: it.arrival,
+                started: progress.started,
+                finished: progress.finished,
+                queued_seconds: (progress.started - it.arrival - it.profiling_seconds).max(0.0),
+                ideal_seconds: ideal,
+                performance: (ideal / (progress.finished - progress.started)).min(most),
+                with_waiting: (ideal / (progress.finished - it.arrival)).min(most),
+                qos: f64::from(app.qos),
+                restarts: progress.restarts,
+                migrations: progress.migrations,
+            });
+        }
+        let first = self.workload.jobs.first().map_or(0.0, |job| job.arrival);
+        Outcome {
+            policy: self.settings.policy.clone(),
+            admission: self.settings.admission.clone(),
+            seed: self.settings.seed,
+            jobs,
+            never,
+            makespan_seconds: self.last_end - first,
+            utilization: self.utilization,
+            events: self.happened,
+            decisions: self.decisions,
+            conflicts: self.conflicts,
+            migrations: self.migrations,
+            restarts: self.restarts,
+            moments: self.meter.into_moments(),
+        }
+    }
+}

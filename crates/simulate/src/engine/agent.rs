@@ -1,0 +1,123 @@
+//! A scheduler at work: its policy, its admission, and what it knows.
+
+use super::queue::Event;
+use super::queue::EventQueue;
+use jostle_schedule::Answer;
+use jostle_schedule::Cluster;
+use jostle_schedule::Demand;
+use jostle_schedule::NodeId;
+use jostle_schedule::NodeSet;
+use jostle_schedule::Policy;
+use jostle_schedule::admission::Admission;
+
+/// A decision that is being made.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) job: u32,
+    pub(super) allowed: Option<NodeSet>,
+    pub(super) answer: Answer,
+    /// The epoch of the agent when it looked.
+    pub(super) epoch: u64,
+}
+
+/// One of the schedulers that work at the same time.
+pub(super) struct Agent {
+    pub(super) policy: Box<dyn Policy>,
+    pub(super) admission: Box<dyn Admission>,
+    /// Its own copy of the cluster; absent where it sees the true state.
+    pub(super) copy: Option<Cluster>,
+    pub(super) pending: Option<Pending>,
+    /// Its admission may have somebody to offer.
+    pub(super) stirred: bool,
+    /// Grows with every change that may help who was refused.
+    pub(super) epoch: u64,
+    /// Demands for which there was no room in this epoch.
+    no_room: Vec<Demand>,
+    /// Seconds at which it is to be asked again; infinite for not at all.
+    wake: f64,
+}
+
+impl Agent {
+    pub(super) fn new(
+        policy: Box<dyn Policy>,
+        admission: Box<dyn Admission>,
+        copy: Option<Cluster>,
+    ) -> Self {
+        Agent {
+            policy,
+            admission,
+            copy,
+            pending: None,
+            stirred: false,
+            epoch: 1,
+            no_room: Vec::new(),
+            wake: f64::INFINITY,
+        }
+    }
+
+    /// Something has changed that may help who was refused.
+    pub(super) fn stir(&mut self) {
+        self.stirred = true;
+        self.epoch += 1;
+        self.no_room.clear();
+    }
+
+    /// To be asked again at `seconds`.
+    pub(super) fn wake_at(&mut self, seconds: f64, index: u32, events: &mut EventQueue) {
+        if seconds < self.wake {
+            self.wake = seconds;
+            events.note(seconds, Event::Wake(index));
+        }
+    }
+
+    /// Seconds at which it is to be asked again; infinite for not at all.
+    pub(super) fn wakes_at(&self) -> f64 {
+        self.wake
+    }
+
+    /// Whether it was to be asked again at `now`.
+    pub(super) fn wakes(&mut self, now: f64) -> bool {
+        let wakes = self.wake <= now;
+        if wakes {
+            self.wake = f64::INFINITY;
+        }
+        wakes
+    }
+
+    /// Brings `node` of its copy up to date, where it has one.
+    pub(super) fn look_at(&mut self, node: NodeId, truly: &Cluster, now: f64) -> bool {
+        let mut followed = Vec::new();
+        match &mut self.copy {
+            Some(copy) => {
+                copy.follow(truly, node, &mut followed);
+                for node in &followed {
+                    self.policy.changed(copy, *node, now);
+                }
+            }
+            None => {
+                self.policy.changed(truly, node, now);
+                return true;
+            }
+        }
+        !followed.is_empty()
+    }
+
+    /// No node had room for `demand`; nor will one before the next change.
+    pub(super) fn note_no_room(&mut self, demand: Demand) {
+        self.no_room.push(demand);
+    }
+
+    /// Whether it is known already that `demand` has no room.
+    pub(super) fn knows_no_room(&self, demand: Demand) -> bool {
+        self.no_room
+            .iter()
+            .any(|known| known.cpus <= demand.cpus && known.memory_bytes <= demand.memory_bytes)
+    }
+}
+
+/// Whether any node has room for `demand`.
+pub(super) fn has_room(cluster: &Cluster, demand: Demand) -> bool {
+    let empty = cluster.empty_by_kind().filter_map(|alike| alike.first());
+    let mut nodes = cluster.open().iter().chain(empty);
+    nodes.any(|node| cluster.fits(*node, demand))
+}

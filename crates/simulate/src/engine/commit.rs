@@ -1,0 +1,202 @@
+//! Decisions take effect, or not.
+
+use super::Engine;
+use super::Start;
+use super::State;
+use super::agent::Pending;
+use super::agent::has_room;
+use crate::SimulationError;
+use jostle_schedule::Answer;
+use jostle_schedule::NodeId;
+use jostle_schedule::NodeSet;
+use jostle_schedule::Part;
+use jostle_schedule::Waiting;
+
+impl Engine<'_> {
+    /// What an agent decided holds from now on.
+    pub(super) fn commit(&mut self, index: usize) -> Result<(), SimulationError> {
+        let Some(Pending {
+            job,
+            allowed,
+            answer,
+            epoch,
+        }) = self.agents[index].pending.take()
+        else {
+            return Ok(());
+        };
+        match answer {
+            Answer::Place(choice) => self.place(index, job, allowed, &choice.parts),
+            Answer::QueueAt(nodes) => {
+                self.queue_at(index, job, nodes, epoch);
+                Ok(())
+            }
+            Answer::Wait(waiting, until) => {
+                self.wait(index, job, allowed.is_some(), waiting, until);
+                if self.jobs[job as usize].state == State::Never {
+                    return Ok(());
+                }
+                match until {
+                    Some(until) if waiting == Waiting::ForBetter && until > self.now => {
+                        self.postponed(index, job, until, epoch);
+                    }
+                    _ => self.refused(index, job, epoch),
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn place(
+        &mut self,
+        index: usize,
+        job: u32,
+        allowed: Option<NodeSet>,
+        parts: &[Part],
+    ) -> Result<(), SimulationError> {
+        if self.start(job, parts) {
+            return Ok(());
+        }
+        // Somebody else was quicker, or a node broke: look again, decide again.
+        if self.agents[index].copy.is_some() {
+            self.conflicts += 1;
+        }
+        let agent = &mut self.agents[index];
+        let mut news = false;
+        for part in parts {
+            news |= agent.look_at(part.node, self.world.cluster(), self.now);
+        }
+        if news {
+            agent.admission.changed(self.now);
+            agent.stir();
+        }
+        self.decide(index, job, allowed)
+    }
+
+    /// Starts `job` on `parts` if the cluster has the room.
+    fn start(&mut self, job: u32, parts: &[Part]) -> bool {
+        let starts = self.starts.as_ref().map(|_| Start {
+            job,
+            seconds: self.now,
+            node: parts[0].node,
+            counters: self.world.counters(parts[0].node, &mut self.noise),
+        });
+        let it = &self.workload.jobs[job as usize];
+        if self.world.start(job, it, parts, self.now).is_err() {
+            return false;
+        }
+        if let (Some(all), Some(start)) = (&mut self.starts, starts) {
+            all.push(start);
+        }
+        let progress = &mut self.jobs[job as usize];
+        progress.state = State::Running;
+        progress.started = progress.started.min(self.now);
+        progress.starts += 1;
+        progress.believed = 0;
+        self.waiting -= 1;
+        self.running += 1;
+        self.fruitless = 0;
+        let agent = &mut self.agents[progress.agent as usize];
+        let nodes: Vec<NodeId> = parts.iter().map(|part| part.node).collect();
+        for node in &nodes {
+            agent.look_at(*node, self.world.cluster(), self.now);
+        }
+        let seen = agent.copy.as_ref().unwrap_or(self.world.cluster());
+        agent
+            .admission
+            .started(u64::from(job), &nodes, self.now, seen);
+        agent.stirred = true;
+        true
+    }
+
+    /// The job waits at `nodes`, unless one has room at once (late binding).
+    fn queue_at(&mut self, index: usize, job: u32, mut nodes: Vec<NodeId>, epoch: u64) {
+        let cluster = self.world.cluster();
+        nodes.retain(|node| cluster.row(*node).up);
+        if nodes.is_empty() {
+            self.refused(index, job, epoch);
+            return;
+        }
+        let agent = &mut self.agents[index];
+        let seen = agent.copy.as_ref().unwrap_or(cluster);
+        agent.admission.started(u64::from(job), &[], self.now, seen);
+        let cpus = self.workload.jobs[job as usize].demand.cpus;
+        for node in &nodes {
+            if self.start(job, &[Part { node: *node, cpus }]) {
+                return;
+            }
+        }
+        for node in &nodes {
+            self.queues[node.index()].push_back(job);
+        }
+        let progress = &mut self.jobs[job as usize];
+        progress.state = State::Queued;
+        progress.queued_at = nodes;
+    }
+
+    /// Starts who waits at `node` and has room there now, first come first.
+    pub(super) fn start_queued(&mut self, node: NodeId) {
+        let mut at = 0;
+        while let Some(job) = self.queues[node.index()].get(at).copied() {
+            let demand = self.workload.jobs[job as usize].demand;
+            let part = Part {
+                node,
+                cpus: demand.cpus,
+            };
+            if self.world.cluster().fits(node, demand) && self.start(job, &[part]) {
+                self.leave_queues(job);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// The job waits at nodes no longer.
+    fn leave_queues(&mut self, job: u32) {
+        for node in std::mem::take(&mut self.jobs[job as usize].queued_at) {
+            self.queues[node.index()].retain(|queued| *queued != job);
+        }
+    }
+
+    /// Nobody waits at `node` any more; those who wait nowhere else ask again.
+    pub(super) fn clear_queue(&mut self, node: NodeId) {
+        for job in std::mem::take(&mut self.queues[node.index()]) {
+            let progress = &mut self.jobs[job as usize];
+            progress.queued_at.retain(|other| *other != node);
+            if progress.queued_at.is_empty() {
+                let agent = &mut self.agents[progress.agent as usize];
+                let seen = agent.copy.as_ref().unwrap_or(self.world.cluster());
+                agent.admission.ended(u64::from(job), &[], self.now, seen);
+                agent.stir();
+                self.ask_for_place(job);
+            }
+        }
+    }
+
+    fn wait(
+        &mut self,
+        index: usize,
+        job: u32,
+        somewhere_only: bool,
+        waiting: Waiting,
+        until: Option<f64>,
+    ) {
+        let it = &self.workload.jobs[job as usize];
+        let agent = &mut self.agents[index];
+        let seen = agent.copy.as_ref().unwrap_or(self.world.cluster());
+        let nowhere = !somewhere_only || !seen.could_ever_fit(it.demand);
+        if waiting == Waiting::Never && nowhere {
+            agent.admission.ended(u64::from(job), &[], self.now, seen);
+            agent.stir();
+            self.fits_nowhere(job);
+            return;
+        }
+        let for_all = waiting == Waiting::NoRoom && !somewhere_only && !it.spread;
+        if for_all && !has_room(seen, it.demand) {
+            agent.note_no_room(it.demand);
+        }
+        if let Some(seconds) = until {
+            let soonest = self.now + super::LEAST_WAIT_SECONDS;
+            agent.wake_at(seconds.max(soonest), index as u32, &mut self.events);
+        }
+    }
+}

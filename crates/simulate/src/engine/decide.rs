@@ -1,0 +1,194 @@
+//! Agents make up their minds.
+
+use super::Engine;
+use super::LEAST_WAIT_SECONDS;
+use super::agent::Pending;
+use super::queue::Event;
+use crate::SimulationError;
+use jostle_schedule::Answer;
+use jostle_schedule::Ask;
+use jostle_schedule::Cluster;
+use jostle_schedule::NodeId;
+use jostle_schedule::NodeSet;
+
+/// An admission may send a policy's choice back so often.
+const VETOES: u32 = 3;
+
+/// And offer a job so often, each time for other nodes, before something has
+/// changed; more would not end.
+const OFFERS: u32 = 16;
+
+impl Engine<'_> {
+    /// Lets an idle agent begin its next decision.
+    pub(super) fn consult(&mut self, index: usize) -> Result<(), SimulationError> {
+        while self.agents[index].stirred && self.agents[index].pending.is_none() {
+            let agent = &mut self.agents[index];
+            let seen = agent.copy.as_ref().unwrap_or(self.world.cluster());
+            let offer = agent.admission.next(self.now, seen);
+            let Some(offer) = offer.filter(|offer| {
+                let (epoch, times) = self.jobs[offer.job as usize].refused;
+                epoch != agent.epoch || times < OFFERS
+            }) else {
+                agent.stirred = false;
+                if let Some(seconds) = agent.admission.wake_at() {
+                    let soonest = self.now + LEAST_WAIT_SECONDS;
+                    agent.wake_at(seconds.max(soonest), index as u32, &mut self.events);
+                }
+                return Ok(());
+            };
+            let job = offer.job as u32;
+            let it = &self.workload.jobs[offer.job as usize];
+            let known = offer.allowed.is_none() && !it.spread && agent.knows_no_room(it.demand);
+            if known {
+                let epoch = agent.epoch;
+                self.refused(index, job, epoch);
+            } else {
+                self.decide(index, job, offer.allowed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// There was no place for `job` in that epoch; what has changed since then
+    /// may help it.
+    pub(super) fn refused(&mut self, index: usize, job: u32, epoch: u64) {
+        let agent = &mut self.agents[index];
+        let refused = &mut self.jobs[job as usize].refused;
+        *refused = match refused.0 == epoch {
+            true => (epoch, refused.1 + 1),
+            false => (epoch, 1),
+        };
+        agent.admission.refused(u64::from(job), self.now);
+        if agent.epoch != epoch {
+            agent.admission.changed(self.now);
+            agent.stirred = true;
+        }
+    }
+
+    /// The policy wants to be asked about `job` at `until` again and not before.
+    pub(super) fn postponed(&mut self, index: usize, job: u32, until: f64, epoch: u64) {
+        let agent = &mut self.agents[index];
+        agent.admission.postponed(u64::from(job), until, self.now);
+        if agent.epoch != epoch {
+            agent.admission.changed(self.now);
+            agent.stirred = true;
+        }
+    }
+
+    /// The agent makes up its mind about `job`, and is busy until it has.
+    pub(super) fn decide(
+        &mut self,
+        index: usize,
+        job: u32,
+        allowed: Option<NodeSet>,
+    ) -> Result<(), SimulationError> {
+        let it = &self.workload.jobs[job as usize];
+        let (mut examined, mut vetoes, mut vetoed) = (0, 0, None);
+        let mut narrowed = allowed.clone();
+        let answer = loop {
+            let ask = Ask {
+                app: &it.phases[0].estimate,
+                demand: it.demand,
+                allowed: narrowed.as_ref(),
+                now: self.now,
+                waited_seconds: self.now - it.arrival - it.profiling_seconds,
+                ideal_seconds: Some(it.work_seconds),
+                spread: it.spread,
+                target: it.target,
+            };
+            let agent = &mut self.agents[index];
+            let seen = agent.copy.as_ref().unwrap_or(self.world.cluster());
+            let policy = &mut agent.policy;
+            let answer = self.stopwatch.time(|| policy.choose(&ask, seen));
+            check_answer(&answer, &ask, seen).map_err(|why| SimulationError::BadChoice {
+                policy: agent.policy.name(),
+                job,
+                why,
+            })?;
+            match answer {
+                Answer::Place(choice) => {
+                    examined += choice.examined;
+                    let node = choice.node();
+                    let counters = match agent.admission.reads_counters() {
+                        true => self.world.counters(node, &mut self.noise),
+                        false => Vec::new(),
+                    };
+                    let stands = agent
+                        .admission
+                        .accept(u64::from(job), node, &counters, self.now);
+                    if stands || vetoes == VETOES {
+                        break Answer::Place(choice);
+                    }
+                    vetoes += 1;
+                    let mut others = narrowed
+                        .take()
+                        .unwrap_or_else(|| self.world.ids().iter().copied().collect());
+                    others.remove(node);
+                    narrowed = Some(others);
+                    vetoed = Some(choice);
+                }
+                Answer::QueueAt(nodes) => {
+                    examined += nodes.len() as u32;
+                    break Answer::QueueAt(nodes);
+                }
+                // Only what was vetoed has room: the last choice stands.
+                wait => match vetoed.take() {
+                    Some(choice) => break Answer::Place(choice),
+                    None => break wait,
+                },
+            }
+        };
+        self.decisions += 1;
+        let latency = &self.settings.latency;
+        let busy = latency.base_seconds + latency.per_examined_seconds * f64::from(examined);
+        self.events
+            .note(self.now + busy, Event::Decided(index as u32));
+        let agent = &mut self.agents[index];
+        agent.pending = Some(Pending {
+            job,
+            allowed,
+            answer,
+            epoch: agent.epoch,
+        });
+        Ok(())
+    }
+}
+
+/// Why an answer breaks the rules.
+fn check_answer(answer: &Answer, ask: &Ask, cluster: &Cluster) -> Result<(), String> {
+    let allowed = |node: NodeId| match ask.allowed.is_none_or(|set| set.contains(node)) {
+        true => Ok(()),
+        false => Err(format!("{} is not allowed", cluster.name(node))),
+    };
+    match answer {
+        Answer::Place(choice) => {
+            if choice.parts.is_empty() {
+                return Err("there is no part".into());
+            }
+            for (at, part) in choice.parts.iter().enumerate() {
+                allowed(part.node)?;
+                if choice.parts[..at]
+                    .iter()
+                    .any(|other| other.node == part.node)
+                {
+                    return Err(format!("{} is named twice", cluster.name(part.node)));
+                }
+                let demand = part.demand(&choice.parts, ask.demand);
+                if let Some(lacks) = cluster.lacks(part.node, demand) {
+                    return Err(format!("{} {lacks}", cluster.name(part.node)));
+                }
+            }
+            Ok(())
+        }
+        Answer::QueueAt(nodes) if nodes.is_empty() => Err("it queues nowhere".into()),
+        Answer::QueueAt(nodes) => nodes.iter().try_for_each(|node| {
+            let it = cluster.node(*node);
+            let fits = it.cpus >= ask.demand.cpus && it.memory_bytes >= ask.demand.memory_bytes;
+            match fits {
+                true => allowed(*node),
+                false => Err(format!("{} is too small to queue at", it.name)),
+            }
+        }),
+        Answer::Wait(..) => Ok(()),
+    }
+}

@@ -1,0 +1,116 @@
+//! Jobs change their behaviour; some are noticed, and some are moved.
+
+use super::Engine;
+use super::State;
+use super::queue::Event;
+use crate::SimulationError;
+use crate::world::standard_normal;
+use jostle_schedule::NodeId;
+use jostle_schedule::Part;
+use rand::RngExt;
+
+impl Engine<'_> {
+    pub(super) fn phase_began(&mut self, job: u32) {
+        self.fruitless = 0;
+        let detection = &self.settings.phases;
+        let noticed = self.phase_draws.random::<f64>() < detection.chance;
+        if let (true, Some(phase)) = (noticed, self.world.phase(job)) {
+            let start = self.jobs[job as usize].starts;
+            self.events.note(
+                self.now + detection.delay_seconds,
+                Event::Detected(job, start, phase),
+            );
+        }
+    }
+
+    /// The new profile of `job` is there, unless it has ended, begun anew, or
+    /// is known to have changed again.
+    pub(super) fn detected(
+        &mut self,
+        job: u32,
+        start: u32,
+        phase: usize,
+    ) -> Result<(), SimulationError> {
+        let progress = &mut self.jobs[job as usize];
+        let same = progress.state == State::Running && progress.starts == start;
+        if !same || progress.believed >= phase {
+            return Ok(());
+        }
+        progress.believed = phase;
+        let owner = progress.agent as usize;
+        let estimate = &self.workload.jobs[job as usize].phases[phase].estimate;
+        self.world.believe(job, estimate);
+        let parts: Vec<Part> = self.world.parts(job).collect();
+        let agent = &mut self.agents[owner];
+        for part in &parts {
+            agent.look_at(part.node, self.world.cluster(), self.now);
+        }
+        agent.admission.changed(self.now);
+        agent.stir();
+        if self.settings.phases.migrate {
+            self.reconsider(owner, job, &parts)?;
+        }
+        Ok(())
+    }
+
+    /// Asks the policy whether `job` is to move, and moves it.
+    fn reconsider(
+        &mut self,
+        owner: usize,
+        job: u32,
+        before: &[Part],
+    ) -> Result<(), SimulationError> {
+        let residents: Vec<_> = self.world.residents(job).collect();
+        let [resident] = residents[..] else {
+            return Ok(());
+        };
+        let work = self.workload.jobs[job as usize].work_seconds;
+        let left = work - self.world.work_done(job, self.now).unwrap_or(work);
+        let agent = &mut self.agents[owner];
+        let seen = agent.copy.as_ref().unwrap_or(self.world.cluster());
+        let choice = agent
+            .policy
+            .reconsider(resident, seen, left.max(0.0), &self.costs);
+        let Some(choice) = choice.filter(|choice| choice.parts != before) else {
+            return Ok(());
+        };
+        let policy = agent.policy.name();
+        let bad = |why: String| SimulationError::BadChoice { policy, job, why };
+        if choice.parts.is_empty() {
+            return Err(bad("there is no part to move it to".into()));
+        }
+        let detection = &self.settings.phases;
+        let spread = detection.migration_sigma * standard_normal(&mut self.phase_draws);
+        let stop = detection.migration_median_seconds * spread.exp();
+        let moved = self.world.migrate(job, &choice.parts, stop, self.now);
+        if let Err(why) = moved {
+            if self.agents.len() == 1 {
+                return Err(bad(why.to_string()));
+            }
+            self.conflicts += 1;
+            return Ok(());
+        }
+        self.costs.seconds.push(stop);
+        self.migrations += 1;
+        self.jobs[job as usize].migrations += 1;
+        self.has_moved(owner, job, before, &choice.parts);
+        Ok(())
+    }
+
+    fn has_moved(&mut self, owner: usize, job: u32, before: &[Part], after: &[Part]) {
+        let nodes = |parts: &[Part]| -> Vec<NodeId> { parts.iter().map(|p| p.node).collect() };
+        let (before, after) = (nodes(before), nodes(after));
+        let agent = &mut self.agents[owner];
+        for node in before.iter().chain(&after) {
+            agent.look_at(*node, self.world.cluster(), self.now);
+        }
+        let seen = agent.copy.as_ref().unwrap_or(self.world.cluster());
+        let id = u64::from(job);
+        agent.admission.ended(id, &before, self.now, seen);
+        agent.admission.started(id, &after, self.now, seen);
+        agent.stir();
+        for node in before {
+            self.start_queued(node);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! A cluster of discrete events that drives [`schedule`](jostle_schedule) and
+//! knows what the policies do not.
+//!
+//! A [`Workload`] is drawn from a scenario and a seed: nodes, jobs with their
+//! true behaviour, and what breaks. Policies see only the estimates in it. The
+//! same workload is given to every policy.
+
+mod agenda;
+pub mod arrivals;
+mod batch;
+pub mod cloud;
+pub mod consolidation;
+mod engine;
+mod error;
+mod estimate;
+pub mod hardware;
+mod mean;
+mod outcome;
+pub mod population;
+mod scenario;
+mod settings;
+mod summary;
+mod truth;
+mod windows;
+mod workload;
+mod world;
+
+pub use batch::run_all;
+pub use batch::run_all_with;
+pub use engine::Scheduler;
+pub use engine::run;
+pub use engine::run_with;
+pub use error::SimulationError;
+pub use estimate::ProfilingError;
+pub use mean::Mean;
+pub use outcome::JobRecord;
+pub use outcome::Moment;
+pub use outcome::Outcome;
+pub use outcome::Timing;
+pub use scenario::Scenario;
+pub use scenario::ScenarioError;
+pub use scenario::ScenarioFile;
+pub use scenario::admissions;
+pub use settings::Agents;
+pub use settings::Latency;
+pub use settings::PhaseDetection;
+pub use settings::Settings;
+pub use summary::DecisionTimes;
+pub use summary::Figures;
+pub use summary::Summary;
+pub use summary::performance_cdf;
+pub use truth::TrueApp;
+pub use truth::TrueCurve;
+pub use truth::TruePlatform;
+pub use truth::Truth;
+pub use windows::Windows;
+pub use windows::windows;
+pub use windows::windows_with;
+pub use workload::Fault;
+pub use workload::Job;
+pub use workload::JobPhase;
+pub use workload::Workload;
+pub use world::Happening;
+pub use world::Left;
+pub use world::Step;
+pub use world::World;
+pub use world::WorldError;
+pub use world::counter_names;

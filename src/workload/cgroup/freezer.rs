@@ -1,0 +1,216 @@
+//! Stopping everything in a cgroup at once, forks included, unseen by the
+//! processes and their parents.
+
+use super::Hierarchies;
+use super::processes;
+use super::value;
+use crate::workload::poll;
+use nix::unistd::AccessFlags;
+use std::io;
+use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::workload) enum Kind {
+    /// `cgroup.freeze`: 0 or 1.
+    V2,
+    /// `freezer.state`: THAWED or FROZEN.
+    V1,
+}
+
+/// The freezer of one cgroup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::workload) struct Freezer {
+    pub(in crate::workload) directory: PathBuf,
+    pub(in crate::workload) kind: Kind,
+}
+
+impl Freezer {
+    /// The freezer that holds exactly what the cgroup at `directory` holds.
+    ///
+    /// # Errors
+    /// Why there is none that can be used.
+    pub(in crate::workload) fn of(
+        hierarchies: &Hierarchies,
+        directory: &Path,
+    ) -> Result<Freezer, String> {
+        if let Some(own) = Self::in_it(hierarchies, directory) {
+            return own;
+        }
+        let (_, below) = hierarchies
+            .locate(directory)
+            .filter(|(_, below)| !below.as_os_str().is_empty())
+            .ok_or("not a cgroup below a mount point")?;
+        // The same path in a hierarchy that has a freezer, with the same
+        // processes: then holding one is holding the other.
+        let mut reasons = Vec::new();
+        for (hierarchy, unified) in [
+            (hierarchies.unified(), true),
+            (hierarchies.freezer(), false),
+        ] {
+            let Some(hierarchy) = hierarchy else { continue };
+            let other = hierarchy.directory.join(below);
+            match same_processes(directory, &other) {
+                true => match Self::usable(other, unified) {
+                    Ok(freezer) => return Ok(freezer),
+                    Err(reason) => reasons.push(reason),
+                },
+                false => reasons.push(format!(
+                    "{} is not there or holds other processes",
+                    other.display()
+                )),
+            }
+        }
+        match reasons.is_empty() {
+            true => Err("no hierarchy has a freezer".into()),
+            false => Err(reasons.join("; ")),
+        }
+    }
+
+    /// The freezer in the directory itself, where its hierarchy has one; with
+    /// the reason when it cannot be used.
+    pub(in crate::workload) fn in_it(
+        hierarchies: &Hierarchies,
+        directory: &Path,
+    ) -> Option<Result<Freezer, String>> {
+        let (own, _) = hierarchies.locate(directory)?;
+        (own.unified() || own.has("freezer"))
+            .then(|| Self::usable(directory.to_path_buf(), own.unified()))
+    }
+
+    /// The freezer of a cgroup that holds exactly `members` (ascending), one of
+    /// which is `pid`.
+    pub(in crate::workload) fn around(
+        hierarchies: &Hierarchies,
+        pid: i32,
+        members: &[i32],
+    ) -> Option<Freezer> {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+        let places = text.lines().filter_map(|line| {
+            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+            let hierarchy = match controllers {
+                "" => hierarchies.unified(),
+                list if list.split(',').any(|name| name == "freezer") => hierarchies.freezer(),
+                _ => None,
+            }?;
+            let directory = hierarchy.directory_of(path)?;
+            (directory != hierarchy.directory).then_some((directory, hierarchy.unified()))
+        });
+        places
+            .filter(|(directory, _)| processes(directory).is_ok_and(|found| found == members))
+            .find_map(|(directory, unified)| Self::usable(directory, unified).ok())
+    }
+
+    fn usable(directory: PathBuf, unified: bool) -> Result<Freezer, String> {
+        let kind = if unified { Kind::V2 } else { Kind::V1 };
+        let freezer = Freezer { directory, kind };
+        let file = freezer.file();
+        match nix::unistd::access(&file, AccessFlags::W_OK) {
+            Ok(()) => Ok(freezer),
+            Err(nix::errno::Errno::ENOENT) => Err(format!(
+                "there is no {} (the kernel has it since Linux 5.2)",
+                file.display()
+            )),
+            Err(error) => Err(format!("{} cannot be written: {error}", file.display())),
+        }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.directory.join(match self.kind {
+            Kind::V2 => "cgroup.freeze",
+            Kind::V1 => "freezer.state",
+        })
+    }
+
+    /// Whether it is, or is about to be, frozen; with who has to thaw it.
+    pub(in crate::workload) fn frozen_by(&self) -> Option<String> {
+        let read = |name: &str| {
+            let text = std::fs::read_to_string(self.directory.join(name));
+            text.map(|text| text.trim().to_string()).unwrap_or_default()
+        };
+        let thaw = |text: &str, directory: &Path, file: &str| {
+            format!(
+                "whoever froze it must thaw it first (echo {text} > {}/{file})",
+                directory.display()
+            )
+        };
+        match self.kind {
+            Kind::V2 if read("cgroup.freeze") == "1" => {
+                Some(thaw("0", &self.directory, "cgroup.freeze"))
+            }
+            Kind::V2 if value(&read("cgroup.events"), "frozen") == Some("1") => {
+                let frozen = |directory: &&Path| {
+                    let text = std::fs::read_to_string(directory.join("cgroup.freeze"));
+                    text.is_ok_and(|text| text.trim() == "1")
+                };
+                let above = self.directory.ancestors().skip(1).find(frozen)?;
+                Some(thaw("0", above, "cgroup.freeze"))
+            }
+            Kind::V2 => None,
+            Kind::V1 if read("freezer.state") == "THAWED" => None,
+            Kind::V1 => {
+                let own = |directory: &&Path| {
+                    let text = std::fs::read_to_string(directory.join("freezer.self_freezing"));
+                    text.is_ok_and(|text| text.trim() == "1")
+                };
+                let by = self.directory.ancestors().find(own);
+                let by = by.unwrap_or(&self.directory);
+                Some(thaw("THAWED", by, "freezer.state"))
+            }
+        }
+    }
+
+    /// Freezes and waits until everything stands, at most `limit`; the caller
+    /// thaws when this fails.
+    ///
+    /// # Errors
+    /// In words; what is frozen by then stays frozen.
+    pub(in crate::workload) fn freeze(&self, limit: Duration) -> Result<(), String> {
+        let file = self.file();
+        let word = match self.kind {
+            Kind::V2 => "1",
+            Kind::V1 => "FROZEN",
+        };
+        let write =
+            || std::fs::write(&file, word).map_err(|error| format!("{}: {error}", file.display()));
+        write()?;
+        let stands = poll(limit, || match self.kind {
+            Kind::V2 => std::fs::read_to_string(self.directory.join("cgroup.events"))
+                .is_ok_and(|events| value(&events, "frozen") == Some("1")),
+            Kind::V1 => {
+                let state = std::fs::read_to_string(&file).unwrap_or_default();
+                // A fork may have slipped through: asking again takes it too.
+                state.trim() == "FROZEN" || write().is_err()
+            }
+        });
+        match stands {
+            true => Ok(()),
+            false => Err(format!(
+                "{} does not freeze within {} s (a process blocked in the kernel?)",
+                self.directory.display(),
+                limit.as_secs_f64()
+            )),
+        }
+    }
+
+    /// # Errors
+    /// What the kernel says; `NotFound` when the cgroup vanished.
+    pub(in crate::workload) fn thaw(&self) -> io::Result<()> {
+        std::fs::write(
+            self.file(),
+            match self.kind {
+                Kind::V2 => "0",
+                Kind::V1 => "THAWED",
+            },
+        )
+    }
+}
+
+fn same_processes(one: &Path, other: &Path) -> bool {
+    // Processes come and go between two reads; equal once is equal.
+    (0..5).any(|_| match (processes(one), processes(other)) {
+        (Ok(one), Ok(other)) => !one.is_empty() && one == other,
+        _ => false,
+    })
+}

@@ -1,0 +1,254 @@
+//! A target that was already running, and is left as it was found.
+
+use super::Exit;
+use super::State;
+use super::cgroup::Freezer;
+use super::cgroup::Hierarchies;
+use super::guard::Guard;
+use super::hold;
+use super::hold::Hold;
+use super::tree;
+use crate::error::Error;
+use crate::error::Result;
+use crate::sys::pages::GuardPage;
+use crate::sys::pidfd::PidFd;
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+
+/// `PF_KTHREAD` of `/proc/PID/stat`.
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+const ENDED: Exit = Exit {
+    code: None,
+    signal: None,
+    instance: None,
+};
+
+pub(super) struct Attached {
+    pid: i32,
+    name: String,
+    command: Vec<String>,
+    pidfd: PidFd,
+    family: Family,
+    hold: Hold,
+}
+
+/// A process and all that descends from it.
+struct Family {
+    pid: i32,
+    /// Every process of it that was ever seen, by start time: one that loses
+    /// its parent stays known.
+    known: HashMap<i32, u64>,
+    /// Those of them that have lost their parent, as of the last look.
+    lost: Vec<i32>,
+}
+
+impl Attached {
+    /// Whether `pid` can be a target.
+    pub(super) fn check(pid: i32) -> Result<()> {
+        Self::open(pid).map(|_| ())
+    }
+
+    /// A handle to a process that can be a target.
+    fn open(pid: i32) -> Result<PidFd> {
+        let none = || Error::request(format!("--pid {pid}: there is no such process"));
+        if pid <= 0 {
+            return Err(Error::request(format!(
+                "--pid {pid}: not a process id; give a positive number, as `pgrep NAME` prints"
+            )));
+        }
+        // Opened first: what is read afterwards is about this process, as long
+        // as the handle says at the end that it still lives.
+        let pidfd = PidFd::open(pid).map_err(|error| match error.raw_os_error() {
+            Some(libc::ESRCH) => none(),
+            Some(libc::EINVAL) | Some(libc::ENOENT) => Error::request(format!(
+                "--pid {pid}: this is a thread, not a process; give its process's id"
+            )),
+            _ => Error::environment(format!("--pid {pid}: cannot open the process: {error}")),
+        })?;
+        let stat = tree::stat(pid).ok_or_else(none)?;
+        if stat.ended() {
+            return Err(none());
+        }
+        if pid == 1 || pid == 2 || stat.flags & KERNEL_THREAD != 0 {
+            let what = if pid == 1 { "init" } else { "a kernel thread" };
+            return Err(Error::request(format!(
+                "--pid {pid}: this is {what}, which must not be stopped; give an ordinary process"
+            )));
+        }
+        if tree::us_and_above().contains(&pid) {
+            return Err(Error::request(format!(
+                "--pid {pid}: this is jostle itself or a process it was started from; stopping it would stop jostle"
+            )));
+        }
+        let owner = std::fs::metadata(format!("/proc/{pid}")).map_err(|_| none())?;
+        let (owner, us) = (owner.uid(), nix::unistd::geteuid());
+        let allowed = us.is_root() || owner == us.as_raw();
+        match pidfd.signal(None) {
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Err(none()),
+            Ok(()) if allowed => {}
+            _ => {
+                return Err(Error::request(format!(
+                    "--pid {pid}: it belongs to user {owner}, not to us (user {us}); run jostle as that user or as root"
+                )));
+            }
+        }
+        Ok(pidfd)
+    }
+
+    pub(super) fn attach(pid: i32, cpus: Option<&[usize]>) -> Result<Attached> {
+        let none = || Error::request(format!("--pid {pid}: there is no such process"));
+        let pidfd = Self::open(pid)?;
+        if let Some(wanted) = cpus {
+            let has = own_cpus(pid);
+            if has.is_empty() {
+                return Err(none());
+            }
+            if has.iter().any(|cpu| !wanted.contains(cpu)) {
+                let wanted = jostle_profile::cpulist::format_list(wanted);
+                return Err(Error::request(format!(
+                    "--pid {pid}: it may run on CPUs {}, outside of {wanted}; jostle does not change a process it did not start, so pin it first: taskset -acp {wanted} {pid}",
+                    jostle_profile::cpulist::format_list(&has)
+                )));
+            }
+        }
+        let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let command = tree::command_line(pid);
+        let mut attached = Attached {
+            pid,
+            name: super::output::printable(&name).trim().to_string(),
+            command,
+            pidfd,
+            family: Family {
+                pid,
+                known: HashMap::new(),
+                lost: Vec::new(),
+            },
+            hold: Hold::new(Guard::start("none")?),
+        };
+        let members = attached.family.members();
+        let freezer = own_freezer(pid, &members);
+        if let Some(by) = freezer.as_ref().and_then(Freezer::frozen_by) {
+            return Err(Error::request(format!("--pid {pid}: it is frozen; {by}")));
+        }
+        if freezer.is_none() && members.len() > GuardPage::CAPACITY {
+            let too_many = hold::too_many(members.len());
+            return Err(Error::environment(format!("--pid {pid}: it {too_many}")));
+        }
+        Ok(attached)
+    }
+
+    pub(super) fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn command(&self) -> Vec<String> {
+        self.command.clone()
+    }
+
+    pub(super) fn state(&self) -> State {
+        if self.pidfd.wait(Duration::ZERO) {
+            return State::Exited(ENDED);
+        }
+        match tree::stat(self.pid) {
+            _ if self.hold.holds() => State::Stopped,
+            Some(stat) if stat.stopped() => State::Stopped,
+            _ => State::Running,
+        }
+    }
+
+    pub(super) fn wait(&self, limit: Duration) -> Option<Exit> {
+        self.pidfd.wait(limit).then_some(ENDED)
+    }
+
+    /// The process, and those of it that had lost their parent when it was
+    /// stopped last.
+    pub(super) fn roots(&self) -> Vec<i32> {
+        let mut roots = vec![self.pid];
+        roots.extend(&self.family.lost);
+        roots
+    }
+
+    pub(super) fn stop(&mut self) -> Result<()> {
+        if self.hold.holds() {
+            return Ok(());
+        }
+        let name = self.name.clone();
+        let refused = |reason: String| Error::environment(format!("the target {name} {reason}"));
+        let ended = || refused("ended".into());
+        if self.pidfd.wait(Duration::ZERO) {
+            return Err(ended());
+        }
+        let members = self.family.members();
+        let held = match own_freezer(self.pid, &members) {
+            Some(freezer) => self.hold.freeze(freezer),
+            None => {
+                let (family, hold) = (&mut self.family, &mut self.hold);
+                hold.stop(|| family.members())
+            }
+        };
+        held.map_err(refused)?;
+        if self.pidfd.wait(Duration::ZERO) {
+            self.cont()?;
+            return Err(ended());
+        }
+        Ok(())
+    }
+
+    pub(super) fn cont(&mut self) -> Result<()> {
+        self.hold
+            .let_go()
+            .map_err(|reason| Error::environment(format!("the target {}: {reason}", self.name)))
+    }
+}
+
+impl Family {
+    /// The process and all that descends from it, or descended from it when it
+    /// was looked at before; ascending.
+    fn members(&mut self) -> Vec<i32> {
+        let mut parents: HashMap<i32, i32> = HashMap::new();
+        self.known.retain(|&pid, start| {
+            let stat = tree::stat(pid).filter(|stat| stat.start == *start);
+            parents.extend(stat.map(|stat| (pid, stat.parent)));
+            stat.is_some()
+        });
+        let without = |pid: &&i32| !self.known.contains_key(&parents[*pid]);
+        let lost = self.known.keys().filter(without);
+        self.lost = lost.copied().filter(|&pid| pid != self.pid).collect();
+        self.lost.sort_unstable();
+        let mut roots = self.lost.clone();
+        roots.push(self.pid);
+        let mut found = tree::descendants_of(&roots);
+        found.extend(roots);
+        found.sort_unstable();
+        found.dedup();
+        found.retain(|&pid| tree::stat(pid).is_some_and(|stat| !stat.ended()));
+        for &pid in &found {
+            if !self.known.contains_key(&pid)
+                && let Some(stat) = tree::stat(pid)
+            {
+                self.known.insert(pid, stat.start);
+            }
+        }
+        found
+    }
+}
+
+/// CPUs that any thread of `pid` or of what descends from it may run on.
+pub(super) fn own_cpus(pid: i32) -> Vec<usize> {
+    let mut members = tree::descendants(pid);
+    members.push(pid);
+    tree::affinities(members)
+}
+
+/// The freezer of a cgroup that holds `members`, `pid` among them, and nothing
+/// else.
+fn own_freezer(pid: i32, members: &[i32]) -> Option<Freezer> {
+    let hierarchies = Hierarchies::here().ok()?;
+    Freezer::around(&hierarchies, pid, members)
+}
