@@ -24,6 +24,7 @@ use super::truth::Truth;
 use super::workload::Job;
 use interference::points;
 use interference::to_steps;
+use jostle_profile::resource::Resource;
 use jostle_schedule::App;
 use jostle_schedule::Cluster;
 use jostle_schedule::ClusterError;
@@ -33,7 +34,6 @@ use jostle_schedule::Part;
 use jostle_schedule::ResidentId;
 use jostle_schedule::predict::LANES;
 use jostle_schedule::predict::Lanes;
-use jostle_schedule::predict::lane;
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -255,7 +255,7 @@ impl<'a> World<'a> {
         })?;
         let spared = match node.shares_cpus {
             true => LANES,
-            false => lane("cpu-time").unwrap_or(LANES),
+            false => Resource::CpuTime as usize,
         };
         let id = self.cluster.add_node(node)?;
         self.ids.push(id);
