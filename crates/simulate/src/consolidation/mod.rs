@@ -12,7 +12,7 @@ mod summary;
 
 pub use summary::SchemeSummary;
 
-use jostle_schedule::bloc::Rules;
+use jostle_schedule::policies::bloc::Rules;
 use serde::Deserialize;
 use serde::Serialize;
 use thiserror::Error;

@@ -2,7 +2,7 @@
 
 use super::ConsolidationScenario;
 use super::StorageApp;
-use jostle_schedule::bloc::Store;
+use jostle_schedule::policies::bloc::Store;
 use rand::RngExt;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
