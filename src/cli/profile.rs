@@ -20,7 +20,6 @@ use crate::experiment::session;
 use crate::experiment::session::Request;
 use crate::inject::plan::SCRATCH_BYTES;
 use crate::machine::Machine;
-use crate::metric::MetricOptions;
 use crate::report;
 use crate::report::Style;
 use clap::ValueEnum;
@@ -28,6 +27,8 @@ use jostle_profile as profile;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Groups of flags in the help.
@@ -166,11 +167,7 @@ pub fn run(args: Args) -> Result<()> {
     }
 }
 
-fn request(
-    args: &Args,
-    machine: &Machine,
-    interrupt: std::sync::Arc<std::sync::atomic::AtomicBool>,
-) -> Result<Request> {
+fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result<Request> {
     let worker_cpus = args.worker_cpus.as_deref();
     let mut limits = args
         .limits
@@ -217,10 +214,9 @@ fn request(
         slice_period: args.slice,
         share: select::percent("--share", args.share, 1.0, 90.0)? / 100.0,
         metric: args.metric.metric.clone(),
-        metric_options: MetricOptions {
-            load,
-            ..args.metric.options(interrupt)
-        },
+        metric_options: args.metric.options(),
+        load,
+        interrupt,
         counters: match args.no_counters {
             true => None,
             false => Some(counters::options(args.events.as_deref())?),

@@ -327,7 +327,7 @@ pub fn dry_run(machine: &Machine, request: &Request) -> String {
         text += &format!("{description}\n");
     }
     text += &request.hooks.describe();
-    if let Some(plan) = &request.metric_options.load {
+    if let Some(plan) = &request.load {
         text += &format!("{}\n", plan.describe());
     }
     text += &dry_run_limits(limits, request.settings.budget);

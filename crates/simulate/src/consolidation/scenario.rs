@@ -1,6 +1,6 @@
 //! The scenario of a consolidation.
 
-use jostle_schedule::bloc::Rules;
+use jostle_schedule::policies::bloc::Rules;
 use serde::Deserialize;
 use serde::Serialize;
 use thiserror::Error;

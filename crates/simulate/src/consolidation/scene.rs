@@ -2,7 +2,7 @@
 
 use super::scenario::ConsolidationScenario;
 use super::scenario::StorageApp;
-use jostle_schedule::bloc::Store;
+use jostle_schedule::policies::bloc::Store;
 use rand::RngExt;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
