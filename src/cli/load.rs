@@ -3,6 +3,8 @@
 use super::duration::parse_duration;
 use super::interrupt;
 use super::output;
+use crate::console;
+use crate::console::note;
 use crate::error::Error;
 use crate::error::Result;
 use crate::machine::Machine;
@@ -409,7 +411,7 @@ fn watch(
             false => generator.next_window()?,
         };
         if live {
-            eprint!("\r{}\x1b[K", report::line(&window));
+            console::write(format_args!("\r{}\x1b[K", report::line(&window)));
         }
         match &mut sum {
             Some(sum) => sum.merge(&window),
@@ -420,7 +422,7 @@ fn watch(
         }
     }
     if live {
-        eprintln!();
+        note!("");
     }
     sum.ok_or_else(|| Error::environment("nothing was sent"))
 }
@@ -430,7 +432,7 @@ fn warn(generator: &Generator, window: &Window) {
     if let Some(late) = late
         && late > TIMING_BOUND.as_secs_f64()
     {
-        eprintln!(
+        note!(
             "warning: requests were sent up to {:.0} µs late at p99 (bound {} µs), which is part \
              of every latency: the generator used {:.0} % of a CPU; give it one of its own with \
              --cpus, start jostle with chrt -f 1, or ask for a lower rate",
@@ -440,9 +442,10 @@ fn warn(generator: &Generator, window: &Window) {
         );
     }
     if window.missing > window.answered / 100 {
-        eprintln!(
+        note!(
             "warning: {} of {} answers found no value: the server does not hold all of the keys",
-            window.missing, window.answered
+            window.missing,
+            window.answered
         );
     }
 }
@@ -462,7 +465,7 @@ fn capacity(
     let live = std::io::stderr().is_terminal() && !args.json;
     let mut told = |trial: &Trial, elapsed: Duration| {
         if live {
-            eprintln!(
+            note!(
                 "{:5.1} s  {}",
                 elapsed.as_secs_f64(),
                 report::trial_line(trial, target)
@@ -475,7 +478,7 @@ fn capacity(
         false => output::text(&report::capacity_text(&found, target))?,
     }
     if let Some(warning) = found.warning() {
-        eprintln!("warning: {warning}");
+        note!("warning: {warning}");
     }
     Ok(())
 }

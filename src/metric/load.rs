@@ -2,13 +2,13 @@
 //! read something else while a load is sent.
 
 use super::Metric;
-use super::MetricOptions;
 use super::facts;
 use crate::error::Error;
 use crate::error::Result;
 use crate::workload::Target;
 use jostle_load::Failure;
 use jostle_load::Generator;
+use jostle_load::LoadPlan;
 use jostle_load::Pace;
 use jostle_load::Percentile;
 use jostle_load::Window;
@@ -56,8 +56,8 @@ pub(super) fn parse(name: &str) -> Result<Option<Read>> {
 ///
 /// # Errors
 /// A request error naming the flag.
-pub(super) fn check(read: Option<&Read>, options: &MetricOptions) -> Result<()> {
-    match (read, &options.load) {
+pub(super) fn check(read: Option<&Read>, load: Option<&LoadPlan>) -> Result<()> {
+    match (read, load) {
         (Some(read), None) => Err(Error::request(format!(
             "--metric {}: needs a load whose answers are read; add --load URL, like \
              --load redis://127.0.0.1:6379 --rate 10k/s",
@@ -340,9 +340,9 @@ mod tests {
     #[test]
     fn they_need_a_load() {
         let read = parse("latency:p99").unwrap().unwrap();
-        let error = check(Some(&read), &MetricOptions::default()).unwrap_err();
+        let error = check(Some(&read), None).unwrap_err();
         assert!(error.to_string().contains("--load"), "{error}");
-        assert!(check(None, &MetricOptions::default()).is_ok());
+        assert!(check(None, None).is_ok());
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! An application to place: its scores, what is expected of it, what it asks for.
 
-use super::scaling::Scaling;
 use crate::predict::LANES;
 use crate::predict::LaneSet;
 use crate::predict::Lanes;
 use crate::predict::Responses;
 use crate::predict::core_private;
 use crate::predict::lane;
+use crate::scaling::Scaling;
 use jostle_profile::PlacementMode;
 use jostle_profile::Profile;
 use jostle_profile::Status;
@@ -61,7 +61,7 @@ pub struct App {
     /// Resources of the profile that this version does not know.
     unknown_resources: Vec<String>,
     responses: Arc<Responses>,
-    /// Speed per platform of the cluster, by [`PlatformId`](super::PlatformId),
+    /// Speed per platform of the cluster, by [`PlatformId`](crate::PlatformId),
     /// on any one scale; `None` where it is not known.
     platform_speed: Vec<Option<f32>>,
     /// ln of the same over the best; 0 where not known.
@@ -166,7 +166,7 @@ impl App {
     }
 
     /// The same with its speed per platform, in the order of
-    /// [`Cluster::platforms`](super::Cluster::platforms); only ratios count.
+    /// [`Cluster::platforms`](crate::Cluster::platforms); only ratios count.
     pub fn with_platform_speed(mut self, speed: Vec<Option<f32>>) -> Self {
         let best = speed.iter().flatten().copied().max_by(f32::total_cmp);
         let ln = |here: &Option<f32>| match (here, best) {
@@ -261,13 +261,13 @@ impl App {
     }
 
     /// Speed on a platform, on the application's own scale.
-    pub fn speed_on(&self, platform: super::PlatformId) -> Option<f32> {
+    pub fn speed_on(&self, platform: crate::cluster::PlatformId) -> Option<f32> {
         self.platform_speed.get(platform.index()).copied().flatten()
     }
 
     /// ln of its speed on a platform over that on its best; 0 where not known.
     #[inline]
-    pub fn platform_ln(&self, platform: super::PlatformId) -> f32 {
+    pub fn platform_ln(&self, platform: crate::cluster::PlatformId) -> f32 {
         self.platform_ln
             .get(platform.index())
             .copied()

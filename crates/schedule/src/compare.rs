@@ -1,10 +1,10 @@
 //! One application against one node, resource by resource.
 
-use super::app::App;
-use super::app::to_points;
-use super::cluster::Cluster;
-use super::cluster::NodeId;
-use super::row::Row;
+use crate::app::App;
+use crate::app::to_points;
+use crate::cluster::Cluster;
+use crate::cluster::NodeId;
+use crate::cluster::summary::Row;
 use crate::predict::LANES;
 use crate::predict::LaneSet;
 use crate::predict::Lanes;
@@ -89,7 +89,7 @@ pub fn below_zero(app: &App, row: &Row) -> (LaneSet, LaneSet) {
 // On its own it is compiled to vector instructions; inlined into a search, half
 // of it was not.
 #[inline(never)]
-pub(super) fn below(t: &Lanes<i32>, c: &Lanes<i32>, bits: &Lanes<u32>) -> u32 {
+pub(crate) fn below(t: &Lanes<i32>, c: &Lanes<i32>, bits: &Lanes<u32>) -> u32 {
     let (t, t_rest) = t.as_chunks::<WIDTH>();
     let (c, c_rest) = c.as_chunks::<WIDTH>();
     let (bits, bits_rest) = bits.as_chunks::<WIDTH>();

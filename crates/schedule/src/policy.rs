@@ -1,22 +1,22 @@
 //! What a policy is asked and what it answers.
 
-use super::app::App;
-use super::app::Demand;
-use super::cluster::Cluster;
-use super::cluster::ClusterError;
-use super::cluster::NodeId;
-use super::cluster::ResidentId;
-use super::compare::compare;
-use super::decision::Deciding;
-use super::decision::Decision;
-use super::decision::ExpectedPerformance;
-use super::decision::NoPlacement;
-use super::decision::NodeReason;
-use super::decision::PartReason;
-use super::decision::RUNNERS_UP;
-use super::decision::Relaxed;
-use super::decision::Side;
-use super::node_set::NodeSet;
+use crate::app::App;
+use crate::app::Demand;
+use crate::cluster::Cluster;
+use crate::cluster::ClusterError;
+use crate::cluster::NodeId;
+use crate::cluster::ResidentId;
+use crate::cluster::node_set::NodeSet;
+use crate::compare::compare;
+use crate::explanation::Deciding;
+use crate::explanation::Decision;
+use crate::explanation::ExpectedPerformance;
+use crate::explanation::NoPlacement;
+use crate::explanation::NodeReason;
+use crate::explanation::PartReason;
+use crate::explanation::RUNNERS_UP;
+use crate::explanation::Relaxed;
+use crate::explanation::Side;
 use std::sync::Arc;
 
 /// An application that wants a place.

@@ -53,10 +53,10 @@ impl Cluster {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::App;
-    use crate::Node;
-    use crate::Resident;
-    use crate::ResidentId;
+    use crate::app::App;
+    use crate::cluster::Node;
+    use crate::cluster::Resident;
+    use crate::cluster::ResidentId;
     use crate::predict::Responses;
     use proptest::prelude::*;
     use std::sync::Arc;

@@ -1,9 +1,9 @@
 use super::*;
-use crate::Deciding;
-use crate::LeastLoaded;
-use crate::POLICIES;
-use crate::PolicyOptions;
-use crate::policy_kind;
+use crate::explanation::Deciding;
+use crate::policies::POLICIES;
+use crate::policies::PolicyOptions;
+use crate::policies::least_loaded::LeastLoaded;
+use crate::policies::policy_kind;
 use crate::predict::Responses;
 use proptest::prelude::*;
 
@@ -583,7 +583,7 @@ fn a_job_of_known_length_may_wait_for_a_better_place() {
         app.set_scores(llc, Some(50.0), Some(f64::from(caused)));
         Arc::new(app)
     };
-    let policy = Box::new(crate::Jostle::new(1, false));
+    let policy = Box::new(crate::policies::jostle::Jostle::new(1, false));
     let mut stream = Stream::new(Cluster::default(), policy, false)
         .with_apps([app("rough", 0.0, 50.0), app("delicate", 0.01, 0.0)]);
     let mut say = |line: &str| stream.handle(line).join("\n");

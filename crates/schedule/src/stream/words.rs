@@ -2,10 +2,10 @@
 
 use super::Job;
 use super::Stream;
-use crate::Ask;
-use crate::Choice;
-use crate::NodeId;
-use crate::Waiting;
+use crate::cluster::NodeId;
+use crate::policy::Ask;
+use crate::policy::Choice;
+use crate::policy::Waiting;
 use serde_json::Value;
 use serde_json::json;
 

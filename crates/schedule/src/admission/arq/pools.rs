@@ -1,10 +1,10 @@
 //! Servers by their current quality.
 
-use crate::Cluster;
-use crate::NodeId;
-use crate::NodeSet;
-use crate::Row;
-use crate::to_points;
+use crate::app::to_points;
+use crate::cluster::Cluster;
+use crate::cluster::NodeId;
+use crate::cluster::node_set::NodeSet;
+use crate::cluster::summary::Row;
 
 /// Not a member of any pool: down.
 const NONE: usize = usize::MAX;
