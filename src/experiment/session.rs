@@ -279,7 +279,7 @@ pub fn profile(
     let load_ns = load_cpu_ns(metric.as_ref()) - load_from.1;
     let load_percent = load_ns as f64 / load_from.0.elapsed().as_nanos().max(1) as f64 * 100.0;
     around.profiler_cpu_percent = Some((own - load_percent).max(0.0));
-    let load = metric.load().map(|load| (load.facts(), load.doubts()));
+    let load = metric.load().map(|load| (load.facts(), load.warnings()));
     around.doubts.extend(metric.doubts());
     if let Some(baseline) = &mut measured.baseline {
         let [low, high] = baseline.ci95.map(|end| metric.in_unit(end));
@@ -291,8 +291,11 @@ pub fn profile(
     target.finish();
     drop(hooks);
     around.duration_seconds = began.elapsed().as_secs_f64();
-    let (facts, doubts) = load.unzip();
-    around.doubts.extend(doubts.into_iter().flatten());
+    let (facts, warnings) = load.unzip();
+    let warnings = warnings.into_iter().flatten();
+    around
+        .doubts
+        .extend(warnings.map(|warning| warning.to_string()));
     let mut profile = record::profile(&measured, &request.settings, around);
     profile.metric.load = facts;
     if let Some(past) = &request.past {
