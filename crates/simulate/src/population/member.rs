@@ -109,7 +109,10 @@ const HIGH_LOAD_FELT: f64 = 1.4;
 /// `app` under a high memory load: it presses harder on caches and memory, and
 /// feels the others' pressure on them more.
 pub fn under_memory_load(app: &TrueApp) -> TrueApp {
-    let memory: LaneSet = MEMORY.map(|resource| resource as usize).into_iter().collect();
+    let memory: LaneSet = MEMORY
+        .map(|resource| resource as usize)
+        .into_iter()
+        .collect();
     let mut high = app.clone();
     high.name = format!("{} (memory load high)", app.name);
     for lane in memory.iter() {
