@@ -8,6 +8,8 @@ use super::select;
 use crate::calibrate;
 use crate::calibrate::Stop;
 use crate::calibrate::press::Live;
+use crate::console::note;
+use crate::console::warning;
 use crate::error::Error;
 use crate::error::Result;
 use crate::inject::stall::StallGuard;
@@ -67,7 +69,7 @@ pub fn run(args: Args) -> Result<()> {
     }
     let saved = saved::load(&machine);
     if let Saved::Ignored(warning) = &saved {
-        eprintln!("jostle: warning: {warning}");
+        warning!("{warning}");
     }
     match &saved {
         Saved::Found(calibration) => print(&machine, Reading::Value(calibration), args.json),
@@ -129,7 +131,7 @@ fn calibrated(args: &Args, machine: &Machine) -> Result<()> {
     })?;
     saved::save(&calibration, &path).map_err(Error::environment)?;
     print(machine, Reading::Value(&calibration), args.json)?;
-    eprintln!("wrote {}", path.display());
+    note!("wrote {}", path.display());
     Ok(())
 }
 

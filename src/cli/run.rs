@@ -5,6 +5,9 @@ use super::interrupt;
 use super::network;
 use super::output;
 use super::select;
+use crate::console;
+use crate::console::note;
+use crate::console::warning;
 use crate::error::Error;
 use crate::error::Result;
 use crate::inject::Snapshot;
@@ -191,7 +194,7 @@ pub fn run(args: Args) -> Result<()> {
     let watched = Timing::of(resource.id).peak.max(LEAST_PEAK);
     let peak = find_peak(&mut group, calibration.as_ref(), watched).map_err(Error::environment)?;
     if let Some(doubt) = &peak.doubt {
-        eprintln!("jostle: warning: {}: {doubt}", resource.id);
+        warning!("{}: {doubt}", resource.id);
     }
     let full = group.full_scale();
     let guard = RefCell::new(StallGuard::new(args.limits.max_stall));
@@ -224,15 +227,15 @@ pub fn run(args: Args) -> Result<()> {
         }
         if live {
             let now = group.snapshot();
-            eprint!(
+            console::write(format_args!(
                 "\r{}   ",
                 line(resource, intensity, group.pressure(&last, &now), full)
-            );
+            ));
             last = now;
         }
     }
     if live {
-        eprintln!();
+        note!("");
     }
     let end = group.snapshot();
     let achieved = group.pressure(&first, &end);
@@ -262,7 +265,7 @@ pub fn run(args: Args) -> Result<()> {
         false => output::text(&outcome.text(resource, full))?,
     }
     if let Some(shortfall) = shortfall {
-        eprintln!("warning: {shortfall}");
+        note!("warning: {shortfall}");
     }
     match interrupt::raised(&flag) {
         true => Err(Error::Interrupted("; the source is gone".into())),

@@ -2,6 +2,7 @@
 //! co-process that answers events.
 
 use super::output;
+use crate::console::warning;
 use crate::error::Error;
 use crate::error::Result;
 use crate::report::Style;
@@ -130,9 +131,7 @@ fn once(args: &Args, file: &NodesFile, mut policy: Box<dyn Policy>) -> Result<()
         for platform in demand.platforms.keys() {
             let there = |entry: &NodeEntry| entry.node.platform.as_ref() == Some(platform);
             if !file.nodes.iter().any(there) {
-                eprintln!(
-                    "jostle: warning: app `{name}` has a speed on platform `{platform}`, which no node has"
-                );
+                warning!("app `{name}` has a speed on platform `{platform}`, which no node has");
             }
         }
     }
@@ -315,8 +314,8 @@ fn build(file: &NodesFile, known: &Known) -> Result<(Cluster, BTreeMap<String, A
         if cluster.cpus_used(id) > u64::from(node.cpus)
             || cluster.memory_used(id) > u128::from(node.memory_bytes)
         {
-            eprintln!(
-                "jostle: warning: node `{}` already runs more than its CPUs or memory; nothing is placed there",
+            warning!(
+                "node `{}` already runs more than its CPUs or memory; nothing is placed there",
                 node.name
             );
         }

@@ -2,6 +2,7 @@
 
 use super::network;
 use super::network::NetworkArgs;
+use crate::console::warning;
 use crate::error::Error;
 use crate::error::Result;
 use crate::experiment::session::Request;
@@ -295,7 +296,7 @@ pub fn calibration(machine: &Machine, unwanted: bool) -> Option<Calibration> {
     }
     let saved = saved::load(machine);
     if let Saved::Ignored(warning) = &saved {
-        eprintln!("jostle: warning: {warning}");
+        warning!("{warning}");
     }
     saved.found()
 }
@@ -327,7 +328,7 @@ pub fn dry_run(machine: &Machine, request: &Request) -> String {
         text += &format!("{description}\n");
     }
     text += &request.hooks.describe();
-    if let Some(plan) = &request.metric_options.load {
+    if let Some(plan) = &request.load {
         text += &format!("{}\n", plan.describe());
     }
     text += &dry_run_limits(limits, request.settings.budget);

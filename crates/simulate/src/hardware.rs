@@ -3,7 +3,7 @@
 //! Counts and cores are the papers'; how a type presses on what it shares and
 //! how fast it is per core are ours, as no paper gives them.
 
-use super::truth::TruePlatform;
+use crate::truth::TruePlatform;
 use jostle_schedule::Node;
 use jostle_schedule::predict::LANES;
 use jostle_schedule::predict::Lanes;

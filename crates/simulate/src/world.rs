@@ -14,16 +14,15 @@
 //! each. `cpu-time` presses nobody on a node whose applications have CPUs of
 //! their own.
 
-mod counters;
+pub(crate) mod counters;
 mod interference;
+mod steps;
 #[cfg(test)]
 mod tests;
 
-use super::agenda::Agenda;
-use super::truth::Truth;
-use super::workload::Job;
-use interference::points;
-use interference::to_steps;
+use crate::agenda::Agenda;
+use crate::truth::Truth;
+use crate::workload::Job;
 use jostle_schedule::App;
 use jostle_schedule::Cluster;
 use jostle_schedule::ClusterError;
@@ -35,10 +34,9 @@ use jostle_schedule::predict::LANES;
 use jostle_schedule::predict::Lanes;
 use jostle_schedule::predict::lane;
 use std::sync::Arc;
+use steps::points;
+use steps::to_steps;
 use thiserror::Error;
-
-pub use counters::counter_names;
-pub(super) use counters::standard_normal;
 
 /// Why a world cannot be, or does not change as asked.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

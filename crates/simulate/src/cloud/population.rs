@@ -1,10 +1,10 @@
 //! Batch jobs, services and strangers, as they really are.
 
 use super::scenario::CloudScenario;
-use crate::TrueApp;
-use crate::TrueCurve;
-use crate::TruePlatform;
-use crate::Truth;
+use crate::truth::TrueApp;
+use crate::truth::TrueCurve;
+use crate::truth::TruePlatform;
+use crate::truth::Truth;
 use jostle_schedule::App;
 use jostle_schedule::Scaling;
 use jostle_schedule::predict::LANES;

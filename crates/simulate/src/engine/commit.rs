@@ -5,7 +5,7 @@ use super::Start;
 use super::State;
 use super::agent::Pending;
 use super::agent::has_room;
-use crate::SimulationError;
+use crate::error::SimulationError;
 use jostle_schedule::Decision;
 use jostle_schedule::NodeId;
 use jostle_schedule::NodeSet;

@@ -4,7 +4,7 @@ use super::Engine;
 use super::LEAST_WAIT_SECONDS;
 use super::agent::Pending;
 use super::queue::Event;
-use crate::SimulationError;
+use crate::error::SimulationError;
 use jostle_schedule::Cluster;
 use jostle_schedule::Decision;
 use jostle_schedule::NodeId;

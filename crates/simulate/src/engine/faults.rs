@@ -2,7 +2,7 @@
 
 use super::Engine;
 use super::queue::Event;
-use crate::Fault;
+use crate::workload::Fault;
 use crate::world::Left;
 
 impl Engine<'_> {

@@ -1,16 +1,18 @@
 mod invariants;
 
 use super::*;
-use crate::Agents;
-use crate::Fault;
-use crate::Job;
-use crate::JobPhase;
-use crate::Latency;
-use crate::PhaseDetection;
-use crate::TrueApp;
-use crate::TrueCurve;
-use crate::TruePlatform;
-use crate::Truth;
+use crate::run::run;
+use crate::run::run_with;
+use crate::settings::Agents;
+use crate::settings::Latency;
+use crate::settings::PhaseDetection;
+use crate::truth::TrueApp;
+use crate::truth::TrueCurve;
+use crate::truth::TruePlatform;
+use crate::truth::Truth;
+use crate::workload::Fault;
+use crate::workload::Job;
+use crate::workload::JobPhase;
 use jostle_schedule::App;
 use jostle_schedule::Choice;
 use jostle_schedule::Cluster;
@@ -644,7 +646,7 @@ fn windows_label_the_stragglers() {
         false,
     );
     let settings = settings("scripted");
-    let windows = crate::windows_with(&workload, &settings, &mut scheduler).unwrap();
+    let windows = crate::windows::windows_with(&workload, &settings, &mut scheduler).unwrap();
     assert_eq!((windows.len(), windows.stragglers()), (7, 2));
     let mut csv = Vec::new();
     windows.write_csv(&mut csv).unwrap();
@@ -678,7 +680,7 @@ fn a_batch_is_its_runs() {
             })
         })
         .collect();
-    let all = crate::run_all(&runs);
+    let all = crate::run::run_all(&runs);
     assert_eq!(all.len(), runs.len());
     for ((workload, settings), result) in runs.iter().zip(all) {
         let outcome = result.unwrap().0;

@@ -1,6 +1,7 @@
 //! What holds whatever happens.
 
 use super::*;
+use crate::run::schedulers;
 use proptest::prelude::*;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
