@@ -51,7 +51,7 @@ pub struct Request {
     /// Name in the profile; the target's own when absent.
     pub name: Option<String>,
     pub labels: BTreeMap<String, String>,
-    pub resources: Vec<&'static Resource>,
+    pub resources: Vec<Resource>,
     /// CPUs of the target.
     pub target_cpus: Vec<usize>,
     pub limits: Limits,
@@ -82,7 +82,7 @@ pub struct Request {
 
 /// Plans for every resource asked for, or why there is none.
 pub struct Plans {
-    pub ready: Vec<(&'static Resource, WorkerPlan)>,
+    pub ready: Vec<(Resource, WorkerPlan)>,
     pub unavailable: Vec<(&'static str, Refusal)>,
 }
 
@@ -100,7 +100,7 @@ impl Request {
                     ready.config.gives_way = self.meets_the_load(&ready);
                     plans.ready.push((resource, ready));
                 }
-                Err(reason) => plans.unavailable.push((resource.id, reason)),
+                Err(reason) => plans.unavailable.push((resource.id(), reason)),
             }
         }
         plans
@@ -327,7 +327,7 @@ fn choose_slice(
     doubts: &mut Vec<String>,
 ) -> Result<Option<SliceChoice>> {
     let trial = request.plans(machine, slice::PERIODS[0]);
-    let sliced = |(_, plan): &&(&Resource, WorkerPlan)| plan.config.slices.is_some();
+    let sliced = |(_, plan): &&(Resource, WorkerPlan)| plan.config.slices.is_some();
     let Some((_, plan_of_one)) = trial.ready.iter().find(sliced) else {
         return Ok(None);
     };
@@ -352,12 +352,17 @@ fn choose_slice(
         return Ok(Some(choice));
     }
     // Any source that takes turns will do: the placebo is the same.
-    let l1d = jostle_profile::resource::find("l1d").expect("a resource of the table");
     let mut limits = request.limits.clone();
     limits.cpus = vec![cpu];
     let choice = slice::calibrate(cpu, request.share, |period| {
-        plan(machine, l1d, &[cpu], &limits, request.slices(period))
-            .map_err(|refusal| refusal.to_string())
+        plan(
+            machine,
+            Resource::L1d,
+            &[cpu],
+            &limits,
+            request.slices(period),
+        )
+        .map_err(|refusal| refusal.to_string())
     })
     .map_err(|reason| Error::environment(format!("calibrating the slices: {reason}")))?;
     doubts.extend(tolerance_doubt(&choice, request.share));

@@ -8,8 +8,8 @@ use crate::cluster::summary::NodeSummary;
 use crate::predict::LANES;
 use crate::predict::LaneSet;
 use crate::predict::Lanes;
-use crate::predict::lane;
 use crate::predict::resource_id;
+use jostle_profile::resource::Resource;
 use serde::Serialize;
 
 /// Both directions on one resource. All numbers are points of the 0–100 scale;
@@ -142,7 +142,7 @@ fn one(app: &App, cluster: &Cluster, node: NodeId, at: usize) -> Comparison {
         not_counted: None,
         not_known: Vec::new(),
     };
-    if lane("cpu-time") == Some(at) && !summary.shares_cpus {
+    if at == Resource::CpuTime as usize && !summary.shares_cpus {
         comparison.not_counted = Some("each application has CPUs of its own here".into());
         return comparison;
     }

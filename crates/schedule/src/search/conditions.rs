@@ -11,7 +11,7 @@ use crate::predict::Lanes;
 
 /// The conditions that an application sets: D1 ≥ 0 by decreasing `c` of the
 /// application, then D2 ≥ 0 by increasing `t` (Paragon, section 3.3.2); among
-/// equals in the order of [`RESOURCES`](jostle_profile::resource::RESOURCES).
+/// equals in the order of [`Resource::ALL`](jostle_profile::resource::Resource::ALL).
 ///
 /// A condition is given up from the latest backwards, one of D2 and one of D1
 /// in turn. Its *rank* is its place in that order, 0 for the first to go; a set
