@@ -70,3 +70,7 @@ pub const KERNELS: &[KernelSpec] = &[
 pub fn find(resource: &str) -> Option<&'static KernelSpec> {
     KERNELS.iter().find(|spec| spec.resource == resource)
 }
+
+#[cfg(test)]
+#[path = "../../tests/common/skip.rs"]
+mod skip;
