@@ -20,7 +20,7 @@ use crate::machine::saved::Saved;
 use crate::report;
 use crate::report::Style;
 use jostle_profile::reading::Reading;
-use jostle_profile::resource::RESOURCES;
+use jostle_profile::resource::Resource;
 use serde::Serialize;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -88,10 +88,9 @@ fn calibrated(args: &Args, machine: &Machine) -> Result<()> {
             calibrate::BUDGET.as_secs()
         )));
     }
-    let resources: Vec<_> = RESOURCES.iter().collect();
     let request = calibrate::Request {
         machine,
-        resources: &resources,
+        resources: Resource::ALL,
         limits: args.limits.resolve(machine, None)?,
         budget,
     };

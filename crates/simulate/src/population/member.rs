@@ -7,12 +7,12 @@ use super::class::ClassKind;
 use crate::hardware::ServerType;
 use crate::truth::TrueApp;
 use crate::truth::TrueCurve;
+use jostle_profile::resource::Resource;
 use jostle_schedule::Demand;
 use jostle_schedule::Scaling;
 use jostle_schedule::predict::LANES;
 use jostle_schedule::predict::LaneSet;
 use jostle_schedule::predict::Lanes;
-use jostle_schedule::predict::lane;
 use jostle_schedule::predict::resource_id;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -94,11 +94,11 @@ fn pick<'a, T>(shares: &'a [(T, u32)], rng: &mut ChaCha8Rng) -> &'a T {
 }
 
 /// Resources that make up the load on memory.
-const MEMORY: [&str; 4] = [
-    "llc-capacity",
-    "llc-bandwidth",
-    "memory-capacity",
-    "memory-bandwidth",
+const MEMORY: [Resource; 4] = [
+    Resource::LlcCapacity,
+    Resource::LlcBandwidth,
+    Resource::MemoryCapacity,
+    Resource::MemoryBandwidth,
 ];
 /// With a high memory load an application causes so many times its pressure
 /// there, and this many points more; and feels that of others so many times.
@@ -110,8 +110,8 @@ const HIGH_LOAD_FELT: f64 = 1.4;
 /// feels the others' pressure on them more.
 pub fn under_memory_load(app: &TrueApp) -> TrueApp {
     let memory: LaneSet = MEMORY
-        .iter()
-        .filter_map(|resource| lane(resource))
+        .map(|resource| resource as usize)
+        .into_iter()
         .collect();
     let mut high = app.clone();
     high.name = format!("{} (memory load high)", app.name);
