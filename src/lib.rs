@@ -17,6 +17,7 @@
 //! | [`sink`] | the remote end of the network source |
 //! | [`machine`] | topology, caches, limits, and the file of what calibration found |
 //! | [`os`] | what the kernel tells: proc, mounts, cgroups, pressure, sysfs; every reader on a root path |
+//! | [`console`] | standard error, written without a panic |
 //! | [`sys`] | the only unsafe code outside `jostle-kernels` |
 //!
 //! Below them, in crates of their own that know nothing of measuring:
@@ -33,6 +34,7 @@
 
 pub mod calibrate;
 pub mod cli;
+pub mod console;
 pub mod counters;
 pub mod error;
 pub mod experiment;

@@ -5,8 +5,6 @@ use crate::metric::MetricOptions;
 use crate::metric::StdoutKind;
 use clap::ValueEnum;
 use jostle_profile::Direction;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
@@ -46,7 +44,7 @@ enum KindArg {
 }
 
 impl MetricArgs {
-    pub fn options(&self, interrupt: Arc<AtomicBool>) -> MetricOptions {
+    pub fn options(&self) -> MetricOptions {
         MetricOptions {
             direction: match self.direction {
                 DirectionArg::Higher => Direction::Higher,
@@ -59,7 +57,6 @@ impl MetricArgs {
             run_timeout: self.run_timeout,
             probe_timeout: self.probe_timeout,
             probe_interval: self.probe_interval,
-            interrupt,
             ..MetricOptions::default()
         }
     }

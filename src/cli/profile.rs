@@ -11,6 +11,7 @@ use super::progress::Bar;
 use super::select;
 use super::target::TargetArgs;
 use super::target::file_stem;
+use crate::console::note;
 use crate::error::Error;
 use crate::error::Result;
 use crate::experiment::resume;
@@ -20,7 +21,6 @@ use crate::experiment::session;
 use crate::experiment::session::Request;
 use crate::inject::plan::SCRATCH_BYTES;
 use crate::machine::Machine;
-use crate::metric::MetricOptions;
 use crate::report;
 use crate::report::Style;
 use clap::ValueEnum;
@@ -28,6 +28,8 @@ use jostle_profile as profile;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Groups of flags in the help.
@@ -151,7 +153,7 @@ pub fn run(args: Args) -> Result<()> {
         true => output::json(&profile)?,
         false => output::text(&report::profile_table(&profile, Style::for_stdout()))?,
     }
-    eprintln!("wrote {}", path.display());
+    note!("wrote {}", path.display());
     match interrupt::raised(&interrupt) {
         true => Err(Error::Interrupted(format!(
             "; what was learned until then is in {}, marked partial; --resume {0} with the same \
@@ -166,11 +168,7 @@ pub fn run(args: Args) -> Result<()> {
     }
 }
 
-fn request(
-    args: &Args,
-    machine: &Machine,
-    interrupt: std::sync::Arc<std::sync::atomic::AtomicBool>,
-) -> Result<Request> {
+fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result<Request> {
     let worker_cpus = args.worker_cpus.as_deref();
     let mut limits = args
         .limits
@@ -217,10 +215,9 @@ fn request(
         slice_period: args.slice,
         share: select::percent("--share", args.share, 1.0, 90.0)? / 100.0,
         metric: args.metric.metric.clone(),
-        metric_options: MetricOptions {
-            load,
-            ..args.metric.options(interrupt)
-        },
+        metric_options: args.metric.options(),
+        load,
+        interrupt,
         counters: match args.no_counters {
             true => None,
             false => Some(counters::options(args.events.as_deref())?),

@@ -32,11 +32,14 @@ use crate::workload::TargetSpec;
 use crate::workload::hooks::Around;
 use crate::workload::hooks::Hooks;
 use jostle_load::Drive;
+use jostle_load::LoadPlan;
 use jostle_profile::Profile;
 use jostle_profile::Workload;
 use jostle_profile::resource::Resource;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use std::time::Instant;
@@ -48,7 +51,7 @@ pub struct Request {
     /// Name in the profile; the target's own when absent.
     pub name: Option<String>,
     pub labels: BTreeMap<String, String>,
-    pub resources: Vec<&'static Resource>,
+    pub resources: Vec<Resource>,
     /// CPUs of the target.
     pub target_cpus: Vec<usize>,
     pub limits: Limits,
@@ -58,6 +61,10 @@ pub struct Request {
     pub share: f64,
     pub metric: Option<String>,
     pub metric_options: MetricOptions,
+    /// What is sent to the target meanwhile.
+    pub load: Option<LoadPlan>,
+    /// Raised to end the measurement.
+    pub interrupt: Arc<AtomicBool>,
     /// What to count beside the metric; nothing when absent.
     pub counters: Option<CounterOptions>,
     /// What was calibrated on this machine, if it is to be used.
@@ -75,7 +82,7 @@ pub struct Request {
 
 /// Plans for every resource asked for, or why there is none.
 pub struct Plans {
-    pub ready: Vec<(&'static Resource, WorkerPlan)>,
+    pub ready: Vec<(Resource, WorkerPlan)>,
     pub unavailable: Vec<(&'static str, Refusal)>,
 }
 
@@ -93,7 +100,7 @@ impl Request {
                     ready.config.gives_way = self.meets_the_load(&ready);
                     plans.ready.push((resource, ready));
                 }
-                Err(reason) => plans.unavailable.push((resource.id, reason)),
+                Err(reason) => plans.unavailable.push((resource.id(), reason)),
             }
         }
         plans
@@ -102,7 +109,7 @@ impl Request {
     /// Whether a source would keep the load generator from its CPU: a request
     /// that leaves late for that would read as one that was answered late.
     fn meets_the_load(&self, plan: &WorkerPlan) -> bool {
-        let generator = self.metric_options.load.as_ref();
+        let generator = self.load.as_ref();
         let generator = generator.map_or(&[][..], |load| &load.spec.placement.cpus);
         let meets = plan
             .placement
@@ -120,7 +127,7 @@ impl Request {
     }
 
     pub(super) fn check_interrupt(&self) -> Result<()> {
-        match self.metric_options.interrupt.load(Relaxed) {
+        match self.interrupt.load(Relaxed) {
             true => Err(Error::Interrupted(" before anything was measured".into())),
             false => Ok(()),
         }
@@ -152,7 +159,7 @@ pub fn profile(
     } else {
         note("setting up");
     }
-    let interrupt = request.metric_options.interrupt.clone();
+    let interrupt = request.interrupt.clone();
     let mut hooks = request.hooks.begin(request.spec.pid(), &interrupt)?;
     // The set-up may be what makes the program.
     request.spec.check()?;
@@ -164,7 +171,7 @@ pub fn profile(
     note("starting the sources");
     let mut sources = start_sources(machine, &request, period)?;
 
-    note(match &request.metric_options.load {
+    note(match &request.load {
         None => "starting the target",
         Some(plan) if matches!(plan.drive, Drive::ShareOfCapacity { .. }) => {
             "starting the target and searching its capacity"
@@ -246,7 +253,7 @@ pub fn profile(
         sources.groups,
         &mut target,
         metric.as_mut(),
-        request.metric_options.interrupt.clone(),
+        request.interrupt.clone(),
         StallGuard::new(request.limits.max_stall_percent),
         counters,
     );
@@ -272,7 +279,7 @@ pub fn profile(
     let load_ns = load_cpu_ns(metric.as_ref()) - load_from.1;
     let load_percent = load_ns as f64 / load_from.0.elapsed().as_nanos().max(1) as f64 * 100.0;
     around.profiler_cpu_percent = Some((own - load_percent).max(0.0));
-    let load = metric.load().map(|load| (load.facts(), load.doubts()));
+    let load = metric.load().map(|load| (load.facts(), load.warnings()));
     around.doubts.extend(metric.doubts());
     if let Some(baseline) = &mut measured.baseline {
         let [low, high] = baseline.ci95.map(|end| metric.in_unit(end));
@@ -284,8 +291,11 @@ pub fn profile(
     target.finish();
     drop(hooks);
     around.duration_seconds = began.elapsed().as_secs_f64();
-    let (facts, doubts) = load.unzip();
-    around.doubts.extend(doubts.into_iter().flatten());
+    let (facts, warnings) = load.unzip();
+    let warnings = warnings.into_iter().flatten();
+    around
+        .doubts
+        .extend(warnings.map(|warning| warning.to_string()));
     let mut profile = record::profile(&measured, &request.settings, around);
     profile.metric.load = facts;
     if let Some(past) = &request.past {
@@ -300,17 +310,14 @@ fn load_cpu_ns(metric: &dyn Metric) -> u64 {
 }
 
 fn start_target(request: &Request, hooks: &mut Around) -> Result<(Target, Box<dyn Metric>)> {
-    let cpus = match request.spec.is_attached() {
-        true => None,
-        false => Some(request.target_cpus.as_slice()),
+    let start = metric::Start {
+        metric: request.metric.as_deref(),
+        options: request.metric_options.clone(),
+        load: request.load.as_ref(),
+        cpus: (!request.spec.is_attached()).then_some(&request.target_cpus),
+        interrupt: request.interrupt.clone(),
     };
-    metric::start_warm(
-        &request.spec,
-        request.metric.as_deref(),
-        &request.metric_options,
-        cpus,
-        |target| hooks.warm_up(target),
-    )
+    metric::start_warm(&request.spec, start, |target| hooks.warm_up(target))
 }
 
 /// The slice period to use; `None` when no worker shares a CPU with the target.
@@ -320,7 +327,7 @@ fn choose_slice(
     doubts: &mut Vec<String>,
 ) -> Result<Option<SliceChoice>> {
     let trial = request.plans(machine, slice::PERIODS[0]);
-    let sliced = |(_, plan): &&(&Resource, WorkerPlan)| plan.config.slices.is_some();
+    let sliced = |(_, plan): &&(Resource, WorkerPlan)| plan.config.slices.is_some();
     let Some((_, plan_of_one)) = trial.ready.iter().find(sliced) else {
         return Ok(None);
     };
@@ -345,12 +352,17 @@ fn choose_slice(
         return Ok(Some(choice));
     }
     // Any source that takes turns will do: the placebo is the same.
-    let l1d = jostle_profile::resource::find("l1d").expect("a resource of the table");
     let mut limits = request.limits.clone();
     limits.cpus = vec![cpu];
     let choice = slice::calibrate(cpu, request.share, |period| {
-        plan(machine, l1d, &[cpu], &limits, request.slices(period))
-            .map_err(|refusal| refusal.to_string())
+        plan(
+            machine,
+            Resource::L1d,
+            &[cpu],
+            &limits,
+            request.slices(period),
+        )
+        .map_err(|refusal| refusal.to_string())
     })
     .map_err(|reason| Error::environment(format!("calibrating the slices: {reason}")))?;
     doubts.extend(tolerance_doubt(&choice, request.share));

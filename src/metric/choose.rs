@@ -1,5 +1,6 @@
 //! Which metric fits a target.
 
+use super::Context;
 use super::Metric;
 use super::MetricOptions;
 use super::StdoutKind;
@@ -17,6 +18,7 @@ use super::names::parse;
 use super::printed::Printed;
 use super::printed::Source;
 use super::progress::ProgressMetric;
+use super::progress::wait_for_page;
 use super::prometheus::Prometheus;
 use super::runs::Runs;
 use super::suggest;
@@ -28,17 +30,30 @@ use crate::workload::State;
 use crate::workload::Target;
 use crate::workload::TargetSpec;
 use crate::workload::demo;
+use jostle_load::LoadPlan;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use std::time::Instant;
 
 const ASKED: &str = "asked for with --metric";
 
-/// Longest wait for a progress page: a demo first fills its memory or file.
-const PAGE_LIMIT: Duration = Duration::from_secs(120);
+/// How a target and its metric are started.
+#[derive(Clone, Debug, Default)]
+pub struct Start<'a> {
+    /// `--metric`; the best available when absent.
+    pub metric: Option<&'a str>,
+    pub options: MetricOptions,
+    /// `--load`: what is sent to the target meanwhile.
+    pub load: Option<&'a LoadPlan>,
+    /// CPUs the target is given.
+    pub cpus: Option<&'a [usize]>,
+    /// Raised to abandon whatever is being waited for.
+    pub interrupt: Arc<AtomicBool>,
+}
 
 /// Starts the target of `spec` and the metric that was `requested`, or the best
-/// one available; see [`choose`].
+/// one available; see [`choose`]. No load is sent to it.
 ///
 /// # Errors
 /// Those of [`Target::start`] and [`choose`].
@@ -48,7 +63,13 @@ pub fn start(
     options: &MetricOptions,
     cpus: Option<&[usize]>,
 ) -> Result<(Target, Box<dyn Metric>)> {
-    start_warm(spec, requested, options, cpus, |_| Ok(()))
+    let start = Start {
+        metric: requested,
+        options: options.clone(),
+        cpus,
+        ..Start::default()
+    };
+    start_warm(spec, start, |_| Ok(()))
 }
 
 /// As [`start`]; `warm_up` is called between the target and the metric.
@@ -57,21 +78,23 @@ pub fn start(
 /// Those of [`start`] and of `warm_up`.
 pub fn start_warm(
     spec: &TargetSpec,
-    requested: Option<&str>,
-    options: &MetricOptions,
-    cpus: Option<&[usize]>,
+    start: Start,
     warm_up: impl FnOnce(&mut Target) -> Result<()>,
 ) -> Result<(Target, Box<dyn Metric>)> {
-    let request = understood(spec, requested)?;
+    let context = &Context {
+        options: start.options,
+        interrupt: start.interrupt,
+    };
+    let request = understood(spec, start.metric)?;
     if let (TargetSpec::Command(command), Some(Request::Stdout(..)), StdoutKind::Rate) =
-        (spec, &request, options.kind)
+        (spec, &request, context.options.kind)
         && command.instances.get() > 1
     {
         return Err(Error::request(
             "--kind rate: the running totals of several --instances cannot be told apart in what they print; let each print its rate and use --kind value",
         ));
     }
-    load::check(request.as_ref().and_then(Request::reads_load), options)?;
+    load::check(request.as_ref().and_then(Request::reads_load), start.load)?;
     let sink = match &request {
         Some(Request::Stdout(_, feed)) => {
             Some(feed.clone() as Arc<dyn crate::workload::OutputSink>)
@@ -83,12 +106,12 @@ pub fn start_warm(
         Some(Request::File(path, _, feed)) => Some(Tail::start(path, feed.clone())?),
         _ => None,
     };
-    let mut target = Target::start(spec, cpus, sink)?;
+    let mut target = Target::start(spec, start.cpus, sink)?;
     warm_up(&mut target)?;
-    let generator = match &options.load {
+    let generator = match start.load {
         Some(plan) => {
-            let mut alive = || Ok(target.check_alive()?);
-            Some(plan.start(&options.interrupt, &mut alive)?)
+            let mut alive = || target.check_alive().map_err(Into::into);
+            Some(plan.start(&context.interrupt, &mut alive)?)
         }
         None => None,
     };
@@ -98,11 +121,11 @@ pub fn start_warm(
             Box::new(LoadMetric::new(generator, read, ASKED))
         }
         (Some(generator), Some(request)) => {
-            let inner = requested_metric(request, tail, spec, &mut target, options)?;
+            let inner = requested_metric(request, tail, spec, &mut target, context)?;
             Box::new(UnderLoad::new(inner, generator))
         }
-        (None, Some(request)) => requested_metric(request, tail, spec, &mut target, options)?,
-        (None, None) => choose(spec, &mut target, options)?,
+        (None, Some(request)) => requested_metric(request, tail, spec, &mut target, context)?,
+        (None, None) => choose(spec, &mut target, context)?,
     };
     Ok((target, metric))
 }
@@ -113,32 +136,32 @@ fn requested_metric(
     tail: Option<Tail>,
     spec: &TargetSpec,
     target: &mut Target,
-    options: &MetricOptions,
+    context: &Context,
 ) -> Result<Box<dyn Metric>> {
-    let options = options.clone();
+    let context = context.clone();
     Ok(match request {
-        Request::Progress => progress(spec, target, &options, ASKED)?,
-        Request::Uprobe(what) => Box::new(Events::uprobe(&what, ASKED, options, target)?),
-        Request::Tracepoint(what) => Box::new(Events::tracepoint(&what, ASKED, options, target)?),
-        Request::Io(bytes) => Box::new(Io::new(bytes, ASKED, &options, target)?),
+        Request::Progress => progress(spec, target, &context, ASKED)?,
+        Request::Uprobe(what) => Box::new(Events::uprobe(&what, ASKED, context, target)?),
+        Request::Tracepoint(what) => Box::new(Events::tracepoint(&what, ASKED, context, target)?),
+        Request::Io(bytes) => Box::new(Io::new(bytes, ASKED, &context, target)?),
         Request::Stdout(pattern, feed) => {
             let source = Source::Stdout;
             Box::new(Printed::new(
-                source, feed, &pattern, ASKED, options, target,
+                source, feed, &pattern, ASKED, context, target,
             )?)
         }
         Request::File(path, pattern, feed) => {
             let tail = tail.map_or_else(|| Tail::start(&path, feed.clone()), Ok)?;
             let source = Source::File(tail);
             Box::new(Printed::new(
-                source, feed, &pattern, ASKED, options, target,
+                source, feed, &pattern, ASKED, context, target,
             )?)
         }
-        Request::Prometheus(what) => Box::new(Prometheus::new(&what, ASKED, options, target)?),
-        Request::Exec(command) => Box::new(Exec::new(&command, ASKED, options, target)?),
+        Request::Prometheus(what) => Box::new(Prometheus::new(&what, ASKED, context, target)?),
+        Request::Exec(command) => Box::new(Exec::new(&command, ASKED, context, target)?),
         Request::Ips => Box::new(Ips::new(target, What::InstructionsPerSecond, ASKED)?),
         Request::Cpi => Box::new(Ips::new(target, What::CyclesPerInstruction, ASKED)?),
-        Request::Runs => Box::new(Runs::new(ASKED, None, options)),
+        Request::Runs => Box::new(Runs::new(ASKED, None, context)),
         Request::Load(_) => unreachable!("refused above without a load"),
     })
 }
@@ -183,20 +206,16 @@ fn understood(spec: &TargetSpec, requested: Option<&str>) -> Result<Option<Reque
 /// # Errors
 /// An environment error with advice when there is none, or when the target
 /// fails meanwhile.
-pub fn choose(
-    spec: &TargetSpec,
-    target: &mut Target,
-    options: &MetricOptions,
-) -> Result<Box<dyn Metric>> {
+fn choose(spec: &TargetSpec, target: &mut Target, context: &Context) -> Result<Box<dyn Metric>> {
     match spec {
-        TargetSpec::Demo { .. } => progress(spec, target, options, "demos publish their progress"),
-        TargetSpec::Command(_) => try_out(target, options),
+        TargetSpec::Demo { .. } => progress(spec, target, context, "demos publish their progress"),
+        TargetSpec::Command(_) => try_out(target, context),
         // Whatever was running before us.
         _ => {
             if let Some(page) = Progress::find_in(&target.scope()).map_err(Error::environment)? {
                 let because = "the process publishes its progress";
-                let options = options.clone();
-                let metric = ProgressMetric::new(page, target, "operations", because, options);
+                let context = context.clone();
+                let metric = ProgressMetric::new(page, target, "operations", because, context);
                 return Ok(Box::new(metric));
             }
             fallback(target, "the process publishes no progress")
@@ -207,60 +226,28 @@ pub fn choose(
 fn progress(
     spec: &TargetSpec,
     target: &mut Target,
-    options: &MetricOptions,
+    context: &Context,
     because: &str,
 ) -> Result<Box<dyn Metric>> {
     let operation = match spec {
         TargetSpec::Demo { name, .. } => demo::find(name)?.unit,
         _ => "operations",
     };
-    let page = wait_for_page(target, options)?;
-    let options = options.clone();
-    let metric = ProgressMetric::new(page, target, operation, because, options);
+    let page = wait_for_page(target, context)?;
+    let context = context.clone();
+    let metric = ProgressMetric::new(page, target, operation, because, context);
     Ok(Box::new(metric))
 }
 
-/// Waits until `target` publishes its progress.
-pub(super) fn wait_for_page(target: &mut Target, options: &MetricOptions) -> Result<Progress> {
-    // Only what jostle itself wrote is sure to publish sooner or later.
-    let limit = match target.name().starts_with("demo ") {
-        true => PAGE_LIMIT,
-        false => options.trial,
-    };
-    let deadline = Instant::now() + limit;
-    loop {
-        // A page that is being made may look wrong for a moment.
-        let problem = match Progress::find(target.pid()) {
-            Ok(Some(page)) => return Ok(page),
-            Ok(None) => None,
-            Err(problem) => Some(problem),
-        };
-        target.check_alive()?;
-        options.check_interrupt()?;
-        if Instant::now() >= deadline {
-            let problem = problem.unwrap_or_else(|| {
-                format!(
-                    "{} published no progress page (a memfd named jostle-progress) within {} s",
-                    target.name(),
-                    limit.as_secs()
-                )
-            });
-            return Err(Error::environment(format!("--metric progress: {problem}")));
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Watches a command until it publishes, ends, or has shown that it stays.
-fn try_out(target: &mut Target, options: &MetricOptions) -> Result<Box<dyn Metric>> {
-    let deadline = Instant::now() + options.trial;
+fn try_out(target: &mut Target, context: &Context) -> Result<Box<dyn Metric>> {
+    let deadline = Instant::now() + context.options.trial;
     while Instant::now() < deadline {
-        options.check_interrupt()?;
+        context.check_interrupt()?;
         match target.wait(Duration::from_millis(20)) {
             Some(exit) if exit.success() => {
                 let because = "the command ends by itself";
                 let usual = target.ran_for();
-                return Ok(Box::new(Runs::new(because, usual, options.clone())));
+                return Ok(Box::new(Runs::new(because, usual, context.clone())));
             }
             Some(exit) => return Err(target.gone(exit)),
             None => {}
@@ -269,14 +256,14 @@ fn try_out(target: &mut Target, options: &MetricOptions) -> Result<Box<dyn Metri
             && let Ok(Some(page)) = Progress::find(target.pid())
         {
             let because = "the command publishes its progress";
-            let options = options.clone();
-            let metric = ProgressMetric::new(page, target, "operations", because, options);
+            let context = context.clone();
+            let metric = ProgressMetric::new(page, target, "operations", because, context);
             return Ok(Box::new(metric));
         }
     }
     let tried = format!(
         "the command publishes no progress and was still running after {} s",
-        options.trial.as_secs_f64()
+        context.options.trial.as_secs_f64()
     );
     fallback(target, &tried)
 }

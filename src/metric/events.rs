@@ -1,8 +1,8 @@
 //! `progress:uprobe:…` and `progress:tracepoint:…`: how often something happens
 //! in the target per second of wall time. Needs no PMU.
 
+use super::Context;
 use super::Metric;
-use super::MetricOptions;
 use super::binary;
 use super::binary::Binary;
 use super::facts;
@@ -148,7 +148,7 @@ pub(super) struct Events {
     /// `call of f in /bin/x`, `event sched:sched_switch`.
     what: String,
     because: String,
-    options: MetricOptions,
+    context: Context,
     counters: Counters,
     /// The leader counted; a restarted command has another.
     pid: i32,
@@ -166,7 +166,7 @@ impl Events {
     pub(super) fn uprobe(
         request: &str,
         because: &str,
-        options: MetricOptions,
+        context: Context,
         target: &mut Target,
     ) -> Result<Events> {
         let name = format!("progress:uprobe:{request}");
@@ -174,7 +174,7 @@ impl Events {
             return Err(uprobe_syntax(&name));
         };
         let wrong = |reason: String| Error::request(format!("--metric {name}: {reason}"));
-        let file = resolve(&binary, &options, target)?.map_err(wrong)?;
+        let file = resolve(&binary, &context, target)?.map_err(wrong)?;
         let function = symbols::find(&file, symbol).map_err(wrong)?;
         let what = format!("call of {} in {}", function.symbol, file.display());
         let event = Event::Uprobe {
@@ -182,7 +182,7 @@ impl Events {
             offset: function.offset,
         };
         let each = probe::uprobe_cost(&function.code);
-        let mut metric = Events::open(name, what, event, each, because, options, target)?;
+        let mut metric = Events::open(name, what, event, each, because, context, target)?;
         metric.learn_pace(target, || not_called(symbol, &file))?;
         Ok(metric)
     }
@@ -191,7 +191,7 @@ impl Events {
     pub(super) fn tracepoint(
         request: &str,
         because: &str,
-        options: MetricOptions,
+        context: Context,
         target: &mut Target,
     ) -> Result<Events> {
         let name = format!("progress:tracepoint:{request}");
@@ -200,7 +200,7 @@ impl Events {
         let each = tracepoint::cost();
         let what = format!("event {request}");
         let event = Event::Tracepoint { id };
-        let mut metric = Events::open(name, what, event, each, because, options, target)?;
+        let mut metric = Events::open(name, what, event, each, because, context, target)?;
         let event = request.to_string();
         metric.learn_pace(target, || {
             format!("the target never passed {event}; name an event of what it does")
@@ -214,7 +214,7 @@ impl Events {
         event: Event,
         each: std::result::Result<Duration, String>,
         because: &str,
-        options: MetricOptions,
+        context: Context,
         target: &mut Target,
     ) -> Result<Events> {
         let counters = Counters::open(event, &target.scope());
@@ -223,7 +223,7 @@ impl Events {
             name,
             what,
             because: because.into(),
-            options,
+            context,
             counters,
             pid: target.pid(),
             pace: Pace::default(),
@@ -235,8 +235,8 @@ impl Events {
     }
 
     fn learn_pace(&mut self, target: &mut Target, nothing: impl Fn() -> String) -> Result<()> {
-        let options = self.options.clone();
-        let pace = pace::watch(target, &options, |target| {
+        let context = self.context.clone();
+        let pace = pace::watch(target, &context, |target| {
             self.follow(target)?;
             self.look(target)?;
             Ok(self.total()? as f64)
@@ -246,7 +246,7 @@ impl Events {
                 "--metric {}: no {} within {} s: {}",
                 self.name,
                 self.what,
-                options.trial.as_secs_f64(),
+                context.options.trial.as_secs_f64(),
                 nothing()
             )));
         }
@@ -286,10 +286,10 @@ const LOADING: Duration = Duration::from_secs(2);
 /// The file of `binary`, or in words why there is none.
 fn resolve(
     binary: &Binary,
-    options: &MetricOptions,
+    context: &Context,
     target: &mut Target,
 ) -> Result<std::result::Result<PathBuf, String>> {
-    let deadline = Instant::now() + LOADING.min(options.trial);
+    let deadline = Instant::now() + LOADING.min(context.options.trial);
     loop {
         let found = binary.resolve(&target.scope());
         let may_come = matches!(binary, Binary::Library(_)) && target.is_ours();
@@ -297,7 +297,7 @@ fn resolve(
             return Ok(found);
         }
         target.check_alive()?;
-        options.check_interrupt()?;
+        context.check_interrupt()?;
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -1,7 +1,7 @@
 //! `exec:CMD`: a shell command that prints one number.
 
+use super::Context;
 use super::Metric;
-use super::MetricOptions;
 use super::StdoutKind;
 use super::facts;
 use super::oriented;
@@ -188,7 +188,7 @@ fn number(output: &[u8]) -> std::result::Result<f64, String> {
 pub(super) struct Exec {
     command: String,
     because: String,
-    options: MetricOptions,
+    context: Context,
     /// Time the last runs took at most.
     took: Duration,
     target: Arc<AtomicI32>,
@@ -201,19 +201,23 @@ impl Exec {
     pub(super) fn new(
         command: &str,
         because: &str,
-        options: MetricOptions,
+        context: Context,
         target: &mut Target,
     ) -> Result<Exec> {
         let id = Arc::new(AtomicI32::new(target.pid()));
-        let (text, pid, limit) = (command.to_string(), id.clone(), options.probe_timeout);
+        let (text, pid, limit) = (
+            command.to_string(),
+            id.clone(),
+            context.options.probe_timeout,
+        );
         let poller = Poller::start(
-            options.probe_interval,
+            context.options.probe_interval,
             Box::new(move |unwanted| probe(&text, pid.load(Relaxed), limit, unwanted)),
         )?;
         let mut metric = Exec {
             command: command.into(),
             because: because.into(),
-            options,
+            context,
             took: Duration::ZERO,
             target: id,
             poller,
@@ -223,7 +227,7 @@ impl Exec {
         metric.begin(target)?;
         let head = metric.head();
         let alive = &mut || target.check_alive();
-        let tried = metric.poller.finish(1, alive, &metric.options, &head);
+        let tried = metric.poller.finish(1, alive, &metric.context, &head);
         metric.took = begin.elapsed();
         metric.open = false;
         // A probe that does not work is the request's fault at first.
@@ -241,7 +245,7 @@ impl Exec {
     }
 
     fn runs(&self) -> usize {
-        match self.options.kind {
+        match self.context.options.kind {
             StdoutKind::Value => 1,
             StdoutKind::Rate => 2,
         }
@@ -251,23 +255,23 @@ impl Exec {
 impl Metric for Exec {
     fn facts(&self) -> MetricFacts {
         let name = format!("exec:{}", self.command);
-        let unit = match self.options.kind {
+        let unit = match self.context.options.kind {
             StdoutKind::Value => "as printed",
             StdoutKind::Rate => "as printed, per second",
         };
-        facts(&name, unit, self.options.direction, &self.because)
+        facts(&name, unit, self.context.options.direction, &self.because)
     }
 
     fn natural_window(&self) -> Option<Duration> {
-        let each = self.took.max(self.options.probe_interval);
-        Some(match self.options.kind {
+        let each = self.took.max(self.context.options.probe_interval);
+        Some(match self.context.options.kind {
             StdoutKind::Value => self.took.max(Duration::from_millis(1)),
             StdoutKind::Rate => each + self.took,
         })
     }
 
     fn window_rule(&self) -> String {
-        match self.options.kind {
+        match self.context.options.kind {
             StdoutKind::Value => "mean over the runs of the probe within the window, at least one",
             StdoutKind::Rate => {
                 "growth from the window's first run of the probe to its last per second of wall time, at least two runs"
@@ -279,7 +283,7 @@ impl Metric for Exec {
     fn cost(&self) -> String {
         format!(
             "one run of the command after another while a window is open, one every {} ms at most; one took {:.1} ms at the start, on the CPUs jostle may use; what it asks of the target is its own",
-            self.options.probe_interval.as_millis(),
+            self.context.options.probe_interval.as_millis(),
             self.took.as_secs_f64() * 1e3
         )
     }
@@ -302,9 +306,9 @@ impl Metric for Exec {
         let alive = &mut || target.check_alive();
         let readings = self
             .poller
-            .finish(self.runs(), alive, &self.options, &head)?;
-        let value = poller::summary(&readings, self.options.kind, &head)?;
-        oriented(value, self.options.direction, &head)
+            .finish(self.runs(), alive, &self.context, &head)?;
+        let value = poller::summary(&readings, self.context.options.kind, &head)?;
+        oriented(value, self.context.options.direction, &head)
     }
 }
 

@@ -1,8 +1,8 @@
 //! `progress:io`: bytes that the target reads and writes per second, as the
 //! kernel accounts them to its processes.
 
+use super::Context;
 use super::Metric;
-use super::MetricOptions;
 use super::facts;
 use super::pace;
 use super::pace::Pace;
@@ -157,7 +157,7 @@ impl Io {
     pub(super) fn new(
         bytes: Bytes,
         because: &str,
-        options: &MetricOptions,
+        context: &Context,
         target: &mut Target,
     ) -> Result<Io> {
         let mut metric = Io {
@@ -170,7 +170,7 @@ impl Io {
         let mut last = metric.snapshot(target)?;
         let (mut all_calls, mut moved_at) = (0, None);
         let begin = Instant::now();
-        metric.pace = pace::watch(target, options, |target| {
+        metric.pace = pace::watch(target, context, |target| {
             let now = metric.snapshot(target)?;
             let (bytes, calls) = growth(&last, &now);
             last = now;

@@ -2,13 +2,13 @@
 //! read something else while a load is sent.
 
 use super::Metric;
-use super::MetricOptions;
 use super::facts;
 use crate::error::Error;
 use crate::error::Result;
 use crate::workload::Target;
 use jostle_load::Failure;
 use jostle_load::Generator;
+use jostle_load::LoadPlan;
 use jostle_load::Pace;
 use jostle_load::Percentile;
 use jostle_load::Window;
@@ -38,13 +38,12 @@ pub(super) enum Read {
 /// # Errors
 /// A request error when what follows the colon is wrong.
 pub(super) fn parse(name: &str) -> Result<Option<Read>> {
-    let wrong = |error: String| Error::request(format!("--metric {name}: {error}"));
+    let wrong =
+        |error: jostle_load::ParseError| Error::request(format!("--metric {name}: {error}"));
     Ok(Some(match name.split_once(':') {
         None if name == "throughput" => Read::Throughput,
         Some(("latency", "mean")) => Read::MeanLatency,
-        Some(("latency", percentile)) => {
-            Read::Latency(Percentile::parse(percentile).map_err(wrong)?)
-        }
+        Some(("latency", percentile)) => Read::Latency(percentile.parse().map_err(wrong)?),
         Some(("goodput", bound)) => {
             let bound = jostle_load::parse_bound(bound).map_err(wrong)?;
             Read::Goodput(bound)
@@ -57,8 +56,8 @@ pub(super) fn parse(name: &str) -> Result<Option<Read>> {
 ///
 /// # Errors
 /// A request error naming the flag.
-pub(super) fn check(read: Option<&Read>, options: &MetricOptions) -> Result<()> {
-    match (read, &options.load) {
+pub(super) fn check(read: Option<&Read>, load: Option<&LoadPlan>) -> Result<()> {
+    match (read, load) {
         (Some(read), None) => Err(Error::request(format!(
             "--metric {}: needs a load whose answers are read; add --load URL, like \
              --load redis://127.0.0.1:6379 --rate 10k/s",
@@ -182,7 +181,7 @@ impl LoadMetric {
                 target.name(),
                 self.generator.spec().url,
                 window.due,
-                window.failures.words()
+                window.failures
             ))),
         }
     }
@@ -224,7 +223,7 @@ impl Metric for LoadMetric {
     fn end(&mut self, target: &mut Target) -> Result<f64> {
         let window = self.generator.close_window()?;
         // A queue that this arm left must not be charged to the next one.
-        self.generator.start_afresh();
+        self.generator.restart_schedule();
         target.check_alive()?;
         self.performance(&window, target)
     }
@@ -288,7 +287,7 @@ impl Metric for UnderLoad {
     fn end(&mut self, target: &mut Target) -> Result<f64> {
         let performance = self.inner.end(target)?;
         self.generator.close_window()?;
-        self.generator.start_afresh();
+        self.generator.restart_schedule();
         Ok(performance)
     }
 
@@ -341,9 +340,9 @@ mod tests {
     #[test]
     fn they_need_a_load() {
         let read = parse("latency:p99").unwrap().unwrap();
-        let error = check(Some(&read), &MetricOptions::default()).unwrap_err();
+        let error = check(Some(&read), None).unwrap_err();
         assert!(error.to_string().contains("--load"), "{error}");
-        assert!(check(None, &MetricOptions::default()).is_ok());
+        assert!(check(None, None).is_ok());
     }
 
     #[test]

@@ -22,8 +22,8 @@ mod suggest;
 mod symbols;
 mod tracepoint;
 
+pub use choose::Start;
 pub use choose::check;
-pub use choose::choose;
 pub use choose::start;
 pub use choose::start_warm;
 pub use feed::StdoutKind;
@@ -34,7 +34,6 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::workload::Target;
 use jostle_load::Generator;
-use jostle_load::LoadPlan;
 use jostle_profile::Direction;
 use jostle_profile::MetricFacts;
 use std::sync::Arc;
@@ -74,7 +73,7 @@ pub trait Metric {
     /// # Errors
     /// A request error when this metric does not fit the target, an
     /// environment error when the target ended or nothing can be read, an
-    /// interrupted error when the flag of [`MetricOptions`] was raised.
+    /// interrupted error when the flag of [`Start`] was raised.
     fn end(&mut self, target: &mut Target) -> Result<f64>;
 
     /// What one reading is, in words: mean, rate or quantile, and over what.
@@ -126,15 +125,11 @@ pub struct MetricOptions {
     /// Longest time to watch a command when choosing the metric, and any target
     /// until something countable happens.
     pub trial: Duration,
-    /// `--load`: what is sent to the target meanwhile.
-    pub load: Option<LoadPlan>,
     /// `--probe-timeout`: longest one run of a probe command or one request for
     /// a page of metrics may take.
     pub probe_timeout: Duration,
     /// `--probe-interval`: shortest time from one such reading to the next.
     pub probe_interval: Duration,
-    /// Raised to abandon whatever is being waited for.
-    pub interrupt: Arc<AtomicBool>,
 }
 
 impl Default for MetricOptions {
@@ -146,15 +141,21 @@ impl Default for MetricOptions {
             print_timeout: Duration::from_secs(10),
             run_timeout: Duration::from_secs(600),
             trial: Duration::from_secs(10),
-            load: None,
             probe_timeout: Duration::from_secs(10),
             probe_interval: Duration::from_millis(200),
-            interrupt: Arc::default(),
         }
     }
 }
 
-impl MetricOptions {
+/// What a metric needs to read besides its target.
+#[derive(Clone, Debug, Default)]
+struct Context {
+    options: MetricOptions,
+    /// Raised to abandon whatever is being waited for.
+    interrupt: Arc<AtomicBool>,
+}
+
+impl Context {
     fn check_interrupt(&self) -> Result<()> {
         match self.interrupt.load(Relaxed) {
             true => Err(Error::Interrupted(String::new())),

@@ -1,6 +1,6 @@
 //! How fast something is counted, and how long a window must be for that.
 
-use super::MetricOptions;
+use super::Context;
 use crate::error::Result;
 use crate::workload::Target;
 use std::time::Duration;
@@ -36,17 +36,17 @@ impl Pace {
 /// Those of `count`, the end of the target, an interruption.
 pub(super) fn watch(
     target: &mut Target,
-    options: &MetricOptions,
+    context: &Context,
     mut count: impl FnMut(&mut Target) -> Result<f64>,
 ) -> Result<Pace> {
     let first = count(target)?;
     let begin = Instant::now();
     loop {
         std::thread::sleep(Duration::from_millis(20));
-        options.check_interrupt()?;
+        context.check_interrupt()?;
         target.check_alive()?;
         let (elapsed, counted) = (begin.elapsed(), count(target)? - first);
-        let done = elapsed >= options.trial
+        let done = elapsed >= context.options.trial
             || (elapsed >= SHORT && counted >= f64::from(ENOUGH))
             || (elapsed >= USUAL && counted >= f64::from(ENOUGH) / 10.0);
         if done {

@@ -1,7 +1,7 @@
 //! Asks for a number again and again while a window is open, from a thread of
 //! its own.
 
-use super::MetricOptions;
+use super::Context;
 use crate::error::Error;
 use crate::error::Result;
 use crate::sys::clock::monotonic_ns;
@@ -113,10 +113,10 @@ impl Poller {
         &self,
         wanted: usize,
         alive: &mut dyn FnMut() -> Result<()>,
-        options: &MetricOptions,
+        context: &Context,
         head: &str,
     ) -> Result<Vec<(u64, f64)>> {
-        let result = self.gather(wanted, alive, options, head);
+        let result = self.gather(wanted, alive, context, head);
         self.close();
         result
     }
@@ -125,7 +125,7 @@ impl Poller {
         &self,
         wanted: usize,
         alive: &mut dyn FnMut() -> Result<()>,
-        options: &MetricOptions,
+        context: &Context,
         head: &str,
     ) -> Result<Vec<(u64, f64)>> {
         loop {
@@ -152,7 +152,7 @@ impl Poller {
             if enough {
                 return Ok(readings);
             }
-            options.check_interrupt()?;
+            context.check_interrupt()?;
         }
     }
 }
@@ -203,14 +203,14 @@ mod tests {
         let poller = Poller::start(Duration::from_millis(1), ask).unwrap();
         std::thread::sleep(Duration::from_millis(30));
         assert!(poller.shared.lock().readings.is_empty());
-        let options = MetricOptions::default();
+        let context = Context::default();
         poller.open();
-        let first = poller.finish(2, &mut || Ok(()), &options, "x").unwrap();
+        let first = poller.finish(2, &mut || Ok(()), &context, "x").unwrap();
         assert_eq!(first[0].1, 1.0);
         let asked = first.last().unwrap().1;
         std::thread::sleep(Duration::from_millis(30));
         poller.open();
-        let second = poller.finish(1, &mut || Ok(()), &options, "x").unwrap();
+        let second = poller.finish(1, &mut || Ok(()), &context, "x").unwrap();
         // At most the answer that nobody wanted any more lies between.
         assert!(second[0].1 <= asked + 2.0, "{second:?} after {asked}");
     }
@@ -220,14 +220,14 @@ mod tests {
         let ask: Ask = Box::new(|_| Err("no luck".into()));
         let poller = Poller::start(Duration::from_millis(1), ask).unwrap();
         poller.open();
-        let options = MetricOptions::default();
+        let context = Context::default();
         let error = poller
-            .finish(1, &mut || Ok(()), &options, "--metric x")
+            .finish(1, &mut || Ok(()), &context, "--metric x")
             .unwrap_err();
         assert_eq!(error.to_string(), "--metric x: no luck");
         poller.open();
         let mut ended = || Err(Error::environment("it ended"));
-        let error = poller.finish(1, &mut ended, &options, "x").unwrap_err();
+        let error = poller.finish(1, &mut ended, &context, "x").unwrap_err();
         assert_eq!(error.to_string(), "it ended");
         let readings = [(0, 2.0), (1_000_000_000, 4.0), (2_000_000_000, 12.0)];
         assert_eq!(summary(&readings, StdoutKind::Value, "").unwrap(), 6.0);

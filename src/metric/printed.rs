@@ -4,8 +4,8 @@
 //! writes to a pipe prints late and in bursts: make it flush, or start it with
 //! `stdbuf -oL`.
 
+use super::Context;
 use super::Metric;
-use super::MetricOptions;
 use super::StdoutKind;
 use super::facts;
 use super::feed::Feed;
@@ -60,7 +60,7 @@ pub(super) struct Printed {
     feed: Arc<Feed>,
     pattern: String,
     because: String,
-    options: MetricOptions,
+    context: Context,
     open: bool,
 }
 
@@ -71,7 +71,7 @@ impl Printed {
         feed: Arc<Feed>,
         pattern: &str,
         because: &str,
-        options: MetricOptions,
+        context: Context,
         target: &mut Target,
     ) -> Result<Printed> {
         let metric = Printed {
@@ -79,7 +79,7 @@ impl Printed {
             feed,
             pattern: pattern.into(),
             because: because.into(),
-            options,
+            context,
             open: false,
         };
         metric.wait(target, 2)?;
@@ -105,7 +105,7 @@ impl Printed {
             if window.count > counted {
                 (counted, since) = (window.count, Instant::now());
             }
-            self.options.check_interrupt()?;
+            self.context.check_interrupt()?;
             if let State::Exited(exit) = target.state() {
                 // Its last words may still be on their way.
                 std::thread::sleep(Duration::from_millis(100));
@@ -116,7 +116,7 @@ impl Printed {
                 };
             }
             let usual = Duration::from_nanos((interval * 20.0).min(1e18) as u64);
-            let limit = self.options.print_timeout.max(usual);
+            let limit = self.context.options.print_timeout.max(usual);
             // Counted from the last print: slow printers get their time.
             if since.elapsed() >= limit {
                 return Err(self.nothing_came(limit));
@@ -164,22 +164,22 @@ fn words(line: &[u8]) -> String {
 impl Metric for Printed {
     fn facts(&self) -> MetricFacts {
         let name = format!("{}:{}", self.source.name(), self.pattern);
-        let unit = match self.options.kind {
+        let unit = match self.context.options.kind {
             StdoutKind::Value => "as printed",
             StdoutKind::Rate => "as printed, per second",
         };
-        facts(&name, unit, self.options.direction, &self.because)
+        facts(&name, unit, self.context.options.direction, &self.because)
     }
 
     fn natural_window(&self) -> Option<Duration> {
         let interval = self.feed.lock().interval_ns;
-        let prints = f64::from(self.options.prints) + 1.0;
+        let prints = f64::from(self.context.options.prints) + 1.0;
         (interval > 0.0).then(|| Duration::from_nanos((interval * prints) as u64))
     }
 
     fn window_rule(&self) -> String {
-        let prints = self.options.prints.max(1) + 1;
-        match self.options.kind {
+        let prints = self.context.options.prints.max(1) + 1;
+        match self.context.options.kind {
             StdoutKind::Value => {
                 format!(
                     "mean of the numbers after the window's first, at least {prints} in a window"
@@ -218,10 +218,10 @@ impl Metric for Printed {
             return Err(Error::environment("stdout: the window was never begun"));
         }
         let opened = monotonic_ns();
-        let mut wanted = u64::from(self.options.prints.max(1)) + 1;
+        let mut wanted = u64::from(self.context.options.prints.max(1)) + 1;
         let performance = loop {
             let window = self.wait(target, wanted)?;
-            match self.options.kind {
+            match self.context.options.kind {
                 StdoutKind::Value => break window.value(),
                 StdoutKind::Rate => match window.rate() {
                     Some(rate) if rate < 0.0 => {
@@ -240,6 +240,6 @@ impl Metric for Printed {
                 },
             }
         };
-        oriented(performance, self.options.direction, &self.head())
+        oriented(performance, self.context.options.direction, &self.head())
     }
 }

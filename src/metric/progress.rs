@@ -1,7 +1,7 @@
 //! `progress`: operations that the target itself counts on a shared page.
 
+use super::Context;
 use super::Metric;
-use super::MetricOptions;
 use super::facts;
 use crate::error::Error;
 use crate::error::Result;
@@ -13,6 +13,8 @@ use jostle_profile::MetricFacts;
 use std::time::Duration;
 use std::time::Instant;
 
+/// Longest wait for a progress page: a demo first fills its memory or file.
+const PAGE_LIMIT: Duration = Duration::from_secs(120);
 /// Longest wait for a target to get any CPU time at all.
 const STARVED: Duration = Duration::from_secs(5);
 
@@ -22,7 +24,7 @@ pub(super) struct ProgressMetric {
     pid: i32,
     unit: String,
     because: String,
-    options: MetricOptions,
+    context: Context,
     start: Option<Sample>,
 }
 
@@ -39,7 +41,7 @@ impl ProgressMetric {
         target: &Target,
         operation: &str,
         because: &str,
-        options: MetricOptions,
+        context: Context,
     ) -> ProgressMetric {
         let per = if page.by_cpu_time() {
             "CPU second"
@@ -51,7 +53,7 @@ impl ProgressMetric {
             page,
             pid: target.pid(),
             because: because.into(),
-            options,
+            context,
             start: None,
         }
     }
@@ -66,6 +68,38 @@ impl ProgressMetric {
     }
 }
 
+/// Waits until `target` publishes its progress.
+pub(super) fn wait_for_page(target: &mut Target, context: &Context) -> Result<Page> {
+    // Only what jostle itself wrote is sure to publish sooner or later.
+    let limit = match target.name().starts_with("demo ") {
+        true => PAGE_LIMIT,
+        false => context.options.trial,
+    };
+    let deadline = Instant::now() + limit;
+    loop {
+        // A page that is being made may look wrong for a moment.
+        let problem = match Page::find(target.pid()) {
+            Ok(Some(page)) => return Ok(page),
+            Ok(None) => None,
+            Err(problem) => Some(problem),
+        };
+        target.check_alive()?;
+        context.check_interrupt()?;
+        if Instant::now() >= deadline {
+            let problem = problem.unwrap_or_else(|| {
+                format!(
+                    "{} published no progress page (a memfd named jostle-progress) within {} s",
+                    target.name(),
+                    limit.as_secs()
+                )
+            });
+            return Err(Error::environment(format!("--metric progress: {problem}")));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Watches a command until it publishes, ends, or has shown that it stays.
 impl Metric for ProgressMetric {
     fn facts(&self) -> MetricFacts {
         facts("progress", &self.unit, Direction::Higher, &self.because)
@@ -91,7 +125,7 @@ impl Metric for ProgressMetric {
     fn begin(&mut self, target: &mut Target) -> Result<()> {
         target.check_alive()?;
         if target.pid() != self.pid {
-            self.page = super::choose::wait_for_page(target, &self.options)?;
+            self.page = wait_for_page(target, &self.context)?;
             self.pid = target.pid();
         }
         self.start = Some(self.sample());
@@ -123,7 +157,7 @@ impl Metric for ProgressMetric {
                 return Ok(operations as f64 * 1e9 / time as f64);
             }
             target.check_alive()?;
-            self.options.check_interrupt()?;
+            self.context.check_interrupt()?;
             if Instant::now() >= deadline {
                 return Err(Error::environment(format!(
                     "{} made no progress for {} s",

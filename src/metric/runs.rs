@@ -1,7 +1,7 @@
 //! `runs`: how long a command that ends by itself takes.
 
+use super::Context;
 use super::Metric;
-use super::MetricOptions;
 use super::facts;
 use crate::error::Error;
 use crate::error::Result;
@@ -13,17 +13,17 @@ use std::time::Instant;
 
 pub(super) struct Runs {
     because: String,
-    options: MetricOptions,
+    context: Context,
     /// Seconds of the first complete run, where it was seen.
     usual: Option<Duration>,
     started: Option<Instant>,
 }
 
 impl Runs {
-    pub(super) fn new(because: &str, usual: Option<Duration>, options: MetricOptions) -> Runs {
+    pub(super) fn new(because: &str, usual: Option<Duration>, context: Context) -> Runs {
         Runs {
             because: because.into(),
-            options,
+            context,
             usual,
             started: None,
         }
@@ -76,12 +76,12 @@ impl Metric for Runs {
                 Some(exit) => return Err(target.gone(exit)),
                 None => {}
             }
-            self.options.check_interrupt()?;
-            if started.elapsed() >= self.options.run_timeout {
+            self.context.check_interrupt()?;
+            if started.elapsed() >= self.context.options.run_timeout {
                 return Err(Error::request(format!(
                     "--metric runs: {} was still running after {} s; raise --run-timeout, or use another metric if it never ends",
                     target.name(),
-                    self.options.run_timeout.as_secs_f64()
+                    self.context.options.run_timeout.as_secs_f64()
                 )));
             }
         }

@@ -236,10 +236,11 @@ fn metrics_that_do_not_fit_the_target_are_refused() {
         let text = message(metric::start(&pid, Some(name), &options, None), 2);
         assert!(text.contains("--metric"), "{text}");
     }
-    options
+    let start = metric::Start::default();
+    start
         .interrupt
         .store(true, std::sync::atomic::Ordering::Relaxed);
-    message(metric::start(&sh("sleep 9"), None, &options, None), 130);
+    message(metric::start_warm(&sh("sleep 9"), start, |_| Ok(())), 130);
 }
 
 #[test]

@@ -1,15 +1,16 @@
 //! An application to place: its scores, what is expected of it, what it asks for.
 
-use super::scaling::Scaling;
 use crate::predict::LANES;
 use crate::predict::LaneSet;
 use crate::predict::Lanes;
 use crate::predict::Responses;
 use crate::predict::core_private;
 use crate::predict::lane;
+use crate::scaling::Scaling;
 use jostle_profile::PlacementMode;
 use jostle_profile::Profile;
 use jostle_profile::Status;
+use jostle_profile::resource::Resource;
 use std::sync::Arc;
 
 /// Fixed-point steps per point of the 0–100 scale. Scores are whole steps, so
@@ -38,7 +39,7 @@ pub struct Demand {
 
 /// An application: the scores of its profile, and its usual demand. Everything
 /// per resource stands in arrays in the order of
-/// [`RESOURCES`](jostle_profile::resource::RESOURCES).
+/// [`Resource::ALL`](jostle_profile::resource::Resource::ALL).
 #[derive(Clone, Debug, PartialEq)]
 pub struct App {
     name: String,
@@ -61,7 +62,7 @@ pub struct App {
     /// Resources of the profile that this version does not know.
     unknown_resources: Vec<String>,
     responses: Arc<Responses>,
-    /// Speed per platform of the cluster, by [`PlatformId`](super::PlatformId),
+    /// Speed per platform of the cluster, by [`PlatformId`](crate::PlatformId),
     /// on any one scale; `None` where it is not known.
     platform_speed: Vec<Option<f32>>,
     /// ln of the same over the best; 0 where not known.
@@ -118,9 +119,7 @@ impl App {
     /// but that of `cpu-time` where CPUs are not shared.
     pub fn bare(name: &str, responses: Responses) -> Self {
         let mut own_cpus = LaneSet::ALL;
-        if let Some(cpu_time) = lane("cpu-time") {
-            own_cpus.remove(cpu_time);
-        }
+        own_cpus.remove(Resource::CpuTime as usize);
         App {
             name: name.into(),
             demand: Demand {
@@ -166,7 +165,7 @@ impl App {
     }
 
     /// The same with its speed per platform, in the order of
-    /// [`Cluster::platforms`](super::Cluster::platforms); only ratios count.
+    /// [`Cluster::platforms`](crate::Cluster::platforms); only ratios count.
     pub fn with_platform_speed(mut self, speed: Vec<Option<f32>>) -> Self {
         let best = speed.iter().flatten().copied().max_by(f32::total_cmp);
         let ln = |here: &Option<f32>| match (here, best) {
@@ -261,13 +260,13 @@ impl App {
     }
 
     /// Speed on a platform, on the application's own scale.
-    pub fn speed_on(&self, platform: super::PlatformId) -> Option<f32> {
+    pub fn speed_on(&self, platform: crate::cluster::PlatformId) -> Option<f32> {
         self.platform_speed.get(platform.index()).copied().flatten()
     }
 
     /// ln of its speed on a platform over that on its best; 0 where not known.
     #[inline]
-    pub fn platform_ln(&self, platform: super::PlatformId) -> f32 {
+    pub fn platform_ln(&self, platform: crate::cluster::PlatformId) -> f32 {
         self.platform_ln
             .get(platform.index())
             .copied()

@@ -1,6 +1,6 @@
 //! Placing applications by their profiles. Knows nothing of measuring: it takes
 //! [`Profile`](jostle_profile::Profile)s and a [`Cluster`], and answers with a
-//! node, and on demand with a [`Decision`] that says which resource decided and
+//! node, and on demand with an [`Explanation`] that says which resource decided and
 //! why. It keeps no clock, reads no file but those it is handed, and draws at
 //! random only from a seed.
 //!
@@ -10,11 +10,11 @@
 //!   and speeds in arrays over resources and platforms. It is shared ([`Arc`]),
 //!   never copied.
 //! - A [`Cluster`] holds [`Node`]s and their residents, and keeps the sums that
-//!   policies need ([`Row`]) up to date: every change costs O(resources), not
+//!   policies need ([`NodeSummary`]) up to date: every change costs O(resources), not
 //!   O(residents).
-//! - An [`Ask`] is an application that wants a place, with what it asks for,
+//! - A [`PlacementRequest`] is an application that wants a place, with what it asks for,
 //!   where it may go, and since when it waits.
-//! - A [`Policy`] looks at both and gives an [`Answer`]: a place (a [`Choice`]
+//! - A [`Policy`] looks at both and gives a [`Decision`]: a place (a [`Choice`]
 //!   of one node, or parts on several), nodes to queue at, or to wait.
 //!   [`Policy::choose`] changes nothing; the caller starts the choice
 //!   ([`Choice::start`]) and tells the policy of every change
@@ -27,7 +27,7 @@
 //!   languages: events in, answers out, a line each.
 //!
 //! `examples/place.rs` is the shortest program that uses it;
-//! [`simulate`](jostle_simulate) is the longest.
+//! `jostle-simulate` is the longest.
 //!
 //! # D1 and D2
 //!
@@ -61,39 +61,17 @@
 
 pub mod admission;
 mod app;
-pub mod bazaar;
-mod bin_pack;
-pub mod bloc;
 mod cluster;
 mod compare;
-mod conditions;
-mod decision;
-mod draw;
-mod greedy;
-mod ibench_l1;
-mod interference_only;
-mod jostle;
-mod least_loaded;
-mod node_set;
+mod explanation;
 mod nodes_file;
-mod paragon;
-mod paragon_sampled;
-mod places;
-mod platform_only;
-mod policies;
+pub mod policies;
 mod policy;
 pub mod predict;
 pub mod provision;
-pub mod quasar_sizing;
-mod random;
-mod ranking;
-mod round_robin;
-mod row;
 mod scaling;
-mod sparrow;
+mod search;
 mod stream;
-pub mod tarcil;
-mod units;
 
 pub use app::App;
 pub use app::Demand;
@@ -101,9 +79,6 @@ pub use app::FULL_SCALE;
 pub use app::STEPS_PER_POINT;
 pub use app::to_points;
 pub use app::to_steps;
-pub use bazaar::Bazaar;
-pub use bin_pack::BinPack;
-pub use bloc::Bloc;
 pub use cluster::Cluster;
 pub use cluster::ClusterError;
 pub use cluster::Node;
@@ -111,56 +86,59 @@ pub use cluster::NodeId;
 pub use cluster::PlatformId;
 pub use cluster::Resident;
 pub use cluster::ResidentId;
+pub use cluster::free_units::FreeUnits;
+pub use cluster::node_set::NodeSet;
+pub use cluster::summary::NodeSummary;
 pub use compare::Comparison;
 pub use compare::below_zero;
 pub use compare::compare;
 pub use compare::known_directions;
-pub use decision::Deciding;
-pub use decision::Decision;
-pub use decision::ExpectedPerformance;
-pub use decision::MostHurt;
-pub use decision::NoPlacement;
-pub use decision::NodeReason;
-pub use decision::PartReason;
-pub use decision::RUNNERS_UP;
-pub use decision::Relaxed;
-pub use decision::Side;
-pub use greedy::Greedy;
-pub use ibench_l1::IbenchL1;
-pub use interference_only::InterferenceOnly;
-pub use jostle::Jostle;
-pub use least_loaded::LeastLoaded;
-pub use node_set::NodeSet;
+pub use explanation::Deciding;
+pub use explanation::Direction;
+pub use explanation::ExpectedPerformance;
+pub use explanation::Explanation;
+pub use explanation::MostAffected;
+pub use explanation::NoPlacement;
+pub use explanation::NodeReason;
+pub use explanation::PartReason;
+pub use explanation::RUNNERS_UP;
+pub use explanation::Relaxed;
 pub use nodes_file::AppDemand;
 pub use nodes_file::MOST_CPUS;
 pub use nodes_file::NodeEntry;
 pub use nodes_file::NodesFile;
 pub use nodes_file::NodesFileError;
 pub use nodes_file::parse_memory;
-pub use paragon::Paragon;
-pub use paragon_sampled::ParagonSampled;
-pub use paragon_sampled::SampleSizeError;
-pub use paragon_sampled::colocation_quality;
-pub use paragon_sampled::sample_size;
-pub use platform_only::PlatformOnly;
 pub use policies::POLICIES;
 pub use policies::PolicyKind;
 pub use policies::PolicyOptions;
+pub use policies::bazaar::Bazaar;
+pub use policies::bin_pack::BinPack;
+pub use policies::bloc::Bloc;
+pub use policies::ibench_l1::IbenchL1;
+pub use policies::interference_only::InterferenceOnly;
+pub use policies::jostle::Jostle;
+pub use policies::least_loaded::LeastLoaded;
+pub use policies::paragon::Paragon;
+pub use policies::paragon_sampled::ParagonSampled;
+pub use policies::paragon_sampled::SampleSizeError;
+pub use policies::paragon_sampled::colocation_quality;
+pub use policies::paragon_sampled::sample_size;
+pub use policies::platform_only::PlatformOnly;
 pub use policies::policy_kind;
-pub use policy::Answer;
-pub use policy::Ask;
+pub use policies::quasar_sizing::QuasarSizing;
+pub use policies::random::Random;
+pub use policies::round_robin::RoundRobin;
+pub use policies::sparrow::Sparrow;
+pub use policies::tarcil::Tarcil;
 pub use policy::Choice;
+pub use policy::Decision;
 pub use policy::MigrationCosts;
 pub use policy::Part;
+pub use policy::PlacementRequest;
 pub use policy::Policy;
 pub use policy::Waiting;
-pub use quasar_sizing::QuasarSizing;
-pub use random::Random;
-pub use round_robin::RoundRobin;
-pub use row::Row;
 pub use scaling::Scaling;
-pub use sparrow::Sparrow;
+pub use search::greedy::Greedy;
 pub use stream::LONGEST_LINE;
 pub use stream::Stream;
-pub use tarcil::Tarcil;
-pub use units::FreeUnits;

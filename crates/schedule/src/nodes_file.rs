@@ -20,10 +20,10 @@
 //!                                   # one scale
 //! ```
 
-use super::app::App;
-use super::cluster::Cluster;
-use super::cluster::ClusterError;
-use super::cluster::Node;
+use crate::app::App;
+use crate::cluster::Cluster;
+use crate::cluster::ClusterError;
+use crate::cluster::Node;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;

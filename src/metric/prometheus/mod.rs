@@ -4,8 +4,8 @@
 mod page;
 mod select;
 
+use super::Context;
 use super::Metric;
-use super::MetricOptions;
 use super::StdoutKind;
 use super::facts;
 use super::oriented;
@@ -132,7 +132,7 @@ pub(super) struct Prometheus {
     /// As it was asked for.
     name: String,
     because: String,
-    options: MetricOptions,
+    context: Context,
     client: Client,
     selector: Selector,
     plan: Plan,
@@ -167,15 +167,15 @@ impl Prometheus {
     pub(super) fn new(
         request: &str,
         because: &str,
-        options: MetricOptions,
+        context: Context,
         target: &mut Target,
     ) -> Result<Prometheus> {
         let (url, selector) = parts(request)?;
         let mut metric = Prometheus {
             name: format!("prometheus:{request}"),
             because: because.into(),
-            client: Client::new(url, options.probe_timeout),
-            options,
+            client: Client::new(url, context.options.probe_timeout),
+            context,
             selector,
             plan: Plan::Gauge,
             took: Duration::ZERO,
@@ -184,7 +184,7 @@ impl Prometheus {
             poller: None,
         };
         let first = metric.first(target)?;
-        let kind = metric.options.kind;
+        let kind = metric.context.options.kind;
         let plan = metric.selector.plan(&first.page, kind);
         metric.plan = plan.map_err(|reason| metric.wrong(&reason))?;
         match metric.plan {
@@ -204,7 +204,7 @@ impl Prometheus {
 
     /// The first page; a server that is only starting gets its time.
     fn first(&mut self, target: &mut Target) -> Result<Scrape> {
-        let deadline = Instant::now() + self.options.trial;
+        let deadline = Instant::now() + self.context.options.trial;
         loop {
             match self.try_scrape(target)? {
                 Ok(scrape) => return Ok(scrape),
@@ -249,7 +249,7 @@ impl Prometheus {
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => {
                     target.check_alive()?;
-                    self.options.check_interrupt()?;
+                    self.context.check_interrupt()?;
                 }
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
                     return Err(self.failed("the thread that asks for the page has died"));
@@ -271,7 +271,7 @@ impl Prometheus {
         };
         let (mut grown, mut seconds) = (0.0, 0.0);
         // Enough to know the steps, and for long enough to see some.
-        while !enough && seconds < self.options.trial.as_secs_f64() {
+        while !enough && seconds < self.context.options.trial.as_secs_f64() {
             std::thread::sleep(self.interval());
             let now = self.scrape(target)?;
             self.took = self.took.max(Duration::from_nanos(now.to_ns - now.from_ns));
@@ -319,13 +319,13 @@ impl Prometheus {
             }),
         )?;
         self.poller = Some(poller);
-        self.window = (interval + self.took) * self.options.prints.max(1);
+        self.window = (interval + self.took) * self.context.options.prints.max(1);
         Ok(())
     }
 
     /// Shortest time from one page to the next.
     fn interval(&self) -> Duration {
-        self.options.probe_interval.max(self.took * SHARE)
+        self.context.options.probe_interval.max(self.took * SHARE)
     }
 
     fn totals(&self, scrape: &Scrape) -> Result<Totals> {
@@ -345,7 +345,7 @@ impl Prometheus {
 
     fn end_histogram(&mut self, from: &Totals, wanted: f64, target: &mut Target) -> Result<f64> {
         let fewest = FEWEST_BEYOND / (1.0 - wanted);
-        let deadline = Instant::now() + self.options.print_timeout;
+        let deadline = Instant::now() + self.context.options.print_timeout;
         loop {
             let now = self.scrape(target)?;
             let to = self.totals(&now)?;
@@ -357,7 +357,7 @@ impl Prometheus {
             if Instant::now() >= deadline {
                 return Err(self.failed(&format!(
                     "only {count} observations within {} s, and p{} needs {fewest:.0}; give more load or a lower percentile",
-                    self.options.print_timeout.as_secs_f64(),
+                    self.context.options.print_timeout.as_secs_f64(),
                     wanted * 100.0
                 )));
             }
@@ -377,8 +377,8 @@ impl Metric for Prometheus {
     fn facts(&self) -> MetricFacts {
         let (unit, direction) = match (self.plan, self.kind()) {
             (Plan::Histogram(_) | Plan::Summary(_), _) => ("as exposed", Direction::Lower),
-            (_, StdoutKind::Rate) => ("as exposed, per second", self.options.direction),
-            (_, StdoutKind::Value) => ("as exposed", self.options.direction),
+            (_, StdoutKind::Rate) => ("as exposed, per second", self.context.options.direction),
+            (_, StdoutKind::Value) => ("as exposed", self.context.options.direction),
         };
         facts(&self.name, unit, direction, &self.because)
     }
@@ -395,7 +395,7 @@ impl Metric for Prometheus {
             ),
             Plan::Gauge => format!(
                 "mean of the pages read within the window, at least {}",
-                self.options.prints.max(1)
+                self.context.options.prints.max(1)
             ),
             Plan::Histogram(quantile) => format!(
                 "p{} of what the buckets gained between the window's ends, interpolated within a bucket; {BEYOND:.0} observations beyond it wanted, {FEWEST_BEYOND:.0} needed",
@@ -404,7 +404,7 @@ impl Metric for Prometheus {
             Plan::Summary(quantile) => format!(
                 "p{} as the server computes it over a time of its own choosing, mean of at least {} pages; changes slower than the window may be missed",
                 quantile * 100.0,
-                self.options.prints.max(1)
+                self.context.options.prints.max(1)
             ),
         }
     }
@@ -443,9 +443,9 @@ impl Metric for Prometheus {
         match (self.plan, &self.poller) {
             (Plan::Histogram(wanted), _) => self.end_histogram(&from, wanted, target),
             (_, Some(poller)) => {
-                let wanted = self.options.prints.max(1) as usize;
+                let wanted = self.context.options.prints.max(1) as usize;
                 let alive = &mut || target.check_alive();
-                let readings = poller.finish(wanted, alive, &self.options, &head)?;
+                let readings = poller.finish(wanted, alive, &self.context, &head)?;
                 let value = poller::summary(&readings, StdoutKind::Value, &head)?;
                 oriented(value, self.facts().direction, &head)
             }
@@ -454,7 +454,7 @@ impl Metric for Prometheus {
                 let to = self.totals(&now)?;
                 target.check_alive()?;
                 let rate = select::grown(&from, &to) / now.seconds_since(since);
-                oriented(rate, self.options.direction, &head)
+                oriented(rate, self.context.options.direction, &head)
             }
         }
     }

@@ -1,10 +1,10 @@
 //! Who may be placed now, and where: asked before the policy.
 
-use super::app::App;
-use super::app::Demand;
-use super::cluster::Cluster;
-use super::cluster::NodeId;
-use super::node_set::NodeSet;
+use crate::app::App;
+use crate::app::Demand;
+use crate::cluster::Cluster;
+use crate::cluster::NodeId;
+use crate::cluster::node_set::NodeSet;
 use std::sync::Arc;
 
 /// A job as admission knows it, by a number its caller gives it.

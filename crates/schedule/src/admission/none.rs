@@ -3,8 +3,8 @@
 use super::Admission;
 use super::Admitted;
 use super::Waiter;
-use crate::Cluster;
-use crate::NodeId;
+use crate::cluster::Cluster;
+use crate::cluster::NodeId;
 use std::collections::HashSet;
 use std::collections::VecDeque;
 
@@ -150,9 +150,9 @@ impl Admission for NoAdmission {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::App;
-    use crate::Demand;
-    use crate::Node;
+    use crate::app::App;
+    use crate::app::Demand;
+    use crate::cluster::Node;
     use crate::predict::Responses;
     use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! How good a resource has to be, and how good it is, as one number.
 
-use crate::App;
+use crate::app::App;
+use crate::app::to_points;
 use crate::predict::LANES;
 use crate::predict::Lanes;
-use crate::to_points;
 use std::collections::VecDeque;
 
 /// Figures in order of size as digits of base 100, over the largest such

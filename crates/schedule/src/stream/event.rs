@@ -1,7 +1,7 @@
 //! What a line of the stream may say.
 
-use crate::MOST_CPUS;
-use crate::parse_memory;
+use crate::nodes_file::MOST_CPUS;
+use crate::nodes_file::parse_memory;
 use jostle_profile as profile;
 use jostle_profile::Profile;
 use serde::Deserialize;

@@ -1,14 +1,14 @@
 //! One scheme through all intervals.
 
-use super::ConsolidationScenario;
-use super::Scheme;
-use super::SchemeOutcome;
+use super::outcome::SchemeOutcome;
+use super::scenario::ConsolidationScenario;
+use super::scenario::Scheme;
 use super::scene::Scene;
-use jostle_schedule::bloc::Forecast;
-use jostle_schedule::bloc::Move;
-use jostle_schedule::bloc::Packing;
-use jostle_schedule::bloc::Piece;
-use jostle_schedule::bloc::Store;
+use jostle_schedule::policies::bloc::Forecast;
+use jostle_schedule::policies::bloc::Move;
+use jostle_schedule::policies::bloc::Packing;
+use jostle_schedule::policies::bloc::Piece;
+use jostle_schedule::policies::bloc::Store;
 
 /// Pieces of equal size; piece `p` belongs to instance `p / of_each`.
 #[derive(Clone, Copy)]

@@ -1,8 +1,8 @@
 //! What is so, and what schemes see of it.
 
-use super::ConsolidationScenario;
-use super::StorageApp;
-use jostle_schedule::bloc::Store;
+use super::scenario::ConsolidationScenario;
+use super::scenario::StorageApp;
+use jostle_schedule::policies::bloc::Store;
 use rand::RngExt;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;

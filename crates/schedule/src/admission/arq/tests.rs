@@ -1,6 +1,6 @@
 use super::*;
-use crate::Node;
-use crate::ResidentId;
+use crate::cluster::Node;
+use crate::cluster::ResidentId;
 use crate::predict::LANES;
 use crate::predict::Responses;
 use proptest::prelude::*;

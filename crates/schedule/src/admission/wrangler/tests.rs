@@ -1,5 +1,5 @@
 use super::*;
-use crate::Node;
+use crate::cluster::Node;
 use rand::RngExt;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;

@@ -1,0 +1,644 @@
+//! Nodes, what runs on them, and the sums a policy needs, kept up to date.
+
+mod follow;
+pub(crate) mod free_units;
+pub(crate) mod node_list;
+pub(crate) mod node_set;
+pub(crate) mod summary;
+
+use crate::app::App;
+use crate::app::Demand;
+use crate::cluster::free_units::FreeUnits;
+use crate::cluster::node_list::NodeList;
+use crate::cluster::node_set::NodeSet;
+use crate::cluster::summary::NodeAggregates;
+use crate::cluster::summary::NodeSummary;
+use crate::explanation::NoPlacement;
+use crate::explanation::NodeReason;
+use crate::predict::Lanes;
+use std::collections::HashMap;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// A machine that applications can be placed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    pub name: String,
+    /// CPUs it offers, at least 1.
+    pub cpus: u32,
+    pub memory_bytes: u64,
+    /// CPU model, to be compared with the one a profile was measured on.
+    pub platform: Option<String>,
+    /// True when applications take turns on its CPUs instead of having CPUs of
+    /// their own. Decides which resources count (see the module's text).
+    pub shares_cpus: bool,
+}
+
+/// A node of one cluster, by its place in the order of adding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub(crate) u32);
+
+impl NodeId {
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A platform type of one cluster, by its place in [`Cluster::platforms`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PlatformId(pub(crate) u16);
+
+impl PlatformId {
+    /// The one at `place` of [`Cluster::platforms`]: of the first 65,535.
+    pub(crate) fn nth(place: usize) -> Self {
+        PlatformId(place as u16)
+    }
+
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// One application running on one node; never used again for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ResidentId {
+    slot: u32,
+    generation: u32,
+}
+
+/// An application where it runs.
+#[derive(Clone, Debug)]
+pub struct Resident {
+    pub app: Arc<App>,
+    pub node: NodeId,
+    pub demand: Demand,
+    generation: u32,
+    /// Its place in the node's list.
+    place: u32,
+}
+
+/// Nodes that are the same while empty.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Kind {
+    cpus: u32,
+    memory_bytes: u64,
+    platform: PlatformId,
+    shares_cpus: bool,
+}
+
+/// What is rarely read of a node.
+#[derive(Clone, Debug)]
+struct NodeState {
+    node: Arc<Node>,
+    kind: u32,
+    residents: Vec<u32>,
+    aggregates: Box<NodeAggregates>,
+    cpus_used: u64,
+    memory_used: u128,
+}
+
+/// Why the cluster did not change as asked.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ClusterError {
+    #[error("two nodes are called `{0}`")]
+    DuplicateNode(String),
+    #[error("node `{0}` has no CPU")]
+    NoCpu(String),
+    #[error("no node is called `{0}`")]
+    UnknownNode(String),
+    #[error("node `{0}` is down")]
+    Down(String),
+    #[error("there are more than {0} platform types")]
+    Platforms(usize),
+    #[error("node `{node}` cannot take `{app}`: {lacks}")]
+    NoRoom {
+        node: String,
+        app: String,
+        lacks: String,
+    },
+}
+
+/// Nodes in the order they were given, what runs on them, and indexes: which
+/// are empty, which have room, which units are free.
+#[derive(Clone, Debug, Default)]
+pub struct Cluster {
+    summaries: Vec<NodeSummary>,
+    states: Vec<NodeState>,
+    by_name: HashMap<String, NodeId>,
+    platforms: Vec<String>,
+    kinds: Vec<Kind>,
+    residents: Vec<Option<Resident>>,
+    vacant: Vec<u32>,
+    generation: u32,
+    running: usize,
+    units: FreeUnits,
+    /// Per kind, the empty nodes that are up.
+    empty: Vec<NodeList>,
+    /// Nodes that run something and have a CPU free.
+    open: NodeList,
+    /// The same as a set, to go through in the order in which rows lie in
+    /// memory.
+    open_set: NodeSet,
+}
+
+/// The name of the platform of nodes that do not say theirs.
+const UNNAMED: &str = "";
+
+impl Cluster {
+    /// A cluster of `nodes`, all of them up and empty.
+    ///
+    /// # Errors
+    ///
+    /// [`ClusterError::DuplicateNode`], [`ClusterError::NoCpu`],
+    /// [`ClusterError::Platforms`].
+    pub fn new(nodes: impl IntoIterator<Item = Node>) -> Result<Self, ClusterError> {
+        let mut cluster = Cluster::default();
+        for node in nodes {
+            cluster.add_node(node)?;
+        }
+        Ok(cluster)
+    }
+
+    /// A further node, up and empty.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::new`].
+    pub fn add_node(&mut self, node: Node) -> Result<NodeId, ClusterError> {
+        if node.cpus == 0 {
+            return Err(ClusterError::NoCpu(node.name));
+        }
+        if self.by_name.contains_key(&node.name) {
+            return Err(ClusterError::DuplicateNode(node.name));
+        }
+        let platform = self.add_platform(node.platform.as_deref().unwrap_or(UNNAMED))?;
+        let kind = Kind {
+            cpus: node.cpus,
+            memory_bytes: node.memory_bytes,
+            platform,
+            shares_cpus: node.shares_cpus,
+        };
+        let kind_index = match self.kinds.iter().position(|known| *known == kind) {
+            Some(index) => index,
+            None => {
+                self.kinds.push(kind);
+                self.empty.push(NodeList::default());
+                self.kinds.len() - 1
+            }
+        };
+        let id = NodeId(self.summaries.len() as u32);
+        self.by_name.insert(node.name.clone(), id);
+        self.summaries.push(NodeSummary::empty(
+            node.cpus,
+            node.memory_bytes,
+            platform,
+            node.shares_cpus,
+        ));
+        self.units.add_node(id, node.cpus);
+        self.states.push(NodeState {
+            node: Arc::new(node),
+            kind: kind_index as u32,
+            residents: Vec::new(),
+            aggregates: Box::default(),
+            cpus_used: 0,
+            memory_used: 0,
+        });
+        self.empty[kind_index].insert(id);
+        Ok(id)
+    }
+
+    /// The platform type called `name`, made known if it was not: so that an
+    /// application's speed there can be told before a node of it comes.
+    ///
+    /// # Errors
+    ///
+    /// [`ClusterError::Platforms`].
+    pub fn add_platform(&mut self, name: &str) -> Result<PlatformId, ClusterError> {
+        if let Some(known) = self.platform(name) {
+            return Ok(known);
+        }
+        let most = usize::from(u16::MAX);
+        if self.platforms.len() >= most {
+            return Err(ClusterError::Platforms(most));
+        }
+        self.platforms.push(name.into());
+        Ok(PlatformId((self.platforms.len() - 1) as u16))
+    }
+
+    /// Names of the platform types, by [`PlatformId`]; an empty one is that of
+    /// nodes that do not say theirs.
+    pub fn platforms(&self) -> &[String] {
+        &self.platforms
+    }
+
+    /// The platform type called `name`.
+    pub fn platform(&self, name: &str) -> Option<PlatformId> {
+        let index = self.platforms.iter().position(|known| known == name)?;
+        Some(PlatformId(index as u16))
+    }
+
+    /// Nodes, up or down.
+    pub fn len(&self) -> usize {
+        self.summaries.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.summaries.is_empty()
+    }
+
+    /// Every node in the order of adding.
+    pub fn ids(&self) -> impl Iterator<Item = NodeId> + use<> {
+        (0..self.summaries.len() as u32).map(NodeId)
+    }
+
+    pub fn id(&self, name: &str) -> Option<NodeId> {
+        self.by_name.get(name).copied()
+    }
+
+    /// What decisions read of every node, by [`NodeId::index`].
+    pub fn summaries(&self) -> &[NodeSummary] {
+        &self.summaries
+    }
+
+    pub fn summary(&self, node: NodeId) -> &NodeSummary {
+        &self.summaries[node.index()]
+    }
+
+    pub fn node(&self, node: NodeId) -> &Node {
+        &self.states[node.index()].node
+    }
+
+    pub fn name(&self, node: NodeId) -> &str {
+        &self.node(node).name
+    }
+
+    /// What runs on `node`, in no order.
+    pub fn residents(&self, node: NodeId) -> impl Iterator<Item = (ResidentId, &Resident)> + Clone {
+        self.states[node.index()]
+            .residents
+            .iter()
+            .filter_map(|slot| {
+                let resident = self.residents[*slot as usize].as_ref()?;
+                let id = ResidentId {
+                    slot: *slot,
+                    generation: resident.generation,
+                };
+                Some((id, resident))
+            })
+    }
+
+    /// `None` once it has left.
+    pub fn resident(&self, id: ResidentId) -> Option<&Resident> {
+        let resident = self.residents.get(id.slot as usize)?.as_ref()?;
+        (resident.generation == id.generation).then_some(resident)
+    }
+
+    /// How many applications run.
+    pub fn running(&self) -> usize {
+        self.running
+    }
+
+    /// CPUs asked for by the residents of `node`; more than it has when what
+    /// already ran there was recorded so.
+    pub fn cpus_used(&self, node: NodeId) -> u64 {
+        self.states[node.index()].cpus_used
+    }
+
+    /// Bytes asked for by the residents of `node`.
+    pub fn memory_used(&self, node: NodeId) -> u128 {
+        self.states[node.index()].memory_used
+    }
+
+    /// Sum over the residents of `node` of `c` × CPUs, in steps: what its
+    /// occupied units cause, each as much as its application.
+    pub fn caused_by_units(&self, node: NodeId) -> &Lanes<i64> {
+        &self.states[node.index()].aggregates.by_units
+    }
+
+    /// The free resource units.
+    pub fn units(&self) -> &FreeUnits {
+        &self.units
+    }
+
+    /// Nodes that run something, are up and have a CPU free, in no order.
+    pub fn open(&self) -> &[NodeId] {
+        self.open.members()
+    }
+
+    /// The same nodes as a set.
+    pub fn open_set(&self) -> &NodeSet {
+        &self.open_set
+    }
+
+    /// Per kind of node (CPUs, memory, platform, sharing), the empty nodes that
+    /// are up, in no order. Those of one kind are alike for every decision.
+    pub fn empty_by_kind(&self) -> impl Iterator<Item = &[NodeId]> {
+        self.empty.iter().map(NodeList::members)
+    }
+
+    /// Share of CPUs not asked for, 0–1.
+    pub fn free_cpu_fraction(&self, node: NodeId) -> f64 {
+        let summary = self.summary(node);
+        f64::from(summary.free_cpus) / f64::from(summary.cpus.max(1))
+    }
+
+    /// Share of memory not asked for, 0–1; 0 for a node without memory.
+    pub fn free_memory_fraction(&self, node: NodeId) -> f64 {
+        let summary = self.summary(node);
+        if summary.memory == 0 {
+            return 0.0;
+        }
+        summary.free_memory as f64 / summary.memory as f64
+    }
+
+    /// Whether `demand` fits on `node` now.
+    pub fn fits(&self, node: NodeId, demand: Demand) -> bool {
+        // One branch in place of three: which of them decides is hard to
+        // predict.
+        let summary = self.summary(node);
+        summary.up
+            & (summary.free_cpus >= demand.cpus)
+            & (summary.free_memory >= demand.memory_bytes)
+    }
+
+    /// Whether `demand` would fit on some node if it were up and empty.
+    pub fn could_ever_fit(&self, demand: Demand) -> bool {
+        self.kinds
+            .iter()
+            .any(|kind| kind.cpus >= demand.cpus && kind.memory_bytes >= demand.memory_bytes)
+    }
+
+    /// Why `demand` does not fit on `node`, or `None` when it does.
+    pub fn lacks(&self, node: NodeId, demand: Demand) -> Option<String> {
+        let summary = self.summary(node);
+        if !summary.up {
+            Some("is down".into())
+        } else if demand.cpus > summary.free_cpus {
+            Some(format!(
+                "{} of {} CPUs free, {} needed",
+                summary.free_cpus, summary.cpus, demand.cpus
+            ))
+        } else if demand.memory_bytes > summary.free_memory {
+            Some(format!(
+                "{} free of {} memory, {} needed",
+                gib(summary.free_memory),
+                gib(self.node(node).memory_bytes),
+                gib(demand.memory_bytes)
+            ))
+        } else {
+            None
+        }
+    }
+
+    /// Every node and why it does not take `app`; `why` answers for those with
+    /// room.
+    pub fn refusal(
+        &self,
+        app: &App,
+        demand: Demand,
+        why: impl Fn(NodeId) -> String,
+    ) -> NoPlacement {
+        NoPlacement {
+            app: app.name().into(),
+            never: !self.could_ever_fit(demand),
+            nodes: self
+                .ids()
+                .map(|node| NodeReason {
+                    node: self.name(node).into(),
+                    why: self.lacks(node, demand).unwrap_or_else(|| why(node)),
+                })
+                .collect(),
+        }
+    }
+
+    /// Starts `app` on `node` with its usual demand, within its capacity.
+    ///
+    /// # Errors
+    ///
+    /// [`ClusterError::Down`], [`ClusterError::NoRoom`].
+    pub fn admit(&mut self, node: NodeId, app: Arc<App>) -> Result<ResidentId, ClusterError> {
+        let demand = app.demand();
+        self.admit_as(node, app, demand)
+    }
+
+    /// Starts `app` on `node` with `demand`.
+    ///
+    /// # Errors
+    ///
+    /// [`ClusterError::Down`], [`ClusterError::NoRoom`].
+    pub fn admit_as(
+        &mut self,
+        node: NodeId,
+        app: Arc<App>,
+        demand: Demand,
+    ) -> Result<ResidentId, ClusterError> {
+        if !self.fits(node, demand) {
+            let name = self.name(node).to_string();
+            return Err(match self.summary(node).up {
+                false => ClusterError::Down(name),
+                true => ClusterError::NoRoom {
+                    node: name,
+                    app: app.name().into(),
+                    lacks: self.lacks(node, demand).unwrap_or_default(),
+                },
+            });
+        }
+        Ok(self.record(node, app, demand))
+    }
+
+    /// Notes that `app` already runs on `node`, whether it fits or not.
+    pub fn record(&mut self, node: NodeId, app: Arc<App>, demand: Demand) -> ResidentId {
+        let slot = match self.vacant.pop() {
+            Some(slot) => slot,
+            None => {
+                self.residents.push(None);
+                (self.residents.len() - 1) as u32
+            }
+        };
+        self.generation = self.generation.wrapping_add(1);
+        let (summary, state) = (
+            &mut self.summaries[node.index()],
+            &mut self.states[node.index()],
+        );
+        summary.add(&mut state.aggregates, &app, demand.cpus);
+        let resident = Resident {
+            app,
+            node,
+            demand,
+            generation: self.generation,
+            place: state.residents.len() as u32,
+        };
+        state.residents.push(slot);
+        state.cpus_used += u64::from(demand.cpus);
+        state.memory_used += u128::from(demand.memory_bytes);
+        self.residents[slot as usize] = Some(resident);
+        self.running += 1;
+        self.settle(node);
+        ResidentId {
+            slot,
+            generation: self.generation,
+        }
+    }
+
+    /// Ends `id` and returns it; `None` when it does not run.
+    pub fn remove(&mut self, id: ResidentId) -> Option<Resident> {
+        self.resident(id)?;
+        let resident = self.residents[id.slot as usize].take()?;
+        self.vacant.push(id.slot);
+        self.running -= 1;
+        let node = resident.node;
+        let (summary, state) = (
+            &mut self.summaries[node.index()],
+            &mut self.states[node.index()],
+        );
+        state.residents.swap_remove(resident.place as usize);
+        if let Some(moved) = state.residents.get(resident.place as usize)
+            && let Some(moved) = self.residents[*moved as usize].as_mut()
+        {
+            moved.place = resident.place;
+        }
+        state.cpus_used -= u64::from(resident.demand.cpus);
+        state.memory_used -= u128::from(resident.demand.memory_bytes);
+        let others = state
+            .residents
+            .iter()
+            .filter_map(|slot| self.residents[*slot as usize].as_ref())
+            .map(|resident| resident.app.as_ref());
+        summary.remove(
+            &mut state.aggregates,
+            &resident.app,
+            resident.demand.cpus,
+            others,
+        );
+        self.settle(node);
+        Some(resident)
+    }
+
+    /// Gives `id` another profile where it runs, as after a change of phase;
+    /// the old one, or `None` when it does not run. O(resources).
+    pub fn replace(&mut self, id: ResidentId, app: Arc<App>) -> Option<Arc<App>> {
+        self.resident(id)?;
+        let resident = self.residents[id.slot as usize].as_mut()?;
+        let (node, cpus) = (resident.node, resident.demand.cpus);
+        let old = std::mem::replace(&mut resident.app, app);
+        let (summary, state) = (
+            &mut self.summaries[node.index()],
+            &mut self.states[node.index()],
+        );
+        let others = state
+            .residents
+            .iter()
+            .filter(|slot| **slot != id.slot)
+            .filter_map(|slot| self.residents[*slot as usize].as_ref())
+            .map(|resident| resident.app.as_ref());
+        summary.remove(&mut state.aggregates, &old, cpus, others);
+        if let Some(resident) = self.residents[id.slot as usize].as_ref() {
+            summary.add(&mut state.aggregates, &resident.app, cpus);
+        }
+        Some(old)
+    }
+
+    /// Takes `node` out of service; what ran there has to go elsewhere. Nothing
+    /// is returned for a node that is down already.
+    pub fn take_down(&mut self, node: NodeId) -> Vec<(ResidentId, Resident)> {
+        if !self.summary(node).up {
+            return Vec::new();
+        }
+        let ids: Vec<ResidentId> = self.residents(node).map(|(id, _)| id).collect();
+        let evicted = ids
+            .into_iter()
+            .filter_map(|id| Some((id, self.remove(id)?)))
+            .collect();
+        self.summaries[node.index()].up = false;
+        self.settle(node);
+        evicted
+    }
+
+    /// Puts `node` back into service with all its CPUs.
+    pub fn bring_up(&mut self, node: NodeId) {
+        let cpus = self.node(node).cpus;
+        let summary = &mut self.summaries[node.index()];
+        summary.up = true;
+        summary.cpus = cpus;
+        self.settle(node);
+    }
+
+    /// One CPU of `node` breaks. When its residents now ask for more than is
+    /// left, [`NodeSummary::cpus`] is below [`Self::cpus_used`] and somebody must go.
+    pub fn break_cpu(&mut self, node: NodeId) {
+        let summary = &mut self.summaries[node.index()];
+        summary.cpus = summary.cpus.saturating_sub(1);
+        self.settle(node);
+    }
+
+    /// One broken CPU of `node` works again.
+    pub fn repair_cpu(&mut self, node: NodeId) {
+        let cpus = self.node(node).cpus;
+        let summary = &mut self.summaries[node.index()];
+        summary.cpus = (summary.cpus + 1).min(cpus);
+        self.settle(node);
+    }
+
+    /// Brings what is free and the indexes in line after a change of `node`.
+    fn settle(&mut self, node: NodeId) {
+        let (summary, state) = (
+            &mut self.summaries[node.index()],
+            &self.states[node.index()],
+        );
+        let before = summary.free_cpus;
+        let free = u64::from(summary.cpus).saturating_sub(state.cpus_used);
+        summary.free_cpus = if summary.up { free as u32 } else { 0 };
+        let memory = u128::from(state.node.memory_bytes).saturating_sub(state.memory_used);
+        summary.free_memory = memory as u64;
+        summary.version = summary.version.wrapping_add(1);
+        self.index(node, before);
+    }
+
+    /// Brings the indexes in line with the row of `node`, which had `before`
+    /// CPUs free.
+    fn index(&mut self, node: NodeId, before: u32) {
+        let (summary, state) = (&self.summaries[node.index()], &self.states[node.index()]);
+        let whole = summary.cpus == state.node.cpus;
+        let empty = summary.up && summary.residents == 0 && whole;
+        let open = summary.up && summary.free_cpus > 0 && !empty;
+        self.units.set_free(node, before, summary.free_cpus);
+        self.empty[state.kind as usize].set(node, empty);
+        self.open.set(node, open);
+        match open {
+            true => self.open_set.insert(node),
+            false => self.open_set.remove(node),
+        }
+    }
+
+    /// The row of `node` computed afresh from its residents; equal to
+    /// [`Self::row`] but for its version, whatever was added and removed before.
+    pub fn recomputed(&self, node: NodeId) -> NodeSummary {
+        let old = self.summary(node);
+        let mut summary = NodeSummary::empty(
+            old.cpus,
+            self.node(node).memory_bytes,
+            old.platform,
+            old.shares_cpus,
+        );
+        let mut aggregates = NodeAggregates::default();
+        let (mut cpus, mut memory) = (0u64, 0u128);
+        for (_, resident) in self.residents(node) {
+            summary.add(&mut aggregates, &resident.app, resident.demand.cpus);
+            cpus += u64::from(resident.demand.cpus);
+            memory += u128::from(resident.demand.memory_bytes);
+        }
+        summary.up = old.up;
+        summary.free_cpus = match old.up {
+            true => u64::from(old.cpus).saturating_sub(cpus) as u32,
+            false => 0,
+        };
+        summary.free_memory =
+            u128::from(self.node(node).memory_bytes).saturating_sub(memory) as u64;
+        summary.version = old.version;
+        summary
+    }
+}
+
+fn gib(bytes: u64) -> String {
+    format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)
+}

@@ -1,0 +1,123 @@
+//! What a policy answers.
+
+use crate::compare::Comparison;
+use serde::Serialize;
+use std::fmt;
+use thiserror::Error;
+
+/// Which of the two directions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Direction {
+    /// Do the residents bear the newcomer?
+    D1,
+    /// Does the newcomer bear the residents?
+    D2,
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Direction::D1 => "D1",
+            Direction::D2 => "D2",
+        })
+    }
+}
+
+/// What tipped the balance.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Deciding {
+    /// Resource id, `cpus`, `memory` or `platform`; absent when nothing told nodes apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
+    pub why: String,
+}
+
+/// A condition that no node met together with the others.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Relaxed {
+    pub resource: String,
+    #[serde(rename = "side")]
+    pub direction: Direction,
+    /// By how many points the chosen node misses it.
+    pub shortfall: f64,
+}
+
+/// A node, and why it was not the one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeReason {
+    pub node: String,
+    pub why: String,
+}
+
+/// A share of an application.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PartReason {
+    pub node: String,
+    pub cpus: u32,
+}
+
+/// What is predicted for the newcomer and for whom it would hurt most.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ExpectedPerformance {
+    pub performance: f64,
+    pub ci95: [f64; 2],
+    /// The resident that is expected to lose the most by it, by name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub most_hurt: Option<MostAffected>,
+}
+
+/// A resident, and its performance before and after.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MostAffected {
+    pub app: String,
+    pub before: f64,
+    pub after: f64,
+}
+
+/// Where an application goes, and why there.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Explanation {
+    pub app: String,
+    pub policy: &'static str,
+    pub node: String,
+    /// Every node and the CPUs there, when it is more than one node or not the
+    /// usual demand.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartReason>,
+    /// Performance expected of it there, fraction of undisturbed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected: Option<ExpectedPerformance>,
+    pub deciding: Deciding,
+    /// On the chosen node, before the application is there.
+    pub comparisons: Vec<Comparison>,
+    /// Empty when every condition of the policy is met.
+    pub relaxed: Vec<Relaxed>,
+    /// The next best, best first, at most three.
+    pub runners_up: Vec<NodeReason>,
+    pub notes: Vec<String>,
+}
+
+/// No node can take the application.
+#[derive(Clone, Debug, PartialEq, Eq, Error, Serialize)]
+#[error("no node can take `{app}`{}: {}", if *never { ", even when empty" } else { "" }, join(nodes))]
+pub struct NoPlacement {
+    pub app: String,
+    /// True when no node could take it even if it were up and empty.
+    pub never: bool,
+    /// Every node and why not.
+    pub nodes: Vec<NodeReason>,
+}
+
+fn join(nodes: &[NodeReason]) -> String {
+    if nodes.is_empty() {
+        return "there are no nodes".into();
+    }
+    let reasons: Vec<String> = nodes
+        .iter()
+        .map(|reason| format!("{}: {}", reason.node, reason.why))
+        .collect();
+    reasons.join("; ")
+}
+
+/// At most this many runners-up are told.
+pub const RUNNERS_UP: usize = 3;

@@ -1,0 +1,154 @@
+//! What the numbers mean, for people.
+
+use super::node_view::NodeView;
+use super::value::Weights;
+use super::value::beside;
+use super::value::newcomer;
+use super::value::on_node;
+use super::value::pressure;
+use crate::app::App;
+use crate::cluster::Cluster;
+use crate::cluster::NodeId;
+use crate::cluster::summary::NodeSummary;
+use crate::explanation::Deciding;
+use crate::explanation::ExpectedPerformance;
+use crate::explanation::MostAffected;
+use crate::policy::Choice;
+use crate::predict::LANES;
+use crate::predict::Lanes;
+use crate::predict::performance;
+use crate::predict::resource_id;
+
+fn percent(performance: f32) -> String {
+    format!("{:.0} %", performance * 100.0)
+}
+
+/// One node in a line.
+pub fn at(app: &App, cluster: &Cluster, node: NodeId, weights: &Weights) -> String {
+    let view = NodeView::of(node, cluster, weights);
+    let there = on_node(app, cluster, node, &view, weights);
+    let own = newcomer(app, cluster.summary(node), &view, weights);
+    let mut line = format!("{} of its performance expected", percent(own.performance));
+    if there.lost >= 0.005 {
+        line.push_str(&format!(
+            ", and {} lost by those who run there",
+            percent(there.lost)
+        ));
+    }
+    if !own.keeps {
+        line.push_str(", below its QoS");
+    } else if there.breaks {
+        line.push_str(", and a resident falls below its QoS");
+    }
+    line
+}
+
+/// ln performance that the newcomer, and then the residents, lose on each
+/// resource of the node.
+fn losses(app: &App, cluster: &Cluster, node: NodeId) -> Lanes<f32> {
+    let summary = cluster.summary(node);
+    let none = [0.0; LANES];
+    let mut losses = [0.0; LANES];
+    let own = |lane: usize, responses: &crate::predict::Responses, pressure: &Lanes<f32>| {
+        let only = std::iter::once(lane).collect();
+        performance(responses, pressure, &none, only).ln
+    };
+    let before = pressure(summary);
+    let mut after = before;
+    for lane in app
+        .caused_known()
+        .and(app.counted(summary.shares_cpus))
+        .iter()
+    {
+        after[lane] += crate::app::to_points(app.caused()[lane]) as f32;
+    }
+    for lane in app.counted(summary.shares_cpus).iter() {
+        losses[lane] -= own(lane, app.responses(), &before);
+        for (_, resident) in cluster.residents(node) {
+            let resident = &resident.app;
+            if resident.counted(summary.shares_cpus).contains(lane) {
+                let only = std::iter::once(lane).collect();
+                let of = |all| beside(resident, resident.responses(), all, &none, only).ln;
+                losses[lane] += of(&before) - of(&after);
+            }
+        }
+    }
+    losses
+}
+
+fn platform_loss(app: &App, summary: &NodeSummary) -> f32 {
+    -app.platform_ln(summary.platform)
+}
+
+/// The resource on which the chosen node beats the next best by the most, or
+/// the platform.
+pub fn why(app: &App, cluster: &Cluster, choice: &Choice, weights: &Weights) -> Deciding {
+    let chosen = choice.node();
+    let Some(next) = choice.runners_up[0] else {
+        return match choice.examined {
+            0 | 1 => crate::policy::only_candidate(cluster, chosen),
+            _ => Deciding {
+                resource: None,
+                why: "the only node where nobody is expected to lose its QoS".into(),
+            },
+        };
+    };
+    let (ours, theirs) = (losses(app, cluster, chosen), losses(app, cluster, next));
+    let (lane, most) = (0..LANES)
+        .map(|lane| (lane, theirs[lane] - ours[lane]))
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .unwrap_or((0, 0.0));
+    let platform =
+        platform_loss(app, cluster.summary(next)) - platform_loss(app, cluster.summary(chosen));
+    let name = cluster.name(next);
+    let (here, there) = (
+        at(app, cluster, chosen, weights),
+        at(app, cluster, next, weights),
+    );
+    let resource = match (platform > most, most > 0.001) {
+        (true, _) if platform > 0.001 => Some("platform".to_string()),
+        (false, true) => Some(resource_id(lane).to_string()),
+        _ => None,
+    };
+    let why = match &resource {
+        None => format!("{here}; {name} is no better: {there}"),
+        Some(_) => format!("{here}; on {name} {there}"),
+    };
+    Deciding { resource, why }
+}
+
+/// What is predicted for the newcomer, and who would lose the most by it.
+pub fn expected(app: &App, cluster: &Cluster, node: NodeId) -> ExpectedPerformance {
+    let summary = cluster.summary(node);
+    let weights = Weights::default();
+    let view = NodeView::of(node, cluster, &weights);
+    let counted = app.counted(summary.shares_cpus);
+    let before = pressure(summary);
+    let mut own = performance(app.responses(), &before, &view.uncertainty, counted);
+    own.ln += app.platform_ln(summary.platform);
+    let mut after = before;
+    for lane in app.caused_known().and(counted).iter() {
+        after[lane] += crate::app::to_points(app.caused()[lane]) as f32;
+    }
+    let none = [0.0; LANES];
+    let most_hurt = cluster
+        .residents(node)
+        .map(|(_, resident)| {
+            let resident = &resident.app;
+            let counted = resident.counted(summary.shares_cpus);
+            let of =
+                |all| beside(resident, resident.responses(), all, &none, counted).performance();
+            MostAffected {
+                app: resident.name().into(),
+                before: of(&before),
+                after: of(&after),
+            }
+        })
+        .max_by(|a, b| (a.before - a.after).total_cmp(&(b.before - b.after)))
+        .filter(|hurt| hurt.before - hurt.after > 0.0005);
+    ExpectedPerformance {
+        performance: own.performance(),
+        ci95: own.ci95(),
+        most_hurt,
+    }
+}

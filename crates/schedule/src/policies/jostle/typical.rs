@@ -1,0 +1,60 @@
+//! Who else might want the place.
+
+use super::SharedApp;
+use super::node_view::NodeView;
+use super::value::Weights;
+use super::value::newcomer;
+use crate::cluster::Cluster;
+use crate::cluster::summary::NodeSummary;
+
+/// A few recent newcomers, standing for those to come.
+#[derive(Clone, Debug, Default)]
+pub struct RecentNewcomers {
+    gathering: Vec<SharedApp>,
+    current: Vec<SharedApp>,
+    seen: u32,
+    epoch: u32,
+}
+
+/// How many stand for all.
+const SAMPLE: usize = 8;
+
+/// One of so many newcomers is taken into the next sample.
+const EVERY: u32 = 8;
+
+impl RecentNewcomers {
+    pub fn note(&mut self, app: &SharedApp) {
+        self.seen += 1;
+        if self.seen % EVERY == 1 {
+            self.gathering.push(SharedApp::clone(app));
+        }
+        if self.gathering.len() == SAMPLE {
+            self.current = std::mem::take(&mut self.gathering);
+            self.epoch += 1;
+        }
+    }
+
+    /// Changes when another sample stands for all.
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// Mean value that they would have on the node of `row`.
+    pub fn at(&self, summary: &NodeSummary, view: &NodeView, weights: &Weights) -> f32 {
+        if self.current.is_empty() {
+            return 0.0;
+        }
+        let sum: f32 = self
+            .current
+            .iter()
+            .map(|app| newcomer(app, summary, view, weights).value)
+            .sum();
+        sum / self.current.len() as f32
+    }
+
+    /// How scarce places are, 0–1: the share of units that is taken.
+    pub fn scarcity(&self, cluster: &Cluster) -> f32 {
+        let total = cluster.units().total().max(1) as f32;
+        1.0 - cluster.units().len() as f32 / total
+    }
+}
