@@ -13,13 +13,16 @@ use std::rc::Rc;
 /// Fills as many numbers as there are cells for.
 type Parse = Rc<dyn Fn(&str, &mut [f64]) -> Result<(), ParseError>>;
 
+/// Where in the cells the numbers of a file go.
+type Wanted = (Range<usize>, Parse);
+
 /// Numbers read out of a file at one time at most.
 const MOST: usize = 8;
 
 /// Each file once, with the cells to which something of it is added.
 #[derive(Default)]
 pub(super) struct Files {
-    files: Vec<(Text, Vec<(Range<usize>, Parse)>)>,
+    files: Vec<(Text, Vec<Wanted>)>,
     cells: usize,
 }
 
@@ -28,8 +31,8 @@ pub(super) fn open(
     root: &Path,
     paths: impl IntoIterator<Item = String>,
 ) -> Result<Vec<Text>, Error> {
-    let mut texts = paths.into_iter().map(|path| Text::open(root, path));
-    texts.by_ref().collect()
+    let texts = paths.into_iter().map(|path| Text::open(root, path));
+    texts.collect()
 }
 
 impl Files {
@@ -48,7 +51,7 @@ impl Files {
         let parse: Parse = Rc::new(parse);
         for text in texts {
             let wanted = (cells.clone(), parse.clone());
-            let known = |(other, _): &&mut (Text, Vec<_>)| other.path() == text.path();
+            let known = |(other, _): &&mut (Text, Vec<Wanted>)| other.path() == text.path();
             match self.files.iter_mut().find(known) {
                 Some((_, all)) => all.push(wanted),
                 None => self.files.push((text, vec![wanted])),

@@ -56,7 +56,7 @@ pub(super) fn group(context: &Context) -> Built {
 
 /// The group that holds the target, and how many tasks of others it holds.
 fn find(root: &Path, threads: &[i32]) -> Result<(String, usize), String> {
-    if text::text(root, &format!("{MOUNT}/tasks")).is_err() {
+    if text::text(root, format!("{MOUNT}/tasks")).is_err() {
         return Err(
             "no resctrl here: the CPU lacks monitoring (Intel RDT, AMD QoS, Arm MPAM), the \
              kernel was built without it, or it is not mounted (mount -t resctrl resctrl \
@@ -81,7 +81,7 @@ fn find(root: &Path, threads: &[i32]) -> Result<(String, usize), String> {
     }
     let mut partly = None;
     for group in groups {
-        let Ok(text) = text::text(root, &format!("{group}/tasks")) else {
+        let Ok(text) = text::text(root, format!("{group}/tasks")) else {
             continue;
         };
         let tasks: Vec<i32> = text

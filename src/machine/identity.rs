@@ -72,7 +72,7 @@ fn hypervisor(root: &Path, cpuinfo: &str) -> Option<String> {
     if let Ok(name) = text::text(root, "sys/hypervisor/type") {
         return Some(name);
     }
-    let dmi = |name: &str| text::text(root, &format!("sys/class/dmi/id/{name}"));
+    let dmi = |name: &str| text::text(root, format!("sys/class/dmi/id/{name}"));
     let vendor = dmi("sys_vendor").unwrap_or_default();
     let product = dmi("product_name").unwrap_or_default();
     let by_firmware = match vendor.as_str() {

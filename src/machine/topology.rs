@@ -124,8 +124,8 @@ fn cpus(
             LogicalCpu {
                 id,
                 // Arm firmware that does not know says -1, which is no number here.
-                package: text::number(root, &format!("{dir}/physical_package_id")).unwrap_or(0),
-                core: text::number(root, &format!("{dir}/core_id")).unwrap_or(id),
+                package: text::number(root, format!("{dir}/physical_package_id")).unwrap_or(0),
+                core: text::number(root, format!("{dir}/core_id")).unwrap_or(id),
                 node: nodes
                     .iter()
                     .find(|node| node.cpus.contains(&id))
@@ -150,7 +150,7 @@ fn caches(root: &Path, online: &[usize], notes: &mut Vec<String>) -> Vec<Cache> 
     let mut seen: HashSet<(usize, usize)> = HashSet::new();
     let mut problem = None;
     for &cpu in online {
-        for index in text::numbered(root, &format!("{CPU_DIR}/cpu{cpu}/cache"), "index") {
+        for index in text::numbered(root, format!("{CPU_DIR}/cpu{cpu}/cache"), "index") {
             if seen.contains(&(index, cpu)) {
                 continue;
             }
