@@ -3,12 +3,16 @@
 //! changes needs a reason, and `JOSTLE_RECORD=1 cargo test --test golden` to
 //! record the new one.
 
+mod common;
+
+use crate::common::program::Ended;
+use crate::common::program::command;
+use crate::common::root;
 use serde_json::Value;
 use std::fmt::Write;
 use std::fs;
-use std::path::Path;
 use std::path::PathBuf;
-use std::process::Command;
+use std::time::Duration;
 
 /// Scenarios that an unoptimized build takes long for.
 const LARGE: &[&str] = &[
@@ -20,26 +24,15 @@ const LARGE: &[&str] = &[
     "tarcil-400",
 ];
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
 /// What `jostle` prints for `arguments`, which must succeed or, as `schedule`
 /// does when an application found no place, end with the code of a gate.
 fn printed(arguments: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_jostle"))
-        .args(arguments)
-        .current_dir(root())
-        .env("XDG_STATE_HOME", "/nonexistent")
-        .output()
-        .unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    let code = output.status.code();
+    let (code, stdout, stderr) = Ended::of(command(arguments), Duration::from_secs(600)).parts();
     assert!(
         matches!(code, Some(0 | 1)),
         "jostle {arguments:?}: {stderr}"
     );
-    String::from_utf8(output.stdout).unwrap()
+    stdout
 }
 
 fn document(arguments: &[&str]) -> Value {

@@ -87,3 +87,7 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/common/skip.rs"]
+mod skip;

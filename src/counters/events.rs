@@ -1,9 +1,9 @@
 //! Events by the names people know from `perf list`.
 
-use super::files;
 use super::pmu;
 use super::pmu::Pmu;
 use super::pmu::PmuEvent;
+use crate::os::text;
 use crate::sys::perf_group::EventConfig;
 use std::path::Path;
 
@@ -167,21 +167,25 @@ fn tracepoint(root: &Path, category: &str, name: &str) -> Result<Asked, String> 
     const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
     let mut problem = String::new();
     for place in PLACES {
-        match files::text(root, &format!("{place}/events/{category}/{name}/id")) {
+        match text::text(root, format!("{place}/events/{category}/{name}/id")) {
             Ok(text) => {
                 return text
                     .parse()
                     .map(|id| alone(EventConfig::tracepoint(id)))
                     .map_err(|_| format!("tracepoint {category}:{name}: its id is '{text}'"));
             }
-            Err(reason) => problem = reason,
+            Err(reason) => problem = reason.to_string(),
         }
-        if !files::names(root, &format!("{place}/events")).is_empty() {
+        if !text::names(root, format!("{place}/events"))
+            .unwrap_or_default()
+            .is_empty()
+        {
             let alike = |other: &String| {
                 let pairs = other.chars().zip(name.chars());
                 pairs.take_while(|(one, two)| one == two).count()
             };
-            let mut near = files::names(root, &format!("{place}/events/{category}"));
+            let mut near =
+                text::names(root, format!("{place}/events/{category}")).unwrap_or_default();
             near.retain(|other| alike(other) > 0);
             near.sort_by_key(|other| std::cmp::Reverse(alike(other)));
             near.truncate(5);
@@ -201,8 +205,8 @@ fn tracepoint(root: &Path, category: &str, name: &str) -> Result<Asked, String> 
 #[cfg(test)]
 mod tests {
     use super::super::pmu::tests::cpu_and_memory;
-    use super::super::pmu::tests::tree;
     use super::*;
+    use crate::os::text::tests::tree;
 
     #[test]
     fn lists_are_split_outside_of_slashes() {

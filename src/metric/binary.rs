@@ -1,7 +1,6 @@
 //! Which file `BINARY` of a uprobe is, as the target sees it.
 
 use super::near;
-use super::scope;
 use crate::workload::Scope;
 use std::collections::BTreeSet;
 use std::fs;
@@ -45,7 +44,7 @@ impl Binary {
     /// # Errors
     /// In words, naming what the target has mapped.
     pub(super) fn resolve(&self, target: &Scope) -> Result<PathBuf, String> {
-        let processes = scope::processes(target);
+        let processes = target.processes();
         match self {
             Binary::Path(path) => {
                 let inside = processes.iter().find_map(|pid| inside(*pid, path));
