@@ -41,23 +41,16 @@ impl Error {
 
 impl From<jostle_load::Error> for Error {
     fn from(error: jostle_load::Error) -> Self {
-        match error {
-            jostle_load::Error::Request(message) => Error::Request(message),
-            jostle_load::Error::Environment(message) => Error::Environment(message),
-            jostle_load::Error::Interrupted(when) => Error::Interrupted(when),
-        }
-    }
-}
-
-impl From<Error> for jostle_load::Error {
-    /// A target that ended is, to the load, a server that is not there.
-    fn from(error: Error) -> Self {
-        match error {
-            Error::Request(message) => jostle_load::Error::Request(message),
-            Error::Gate(message) | Error::Environment(message) => {
-                jostle_load::Error::Environment(message)
-            }
-            Error::Interrupted(when) => jostle_load::Error::Interrupted(when),
+        use jostle_load::ErrorKind;
+        match (error.kind(), error) {
+            // What `Target::check_alive` said.
+            (_, jostle_load::Error::NotAlive(source)) => match source.downcast::<Error>() {
+                Ok(error) => *error,
+                Err(other) => Error::Environment(other.to_string()),
+            },
+            (_, jostle_load::Error::Interrupted(when)) => Error::Interrupted(format!(" {when}")),
+            (ErrorKind::Request, error) => Error::Request(error.to_string()),
+            (_, error) => Error::Environment(error.to_string()),
         }
     }
 }

@@ -16,6 +16,7 @@
 //! | [`inject`] | workers: spawn, place, pace, watch |
 //! | [`sink`] | the remote end of the network source |
 //! | [`machine`] | topology, caches, limits, and the file of what calibration found |
+//! | [`console`] | standard error, written without a panic |
 //! | [`sys`] | the only unsafe code outside `jostle-kernels` |
 //!
 //! Below them, in crates of their own that know nothing of measuring:
@@ -32,6 +33,7 @@
 
 pub mod calibrate;
 pub mod cli;
+pub mod console;
 pub mod counters;
 pub mod error;
 pub mod experiment;

@@ -7,7 +7,7 @@ fn main() -> ExitCode {
     match jostle::cli::Cli::parse().run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("jostle: {error}");
+            jostle::console::write(format_args!("jostle: {error}\n"));
             ExitCode::from(error.exit_code())
         }
     }

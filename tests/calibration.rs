@@ -9,12 +9,11 @@ use jostle::calibrate::peaks;
 use jostle::calibrate::press::Press;
 use jostle::calibrate::reporter;
 use jostle::inject::Snapshot;
-use jostle::inject::timing::Timing;
 use jostle::machine::calibration::Calibration;
 use jostle::machine::saved;
 use jostle::machine::saved::Saved;
 use jostle::sys::control_page::Order;
-use jostle_profile::resource::RESOURCES;
+use jostle_profile::resource::Resource;
 use nix::fcntl::Flock;
 use nix::fcntl::FlockArg;
 use nix::sys::signal::Signal;
@@ -222,7 +221,7 @@ impl Press for Made<'_> {
 fn the_peak_is_the_best_of_its_tries_and_the_map_refers_to_it() {
     let clock = Virtual::default();
     let mut source = Made::new(&clock, None, Duration::ZERO);
-    let timing = Timing::of("memory-bandwidth");
+    let timing = Resource::MemoryBandwidth.row().timing;
     let long = Duration::from_secs(2);
     let peak = peaks::peak(&mut source, timing, long, &clock)
         .unwrap()
@@ -246,7 +245,7 @@ fn the_peak_is_the_best_of_its_tries_and_the_map_refers_to_it() {
 #[test]
 fn a_second_copy_tells_loss_and_settle_time() {
     let clock = Virtual::default();
-    let timing = Timing::of("llc-capacity");
+    let timing = Resource::LlcCapacity.row().timing;
     let mut second = Made::new(&clock, None, Duration::ZERO);
     let planted = Duration::from_millis(35);
     let mut probe = Made::new(&clock, Some(second.own.clone()), planted);
@@ -283,19 +282,30 @@ fn less_time_means_fewer_repetitions_and_interruption_ends_it() {
     let spent = |length| {
         let clock = Virtual::default();
         let mut source = Made::new(&clock, None, Duration::ZERO);
-        peaks::map(&mut source, Timing::of("l1d"), length, &clock).map(|_| clock.now())
+        peaks::map(&mut source, Resource::L1d.row().timing, length, &clock).map(|_| clock.now())
     };
     // Without a peak there is nothing that percent could refer to.
     let clock = Virtual::default();
     let mut source = Made::new(&clock, None, Duration::ZERO);
     source.set_peak(1.0);
     let short = {
-        peaks::map(&mut source, Timing::of("l1d"), Duration::ZERO, &clock).unwrap();
+        peaks::map(
+            &mut source,
+            Resource::L1d.row().timing,
+            Duration::ZERO,
+            &clock,
+        )
+        .unwrap();
         clock.now()
     };
     assert!(spent(Duration::from_secs(100)).unwrap() > 2 * short);
     clock.pause(Duration::from_secs(600)).unwrap_err();
-    let stopped = peaks::map(&mut source, Timing::of("l1d"), Duration::ZERO, &clock);
+    let stopped = peaks::map(
+        &mut source,
+        Resource::L1d.row().timing,
+        Duration::ZERO,
+        &clock,
+    );
     assert_eq!(stopped.unwrap_err(), Stop::Interrupted);
 }
 
@@ -505,15 +515,15 @@ fn calibrating_measures_every_resource_or_says_why_not_and_is_used() {
     let calibration = &machine["calibration"];
     assert_eq!(calibration["format"], "jostle-machine-file/1");
     assert_eq!(calibration["fingerprint"], machine["fingerprint"]);
-    for resource in RESOURCES {
-        let entry = &calibration["resources"][resource.id];
+    for resource in Resource::ALL {
+        let entry = &calibration["resources"][resource.id()];
         for key in ["alone", "together", "settle_seconds", "reporter"] {
             let reading = &entry[key];
             let reason = reading["unavailable"].as_str();
             assert!(
                 !reading.is_null() && reason.is_none_or(|reason| reason.len() > 10),
                 "{}.{key}: {reading}",
-                resource.id
+                resource.id()
             );
         }
     }
@@ -532,11 +542,11 @@ fn calibrating_measures_every_resource_or_says_why_not_and_is_used() {
     );
 
     // The first source that is held at a rate; the last ones may have had no time.
-    let held_at_a_rate = |resource: &&jostle_profile::resource::Resource| {
-        let alone = &calibration["resources"][resource.id]["alone"];
+    let held_at_a_rate = |resource: &&Resource| {
+        let alone = &calibration["resources"][resource.id()]["alone"];
         alone["peak"]["operations_per_second"].is_f64()
     };
-    let rated = RESOURCES.iter().find(held_at_a_rate).unwrap().id;
+    let rated = Resource::ALL.iter().find(held_at_a_rate).unwrap().id();
     let run = [
         "run",
         rated,
@@ -679,8 +689,8 @@ fn a_dry_run_tells_the_plan_and_keeps_nothing() {
     let output = place.run(&["machine", "--calibrate", "--dry-run"]);
     said(&output, 0, &[]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    for resource in RESOURCES {
-        assert!(text.contains(resource.id), "{}: {text}", resource.id);
+    for resource in Resource::ALL {
+        assert!(text.contains(resource.id()), "{}: {text}", resource.id());
     }
     assert!(text.contains("always left"), "{text}");
     assert_eq!(place.state(), [] as [PathBuf; 0]);

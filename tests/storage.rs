@@ -7,6 +7,7 @@ use jostle_kernels::Environment;
 use jostle_kernels::Failure;
 use jostle_kernels::storage::pattern::Access;
 use jostle_kernels::storage::pattern::Operation;
+use jostle_profile::resource::Resource;
 use nix::fcntl::Flock;
 use nix::fcntl::FlockArg;
 use nix::sched::CloneFlags;
@@ -72,7 +73,7 @@ fn scratch(directory: &Path, bytes: u64) -> Result<(), String> {
         scratch_bytes: bytes,
         ..Environment::default()
     };
-    let spec = jostle_kernels::find("storage-capacity").expect("a source of the table");
+    let spec = jostle_kernels::source(Resource::StorageCapacity);
     (spec.build)(&environment)
         .map(drop)
         .map_err(|Failure(reason)| reason)

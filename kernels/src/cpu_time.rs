@@ -2,15 +2,14 @@
 
 use crate::Environment;
 use crate::Failure;
-use crate::Intensity;
 use crate::Kernel;
 use crate::KernelSpec;
 use crate::Waiting;
 use crate::spin::spin;
+use jostle_profile::resource::Resource;
 
 pub const SPEC: KernelSpec = KernelSpec {
-    resource: "cpu-time",
-    intensity: Intensity::Share,
+    resource: Resource::CpuTime,
     waiting: Waiting::Sleep,
     operation: "about 5 µs of spinning",
     units_per_operation: 0,
@@ -22,6 +21,7 @@ pub const SPEC: KernelSpec = KernelSpec {
           sleep at once. Beside a target that wants the whole CPU the scheduler grants \
           each its fair share, so what is achieved levels off near 50 %; the achieved \
           share is reported. It says nothing about any cache or unit.",
+    accesses: &[],
     build,
 };
 

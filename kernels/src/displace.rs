@@ -32,6 +32,7 @@ use crate::scatter::LINE;
 use crate::scatter::Scattered;
 use crate::tlb;
 use crate::tlb::Pages;
+use jostle_profile::resource::Resource;
 
 /// 64-bit words of a line.
 const WORDS: usize = (LINE / 8) as usize;
@@ -79,19 +80,17 @@ impl Displacement {
     /// # Errors
     /// In words: the resource holds nothing that could be displaced, the
     /// structure's size is not known, or there is no memory.
-    pub fn prepare(resource: &str, env: &Environment) -> Result<Self, Failure> {
-        let spec = crate::find(resource)
-            .ok_or_else(|| Failure::new(format!("this version has no source for '{resource}'")))?;
-        let (reference, repetitions): (Box<dyn Reference>, usize) = match resource {
-            "l1i" => (Box::new(Code::new(env.l1i_bytes)?), 61),
-            "l1d" => (Box::new(Lines::new(env.l1d_bytes)?), 201),
-            "l2-capacity" => (Box::new(Pairs::new(env.l2_bytes, "L2 cache", env)?), 15),
-            "llc-capacity" => {
+    pub fn prepare(spec: &'static KernelSpec, env: &Environment) -> Result<Self, Failure> {
+        let (reference, repetitions): (Box<dyn Reference>, usize) = match spec.resource {
+            Resource::L1i => (Box::new(Code::new(env.l1i_bytes)?), 61),
+            Resource::L1d => (Box::new(Lines::new(env.l1d_bytes)?), 201),
+            Resource::L2Capacity => (Box::new(Pairs::new(env.l2_bytes, "L2 cache", env)?), 15),
+            Resource::LlcCapacity => {
                 let pairs = Pairs::new(env.llc_bytes, "last-level cache", env)?;
                 (Box::new(pairs), 3)
             }
-            "tlb" => (Box::new(PageSet::new(env.tlb_entries)?), 61),
-            _ => {
+            Resource::Tlb => (Box::new(PageSet::new(env.tlb_entries)?), 61),
+            resource => {
                 return Err(Failure::new(format!(
                     "{resource} holds no part of a cache that could be seen missing"
                 )));
@@ -416,6 +415,8 @@ impl Reference for PageSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::footprint;
+    use crate::int;
 
     fn environment() -> Environment {
         // SAFETY: asks for a constant of the system; 0 where it is not told.
@@ -437,8 +438,8 @@ mod tests {
 
     #[test]
     fn a_full_footprint_displaces_much_more_than_nothing() {
-        let mut displacement = Displacement::prepare("l1d", &environment()).unwrap();
-        let mut full = (displacement.spec.build)(&environment()).unwrap();
+        let mut displacement = Displacement::prepare(&footprint::L1D, &environment()).unwrap();
+        let mut full = (footprint::L1D.build)(&environment()).unwrap();
         let mut seen = Vec::new();
         for _ in 0..10 {
             let shares = displacement
@@ -459,20 +460,19 @@ mod tests {
 
     #[test]
     fn what_cannot_be_walked_is_a_reason() {
-        for (resource, part) in [
-            ("cpu-time", "no part of a cache"),
-            ("nonsense", "no source"),
-            ("l1i", "cannot be walked"),
-            ("l2-capacity", "not known"),
+        for (spec, part) in [
+            (&int::SPEC, "no part of a cache"),
+            (&l1i::SPEC, "cannot be walked"),
+            (&footprint::L2_CAPACITY, "not known"),
         ] {
-            let reason = Displacement::prepare(resource, &environment())
-                .err()
-                .unwrap();
-            assert!(reason.0.contains(part), "{resource}: {}", reason.0);
+            let reason = Displacement::prepare(spec, &environment()).err().unwrap();
+            assert!(reason.0.contains(part), "{}: {}", spec.resource, reason.0);
         }
         let mut env = environment();
         env.llc_bytes = 1 << 30;
-        let reason = Displacement::prepare("llc-capacity", &env).err().unwrap();
+        let reason = Displacement::prepare(&footprint::LLC_CAPACITY, &env)
+            .err()
+            .unwrap();
         assert!(reason.0.contains("more than half"), "{}", reason.0);
     }
 }

@@ -4,7 +4,6 @@
 use crate::Buffer;
 use crate::Environment;
 use crate::Failure;
-use crate::Intensity;
 use crate::Kernel;
 use crate::KernelSpec;
 use crate::Waiting;
@@ -12,10 +11,10 @@ use crate::cycle::Cycle;
 use crate::scatter::GROUP;
 use crate::scatter::LINE;
 use crate::scatter::Scattered;
+use jostle_profile::resource::Resource;
 
 pub const L1D: KernelSpec = KernelSpec {
-    resource: "l1d",
-    intensity: Intensity::Footprint,
+    resource: Resource::L1d,
     waiting: Waiting::Spin,
     operation: "load of one cache line",
     units_per_operation: LINE,
@@ -29,6 +28,7 @@ pub const L1D: KernelSpec = KernelSpec {
           computed from the refill time measured on the spot. Where it was tried, on an L1d \
           of 48 KiB, x % displaced x ± 6 % of a reference set as large as the cache. It says \
           nothing about stores.",
+    accesses: &[],
     build: |env| {
         Footprint::build(
             env.l1d_bytes,
@@ -41,8 +41,7 @@ pub const L1D: KernelSpec = KernelSpec {
 };
 
 pub const L2_CAPACITY: KernelSpec = KernelSpec {
-    resource: "l2-capacity",
-    intensity: Intensity::Footprint,
+    resource: Resource::L2Capacity,
     waiting: Waiting::Spin,
     operation: "load of one cache line",
     units_per_operation: LINE,
@@ -55,6 +54,7 @@ pub const L2_CAPACITY: KernelSpec = KernelSpec {
           the last-level cache, whose bandwidth it uses a little. Where it was tried, on an L2 \
           of 2 MiB, x % displaced x ± 4 % of a reference set as large as the cache up to 80 %, \
           and some 90 % at full: the cache does not evict strictly by age.",
+    accesses: &[],
     build: |env| {
         Footprint::build(
             env.l2_bytes,
@@ -67,8 +67,7 @@ pub const L2_CAPACITY: KernelSpec = KernelSpec {
 };
 
 pub const LLC_CAPACITY: KernelSpec = KernelSpec {
-    resource: "llc-capacity",
-    intensity: Intensity::Footprint,
+    resource: Resource::LlcCapacity,
     waiting: Waiting::Spin,
     operation: "load of one cache line",
     units_per_operation: LINE,
@@ -80,6 +79,7 @@ pub const LLC_CAPACITY: KernelSpec = KernelSpec {
           footprint is below twice the L2, every other load sweeps an L2-sized buffer, so \
           that the private caches do not absorb the rest. In a virtual machine the reported \
           size is often not what one gets: other guests hold a part that nobody here sees.",
+    accesses: &[],
     build: |env| {
         let touches = LLC_CAPACITY.operations_per_call;
         Footprint::build(

@@ -1,6 +1,5 @@
 //! `fp`: scalar floating-point operations.
 
-use crate::Intensity;
 use crate::KernelSpec;
 use crate::Waiting;
 #[cfg(target_arch = "x86_64")]
@@ -11,6 +10,7 @@ use crate::registers::FloatLoop;
 use crate::registers::PLAIN;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::registers::STEP;
+use jostle_profile::resource::Resource;
 
 #[cfg(target_arch = "x86_64")]
 std::arch::global_asm!(include_str!("../asm/x86_64/fp.s"));
@@ -29,8 +29,7 @@ unsafe extern "C" {
 }
 
 pub const SPEC: KernelSpec = KernelSpec {
-    resource: "fp",
-    intensity: Intensity::Rate,
+    resource: Resource::Fp,
     waiting: Waiting::Spin,
     operation: "scalar floating-point instruction",
     units_per_operation: 1,
@@ -48,6 +47,7 @@ pub const SPEC: KernelSpec = KernelSpec {
           every moment; in slices on the same CPU the ports are free the moment it stops, so \
           nothing of them can be seen there. It shows nothing about division, square roots \
           or denormal numbers.",
+    accesses: &[],
     build: |_| {
         let fastest = variants().remove(0);
         // SAFETY: `variants` lists only what this CPU can run, each with the

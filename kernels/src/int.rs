@@ -1,12 +1,12 @@
 //! `int`: integer operations.
 
-use crate::Intensity;
 use crate::KernelSpec;
 use crate::Waiting;
 use crate::registers::RegisterLoop;
 use crate::registers::Run;
 use crate::registers::start_words;
 use crate::weyl::GOLDEN;
+use jostle_profile::resource::Resource;
 
 const LANES: usize = 12;
 /// Operations of one round: every lane meets each of twelve once.
@@ -28,8 +28,7 @@ unsafe extern "C" {
 }
 
 pub const SPEC: KernelSpec = KernelSpec {
-    resource: "int",
-    intensity: Intensity::Rate,
+    resource: Resource::Int,
     waiting: Waiting::Spin,
     operation: "64-bit integer operation",
     units_per_operation: 1,
@@ -46,6 +45,7 @@ pub const SPEC: KernelSpec = KernelSpec {
           from the target at every moment. In slices on the same CPU ports are free again \
           the moment it stops, so nothing of them can be seen there. It does not load, \
           store, divide or mispredict.",
+    accesses: &[],
     build: |_| {
         let run = variants().first().expect("the twin is always there").1;
         // SAFETY: all variants take a state of twelve words.

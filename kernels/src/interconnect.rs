@@ -2,10 +2,10 @@
 
 use crate::Environment;
 use crate::Failure;
-use crate::Intensity;
 use crate::Kernel;
 use crate::KernelSpec;
 use crate::Waiting;
+use jostle_profile::resource::Resource;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::AtomicU64;
@@ -22,8 +22,7 @@ const ROUNDS: u64 = 32;
 const NAP: Duration = Duration::from_millis(5);
 
 pub const SPEC: KernelSpec = KernelSpec {
-    resource: "interconnect",
-    intensity: Intensity::Rate,
+    resource: Resource::Interconnect,
     waiting: Waiting::Spin,
     operation: "message: one cache line written on one CPU and read on another",
     units_per_operation: 1,
@@ -38,6 +37,7 @@ pub const SPEC: KernelSpec = KernelSpec {
           writing. It loads the paths on which cores fetch modified lines from each other, \
           within an LLC group or between sockets, whichever its CPUs span; it does not load \
           the paths to memory or to devices.",
+    accesses: &[],
     build,
 };
 

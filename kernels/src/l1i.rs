@@ -2,10 +2,10 @@
 
 use crate::Environment;
 use crate::Failure;
-use crate::Intensity;
 use crate::Kernel;
 use crate::KernelSpec;
 use crate::Waiting;
+use jostle_profile::resource::Resource;
 
 /// Bytes of code in one block, a cache line.
 pub const BLOCK: u64 = 64;
@@ -15,8 +15,7 @@ pub const SLOTS: u64 = 4096;
 const STEP: u64 = 2531;
 
 pub const SPEC: KernelSpec = KernelSpec {
-    resource: "l1i",
-    intensity: Intensity::Footprint,
+    resource: Resource::L1i,
     waiting: Waiting::Spin,
     operation: "run of a 64-byte block of code",
     units_per_operation: BLOCK,
@@ -33,6 +32,7 @@ pub const SPEC: KernelSpec = KernelSpec {
           those 256 KiB, and the pressure shows it. Where it was tried, on an L1i of \
           64 KiB, x % displaced x ± 3 % of a reference set as large as the cache. It takes branch predictor entries too, one \
           or two per block, and does not show what their loss would cost.",
+    accesses: &[],
     build,
 };
 

@@ -39,12 +39,14 @@ pub use spec::Access;
 pub use spec::DeviceTraffic;
 pub use spec::Environment;
 pub use spec::Failure;
-pub use spec::Intensity;
 pub use spec::Kernel;
 pub use spec::KernelSpec;
 pub use spec::Waiting;
 
-/// Every source of interference of this version.
+use jostle_profile::resource::Resource;
+
+/// Every source of interference of this version, in the order of
+/// [`Resource::ALL`].
 pub const KERNELS: &[KernelSpec] = &[
     cpu_time::SPEC,
     int::SPEC,
@@ -66,7 +68,20 @@ pub const KERNELS: &[KernelSpec] = &[
     network::SPEC,
 ];
 
-/// The source that presses on `resource`.
-pub fn find(resource: &str) -> Option<&'static KernelSpec> {
-    KERNELS.iter().find(|spec| spec.resource == resource)
+/// The source that applies pressure to `resource`.
+pub fn source(resource: Resource) -> &'static KernelSpec {
+    &KERNELS[resource as usize]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_resource_has_its_source() {
+        assert_eq!(KERNELS.len(), Resource::ALL.len());
+        for &resource in Resource::ALL {
+            assert_eq!(source(resource).resource, resource);
+        }
+    }
 }

@@ -3,11 +3,11 @@
 use crate::Buffer;
 use crate::Environment;
 use crate::Failure;
-use crate::Intensity;
 use crate::Kernel;
 use crate::KernelSpec;
 use crate::Waiting;
 use crate::weyl::Weyl;
+use jostle_profile::resource::Resource;
 
 const TOUCHES: u64 = 256;
 /// Faulted in between two looks at the control page.
@@ -17,8 +17,7 @@ const CHECK: usize = 64 << 20;
 const LINE: u64 = 64;
 
 pub const SPEC: KernelSpec = KernelSpec {
-    resource: "memory-capacity",
-    intensity: Intensity::Footprint,
+    resource: Resource::MemoryCapacity,
     waiting: Waiting::Sleep,
     operation: "load of one cache line at random",
     units_per_operation: LINE,
@@ -31,6 +30,7 @@ pub const SPEC: KernelSpec = KernelSpec {
           go. Switching takes as long as the kernel needs to hand out the pages; the memory is \
           given back at once when treatment ends or when what is left falls below the reserve. \
           It does not show what swapping would cost elsewhere.",
+    accesses: &[],
     build,
 };
 

@@ -2,11 +2,11 @@
 
 use crate::Buffer;
 use crate::Failure;
-use crate::Intensity;
 use crate::Kernel;
 use crate::KernelSpec;
 use crate::Waiting;
 use crate::weyl::GOLDEN;
+use jostle_profile::resource::Resource;
 
 const LINE: usize = 64;
 const PAGE: usize = 4096;
@@ -18,8 +18,7 @@ const MARGIN: u64 = 16;
 const LONGEST: u64 = 12;
 
 pub const SPEC: KernelSpec = KernelSpec {
-    resource: "prefetcher",
-    intensity: Intensity::Rate,
+    resource: Resource::Prefetcher,
     waiting: Waiting::Spin,
     operation: "broken stream",
     units_per_operation: 1,
@@ -41,6 +40,7 @@ pub const SPEC: KernelSpec = KernelSpec {
           of L1d: an effect can come from either. In slices on the same CPU it can cost no \
           more than the refill of L1d and learning again, after every slice. It does not \
           show how much a target gains from prefetching.",
+    accesses: &[],
     build: |env| {
         if env.l1d_bytes == 0 {
             return Err(Failure::new(

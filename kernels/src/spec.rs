@@ -2,21 +2,10 @@
 
 use crate::network;
 use crate::storage::pattern::Pattern;
+use jostle_profile::resource::Resource;
 use serde::Deserialize;
 use serde::Serialize;
 use std::path::PathBuf;
-
-/// What intensity changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Intensity {
-    /// The share of the CPU's time that the worker takes.
-    Share,
-    /// The bytes the kernel keeps touching; always at full speed.
-    Footprint,
-    /// The rate of operations, as a share of the measured peak; at 100 % the
-    /// kernel is not held back.
-    Rate,
-}
 
 /// How the worker waits when it has nothing to do for the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +19,7 @@ pub enum Waiting {
 /// Facts about one source of interference.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelSpec {
-    /// Resource id, as in the command line and the profile.
-    pub resource: &'static str,
-    pub intensity: Intensity,
+    pub resource: Resource,
     pub waiting: Waiting,
     /// What one operation is.
     pub operation: &'static str,
@@ -50,6 +37,8 @@ pub struct KernelSpec {
     /// What it does to which structure, how intensity maps, and what it does
     /// not prove.
     pub doc: &'static str,
+    /// How it may be told to access memory; empty for those that move no bytes.
+    pub accesses: &'static [Access],
     pub build: fn(&Environment) -> Result<Box<dyn Kernel>, Failure>,
 }
 

@@ -5,17 +5,16 @@ use crate::Access;
 use crate::Buffer;
 use crate::Environment;
 use crate::Failure;
-use crate::Intensity;
 use crate::Kernel;
 use crate::KernelSpec;
 use crate::Waiting;
 use crate::moves;
 use crate::moves::BLOCK;
 use crate::moves::Move;
+use jostle_profile::resource::Resource;
 
 pub const L2_BANDWIDTH: KernelSpec = KernelSpec {
-    resource: "l2-bandwidth",
-    intensity: Intensity::Rate,
+    resource: Resource::L2Bandwidth,
     waiting: Waiting::Spin,
     operation: "move of a 512-byte block",
     units_per_operation: BLOCK as u64,
@@ -29,6 +28,7 @@ pub const L2_BANDWIDTH: KernelSpec = KernelSpec {
           bandwidth, and all it can cost is the refill of L1d and of its small part of L2. \
           Stores past the caches and copies made with them never move anything within L2 and \
           are refused.",
+    accesses: &[Access::Load, Access::Store],
     build: |env| {
         if env.l1d_bytes == 0 {
             return Err(Failure::new(
@@ -41,8 +41,7 @@ pub const L2_BANDWIDTH: KernelSpec = KernelSpec {
 };
 
 pub const LLC_BANDWIDTH: KernelSpec = KernelSpec {
-    resource: "llc-bandwidth",
-    intensity: Intensity::Rate,
+    resource: Resource::LlcBandwidth,
     waiting: Waiting::Spin,
     operation: "move of a 512-byte block",
     units_per_operation: BLOCK as u64,
@@ -58,6 +57,7 @@ pub const LLC_BANDWIDTH: KernelSpec = KernelSpec {
           LLC with it. Where other guests of the machine push its buffer out of the LLC, a \
           part comes from memory; how much cannot be seen from here. Stores past the caches \
           and copies made with them go to memory and are refused.",
+    accesses: &[Access::Load, Access::Store],
     build: |env| {
         if env.l2_bytes == 0 || env.llc_bytes == 0 {
             return Err(Failure::new(
@@ -85,8 +85,7 @@ pub const LLC_BANDWIDTH: KernelSpec = KernelSpec {
 };
 
 pub const MEMORY_BANDWIDTH: KernelSpec = KernelSpec {
-    resource: "memory-bandwidth",
-    intensity: Intensity::Rate,
+    resource: Resource::MemoryBandwidth,
     waiting: Waiting::Spin,
     operation: "move of a 512-byte block",
     units_per_operation: BLOCK as u64,
@@ -102,6 +101,12 @@ pub const MEMORY_BANDWIDTH: KernelSpec = KernelSpec {
           much passes. With --access non-temporal-store it is written past the caches and \
           passes once. With --access copy one half of the buffer is copied to the other past \
           the caches, and the bytes read and the bytes written both count.",
+    accesses: &[
+        Access::Load,
+        Access::Store,
+        Access::NonTemporalStore,
+        Access::Copy,
+    ],
     build: |env| {
         let wanted = (2 * env.llc_bytes).max(256 << 20) / env.workers.max(1);
         let may = env.memory_headroom_bytes / 8 / env.workers.max(1);

@@ -2,17 +2,16 @@
 
 use crate::Environment;
 use crate::Failure;
-use crate::Intensity;
 use crate::Kernel;
 use crate::KernelSpec;
 use crate::Waiting;
 use crate::cycle::Cycle;
 use crate::scatter::LINE;
 use crate::weyl::Weyl;
+use jostle_profile::resource::Resource;
 
 pub const SPEC: KernelSpec = KernelSpec {
-    resource: "tlb",
-    intensity: Intensity::Footprint,
+    resource: Resource::Tlb,
     waiting: Waiting::Spin,
     operation: "load from a page",
     units_per_operation: 1,
@@ -29,6 +28,7 @@ pub const SPEC: KernelSpec = KernelSpec {
           Where it was tried, on a TLB of 2048 entries, what it displaced of as many rose evenly \
           with x to some 80 % at full: that TLB does not evict strictly by age. \
           It says nothing about the TLB entries of huge pages where those are kept apart.",
+    accesses: &[],
     build,
 };
 

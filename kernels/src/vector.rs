@@ -1,6 +1,5 @@
 //! `vector`: the widest SIMD operations.
 
-use crate::Intensity;
 use crate::KernelSpec;
 use crate::Waiting;
 #[cfg(target_arch = "x86_64")]
@@ -11,6 +10,7 @@ use crate::registers::FloatLoop;
 use crate::registers::PLAIN;
 #[cfg(target_arch = "x86_64")]
 use crate::registers::STEP;
+use jostle_profile::resource::Resource;
 
 #[cfg(target_arch = "x86_64")]
 std::arch::global_asm!(include_str!("../asm/x86_64/vector.s"));
@@ -30,8 +30,7 @@ unsafe extern "C" {
 }
 
 pub const SPEC: KernelSpec = KernelSpec {
-    resource: "vector",
-    intensity: Intensity::Rate,
+    resource: Resource::Vector,
     waiting: Waiting::Spin,
     operation: "packed floating-point instruction",
     units_per_operation: 1,
@@ -52,6 +51,7 @@ pub const SPEC: KernelSpec = KernelSpec {
           On the AVX-512 Xeon this was written on, the clock right after it was the same \
           or one step (2.6 %) lower, and back within 20 µs. It does not show integer SIMD, \
           shuffles or the tile unit.",
+    accesses: &[],
     build: |_| {
         let widest = variants().remove(0);
         // SAFETY: `variants` lists only what this CPU can run, each with the

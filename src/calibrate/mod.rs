@@ -47,7 +47,7 @@ const WAKE_SHARE: f64 = 0.02;
 /// What to calibrate, and within which limits.
 pub struct Request<'a> {
     pub machine: &'a Machine,
-    pub resources: &'a [&'static Resource],
+    pub resources: &'a [Resource],
     /// What one source may take; at times two run.
     pub limits: Limits,
     pub budget: Duration,
@@ -79,12 +79,12 @@ pub fn calibrate(request: &Request, watch: &dyn Watch) -> Result<Calibration, St
             Duration::from_secs_f64(slices.period_seconds)
         });
     let mut resources = BTreeMap::new();
-    for (index, resource) in request.resources.iter().enumerate() {
-        watch.say(resource.id)?;
+    for (index, &resource) in request.resources.iter().enumerate() {
+        watch.say(resource.id())?;
         let left = (began + request.budget).saturating_sub(watch.now());
         let entry = match left.is_zero() {
             true => Source::without_numbers(
-                resource.pressure_unit,
+                resource.row().pressure_unit,
                 &format!(
                     "not measured: the budget of {:.0} s was spent before its turn; give more \
                      with --budget",
@@ -96,7 +96,7 @@ pub fn calibrate(request: &Request, watch: &dyn Watch) -> Result<Calibration, St
                 source::measure(request, resource, cpu, period, slot, watch)?
             }
         };
-        resources.insert(resource.id.to_string(), entry);
+        resources.insert(resource.id().to_string(), entry);
     }
     Ok(Calibration {
         format: FORMAT.to_string(),
@@ -119,12 +119,12 @@ fn slice_period(request: &Request, cpu: usize, watch: &dyn Watch) -> Result<Slic
     watch.say("slice period")?;
     let share = Slices::DEFAULT_SHARE;
     // Any source that takes turns will do: the placebo is the same.
-    let l1d = jostle_profile::resource::find("l1d").expect("a resource of the table");
     let mut limits = request.limits.clone();
     limits.cpus = vec![cpu];
     let choice = slice::calibrate(cpu, share, |period| {
         let slices = turns(period);
-        plan(request.machine, l1d, &[cpu], &limits, slices).map_err(|refusal| refusal.to_string())
+        plan(request.machine, Resource::L1d, &[cpu], &limits, slices)
+            .map_err(|refusal| refusal.to_string())
     })
     .map_err(Stop::Failed)?;
     Ok(SlicePeriod {

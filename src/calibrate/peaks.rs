@@ -5,9 +5,9 @@ use super::press::Stop;
 use super::press::Watch;
 use super::rounds::Rounds;
 use super::rounds::median;
-use crate::inject::timing::Timing;
 use crate::machine::calibration::PressurePoint;
 use crate::sys::control_page::Order;
+use jostle_profile::resource::Timing;
 use std::time::Duration;
 
 /// Intensities of the map, percent.

@@ -16,18 +16,19 @@ use crate::inject::plan::Limits;
 use crate::inject::plan::plan;
 use crate::inject::plan::plan_alone;
 use crate::inject::slice::PERIODS;
-use crate::inject::timing::Timing;
 use crate::machine::Machine;
 use crate::machine::calibration::Alone;
 use crate::machine::calibration::Peak;
 use crate::machine::calibration::Reporter;
 use crate::machine::calibration::Source;
 use crate::machine::format_bytes;
-use jostle_kernels::Intensity;
 use jostle_profile::cpulist::format_list;
 use jostle_profile::reading::Reading;
 use jostle_profile::resource::Domain;
+use jostle_profile::resource::Intensity;
 use jostle_profile::resource::Resource;
+use jostle_profile::resource::SwitchCost;
+use jostle_profile::resource::Timing;
 use std::time::Duration;
 
 /// Most memory that `memory-capacity` takes here: all of it would take as long
@@ -54,7 +55,7 @@ struct Plans {
 
 fn plans(
     machine: &Machine,
-    resource: &'static Resource,
+    resource: Resource,
     cpu: usize,
     limits: &Limits,
     period: Duration,
@@ -62,7 +63,7 @@ fn plans(
     // Two copies run at a time.
     let mut limits = limits.clone();
     limits.memory_bytes /= 2;
-    if resource.id == "memory-capacity" {
+    if resource.row().switch_cost == SwitchCost::FillsMemory {
         limits.memory_bytes = limits.memory_bytes.min(MEMORY_BYTES);
     }
     let slices = turns(period);
@@ -73,7 +74,7 @@ fn plans(
         alone: on(None),
         beside: plan(machine, resource, &[cpu], &limits, slices),
         second: on(Some(&[cpu])),
-        together: match resource.domain {
+        together: match resource.row().domain {
             Domain::BlockDevice | Domain::NetworkDevice => Err(Refusal::Unavailable(
                 "one worker is meant to reach what the device delivers".to_string(),
             )),
@@ -91,8 +92,8 @@ fn plans(
 }
 
 /// The allowed CPUs that share `resource` with `cpu`, itself included.
-fn sharing(machine: &Machine, resource: &Resource, cpu: usize, allowed: &[usize]) -> Vec<usize> {
-    let group = match resource.domain {
+fn sharing(machine: &Machine, resource: Resource, cpu: usize, allowed: &[usize]) -> Vec<usize> {
+    let group = match resource.row().domain {
         Domain::PhysicalCore => machine.core_siblings(cpu).to_vec(),
         Domain::L2Group => machine.l2_group(cpu),
         Domain::LlcGroup => machine.llc_group(cpu),
@@ -115,7 +116,7 @@ fn sharing(machine: &Machine, resource: &Resource, cpu: usize, allowed: &[usize]
 /// Only when interrupted.
 pub(super) fn measure(
     request: &Request,
-    resource: &'static Resource,
+    resource: Resource,
     cpu: usize,
     period: Duration,
     length: Duration,
@@ -124,17 +125,20 @@ pub(super) fn measure(
     let plans = plans(request.machine, resource, cpu, &request.limits, period);
     let end = watch.now() + length;
     let part = |share: f64| end.saturating_sub(watch.now()).mul_f64(share);
-    let timing = Timing::of(resource.id);
+    let timing = resource.row().timing;
     let plan = match plans.alone {
         Ok(plan) => plan,
         Err(refusal) => {
             let reason = refusal.to_string();
-            return Ok(Source::without_numbers(resource.pressure_unit, &reason));
+            return Ok(Source::without_numbers(
+                resource.row().pressure_unit,
+                &reason,
+            ));
         }
     };
-    let mut entry = Source::without_numbers(resource.pressure_unit, "not measured");
+    let mut entry = Source::without_numbers(resource.row().pressure_unit, "not measured");
     entry.settings = plan.settings();
-    if resource.id == "memory-capacity" {
+    if resource.row().switch_cost == SwitchCost::FillsMemory {
         entry.notes.push(format!(
             "measured with {} of the {} that may be taken: taking all takes too long here",
             format_bytes(plan.config.environment.memory_headroom_bytes),
@@ -210,7 +214,7 @@ fn together(
     length: Duration,
     watch: &dyn Watch,
 ) -> Result<Peak, Stop> {
-    if plan.spec.intensity != Intensity::Rate {
+    if plan.spec.resource.row().intensity != Intensity::Rate {
         return Err(Stop::Failed(
             "what is held does not grow with the CPUs that hold it".to_string(),
         ));
@@ -246,14 +250,14 @@ struct Pair {
 /// Makes the pair; `group`, which ran alone, serves as the one that would run
 /// at the same place in the same way.
 fn pair(
-    resource: &Resource,
+    resource: Resource,
     group: WorkerGroup,
     beside: Result<WorkerPlan, Refusal>,
     second: Result<WorkerPlan, Refusal>,
     peak: Option<f64>,
     watch: &dyn Watch,
 ) -> Result<Pair, Stop> {
-    if resource.id == "memory-capacity" {
+    if resource.row().switch_cost == SwitchCost::FillsMemory {
         return Err(Stop::Failed(
             "two copies meet only when memory runs out, which calibration never lets happen"
                 .to_string(),
@@ -270,7 +274,7 @@ fn pair(
         match peak {
             Some(peak) if other.workers() == group.workers() => other.set_peak(peak),
             _ => {
-                let timing = Timing::of(resource.id);
+                let timing = resource.row().timing;
                 peaks::peak(&mut other, timing, Duration::ZERO, watch)?;
             }
         }
@@ -367,22 +371,26 @@ pub fn dry_run(request: &Request) -> String {
         ),
         Err(reason) => format!("disk: {reason}\n"),
     };
-    for resource in request.resources {
+    for &resource in request.resources {
         let plans = plans(request.machine, resource, cpu, &request.limits, PERIODS[0]);
         let cpus = |plan: &WorkerPlan| format_list(&plan.placement.cpus);
         let line = match (&plans.alone, &plans.beside, &plans.second) {
             (Err(refusal), _, _) => refusal.to_string(),
-            (Ok(alone), Ok(beside), Ok(second)) if resource.id != "memory-capacity" => format!(
-                "alone on CPUs {}; on CPUs {} beside a second copy on CPUs {}",
-                cpus(alone),
-                cpus(beside),
-                cpus(second)
-            ),
+            (Ok(alone), Ok(beside), Ok(second))
+                if resource.row().switch_cost == SwitchCost::None =>
+            {
+                format!(
+                    "alone on CPUs {}; on CPUs {} beside a second copy on CPUs {}",
+                    cpus(alone),
+                    cpus(beside),
+                    cpus(second)
+                )
+            }
             (Ok(alone), _, _) => format!("alone on CPUs {}", cpus(alone)),
         };
         let together = match &plans.together {
             Ok(plan)
-                if plan.spec.intensity == Intensity::Rate
+                if plan.spec.resource.row().intensity == Intensity::Rate
                     && !plan.spec.spans_cpus
                     && plans.alone.is_ok() =>
             {
@@ -390,7 +398,7 @@ pub fn dry_run(request: &Request) -> String {
             }
             _ => String::new(),
         };
-        text += &format!("{:<18} {line}{together}\n", resource.id);
+        text += &format!("{:<18} {line}{together}\n", resource.id());
     }
     text
 }

@@ -5,6 +5,7 @@ use super::interrupt;
 use super::output;
 use super::select;
 use super::target::TargetArgs;
+use crate::console::note;
 use crate::counters;
 use crate::counters::Counter;
 use crate::counters::CounterOptions;
@@ -145,7 +146,7 @@ pub fn run(args: Args) -> Result<()> {
     }
     let ended = args.watch(&mut counters, target.as_mut(), &flag)?;
     if let (Some(target), Some(exit)) = (&target, ended) {
-        eprintln!("jostle: {} {exit}", target.name());
+        note!("jostle: {} {exit}", target.name());
     }
     match interrupt::raised(&flag) {
         true => Err(Error::Interrupted(String::new())),

@@ -9,7 +9,7 @@ use crate::inject::slice::PERIODS;
 use crate::inject::worker::Slices;
 use crate::machine::Machine;
 use jostle_profile::cpulist::format_list;
-use jostle_profile::resource::RESOURCES;
+use jostle_profile::resource::Resource;
 use serde::Serialize;
 
 #[derive(Debug, clap::Args)]
@@ -46,9 +46,9 @@ pub fn run(args: Args) -> Result<()> {
         period_ns: PERIODS[0].as_nanos() as u64,
         share: Slices::DEFAULT_SHARE,
     };
-    let rows: Vec<Row> = RESOURCES
+    let rows: Vec<Row> = Resource::ALL
         .iter()
-        .map(|resource| {
+        .map(|&resource| {
             let planned = plan(&machine, resource, &target, &limits, slices);
             let (status, placement, reason) = match planned {
                 Ok(plan) => ("available", Some(plan.placement), None),
@@ -56,14 +56,14 @@ pub fn run(args: Args) -> Result<()> {
                 Err(Refusal::Unavailable(reason)) => ("unavailable", None, Some(reason)),
             };
             Row {
-                resource: resource.id,
-                domain: resource.domain.as_str(),
-                pressure_unit: resource.pressure_unit,
-                summary: resource.summary,
+                resource: resource.id(),
+                domain: resource.row().domain.as_str(),
+                pressure_unit: resource.row().pressure_unit,
+                summary: resource.row().summary,
                 placement,
                 status,
                 reason,
-                doc: jostle_kernels::find(resource.id).map_or("", |spec| spec.doc),
+                doc: jostle_kernels::source(resource).doc,
             }
         })
         .collect();

@@ -3,6 +3,8 @@
 use super::duration::parse_duration;
 use super::interrupt;
 use super::output;
+use crate::console;
+use crate::console::note;
 use crate::error::Error;
 use crate::error::Result;
 use crate::machine::Machine;
@@ -23,7 +25,10 @@ use jostle_load::find_capacity;
 use jostle_load::parse_rate;
 use jostle_load::place;
 use jostle_load::report;
+use std::fmt::Display;
 use std::io::IsTerminal;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 use std::thread::sleep;
 use std::time::Duration;
@@ -34,28 +39,28 @@ use std::time::Instant;
 #[command(next_help_heading = "Load")]
 pub struct TrafficArgs {
     /// Connections to the server [default: 50]
-    #[arg(long, value_name = "N", requires = "load")]
+    #[arg(long, value_parser = number(1..=10_000usize), value_name = "N", requires = "load")]
     connections: Option<usize>,
     /// Requests under way on one connection at most [default: 1]
-    #[arg(long, value_name = "N", requires = "load")]
+    #[arg(long, value_parser = number(1..=1024usize), value_name = "N", requires = "load")]
     pipeline: Option<usize>,
-    /// How the moments of the requests lie [default: poisson]
+    /// Inter-arrival distribution of the requests [default: poisson]
     #[arg(long, value_enum, requires = "load")]
     arrivals: Option<ArrivalsArg>,
     /// Time in which the rate is reached, before anything is measured
     #[arg(long, value_parser = parse_duration, value_name = "TIME", requires = "load")]
     ramp: Option<Duration>,
     /// Different keys asked for [default: 100000]
-    #[arg(long, value_name = "N", requires = "load")]
+    #[arg(long, value_parser = number(1..=1_000_000_000u64), value_name = "N", requires = "load")]
     keys: Option<u64>,
     /// Exponent of the Zipf distribution of the keys; 0: all alike [default: 0]
-    #[arg(long, value_name = "S", requires = "load")]
+    #[arg(long, value_parser = number(0.0..=10.0f64), value_name = "S", requires = "load")]
     zipf: Option<f64>,
     /// Bytes of each value [default: 64]
-    #[arg(long, value_name = "N", requires = "load")]
+    #[arg(long, value_parser = number(0..=16usize << 20), value_name = "N", requires = "load")]
     value_bytes: Option<usize>,
     /// Share of the requests that read [default: 90]
-    #[arg(long, value_name = "PERCENT", requires = "load")]
+    #[arg(long, value_parser = number(0.0..=100.0f64), value_name = "PERCENT", requires = "load")]
     reads: Option<f64>,
     /// Set every key once before anything is measured [default: yes]
     #[arg(
@@ -68,12 +73,12 @@ pub struct TrafficArgs {
         requires = "load"
     )]
     prefill: Option<YesNo>,
-    /// An answer later than this, from the intended moment, is none
-    /// [default: 1s]
-    #[arg(long, value_parser = parse_duration, value_name = "TIME", requires = "load")]
+    /// Requests not answered within this time, from the intended moment, count
+    /// as failed [default: 1s]
+    #[arg(long, value_parser = server_wait, value_name = "TIME", requires = "load")]
     timeout: Option<Duration>,
     /// Longest wait for the server [default: 10s]
-    #[arg(long, value_parser = parse_duration, value_name = "TIME", requires = "load")]
+    #[arg(long, value_parser = server_wait, value_name = "TIME", requires = "load")]
     connect_timeout: Option<Duration>,
 }
 
@@ -89,65 +94,48 @@ enum YesNo {
     No,
 }
 
-fn within<T: PartialOrd + std::fmt::Display>(flag: &str, value: T, low: T, high: T) -> Result<T> {
-    match value >= low && value <= high {
-        true => Ok(value),
-        false => Err(Error::request(format!(
-            "{flag} {value}: give {low} to {high}"
-        ))),
+/// Reads a number within `range`, both ends included.
+fn number<T>(
+    range: RangeInclusive<T>,
+) -> impl Fn(&str) -> std::result::Result<T, String> + Clone + Send + Sync + 'static
+where
+    T: FromStr + PartialOrd + Display + Clone + Send + Sync + 'static,
+{
+    move |text| match text.parse() {
+        Ok(number) if range.contains(&number) => Ok(number),
+        _ => Err(format!("give {} to {}", range.start(), range.end())),
     }
+}
+
+fn server_wait(text: &str) -> std::result::Result<Duration, String> {
+    let time = parse_duration(text)?;
+    let range = Duration::from_millis(1)..=Duration::from_secs(60);
+    range
+        .contains(&time)
+        .then_some(time)
+        .ok_or("give 1ms to 60s".into())
 }
 
 impl TrafficArgs {
     fn spec(&self, url: &str, closed: bool, seed: u64) -> Result<LoadSpec> {
-        let url = Url::parse(url).map_err(|error| Error::request(format!("--load: {error}")))?;
+        let url: Url = url
+            .parse()
+            .map_err(|error| Error::request(format!("--load: {error}")))?;
         self.refuse_without_effect(&url, closed)?;
         let usual = LoadSpec::new(url);
-        let times = [
-            ("--timeout", self.timeout),
-            ("--connect-timeout", self.connect_timeout),
-        ];
-        for (flag, time) in times {
-            if let Some(time) = time
-                && !(Duration::from_millis(1)..=Duration::from_secs(60)).contains(&time)
-            {
-                return Err(Error::request(format!("{flag}: give 1ms to 60s")));
-            }
-        }
         Ok(LoadSpec {
-            connections: match self.connections {
-                Some(number) => within("--connections", number, 1, 10_000)?,
-                None => usual.connections,
-            },
-            pipeline: match self.pipeline {
-                Some(number) => within("--pipeline", number, 1, 1024)?,
-                None => usual.pipeline,
-            },
+            connections: self.connections.unwrap_or(usual.connections),
+            pipeline: self.pipeline.unwrap_or(usual.pipeline),
             arrivals: match self.arrivals {
                 Some(ArrivalsArg::Uniform) => Arrivals::Uniform,
                 _ => Arrivals::Poisson,
             },
             ramp: self.ramp.unwrap_or(usual.ramp),
-            keys: match self.keys {
-                Some(number) => within("--keys", number, 1, 1_000_000_000)?,
-                None => usual.keys,
-            },
-            zipf_exponent: match self.zipf {
-                Some(exponent) => within("--zipf", exponent, 0.0, 10.0)?,
-                None => usual.zipf_exponent,
-            },
-            value_bytes: match self.value_bytes {
-                Some(number) => within("--value-bytes", number, 0, 16 << 20)?,
-                None => usual.value_bytes,
-            },
-            read_percent: match self.reads {
-                Some(percent) => within("--reads", percent, 0.0, 100.0)?,
-                None => usual.read_percent,
-            },
-            prefill: match self.prefill {
-                Some(answer) => answer == YesNo::Yes,
-                None => usual.prefill,
-            },
+            keys: self.keys.unwrap_or(usual.keys),
+            zipf_exponent: self.zipf.unwrap_or(usual.zipf_exponent),
+            value_bytes: self.value_bytes.unwrap_or(usual.value_bytes),
+            read_percent: self.reads.unwrap_or(usual.read_percent),
+            prefill: self.prefill.map_or(usual.prefill, |it| it == YesNo::Yes),
             timeout: self.timeout.unwrap_or(usual.timeout),
             connect_timeout: self.connect_timeout.unwrap_or(usual.connect_timeout),
             seed,
@@ -158,41 +146,34 @@ impl TrafficArgs {
 
     /// A flag that would do nothing is a misunderstanding.
     fn refuse_without_effect(&self, url: &Url, closed: bool) -> Result<()> {
-        let http = [
-            ("--value-bytes", self.value_bytes.is_some()),
-            ("--reads", self.reads.is_some()),
-            ("--prefill", self.prefill.is_some()),
+        let values = (
+            url.kind.has_keys(),
+            "http:// only fetches, so this does nothing; leave it out",
+        );
+        let keys = (
+            url.uses_keys(),
+            "this path names no key; put {key} where its number belongs, or leave the flag out",
+        );
+        let open = (
+            !closed,
+            "in a closed loop (--closed) requests follow answers, so this does nothing; leave it \
+             out",
+        );
+        let flags = [
+            ("--value-bytes", self.value_bytes.is_some(), values),
+            ("--reads", self.reads.is_some(), values),
+            ("--prefill", self.prefill.is_some(), values),
+            ("--keys", self.keys.is_some(), keys),
+            ("--zipf", self.zipf.is_some(), keys),
+            ("--arrivals", self.arrivals.is_some(), open),
+            ("--ramp", self.ramp.is_some(), open),
         ];
-        if !url.kind.has_keys()
-            && let Some((flag, _)) = http.iter().find(|(_, given)| *given)
-        {
-            return Err(Error::request(format!(
-                "{flag}: http:// only fetches, so this does nothing; leave it out"
-            )));
+        for (flag, given, (has_effect, reason)) in flags {
+            if given && !has_effect {
+                return Err(Error::request(format!("{flag}: {reason}")));
+            }
         }
-        let keys = [
-            ("--keys", self.keys.is_some()),
-            ("--zipf", self.zipf.is_some()),
-        ];
-        if !url.uses_keys()
-            && let Some((flag, _)) = keys.iter().find(|(_, given)| *given)
-        {
-            return Err(Error::request(format!(
-                "{flag}: this path names no key; put {{key}} where its number belongs, or leave \
-                 the flag out"
-            )));
-        }
-        let open = [
-            ("--arrivals", self.arrivals.is_some()),
-            ("--ramp", self.ramp.is_some()),
-        ];
-        match open.iter().find(|(_, given)| closed && *given) {
-            Some((flag, _)) => Err(Error::request(format!(
-                "{flag}: in a closed loop (--closed) requests follow answers, so this does \
-                 nothing; leave it out"
-            ))),
-            None => Ok(()),
-        }
+        Ok(())
     }
 }
 
@@ -210,16 +191,16 @@ pub struct LoadArgs {
     /// Next request as soon as an answer is there
     #[arg(long, group = "drive", requires = "load")]
     closed: bool,
-    /// Search the highest rate that meets --slo first; this takes time beyond
+    /// Search for the maximum sustainable rate under --slo first; this takes time beyond
     /// the budget
     #[arg(long, group = "drive", requires_all = ["load", "slo"])]
     find_capacity: bool,
     /// Latency target of that search, like p99:1ms
-    #[arg(long, value_parser = LatencyTarget::parse, value_name = "TARGET", requires = "find_capacity")]
+    #[arg(long, value_name = "TARGET", requires = "find_capacity")]
     slo: Option<LatencyTarget>,
-    /// Profile at this share of the capacity found [default: 70]
-    #[arg(long, value_name = "PERCENT", requires = "find_capacity")]
-    load_share: Option<f64>,
+    /// Profile at this share of the capacity found
+    #[arg(long, value_parser = number(1.0..=100.0f64), value_name = "PERCENT", default_value = "70", requires = "find_capacity")]
+    load_share: f64,
     /// CPUs of the load generator [default: away from target and sources]
     #[arg(long, value_name = "LIST", requires = "load")]
     load_cpus: Option<String>,
@@ -247,7 +228,7 @@ impl LoadArgs {
             (None, true, _) => Drive::Pace(Pace::Closed),
             (None, false, Some(target)) if self.find_capacity => Drive::ShareOfCapacity {
                 target,
-                share: within("--load-share", self.load_share.unwrap_or(70.0), 1.0, 100.0)? / 100.0,
+                share: self.load_share / 100.0,
             },
             _ => {
                 return Err(Error::request(
@@ -283,6 +264,19 @@ fn cpu_list(flag: &str, list: &str, machine: &Machine) -> Result<Vec<usize>> {
     }
 }
 
+/// A latency target, and whether a percentile was given with it: only then is
+/// missing it a failed gate.
+#[derive(Clone, Copy, Debug)]
+struct Slo {
+    target: LatencyTarget,
+    gate: bool,
+}
+
+fn slo(text: &str) -> std::result::Result<Slo, jostle_load::ParseError> {
+    let gate = text.contains(':');
+    text.parse().map(|target| Slo { target, gate })
+}
+
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// redis://HOST:PORT[/DB], redis+unix:///PATH, memcached://HOST:PORT or
@@ -296,13 +290,13 @@ pub struct Args {
     /// Next request as soon as an answer is there: shows the peak throughput
     #[arg(long, conflicts_with = "find_capacity")]
     closed: bool,
-    /// Search the highest rate that meets --slo
+    /// Search for the maximum sustainable rate under --slo
     #[arg(long, requires = "slo", conflicts_with = "length")]
     find_capacity: bool,
     /// Latency target, like p99:1ms; a bound alone, like 1ms, means p99 for
     /// --find-capacity and otherwise only counts the answers within it
-    #[arg(long, value_name = "TARGET")]
-    slo: Option<String>,
+    #[arg(long, value_parser = slo, value_name = "TARGET")]
+    slo: Option<Slo>,
     /// How long [default: 10s]
     #[arg(long = "for", id = "length", value_parser = parse_duration, value_name = "TIME")]
     length: Option<Duration>,
@@ -324,12 +318,7 @@ const LIVE: Duration = Duration::from_secs(1);
 
 pub fn run(args: Args) -> Result<()> {
     let machine = Machine::detect();
-    let target = args
-        .slo
-        .as_deref()
-        .map(LatencyTarget::parse)
-        .transpose()
-        .map_err(|error| Error::request(format!("--slo: {error}")))?;
+    let target = args.slo.map(|slo| slo.target);
     let mut spec = args.traffic.spec(&args.url, args.closed, args.seed)?;
     let cpus = match args.cpus.as_deref() {
         Some(list) => cpu_list("--cpus", list, &machine)?,
@@ -341,8 +330,7 @@ pub fn run(args: Args) -> Result<()> {
         ..LoadPlacement::default()
     };
     let interrupt = interrupt::flag()?;
-    if args.find_capacity {
-        let target = target.ok_or_else(|| Error::request("--find-capacity: give --slo"))?;
+    if let (true, Some(target)) = (args.find_capacity, target) {
         return capacity(&args, spec, target, &interrupt);
     }
     let pace = match (args.rate, args.closed) {
@@ -359,7 +347,7 @@ pub fn run(args: Args) -> Result<()> {
     if length < Duration::from_millis(100) {
         return Err(Error::request("--for: give at least 100ms"));
     }
-    let ramp = spec.ramp;
+    let (url, ramp) = (spec.url.to_string(), spec.ramp);
     let mut generator = Generator::start(spec, &interrupt, &mut || Ok(()))?;
     generator.pace(pace);
     nap(ramp, &interrupt);
@@ -372,30 +360,23 @@ pub fn run(args: Args) -> Result<()> {
     warn(&generator, &window);
     if interrupt::raised(&interrupt) {
         return Err(Error::Interrupted(
-            "; told is what was sent until then".into(),
+            "; the results cover what was sent until then".into(),
         ));
     }
     if window.answered == 0 {
         return Err(Error::environment(format!(
-            "--load {}: no request succeeded: {}",
-            args.url_shown(),
+            "--load {url}: no request succeeded: {}",
             match window.failures.total() {
                 0 => "none was due; give a higher --rate or a longer --for".into(),
-                _ => window.failures.words(),
+                _ => window.failures.to_string(),
             }
         )));
     }
-    let asked = args.slo.as_deref().is_some_and(|slo| slo.contains(':'));
-    match (target, outcome.slo_met()) {
-        (Some(target), Some(false)) if asked => Err(Error::Gate(format!("{target} was not met"))),
+    match (args.slo, outcome.slo_met()) {
+        (Some(Slo { target, gate: true }), Some(false)) => {
+            Err(Error::Gate(format!("{target} was not met")))
+        }
         _ => Ok(()),
-    }
-}
-
-impl Args {
-    /// Without the password.
-    fn url_shown(&self) -> String {
-        Url::parse(&self.url).map_or_else(|_| String::new(), |url| url.to_string())
     }
 }
 
@@ -430,7 +411,7 @@ fn watch(
             false => generator.next_window()?,
         };
         if live {
-            eprint!("\r{}\x1b[K", report::line(&window));
+            console::write(format_args!("\r{}\x1b[K", report::line(&window)));
         }
         match &mut sum {
             Some(sum) => sum.merge(&window),
@@ -441,7 +422,7 @@ fn watch(
         }
     }
     if live {
-        eprintln!();
+        note!("");
     }
     sum.ok_or_else(|| Error::environment("nothing was sent"))
 }
@@ -451,7 +432,7 @@ fn warn(generator: &Generator, window: &Window) {
     if let Some(late) = late
         && late > TIMING_BOUND.as_secs_f64()
     {
-        eprintln!(
+        note!(
             "warning: requests were sent up to {:.0} µs late at p99 (bound {} µs), which is part \
              of every latency: the generator used {:.0} % of a CPU; give it one of its own with \
              --cpus, start jostle with chrt -f 1, or ask for a lower rate",
@@ -461,9 +442,10 @@ fn warn(generator: &Generator, window: &Window) {
         );
     }
     if window.missing > window.answered / 100 {
-        eprintln!(
+        note!(
             "warning: {} of {} answers found no value: the server does not hold all of the keys",
-            window.missing, window.answered
+            window.missing,
+            window.answered
         );
     }
 }
@@ -483,7 +465,7 @@ fn capacity(
     let live = std::io::stderr().is_terminal() && !args.json;
     let mut told = |trial: &Trial, elapsed: Duration| {
         if live {
-            eprintln!(
+            note!(
                 "{:5.1} s  {}",
                 elapsed.as_secs_f64(),
                 report::trial_line(trial, target)
@@ -495,8 +477,8 @@ fn capacity(
         true => output::json(&report::CapacityOutcome::new(&generator, &found))?,
         false => output::text(&report::capacity_text(&found, target))?,
     }
-    if let Some(doubt) = found.doubt() {
-        eprintln!("warning: {doubt}");
+    if let Some(warning) = found.warning() {
+        note!("warning: {warning}");
     }
     Ok(())
 }

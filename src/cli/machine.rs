@@ -8,6 +8,8 @@ use super::select;
 use crate::calibrate;
 use crate::calibrate::Stop;
 use crate::calibrate::press::Live;
+use crate::console::note;
+use crate::console::warning;
 use crate::error::Error;
 use crate::error::Result;
 use crate::inject::stall::StallGuard;
@@ -18,7 +20,7 @@ use crate::machine::saved::Saved;
 use crate::report;
 use crate::report::Style;
 use jostle_profile::reading::Reading;
-use jostle_profile::resource::RESOURCES;
+use jostle_profile::resource::Resource;
 use serde::Serialize;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -67,7 +69,7 @@ pub fn run(args: Args) -> Result<()> {
     }
     let saved = saved::load(&machine);
     if let Saved::Ignored(warning) = &saved {
-        eprintln!("jostle: warning: {warning}");
+        warning!("{warning}");
     }
     match &saved {
         Saved::Found(calibration) => print(&machine, Reading::Value(calibration), args.json),
@@ -86,10 +88,9 @@ fn calibrated(args: &Args, machine: &Machine) -> Result<()> {
             calibrate::BUDGET.as_secs()
         )));
     }
-    let resources: Vec<_> = RESOURCES.iter().collect();
     let request = calibrate::Request {
         machine,
-        resources: &resources,
+        resources: Resource::ALL,
         limits: args.limits.resolve(machine, None)?,
         budget,
     };
@@ -129,7 +130,7 @@ fn calibrated(args: &Args, machine: &Machine) -> Result<()> {
     })?;
     saved::save(&calibration, &path).map_err(Error::environment)?;
     print(machine, Reading::Value(&calibration), args.json)?;
-    eprintln!("wrote {}", path.display());
+    note!("wrote {}", path.display());
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use super::progress::Bar;
 use super::select;
 use super::target::TargetArgs;
 use super::target::file_stem;
+use crate::console::note;
 use crate::error::Error;
 use crate::error::Result;
 use crate::experiment::resume;
@@ -152,7 +153,7 @@ pub fn run(args: Args) -> Result<()> {
         true => output::json(&profile)?,
         false => output::text(&report::profile_table(&profile, Style::for_stdout()))?,
     }
-    eprintln!("wrote {}", path.display());
+    note!("wrote {}", path.display());
     match interrupt::raised(&interrupt) {
         true => Err(Error::Interrupted(format!(
             "; what was learned until then is in {}, marked partial; --resume {0} with the same \

@@ -1,5 +1,6 @@
 //! How the measurement goes, on standard error.
 
+use crate::console::warning;
 use crate::experiment::run::Observer;
 use crate::experiment::run::Progress;
 use indicatif::ProgressBar;
@@ -71,6 +72,6 @@ impl Observer for Bar {
     }
 
     fn warn(&mut self, text: &str) {
-        self.bar.suspend(|| eprintln!("jostle: warning: {text}"));
+        self.bar.suspend(|| warning!("{text}"));
     }
 }

@@ -5,6 +5,9 @@ use super::interrupt;
 use super::network;
 use super::output;
 use super::select;
+use crate::console;
+use crate::console::note;
+use crate::console::warning;
 use crate::error::Error;
 use crate::error::Result;
 use crate::inject::Snapshot;
@@ -13,7 +16,6 @@ use crate::inject::peak::find_peak;
 use crate::inject::plan::plan_alone;
 use crate::inject::slice::PERIODS;
 use crate::inject::stall::StallGuard;
-use crate::inject::timing::Timing;
 use crate::inject::worker::Slices;
 use crate::machine::Machine;
 use crate::machine::format_bytes;
@@ -98,7 +100,7 @@ struct Outcome {
 const SHORT: f64 = 2.0;
 
 impl Outcome {
-    fn text(&self, resource: &Resource, full: Option<f64>) -> String {
+    fn text(&self, resource: Resource, full: Option<f64>) -> String {
         let mut text = line(
             resource,
             self.requested_percent,
@@ -171,27 +173,27 @@ pub fn run(args: Args) -> Result<()> {
     };
     let chosen = args.cpus.as_ref().map(|_| limits.cpus.as_slice());
     let plan = plan_alone(&machine, resource, chosen, &limits, slices)
-        .map_err(|refusal| Error::environment(format!("{}: {refusal}", resource.id)))?;
+        .map_err(|refusal| Error::environment(format!("{}: {refusal}", resource.id())))?;
     if args.dry_run {
-        let network = match resource.domain {
+        let network = match resource.row().domain {
             Domain::NetworkDevice => network::describe(limits.network.as_ref()) + "\n",
             _ => String::new(),
         };
         return output::text(&format!(
             "{} at {intensity} % for {:.1} s on CPUs {}: {}\n{network}",
-            resource.id,
+            resource.id(),
             args.length.as_secs_f64(),
             jostle_profile::cpulist::format_list(&plan.placement.cpus),
-            resource.summary
+            resource.row().summary
         ));
     }
     let flag = interrupt::flag()?;
     let mut group =
         WorkerGroup::spawn(plan, Duration::from_secs(60)).map_err(Error::environment)?;
-    let watched = Timing::of(resource.id).peak.max(LEAST_PEAK);
+    let watched = resource.row().timing.peak.max(LEAST_PEAK);
     let peak = find_peak(&mut group, calibration.as_ref(), watched).map_err(Error::environment)?;
     if let Some(doubt) = &peak.doubt {
-        eprintln!("jostle: warning: {}: {doubt}", resource.id);
+        warning!("{resource}: {doubt}");
     }
     let full = group.full_scale();
     let guard = RefCell::new(StallGuard::new(args.limits.max_stall));
@@ -224,15 +226,15 @@ pub fn run(args: Args) -> Result<()> {
         }
         if live {
             let now = group.snapshot();
-            eprint!(
+            console::write(format_args!(
                 "\r{}   ",
                 line(resource, intensity, group.pressure(&last, &now), full)
-            );
+            ));
             last = now;
         }
     }
     if live {
-        eprintln!();
+        note!("");
     }
     let end = group.snapshot();
     let achieved = group.pressure(&first, &end);
@@ -240,11 +242,11 @@ pub fn run(args: Args) -> Result<()> {
     let shortfall = achieved_percent.and_then(|achieved| shortfall(intensity, achieved));
     let seconds = (end.at_ns - first.at_ns).max(1) as f64 / 1e9;
     let outcome = Outcome {
-        resource: resource.id,
+        resource: resource.id(),
         placement: group.plan.placement.clone(),
         requested_percent: intensity,
         achieved_pressure: achieved,
-        pressure_unit: resource.pressure_unit,
+        pressure_unit: resource.row().pressure_unit,
         achieved_percent,
         full_scale_pressure: full,
         operation: group.plan.spec.operation,
@@ -262,7 +264,7 @@ pub fn run(args: Args) -> Result<()> {
         false => output::text(&outcome.text(resource, full))?,
     }
     if let Some(shortfall) = shortfall {
-        eprintln!("warning: {shortfall}");
+        note!("warning: {shortfall}");
     }
     match interrupt::raised(&flag) {
         true => Err(Error::Interrupted("; the source is gone".into())),
@@ -272,18 +274,18 @@ pub fn run(args: Args) -> Result<()> {
 
 /// Only sources that move bytes can choose how, and what is in a cache is not
 /// reached by instructions that pass it by.
-fn check_access(resource: &Resource, access: Access) -> Result<()> {
+fn check_access(resource: Resource, access: Access) -> Result<()> {
     let refuse = |why: &str| Err(Error::request(format!("--access: {why}")));
-    match (resource.id, access) {
-        (_, Access::Load) | ("memory-bandwidth", _) => Ok(()),
-        ("l2-bandwidth" | "llc-bandwidth", Access::Store) => Ok(()),
-        ("l2-bandwidth" | "llc-bandwidth", _) => refuse(
+    match jostle_kernels::source(resource).accesses {
+        _ if access == Access::Load => Ok(()),
+        known if known.contains(&access) => Ok(()),
+        [] => refuse(&format!(
+            "{resource} has no accesses to choose; leave it out, or press on a bandwidth"
+        )),
+        _ => refuse(
             "non-temporal stores pass the caches by; give load or store, or press on \
              memory-bandwidth",
         ),
-        (id, _) => refuse(&format!(
-            "{id} has no accesses to choose; leave it out, or press on a bandwidth"
-        )),
     }
 }
 
@@ -298,14 +300,14 @@ fn shortfall(requested: f64, achieved: f64) -> Option<String> {
     })
 }
 
-fn line(resource: &Resource, intensity: f64, achieved: f64, full: Option<f64>) -> String {
-    let pressure = pressure(resource.pressure_unit, achieved);
+fn line(resource: Resource, intensity: f64, achieved: f64, full: Option<f64>) -> String {
+    let pressure = pressure(resource.row().pressure_unit, achieved);
     let percent = match full {
         Some(full) => format!(" ({:.1} %)", achieved / full * 100.0),
         None => String::new(),
     };
     format!(
         "{}: requested {intensity} %, achieved {pressure}{percent}",
-        resource.id
+        resource.id()
     )
 }

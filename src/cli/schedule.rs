@@ -2,20 +2,21 @@
 //! co-process that answers events.
 
 use super::output;
+use crate::console::warning;
 use crate::error::Error;
 use crate::error::Result;
 use crate::report::Style;
 use crate::report::placement;
 use jostle_profile as profile;
 use jostle_schedule::App;
-use jostle_schedule::Ask;
 use jostle_schedule::Cluster;
 use jostle_schedule::ClusterError;
-use jostle_schedule::Decision;
+use jostle_schedule::Explanation;
 use jostle_schedule::NoPlacement;
 use jostle_schedule::NodeEntry;
 use jostle_schedule::NodesFile;
 use jostle_schedule::POLICIES;
+use jostle_schedule::PlacementRequest;
 use jostle_schedule::Policy;
 use jostle_schedule::PolicyKind;
 use jostle_schedule::PolicyOptions;
@@ -86,14 +87,14 @@ fn chosen_policy(name: &str) -> Result<&'static PolicyKind> {
 #[derive(Serialize)]
 struct Outcome<'a> {
     policy: &'static str,
-    placed: &'a [Decision],
+    placed: &'a [Explanation],
     not_placed: &'a [NoPlacement],
 }
 
 pub fn run(args: Args) -> Result<()> {
     let kind = chosen_policy(&args.policy)?;
-    if args.strict && !kind.heeds_strict {
-        let heed = POLICIES.iter().filter(|kind| kind.heeds_strict);
+    if args.strict && !kind.supports_strict {
+        let heed = POLICIES.iter().filter(|kind| kind.supports_strict);
         let names: Vec<&str> = heed.map(|kind| kind.name).collect();
         return Err(Error::request(format!(
             "--strict: {} does not look for harm; use --policy with one of {}",
@@ -130,21 +131,19 @@ fn once(args: &Args, file: &NodesFile, mut policy: Box<dyn Policy>) -> Result<()
         for platform in demand.platforms.keys() {
             let there = |entry: &NodeEntry| entry.node.platform.as_ref() == Some(platform);
             if !file.nodes.iter().any(there) {
-                eprintln!(
-                    "jostle: warning: app `{name}` has a speed on platform `{platform}`, which no node has"
-                );
+                warning!("app `{name}` has a speed on platform `{platform}`, which no node has");
             }
         }
     }
     let (mut placed, mut not_placed) = (Vec::new(), Vec::new());
     for name in &names {
         let app = &apps[name];
-        match policy.place(&Ask::of(app), &cluster) {
-            Ok((choice, decision)) => {
+        match policy.place(&PlacementRequest::of(app), &cluster) {
+            Ok((choice, explanation)) => {
                 choice
                     .start(&mut cluster, app, app.demand())
                     .map_err(|error| Error::request(error.to_string()))?;
-                placed.push(decision);
+                placed.push(explanation);
             }
             Err(refusal) => not_placed.push(refusal),
         }
@@ -315,8 +314,8 @@ fn build(file: &NodesFile, known: &Known) -> Result<(Cluster, BTreeMap<String, A
         if cluster.cpus_used(id) > u64::from(node.cpus)
             || cluster.memory_used(id) > u128::from(node.memory_bytes)
         {
-            eprintln!(
-                "jostle: warning: node `{}` already runs more than its CPUs or memory; nothing is placed there",
+            warning!(
+                "node `{}` already runs more than its CPUs or memory; nothing is placed there",
                 node.name
             );
         }

@@ -2,6 +2,7 @@
 
 use super::network;
 use super::network::NetworkArgs;
+use crate::console::warning;
 use crate::error::Error;
 use crate::error::Result;
 use crate::experiment::session::Request;
@@ -21,7 +22,7 @@ use crate::sys::cpus;
 use crate::workload::TargetSpec;
 use jostle_kernels::Access;
 use jostle_profile::reading::Reading;
-use jostle_profile::resource;
+use jostle_profile::resource::Intensity;
 use jostle_profile::resource::Resource;
 use jostle_schedule::parse_memory;
 use std::path::Path;
@@ -246,11 +247,11 @@ pub fn target_cpus(
 ///
 /// # Errors
 /// A request error naming the unknown one and the known ones.
-pub fn resources(names: &[String]) -> Result<Vec<&'static Resource>> {
+pub fn resources(names: &[String]) -> Result<Vec<Resource>> {
     if names.is_empty() {
-        return Ok(resource::RESOURCES.iter().collect());
+        return Ok(Resource::ALL.to_vec());
     }
-    let mut found: Vec<&'static Resource> = Vec::new();
+    let mut found: Vec<Resource> = Vec::new();
     for name in names {
         let resource = resource(name, "--resources")?;
         if !found.contains(&resource) {
@@ -264,14 +265,9 @@ pub fn resources(names: &[String]) -> Result<Vec<&'static Resource>> {
 ///
 /// # Errors
 /// As [`resources`].
-pub fn resource(name: &str, flag: &str) -> Result<&'static Resource> {
-    resource::find(name.trim()).ok_or_else(|| {
-        let known: Vec<&str> = resource::RESOURCES.iter().map(|known| known.id).collect();
-        Error::request(format!(
-            "{flag}: there is no resource '{name}'; there are {}",
-            known.join(", ")
-        ))
-    })
+pub fn resource(name: &str, flag: &str) -> Result<Resource> {
+    let parsed = name.trim().parse();
+    parsed.map_err(|error| Error::request(format!("{flag}: {error}")))
 }
 
 /// A percentage within bounds.
@@ -295,7 +291,7 @@ pub fn calibration(machine: &Machine, unwanted: bool) -> Option<Calibration> {
     }
     let saved = saved::load(machine);
     if let Saved::Ignored(warning) = &saved {
-        eprintln!("jostle: warning: {warning}");
+        warning!("{warning}");
     }
     saved.found()
 }
@@ -344,16 +340,18 @@ pub fn dry_run(machine: &Machine, request: &Request) -> String {
                 request.share * 100.0
             ),
         };
-        let turns = match resource.id {
-            "cpu-time" => ", up to 100 % of the CPU, in competition with the target".to_string(),
+        let turns = match resource.row().intensity {
+            Intensity::Share => {
+                ", up to 100 % of the CPU, in competition with the target".to_string()
+            }
             _ => turns,
         };
         text += &format!(
             "{:<18} {} on CPUs {}{turns}: {}\n",
-            resource.id,
+            resource.id(),
             mode(plan.placement.mode),
             jostle_profile::cpulist::format_list(&plan.placement.cpus),
-            resource.summary
+            resource.row().summary
         );
     }
     for (resource, reason) in &plans.unavailable {

@@ -1,5 +1,6 @@
 //! `jostle sink`: the remote end of the network source.
 
+use crate::console::note;
 use crate::error::Error;
 use crate::error::Result;
 use crate::sink::Limits;
@@ -47,7 +48,7 @@ pub fn run(args: Args) -> Result<()> {
         sessions: args.sessions.into(),
         idle: args.idle,
     };
-    let note = |text: &str| eprintln!("jostle sink: {text}");
+    let note = |text: &str| note!("jostle sink: {text}");
     let sink = match args.listen.is_empty() {
         false => Sink::start(&args.listen, limits, note).map_err(refused),
         true => everywhere(limits, note),

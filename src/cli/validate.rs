@@ -135,15 +135,15 @@ fn dry_run(machine: &Machine, request: &Request) -> String {
     let mut text = select::dry_run_limits(&request.limits, request.budget);
     text += "each source alone at 0 to 100 %, then at 100 % beside each other source on CPU ";
     text += &format!("{}:\n", jostle_profile::cpulist::format_list(&target));
-    for resource in &request.resources {
+    for &resource in &request.resources {
         text += &match plan(machine, resource, &target, &request.limits, slices) {
             Ok(plan) => format!(
                 "{:<18} {} on CPUs {}\n",
-                resource.id,
+                resource.id(),
                 select::mode(plan.placement.mode),
                 jostle_profile::cpulist::format_list(&plan.placement.cpus)
             ),
-            Err(refusal) => format!("{:<18} {refusal}\n", resource.id),
+            Err(refusal) => format!("{:<18} {refusal}\n", resource.id()),
         };
     }
     text

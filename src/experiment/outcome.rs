@@ -14,7 +14,7 @@ use jostle_profile::Readings;
 use jostle_profile::ResourceEntry;
 use jostle_profile::Score;
 use jostle_profile::Status;
-use jostle_profile::resource;
+use jostle_profile::resource::Resource;
 use std::time::Duration;
 
 /// Everything one measurement found.
@@ -105,9 +105,12 @@ impl SubjectOutcome {
         entry.probe_curve = self.probe_curve.clone();
         entry.sharing_cost = self.sharing_cost;
         entry.phases = self.phases.clone();
-        entry.pressure_unit = resource::find(self.resource)
+        entry.pressure_unit = self
+            .resource
+            .parse::<Resource>()
+            .ok()
             .filter(|_| !self.curve.is_empty() || !self.probe_curve.is_empty())
-            .map(|resource| resource.pressure_unit.to_string());
+            .map(|resource| resource.row().pressure_unit.to_string());
         entry.doubts = self.doubts.clone();
         entry
     }

@@ -17,7 +17,7 @@ use jostle_profile::Profile;
 use jostle_profile::Readings;
 use jostle_profile::Status;
 use jostle_profile::cpulist::format_list;
-use jostle_profile::resource;
+use jostle_profile::resource::Resource;
 use std::path::PathBuf;
 use std::time::Duration;
 use std::time::Instant;
@@ -93,7 +93,7 @@ pub fn adopt(
         .resources
         .keys()
         .chain(readings.pairs.iter().map(|pair| &pair.resource))
-        .filter_map(|id| resource::find(id))
+        .filter_map(|id| id.parse::<Resource>().ok())
         .fold(Vec::new(), |mut all, found| {
             if !all.contains(&found) {
                 all.push(found);

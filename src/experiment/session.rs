@@ -51,7 +51,7 @@ pub struct Request {
     /// Name in the profile; the target's own when absent.
     pub name: Option<String>,
     pub labels: BTreeMap<String, String>,
-    pub resources: Vec<&'static Resource>,
+    pub resources: Vec<Resource>,
     /// CPUs of the target.
     pub target_cpus: Vec<usize>,
     pub limits: Limits,
@@ -82,7 +82,7 @@ pub struct Request {
 
 /// Plans for every resource asked for, or why there is none.
 pub struct Plans {
-    pub ready: Vec<(&'static Resource, WorkerPlan)>,
+    pub ready: Vec<(Resource, WorkerPlan)>,
     pub unavailable: Vec<(&'static str, Refusal)>,
 }
 
@@ -100,7 +100,7 @@ impl Request {
                     ready.config.gives_way = self.meets_the_load(&ready);
                     plans.ready.push((resource, ready));
                 }
-                Err(reason) => plans.unavailable.push((resource.id, reason)),
+                Err(reason) => plans.unavailable.push((resource.id(), reason)),
             }
         }
         plans
@@ -279,7 +279,7 @@ pub fn profile(
     let load_ns = load_cpu_ns(metric.as_ref()) - load_from.1;
     let load_percent = load_ns as f64 / load_from.0.elapsed().as_nanos().max(1) as f64 * 100.0;
     around.profiler_cpu_percent = Some((own - load_percent).max(0.0));
-    let load = metric.load().map(|load| (load.facts(), load.doubts()));
+    let load = metric.load().map(|load| (load.facts(), load.warnings()));
     around.doubts.extend(metric.doubts());
     if let Some(baseline) = &mut measured.baseline {
         let [low, high] = baseline.ci95.map(|end| metric.in_unit(end));
@@ -291,8 +291,11 @@ pub fn profile(
     target.finish();
     drop(hooks);
     around.duration_seconds = began.elapsed().as_secs_f64();
-    let (facts, doubts) = load.unzip();
-    around.doubts.extend(doubts.into_iter().flatten());
+    let (facts, warnings) = load.unzip();
+    let warnings = warnings.into_iter().flatten();
+    around
+        .doubts
+        .extend(warnings.map(|warning| warning.to_string()));
     let mut profile = record::profile(&measured, &request.settings, around);
     profile.metric.load = facts;
     if let Some(past) = &request.past {
@@ -324,7 +327,7 @@ fn choose_slice(
     doubts: &mut Vec<String>,
 ) -> Result<Option<SliceChoice>> {
     let trial = request.plans(machine, slice::PERIODS[0]);
-    let sliced = |(_, plan): &&(&Resource, WorkerPlan)| plan.config.slices.is_some();
+    let sliced = |(_, plan): &&(Resource, WorkerPlan)| plan.config.slices.is_some();
     let Some((_, plan_of_one)) = trial.ready.iter().find(sliced) else {
         return Ok(None);
     };
@@ -349,12 +352,17 @@ fn choose_slice(
         return Ok(Some(choice));
     }
     // Any source that takes turns will do: the placebo is the same.
-    let l1d = jostle_profile::resource::find("l1d").expect("a resource of the table");
     let mut limits = request.limits.clone();
     limits.cpus = vec![cpu];
     let choice = slice::calibrate(cpu, request.share, |period| {
-        plan(machine, l1d, &[cpu], &limits, request.slices(period))
-            .map_err(|refusal| refusal.to_string())
+        plan(
+            machine,
+            Resource::L1d,
+            &[cpu],
+            &limits,
+            request.slices(period),
+        )
+        .map_err(|refusal| refusal.to_string())
     })
     .map_err(|reason| Error::environment(format!("calibrating the slices: {reason}")))?;
     doubts.extend(tolerance_doubt(&choice, request.share));

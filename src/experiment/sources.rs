@@ -9,13 +9,13 @@ use crate::inject::WorkerPlan;
 use crate::inject::peak::FoundPeak;
 use crate::inject::peak::find_peak;
 use crate::inject::placement::Refusal;
-use crate::inject::timing::Timing;
 use crate::machine::Machine;
 use crate::machine::calibration::Calibration;
 use crate::sys::control_page::Order;
 use jostle_profile::PhysicalBound;
 use jostle_profile::PlacementMode;
 use jostle_profile::resource::Resource;
+use jostle_profile::resource::SwitchCost;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use std::time::Instant;
@@ -100,7 +100,7 @@ pub(super) fn start_sources(
     };
     for (resource, mut plan) in plans.ready {
         request.check_interrupt()?;
-        if resource.id == "memory-capacity" {
+        if resource.row().switch_cost == SwitchCost::FillsMemory {
             // The other workers hold their buffers by now.
             let now = crate::machine::available_memory_bytes().unwrap_or(0);
             let may = now.saturating_sub(plan.config.environment.memory_reserve_bytes);
@@ -112,19 +112,20 @@ pub(super) fn start_sources(
             Ok((subject, group, peak)) => {
                 sources.subjects.push(subject);
                 sources.groups.push(group);
-                sources
-                    .calibrated
-                    .extend(peak.calibrated.map(|calibrated| (resource.id, calibrated)));
+                sources.calibrated.extend(
+                    peak.calibrated
+                        .map(|calibrated| (resource.id(), calibrated)),
+                );
                 sources
                     .doubts
-                    .extend(peak.doubt.map(|doubt| (resource.id, doubt)));
+                    .extend(peak.doubt.map(|doubt| (resource.id(), doubt)));
                 sources
                     .bounds
-                    .extend(bound.map(|bound| (resource.id, bound)));
+                    .extend(bound.map(|bound| (resource.id(), bound)));
             }
             Err(reason) => sources
                 .unavailable
-                .push((resource.id, Refusal::Unavailable(reason))),
+                .push((resource.id(), Refusal::Unavailable(reason))),
         }
     }
     if sources.subjects.is_empty() {
@@ -143,34 +144,31 @@ pub(super) fn start_sources(
 
 /// Starts the workers of one resource and learns what its windows need.
 fn start_source(
-    resource: &'static Resource,
+    resource: Resource,
     plan: WorkerPlan,
     period: Duration,
     request: &Request,
 ) -> std::result::Result<(Subject, WorkerGroup, FoundPeak), String> {
-    let timing = Timing::of(resource.id);
+    let timing = resource.row().timing;
     let calibration = request.calibration.as_ref();
     let settle = calibration
-        .and_then(|known| known.settle_seconds(resource.id))
+        .and_then(|known| known.settle_seconds(resource.id()))
         .map_or(timing.settle, Duration::from_secs_f64);
     let mut group = WorkerGroup::spawn(plan, READY)?;
     let peak = find_peak(&mut group, calibration, timing.peak)?;
-    let switch_cost = match resource.id {
+    let switch_cost = match resource.row().switch_cost {
         // Taking it costs time, giving it back next to none: half each way.
-        "memory-capacity" => fill_time(&mut group, request.settings.budget)? / 2,
-        _ => Duration::ZERO,
+        SwitchCost::FillsMemory => fill_time(&mut group, request.settings.budget)? / 2,
+        SwitchCost::None => Duration::ZERO,
     };
     let subject = Subject {
-        resource: resource.id,
+        resource: resource.id(),
         // Whole slices are averaged over.
         settle: settle.max(period * 4),
         window: timing.window.max(period * 10),
         switch_cost,
         stoppable: true,
-        probe_endpoints: match resource.id {
-            "l1i" | "l1d" | "l2-capacity" | "tlb" | "llc-capacity" => &[50.0, 100.0],
-            _ => &[100.0],
-        },
+        probe_endpoints: resource.row().probe_endpoints,
     };
     Ok((subject, group, peak))
 }
@@ -208,13 +206,13 @@ fn take(
 /// What a source that takes turns with the target can cost at most, where one
 /// refill per turn is all it can cause.
 fn physical_bound(
-    resource: &Resource,
+    resource: Resource,
     plan: &WorkerPlan,
     machine: &Machine,
     request: &Request,
     period: Duration,
 ) -> Option<PhysicalBound> {
-    if resource.id != "l1d" || plan.placement.mode != PlacementMode::SameCpu {
+    if resource != Resource::L1d || plan.placement.mode != PlacementMode::SameCpu {
         return None;
     }
     let cpu = *plan.placement.cpus.first()?;

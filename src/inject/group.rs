@@ -11,10 +11,10 @@ use crate::sys::process::executable;
 use crate::sys::process::prepare;
 use crate::sys::shared::SharedPage;
 use jostle_kernels::DeviceTraffic;
-use jostle_kernels::Intensity;
 use jostle_kernels::KernelSpec;
 use jostle_kernels::Waiting;
 use jostle_profile::Placement;
+use jostle_profile::resource::Intensity;
 use nix::fcntl::FcntlArg;
 use nix::fcntl::FdFlag;
 use nix::fcntl::fcntl;
@@ -176,7 +176,7 @@ impl WorkerGroup {
         let sum = |of: fn(&ControlPage) -> f64| -> f64 {
             self.workers.iter().map(|worker| of(&worker.page)).sum()
         };
-        let full = match self.plan.spec.intensity {
+        let full = match self.plan.spec.resource.row().intensity {
             Intensity::Share => 100.0,
             Intensity::Footprint => sum(|page| page.holds_at_most() as f64),
             Intensity::Rate => {
@@ -191,7 +191,7 @@ impl WorkerGroup {
     /// Pressure achieved between two snapshots, in the resource's unit.
     pub fn pressure(&self, from: &Snapshot, to: &Snapshot) -> f64 {
         let wall = (to.at_ns - from.at_ns).max(1) as f64;
-        match self.plan.spec.intensity {
+        match self.plan.spec.resource.row().intensity {
             Intensity::Share => {
                 let workers = self.workers.len().max(1) as f64;
                 (to.active_ns - from.active_ns) as f64 / wall / workers * 100.0
@@ -215,9 +215,9 @@ impl WorkerGroup {
         let active = (to.active_ns - from.active_ns) as f64;
         let spec = self.plan.spec;
         // One that sleeps between calls is slow by choice; its speed is seen in them.
-        let at_its_own_pace = spec.intensity == Intensity::Rate
+        let at_its_own_pace = spec.resource.row().intensity == Intensity::Rate
             || spec.waiting == Waiting::Sleep && spec.pause_ns == 0;
-        let (numerator, denominator) = match spec.intensity {
+        let (numerator, denominator) = match spec.resource.row().intensity {
             Intensity::Share => (active, wall),
             _ if at_its_own_pace && self.plan.config.slices.is_none() => (operations, wall),
             _ => (operations, active),
@@ -237,7 +237,7 @@ impl WorkerGroup {
     /// # Errors
     /// In words, when a worker ends or achieves nothing.
     pub fn calibrate_peak(&mut self, length: Duration) -> Result<Option<f64>, String> {
-        if self.plan.spec.intensity != Intensity::Rate {
+        if self.plan.spec.resource.row().intensity != Intensity::Rate {
             return Ok(None);
         }
         for worker in &self.workers {

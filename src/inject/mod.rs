@@ -13,7 +13,6 @@ pub mod placement;
 pub mod plan;
 pub mod slice;
 pub mod stall;
-pub mod timing;
 pub mod worker;
 
 pub use group::Snapshot;

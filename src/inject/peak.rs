@@ -38,7 +38,7 @@ pub fn find_peak(
             doubt: None,
         });
     };
-    let resource = group.plan.spec.resource;
+    let resource = group.plan.spec.resource.id();
     let known = calibration.and_then(|calibration| {
         let settings = group.plan.settings();
         let peak = calibration.peak(resource, group.workers(), &settings)?;

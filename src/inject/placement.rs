@@ -46,7 +46,7 @@ impl fmt::Display for Refusal {
 /// When no allowed CPU shares the resource.
 pub fn place(
     machine: &Machine,
-    resource: &Resource,
+    resource: Resource,
     target_cpus: &[usize],
     allowed: &[usize],
 ) -> Result<Placement, Refusal> {
@@ -57,7 +57,7 @@ pub fn place(
         true => Err(Refusal::NotShared(format!(
             "the workers may use CPUs {}, and none of them shares its {} with the target's CPUs {}",
             jostle_profile::cpulist::format_list(allowed),
-            resource.domain.as_str(),
+            resource.row().domain.as_str(),
             jostle_profile::cpulist::format_list(target_cpus)
         ))),
     };
@@ -66,19 +66,19 @@ pub fn place(
         |cpu| machine.core_siblings(cpu).to_vec(),
         &free,
     );
-    let beside = |mode, group: Vec<usize>, most: usize| {
+    let beside = |mode, group: Vec<usize>| {
         // A sibling would also press on the core: other cores come first.
         let mut cpus = without(&group, &siblings);
         if cpus.is_empty() {
             cpus = group;
         }
-        cpus.truncate(most);
+        cpus.truncate(resource.row().most_workers);
         match cpus.is_empty() {
             false => Ok(placement(mode, cpus)),
             true => same_cpu(),
         }
     };
-    match resource.domain {
+    match resource.row().domain {
         Domain::LogicalCpu => same_cpu(),
         Domain::PhysicalCore => match siblings.is_empty() {
             false => Ok(placement(PlacementMode::SmtSibling, siblings)),
@@ -97,7 +97,7 @@ pub fn place(
         }
         Domain::LlcGroup => {
             let group = shared_with(target_cpus, |cpu| machine.llc_group(cpu), &free);
-            beside(PlacementMode::SharedLlc, group, 4)
+            beside(PlacementMode::SharedLlc, group)
         }
         Domain::NumaNode => {
             let node = |cpu| match machine.node_of(cpu) {
@@ -105,11 +105,7 @@ pub fn place(
                 None => Vec::new(),
             };
             let group = shared_with(target_cpus, node, &free);
-            let most = match resource.id {
-                "memory-capacity" => 1,
-                _ => usize::MAX,
-            };
-            beside(PlacementMode::SameNuma, group, most)
+            beside(PlacementMode::SameNuma, group)
         }
         Domain::Machine => {
             // Messages pass between the sources' own CPUs: it takes two of them.
@@ -131,7 +127,7 @@ pub fn place(
             }
         }
         Domain::BlockDevice | Domain::NetworkDevice => {
-            match beside(PlacementMode::Device, free.clone(), 1) {
+            match beside(PlacementMode::Device, free.clone()) {
                 Ok(found) => Ok(placement(PlacementMode::Device, found.cpus[..1].to_vec())),
                 Err(reason) => Err(reason),
             }
@@ -161,10 +157,9 @@ fn shared_with(cpus: &[usize], group: impl Fn(usize) -> Vec<usize>, free: &[usiz
 mod tests {
     use super::*;
     use crate::machine::fake;
-    use jostle_profile::resource::find;
 
     fn placed(machine: &Machine, id: &str, target: &[usize], allowed: &[usize]) -> Placement {
-        place(machine, find(id).unwrap(), target, allowed).unwrap()
+        place(machine, id.parse().unwrap(), target, allowed).unwrap()
     }
 
     #[test]
@@ -221,7 +216,7 @@ mod tests {
         assert_eq!(found.cpus, [1]);
         let found = placed(&machine, "llc-capacity", &[1], &[1, 5]);
         assert_eq!(found.cpus, [5], "a sibling is better than nothing");
-        let reason = place(&machine, find("cpu-time").unwrap(), &[1], &[2]).unwrap_err();
+        let reason = place(&machine, Resource::CpuTime, &[1], &[2]).unwrap_err();
         assert!(reason.reason().contains("CPUs 2"), "{reason}");
     }
 }

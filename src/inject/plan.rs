@@ -19,6 +19,7 @@ use jostle_kernels::storage::pattern::Pattern;
 use jostle_profile::Placement;
 use jostle_profile::PlacementMode;
 use jostle_profile::resource::Domain;
+use jostle_profile::resource::Intensity;
 use jostle_profile::resource::Resource;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -98,7 +99,7 @@ pub const SCRATCH_BYTES: u64 = 256 << 20;
 /// Why this resource cannot be pressed on here.
 pub fn plan(
     machine: &Machine,
-    resource: &Resource,
+    resource: Resource,
     target_cpus: &[usize],
     limits: &Limits,
     slices: Slices,
@@ -108,7 +109,7 @@ pub fn plan(
     // run; only those that would spin on the target's CPU take turns.
     let takes_turns = |spec: &KernelSpec, placement: &Placement| {
         placement.mode == PlacementMode::SameCpu
-            && (spec.waiting == Waiting::Spin || resource.id == "cpu-time")
+            && (spec.waiting == Waiting::Spin || resource.row().intensity == Intensity::Share)
     };
     let mut plan = plan_at(machine, resource, placement, limits)?;
     plan.config.slices = takes_turns(plan.spec, &plan.placement).then_some(slices);
@@ -123,7 +124,7 @@ pub fn plan(
 /// As [`plan`].
 pub fn plan_alone(
     machine: &Machine,
-    resource: &Resource,
+    resource: Resource,
     cpus: Option<&[usize]>,
     limits: &Limits,
     slices: Slices,
@@ -133,31 +134,30 @@ pub fn plan_alone(
         cpus: cpus.to_vec(),
     };
     let beside: Vec<usize> = machine.quietest_cpu().into_iter().collect();
-    let placement = match (cpus, resource.domain) {
+    let placement = match (cpus, resource.row().domain) {
         (Some(cpus), _) => on(cpus),
         (None, Domain::Machine) => on(&limits.cpus),
         (None, _) => place(machine, resource, &beside, &limits.cpus)?,
     };
     let mut plan = plan_at(machine, resource, placement, limits)?;
-    plan.config.slices = (resource.id == "cpu-time").then_some(slices);
+    plan.config.slices = (resource.row().intensity == Intensity::Share).then_some(slices);
     Ok(plan)
 }
 
 /// Plans the workers of `resource` at `placement`, without turns.
 fn plan_at(
     machine: &Machine,
-    resource: &Resource,
+    resource: Resource,
     placement: Placement,
     limits: &Limits,
 ) -> Result<WorkerPlan, Refusal> {
     let unavailable = |reason: &str| Refusal::Unavailable(reason.to_string());
-    let spec = jostle_kernels::find(resource.id)
-        .ok_or_else(|| unavailable("this version has no source for it"))?;
+    let spec = jostle_kernels::source(resource);
     let first = *placement
         .cpus
         .first()
         .ok_or_else(|| unavailable("no CPU to run on"))?;
-    let least = match resource.domain {
+    let least = match resource.row().domain {
         Domain::Machine => 2,
         _ => 1,
     };
@@ -167,11 +167,11 @@ fn plan_at(
         )));
     }
     let size = |cache: Option<&Cache>| cache.map_or(0, |cache| cache.size_bytes);
-    let scratch_directory = match resource.domain {
+    let scratch_directory = match resource.row().domain {
         Domain::BlockDevice => Some(limits.scratch.clone().map_err(Refusal::Unavailable)?),
         _ => None,
     };
-    let network = match resource.domain {
+    let network = match resource.row().domain {
         Domain::NetworkDevice => Some(limits.network.clone().ok_or_else(|| unavailable(NO_PEER))?),
         _ => None,
     };
@@ -187,13 +187,13 @@ fn plan_at(
         scratch_directory,
         scratch_bytes: limits.scratch_bytes,
         network,
-        storage_pattern: match resource.id {
-            "storage-bandwidth" => limits.storage_pattern.clone(),
+        storage_pattern: match (resource.row().domain, resource.row().intensity) {
+            (Domain::BlockDevice, Intensity::Rate) => limits.storage_pattern.clone(),
             _ => Pattern::default(),
         },
         workers: match spec.spans_cpus {
             true => 1,
-            false => sharers(machine, resource.domain, &placement.cpus),
+            false => sharers(machine, resource.row().domain, &placement.cpus),
         },
         cpus: placement.cpus.clone(),
         ..Environment::default()
@@ -202,7 +202,7 @@ fn plan_at(
         spec,
         placement,
         config: WorkerConfig {
-            resource: resource.id.to_string(),
+            resource,
             slices: None,
             gives_way: false,
             environment,

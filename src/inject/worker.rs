@@ -12,10 +12,11 @@ use crate::sys::sched::yield_cpu;
 use crate::sys::sched::yield_disk;
 use jostle_kernels::Environment;
 use jostle_kernels::Failure;
-use jostle_kernels::Intensity;
 use jostle_kernels::Kernel;
 use jostle_kernels::KernelSpec;
 use jostle_kernels::Waiting;
+use jostle_profile::resource::Intensity;
+use jostle_profile::resource::Resource;
 use serde::Deserialize;
 use serde::Serialize;
 
@@ -47,7 +48,7 @@ pub struct Slices {
 /// Everything a worker is told at its start.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WorkerConfig {
-    pub resource: String,
+    pub resource: Resource,
     /// `None` when the worker has its CPU for itself.
     pub slices: Option<Slices>,
     /// Whether it takes its CPU only while nobody else wants it.
@@ -77,8 +78,7 @@ pub fn serve(config: &WorkerConfig, page: &ControlPage) -> Failure {
 }
 
 fn start<'a>(config: &WorkerConfig, page: &'a ControlPage) -> Result<Worker<'a>, Failure> {
-    let spec = jostle_kernels::find(&config.resource)
-        .ok_or_else(|| Failure::new(format!("no source presses on '{}'", config.resource)))?;
+    let spec = jostle_kernels::source(config.resource);
     set_timer_slack(1);
     if config.gives_way {
         yield_cpu()
@@ -92,7 +92,7 @@ fn start<'a>(config: &WorkerConfig, page: &'a ControlPage) -> Result<Worker<'a>,
     if let Some(slices) = config.slices {
         // Refused by kernels that do not know it; the calibration of the
         // period then finds a longer one.
-        let share = match spec.intensity {
+        let share = match spec.resource.row().intensity {
             Intensity::Share => 1.0,
             _ => slices.share,
         };
@@ -213,7 +213,7 @@ impl Worker<'_> {
 
     /// One share of one period, then sleep until the next.
     fn slice(&mut self, command: Command, order: Order, slices: Slices) -> Result<(), Failure> {
-        let share = match (self.spec.intensity, order) {
+        let share = match (self.spec.resource.row().intensity, order) {
             (Intensity::Share, order) => order.intensity().unwrap_or(0.0) / 100.0,
             _ => slices.share,
         };
@@ -228,7 +228,7 @@ impl Worker<'_> {
         {
             self.next_slice_ns = now;
         }
-        match (order, self.spec.intensity) {
+        match (order, self.spec.resource.row().intensity) {
             (Order::TreatAlone(_), Intensity::Footprint | Intensity::Rate) => {
                 self.spin_until(self.next_slice_ns, command);
             }
@@ -312,7 +312,8 @@ impl Worker<'_> {
 
     /// Whether the intensity is a rate to keep to.
     fn holds_back(&self, percent: f64) -> bool {
-        self.spec.intensity == Intensity::Rate && (percent < 100.0 || self.page.held_at_peak())
+        self.spec.resource.row().intensity == Intensity::Rate
+            && (percent < 100.0 || self.page.held_at_peak())
     }
 
     /// Waits until the next operation is due, but only a little at a time.

@@ -110,7 +110,7 @@ pub fn start_warm(
     warm_up(&mut target)?;
     let generator = match start.load {
         Some(plan) => {
-            let mut alive = || Ok(target.check_alive()?);
+            let mut alive = || target.check_alive().map_err(Into::into);
             Some(plan.start(&context.interrupt, &mut alive)?)
         }
         None => None,

@@ -38,13 +38,12 @@ pub(super) enum Read {
 /// # Errors
 /// A request error when what follows the colon is wrong.
 pub(super) fn parse(name: &str) -> Result<Option<Read>> {
-    let wrong = |error: String| Error::request(format!("--metric {name}: {error}"));
+    let wrong =
+        |error: jostle_load::ParseError| Error::request(format!("--metric {name}: {error}"));
     Ok(Some(match name.split_once(':') {
         None if name == "throughput" => Read::Throughput,
         Some(("latency", "mean")) => Read::MeanLatency,
-        Some(("latency", percentile)) => {
-            Read::Latency(Percentile::parse(percentile).map_err(wrong)?)
-        }
+        Some(("latency", percentile)) => Read::Latency(percentile.parse().map_err(wrong)?),
         Some(("goodput", bound)) => {
             let bound = jostle_load::parse_bound(bound).map_err(wrong)?;
             Read::Goodput(bound)
@@ -182,7 +181,7 @@ impl LoadMetric {
                 target.name(),
                 self.generator.spec().url,
                 window.due,
-                window.failures.words()
+                window.failures
             ))),
         }
     }
@@ -224,7 +223,7 @@ impl Metric for LoadMetric {
     fn end(&mut self, target: &mut Target) -> Result<f64> {
         let window = self.generator.close_window()?;
         // A queue that this arm left must not be charged to the next one.
-        self.generator.start_afresh();
+        self.generator.restart_schedule();
         target.check_alive()?;
         self.performance(&window, target)
     }
@@ -288,7 +287,7 @@ impl Metric for UnderLoad {
     fn end(&mut self, target: &mut Target) -> Result<f64> {
         let performance = self.inner.end(target)?;
         self.generator.close_window()?;
-        self.generator.start_afresh();
+        self.generator.restart_schedule();
         Ok(performance)
     }
 

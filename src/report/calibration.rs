@@ -10,7 +10,7 @@ use crate::machine::calibration::Size;
 use crate::machine::calibration::Source;
 use comfy_table::Cell;
 use jostle_profile::reading::Reading;
-use jostle_profile::resource::RESOURCES;
+use jostle_profile::resource::Resource;
 
 const LABEL_WIDTH: usize = 13;
 
@@ -109,8 +109,8 @@ fn size(size: &Size) -> String {
 /// The sources in the order they are measured, unknown ones last.
 fn ordered(calibration: &Calibration) -> Vec<(&String, &Source)> {
     let mut sources: Vec<(&String, &Source)> = calibration.resources.iter().collect();
-    let place = |id: &str| RESOURCES.iter().position(|resource| resource.id == id);
-    sources.sort_by_key(|(id, _)| place(id).unwrap_or(usize::MAX));
+    let place = |id: &str| id.parse::<Resource>().ok();
+    sources.sort_by_key(|(id, _)| place(id).map_or(usize::MAX, |resource| resource as usize));
     sources
 }
 

@@ -10,11 +10,9 @@ use crate::inject::worker::Slices;
 use crate::sys::cpus::set_affinity;
 use jostle_kernels::displace::Displacement;
 use jostle_profile::reading::Reading;
+use jostle_profile::resource::Domain;
 use jostle_profile::resource::Resource;
 use rand_chacha::ChaCha8Rng;
-
-/// Sources whose footprint is a claim until something is seen to be missing.
-const CACHES: [&str; 5] = ["l1i", "l1d", "l2-capacity", "tlb", "llc-capacity"];
 
 const MEASURED_BY: &str = "share of a working set of the structure's size that was gone when it was \
                            walked right after the source, by its time between all there and all gone";
@@ -26,14 +24,15 @@ const MEASURED_BY: &str = "share of a working set of the structure's size that w
 /// Interrupted.
 pub fn displaced(
     session: &Session<'_>,
-    resource: &'static Resource,
+    resource: Resource,
     slices: Slices,
     rng: &mut ChaCha8Rng,
 ) -> Result<Option<Reading<Linearity>>> {
-    if !CACHES.contains(&resource.id) {
+    if !resource.row().cache {
         return Ok(None);
     }
-    if resource.id == "llc-capacity" && session.request.quick {
+    let slow = resource.row().domain == Domain::LlcGroup;
+    if slow && session.request.quick {
         return Ok(Some(Reading::unavailable(
             "left out by --quick: one look at a last-level cache takes seconds",
         )));
@@ -44,20 +43,19 @@ pub fn displaced(
         Ok(plan) => plan.config.environment,
         Err(refusal) => return Ok(Some(Reading::unavailable(refusal.reason()))),
     };
-    let (step, repetitions) = match (resource.id, session.request.quick) {
-        ("llc-capacity", _) => (25.0, 1),
-        (_, true) => (25.0, 1),
-        (_, false) => (10.0, linearity::REPETITIONS),
+    let (step, repetitions) = match slow || session.request.quick {
+        true => (25.0, 1),
+        false => (10.0, linearity::REPETITIONS),
     };
     let levels = linearity::levels(step);
     let order = linearity::order(levels.len(), repetitions, rng);
     let look = || -> std::result::Result<Vec<Vec<f64>>, String> {
         // This thread and what it starts end here; nobody else is moved.
         set_affinity(0, &cpus).map_err(|error| format!("CPU {}: {error}", cpus[0]))?;
-        let spec = jostle_kernels::find(resource.id).ok_or("this version has no source for it")?;
+        let spec = jostle_kernels::source(resource);
         let mut kernel = (spec.build)(&environment).map_err(|failure| failure.0)?;
         let mut displacement =
-            Displacement::prepare(resource.id, &environment).map_err(|failure| failure.0)?;
+            Displacement::prepare(spec, &environment).map_err(|failure| failure.0)?;
         let mut achieved = vec![Vec::new(); levels.len()];
         for &index in &order {
             if session.interrupted() {
@@ -76,16 +74,4 @@ pub fn displaced(
         Ok(achieved) => Reading::Value(linearity::linearity(&levels, achieved, MEASURED_BY)),
         Err(reason) => Reading::unavailable(reason),
     }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn caches_are_resources_that_can_be_looked_at() {
-        for id in CACHES {
-            assert!(jostle_profile::resource::find(id).is_some(), "{id}");
-        }
-    }
 }

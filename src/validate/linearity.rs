@@ -17,12 +17,12 @@ use crate::inject::peak::find_peak;
 use crate::inject::placement::Refusal;
 use crate::inject::plan::plan;
 use crate::inject::plan::plan_alone;
-use crate::inject::timing::Timing;
 use crate::inject::worker::Slices;
 use crate::sys::control_page::Order;
-use jostle_kernels::Intensity;
 use jostle_profile::reading::Reading;
+use jostle_profile::resource::Intensity;
 use jostle_profile::resource::Resource;
+use jostle_profile::resource::SwitchCost;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use std::thread::sleep;
@@ -43,7 +43,7 @@ const SHORTEST_WINDOW: Duration = Duration::from_millis(25);
 /// Linearity and strength of one source, in about `budget`.
 pub fn source(
     session: &Session<'_>,
-    resource: &'static Resource,
+    resource: Resource,
     slices: Slices,
     budget: Duration,
     rng: &mut ChaCha8Rng,
@@ -67,7 +67,7 @@ pub fn source(
         Err(reason) => (Reading::unavailable(&reason), Reading::unavailable(reason)),
     };
     Ok(Source {
-        resource: resource.id.to_string(),
+        resource: resource.id().to_string(),
         status,
         reason,
         placement,
@@ -81,7 +81,7 @@ type Measured = std::result::Result<(Linearity, Strength), String>;
 
 fn alone(
     session: &Session<'_>,
-    resource: &'static Resource,
+    resource: Resource,
     slices: Slices,
     budget: Duration,
     rng: &mut ChaCha8Rng,
@@ -91,7 +91,7 @@ fn alone(
         Ok(plan) => session.bounded(plan),
         Err(refusal) => return Ok(Err(refusal.reason().to_string())),
     };
-    let timing = Timing::of(resource.id);
+    let timing = resource.row().timing;
     let mut group = match WorkerGroup::spawn(plan, READY) {
         Ok(group) => group,
         Err(reason) => return Ok(Err(reason)),
@@ -117,9 +117,9 @@ fn alone(
     let basis = match (peak.calibrated, calibration) {
         (Some(true), Some(known)) => format!("peak calibrated {}", known.recorded_at),
         (Some(_), _) => "peak measured at the start".to_string(),
-        (None, _) => gauge.basis().to_string(),
+        (None, _) => full_scale_basis(resource).to_string(),
     };
-    let Some(full_scale) = gauge.full_scale(&group) else {
+    let Some(full_scale) = group.full_scale() else {
         return Ok(Err("what 100 % stands for is not known".into()));
     };
     for index in order {
@@ -134,14 +134,20 @@ fn alone(
             Err(reason) => return Ok(Err(reason)),
         }
     }
-    let (mut linearity, strength) =
-        summary(resource, &levels, achieved, full_scale, gauge.name(), basis);
+    let (mut linearity, strength) = summary(
+        resource,
+        &levels,
+        achieved,
+        full_scale,
+        resource.row().measured_by,
+        basis,
+    );
     linearity.remark = peak.doubt;
     Ok(Ok((linearity, strength)))
 }
 
 fn summary(
-    resource: &Resource,
+    resource: Resource,
     levels: &[f64],
     achieved: Vec<Vec<f64>>,
     full_scale: f64,
@@ -154,7 +160,7 @@ fn summary(
     let strength = Strength {
         achieved: percent / 100.0 * full_scale,
         full_scale,
-        unit: resource.pressure_unit.to_string(),
+        unit: resource.row().pressure_unit.to_string(),
         percent,
         basis,
     };
@@ -211,63 +217,35 @@ fn spread(level: &Level) -> f64 {
     values().fold(f64::NEG_INFINITY, f64::max) - values().fold(f64::INFINITY, f64::min)
 }
 
+/// Where the full scale of a source without a peak comes from.
+fn full_scale_basis(resource: Resource) -> &'static str {
+    let row = resource.row();
+    match (row.intensity, row.switch_cost) {
+        (Intensity::Share, _) => "all of the CPU's time",
+        (_, SwitchCost::FillsMemory) => "memory it was given",
+        _ => "size of what it presses on",
+    }
+}
+
 /// How what a source achieves is learned.
 enum Gauge {
-    /// The group's own pressure: operations or CPU time over the window.
-    Counted { name: &'static str },
+    /// The group's own pressure: operations or CPU time over the window, or
+    /// what the source says it holds or covers.
+    Told,
     /// Memory that the kernel says is resident, above what the worker needs.
     Resident { pid: u32, idle_bytes: f64 },
-    /// What the source says it holds or covers.
-    Held { name: &'static str },
 }
 
 impl Gauge {
     fn of(group: &WorkerGroup) -> Gauge {
-        let spec = group.plan.spec;
-        match (spec.intensity, spec.resource) {
-            (Intensity::Share, _) => Gauge::Counted {
-                name: "CPU time of the worker",
-            },
-            (Intensity::Rate, "network-bandwidth") => Gauge::Counted {
-                name: "bytes that the peer says arrived",
-            },
-            (Intensity::Rate, _) => Gauge::Counted {
-                name: "operations done in the window",
-            },
-            (Intensity::Footprint, "memory-capacity") => {
-                let pid = group.pids().first().copied().unwrap_or(0);
-                Gauge::Resident {
-                    pid,
-                    idle_bytes: resident_bytes(pid).unwrap_or(0.0),
-                }
-            }
-            (Intensity::Footprint, "storage-capacity") => Gauge::Held {
-                name: "segments read since the intensity was set",
-            },
-            (Intensity::Footprint, _) => Gauge::Held {
-                name: "what the source goes through",
+        let pid = group.pids().first().copied().unwrap_or(0);
+        match group.plan.spec.resource.row().switch_cost {
+            SwitchCost::None => Gauge::Told,
+            SwitchCost::FillsMemory => Gauge::Resident {
+                pid,
+                idle_bytes: resident_bytes(pid).unwrap_or(0.0),
             },
         }
-    }
-
-    fn name(&self) -> &'static str {
-        match self {
-            Gauge::Counted { name } | Gauge::Held { name } => name,
-            Gauge::Resident { .. } => "resident memory of the worker, from /proc/PID/status",
-        }
-    }
-
-    /// Where the full scale comes from.
-    fn basis(&self) -> &'static str {
-        match self {
-            Gauge::Counted { .. } => "all of the CPU's time",
-            Gauge::Resident { .. } => "memory it was given",
-            Gauge::Held { .. } => "size of what it presses on",
-        }
-    }
-
-    fn full_scale(&self, group: &WorkerGroup) -> Option<f64> {
-        group.full_scale()
     }
 
     /// Sets `level`, waits, and reads what is achieved, in the resource's unit.

@@ -3,7 +3,6 @@
 use super::Progress;
 use super::READY;
 use super::Session;
-use super::explain;
 use super::report::Bars;
 use super::report::Effect;
 use super::report::Size;
@@ -13,11 +12,13 @@ use crate::inject::Snapshot;
 use crate::inject::WorkerGroup;
 use crate::inject::plan::plan;
 use crate::inject::plan::plan_alone;
-use crate::inject::timing::Timing;
 use crate::inject::worker::Slices;
 use crate::sys::control_page::Order;
-use jostle_kernels::Intensity;
 use jostle_profile::resource::Domain;
+use jostle_profile::resource::Intensity;
+use jostle_profile::resource::Resource;
+use jostle_profile::resource::SwitchCost;
+use jostle_profile::resource::Timing;
 use rand::RngExt;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -43,7 +44,7 @@ const DEAR_EVERY: usize = 4;
 
 /// A running source, at rest until it is needed.
 struct Party {
-    resource: &'static str,
+    resource: Resource,
     group: WorkerGroup,
     timing: Timing,
 }
@@ -80,7 +81,8 @@ pub fn measure(
         let mut order: Vec<usize> = (0..cells.len())
             .filter(|&index| {
                 let cell = &cells[index];
-                let dear = sources[cell.source].resource == "memory-capacity";
+                let dear =
+                    sources[cell.source].resource.row().switch_cost == SwitchCost::FillsMemory;
                 (!dear || pass % DEAR_EVERY == 0)
                     && !lost.contains(&index)
                     && (cell.log_ratios.len() < LEAST_PAIRS
@@ -137,7 +139,7 @@ fn parties(session: &Session<'_>, slices: Slices, role: Role) -> Result<Vec<Part
         let limits = session.limits();
         let target = [session.target];
         let planned = match role {
-            Role::Victim if resource.domain == Domain::LogicalCpu => continue,
+            Role::Victim if resource.row().domain == Domain::LogicalCpu => continue,
             Role::Victim => plan_alone(session.machine, resource, Some(&target), &limits, slices),
             Role::Source => plan(session.machine, resource, &target, &limits, slices),
         };
@@ -145,10 +147,10 @@ fn parties(session: &Session<'_>, slices: Slices, role: Role) -> Result<Vec<Part
         let Ok(mut group) = WorkerGroup::spawn(session.bounded(plan), READY) else {
             continue;
         };
-        let timing = Timing::of(resource.id);
+        let timing = resource.row().timing;
         if group.calibrate_peak(timing.peak).is_ok() {
             parties.push(Party {
-                resource: resource.id,
+                resource,
                 group,
                 timing,
             });
@@ -231,7 +233,7 @@ fn visit(
 fn performance(group: &WorkerGroup, from: &Snapshot, to: &Snapshot) -> f64 {
     let spec = group.plan.spec;
     let operations = (to.operations - from.operations) as f64;
-    let clock = match spec.pause_ns > 0 && spec.intensity == Intensity::Footprint {
+    let clock = match spec.pause_ns > 0 && spec.resource.row().intensity == Intensity::Footprint {
         true => to.active_ns - from.active_ns,
         false => to.at_ns - from.at_ns,
     };
@@ -263,7 +265,7 @@ fn effect(
         ci95,
         size,
         explanation: (source != victim && size != Size::Small)
-            .then(|| explain(source, victim).map(str::to_string))
+            .then(|| source.explains_cost_to(victim).map(str::to_string))
             .flatten(),
     }
 }

@@ -11,13 +11,11 @@
 //! Repetitions of each answer *repeatable*.
 
 mod displaced;
-mod explain;
 pub mod line;
 mod linearity;
 mod matrix;
 mod report;
 
-pub use explain::explain;
 pub use report::Bars;
 pub use report::Effect;
 pub use report::FORMAT;
@@ -39,6 +37,7 @@ use crate::inject::worker::Slices;
 use crate::machine::Machine;
 use crate::machine::calibration::Calibration;
 use jostle_profile::resource::Resource;
+use jostle_profile::resource::SwitchCost;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -55,7 +54,7 @@ const READY: Duration = Duration::from_secs(60);
 
 /// What to validate, and within which limits.
 pub struct Request {
-    pub resources: Vec<&'static Resource>,
+    pub resources: Vec<Resource>,
     pub limits: Limits,
     pub budget: Duration,
     /// Fewer levels and shorter windows.
@@ -116,7 +115,7 @@ pub fn validate(
         session.check()?;
         progress(
             linearity_share * index as f64 / count,
-            &format!("{}: linearity", resource.id),
+            &format!("{}: linearity", resource.id()),
         );
         let share = request.budget.mul_f64(linearity_share / count);
         sources.push(linearity::source(
@@ -189,12 +188,17 @@ impl Session<'_> {
         if let Some(known) = known.and_then(|known| known.slices(Slices::DEFAULT_SHARE)) {
             return Ok(slices(Duration::from_secs_f64(known.period_seconds)));
         }
-        let l1d = jostle_profile::resource::find("l1d").expect("a resource of the table");
         let mut limits = self.limits();
         limits.cpus = vec![self.target];
         let choice = slice::calibrate(self.target, Slices::DEFAULT_SHARE, |period| {
-            crate::inject::plan::plan(self.machine, l1d, &[self.target], &limits, slices(period))
-                .map_err(|refusal| refusal.to_string())
+            crate::inject::plan::plan(
+                self.machine,
+                Resource::L1d,
+                &[self.target],
+                &limits,
+                slices(period),
+            )
+            .map_err(|refusal| refusal.to_string())
         })
         .map_err(|reason| Error::environment(format!("calibrating the slices: {reason}")))?;
         Ok(slices(choice.period))
@@ -213,7 +217,7 @@ impl Session<'_> {
     /// Keeps `memory-capacity` to a part that can be taken and given back
     /// often.
     fn bounded(&self, mut plan: WorkerPlan) -> WorkerPlan {
-        if plan.spec.resource == "memory-capacity" {
+        if plan.spec.resource.row().switch_cost == SwitchCost::FillsMemory {
             let most = match self.request.quick {
                 true => QUICK_CAPACITY_BYTES,
                 false => CAPACITY_BYTES,

@@ -7,6 +7,7 @@ use super::guard::TearDown;
 use super::output;
 use super::output::Tail;
 use super::tree;
+use crate::console::warning;
 use crate::error::Error;
 use crate::error::Result;
 use crate::sys::pidfd::PidFd;
@@ -214,7 +215,7 @@ impl Drop for Around {
                 }
             };
             if let Some(problem) = problem {
-                eprintln!("jostle: warning: --teardown '{script}' {problem}");
+                warning!("--teardown '{script}' {problem}");
             }
         }
         if let Some(guard) = &self.guard {

@@ -1,11 +1,11 @@
 //! The commands, as a person types them.
 
+use crate::servers::redis;
 use crate::support::Act;
 use crate::support::Fake;
 use crate::support::Speaks;
 use crate::support::VALUE;
 use crate::support::free_port;
-use crate::support::redis;
 use crate::support::wait_until;
 use serde_json::Value;
 use std::process::Command;
@@ -65,7 +65,7 @@ fn wrong_requests_are_told_by_flag_and_fix() {
     let redis = format!("redis://127.0.0.1:{port}");
     for (words, code, expected) in [
         (format!("load {redis}"), 2, "--rate"),
-        ("load ftp://x --rate 5".into(), 2, "not spoken here"),
+        ("load ftp://x --rate 5".into(), 2, "not supported"),
         (format!("load {redis} --rate 0"), 2, "rate"),
         (format!("load {redis} --rate 5 --keys 0"), 2, "--keys"),
         (format!("load {redis} --rate 5 --zipf=-1"), 2, "--zipf"),

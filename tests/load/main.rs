@@ -1,6 +1,8 @@
-//! Loads: what is told of a server is what the server did.
+//! Loads: what is reported of a server is what the server did.
 
 mod command;
-mod fakes;
 mod real;
+mod servers;
+#[allow(dead_code, reason = "the fakes of the crate use the rest")]
+#[path = "../../crates/load/tests/fakes/support.rs"]
 mod support;

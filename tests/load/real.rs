@@ -1,12 +1,13 @@
 //! Real servers, where they are installed.
 
+use crate::servers::redis;
+use crate::servers::server;
 use crate::support::message;
-use crate::support::redis;
-use crate::support::server;
 use crate::support::spec;
 use crate::support::start;
 use crate::support::try_start;
 use crate::support::window;
+use jostle_load::ErrorKind;
 use jostle_load::Failure;
 use jostle_load::LoadSpec;
 use jostle_load::Pace;
@@ -21,7 +22,7 @@ fn answers(spec: LoadSpec, pace: Pace) -> jostle_load::Window {
     assert!(window.answered > 50, "{window:?}");
     // A server may close a connection while a request is on its way to it.
     let closed = window.failures.of(Failure::Closed);
-    let words = window.failures.words();
+    let words = &window.failures;
     assert_eq!(window.failures.total(), closed, "{words}");
     assert!(closed <= window.answered / 100, "{words}");
     assert!(window.percentile(Percentile::P50).unwrap().seconds > 1e-6);
@@ -78,12 +79,18 @@ fn redis_with_a_password_and_a_socket() {
         return;
     };
     let port = server.port;
-    let text = message(try_start(spec(&format!("redis://127.0.0.1:{port}"))), 2);
+    let text = message(
+        try_start(spec(&format!("redis://127.0.0.1:{port}"))),
+        ErrorKind::Request,
+    );
     assert!(
         text.contains("NOAUTH") && text.contains("password"),
         "{text}"
     );
-    let text = message(try_start(spec(&format!("redis://:no@127.0.0.1:{port}"))), 2);
+    let text = message(
+        try_start(spec(&format!("redis://:no@127.0.0.1:{port}"))),
+        ErrorKind::Request,
+    );
     assert!(
         text.contains("WRONGPASS") && !text.contains(":no@"),
         "{text}"
@@ -93,7 +100,10 @@ fn redis_with_a_password_and_a_socket() {
         Pace::Open(500.0),
     );
     let socket = format!("/tmp/jostle-test-{port}.sock");
-    let text = message(try_start(spec(&format!("redis+unix://{socket}"))), 2);
+    let text = message(
+        try_start(spec(&format!("redis+unix://{socket}"))),
+        ErrorKind::Request,
+    );
     drop(server);
     let _ = std::fs::remove_file(&socket);
     assert!(text.contains("NOAUTH"), "{text}");
@@ -120,7 +130,7 @@ fn memcached_answers_and_holds_the_keys() {
     }
     let text = message(
         try_start(spec(&format!("redis://127.0.0.1:{}", server.port))),
-        2,
+        ErrorKind::Request,
     );
     assert!(text.contains("no redis server"), "{text}");
 }
@@ -150,6 +160,9 @@ fn nginx_serves_pages() {
     );
     assert!(window.answered > 400, "{}", window.answered);
     answers(spec(&format!("http://127.0.0.1:{port}/")), Pace::Closed);
-    let text = message(try_start(spec(&format!("http://127.0.0.1:{port}/no"))), 2);
+    let text = message(
+        try_start(spec(&format!("http://127.0.0.1:{port}/no"))),
+        ErrorKind::Request,
+    );
     assert!(text.contains("404"), "{text}");
 }

@@ -151,7 +151,7 @@ fn switch_latency(slices: Option<Slices>) -> Option<Duration> {
         access: jostle_kernels::Access::Load,
         max_stall_percent: 80.0,
     };
-    let l1d = jostle_profile::resource::find("l1d").expect("a resource of the table");
+    let l1d = jostle_profile::resource::Resource::L1d;
     let turns = slices.unwrap_or(Slices {
         period_ns: 1_000_000,
         share: Slices::DEFAULT_SHARE,

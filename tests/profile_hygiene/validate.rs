@@ -83,8 +83,8 @@ fn a_dry_validation_shows_every_source_and_starts_none() {
     let place = Place::new();
     let ended = place.run(&["validate", "--dry-run"]);
     ended.says(0, &[]);
-    for resource in jostle_profile::resource::RESOURCES {
-        assert!(ended.stdout.contains(resource.id), "{}", ended.stdout);
+    for resource in jostle_profile::resource::Resource::ALL {
+        assert!(ended.stdout.contains(resource.id()), "{}", ended.stdout);
     }
     assert!(ended.stdout.contains("always left"), "{}", ended.stdout);
     place.left(&[]);

@@ -1,6 +1,9 @@
 //! Rates, percentiles and latency targets, from words.
 
+use crate::error::ParseError;
+use serde::Serialize;
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Above this one thread cannot even draw the moments.
@@ -10,11 +13,12 @@ const MAX_RATE: f64 = 1e8;
 /// second.
 ///
 /// # Errors
-/// In words, with an example.
-pub fn parse_rate(text: &str) -> Result<f64, String> {
-    let wrong = || format!("'{text}' is no rate; write for example 50000/s or 50k/s");
+/// When it is none, or outside of what one thread can send.
+pub fn parse_rate(text: &str) -> Result<f64, ParseError> {
+    let wrong = || ParseError::Rate(text.into());
     let (amount, seconds) = match text.split_once('/') {
-        None | Some((_, "s")) => (text.split('/').next().unwrap_or(""), 1.0),
+        None => (text, 1.0),
+        Some((amount, "s")) => (amount, 1.0),
         Some((amount, "m" | "min")) => (amount, 60.0),
         Some(_) => return Err(wrong()),
     };
@@ -26,20 +30,18 @@ pub fn parse_rate(text: &str) -> Result<f64, String> {
         },
     };
     let rate = number.parse::<f64>().map_err(|_| wrong())? * factor / seconds;
-    match rate.is_finite() && rate > 0.0 && rate <= MAX_RATE {
+    match rate > 0.0 && rate <= MAX_RATE {
         true => Ok(rate),
-        false => Err(format!(
-            "'{text}': a rate lies above 0 and at most {MAX_RATE:.0} per second"
-        )),
+        false => Err(ParseError::RateRange(text.into())),
     }
 }
 
 /// Parses a bound on a latency: `200us`, `1ms`, `1s`; above 0, at most 100 s.
 ///
 /// # Errors
-/// In words, with an example.
-pub fn parse_bound(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("'{text}' is no bound; write for example 200us or 1ms");
+/// When it is none, or outside of that range.
+pub fn parse_bound(text: &str) -> Result<Duration, ParseError> {
+    let wrong = || ParseError::Bound(text.into());
     let split = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .ok_or_else(wrong)?;
@@ -53,32 +55,19 @@ pub fn parse_bound(text: &str) -> Result<Duration, String> {
     let seconds = number.parse::<f64>().map_err(|_| wrong())? * scale;
     match (1e-6..=100.0).contains(&seconds) {
         true => Ok(Duration::from_nanos((seconds * 1e9).round() as u64)),
-        false => Err(format!("'{text}': a bound lies between 1us and 100s")),
+        false => Err(ParseError::BoundRange(text.into())),
     }
 }
 
-/// One of the percentiles of a latency.
+/// A percentile, above 0 and below 100. Parses `p50`, `p99`, `p99.9`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Percentile(f64);
 
 impl Percentile {
     pub const P50: Percentile = Percentile(50.0);
     pub const P90: Percentile = Percentile(90.0);
-    pub const P95: Percentile = Percentile(95.0);
     pub const P99: Percentile = Percentile(99.0);
     pub const P999: Percentile = Percentile(99.9);
-
-    /// Parses `p50`, `p99`, `p99.9`: above 0 and below 100.
-    ///
-    /// # Errors
-    /// In words, with an example.
-    pub fn parse(text: &str) -> Result<Percentile, String> {
-        text.strip_prefix('p')
-            .and_then(|number| number.parse::<f64>().ok())
-            .filter(|number| (1.0..=99.999).contains(number))
-            .map(Percentile)
-            .ok_or_else(|| format!("'{text}' is no percentile; write for example p99 or p99.9"))
-    }
 
     /// Share of the requests at or below it, 0–1.
     pub fn share(self) -> f64 {
@@ -91,13 +80,26 @@ impl Percentile {
     }
 }
 
+impl FromStr for Percentile {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Percentile, ParseError> {
+        text.strip_prefix('p')
+            .and_then(|number| number.parse().ok())
+            .filter(|number| *number > 0.0 && *number < 100.0)
+            .map(Percentile)
+            .ok_or_else(|| ParseError::Percentile(text.into()))
+    }
+}
+
 impl fmt::Display for Percentile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "p{}", self.0)
     }
 }
 
-/// A latency target: this percentile within this bound.
+/// A latency target: this percentile within this bound. Parses `p99:1ms`; a
+/// bound alone means p99.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LatencyTarget {
     pub percentile: Percentile,
@@ -105,13 +107,18 @@ pub struct LatencyTarget {
 }
 
 impl LatencyTarget {
-    /// Parses `p99:1ms`; a bound alone means p99.
-    ///
-    /// # Errors
-    /// In words, with an example.
-    pub fn parse(text: &str) -> Result<LatencyTarget, String> {
+    /// Whether `latency` meets the bound.
+    pub fn is_met_by(&self, latency: Latency) -> bool {
+        !latency.at_least && latency.seconds <= self.bound.as_secs_f64()
+    }
+}
+
+impl FromStr for LatencyTarget {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<LatencyTarget, ParseError> {
         let (percentile, bound) = match text.split_once(':') {
-            Some((percentile, bound)) => (Percentile::parse(percentile)?, bound),
+            Some((percentile, bound)) => (percentile.parse()?, bound),
             None => (Percentile::P99, text),
         };
         let bound = parse_bound(bound)?;
@@ -123,6 +130,16 @@ impl fmt::Display for LatencyTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{:?}", self.percentile, self.bound)
     }
+}
+
+/// A latency that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Latency {
+    pub seconds: f64,
+    /// True when it lies among requests that failed or were not answered in
+    /// time: then it is at least this long.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
 }
 
 #[cfg(test)]
@@ -140,21 +157,21 @@ mod tests {
         ] {
             assert!(parse_rate(text).is_err(), "{text}");
         }
-        assert_eq!(Percentile::parse("p99.9").unwrap(), Percentile::P999);
+        assert_eq!("p99.9".parse::<Percentile>().unwrap(), Percentile::P999);
         assert_eq!(Percentile::P999.to_string(), "p99.9");
-        let target = LatencyTarget::parse("p99.9:1.5ms").unwrap();
+        let target = "p99.9:1.5ms".parse::<LatencyTarget>().unwrap();
         assert_eq!(target.to_string(), "p99.9:1.5ms");
         assert_eq!(
-            LatencyTarget::parse("1ms").unwrap().percentile,
+            "1ms".parse::<LatencyTarget>().unwrap().percentile,
             Percentile::P99
         );
         for text in [
             "p99", "p99:", "p99:0ms", "p99:1h", "99:1ms", "p99:-1ms", "1000s",
         ] {
-            assert!(LatencyTarget::parse(text).is_err(), "{text}");
+            assert!(text.parse::<LatencyTarget>().is_err(), "{text}");
         }
         for text in ["99", "p", "p0", "p100", "pnan"] {
-            assert!(Percentile::parse(text).is_err(), "{text}");
+            assert!(text.parse::<Percentile>().is_err(), "{text}");
         }
     }
 }

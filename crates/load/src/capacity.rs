@@ -2,24 +2,17 @@
 //! then halving the gap on a logarithmic scale. Each rate is judged by windows,
 //! as many as it takes until one side leads by two.
 
-use super::Pace;
-use super::amount::LatencyTarget;
-use super::amount::Percentile;
-use super::generator::Generator;
-use super::window::Latency;
+use crate::amount::Latency;
+use crate::amount::LatencyTarget;
 use crate::error::Error;
 use crate::error::Result;
+use crate::warning::Warning;
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
-use std::thread::sleep;
-use std::time::Duration;
-use std::time::Instant;
 
 /// The gap between a rate that met the target and one that missed it is closed
 /// to this ratio.
-const RESOLUTION: f64 = 1.025;
+pub(crate) const RESOLUTION: f64 = 1.025;
 /// A rate is decided when one verdict leads by this many windows …
 const LEAD: usize = 2;
 /// … or by majority after this many; that is a matter of noise.
@@ -37,13 +30,6 @@ const MOST_RETREATS: usize = 6;
 /// Share of the bound that the generator's own lateness may take, at the
 /// percentile of the target, before a missed target is its fault.
 const OWN_SHARE: f64 = 0.5;
-/// Shortest and longest window.
-const SHORTEST: Duration = Duration::from_millis(250);
-const LONGEST: Duration = Duration::from_secs(10);
-/// Before the first window of a rate.
-const SETTLE: Duration = Duration::from_millis(100);
-/// How long the peak of the closed loop is looked at, to know where to begin.
-const PEAK: Duration = Duration::from_millis(400);
 
 /// One window at one rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -107,26 +93,17 @@ pub struct Capacity {
 
 impl Capacity {
     /// What a reader must know, if anything.
-    pub fn doubt(&self) -> Option<String> {
-        let gap = match self.missed_at_per_second {
-            Some(missed) => format!(
-                "between {:.0} and {missed:.0} requests/s",
-                self.rate_per_second
-            ),
-            None => format!("above {:.0} requests/s", self.rate_per_second),
-        };
+    pub fn warning(&self) -> Option<Warning> {
         match self.stopped_by {
             StoppedBy::Resolution => None,
-            StoppedBy::Noise => Some(format!(
-                "the capacity is known no better than {gap}: the same rate met {} in one window \
-                 and missed it in the next",
-                self.slo
-            )),
-            StoppedBy::Generator => Some(format!(
-                "the capacity is at least {:.0} requests/s: the load generator could not send \
-                 faster on time",
-                self.rate_per_second
-            )),
+            StoppedBy::Noise => Some(Warning::NoisyCapacity {
+                slo: self.slo.clone(),
+                met_per_second: self.rate_per_second,
+                missed_per_second: self.missed_at_per_second,
+            }),
+            StoppedBy::Generator => Some(Warning::CapacityAtLeast {
+                per_second: self.rate_per_second,
+            }),
         }
     }
 }
@@ -226,16 +203,14 @@ impl Search<'_> {
 
     fn hopeless(&self) -> Error {
         let last = self.curve.last();
-        Error::environment(format!(
-            "--find-capacity: {} is not met even at {:.0} requests/s: {}; give a wider --slo",
-            self.target,
-            last.map_or(LOWEST_RATE, |trial| trial.rate_per_second),
-            last.map_or_else(String::new, |trial| format!(
-                "there it took {}{:.3} ms",
-                if trial.at_least { "at least " } else { "" },
-                trial.latency_seconds * 1e3
-            ))
-        ))
+        Error::TargetMissed {
+            target: self.target.to_string(),
+            rate_per_second: last.map_or(LOWEST_RATE, |trial| trial.rate_per_second),
+            seen: last.map_or_else(String::new, |trial| {
+                let least = if trial.at_least { "at least " } else { "" };
+                format!("there it took {least}{:.3} ms", trial.latency_seconds * 1e3)
+            }),
+        }
     }
 
     fn narrow(
@@ -282,9 +257,7 @@ impl Search<'_> {
         let bound = self.target.bound.as_secs_f64();
         let decided = loop {
             let window = self.probe.window()?;
-            let met = window
-                .latency
-                .is_some_and(|latency| !latency.at_least && latency.seconds <= bound);
+            let met = window.latency.is_some_and(|it| self.target.is_met_by(it));
             windows.push((window, met));
             let met = windows.iter().filter(|(_, met)| *met).count();
             let missed = windows.len() - met;
@@ -323,112 +296,6 @@ impl Search<'_> {
         (self.told)(&trial);
         self.curve.push(trial);
         Ok(decided)
-    }
-}
-
-/// Searches with real requests. `start` is the first rate tried [default: a
-/// quarter of what the closed loop reaches]; `told` hears of each rate, and of
-/// the time it took so far.
-///
-/// # Errors
-/// Those of [`search`]; an interrupted error when `interrupt` was raised.
-pub fn find_capacity(
-    generator: &mut Generator,
-    target: LatencyTarget,
-    start: Option<f64>,
-    interrupt: &AtomicBool,
-    told: &mut dyn FnMut(&Trial, Duration),
-) -> Result<Capacity> {
-    let began = Instant::now();
-    let start = match start {
-        Some(rate) => rate,
-        None => closed_peak(generator)? / 4.0,
-    };
-    let mut probe = Sender {
-        generator,
-        percentile: target.percentile,
-        bound: target.bound,
-        interrupt,
-        rate: start,
-    };
-    let mut found = search(target, start, &mut probe, &mut |trial| {
-        told(trial, began.elapsed())
-    })?;
-    found.search_seconds = began.elapsed().as_secs_f64();
-    Ok(found)
-}
-
-fn closed_peak(generator: &mut Generator) -> Result<f64> {
-    generator.pace_within(Pace::Closed, Duration::ZERO);
-    sleep(PEAK / 4);
-    generator.open_window();
-    sleep(PEAK);
-    let window = generator.close_window()?;
-    generator.suspend();
-    generator.resume();
-    match window.finished {
-        0 => Err(Error::environment(format!(
-            "--find-capacity: no request succeeded in {PEAK:?}: {}",
-            window.failures.words()
-        ))),
-        _ => Ok(window.throughput()),
-    }
-}
-
-struct Sender<'a> {
-    generator: &'a mut Generator,
-    percentile: Percentile,
-    bound: Duration,
-    interrupt: &'a AtomicBool,
-    rate: f64,
-}
-
-impl Sender<'_> {
-    fn nap(&self, length: Duration) -> Result<()> {
-        let until = Instant::now() + length;
-        loop {
-            if self.interrupt.load(Relaxed) {
-                return Err(Error::Interrupted(
-                    " while the capacity was searched".into(),
-                ));
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(());
-            }
-            sleep(left.min(Duration::from_millis(50)));
-        }
-    }
-}
-
-impl Probe for Sender<'_> {
-    fn begin(&mut self, rate: f64) -> Result<()> {
-        self.rate = rate;
-        self.generator.pace_within(Pace::Open(rate), Duration::ZERO);
-        self.nap(SETTLE)
-    }
-
-    fn window(&mut self) -> Result<TrialWindow> {
-        let samples = 1.2 * self.percentile.samples_needed() / self.rate;
-        // Long enough that a rate beyond what is served by as little as the
-        // resolution builds up a queue of the bound.
-        let queue = self.bound.as_secs_f64() / (RESOLUTION - 1.0);
-        let length = Duration::try_from_secs_f64(samples.max(queue))
-            .unwrap_or(LONGEST)
-            .clamp(SHORTEST, LONGEST);
-        self.generator.open_window();
-        self.nap(length)?;
-        let window = self.generator.close_window()?;
-        Ok(TrialWindow {
-            latency: window.percentile(self.percentile),
-            achieved_per_second: window.throughput(),
-            own_lateness: window.lateness(self.percentile).unwrap_or(0.0),
-        })
-    }
-
-    fn end(&mut self) {
-        self.generator.suspend();
-        self.generator.resume();
     }
 }
 

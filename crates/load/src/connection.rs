@@ -1,9 +1,9 @@
 //! One socket, and what is under way on it.
 
-use super::protocol::Ask;
-use super::protocol::Parser;
-use super::url::Kind;
-use super::window::WindowId;
+use crate::protocol::Ask;
+use crate::protocol::Parser;
+use crate::url::Kind;
+use crate::window::WindowId;
 use socket2::Domain;
 use socket2::SockAddr;
 use socket2::Socket;

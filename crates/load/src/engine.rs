@@ -4,20 +4,23 @@
 mod receive;
 mod upkeep;
 
-use super::LoadSpec;
-use super::Pace;
-use super::connection::Asked;
-use super::connection::Connection;
-use super::connection::State;
-use super::failure::Failure;
-use super::protocol::Writer;
-use super::protocol::greeting;
-use super::traffic::Schedule;
-use super::traffic::Traffic;
-use super::window::Window;
-use super::window::WindowId;
-use super::window::Windows;
 use crate::clock::monotonic_ns;
+use crate::connection::Asked;
+use crate::connection::Connection;
+use crate::connection::State;
+use crate::error::Error;
+use crate::error::Result;
+use crate::failure::Failure;
+use crate::protocol::Writer;
+use crate::protocol::greeting;
+use crate::spec::LoadSpec;
+use crate::spec::Pace;
+use crate::traffic::Schedule;
+use crate::traffic::Traffic;
+use crate::window::Window;
+use crate::window::WindowId;
+use crate::window::Windows;
+use nix::errno::Errno;
 use nix::poll::PollFd;
 use nix::poll::PollFlags;
 use nix::poll::ppoll;
@@ -36,6 +39,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::PoisonError;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::Receiver;
 use std::sync::mpsc::Sender;
@@ -48,14 +52,14 @@ pub(super) enum Command {
     Pace(Pace, Duration),
     /// Stops sending; told when nothing is under way, or patience has ended.
     Suspend(Sender<()>, Duration),
-    /// Goes on: the moments start afresh.
+    /// Goes on: the schedule starts again.
     Resume,
     /// Opens a window; requests due from now on belong to it.
     Open,
     /// Closes it, and at the same instant opens another if so told.
     Close { reply: Sender<Window>, next: bool },
-    /// Forgets what is due and was not sent; the moments start afresh.
-    Afresh,
+    /// Forgets what is due and was not sent; the schedule starts again.
+    Restart,
 }
 
 /// What anybody may see.
@@ -129,20 +133,20 @@ impl Engine {
         address: SockAddr,
         commands: Receiver<Command>,
         shared: Arc<Shared>,
-    ) -> io::Result<Engine> {
-        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        let wake = Arc::new(EventFd::from_flags(
-            EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK,
-        )?);
-        epoll.add(wake.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, WAKE))?;
+    ) -> Result<Engine> {
+        let start = |errno: Errno| Error::Start(errno.into());
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(start)?;
+        let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
+        let wake = Arc::new(wake.map_err(start)?);
+        let woken = EpollEvent::new(EpollFlags::EPOLLIN, WAKE);
+        epoll.add(wake.as_fd(), woken).map_err(start)?;
         let traffic = Traffic::new(
             spec.url.kind,
             spec.keys,
             spec.zipf_exponent,
             spec.read_percent,
             spec.seed,
-        )
-        .map_err(io::Error::other)?;
+        )?;
         Ok(Engine {
             timeout_ns: spec.timeout.as_nanos() as u64,
             greeting: greeting(&spec.url),
@@ -178,12 +182,8 @@ impl Engine {
     /// Works until the owner is gone.
     pub(super) fn run(mut self) {
         if let Err(error) = self.work() {
-            let reason = format!("the load generator cannot go on: {error}");
-            self.shared
-                .fatal
-                .lock()
-                .unwrap_or_else(|poisoned| poisoned.into_inner())
-                .replace(reason);
+            let fatal = self.shared.fatal.lock();
+            *fatal.unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
         }
     }
 
@@ -191,10 +191,10 @@ impl Engine {
         let mut events = vec![EpollEvent::empty(); 256];
         loop {
             let mut now = monotonic_ns();
-            self.come_due(now);
+            self.enqueue_due(now);
             loop {
                 match self.commands.try_recv() {
-                    Ok(command) => self.obey(command, now),
+                    Ok(command) => self.command(command, now),
                     Err(TryRecvError::Empty) => break,
                     Err(TryRecvError::Disconnected) => return Ok(()),
                 }
@@ -213,12 +213,12 @@ impl Engine {
             if let Some((_, until)) = &self.quiet_reply
                 && (self.outstanding == 0 || now >= *until)
             {
-                self.fall_quiet();
+                self.drain();
             }
         }
     }
 
-    fn obey(&mut self, command: Command, now: u64) {
+    fn command(&mut self, command: Command, now: u64) {
         match command {
             Command::Pace(pace, ramp) => {
                 self.withdraw_backlog();
@@ -244,7 +244,7 @@ impl Engine {
                 for connection in &mut self.connections {
                     connection.heard_ns = connection.heard_ns.max(now);
                 }
-                self.afresh(now);
+                self.restart(now);
             }
             Command::Open => self.windows.open(now),
             Command::Close { reply, next } => {
@@ -253,11 +253,11 @@ impl Engine {
                     self.windows.open(now);
                 }
             }
-            Command::Afresh => self.afresh(now),
+            Command::Restart => self.restart(now),
         }
     }
 
-    fn afresh(&mut self, now: u64) {
+    fn restart(&mut self, now: u64) {
         self.withdraw_backlog();
         if let Mode::Open(schedule) = &mut self.mode {
             schedule.restart(now);
@@ -272,7 +272,7 @@ impl Engine {
     }
 
     /// Nothing is awaited any more: what is still under way counts nowhere.
-    fn fall_quiet(&mut self) {
+    fn drain(&mut self) {
         for connection in &mut self.connections {
             for asked in connection.under_way.iter_mut().filter(|asked| !asked.dead) {
                 asked.dead = true;
@@ -286,7 +286,7 @@ impl Engine {
     }
 
     /// Moves what is due by now to the backlog.
-    fn come_due(&mut self, now: u64) {
+    fn enqueue_due(&mut self, now: u64) {
         let Mode::Open(schedule) = &mut self.mode else {
             return;
         };
@@ -447,13 +447,13 @@ impl Engine {
             let mut ready = [PollFd::new(self.epoll.0.as_fd(), PollFlags::POLLIN)];
             match ppoll(&mut ready, Some(length), None) {
                 Ok(0) => return Ok(0),
-                Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+                Ok(_) | Err(Errno::EINTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
         }
         match self.epoll.wait(events, timeout) {
             Ok(count) => Ok(count),
-            Err(nix::errno::Errno::EINTR) => Ok(0),
+            Err(Errno::EINTR) => Ok(0),
             Err(errno) => Err(errno.into()),
         }
     }

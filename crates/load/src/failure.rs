@@ -1,55 +1,46 @@
 //! How a request can fail. Failures are counted by kind, never as answers.
 
+use serde::Serialize;
 use std::collections::BTreeMap;
+use std::fmt;
 
-/// What went wrong with a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What went wrong with a request; in the order of the names in results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Failure {
+    /// The server closed the connection with requests under way.
+    Closed,
+    /// The server answered with an error.
+    ErrorReply,
+    #[serde(rename = "http_4xx")]
+    Http4xx,
+    #[serde(rename = "http_5xx")]
+    Http5xx,
+    /// Anything else the system said.
+    Other,
+    /// What came back is not the protocol.
+    Protocol,
     /// Nobody listens.
     Refused,
     /// The connection broke.
     Reset,
-    /// The server closed it with requests under way.
-    Closed,
     /// No answer within the time-out.
     Timeout,
-    /// What came back is not the protocol.
-    Protocol,
-    /// The server answered with an error.
-    ErrorReply,
-    /// HTTP 4xx.
-    Http4xx,
-    /// HTTP 5xx.
-    Http5xx,
-    /// Anything else the system said.
-    Other,
 }
 
 impl Failure {
-    pub const ALL: [Failure; 9] = [
-        Failure::Refused,
-        Failure::Reset,
-        Failure::Closed,
-        Failure::Timeout,
-        Failure::Protocol,
-        Failure::ErrorReply,
-        Failure::Http4xx,
-        Failure::Http5xx,
-        Failure::Other,
-    ];
-
     /// Its name in results.
     pub fn name(self) -> &'static str {
         match self {
-            Failure::Refused => "refused",
-            Failure::Reset => "reset",
             Failure::Closed => "closed",
-            Failure::Timeout => "timeout",
-            Failure::Protocol => "protocol",
             Failure::ErrorReply => "error_reply",
             Failure::Http4xx => "http_4xx",
             Failure::Http5xx => "http_5xx",
             Failure::Other => "other",
+            Failure::Protocol => "protocol",
+            Failure::Refused => "refused",
+            Failure::Reset => "reset",
+            Failure::Timeout => "timeout",
         }
     }
 
@@ -69,61 +60,56 @@ impl Failure {
     }
 }
 
-/// Failures by kind, with the first words of the first of each kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Failures {
-    counts: [u64; Failure::ALL.len()],
-    examples: BTreeMap<Failure, String>,
+/// Failures by kind. Displayed as `12 reset, 3 timeout (first words)`; empty
+/// when there are none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Failures(BTreeMap<Failure, Seen>);
+
+/// Failures of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+struct Seen {
+    count: u64,
+    /// First words of the first one that had any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    example: Option<String>,
 }
 
 impl Failures {
     pub fn add(&mut self, failure: Failure, example: &str) {
-        self.counts[failure as usize] += 1;
-        if !example.is_empty() && !self.examples.contains_key(&failure) {
-            self.examples.insert(failure, example.to_string());
+        let seen = self.0.entry(failure).or_default();
+        seen.count += 1;
+        if !example.is_empty() {
+            seen.example.get_or_insert_with(|| example.to_string());
         }
     }
 
     pub fn merge(&mut self, other: &Failures) {
-        for (count, more) in self.counts.iter_mut().zip(other.counts) {
-            *count += more;
-        }
-        for (failure, example) in &other.examples {
-            self.examples
-                .entry(*failure)
-                .or_insert_with(|| example.clone());
+        for (failure, more) in &other.0 {
+            let seen = self.0.entry(*failure).or_default();
+            seen.count += more.count;
+            seen.example = seen.example.take().or_else(|| more.example.clone());
         }
     }
 
     pub fn total(&self) -> u64 {
-        self.counts.iter().sum()
+        self.0.values().map(|seen| seen.count).sum()
     }
 
     pub fn of(&self, failure: Failure) -> u64 {
-        self.counts[failure as usize]
+        self.0.get(&failure).map_or(0, |seen| seen.count)
     }
+}
 
-    /// Those that happened: kind, count, and the first words of one, if any.
-    pub fn seen(&self) -> impl Iterator<Item = (Failure, u64, Option<&str>)> {
-        Failure::ALL
-            .iter()
-            .map(|&failure| {
-                let example = self.examples.get(&failure).map(String::as_str);
-                (failure, self.of(failure), example)
-            })
-            .filter(|(_, count, _)| *count > 0)
-    }
-
-    /// In words: `12 reset, 3 timeout`; empty when there are none.
-    pub fn words(&self) -> String {
-        let words: Vec<String> = self
-            .seen()
-            .map(|(failure, count, example)| match example {
-                Some(example) => format!("{count} {} ({example})", failure.name()),
-                None => format!("{count} {}", failure.name()),
-            })
-            .collect();
-        words.join(", ")
+impl fmt::Display for Failures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (failure, seen)) in self.0.iter().enumerate() {
+            let comma = if index > 0 { ", " } else { "" };
+            write!(f, "{comma}{} {}", seen.count, failure.name())?;
+            if let Some(example) = &seen.example {
+                write!(f, " ({example})")?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -132,25 +118,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_has_its_own_place_and_name() {
-        let mut failures = Failures::default();
-        for (index, failure) in Failure::ALL.into_iter().enumerate() {
-            assert_eq!(failure as usize, index);
-            failures.add(failure, "");
-        }
-        assert_eq!(failures.total(), Failure::ALL.len() as u64);
-        let names: std::collections::BTreeSet<_> =
-            failures.seen().map(|(kind, ..)| kind.name()).collect();
-        assert_eq!(names.len(), Failure::ALL.len());
-    }
-
-    #[test]
     fn the_first_words_are_kept() {
         let mut failures = Failures::default();
         failures.add(Failure::ErrorReply, "OOM");
         failures.add(Failure::ErrorReply, "later");
         let mut sum = Failures::default();
         sum.merge(&failures);
-        assert_eq!(sum.words(), "2 error_reply (OOM)");
+        sum.add(Failure::Timeout, "");
+        assert_eq!(sum.to_string(), "2 error_reply (OOM), 1 timeout");
+        assert_eq!((sum.total(), sum.of(Failure::Reset)), (3, 0));
     }
 }

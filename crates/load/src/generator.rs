@@ -1,21 +1,24 @@
 //! The handle on the thread that sends and receives.
 
-use super::ArrivalsFact;
-use super::LoadFacts;
-use super::LoadSpec;
-use super::Pace;
-use super::amount::Percentile;
-use super::capacity::Capacity;
-use super::engine::Command;
-use super::engine::Engine;
-use super::engine::Shared;
-use super::server;
-use super::traffic::Arrivals;
-use super::window::Window;
+use crate::amount::Percentile;
+use crate::capacity::Capacity;
 use crate::clock::monotonic_ns;
 use crate::clock::pin;
+use crate::engine::Command;
+use crate::engine::Engine;
+use crate::engine::Shared;
 use crate::error::Error;
 use crate::error::Result;
+use crate::server;
+use crate::spec::Alive;
+use crate::spec::LoadSpec;
+use crate::spec::Pace;
+use crate::traffic::Arrivals;
+use crate::warning::TIMING_BOUND;
+use crate::warning::Warning;
+use crate::window::Window;
+use jostle_profile::ArrivalsFact;
+use jostle_profile::LoadFacts;
 use nix::sys::eventfd::EventFd;
 use nix::time::ClockId;
 use nix::time::clock_gettime;
@@ -27,9 +30,6 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use std::time::Instant;
-
-/// Sending later than this, at the 99th percentile, is said.
-pub const TIMING_BOUND: Duration = Duration::from_micros(50);
 
 /// Longest wait for answers before a target is stopped.
 const QUIET: Duration = Duration::from_millis(250);
@@ -50,7 +50,7 @@ pub struct Generator {
     pace: Option<Pace>,
     /// How late requests were sent, over all windows that were closed.
     timing: std::cell::RefCell<Option<Window>>,
-    /// What [`super::find_capacity`] found before, to stand in the facts.
+    /// What [`crate::find_capacity`] found before, to stand in the facts.
     pub capacity: Option<Capacity>,
     /// `--load-share`.
     pub share_percent: Option<f64>,
@@ -67,7 +67,7 @@ impl Generator {
     pub fn start(
         spec: LoadSpec,
         interrupt: &AtomicBool,
-        alive: &mut dyn FnMut() -> Result<()>,
+        alive: &mut Alive<'_>,
     ) -> Result<Generator> {
         let address = server::wait_for(&spec, interrupt, alive)?;
         if spec.prefill {
@@ -75,10 +75,7 @@ impl Generator {
         }
         let shared = Arc::<Shared>::default();
         let (commands, received) = channel();
-        let failed =
-            |error: std::io::Error| Error::environment(format!("the load generator: {error}"));
-        let engine =
-            Engine::new(spec.clone(), address, received, shared.clone()).map_err(failed)?;
+        let engine = Engine::new(spec.clone(), address, received, shared.clone())?;
         let wake = engine.waker();
         let (mine, cpus) = (shared.clone(), spec.placement.cpus.clone());
         let request_slice = spec.request_slice;
@@ -98,7 +95,7 @@ impl Generator {
                     .store(nix::unistd::gettid().as_raw() as usize, Relaxed);
                 engine.run();
             })
-            .map_err(failed)?;
+            .map_err(Error::Start)?;
         let generator = Generator {
             spec,
             commands: Some(commands),
@@ -122,21 +119,20 @@ impl Generator {
         while self.shared.connections_up.load(Relaxed) < all {
             self.check_thread()?;
             if interrupt.load(Relaxed) {
-                return Err(Error::Interrupted(" while connecting".into()));
+                return Err(Error::Interrupted("while connecting"));
             }
             if Instant::now() >= deadline {
                 let trouble = self.shared.trouble.lock();
                 let trouble = trouble.map_or_else(|_| String::new(), |text| text.clone());
-                return Err(Error::environment(format!(
-                    "--load {}: only {} of {all} connections could be made: {}; ask for fewer with \
-                     --connections, or raise the server's limit",
-                    self.spec.url,
-                    self.shared.connections_up.load(Relaxed),
-                    match trouble.is_empty() {
-                        true => "the server does not accept more",
-                        false => &trouble,
-                    }
-                )));
+                return Err(Error::Connections {
+                    url: self.spec.url.to_string(),
+                    connected: self.shared.connections_up.load(Relaxed),
+                    wanted: all,
+                    reason: match trouble.is_empty() {
+                        true => "the server does not accept more".into(),
+                        false => trouble,
+                    },
+                });
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -146,7 +142,7 @@ impl Generator {
     fn check_thread(&self) -> Result<()> {
         let fatal = self.shared.fatal.lock();
         match fatal.map_or(None, |reason| reason.clone()) {
-            Some(reason) => Err(Error::environment(reason)),
+            Some(reason) => Err(Error::Stopped(reason)),
             None => Ok(()),
         }
     }
@@ -210,11 +206,7 @@ impl Generator {
         self.tell(Command::Close { reply, next });
         let window = result
             .recv_timeout(self.spec.timeout + SLOWEST)
-            .map_err(|_| {
-                self.check_thread().err().unwrap_or_else(|| {
-                    Error::environment("the load generator did not tell its result in time")
-                })
-            })?;
+            .map_err(|_| self.check_thread().err().unwrap_or(Error::NoResult))?;
         match &mut *self.timing.borrow_mut() {
             Some(timing) => timing.merge(&window),
             none => *none = Some(window.clone()),
@@ -222,10 +214,10 @@ impl Generator {
         Ok(window)
     }
 
-    /// Forgets what was due and could not be sent; the moments start afresh, so
+    /// Forgets what was due and could not be sent; the schedule starts again, so
     /// that a queue from before is not charged to what comes.
-    pub fn start_afresh(&self) {
-        self.tell(Command::Afresh);
+    pub fn restart_schedule(&self) {
+        self.tell(Command::Restart);
     }
 
     /// Stops sending and waits briefly for what is under way.
@@ -303,38 +295,26 @@ impl Generator {
     }
 
     /// What a reader of a profile must know about the load.
-    pub fn doubts(&self) -> Vec<String> {
-        let mut doubts = Vec::new();
-        if let Some(doubt) = &self.spec.placement.doubt {
-            doubts.push(format!(
-                "{doubt}; it took {:.0} % of one CPU",
-                self.cpu_percent()
-            ));
-        }
-        if let Some(seconds) = self.timing_error()
-            && seconds > TIMING_BOUND.as_secs_f64()
-        {
-            doubts.push(format!(
-                "the load generator sent late by up to {:.0} µs at p99 (more than {} µs), which is \
-                 part of every latency",
-                seconds * 1e6,
-                TIMING_BOUND.as_micros()
-            ));
-        }
-        if let Some(window) = &*self.timing.borrow()
-            && window.failures.total() > 0
-        {
-            doubts.push(format!(
-                "{} of {} requests failed: {}",
-                window.failures.total(),
-                window.due,
-                window.failures.words()
-            ));
-        }
-        if let Some(found) = &self.capacity {
-            doubts.extend(found.doubt());
-        }
-        doubts
+    pub fn warnings(&self) -> Vec<Warning> {
+        let shared = self.spec.placement.warning.clone();
+        let shared = shared.map(|shared| Warning::SharedCpus {
+            shared,
+            cpu_percent: self.cpu_percent(),
+        });
+        let late = self.timing_error().map(Duration::from_secs_f64);
+        let late = late.filter(|late| *late > TIMING_BOUND);
+        let timing = self.timing.borrow();
+        let failed = timing.as_ref().filter(|sum| sum.failures.total() > 0);
+        let failed = failed.map(|sum| Warning::RequestsFailed {
+            failures: sum.failures.clone(),
+            due: sum.due,
+        });
+        let late = late.map(|p99| Warning::SentLate { p99 });
+        let capacity = self.capacity.as_ref().and_then(Capacity::warning);
+        [shared, late, failed, capacity]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 }
 

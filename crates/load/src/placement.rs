@@ -16,8 +16,17 @@ pub struct LoadPlacement {
     pub spin: bool,
     /// CPUs that sources should leave to it.
     pub reserved: Vec<usize>,
-    /// What a reader of the profile must know.
-    pub doubt: Option<String>,
+    /// Set when it is not alone there.
+    pub warning: Option<SharedCpus>,
+}
+
+/// The generator shares its CPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedCpus {
+    /// As a list, like `0-2,5`.
+    pub cpus: String,
+    /// With the target; else only with sources.
+    pub with_target: bool,
 }
 
 /// A place for the generator among the `allowed` CPUs: as `given`; else, with at
@@ -39,54 +48,41 @@ pub fn place(
         .collect();
     if let Some(given) = given {
         if let Some(outside) = given.iter().find(|cpu| !allowed.contains(cpu)) {
-            return Err(Error::request(format!(
-                "--load-cpus: CPU {outside} is outside the allowed set {}",
-                format_list(allowed)
-            )));
+            return Err(Error::CpuOutside {
+                cpu: *outside,
+                allowed: format_list(allowed),
+            });
         }
         let beside = given.iter().any(|cpu| target.contains(cpu));
         let rest = away.iter().any(|cpu| !given.contains(cpu));
         return Ok(LoadPlacement {
             cpus: given.to_vec(),
             spin: !beside && rest,
-            reserved: match rest {
-                true => given.to_vec(),
-                false => Vec::new(),
-            },
-            doubt: shared(given, beside, rest),
+            reserved: if rest { given.to_vec() } else { Vec::new() },
+            warning: shared(given, beside, rest),
         });
     }
-    let (cpu, alone) = match (away.last(), allowed.len() >= ENOUGH_CPUS && away.len() >= 2) {
-        (Some(&cpu), alone) => (cpu, alone),
-        (None, _) => {
-            return Ok(LoadPlacement {
-                cpus: allowed.to_vec(),
-                doubt: shared(allowed, true, false),
-                ..LoadPlacement::default()
-            });
-        }
+    let Some(&cpu) = away.last() else {
+        return Ok(LoadPlacement {
+            cpus: allowed.to_vec(),
+            warning: shared(allowed, true, false),
+            ..LoadPlacement::default()
+        });
     };
+    let alone = allowed.len() >= ENOUGH_CPUS && away.len() >= 2;
     Ok(LoadPlacement {
         cpus: vec![cpu],
         spin: alone,
-        reserved: match alone {
-            true => vec![cpu],
-            false => Vec::new(),
-        },
-        doubt: shared(&[cpu], false, alone),
+        reserved: if alone { vec![cpu] } else { Vec::new() },
+        warning: shared(&[cpu], false, alone),
     })
 }
 
-fn shared(cpus: &[usize], beside_target: bool, alone: bool) -> Option<String> {
-    let with = match (beside_target, alone) {
-        (true, _) => "the target",
-        (false, false) => "sources, which give way to it",
-        (false, true) => return None,
-    };
-    Some(format!(
-        "the load generator shares CPU {} with {with}: there was no CPU for it alone",
-        format_list(cpus)
-    ))
+fn shared(cpus: &[usize], beside_target: bool, alone: bool) -> Option<SharedCpus> {
+    (beside_target || !alone).then(|| SharedCpus {
+        cpus: format_list(cpus),
+        with_target: beside_target,
+    })
 }
 
 #[cfg(test)]
@@ -97,28 +93,28 @@ mod tests {
     fn the_generator_keeps_away_where_there_is_room() {
         let many = place(&[0, 1, 2, 3], &[0], None).unwrap();
         assert_eq!((many.cpus, many.reserved), (vec![3], vec![3]));
-        assert!(many.spin && many.doubt.is_none());
+        assert!(many.spin && many.warning.is_none());
         let two = place(&[0, 1], &[0], None).unwrap();
         assert_eq!((two.cpus.as_slice(), two.reserved.len()), (&[1][..], 0));
-        assert!(!two.spin && two.doubt.unwrap().contains("sources"));
+        assert!(!two.spin && !two.warning.unwrap().with_target);
         let one = place(&[0], &[0], None).unwrap();
-        assert!(!one.spin && one.doubt.unwrap().contains("target"));
+        assert!(!one.spin && one.warning.unwrap().with_target);
         let all = place(&[0, 1, 2, 3], &[0, 1, 2, 3], None).unwrap();
-        assert!(!all.spin && all.doubt.unwrap().contains("target"));
+        assert!(!all.spin && all.warning.unwrap().with_target);
     }
 
     #[test]
     fn a_place_that_was_asked_for_is_taken_and_judged() {
         let asked = place(&[0, 1, 2], &[0], Some(&[2])).unwrap();
         assert_eq!(asked.reserved, [2]);
-        assert!(asked.spin && asked.doubt.is_none());
+        assert!(asked.spin && asked.warning.is_none());
         let beside = place(&[0, 1], &[0], Some(&[0])).unwrap();
-        assert!(!beside.spin && beside.doubt.unwrap().contains("target"));
+        assert!(!beside.spin && beside.warning.unwrap().with_target);
         let last = place(&[0, 1], &[0], Some(&[1])).unwrap();
         assert!(!last.spin && last.reserved.is_empty());
         assert!(matches!(
             place(&[0], &[0], Some(&[7])),
-            Err(Error::Request(_))
+            Err(Error::CpuOutside { cpu: 7, .. })
         ));
     }
 }

@@ -1,44 +1,20 @@
 //! What `jostle load` tells, for people and as JSON.
 
-use super::ArrivalsFact;
-use super::Capacity;
-use super::Generator;
-use super::LatencyTarget;
-use super::LoadFacts;
-use super::Pace;
-use super::Percentile;
-use super::Trial;
-use super::Window;
-use super::window::Latency;
+use crate::amount::Latency;
+use crate::amount::LatencyTarget;
+use crate::amount::Percentile;
+use crate::capacity::Capacity;
+use crate::capacity::Trial;
+use crate::failure::Failures;
+use crate::generator::Generator;
+use crate::spec::Pace;
+use crate::window::Window;
+use jostle_profile::ArrivalsFact;
+use jostle_profile::LoadFacts;
 use jostle_profile::cpulist::format_list;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// A latency in JSON; `at_least` when requests failed or got no answer.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Told {
-    seconds: f64,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    at_least: bool,
-}
-
-impl From<Latency> for Told {
-    fn from(latency: Latency) -> Told {
-        Told {
-            seconds: latency.seconds,
-            at_least: latency.at_least,
-        }
-    }
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct FailureTold {
-    count: u64,
-    /// First words of the first one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    example: Option<String>,
-}
 
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Goodput {
@@ -72,9 +48,9 @@ pub struct LoadOutcome {
     /// Successes that found no value under their key.
     missing: u64,
     failed: u64,
-    failures: BTreeMap<&'static str, FailureTold>,
+    failures: Failures,
     /// From the intended moment; failures count as slower than all successes.
-    latency: BTreeMap<String, Told>,
+    latency: BTreeMap<String, Latency>,
     #[serde(skip_serializing_if = "Option::is_none")]
     goodput: Option<Goodput>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,12 +71,12 @@ impl LoadOutcome {
         window: &Window,
         slo: Option<LatencyTarget>,
     ) -> LoadOutcome {
-        let mut latency: BTreeMap<String, Told> = SHOWN
+        let mut latency: BTreeMap<String, Latency> = SHOWN
             .iter()
-            .filter_map(|&at| Some((at.to_string(), window.percentile(at)?.into())))
+            .filter_map(|&at| Some((at.to_string(), window.percentile(at)?)))
             .collect();
-        latency.extend(window.max().map(|max| ("max".to_string(), max.into())));
-        latency.extend(window.mean().map(|mean| ("mean".to_string(), mean.into())));
+        latency.extend(window.max().map(|max| ("max".to_string(), max)));
+        latency.extend(window.mean().map(|mean| ("mean".to_string(), mean)));
         LoadOutcome {
             load: generator.facts(),
             duration_seconds: window.seconds(),
@@ -113,14 +89,7 @@ impl LoadOutcome {
             successes: window.answered,
             missing: window.missing,
             failed: window.failures.total(),
-            failures: window
-                .failures
-                .seen()
-                .map(|(failure, count, example)| {
-                    let example = example.map(str::to_string);
-                    (failure.name(), FailureTold { count, example })
-                })
-                .collect(),
+            failures: window.failures.clone(),
             latency,
             goodput: slo.map(|slo| goodput(window, slo)),
             timing_error: timing(window),
@@ -161,7 +130,7 @@ impl LoadOutcome {
         );
         let latency: Vec<String> = ["p50", "p90", "p99", "p99.9", "max"]
             .iter()
-            .filter_map(|&at| Some(format!("{at} {}", self.latency.get(at)?.words())))
+            .filter_map(|&at| Some(format!("{at} {}", words(*self.latency.get(at)?))))
             .collect();
         let from = match self.requested_per_second {
             Some(_) => "",
@@ -179,22 +148,14 @@ impl LoadOutcome {
                 ),
             );
         }
-        let failures: Vec<String> = self
-            .failures
-            .iter()
-            .map(|(kind, told)| match &told.example {
-                Some(example) => format!("{} {kind} ({example})", told.count),
-                None => format!("{} {kind}", told.count),
-            })
-            .collect();
         row(
             "failures",
-            match failures.is_empty() {
-                true => "none".into(),
-                false => format!(
+            match self.failed {
+                0 => "none".into(),
+                failed => format!(
                     "{} ({:.3} % of {} requests)",
-                    failures.join(", "),
-                    self.failed as f64 / self.requests_due.max(1) as f64 * 100.0,
+                    self.failures,
+                    failed as f64 / self.requests_due.max(1) as f64 * 100.0,
                     self.requests_due
                 ),
             },
@@ -222,12 +183,10 @@ impl LoadOutcome {
     }
 }
 
-impl Told {
-    fn words(self) -> String {
-        match self.at_least {
-            true => format!("≥ {}", time(self.seconds)),
-            false => time(self.seconds),
-        }
+fn words(latency: Latency) -> String {
+    match latency.at_least {
+        true => format!("≥ {}", time(latency.seconds)),
+        false => time(latency.seconds),
     }
 }
 
@@ -239,7 +198,7 @@ fn goodput(window: &Window, slo: LatencyTarget) -> Goodput {
         percent: within as f64 / window.due.max(1) as f64 * 100.0,
         met: window
             .percentile(slo.percentile)
-            .is_some_and(|it| !it.at_least && it.seconds <= slo.bound.as_secs_f64()),
+            .is_some_and(|it| slo.is_met_by(it)),
     }
 }
 
@@ -253,14 +212,10 @@ fn timing(window: &Window) -> Option<TimingError> {
 
 /// One second of a load, on one line.
 pub fn line(window: &Window) -> String {
-    let latency = |at| {
-        window
-            .percentile(at)
-            .map_or_else(|| "-".to_string(), |latency| Told::from(latency).words())
-    };
+    let latency = |at| window.percentile(at).map_or_else(|| "-".to_string(), words);
     let failed = match window.failures.total() {
         0 => String::new(),
-        _ => format!("   failed: {}", window.failures.words()),
+        _ => format!("   failed: {}", window.failures),
     };
     format!(
         "{} answered   p50 {}   p99 {}{failed}",
@@ -272,7 +227,7 @@ pub fn line(window: &Window) -> String {
 
 /// One rate of a search, on one line.
 pub fn trial_line(trial: &Trial, target: LatencyTarget) -> String {
-    let latency = Told {
+    let latency = Latency {
         seconds: trial.latency_seconds,
         at_least: trial.at_least,
     };
@@ -280,7 +235,7 @@ pub fn trial_line(trial: &Trial, target: LatencyTarget) -> String {
         "{:>12}   {} {:<10} {} in {} of {} windows",
         per_second(trial.rate_per_second),
         target.percentile,
-        latency.words(),
+        words(latency),
         if trial.met { "met   " } else { "missed" },
         match trial.met {
             true => trial.windows_met,

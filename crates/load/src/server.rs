@@ -1,18 +1,20 @@
 //! Before any load: the server is waited for, asked once, and filled with keys.
 
-use super::LoadSpec;
-use super::connection::open;
-use super::failure::Failure;
-use super::protocol::Answer;
-use super::protocol::Ask;
-use super::protocol::Parser;
-use super::protocol::Writer;
-use super::protocol::Wrong;
-use super::protocol::greeting;
-use super::url::Endpoint;
-use super::url::Kind;
+use crate::connection::open;
 use crate::error::Error;
 use crate::error::Result;
+use crate::error::ServerError;
+use crate::failure::Failure;
+use crate::protocol::Answer;
+use crate::protocol::Ask;
+use crate::protocol::Parser;
+use crate::protocol::Writer;
+use crate::protocol::Wrong;
+use crate::protocol::greeting;
+use crate::spec::Alive;
+use crate::spec::LoadSpec;
+use crate::url::Endpoint;
+use crate::url::Kind;
 use socket2::SockAddr;
 use socket2::Socket;
 use std::io;
@@ -40,47 +42,47 @@ const FILL_PATIENCE: Duration = Duration::from_secs(10);
 /// # Errors
 /// A request error when the address is wrong or another protocol answers, an
 /// environment error when nobody answers in time, an interrupted error when
-/// `interrupt` was raised.
+/// `interrupt` was raised, and what `alive` reports.
 pub(super) fn wait_for(
     spec: &LoadSpec,
     interrupt: &AtomicBool,
-    alive: &mut dyn FnMut() -> Result<()>,
+    alive: &mut Alive<'_>,
 ) -> Result<SockAddr> {
     let deadline = Instant::now() + spec.connect_timeout;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let attempt = left.clamp(LEAST_ATTEMPT, MOST_ATTEMPT);
-        let trouble = match try_once(spec, attempt) {
+        let url = || spec.url.to_string();
+        let problem = match try_once(spec, left.clamp(LEAST_ATTEMPT, MOST_ATTEMPT)) {
             Ok(address) => return Ok(address),
-            Err(Trouble::Final(error)) => return Err(error),
-            Err(Trouble::Passing(trouble)) => trouble,
+            Err(problem) if problem.may_pass() => problem,
+            Err(problem) => {
+                return Err(Error::Server {
+                    url: url(),
+                    problem,
+                });
+            }
         };
         if interrupt.load(Relaxed) {
-            return Err(Error::Interrupted(" before the server answered".into()));
+            return Err(Error::Interrupted("before the server answered"));
         }
-        alive()?;
+        alive().map_err(Error::NotAlive)?;
         if Instant::now() >= deadline {
-            return Err(Error::environment(format!(
-                "--load {}: {trouble}; waited {:?} (--connect-timeout)",
-                spec.url, spec.connect_timeout
-            )));
+            return Err(Error::NotReady {
+                url: url(),
+                problem,
+                waited: spec.connect_timeout,
+            });
         }
         std::thread::sleep(RETRY);
     }
 }
 
-enum Trouble {
-    /// May be over soon.
-    Passing(String),
-    Final(Error),
-}
-
-fn try_once(spec: &LoadSpec, limit: Duration) -> std::result::Result<SockAddr, Trouble> {
+fn try_once(spec: &LoadSpec, limit: Duration) -> std::result::Result<SockAddr, ServerError> {
     let (address, socket) = connect(spec, limit)?;
-    let mut line = Line::new(spec, &socket, limit).map_err(|error| unanswered(spec, &error))?;
+    let broken = |error| unanswered(spec, error);
+    let mut line = Line::new(spec, &socket, limit).map_err(|error| broken(error.into()))?;
     for request in greeting(&spec.url) {
-        let answer = line.ask(Ask::Greet, &request);
-        judge(spec, answer)?;
+        judge(line.ask(Ask::Greet, &request).map_err(broken)?)?;
     }
     let ask = match spec.url.kind {
         Kind::Http => Ask::Fetch,
@@ -88,14 +90,24 @@ fn try_once(spec: &LoadSpec, limit: Duration) -> std::result::Result<SockAddr, T
     };
     let mut request = Vec::new();
     Writer::new(&spec.url, 0).write(ask, 0, &mut request);
-    let answer = line.ask(ask, &request);
-    judge(spec, answer)?;
+    judge(line.ask(ask, &request).map_err(broken)?)?;
     Ok(address)
 }
 
-fn connect(spec: &LoadSpec, limit: Duration) -> std::result::Result<(SockAddr, Socket), Trouble> {
-    let mut last = None;
-    for address in addresses(spec)? {
+fn connect(
+    spec: &LoadSpec,
+    limit: Duration,
+) -> std::result::Result<(SockAddr, Socket), ServerError> {
+    let at = || spec.url.endpoint.clone();
+    let addresses: Vec<SockAddr> = match &spec.url.endpoint {
+        Endpoint::Unix(path) => SockAddr::unix(path).map(|address| vec![address]),
+        Endpoint::Tcp { host, port } => (host.as_str(), *port)
+            .to_socket_addrs()
+            .map(|found| found.map(SockAddr::from).collect()),
+    }
+    .map_err(|reason| ServerError::UnknownHost { at: at(), reason })?;
+    let mut last = ServerError::NoAddress;
+    for address in addresses {
         let attempt = open(&address).and_then(|socket| {
             match address.is_unix() {
                 true => socket.connect(&address)?,
@@ -103,83 +115,44 @@ fn connect(spec: &LoadSpec, limit: Duration) -> std::result::Result<(SockAddr, S
             }
             Ok(socket)
         });
-        match attempt {
+        last = match attempt {
             Ok(socket) => return Ok((address, socket)),
-            Err(error) => last = Some(error),
-        }
+            Err(reason) if Failure::of(&reason) == Failure::Refused => {
+                ServerError::NobodyListens { at: at(), reason }
+            }
+            Err(reason) => ServerError::NoConnection { at: at(), reason },
+        };
     }
-    let Some(error) = last else {
-        let message = format!("--load {}: the host has no address", spec.url);
-        return Err(Trouble::Final(Error::request(message)));
-    };
-    let at = &spec.url.endpoint;
-    Err(Trouble::Passing(match Failure::of(&error) {
-        Failure::Refused => {
-            format!("nobody listens at {at} ({error}); start the server, or correct host and port")
-        }
-        _ => format!("no connection to {at}: {error}"),
-    }))
+    Err(last)
 }
 
-fn addresses(spec: &LoadSpec) -> std::result::Result<Vec<SockAddr>, Trouble> {
-    match &spec.url.endpoint {
-        Endpoint::Unix(path) => SockAddr::unix(path).map(|address| vec![address]),
-        Endpoint::Tcp { host, port } => (host.as_str(), *port)
-            .to_socket_addrs()
-            .map(|found| found.map(SockAddr::from).collect()),
+fn unanswered(spec: &LoadSpec, error: LineError) -> ServerError {
+    let at = spec.url.endpoint.clone();
+    match error {
+        LineError::Io(reason) => match reason.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => ServerError::Silent(at),
+            io::ErrorKind::UnexpectedEof => ServerError::Closes(at),
+            _ => ServerError::NoAnswer { at, reason },
+        },
+        LineError::Wrong(Wrong(reason)) => ServerError::WrongProtocol {
+            kind: spec.url.kind.name(),
+            reason,
+        },
     }
-    .map_err(|error| {
-        Trouble::Final(Error::request(format!(
-            "--load {}: cannot find '{}': {error}; correct the host",
-            spec.url, spec.url.endpoint
-        )))
-    })
-}
-
-fn unanswered(spec: &LoadSpec, error: &io::Error) -> Trouble {
-    let at = &spec.url.endpoint;
-    Trouble::Passing(match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            format!("{at} accepts connections but does not answer")
-        }
-        io::ErrorKind::UnexpectedEof => {
-            format!("{at} closes the connection instead of answering")
-        }
-        _ => format!("{at} does not answer: {error}"),
-    })
 }
 
 /// What the first answers mean for the load to come.
-fn judge(
-    spec: &LoadSpec,
-    answer: std::result::Result<Answer, LineError>,
-) -> std::result::Result<(), Trouble> {
-    let (url, kind) = (&spec.url, spec.url.kind.name());
-    match answer {
-        Ok(Answer::Success | Answer::Missing) => Ok(()),
-        Ok(Answer::Failed(Failure::Http5xx, text)) => {
-            Err(Trouble::Passing(format!("the server answers {text}")))
+fn judge(answer: Answer) -> std::result::Result<(), ServerError> {
+    Err(match answer {
+        Answer::Success | Answer::Missing => return Ok(()),
+        Answer::Failed(Failure::Http5xx, text) => ServerError::Busy(text),
+        Answer::Failed(_, text) if text.starts_with("LOADING") => ServerError::Loading,
+        Answer::Failed(Failure::Http4xx, text) => ServerError::WrongPath(text),
+        Answer::Failed(_, text) if text.contains("AUTH") || text.contains("WRONGPASS") => {
+            ServerError::Login(text)
         }
-        Ok(Answer::Failed(_, text)) if text.starts_with("LOADING") => Err(Trouble::Passing(
-            "the server is still loading its data".into(),
-        )),
-        Ok(Answer::Failed(Failure::Http4xx, text)) => Err(Trouble::Final(Error::request(format!(
-            "--load {url}: the server answers {text}; name a path that it serves"
-        )))),
-        Ok(Answer::Failed(_, text)) => {
-            let fix = match text.contains("AUTH") || text.contains("WRONGPASS") {
-                true => "; give the password, like redis://:PASSWORD@HOST:PORT",
-                false => "",
-            };
-            Err(Trouble::Final(Error::request(format!(
-                "--load {url}: the server refuses: {text}{fix}"
-            ))))
-        }
-        Err(LineError::Wrong(Wrong(text))) => Err(Trouble::Final(Error::request(format!(
-            "--load {url}: this is no {kind} server: {text}; correct the scheme or the port"
-        )))),
-        Err(LineError::Io(error)) => Err(unanswered(spec, &error)),
-    }
+        Answer::Failed(_, text) => ServerError::Refuses(text),
+    })
 }
 
 /// Sets every key once.
@@ -188,44 +161,45 @@ fn judge(
 /// An environment error when the server does not take them, an interrupted
 /// error when `interrupt` was raised.
 pub(super) fn prefill(spec: &LoadSpec, address: &SockAddr, interrupt: &AtomicBool) -> Result<()> {
-    let failed = |what: String| {
-        Error::environment(format!(
-            "--load {}: the server did not take its {} keys of {} bytes: {what}; ask for fewer \
-             with --keys, or leave them out with --prefill=no",
-            spec.url, spec.keys, spec.value_bytes
-        ))
+    let refused = |reason: String| Error::Prefill {
+        url: spec.url.to_string(),
+        keys: spec.keys,
+        value_bytes: spec.value_bytes,
+        reason,
     };
-    let broken = |error: LineError| failed(error.to_string());
-    let socket = open(address).map_err(|error| failed(error.to_string()))?;
-    socket
-        .connect(address)
-        .map_err(|error| failed(error.to_string()))?;
-    let mut line =
-        Line::new(spec, &socket, FILL_PATIENCE).map_err(|error| failed(error.to_string()))?;
-    for request in greeting(&spec.url) {
-        line.ask(Ask::Greet, &request).map_err(broken)?;
-    }
-    let writer = Writer::new(&spec.url, spec.value_bytes);
-    let mut next = 0;
-    let mut requests = Vec::new();
-    while next < spec.keys {
-        if interrupt.load(Relaxed) {
-            return Err(Error::Interrupted(" while the keys were set".into()));
+    let batch = batch(spec.value_bytes);
+    let set = || -> std::result::Result<bool, LineError> {
+        let socket = open(address)?;
+        socket.connect(address)?;
+        let mut line = Line::new(spec, &socket, FILL_PATIENCE)?;
+        for request in greeting(&spec.url) {
+            line.ask(Ask::Greet, &request)?;
         }
-        let end = spec.keys.min(next + batch(spec.value_bytes));
-        requests.clear();
-        for key in next..end {
-            writer.write(Ask::Set, key, &mut requests);
-        }
-        line.send(&requests).map_err(broken)?;
-        for _ in next..end {
-            if let Answer::Failed(_, text) = line.answer(Ask::Set).map_err(broken)? {
-                return Err(failed(text));
+        let writer = Writer::new(&spec.url, spec.value_bytes);
+        let mut requests = Vec::new();
+        for next in (0..spec.keys).step_by(batch as usize) {
+            if interrupt.load(Relaxed) {
+                return Ok(false);
+            }
+            let keys = next..spec.keys.min(next + batch);
+            requests.clear();
+            for key in keys.clone() {
+                writer.write(Ask::Set, key, &mut requests);
+            }
+            line.send(&requests)?;
+            for _ in keys {
+                if let Answer::Failed(_, text) = line.answer(Ask::Set)? {
+                    return Err(Wrong(text).into());
+                }
             }
         }
-        next = end;
+        Ok(true)
+    };
+    match set() {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Error::Interrupted("while the keys were set")),
+        Err(error) => Err(refused(error.to_string())),
     }
-    Ok(())
 }
 
 /// Few enough that both sides can hold them while nobody reads.
@@ -233,18 +207,12 @@ fn batch(value_bytes: usize) -> u64 {
     ((128 << 10) / (value_bytes as u64 + 64)).clamp(1, FILL_BATCH)
 }
 
+#[derive(Debug, thiserror::Error)]
 enum LineError {
-    Io(io::Error),
-    Wrong(Wrong),
-}
-
-impl std::fmt::Display for LineError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            LineError::Io(error) => error.fmt(f),
-            LineError::Wrong(Wrong(text)) => f.write_str(text),
-        }
-    }
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("{0}")]
+    Wrong(#[from] Wrong),
 }
 
 /// One connection that waits for its answers.
@@ -271,16 +239,13 @@ impl<'a> Line<'a> {
     }
 
     fn send(&mut self, request: &[u8]) -> std::result::Result<(), LineError> {
-        self.socket.write_all(request).map_err(LineError::Io)
+        Ok(self.socket.write_all(request)?)
     }
 
     fn answer(&mut self, ask: Ask) -> std::result::Result<Answer, LineError> {
         loop {
             while !self.held.is_empty() {
-                let parsed = self
-                    .parser
-                    .advance(ask, &self.held)
-                    .map_err(LineError::Wrong)?;
+                let parsed = self.parser.advance(ask, &self.held)?;
                 self.held.drain(..parsed.consumed);
                 if let Some(answer) = parsed.answer {
                     return Ok(answer);
@@ -290,12 +255,10 @@ impl<'a> Line<'a> {
                 }
             }
             let mut bytes = [0; 16 << 10];
-            let count = self.socket.read(&mut bytes).map_err(LineError::Io)?;
+            let count = self.socket.read(&mut bytes)?;
             if count == 0 {
-                return self
-                    .parser
-                    .end()
-                    .ok_or_else(|| LineError::Io(io::ErrorKind::UnexpectedEof.into()));
+                let end = || io::Error::from(io::ErrorKind::UnexpectedEof);
+                return Ok(self.parser.end().ok_or_else(end)?);
             }
             self.held.extend_from_slice(&bytes[..count]);
         }

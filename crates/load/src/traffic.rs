@@ -1,8 +1,10 @@
 //! When requests are due, and what each asks for. Both come from the seed
 //! alone, so that the same load can be sent again.
 
-use super::protocol::Ask;
-use super::url::Kind;
+use crate::error::Error;
+use crate::error::Result;
+use crate::protocol::Ask;
+use crate::url::Kind;
 use rand::Rng;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -109,21 +111,23 @@ impl Traffic {
     /// `keys` ≥ 1, `zipf_exponent` ≥ 0, `read_percent` 0–100.
     ///
     /// # Errors
-    /// In words when the distribution does not exist.
+    /// When the distribution does not exist.
     pub fn new(
         kind: Kind,
         keys: u64,
         zipf_exponent: f64,
         read_percent: f64,
         seed: u64,
-    ) -> Result<Traffic, String> {
+    ) -> Result<Traffic> {
         let zipf = match zipf_exponent == 0.0 {
             true => None,
-            false => Some(Zipf::new(keys as f64, zipf_exponent).map_err(|error| {
-                format!(
-                    "no Zipf distribution over {keys} keys with exponent {zipf_exponent}: {error}"
-                )
-            })?),
+            false => Some(
+                Zipf::new(keys as f64, zipf_exponent).map_err(|reason| Error::Zipf {
+                    keys,
+                    exponent: zipf_exponent,
+                    reason,
+                })?,
+            ),
         };
         Ok(Traffic {
             // Not the sequence of the moments.

@@ -1,7 +1,9 @@
 //! Where the server is and what it speaks.
 
+use crate::error::ParseError;
 use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// What a server speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,68 +66,7 @@ pub struct Url {
     pub path: String,
 }
 
-const EXAMPLES: &str = "give redis://HOST:PORT[/DB], redis+unix:///PATH, memcached://HOST:PORT or http://HOST:PORT/PATH";
-
 impl Url {
-    /// Reads an address.
-    ///
-    /// # Errors
-    /// In words: what is wrong, and what an address looks like.
-    pub fn parse(text: &str) -> Result<Url, String> {
-        let Some((scheme, rest)) = text.split_once("://") else {
-            return Err(format!("'{text}' is no address; {EXAMPLES}"));
-        };
-        if rest.chars().any(|c| c.is_control() || c == ' ') {
-            return Err("an address holds no spaces or control characters".into());
-        }
-        let kind = match scheme {
-            "redis" | "redis+unix" => Kind::Redis,
-            "memcached" => Kind::Memcached,
-            "http" => Kind::Http,
-            "https" | "rediss" => {
-                return Err(format!(
-                    "{scheme}: TLS is not spoken here; put the load on the plain port, or {EXAMPLES}"
-                ));
-            }
-            _ => return Err(format!("'{scheme}' is not spoken here; {EXAMPLES}")),
-        };
-        if scheme == "redis+unix" {
-            return unix(rest);
-        }
-        let (authority, path) = match rest.find('/') {
-            Some(at) => rest.split_at(at),
-            None => (rest, ""),
-        };
-        let (login, place) = match authority.rsplit_once('@') {
-            Some((login, place)) => (Some(login), place),
-            None => (None, authority),
-        };
-        let (user, password) = credentials(kind, login)?;
-        let (host, port) = host_and_port(place, kind.default_port())?;
-        let mut url = Url {
-            kind,
-            endpoint: Endpoint::Tcp { host, port },
-            user,
-            password,
-            database: 0,
-            path: String::new(),
-        };
-        match kind {
-            Kind::Redis => url.database = database(path.trim_matches('/'))?,
-            Kind::Http => {
-                url.path = match path {
-                    "" => "/".into(),
-                    path => path.into(),
-                };
-            }
-            Kind::Memcached if path.trim_matches('/').is_empty() => {}
-            Kind::Memcached => {
-                return Err(format!("memcached has no '{path}'; {EXAMPLES}"));
-            }
-        }
-        Ok(url)
-    }
-
     /// Whether what is asked for depends on a key.
     pub fn uses_keys(&self) -> bool {
         self.kind.has_keys() || self.path.contains("{key}")
@@ -152,109 +93,118 @@ impl fmt::Debug for Url {
     }
 }
 
-fn unix(path: &str) -> Result<Url, String> {
-    if !path.starts_with('/') || path.len() < 2 {
-        return Err(format!(
-            "redis+unix needs an absolute path, like redis+unix:///run/redis.sock; '{path}' is none"
-        ));
-    }
-    // What `sockaddr_un` holds, less its final zero.
-    if path.len() > 107 {
-        return Err(format!(
-            "the path of a socket has at most 107 bytes; this one has {}",
-            path.len()
-        ));
-    }
-    Ok(Url {
-        kind: Kind::Redis,
-        endpoint: Endpoint::Unix(path.into()),
-        user: None,
-        password: None,
-        database: 0,
-        path: String::new(),
-    })
-}
+impl FromStr for Url {
+    type Err = ParseError;
 
-fn credentials(
-    kind: Kind,
-    login: Option<&str>,
-) -> Result<(Option<String>, Option<String>), String> {
-    let Some(login) = login else {
-        return Ok((None, None));
-    };
-    if kind != Kind::Redis {
-        return Err(format!(
-            "{} takes no user and password here; leave them out",
-            kind.name()
-        ));
-    }
-    let (user, password) = login.split_once(':').unwrap_or(("", login));
-    let user = percent_decoded(user)?;
-    Ok((
-        (!user.is_empty()).then_some(user),
-        Some(percent_decoded(password)?),
-    ))
-}
-
-fn percent_decoded(text: &str) -> Result<String, String> {
-    let wrong = || "user and password: '%' must be followed by two hexadecimal digits".to_string();
-    let mut bytes = Vec::new();
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'%' => {
-                let digits = [
-                    rest.next().ok_or_else(wrong)?,
-                    rest.next().ok_or_else(wrong)?,
-                ];
-                let digits = std::str::from_utf8(&digits).map_err(|_| wrong())?;
-                u8::from_str_radix(digits, 16).map_err(|_| wrong())?
+    // Not by the crate `url`, which rewrites paths ("{key}" and ".."): a load
+    // generator must send them as they were given.
+    fn from_str(text: &str) -> Result<Url, ParseError> {
+        let (scheme, rest) = text
+            .split_once("://")
+            .ok_or_else(|| ParseError::NoUrl(text.into()))?;
+        if rest.contains(|c: char| c.is_control() || c == ' ') {
+            return Err(ParseError::Spaces);
+        }
+        let kind = match scheme {
+            "redis" | "redis+unix" => Kind::Redis,
+            "memcached" => Kind::Memcached,
+            "http" => Kind::Http,
+            "https" | "rediss" => return Err(ParseError::Tls(scheme.into())),
+            _ => return Err(ParseError::Scheme(scheme.into())),
+        };
+        let mut url = Url {
+            kind,
+            endpoint: Endpoint::Unix(rest.into()),
+            user: None,
+            password: None,
+            database: 0,
+            path: String::new(),
+        };
+        if scheme == "redis+unix" {
+            return match rest.len() {
+                // What `sockaddr_un` holds, less its final zero.
+                108.. => Err(ParseError::LongSocket(rest.len())),
+                2.. if rest.starts_with('/') => Ok(url),
+                _ => Err(ParseError::RelativeSocket(rest.into())),
+            };
+        }
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let place = match authority.rsplit_once('@') {
+            None => authority,
+            Some(_) if kind != Kind::Redis => return Err(ParseError::NoLogin(kind.name())),
+            Some((login, place)) => {
+                let (user, password) = login.split_once(':').unwrap_or(("", login));
+                url.user = Some(percent_decoded(user)?).filter(|user| !user.is_empty());
+                url.password = Some(percent_decoded(password)?);
+                place
             }
-            byte => byte,
-        });
+        };
+        url.endpoint = endpoint(place, kind.default_port())?;
+        match (kind, path.trim_matches('/')) {
+            (Kind::Http, _) if path.is_empty() => url.path = "/".into(),
+            (Kind::Http, _) => url.path = path.into(),
+            (_, "") => {}
+            (Kind::Redis, number) => {
+                let wrong = |_| ParseError::Database(number.into());
+                url.database = number.parse().map_err(wrong)?;
+            }
+            (Kind::Memcached, _) => {
+                return Err(ParseError::NoPaths {
+                    kind: kind.name(),
+                    path: path.into(),
+                });
+            }
+        }
+        Ok(url)
     }
-    String::from_utf8(bytes).map_err(|_| "user and password must be UTF-8".into())
 }
 
-fn host_and_port(place: &str, default: u16) -> Result<(String, u16), String> {
+/// Strict, unlike the crate `percent-encoding`: a password with a bare `%`
+/// would otherwise be sent wrong without a word.
+fn percent_decoded(text: &str) -> Result<String, ParseError> {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let byte = part.get(..2).map(|two| u8::from_str_radix(two, 16));
+        let Some(Ok(byte)) = byte else {
+            return Err(ParseError::Percent);
+        };
+        bytes.push(byte);
+        bytes.extend_from_slice(&part.as_bytes()[2..]);
+    }
+    String::from_utf8(bytes).map_err(|_| ParseError::Utf8)
+}
+
+fn endpoint(place: &str, default_port: u16) -> Result<Endpoint, ParseError> {
     let (host, port) = match place.strip_prefix('[') {
         Some(rest) => {
             let (host, rest) = rest
                 .split_once(']')
-                .ok_or_else(|| format!("'{place}': the bracket of the host is never closed"))?;
+                .ok_or_else(|| ParseError::Bracket(place.into()))?;
             (host, rest.strip_prefix(':'))
         }
         None => match place.rsplit_once(':') {
+            Some((host, _)) if host.contains(':') => {
+                return Err(ParseError::BareIpv6(place.into()));
+            }
             Some((host, port)) => (host, Some(port)),
             None => (place, None),
         },
     };
     if host.is_empty() {
-        return Err(format!("the host is missing; {EXAMPLES}"));
-    }
-    if !place.starts_with('[') && host.contains(':') {
-        return Err(format!(
-            "'{place}': write an IPv6 host in brackets, like [::1]:6379"
-        ));
+        return Err(ParseError::NoHost);
     }
     let port = match port {
-        None => default,
-        Some(port) => port
-            .parse()
-            .ok()
-            .filter(|port| *port > 0)
-            .ok_or_else(|| format!("'{port}' is no port; give 1 to 65535"))?,
+        None => default_port,
+        Some(port) => match port.parse() {
+            Ok(0) | Err(_) => return Err(ParseError::Port(port.into())),
+            Ok(port) => port,
+        },
     };
-    Ok((host.to_string(), port))
-}
-
-fn database(path: &str) -> Result<u32, String> {
-    match path {
-        "" => Ok(0),
-        path => path
-            .parse()
-            .map_err(|_| format!("'{path}' is no redis database; give its number, like /1")),
-    }
+    Ok(Endpoint::Tcp {
+        host: host.into(),
+        port,
+    })
 }
 
 #[cfg(test)]
@@ -263,22 +213,22 @@ mod tests {
 
     #[test]
     fn addresses_are_read() {
-        let url = Url::parse("redis://:p%40ss@db.example:7000/3").unwrap();
+        let url = "redis://:p%40ss@db.example:7000/3".parse::<Url>().unwrap();
         assert_eq!(url.password.as_deref(), Some("p@ss"));
         assert_eq!((url.user.as_deref(), url.database), (None, 3));
         assert_eq!(url.endpoint.to_string(), "db.example:7000");
         assert_eq!(url.to_string(), "redis://db.example:7000/3");
         assert!(!format!("{url:?}").contains("p@ss"));
-        let url = Url::parse("http://[::1]:8080/a?b={key}").unwrap();
+        let url = "http://[::1]:8080/a?b={key}".parse::<Url>().unwrap();
         assert_eq!(url.endpoint.to_string(), "[::1]:8080");
         assert_eq!(url.path, "/a?b={key}");
         assert!(url.uses_keys());
-        assert_eq!(Url::parse("http://h").unwrap().path, "/");
+        assert_eq!("http://h".parse::<Url>().unwrap().path, "/");
         assert_eq!(
-            Url::parse("memcached://h").unwrap().endpoint.to_string(),
+            "memcached://h".parse::<Url>().unwrap().endpoint.to_string(),
             "h:11211"
         );
-        let url = Url::parse("redis+unix:///run/r.sock").unwrap();
+        let url = "redis+unix:///run/r.sock".parse::<Url>().unwrap();
         assert_eq!(url.endpoint, Endpoint::Unix("/run/r.sock".into()));
     }
 
@@ -286,7 +236,7 @@ mod tests {
     fn what_is_no_address_is_told() {
         for (text, word) in [
             ("localhost:6379", "no address"),
-            ("ftp://h", "not spoken"),
+            ("ftp://h", "not supported"),
             ("https://h", "TLS"),
             ("redis://", "host is missing"),
             ("redis://:7000", "host is missing"),
@@ -301,7 +251,7 @@ mod tests {
             ("http://h/a b", "no spaces"),
             ("redis+unix://run", "absolute"),
         ] {
-            let error = Url::parse(text).unwrap_err();
+            let error = text.parse::<Url>().unwrap_err().to_string();
             assert!(error.contains(word), "{text}: {error}");
         }
     }

@@ -1,9 +1,10 @@
 //! What became of the requests that were due within a time.
 
-use super::amount::Percentile;
-use super::failure::Failure;
-use super::failure::Failures;
-use super::protocol::Answer;
+use crate::amount::Latency;
+use crate::amount::Percentile;
+use crate::failure::Failure;
+use crate::failure::Failures;
+use crate::protocol::Answer;
 use hdrhistogram::Histogram;
 use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
@@ -15,15 +16,6 @@ const LOWEST_NS: u64 = 64;
 const HIGHEST_NS: u64 = 100_000_000_000;
 /// Significant digits.
 const DIGITS: u8 = 3;
-
-/// A latency read from a window.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Latency {
-    pub seconds: f64,
-    /// True when it lies among requests that failed or got no answer in time:
-    /// then it is at least this long.
-    pub at_least: bool,
-}
 
 /// The requests whose intended moment lies within a time. Failed ones count as
 /// slower than all others.
@@ -361,7 +353,7 @@ mod tests {
         windows.close(1_000 * MS, reply);
         windows.deliver();
         let window = result.try_recv().unwrap();
-        let at = |text| window.percentile(Percentile::parse(text).unwrap()).unwrap();
+        let at = |text: &str| window.percentile(text.parse().unwrap()).unwrap();
         assert!((at("p50").seconds - 0.050).abs() < 1e-4 && !at("p50").at_least);
         assert!((at("p98").seconds - 0.098).abs() < 1e-4 && !at("p98").at_least);
         assert_eq!(

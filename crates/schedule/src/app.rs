@@ -10,6 +10,7 @@ use crate::scaling::Scaling;
 use jostle_profile::PlacementMode;
 use jostle_profile::Profile;
 use jostle_profile::Status;
+use jostle_profile::resource::Resource;
 use std::sync::Arc;
 
 /// Fixed-point steps per point of the 0–100 scale. Scores are whole steps, so
@@ -38,7 +39,7 @@ pub struct Demand {
 
 /// An application: the scores of its profile, and its usual demand. Everything
 /// per resource stands in arrays in the order of
-/// [`RESOURCES`](jostle_profile::resource::RESOURCES).
+/// [`Resource::ALL`](jostle_profile::resource::Resource::ALL).
 #[derive(Clone, Debug, PartialEq)]
 pub struct App {
     name: String,
@@ -118,9 +119,7 @@ impl App {
     /// but that of `cpu-time` where CPUs are not shared.
     pub fn bare(name: &str, responses: Responses) -> Self {
         let mut own_cpus = LaneSet::ALL;
-        if let Some(cpu_time) = lane("cpu-time") {
-            own_cpus.remove(cpu_time);
-        }
+        own_cpus.remove(Resource::CpuTime as usize);
         App {
             name: name.into(),
             demand: Demand {

@@ -13,23 +13,26 @@ mod faults;
 mod meter;
 mod phases;
 mod queue;
-mod run;
 mod stopwatch;
 #[cfg(test)]
 mod tests;
 
-use super::error::SimulationError;
-use super::outcome::JobRecord;
-use super::outcome::Outcome;
-use super::settings::Settings;
-use super::workload::Workload;
-use super::world::Happening;
-use super::world::Left;
-use super::world::World;
+use crate::error::SimulationError;
+use crate::error::check;
+use crate::outcome::JobRecord;
+use crate::outcome::Outcome;
+use crate::outcome::Timing;
+use crate::settings::Settings;
+use crate::workload::Workload;
+use crate::world::Happening;
+use crate::world::Left;
+use crate::world::World;
 use agent::Agent;
 use jostle_schedule::MigrationCosts;
 use jostle_schedule::NodeId;
 use jostle_schedule::Part;
+use jostle_schedule::Policy;
+use jostle_schedule::admission::Admission;
 use jostle_schedule::admission::Waiter;
 use meter::Level;
 use meter::Meter;
@@ -39,13 +42,11 @@ use rand::RngExt;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;
+use std::time::Instant;
 use stopwatch::Stopwatch;
 
-pub use run::Scheduler;
-pub(super) use run::observe;
-pub use run::run;
-pub use run::run_with;
-pub(super) use run::schedulers;
+/// A policy and an admission: what one agent is made of.
+pub type Scheduler = (Box<dyn Policy>, Box<dyn Admission>);
 
 /// So many events in a row without any progress, with nothing running and
 /// nothing to come, mean that there will be none.
@@ -56,11 +57,11 @@ const LEAST_WAIT_SECONDS: f64 = 1e-3;
 
 /// A start, and what could be read on its node just before.
 #[derive(Clone, Debug)]
-pub(super) struct Start {
-    pub(super) job: u32,
-    pub(super) seconds: f64,
-    pub(super) node: NodeId,
-    pub(super) counters: Vec<f32>,
+pub(crate) struct Start {
+    pub(crate) job: u32,
+    pub(crate) seconds: f64,
+    pub(crate) node: NodeId,
+    pub(crate) counters: Vec<f32>,
 }
 
 /// How far a job is.
@@ -136,6 +137,36 @@ struct Engine<'a> {
     conflicts: u64,
     migrations: u64,
     restarts: u64,
+}
+
+/// Runs `workload` once with one scheduler per agent, made by `scheduler` from a
+/// seed; records counters at every start if `starts` are wanted.
+///
+/// # Errors
+///
+/// A workload or settings that are not valid, a scheduler that cannot be made or
+/// breaks the rules, and jobs that wait for ever.
+pub(crate) fn run(
+    workload: &Workload,
+    settings: &Settings,
+    scheduler: &mut dyn FnMut(u64) -> Result<Scheduler, SimulationError>,
+    starts: bool,
+) -> Result<(Outcome, Timing, Vec<Start>), SimulationError> {
+    let began = Instant::now();
+    check(workload, settings)?;
+    let mut engine = Engine::new(workload, settings, scheduler)?;
+    engine.starts = starts.then(Vec::new);
+    while engine.left > 0 {
+        engine.next_event()?;
+    }
+    let timing = Timing {
+        decision_p50_seconds: engine.stopwatch.percentile(0.5),
+        decision_p99_seconds: engine.stopwatch.percentile(0.99),
+        decisions_seconds: engine.stopwatch.total_seconds(),
+        total_seconds: began.elapsed().as_secs_f64(),
+    };
+    let starts = engine.starts.take().unwrap_or_default();
+    Ok((engine.outcome(), timing, starts))
 }
 
 /// Draws for one purpose, independent of those for others.
@@ -215,13 +246,6 @@ impl<'a> Engine<'a> {
             }
         }
         Ok(engine)
-    }
-
-    fn conduct(&mut self) -> Result<(), SimulationError> {
-        while self.left > 0 {
-            self.next_event()?;
-        }
-        Ok(())
     }
 
     fn next_event(&mut self) -> Result<(), SimulationError> {
@@ -438,8 +462,8 @@ impl<'a> Engine<'a> {
         let agent = &mut self.agents[index as usize];
         let mut news = false;
         for node in self.world.ids() {
-            let seen = agent.copy.as_ref().map(|copy| copy.row(*node).version);
-            if seen != Some(self.world.cluster().row(*node).version) {
+            let seen = agent.copy.as_ref().map(|copy| copy.summary(*node).version);
+            if seen != Some(self.world.cluster().summary(*node).version) {
                 news |= agent.look_at(*node, self.world.cluster(), self.now);
             }
         }

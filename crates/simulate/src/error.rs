@@ -1,9 +1,9 @@
 //! Why a run cannot be, or cannot go on.
 
-use super::settings::Settings;
-use super::workload::Fault;
-use super::workload::Workload;
-use super::world::WorldError;
+use crate::settings::Settings;
+use crate::workload::Fault;
+use crate::workload::Workload;
+use crate::world::WorldError;
 use jostle_schedule::admission::AdmissionError;
 use thiserror::Error;
 
@@ -54,7 +54,7 @@ fn listed(jobs: &[u32]) -> String {
 }
 
 /// Whether `workload` and `settings` describe something that can run.
-pub(super) fn check(workload: &Workload, settings: &Settings) -> Result<(), SimulationError> {
+pub(crate) fn check(workload: &Workload, settings: &Settings) -> Result<(), SimulationError> {
     if workload.nodes.is_empty() {
         return Err(SimulationError::NoNodes);
     }

@@ -1,10 +1,10 @@
 //! What profiling says of an application: its truth with error, and honest
 //! about how much.
 
-use super::population;
-use super::population::Member;
-use super::truth::TrueApp;
-use super::truth::TrueCurve;
+use crate::population;
+use crate::population::Member;
+use crate::truth::TrueApp;
+use crate::truth::TrueCurve;
 use jostle_schedule::App;
 use jostle_schedule::predict::Curve;
 use jostle_schedule::predict::GRID;

@@ -3,11 +3,11 @@
 //! Counts and cores are the papers'; how a type presses on what it shares and
 //! how fast it is per core are ours, as no paper gives them.
 
-use super::truth::TruePlatform;
+use crate::truth::TruePlatform;
+use jostle_profile::resource::Resource;
 use jostle_schedule::Node;
 use jostle_schedule::predict::LANES;
 use jostle_schedule::predict::Lanes;
-use jostle_schedule::predict::resource_id;
 
 /// One type of server.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -140,14 +140,16 @@ impl ServerType {
     pub fn pressure_scale(&self) -> Lanes<f32> {
         let mut scale = [1.0; LANES];
         for (lane, scale) in scale.iter_mut().enumerate() {
-            let of = |kind: &ServerType| match resource_id(lane) {
-                "l2-capacity" | "l2-bandwidth" => kind.l2_mib,
-                "llc-capacity" => kind.llc_mib,
-                "llc-bandwidth" => kind.llc_mib.sqrt() * f64::from(kind.cpus).sqrt(),
-                "memory-capacity" => f64::from(kind.memory_gib),
-                "memory-bandwidth" => kind.memory_gbs,
-                "interconnect" => f64::from(kind.cpus),
-                "storage-capacity" | "storage-bandwidth" | "network-bandwidth" => kind.io_speed,
+            let of = |kind: &ServerType| match Resource::ALL[lane] {
+                Resource::L2Capacity | Resource::L2Bandwidth => kind.l2_mib,
+                Resource::LlcCapacity => kind.llc_mib,
+                Resource::LlcBandwidth => kind.llc_mib.sqrt() * f64::from(kind.cpus).sqrt(),
+                Resource::MemoryCapacity => f64::from(kind.memory_gib),
+                Resource::MemoryBandwidth => kind.memory_gbs,
+                Resource::Interconnect => f64::from(kind.cpus),
+                Resource::StorageCapacity
+                | Resource::StorageBandwidth
+                | Resource::NetworkBandwidth => kind.io_speed,
                 _ => 1.0,
             };
             *scale = (of(&REFERENCE) / of(self)).powf(PRESSURE_EXPONENT) as f32;

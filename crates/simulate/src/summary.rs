@@ -1,8 +1,8 @@
 //! The figures of a run, and of the same run under several seeds.
 
-use super::outcome::JobRecord;
-use super::outcome::Outcome;
-use super::outcome::Timing;
+use crate::outcome::JobRecord;
+use crate::outcome::Outcome;
+use crate::outcome::Timing;
 use serde::Serialize;
 
 /// The figures of one run, or their means or standard errors over several.

@@ -1,13 +1,13 @@
 //! What nodes looked like just before jobs started there, and which of the
 //! jobs then straggled: what Wrangler is trained on.
 
-use super::engine::Scheduler;
-use super::engine::observe;
-use super::engine::schedulers;
-use super::error::SimulationError;
-use super::settings::Settings;
-use super::workload::Workload;
-use super::world::counter_names;
+use crate::engine;
+use crate::engine::Scheduler;
+use crate::error::SimulationError;
+use crate::run::schedulers;
+use crate::settings::Settings;
+use crate::workload::Workload;
+use crate::world::counters::counter_names;
 use std::io::Write;
 
 /// A job straggles when it takes more than this times the median, each in
@@ -54,7 +54,7 @@ fn labelled(
     settings: &Settings,
     scheduler: &mut dyn FnMut(u64) -> Result<Scheduler, SimulationError>,
 ) -> Result<Windows, SimulationError> {
-    let (outcome, _, starts) = observe(workload, settings, scheduler, true)?;
+    let (outcome, _, starts) = engine::run(workload, settings, scheduler, true)?;
     let mut record_of = vec![None; workload.jobs.len()];
     for record in &outcome.jobs {
         record_of[record.job as usize] = Some(record);

@@ -1,6 +1,6 @@
 //! What happens in one run, before any policy has a say.
 
-use super::truth::Truth;
+use crate::truth::Truth;
 use jostle_schedule::App;
 use jostle_schedule::Demand;
 use jostle_schedule::Node;

@@ -14,16 +14,16 @@
 //! each. `cpu-time` presses nobody on a node whose applications have CPUs of
 //! their own.
 
-mod counters;
+pub(crate) mod counters;
 mod interference;
+mod steps;
 #[cfg(test)]
 mod tests;
 
-use super::agenda::Agenda;
-use super::truth::Truth;
-use super::workload::Job;
-use interference::points;
-use interference::to_steps;
+use crate::agenda::Agenda;
+use crate::truth::Truth;
+use crate::workload::Job;
+use jostle_profile::resource::Resource;
 use jostle_schedule::App;
 use jostle_schedule::Cluster;
 use jostle_schedule::ClusterError;
@@ -33,12 +33,10 @@ use jostle_schedule::Part;
 use jostle_schedule::ResidentId;
 use jostle_schedule::predict::LANES;
 use jostle_schedule::predict::Lanes;
-use jostle_schedule::predict::lane;
 use std::sync::Arc;
+use steps::points;
+use steps::to_steps;
 use thiserror::Error;
-
-pub use counters::counter_names;
-pub(super) use counters::standard_normal;
 
 /// Why a world cannot be, or does not change as asked.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -255,7 +253,7 @@ impl<'a> World<'a> {
         })?;
         let spared = match node.shares_cpus {
             true => LANES,
-            false => lane("cpu-time").unwrap_or(LANES),
+            false => Resource::CpuTime as usize,
         };
         let id = self.cluster.add_node(node)?;
         self.ids.push(id);
@@ -475,7 +473,7 @@ impl<'a> World<'a> {
     pub fn break_cpu(&mut self, node: NodeId, now: f64) -> Vec<(u32, Left)> {
         self.cluster.break_cpu(node);
         let mut gone = Vec::new();
-        while self.cluster.cpus_used(node) > u64::from(self.cluster.row(node).cpus) {
+        while self.cluster.cpus_used(node) > u64::from(self.cluster.summary(node).cpus) {
             let done = |job: u32| self.work_done(job, now).unwrap_or(0.0);
             let least = self
                 .jobs_on(node)

@@ -13,10 +13,10 @@ pub use protocol::Transport;
 
 use crate::Environment;
 use crate::Failure;
-use crate::Intensity;
 use crate::Kernel;
 use crate::KernelSpec;
 use crate::Waiting;
+use jostle_profile::resource::Resource;
 use pattern::Draw;
 use pattern::Drawn;
 use serde::Deserialize;
@@ -31,8 +31,7 @@ use std::time::Instant;
 use wire::Wire;
 
 pub const SPEC: KernelSpec = KernelSpec {
-    resource: "network-bandwidth",
-    intensity: Intensity::Rate,
+    resource: Resource::NetworkBandwidth,
     waiting: Waiting::Sleep,
     operation: "byte of payload that arrived at the sink",
     units_per_operation: 1,
@@ -53,6 +52,7 @@ pub const SPEC: KernelSpec = KernelSpec {
           a target suffers from is not shown. Sending and acknowledgements also take time of \
           the worker's CPU and of the CPU that serves the device's interrupts. It does not show \
           what received traffic would cost, nor what many connections would.",
+    accesses: &[],
     build,
 };
 

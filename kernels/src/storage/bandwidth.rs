@@ -10,10 +10,10 @@ use super::walk::Walk;
 use crate::DeviceTraffic;
 use crate::Environment;
 use crate::Failure;
-use crate::Intensity;
 use crate::Kernel;
 use crate::KernelSpec;
 use crate::Waiting;
+use jostle_profile::resource::Resource;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -27,8 +27,7 @@ const MOST_LATE_NS: f64 = 100e6;
 const NAP: Duration = Duration::from_micros(80);
 
 pub const SPEC: KernelSpec = KernelSpec {
-    resource: "storage-bandwidth",
-    intensity: Intensity::Rate,
+    resource: Resource::StorageBandwidth,
     waiting: Waiting::Sleep,
     operation: "direct transfer of 512 bytes",
     units_per_operation: SECTOR as u64,
@@ -49,6 +48,7 @@ pub const SPEC: KernelSpec = KernelSpec {
           scratch directory and on no other. It does not prove what writes cost unless the \
           pattern writes, nor what a device does whose cache or host holds less than the \
           scratch file; and on a virtual disk the peak is what the host gave at that moment.",
+    accesses: &[],
     build,
 };
 

@@ -6,10 +6,10 @@ use super::order::Order;
 use crate::DeviceTraffic;
 use crate::Environment;
 use crate::Failure;
-use crate::Intensity;
 use crate::Kernel;
 use crate::KernelSpec;
 use crate::Waiting;
+use jostle_profile::resource::Resource;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -22,8 +22,7 @@ const DEPTH: usize = 128;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub const SPEC: KernelSpec = KernelSpec {
-    resource: "storage-capacity",
-    intensity: Intensity::Footprint,
+    resource: Resource::StorageCapacity,
     waiting: Waiting::Sleep,
     operation: "direct read of 4 KiB at random",
     units_per_operation: SEGMENT as u64,
@@ -40,6 +39,7 @@ pub const SPEC: KernelSpec = KernelSpec {
           what a target loses at low intensity is lost to the rate, and only what it loses more \
           at high intensity to the footprint. It does not prove that a cache of that size \
           exists.",
+    accesses: &[],
     build,
 };
 

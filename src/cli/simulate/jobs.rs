@@ -4,6 +4,7 @@ use super::Args;
 use super::unwritten;
 use super::write_json;
 use crate::cli::output;
+use crate::console::note;
 use crate::error::Error;
 use crate::error::Result;
 use crate::report::Style;
@@ -158,7 +159,7 @@ fn all(
                     let done = done.fetch_add(1, Ordering::Relaxed) + 1;
                     if began.elapsed() > PATIENCE {
                         let all = contenders.len() * seeds.len();
-                        eprintln!("jostle: {done} of {all} runs: {policy}, seed {seed}");
+                        note!("jostle: {done} of {all} runs: {policy}, seed {seed}");
                     }
                     result
                 })

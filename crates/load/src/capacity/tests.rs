@@ -1,9 +1,11 @@
 //! The search against queues that are only computed.
 
 use super::*;
+use crate::amount::Percentile;
 use rand::RngExt;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
+use std::time::Duration;
 
 /// A server whose latency climbs as in a queue towards its limit.
 struct Queue {
@@ -83,7 +85,7 @@ fn the_capacity_of_a_queue_is_found_from_anywhere() {
         assert!(found.missed_at_per_second.unwrap() > 9000.0);
         assert_eq!(found.stopped_by, StoppedBy::Resolution);
         assert_eq!(told, found.curve.len());
-        assert!(found.doubt().is_none());
+        assert!(found.warning().is_none());
         assert!(
             found
                 .curve
@@ -108,7 +110,10 @@ fn a_generator_at_its_limit_is_not_taken_for_the_server() {
     probe.generator_limit = 50_000.0;
     let found = search(target(), 1000.0, &mut probe, &mut |_| ()).unwrap();
     assert_eq!(found.stopped_by, StoppedBy::Generator);
-    assert!(found.doubt().unwrap().contains("at least"));
+    assert!(matches!(
+        found.warning(),
+        Some(Warning::CapacityAtLeast { .. })
+    ));
 }
 
 #[test]
@@ -118,7 +123,7 @@ fn a_target_out_of_reach_is_said_with_the_latency() {
         ..target()
     };
     let error = search(tight, 1000.0, &mut queue(1e4, 0.0, 1), &mut |_| ()).unwrap_err();
-    assert!(matches!(error, Error::Environment(_)), "{error}");
+    assert!(matches!(error, Error::TargetMissed { .. }), "{error}");
     assert!(error.to_string().contains("0.100 ms"), "{error}");
 }
 

@@ -1,14 +1,14 @@
 //! HTTP/1.1 answers: by length, in chunks, or until the connection ends.
 
-use super::Answer;
-use super::Body;
-use super::Failure;
-use super::MAX_BODY;
-use super::Parsed;
-use super::Wrong;
-use super::line;
-use super::number;
-use super::shown;
+use super::wire::Answer;
+use super::wire::Body;
+use super::wire::MAX_BODY;
+use super::wire::Parsed;
+use super::wire::Wrong;
+use super::wire::line;
+use super::wire::number;
+use super::wire::shown;
+use crate::failure::Failure;
 
 const WHAT: &str = "an HTTP/1.1 answer";
 const CHUNK: &str = "an HTTP chunk";

@@ -1,15 +1,15 @@
 //! The text protocol of memcached: get and set.
 
-use super::Answer;
-use super::Ask;
-use super::Body;
-use super::Failure;
-use super::Parsed;
-use super::Wrong;
-use super::line;
-use super::number;
-use super::push_key;
-use super::shown;
+use super::wire::Answer;
+use super::wire::Ask;
+use super::wire::Body;
+use super::wire::Parsed;
+use super::wire::Wrong;
+use super::wire::line;
+use super::wire::number;
+use super::wire::push_key;
+use super::wire::shown;
+use crate::failure::Failure;
 use std::io::Write;
 
 const WHAT: &str = "an answer in the memcached text protocol";

@@ -4,88 +4,15 @@
 mod http;
 mod memcached;
 mod redis;
+mod wire;
 
-use super::failure::Failure;
-use super::url::Kind;
-use super::url::Url;
+pub use wire::Answer;
+pub use wire::Ask;
+pub use wire::Parsed;
+pub use wire::Wrong;
 
-/// What was asked; the answer is read accordingly.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ask {
-    /// AUTH, SELECT, PING: any answer that is no error.
-    Greet,
-    Get,
-    Set,
-    /// An HTTP GET.
-    Fetch,
-}
-
-/// What came back for one request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    Success,
-    /// An answer, but there is no such key.
-    Missing,
-    /// The server said no; in its words.
-    Failed(Failure, String),
-}
-
-/// How far the bytes led.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parsed {
-    /// Bytes that are done with. Give the others again, with more behind them.
-    pub consumed: usize,
-    /// The answer, once it is complete.
-    pub answer: Option<Answer>,
-    /// The server closes the connection after this answer.
-    pub closes: bool,
-}
-
-impl Parsed {
-    const MORE: Parsed = Parsed {
-        consumed: 0,
-        answer: None,
-        closes: false,
-    };
-
-    fn skipped(consumed: usize) -> Parsed {
-        Parsed {
-            consumed,
-            ..Parsed::MORE
-        }
-    }
-
-    fn done(consumed: usize, answer: Answer) -> Parsed {
-        Parsed {
-            consumed,
-            answer: Some(answer),
-            closes: false,
-        }
-    }
-}
-
-/// Bytes that are not the protocol, in words.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong(pub String);
-
-/// Longest line taken for one.
-const MAX_LINE: usize = 8 << 10;
-/// Longest value or chunk taken for one.
-const MAX_BODY: u64 = 1 << 40;
-/// Bytes of an answer that a message shows.
-const SHOWN: usize = 60;
-
-impl Wrong {
-    /// `what` is expected, these bytes came.
-    fn bytes(what: &str, bytes: &[u8]) -> Wrong {
-        Wrong(format!("{what} expected, '{}' came", shown(bytes)))
-    }
-}
-
-/// The first bytes, made printable.
-fn shown(bytes: &[u8]) -> String {
-    bytes[..bytes.len().min(SHOWN)].escape_ascii().to_string()
-}
+use crate::url::Kind;
+use crate::url::Url;
 
 /// Reads the answers of one connection.
 #[derive(Clone, Debug)]
@@ -135,9 +62,6 @@ pub struct Writer {
     http: (Vec<u8>, Vec<u8>),
     with_key: bool,
 }
-
-/// Digits of a key: all names are equally long.
-const KEY_DIGITS: usize = 12;
 
 impl Writer {
     pub fn new(url: &Url, value_bytes: usize) -> Writer {
@@ -191,70 +115,6 @@ pub fn greeting(url: &Url) -> Vec<Vec<u8>> {
     match url.kind {
         Kind::Redis => redis::greeting(url),
         _ => Vec::new(),
-    }
-}
-
-/// Appends `jostle:` and the digits of `key`.
-fn push_key(key: u64, out: &mut Vec<u8>) {
-    let mut digits = [b'0'; KEY_DIGITS];
-    let mut rest = key;
-    for digit in digits.iter_mut().rev() {
-        *digit = b'0' + (rest % 10) as u8;
-        rest /= 10;
-    }
-    out.extend_from_slice(b"jostle:");
-    out.extend_from_slice(&digits);
-}
-
-/// The line at the start of `bytes` without its end, and its whole length;
-/// `None` when it is not complete.
-fn line<'a>(what: &str, bytes: &'a [u8]) -> Result<Option<(&'a [u8], usize)>, Wrong> {
-    let searched = &bytes[..bytes.len().min(MAX_LINE)];
-    match searched.iter().position(|&byte| byte == b'\n') {
-        Some(end) if end > 0 && bytes[end - 1] == b'\r' => Ok(Some((&bytes[..end - 1], end + 1))),
-        Some(_) => Err(Wrong::bytes(what, bytes)),
-        None if bytes.len() >= MAX_LINE => Err(Wrong::bytes(what, bytes)),
-        None => Ok(None),
-    }
-}
-
-/// Digits and nothing else, within bounds.
-fn number(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() || digits.len() > 15 || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    let number = digits
-        .iter()
-        .fold(0, |number, digit| number * 10 + u64::from(digit - b'0'));
-    (number <= MAX_BODY).then_some(number)
-}
-
-/// A body of known length and the line end behind it, being passed over.
-#[derive(Clone, Copy, Debug)]
-struct Body {
-    left: u64,
-}
-
-impl Body {
-    /// Passes over what is there: bytes consumed, and whether it is complete.
-    ///
-    /// # Errors
-    /// When no line end follows the body.
-    fn advance(&mut self, what: &str, bytes: &[u8]) -> Result<(usize, bool), Wrong> {
-        let take = self.left.min(bytes.len() as u64) as usize;
-        self.left -= take as u64;
-        let rest = &bytes[take..];
-        if self.left > 0 || rest.len() < 2 {
-            // A wrong end is seen at its first byte.
-            return match rest.first() {
-                Some(&byte) if byte != b'\r' => Err(Wrong::bytes(what, rest)),
-                _ => Ok((take, false)),
-            };
-        }
-        match rest.starts_with(b"\r\n") {
-            true => Ok((take + 2, true)),
-            false => Err(Wrong::bytes(what, rest)),
-        }
     }
 }
 

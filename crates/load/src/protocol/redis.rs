@@ -1,17 +1,17 @@
 //! RESP2: GET, SET, and what a connection says first.
 
-use super::Answer;
-use super::Ask;
-use super::Body;
-use super::Failure;
-use super::KEY_DIGITS;
-use super::Parsed;
-use super::Url;
-use super::Wrong;
-use super::line;
-use super::number;
-use super::push_key;
-use super::shown;
+use super::wire::Answer;
+use super::wire::Ask;
+use super::wire::Body;
+use super::wire::KEY_DIGITS;
+use super::wire::Parsed;
+use super::wire::Wrong;
+use super::wire::line;
+use super::wire::number;
+use super::wire::push_key;
+use super::wire::shown;
+use crate::failure::Failure;
+use crate::url::Url;
 use std::io::Write;
 
 const WHAT: &str = "an answer in the redis protocol";

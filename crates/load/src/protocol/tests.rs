@@ -1,6 +1,8 @@
 //! Answers in any cut, and bytes that are none.
 
+use super::wire::shown;
 use super::*;
+use crate::failure::Failure;
 use proptest::prelude::*;
 
 /// Feeds `bytes` in pieces of the given lengths (repeated), as a connection
@@ -170,7 +172,7 @@ fn answers_to_another_question_are_wrong() {
 fn requests_are_written_as_servers_read_them() {
     let write = |url: &str, ask| {
         let mut out = Vec::new();
-        Writer::new(&Url::parse(url).unwrap(), 3).write(ask, 42, &mut out);
+        Writer::new(&url.parse().unwrap(), 3).write(ask, 42, &mut out);
         String::from_utf8(out).unwrap()
     };
     assert_eq!(
@@ -190,7 +192,7 @@ fn requests_are_written_as_servers_read_them() {
         write("http://h:81/a?{key}=b", Ask::Fetch),
         "GET /a?42=b HTTP/1.1\r\nHost: h:81\r\nUser-Agent: jostle\r\n\r\n"
     );
-    let url = Url::parse("redis://me:secret@h/2").unwrap();
+    let url = "redis://me:secret@h/2".parse().unwrap();
     let said = greeting(&url).concat();
     assert_eq!(
         String::from_utf8(said).unwrap(),

@@ -1,17 +1,18 @@
 //! Resources as positions in fixed-size arrays.
 
-use jostle_profile::resource;
-use jostle_profile::resource::RESOURCES;
+use jostle_profile::resource::Domain;
+use jostle_profile::resource::Resource;
 
 /// How many resources there are.
-pub const LANES: usize = RESOURCES.len();
+pub const LANES: usize = Resource::ALL.len();
 
-/// One value per resource, in the order of [`RESOURCES`].
+/// One value per resource, in the order of [`Resource::ALL`].
 pub type Lanes<T> = [T; LANES];
 
 /// The position of `resource`; `None` for one that this version does not know.
 pub fn lane(resource: &str) -> Option<usize> {
-    RESOURCES.iter().position(|known| known.id == resource)
+    let known: Result<Resource, _> = resource.parse();
+    known.ok().map(|resource| resource as usize)
 }
 
 /// The resource at `lane`, by the name used in profiles.
@@ -20,15 +21,15 @@ pub fn lane(resource: &str) -> Option<usize> {
 ///
 /// When `lane` is not below [`LANES`].
 pub fn resource_id(lane: usize) -> &'static str {
-    RESOURCES[lane].id
+    Resource::ALL[lane].id()
 }
 
 /// True for what belongs to one core or to the L2 of a group of cores: it is
 /// shared only by those who take turns on CPUs.
 pub fn core_private(lane: usize) -> bool {
     matches!(
-        RESOURCES[lane].domain,
-        resource::Domain::LogicalCpu | resource::Domain::PhysicalCore | resource::Domain::L2Group
+        Resource::ALL[lane].row().domain,
+        Domain::LogicalCpu | Domain::PhysicalCore | Domain::L2Group
     )
 }
 
@@ -122,9 +123,9 @@ mod tests {
 
     #[test]
     fn every_resource_has_a_lane_and_back() {
-        for (index, resource) in RESOURCES.iter().enumerate() {
-            assert_eq!(lane(resource.id), Some(index));
-            assert_eq!(resource_id(index), resource.id);
+        for (index, resource) in Resource::ALL.iter().enumerate() {
+            assert_eq!(lane(resource.id()), Some(index));
+            assert_eq!(resource_id(index), resource.id());
         }
         assert_eq!(lane("elsewhere"), None);
     }

@@ -23,15 +23,15 @@
 //! is answered with one `error` line, changes nothing, and the stream goes on.
 
 mod event;
+mod explain;
 mod lines;
-mod words;
 
 use self::event::Arrival;
 use self::event::Event;
 use self::event::NodeUp;
 use self::event::What;
-use self::words::Placed;
-use self::words::some_of;
+use self::explain::Placed;
+use self::explain::some_of;
 use crate::app::App;
 use crate::app::Demand;
 use crate::cluster::Cluster;
@@ -39,10 +39,10 @@ use crate::cluster::Node;
 use crate::cluster::NodeId;
 use crate::cluster::ResidentId;
 use crate::nodes_file::AppDemand;
-use crate::policy::Answer;
-use crate::policy::Ask;
 use crate::policy::Choice;
+use crate::policy::Decision;
 use crate::policy::MigrationCosts;
+use crate::policy::PlacementRequest;
 use crate::policy::Policy;
 use serde_json::Value;
 use serde_json::json;
@@ -285,7 +285,7 @@ impl Stream {
     /// A known node is back, as large as it was.
     fn back(&mut self, node: NodeId, up: &NodeUp) -> Result<(), String> {
         let was = self.cluster.node(node);
-        if self.cluster.row(node).up {
+        if self.cluster.summary(node).up {
             return Err(format!("key `name`: node `{}` is up already", was.name));
         }
         let other = [
@@ -322,7 +322,7 @@ impl Stream {
                 some_of(known)
             )
         })?;
-        if !self.cluster.row(node).up {
+        if !self.cluster.summary(node).up {
             return Err(format!("key `name`: node `{name}` is down already"));
         }
         let mut displaced: BTreeMap<u64, String> = BTreeMap::new();
@@ -389,7 +389,7 @@ impl Stream {
         if matches!(choice.parts[..], [part] if part.node == from) {
             return None;
         }
-        let decision = self.words(self.jobs.get(id)?, choice);
+        let decision = self.explained(self.jobs.get(id)?, choice);
         let parts = self.start(id, choice)?;
         self.leave(&[resident]);
         self.jobs.get_mut(id)?.parts = parts;
@@ -405,12 +405,12 @@ impl Stream {
     /// Tries every waiting job once, in the order of arrival, and answers for
     /// those that found a place.
     fn retry(&mut self) -> Vec<Value> {
-        let free = |of: fn(&crate::cluster::summary::Row) -> u64| {
-            let up = self.cluster.rows().iter().filter(|row| row.up);
+        let free = |of: fn(&crate::cluster::summary::NodeSummary) -> u64| {
+            let up = self.cluster.summaries().iter().filter(|summary| summary.up);
             up.map(of).max().unwrap_or(0)
         };
-        let cpus = free(|row| u64::from(row.free_cpus));
-        let memory = free(|row| row.free_memory);
+        let cpus = free(|summary| u64::from(summary.free_cpus));
+        let memory = free(|summary| summary.free_memory);
         let worth = |waiter: &Waiter| {
             waiter.flexible
                 || u64::from(waiter.demand.cpus) <= cpus && waiter.demand.memory_bytes <= memory
@@ -478,22 +478,22 @@ impl Stream {
         let Some(job) = self.jobs.get(id).cloned() else {
             return Err(Held("it has left".into()));
         };
-        let ask = self.ask(&job);
-        let up = |node: &&NodeId| self.cluster.row(**node).up;
+        let request = self.request(&job);
+        let up = |node: &&NodeId| self.cluster.summary(**node).up;
         let answer = match job.queued_at.iter().any(|node| up(&node)) {
             true => match job
                 .queued_at
                 .iter()
-                .find(|n| ask.may_use(&self.cluster, **n))
+                .find(|n| request.may_use(&self.cluster, **n))
             {
-                Some(node) => Answer::place(*node, &ask),
-                None => Answer::QueueAt(job.queued_at.clone()),
+                Some(node) => Decision::place(*node, &request),
+                None => Decision::QueueAt(job.queued_at.clone()),
             },
-            false => self.policy.choose(&ask, &self.cluster),
+            false => self.policy.choose(&request, &self.cluster),
         };
         let choice = match answer {
-            Answer::Place(choice) => choice,
-            Answer::QueueAt(nodes) => {
+            Decision::Place(choice) => choice,
+            Decision::QueueAt(nodes) => {
                 let names = nodes.iter().map(|node| self.cluster.name(*node));
                 let why = format!("the first of {} to have room takes it", some_of(names));
                 if let Some(job) = self.jobs.get_mut(id) {
@@ -501,9 +501,9 @@ impl Stream {
                 }
                 return Err(Held(why));
             }
-            Answer::Wait(waiting, _) => return Err(Held(self.why_waiting(&ask, waiting))),
+            Decision::Wait(waiting, _) => return Err(Held(self.why_waiting(&request, waiting))),
         };
-        let decision = self.words(&job, &choice);
+        let decision = self.explained(&job, &choice);
         let Some(parts) = self.start(id, &choice) else {
             return Err(Held(format!(
                 "{} chose {}, which has no room for it",
@@ -521,15 +521,15 @@ impl Stream {
         })
     }
 
-    fn ask<'a>(&self, job: &'a Job) -> Ask<'a> {
-        Ask {
+    fn request<'a>(&self, job: &'a Job) -> PlacementRequest<'a> {
+        PlacementRequest {
             demand: job.demand,
             now: self.now,
             waited_seconds: self.now - job.since,
             ideal_seconds: job.seconds,
             spread: job.spread,
             target: job.target,
-            ..Ask::of(&job.app)
+            ..PlacementRequest::of(&job.app)
         }
     }
 

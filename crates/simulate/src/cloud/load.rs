@@ -3,8 +3,8 @@
 use super::population::Class;
 use super::population::Population;
 use super::scenario::CloudScenario;
-use crate::Job;
-use crate::JobPhase;
+use crate::workload::Job;
+use crate::workload::JobPhase;
 use jostle_schedule::App;
 use jostle_schedule::predict::Responses;
 use jostle_schedule::provision::SIZES;

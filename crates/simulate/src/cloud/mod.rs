@@ -5,7 +5,7 @@
 //! largest on-demand instances are whole machines of 16 vCPUs; a smaller one is
 //! a slice of a machine whose other slices strangers press on, by an amount
 //! that changes over time and that no strategy sees. True rates come from
-//! [`World`](super::World).
+//! [`World`](crate::World).
 
 mod load;
 mod outcome;
@@ -22,6 +22,34 @@ pub use scenario::CloudScenario;
 pub use scenario::External;
 pub use scenario::SpinUp;
 pub use summary::StrategySummary;
+
+use jostle_schedule::provision::Strategy;
+use population::Population;
+use rayon::prelude::*;
+
+impl CloudScenario {
+    /// Runs every strategy on the load drawn from `seed`, in parallel; equal to
+    /// the last bit for equal input.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::check`].
+    pub fn run(&self, seed: u64) -> Result<CloudOutcome, CloudError> {
+        self.check()?;
+        let population = Population::draw(self, seed);
+        let jobs = load::draw(self, &population, seed);
+        let runs: Vec<(Strategy, bool)> = self
+            .with_profiles
+            .iter()
+            .flat_map(|known| self.strategies.iter().map(|strategy| (*strategy, *known)))
+            .collect();
+        let records: Vec<run::Record> = runs
+            .into_par_iter()
+            .map(|(strategy, known)| run::run(self, &population, &jobs, strategy, known, seed))
+            .collect::<Result<_, _>>()?;
+        Ok(CloudOutcome::of(self, seed, records))
+    }
+}
 
 #[cfg(test)]
 mod tests;

@@ -1,16 +1,16 @@
 //! Batch jobs, services and strangers, as they really are.
 
 use super::scenario::CloudScenario;
-use crate::TrueApp;
-use crate::TrueCurve;
-use crate::TruePlatform;
-use crate::Truth;
+use crate::truth::TrueApp;
+use crate::truth::TrueCurve;
+use crate::truth::TruePlatform;
+use crate::truth::Truth;
+use jostle_profile::resource::Resource;
 use jostle_schedule::App;
 use jostle_schedule::Scaling;
 use jostle_schedule::predict::LANES;
 use jostle_schedule::predict::Lanes;
 use jostle_schedule::predict::Responses;
-use jostle_schedule::predict::lane;
 use jostle_schedule::provision::LARGEST;
 use jostle_schedule::provision::SIZES;
 use rand::RngExt;
@@ -23,13 +23,13 @@ use rand_distr::Normal;
 pub(super) const PLATFORM: &str = "cloud";
 
 /// What applications with CPUs of their own still share.
-const SHARED: [&str; 6] = [
-    "llc-capacity",
-    "llc-bandwidth",
-    "memory-bandwidth",
-    "interconnect",
-    "storage-bandwidth",
-    "network-bandwidth",
+const SHARED: [Resource; 6] = [
+    Resource::LlcCapacity,
+    Resource::LlcBandwidth,
+    Resource::MemoryBandwidth,
+    Resource::Interconnect,
+    Resource::StorageBandwidth,
+    Resource::NetworkBandwidth,
 ];
 
 /// Different applications of each class.
@@ -59,7 +59,7 @@ impl Population {
     pub(super) fn draw(scenario: &CloudScenario, seed: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(1);
-        let shared: Vec<usize> = SHARED.into_iter().filter_map(lane).collect();
+        let shared: Vec<usize> = SHARED.map(|resource| resource as usize).to_vec();
         let mut apps = Vec::new();
         for class in [Class::Batch, Class::Service] {
             for number in 0..PER_CLASS {

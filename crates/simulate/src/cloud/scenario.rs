@@ -1,9 +1,5 @@
 //! The scenario file of a cloud.
 
-use super::load;
-use super::outcome::CloudOutcome;
-use super::population::Population;
-use super::run;
 use jostle_schedule::POLICIES;
 use jostle_schedule::policy_kind;
 use jostle_schedule::provision::Dynamic;
@@ -13,7 +9,6 @@ use jostle_schedule::provision::Retention;
 use jostle_schedule::provision::SIZES;
 use jostle_schedule::provision::Strategy;
 use jostle_schedule::provision::mapping;
-use rayon::prelude::*;
 use serde::Deserialize;
 use serde::Serialize;
 use std::path::Path;
@@ -423,27 +418,5 @@ impl CloudScenario {
             cpus().fold(f64::INFINITY, f64::min),
             cpus().fold(0.0, f64::max),
         )
-    }
-
-    /// Runs every strategy on the load drawn from `seed`, in parallel; equal to
-    /// the last bit for equal input.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::check`].
-    pub fn run(&self, seed: u64) -> Result<CloudOutcome, CloudError> {
-        self.check()?;
-        let population = Population::draw(self, seed);
-        let jobs = load::draw(self, &population, seed);
-        let runs: Vec<(Strategy, bool)> = self
-            .with_profiles
-            .iter()
-            .flat_map(|known| self.strategies.iter().map(|strategy| (*strategy, *known)))
-            .collect();
-        let records: Vec<run::Record> = runs
-            .into_par_iter()
-            .map(|(strategy, known)| run::run(self, &population, &jobs, strategy, known, seed))
-            .collect::<Result<_, _>>()?;
-        Ok(CloudOutcome::of(self, seed, records))
     }
 }

@@ -1,8 +1,8 @@
 //! One scheme through all intervals.
 
-use super::ConsolidationScenario;
-use super::Scheme;
-use super::SchemeOutcome;
+use super::outcome::SchemeOutcome;
+use super::scenario::ConsolidationScenario;
+use super::scenario::Scheme;
 use super::scene::Scene;
 use jostle_schedule::policies::bloc::Forecast;
 use jostle_schedule::policies::bloc::Move;

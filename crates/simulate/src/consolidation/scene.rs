@@ -1,7 +1,7 @@
 //! What is so, and what schemes see of it.
 
-use super::ConsolidationScenario;
-use super::StorageApp;
+use super::scenario::ConsolidationScenario;
+use super::scenario::StorageApp;
 use jostle_schedule::policies::bloc::Store;
 use rand::RngExt;
 use rand::SeedableRng;

@@ -1,8 +1,8 @@
 //! What schemes came to over several seeds.
 
-use super::ConsolidationOutcome;
-use super::Scheme;
-use super::SchemeOutcome;
+use super::outcome::ConsolidationOutcome;
+use super::outcome::SchemeOutcome;
+use super::scenario::Scheme;
 use crate::mean::Mean;
 use serde::Serialize;
 

@@ -2,7 +2,7 @@
 
 use super::Engine;
 use super::queue::Event;
-use crate::Fault;
+use crate::workload::Fault;
 use crate::world::Left;
 
 impl Engine<'_> {
@@ -95,7 +95,7 @@ impl Engine<'_> {
     }
 
     fn count_cpus(&mut self) {
-        let up = self.world.cluster().rows().iter().filter(|row| row.up);
+        let up = self.world.cluster().summaries().iter().filter(|row| row.up);
         self.cpus_up = up.map(|row| u64::from(row.cpus)).sum();
     }
 }

@@ -1,6 +1,6 @@
 //! How full the cluster is over time.
 
-use crate::Moment;
+use crate::outcome::Moment;
 
 /// Moments are thinned out when there are so many.
 const MOMENTS: usize = 512;

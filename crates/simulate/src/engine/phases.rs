@@ -3,8 +3,8 @@
 use super::Engine;
 use super::State;
 use super::queue::Event;
-use crate::SimulationError;
-use crate::world::standard_normal;
+use crate::error::SimulationError;
+use crate::random::standard_normal;
 use jostle_schedule::NodeId;
 use jostle_schedule::Part;
 use rand::RngExt;

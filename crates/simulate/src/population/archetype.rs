@@ -2,9 +2,9 @@
 
 use crate::hardware::ServerType;
 use crate::truth::TrueCurve;
+use jostle_profile::resource::Resource;
 use jostle_schedule::predict::LaneSet;
 use jostle_schedule::predict::Lanes;
-use jostle_schedule::predict::lane;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::Distribution;
@@ -12,22 +12,22 @@ use rand_distr::StandardNormal;
 
 /// The resources that the applications of a population meet on: those that
 /// neighbours with CPUs of their own share, and as many as the papers' N = 10.
-pub const SHARED: [&str; 10] = [
-    "l2-capacity",
-    "l2-bandwidth",
-    "llc-capacity",
-    "llc-bandwidth",
-    "memory-capacity",
-    "memory-bandwidth",
-    "interconnect",
-    "storage-capacity",
-    "storage-bandwidth",
-    "network-bandwidth",
+pub const SHARED: [Resource; 10] = [
+    Resource::L2Capacity,
+    Resource::L2Bandwidth,
+    Resource::LlcCapacity,
+    Resource::LlcBandwidth,
+    Resource::MemoryCapacity,
+    Resource::MemoryBandwidth,
+    Resource::Interconnect,
+    Resource::StorageCapacity,
+    Resource::StorageBandwidth,
+    Resource::NetworkBandwidth,
 ];
 
 /// [`SHARED`] as lanes.
 pub fn shared_lanes() -> impl Iterator<Item = usize> {
-    SHARED.iter().filter_map(|resource| lane(resource))
+    SHARED.into_iter().map(|resource| resource as usize)
 }
 
 /// [`SHARED`] as a set.

@@ -1,9 +1,11 @@
 //! Applications of recorded profiles.
 
-use super::Member;
 use super::archetype;
 use super::archetype::Program;
-use super::shared;
+use super::archetype::shared;
+use super::member::MOST_CPUS;
+use super::member::MOST_NODES;
+use super::member::Member;
 use crate::hardware::ServerType;
 use crate::truth::TrueApp;
 use crate::truth::TrueCurve;
@@ -89,7 +91,7 @@ pub fn member(profile: &Profile, types: &[ServerType], rng: &mut ChaCha8Rng) -> 
             caused,
             speed: archetype::speeds(std::slice::from_ref(&program), types, rng),
             qos: profile.qos.threshold as f32,
-            scaling: Scaling::amdahl(0.1, super::MOST_CPUS, super::MOST_NODES),
+            scaling: Scaling::amdahl(0.1, MOST_CPUS, MOST_NODES),
         },
         demand: Demand {
             cpus: (profile.conditions.target_cpus.len().max(1)) as u32,

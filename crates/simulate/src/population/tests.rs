@@ -1,7 +1,12 @@
 use super::*;
+use crate::hardware::ServerType;
 use crate::hardware::hardware;
+use crate::truth::TrueCurve;
 use crate::truth::TruePlatform;
+use jostle_schedule::predict::lane;
+use rand::RngExt;
 use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
 
 fn papers_pool(seed: u64) -> (Vec<Member>, Vec<ServerType>) {
     let types = hardware("paragon-40").unwrap().types.to_vec();

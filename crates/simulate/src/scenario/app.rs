@@ -16,7 +16,7 @@ use crate::population;
 use crate::population::Member;
 use crate::truth::TrueApp;
 use crate::truth::TrueCurve;
-use jostle_profile::resource::RESOURCES;
+use jostle_profile::resource::Resource;
 use jostle_schedule::Demand;
 use jostle_schedule::Scaling;
 use jostle_schedule::predict::LANES;
@@ -180,7 +180,7 @@ fn lanes(
                 return Err(source.wrong(points, problem));
             }
             None => {
-                let known = RESOURCES.iter().map(|resource| resource.id);
+                let known = Resource::ALL.iter().map(|resource| resource.id());
                 return Err(source.wrong(points, unknown(key, resource, known)));
             }
         }

@@ -1,11 +1,11 @@
 //! What an agent on a node could read there, with the noise of reading it.
 
 use super::World;
+use crate::random::standard_normal;
 use jostle_schedule::NodeId;
 use jostle_schedule::predict::LANES;
 use jostle_schedule::predict::resource_id;
 use rand::Rng;
-use rand::RngExt;
 
 /// Standard deviation of a reading.
 const NOISE: f64 = 0.03;
@@ -23,7 +23,7 @@ impl World<'_> {
     /// noise, then the shares of CPUs and of memory asked for, and residents
     /// per CPU.
     pub fn counters(&self, node: NodeId, noise: &mut impl Rng) -> Vec<f32> {
-        let (cluster, row) = (self.cluster(), self.cluster().row(node));
+        let (cluster, row) = (self.cluster(), self.cluster().summary(node));
         let cpus = f64::from(row.cpus.max(1));
         let memory = cluster.node(node).memory_bytes.max(1);
         let shares = [
@@ -39,10 +39,4 @@ impl World<'_> {
         readings.extend(shares.map(|share| share.clamp(0.0, 1.0) as f32));
         readings
     }
-}
-
-/// A draw of the normal distribution (Box and Muller's transformation).
-pub(crate) fn standard_normal(rng: &mut impl Rng) -> f64 {
-    let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
-    radius * (std::f64::consts::TAU * rng.random::<f64>()).cos()
 }

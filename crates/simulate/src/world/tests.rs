@@ -1,8 +1,9 @@
+use super::counters::counter_names;
 use super::*;
-use crate::JobPhase;
-use crate::TrueApp;
-use crate::TrueCurve;
-use crate::TruePlatform;
+use crate::truth::TrueApp;
+use crate::truth::TrueCurve;
+use crate::truth::TruePlatform;
+use crate::workload::JobPhase;
 use jostle_schedule::Demand;
 use jostle_schedule::predict::Responses;
 use proptest::prelude::*;

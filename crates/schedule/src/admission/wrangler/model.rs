@@ -242,12 +242,14 @@ fn unseen_scores(xs: &[Vec<f64>], ys: &[bool], seed: u64) -> (Vec<f64>, Vec<bool
     let (mut scores, mut labels) = (Vec::new(), Vec::new());
     for fold in 0..FOLDS {
         let within = fold * xs.len() / FOLDS..(fold + 1) * xs.len() / FOLDS;
-        let rows: Vec<usize> = (0..xs.len()).filter(|row| !within.contains(row)).collect();
-        let positive = rows.iter().filter(|row| ys[**row]).count();
-        if positive == 0 || positive == rows.len() {
+        let summaries: Vec<usize> = (0..xs.len())
+            .filter(|summary| !within.contains(summary))
+            .collect();
+        let positive = summaries.iter().filter(|summary| ys[**summary]).count();
+        if positive == 0 || positive == summaries.len() {
             continue;
         }
-        let svm = Svm::train(xs, ys, &rows, seed.wrapping_add(1 + fold as u64));
+        let svm = Svm::train(xs, ys, &summaries, seed.wrapping_add(1 + fold as u64));
         scores.extend(xs[within.clone()].iter().map(|x| svm.score(x)));
         labels.extend(&ys[within]);
     }

@@ -1,15 +1,15 @@
 //! Who else might want the place.
 
 use super::SharedApp;
-use super::node_view::View;
+use super::node_view::NodeView;
 use super::value::Weights;
 use super::value::newcomer;
 use crate::cluster::Cluster;
-use crate::cluster::summary::Row;
+use crate::cluster::summary::NodeSummary;
 
 /// A few recent newcomers, standing for those to come.
 #[derive(Clone, Debug, Default)]
-pub struct Typical {
+pub struct RecentNewcomers {
     gathering: Vec<SharedApp>,
     current: Vec<SharedApp>,
     seen: u32,
@@ -22,7 +22,7 @@ const SAMPLE: usize = 8;
 /// One of so many newcomers is taken into the next sample.
 const EVERY: u32 = 8;
 
-impl Typical {
+impl RecentNewcomers {
     pub fn note(&mut self, app: &SharedApp) {
         self.seen += 1;
         if self.seen % EVERY == 1 {
@@ -40,14 +40,14 @@ impl Typical {
     }
 
     /// Mean value that they would have on the node of `row`.
-    pub fn at(&self, row: &Row, view: &View, weights: &Weights) -> f32 {
+    pub fn at(&self, summary: &NodeSummary, view: &NodeView, weights: &Weights) -> f32 {
         if self.current.is_empty() {
             return 0.0;
         }
         let sum: f32 = self
             .current
             .iter()
-            .map(|app| newcomer(app, row, view, weights).value)
+            .map(|app| newcomer(app, summary, view, weights).value)
             .sum();
         sum / self.current.len() as f32
     }

@@ -1,11 +1,11 @@
 //! What a place is worth to an application, and what it costs the others.
 
-use super::node_view::View;
+use super::node_view::NodeView;
 use crate::app::App;
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
 use crate::cluster::ResidentId;
-use crate::cluster::summary::Row;
+use crate::cluster::summary::NodeSummary;
 use crate::predict::Expected;
 use crate::predict::GRID;
 use crate::predict::GRID_STEP;
@@ -37,7 +37,7 @@ impl Default for Weights {
 
 /// An application at one place.
 #[derive(Clone, Copy, Debug)]
-pub struct Valued {
+pub struct ResidentValue {
     pub value: f32,
     /// Fraction of its undisturbed performance on its best platform.
     pub performance: f32,
@@ -48,14 +48,14 @@ pub struct Valued {
 }
 
 #[inline]
-pub fn valued(app: &App, ln_platform: f32, expected: Expected, weights: &Weights) -> Valued {
+pub fn valued(app: &App, ln_platform: f32, expected: Expected, weights: &Weights) -> ResidentValue {
     let there = Expected {
         ln: expected.ln + ln_platform,
         variance: expected.variance + weights.unexplained,
     };
     let performance = there.quick_performance();
     let chance = there.chance_of(app.qos_ln());
-    Valued {
+    ResidentValue {
         value: performance + weights.qos * chance,
         performance,
         keeps: chance >= 0.5,
@@ -67,7 +67,7 @@ pub fn valued(app: &App, ln_platform: f32, expected: Expected, weights: &Weights
 /// An application's curves as straight lines from a knee on: what screening
 /// many nodes makes do with.
 #[derive(Clone, Debug)]
-pub struct Hinges {
+pub struct LinearScreen {
     knee: Lanes<f32>,
     /// ln performance lost per point beyond the knee.
     slope: Lanes<f32>,
@@ -77,9 +77,9 @@ pub struct Hinges {
 /// Where a curve has lost so much in ln is its knee.
 const KNEE_LOSS: f32 = 0.02;
 
-impl Hinges {
+impl LinearScreen {
     pub fn of(app: &App) -> Self {
-        let mut hinges = Hinges {
+        let mut hinges = LinearScreen {
             knee: [100.0; LANES],
             slope: [0.0; LANES],
             caused: std::array::from_fn(|lane| app.caused()[lane] as f32 * POINTS),
@@ -102,10 +102,10 @@ impl Hinges {
     /// About what the newcomer gets on the node of `row`, and takes from those
     /// there.
     #[inline]
-    pub fn screen(&self, row: &Row, view: &View) -> (f32, f32) {
+    pub fn screen(&self, summary: &NodeSummary, view: &NodeView) -> (f32, f32) {
         let (mut ln, mut harm) = (0.0f32, 0.0f32);
         for lane in 0..LANES {
-            let pressure = (row.caused[lane] as f32 * POINTS).min(100.0);
+            let pressure = (summary.caused[lane] as f32 * POINTS).min(100.0);
             ln -= self.slope[lane] * (pressure - self.knee[lane]).max(0.0);
             harm += self.caused[lane] * view.harm[lane];
         }
@@ -113,11 +113,11 @@ impl Hinges {
     }
 }
 
-/// Value by [`Hinges::screen`] alone: performance, and the QoS as a slope
+/// Value by [`LinearScreen::screen`] alone: performance, and the QoS as a slope
 /// around its line.
 #[inline]
-pub fn screened_value(app: &App, row: &Row, ln: f32, weights: &Weights) -> f32 {
-    let ln = ln + app.platform_ln(row.platform);
+pub fn screened_value(app: &App, summary: &NodeSummary, ln: f32, weights: &Weights) -> f32 {
+    let ln = ln + app.platform_ln(summary.platform);
     let chance = (0.5 + (ln - app.qos_ln()) * 8.0).clamp(0.0, 1.0);
     quick_exp(ln) + weights.qos * chance
 }
@@ -126,21 +126,31 @@ const POINTS: f32 = 1.0 / crate::app::STEPS_PER_POINT as f32;
 
 /// The pressure of everybody on the node of `row`, in points.
 #[inline]
-pub fn pressure(row: &Row) -> Lanes<f32> {
-    std::array::from_fn(|lane| row.caused[lane] as f32 * POINTS)
+pub fn pressure(summary: &NodeSummary) -> Lanes<f32> {
+    std::array::from_fn(|lane| summary.caused[lane] as f32 * POINTS)
 }
 
 /// The newcomer beside those who are there.
 #[inline]
-pub fn newcomer(app: &App, row: &Row, view: &View, weights: &Weights) -> Valued {
-    let counted = app.counted(row.shares_cpus);
-    let expected = performance(app.responses(), &pressure(row), &view.uncertainty, counted);
-    valued(app, app.platform_ln(row.platform), expected, weights)
+pub fn newcomer(
+    app: &App,
+    summary: &NodeSummary,
+    view: &NodeView,
+    weights: &Weights,
+) -> ResidentValue {
+    let counted = app.counted(summary.shares_cpus);
+    let expected = performance(
+        app.responses(),
+        &pressure(summary),
+        &view.uncertainty,
+        counted,
+    );
+    valued(app, app.platform_ln(summary.platform), expected, weights)
 }
 
 /// What the newcomer's coming costs.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct There {
+pub struct PlacementValue {
     /// The newcomer's own value.
     pub own: f32,
     /// Value lost by the residents, 0 or more.
@@ -158,23 +168,23 @@ pub fn on_node(
     app: &App,
     cluster: &Cluster,
     node: NodeId,
-    view: &View,
+    view: &NodeView,
     weights: &Weights,
-) -> There {
-    let row = cluster.row(node);
-    let own = newcomer(app, row, view, weights);
-    let mut there = There {
+) -> PlacementValue {
+    let summary = cluster.summary(node);
+    let own = newcomer(app, summary, view, weights);
+    let mut there = PlacementValue {
         own: own.value,
         harm: 0.0,
         lost: 0.0,
         performance: own.performance,
         breaks: !own.keeps,
     };
-    let added = app.caused_known().and(app.counted(row.shares_cpus));
-    if row.residents == 0 || added.is_empty() {
+    let added = app.caused_known().and(app.counted(summary.shares_cpus));
+    if summary.residents == 0 || added.is_empty() {
         return there;
     }
-    let mut with = pressure(row);
+    let mut with = pressure(summary);
     let mut uncertainty = view.uncertainty;
     for lane in added.iter() {
         with[lane] += app.caused()[lane] as f32 * POINTS;
@@ -182,7 +192,7 @@ pub fn on_node(
         uncertainty[lane] += sd * sd;
     }
     for ((_, resident), before) in cluster.residents(node).zip(&view.residents) {
-        let after = resident_under(&resident.app, row, &with, &uncertainty, weights);
+        let after = resident_under(&resident.app, summary, &with, &uncertainty, weights);
         there.harm += (before.value - after.value).max(0.0);
         there.lost += (before.performance - after.performance).max(0.0);
         there.breaks |= before.keeps && !after.keeps;
@@ -194,14 +204,14 @@ pub fn on_node(
 #[inline]
 pub fn resident_under(
     app: &App,
-    row: &Row,
+    summary: &NodeSummary,
     all: &Lanes<f32>,
     uncertainty: &Lanes<f32>,
     weights: &Weights,
-) -> Valued {
-    let counted = app.counted(row.shares_cpus);
+) -> ResidentValue {
+    let counted = app.counted(summary.shares_cpus);
     let expected = beside(app, app.responses(), all, uncertainty, counted);
-    valued(app, app.platform_ln(row.platform), expected, weights)
+    valued(app, app.platform_ln(summary.platform), expected, weights)
 }
 
 #[inline]
@@ -228,12 +238,16 @@ pub fn leaving(id: ResidentId, cluster: &Cluster, weights: &Weights) -> f32 {
     let Some(resident) = cluster.resident(id) else {
         return 0.0;
     };
-    let row = cluster.row(resident.node);
-    let view = View::of(resident.node, cluster, weights);
-    let mut without = pressure(row);
+    let summary = cluster.summary(resident.node);
+    let view = NodeView::of(resident.node, cluster, weights);
+    let mut without = pressure(summary);
     let mut uncertainty = view.uncertainty;
     let app = &resident.app;
-    for lane in app.caused_known().and(app.counted(row.shares_cpus)).iter() {
+    for lane in app
+        .caused_known()
+        .and(app.counted(summary.shares_cpus))
+        .iter()
+    {
         without[lane] -= app.caused()[lane] as f32 * POINTS;
         let sd = app.responses().caused_sd()[lane];
         uncertainty[lane] = (uncertainty[lane] - sd * sd).max(0.0);
@@ -243,7 +257,8 @@ pub fn leaving(id: ResidentId, cluster: &Cluster, weights: &Weights) -> f32 {
         sum += match other == id {
             true => before.performance,
             false => {
-                let after = resident_under(&neighbour.app, row, &without, &uncertainty, weights);
+                let after =
+                    resident_under(&neighbour.app, summary, &without, &uncertainty, weights);
                 before.performance - after.performance
             }
         };

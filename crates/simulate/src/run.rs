@@ -1,25 +1,19 @@
 //! One run from end to end, with schedulers by name or as given.
 
-use super::Engine;
-use super::Start;
-use crate::Outcome;
-use crate::Settings;
-use crate::SimulationError;
-use crate::Timing;
-use crate::Workload;
-use crate::error::check;
+use crate::engine;
+use crate::engine::Scheduler;
+use crate::error::SimulationError;
+use crate::outcome::Outcome;
+use crate::outcome::Timing;
+use crate::settings::Settings;
+use crate::workload::Workload;
 use jostle_schedule::POLICIES;
-use jostle_schedule::Policy;
 use jostle_schedule::PolicyOptions;
 use jostle_schedule::admission::ADMISSIONS;
-use jostle_schedule::admission::Admission;
 use jostle_schedule::admission::AdmissionOptions;
 use jostle_schedule::admission::admission_kind;
 use jostle_schedule::policy_kind;
-use std::time::Instant;
-
-/// What an agent is made of.
-pub type Scheduler = (Box<dyn Policy>, Box<dyn Admission>);
+use rayon::prelude::*;
 
 /// Runs `workload` once, with the policy and the admission that `settings`
 /// name.
@@ -30,7 +24,7 @@ pub type Scheduler = (Box<dyn Policy>, Box<dyn Admission>);
 /// made as it is told, a policy breaks the rules, or jobs wait for a place that
 /// nothing can give them any more.
 pub fn run(workload: &Workload, settings: &Settings) -> Result<(Outcome, Timing), SimulationError> {
-    let (outcome, timing, _) = observe(workload, settings, &mut schedulers(settings)?, false)?;
+    let (outcome, timing, _) = engine::run(workload, settings, &mut schedulers(settings)?, false)?;
     Ok((outcome, timing))
 }
 
@@ -81,28 +75,14 @@ pub fn run_with(
     scheduler: &mut dyn FnMut(u64) -> Scheduler,
 ) -> Result<(Outcome, Timing), SimulationError> {
     let mut scheduler = |seed| Ok(scheduler(seed));
-    let (outcome, timing, _) = observe(workload, settings, &mut scheduler, false)?;
+    let (outcome, timing, _) = engine::run(workload, settings, &mut scheduler, false)?;
     Ok((outcome, timing))
 }
 
-/// [`run_with`], and what was read at every start if `starts` are wanted.
-pub(crate) fn observe(
-    workload: &Workload,
-    settings: &Settings,
-    scheduler: &mut dyn FnMut(u64) -> Result<Scheduler, SimulationError>,
-    starts: bool,
-) -> Result<(Outcome, Timing, Vec<Start>), SimulationError> {
-    let began = Instant::now();
-    check(workload, settings)?;
-    let mut engine = Engine::new(workload, settings, scheduler)?;
-    engine.starts = starts.then(Vec::new);
-    engine.conduct()?;
-    let timing = Timing {
-        decision_p50_seconds: engine.stopwatch.percentile(0.5),
-        decision_p99_seconds: engine.stopwatch.percentile(0.99),
-        decisions_seconds: engine.stopwatch.total_seconds(),
-        total_seconds: began.elapsed().as_secs_f64(),
-    };
-    let starts = engine.starts.take().unwrap_or_default();
-    Ok((engine.outcome(), timing, starts))
+/// [`run`] for each of `runs`, on as many threads as the pool has; results in
+/// the order given, each as it would be alone but for its [`Timing`].
+pub fn run_all(runs: &[(&Workload, Settings)]) -> Vec<Result<(Outcome, Timing), SimulationError>> {
+    let each = runs.par_iter();
+    each.map(|(workload, settings)| run(workload, settings))
+        .collect()
 }

@@ -1,15 +1,12 @@
 //! Servers that behave as planted, and what the tests of loads share.
 
+use jostle_load::ErrorKind;
 use jostle_load::Generator;
 use jostle_load::LoadSpec;
-use jostle_load::Url;
 use std::io::Read;
 use std::io::Write;
 use std::net::TcpListener;
 use std::net::TcpStream;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
@@ -135,7 +132,7 @@ pub fn spec(url: &str) -> LoadSpec {
         read_percent: 100.0,
         prefill: false,
         connect_timeout: Duration::from_secs(20),
-        ..LoadSpec::new(Url::parse(url).expect("an address"))
+        ..LoadSpec::new(url.parse().expect("an address"))
     }
 }
 
@@ -147,12 +144,8 @@ pub fn start(spec: LoadSpec) -> Generator {
     try_start(spec).expect("the load starts")
 }
 
-pub fn try_start(spec: LoadSpec) -> jostle::error::Result<Generator> {
-    Ok(Generator::start(
-        spec,
-        &AtomicBool::new(false),
-        &mut || Ok(()),
-    )?)
+pub fn try_start(spec: LoadSpec) -> jostle_load::Result<Generator> {
+    Generator::start(spec, &AtomicBool::new(false), &mut || Ok(()))
 }
 
 /// One window of this length.
@@ -162,77 +155,19 @@ pub fn window(generator: &Generator, length: Duration) -> jostle_load::Window {
     generator.close_window().expect("a window")
 }
 
-pub fn message<T>(result: jostle::error::Result<T>, code: u8) -> String {
+pub fn message<T>(result: jostle_load::Result<T>, kind: ErrorKind) -> String {
     match result {
         Ok(_) => panic!("this should have failed"),
         Err(error) => {
-            assert_eq!(error.exit_code(), code, "{error}");
+            assert_eq!(error.kind(), kind, "{error}");
             error.to_string()
         }
-    }
-}
-
-/// A real server, ended with the test.
-pub struct Server {
-    child: Child,
-    pub port: u16,
-    _directory: tempfile::TempDir,
-}
-
-impl Server {
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().unwrap().port()
-}
-
-/// Starts `program` (with arguments that know port and directory), or says by
-/// name why the test is skipped.
-pub fn server(
-    program: &str,
-    package: &str,
-    arguments: impl Fn(u16, &std::path::Path) -> Vec<String>,
-) -> Option<Server> {
-    let directory = tempfile::tempdir().expect("a directory");
-    let port = free_port();
-    let child = Command::new(program)
-        .args(arguments(port, directory.path()))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    match child {
-        Ok(child) => Some(Server {
-            child,
-            port,
-            _directory: directory,
-        }),
-        Err(error) => {
-            eprintln!("skipped: {program} cannot be started ({error}); Debian package {package}");
-            None
-        }
-    }
-}
-
-pub fn redis() -> Option<Server> {
-    server("redis-server", "redis-server", |port, directory| {
-        let words = format!(
-            "--port {port} --bind 127.0.0.1 --save  --appendonly no --unixsocket {0}/s --dir {0}",
-            directory.display()
-        );
-        words.split(' ').map(String::from).collect()
-    })
 }
 
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {

@@ -1,19 +1,9 @@
 //! Servers with planted delays, stalls and faults.
 
-use crate::support::Act;
-use crate::support::Fake;
-use crate::support::PAGE;
-use crate::support::Speaks;
-use crate::support::VALUE;
-use crate::support::free_port;
-use crate::support::message;
-use crate::support::redis_spec;
-use crate::support::spec;
-use crate::support::start;
-use crate::support::try_start;
-use crate::support::wait_until;
-use crate::support::window;
+mod support;
+
 use jostle_load::Arrivals;
+use jostle_load::ErrorKind;
 use jostle_load::Failure;
 use jostle_load::LatencyTarget;
 use jostle_load::LoadSpec;
@@ -29,6 +19,19 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use std::time::Instant;
+use support::Act;
+use support::Fake;
+use support::PAGE;
+use support::Speaks;
+use support::VALUE;
+use support::free_port;
+use support::message;
+use support::redis_spec;
+use support::spec;
+use support::start;
+use support::try_start;
+use support::wait_until;
+use support::window;
 
 fn at(window: &Window, percentile: Percentile) -> f64 {
     window.percentile(percentile).expect("requests").seconds
@@ -78,7 +81,7 @@ fn a_stall_is_charged_to_every_request_that_was_due_in_it() {
     std::thread::sleep(Duration::from_millis(700));
     let window = generator.close_window().unwrap();
     assert!((900..1500).contains(&window.due), "{}", window.due);
-    assert_eq!(window.failures.total(), 0, "{}", window.failures.words());
+    assert_eq!(window.failures.total(), 0, "{}", window.failures);
     let quick = window.within(Duration::from_millis(10));
     let late = window.answered - quick;
     assert!((250..700).contains(&late), "{late} of {}", window.answered);
@@ -131,9 +134,12 @@ fn half_open_servers_and_wrong_protocols_are_told() {
         connect_timeout: Duration::from_millis(300),
         ..redis_spec(port)
     };
-    let text = message(try_start(quick(silent.local_addr().unwrap().port())), 3);
+    let text = message(
+        try_start(quick(silent.local_addr().unwrap().port())),
+        ErrorKind::Environment,
+    );
     assert!(text.contains("does not answer"), "{text}");
-    let refused = message(try_start(quick(free_port())), 3);
+    let refused = message(try_start(quick(free_port())), ErrorKind::Environment);
     assert!(
         refused.contains("nobody listens at 127.0.0.1:") && refused.contains("start the server"),
         "{refused}"
@@ -142,7 +148,7 @@ fn half_open_servers_and_wrong_protocols_are_told() {
     let garbage = Fake::start(Speaks::Http, |_| Act::Say(b"SSH-2.0-x\r\n".into()));
     let text = message(
         try_start(spec(&format!("http://127.0.0.1:{}/", garbage.port))),
-        2,
+        ErrorKind::Request,
     );
     assert!(
         text.contains("SSH-2.0-x") && text.contains("scheme"),
@@ -153,7 +159,7 @@ fn half_open_servers_and_wrong_protocols_are_told() {
     });
     let text = message(
         try_start(spec(&format!("http://127.0.0.1:{}/x", missing.port))),
-        2,
+        ErrorKind::Request,
     );
     assert!(text.contains("404 Not Found"), "{text}");
     start(spec(&format!("http://127.0.0.1:{}/", http.port)));
@@ -169,7 +175,7 @@ fn garbage_in_the_middle_is_a_failure_of_its_own() {
     let mut generator = start(redis_spec(fake.port));
     generator.pace(Pace::Open(500.0));
     let window = window(&generator, Duration::from_secs(1));
-    let words = window.failures.words();
+    let words = window.failures.to_string();
     assert!(window.failures.of(Failure::Protocol) > 0, "{words}");
     assert!(window.failures.of(Failure::ErrorReply) > 0, "{words}");
     assert!(
@@ -193,7 +199,7 @@ fn answers_that_drip_are_whole() {
         generator.pace(Pace::Open(200.0));
         let window = window(&generator, Duration::from_millis(500));
         assert!(window.answered > 30, "{}", window.answered);
-        assert_eq!(window.failures.total(), 0, "{}", window.failures.words());
+        assert_eq!(window.failures.total(), 0, "{}", window.failures);
     }
 }
 
@@ -211,7 +217,7 @@ fn http_errors_are_no_successes() {
         window.failures.of(Failure::Http5xx),
         window.failures.of(Failure::Http4xx),
     );
-    assert!(busy > 10 && gone > 10, "{}", window.failures.words());
+    assert!(busy > 10 && gone > 10, "{}", window.failures);
     assert!(window.answered.abs_diff(busy + gone) < window.due / 5);
 }
 
@@ -300,7 +306,7 @@ fn nothing_is_sent_while_suspended_and_the_pause_is_not_charged() {
     assert!((100..500).contains(&window.due), "{}", window.due);
     let worst = window.percentile(Percentile::P90).unwrap().seconds;
     assert!(worst < 0.2, "{worst}");
-    assert_eq!(window.failures.total(), 0, "{}", window.failures.words());
+    assert_eq!(window.failures.total(), 0, "{}", window.failures);
 }
 
 #[test]
@@ -344,7 +350,7 @@ fn a_planted_capacity_is_found() {
         connections: 16,
         ..redis_spec(fake.port)
     });
-    let target = LatencyTarget::parse("p50:20ms").unwrap();
+    let target: LatencyTarget = "p50:20ms".parse().unwrap();
     let found = find_capacity(
         &mut generator,
         target,
