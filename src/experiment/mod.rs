@@ -12,6 +12,7 @@
 
 mod baseline;
 pub mod bootstrap;
+mod checkpoint;
 mod counting;
 pub mod design;
 pub mod executor;
@@ -24,6 +25,8 @@ mod mechanism;
 pub mod mock;
 pub mod outcome;
 mod phases;
+pub mod plan;
+mod prepare;
 mod queue;
 pub mod record;
 pub mod resume;
