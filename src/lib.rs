@@ -40,6 +40,7 @@ pub mod experiment;
 pub mod inject;
 pub mod machine;
 pub mod metric;
+mod near;
 pub mod report;
 pub mod sink;
 #[allow(unsafe_code)]

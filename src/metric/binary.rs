@@ -1,6 +1,6 @@
 //! Which file `BINARY` of a uprobe is, as the target sees it.
 
-use super::near;
+use crate::near;
 use super::scope;
 use crate::workload::Scope;
 use std::collections::BTreeSet;

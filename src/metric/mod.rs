@@ -11,7 +11,6 @@ mod io;
 mod ips;
 mod load;
 mod names;
-mod near;
 mod pace;
 mod poller;
 mod printed;

@@ -7,7 +7,7 @@ use super::feed::Feed;
 use super::io::Bytes;
 use super::load;
 use super::load::Read;
-use super::near;
+use crate::near;
 use super::prometheus;
 use super::tracepoint;
 use super::tracepoint::Tracepoint;

@@ -1,6 +1,6 @@
 //! Where in an ELF file a function begins.
 
-use super::near;
+use crate::near;
 use object::Object;
 use object::ObjectSegment;
 use object::ObjectSymbol;

@@ -1,6 +1,6 @@
 //! Tracepoints by category and name, as tracefs lists them.
 
-use super::near;
+use crate::near;
 use crate::error::Error;
 use crate::error::Result;
 use crate::sys::probe::Event;

@@ -7,7 +7,7 @@ use super::page::Type;
 use super::page::labels;
 use super::page::shown;
 use crate::metric::StdoutKind;
-use crate::metric::near;
+use crate::near;
 use std::collections::BTreeMap;
 
 /// `METRIC` of the request: a name, labels that must match, a quantile.

@@ -6,8 +6,8 @@ use super::CgroupSpec;
 use super::Hierarchies;
 use super::engines;
 use super::engines::Known;
-use super::near;
 use crate::error::Error;
+use crate::near;
 use crate::error::Result;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -206,7 +206,7 @@ pub fn resolve(
         true => "no container runs here".to_string(),
         false => format!("running: {}", list.join(", ")),
     };
-    let near = near::suggestion(given, looked.known.iter().map(|known| known.name.clone()));
+    let near = near::hint(given, looked.known.iter().map(|known| known.name.clone()), "");
     Err(refused(format!(
         "no running container has that id, and none that name: looked at {}; an id, or the \
          beginning of one, works without any of these; {here}{near}",
