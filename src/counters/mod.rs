@@ -33,6 +33,7 @@ mod psi;
 mod resctrl;
 mod stats;
 mod tasks;
+pub mod tracefs;
 mod watched;
 
 pub use core_counts::CoreCounts;

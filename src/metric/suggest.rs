@@ -2,9 +2,10 @@
 
 use super::binary;
 use super::scope;
-use super::tracepoint;
+use crate::counters::tracefs::tracefs;
 use crate::sys::probe;
 use crate::workload::Target;
+use std::path::Path;
 use std::path::PathBuf;
 
 /// One per line, each with what it reads.
@@ -35,7 +36,7 @@ pub(super) fn lines(target: &Target) -> String {
             );
         }
     }
-    if tracepoint::tracefs().is_ok_and(|root| root.join("events/raw_syscalls").is_dir()) {
+    if tracefs(Path::new("/")).is_ok_and(|root| root.join("events/raw_syscalls").is_dir()) {
         add(
             "progress:tracepoint:raw_syscalls:sys_enter",
             "system calls per second",

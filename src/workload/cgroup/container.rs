@@ -7,8 +7,8 @@ use super::Hierarchies;
 use super::engines;
 use super::engines::Known;
 use crate::error::Error;
-use crate::near;
 use crate::error::Result;
+use crate::near;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::path::PathBuf;
@@ -206,7 +206,11 @@ pub fn resolve(
         true => "no container runs here".to_string(),
         false => format!("running: {}", list.join(", ")),
     };
-    let near = near::hint(given, looked.known.iter().map(|known| known.name.clone()), "");
+    let near = near::hint(
+        given,
+        looked.known.iter().map(|known| known.name.clone()),
+        "",
+    );
     Err(refused(format!(
         "no running container has that id, and none that name: looked at {}; an id, or the \
          beginning of one, works without any of these; {here}{near}",

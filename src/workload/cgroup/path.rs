@@ -5,8 +5,8 @@ use super::CgroupSpec;
 use super::Hierarchies;
 use super::processes;
 use crate::error::Error;
-use crate::near;
 use crate::error::Result;
+use crate::near;
 use std::path::Path;
 use std::path::PathBuf;
 

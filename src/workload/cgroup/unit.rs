@@ -3,8 +3,8 @@
 use super::CgroupSpec;
 use super::Hierarchies;
 use crate::error::Error;
-use crate::near;
 use crate::error::Result;
+use crate::near;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::path::PathBuf;
