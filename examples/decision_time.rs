@@ -9,12 +9,12 @@
 //! before. Everything but the times is the same for the same seed.
 
 use clap::Parser;
-use jostle_schedule::Answer;
 use jostle_schedule::App;
-use jostle_schedule::Ask;
 use jostle_schedule::Cluster;
+use jostle_schedule::Decision;
 use jostle_schedule::Node;
 use jostle_schedule::POLICIES;
+use jostle_schedule::PlacementRequest;
 use jostle_schedule::PolicyKind;
 use jostle_schedule::PolicyOptions;
 use jostle_schedule::ResidentId;
@@ -348,21 +348,21 @@ fn time(kind: &PolicyKind, world: &mut Filled, pool: &[Arc<App>], units: u32, ar
     let whole = Duration::from_secs_f64(args.seconds);
     let started = Instant::now();
     // The first decisions, which size buffers and warm caches, do not count.
-    for decision in 0..100_000 + WARM_UP {
+    for number in 0..100_000 + WARM_UP {
         if started.elapsed() > whole && times.len() >= 100 {
             break;
         }
         world.churn(pool);
         let app = &pool[arrivals.random_range(0..pool.len())];
-        let ask = Ask::of(app);
+        let request = PlacementRequest::of(app);
         let begun = Instant::now();
-        let answer = policy.choose(&ask, &world.cluster);
+        let decision = policy.choose(&request, &world.cluster);
         let took = begun.elapsed();
-        if decision < WARM_UP {
+        if number < WARM_UP {
             continue;
         }
         times.push(took.as_secs_f64() * 1e6);
-        if let Answer::Place(choice) = answer {
+        if let Decision::Place(choice) = decision {
             placed += 1;
             examined += u64::from(choice.examined);
             relaxed += u64::from(!choice.relaxed.is_empty());

@@ -9,14 +9,14 @@ use crate::report::Style;
 use crate::report::placement;
 use jostle_profile as profile;
 use jostle_schedule::App;
-use jostle_schedule::Ask;
 use jostle_schedule::Cluster;
 use jostle_schedule::ClusterError;
-use jostle_schedule::Decision;
+use jostle_schedule::Explanation;
 use jostle_schedule::NoPlacement;
 use jostle_schedule::NodeEntry;
 use jostle_schedule::NodesFile;
 use jostle_schedule::POLICIES;
+use jostle_schedule::PlacementRequest;
 use jostle_schedule::Policy;
 use jostle_schedule::PolicyKind;
 use jostle_schedule::PolicyOptions;
@@ -87,14 +87,14 @@ fn chosen_policy(name: &str) -> Result<&'static PolicyKind> {
 #[derive(Serialize)]
 struct Outcome<'a> {
     policy: &'static str,
-    placed: &'a [Decision],
+    placed: &'a [Explanation],
     not_placed: &'a [NoPlacement],
 }
 
 pub fn run(args: Args) -> Result<()> {
     let kind = chosen_policy(&args.policy)?;
-    if args.strict && !kind.heeds_strict {
-        let heed = POLICIES.iter().filter(|kind| kind.heeds_strict);
+    if args.strict && !kind.supports_strict {
+        let heed = POLICIES.iter().filter(|kind| kind.supports_strict);
         let names: Vec<&str> = heed.map(|kind| kind.name).collect();
         return Err(Error::request(format!(
             "--strict: {} does not look for harm; use --policy with one of {}",
@@ -138,12 +138,12 @@ fn once(args: &Args, file: &NodesFile, mut policy: Box<dyn Policy>) -> Result<()
     let (mut placed, mut not_placed) = (Vec::new(), Vec::new());
     for name in &names {
         let app = &apps[name];
-        match policy.place(&Ask::of(app), &cluster) {
-            Ok((choice, decision)) => {
+        match policy.place(&PlacementRequest::of(app), &cluster) {
+            Ok((choice, explanation)) => {
                 choice
                     .start(&mut cluster, app, app.demand())
                     .map_err(|error| Error::request(error.to_string()))?;
-                placed.push(decision);
+                placed.push(explanation);
             }
             Err(refusal) => not_placed.push(refusal),
         }

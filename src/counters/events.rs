@@ -171,8 +171,8 @@ pub(super) fn numbered(root: &Path, name: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::super::pmu::tests::cpu_and_memory;
-    use super::super::pmu::tests::tree;
     use super::*;
+    use crate::os::text::tests::tree;
 
     #[test]
     fn lists_are_split_outside_of_slashes() {

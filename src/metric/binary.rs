@@ -1,7 +1,6 @@
 //! Which file `BINARY` of a uprobe is, as the target sees it.
 
 use super::error::Reason;
-use super::scope;
 use crate::near;
 use crate::workload::Scope;
 use std::collections::BTreeSet;
@@ -46,7 +45,7 @@ impl Binary {
     /// # Errors
     /// When there is none, naming what the target has mapped.
     pub(super) fn resolve(&self, target: &Scope) -> Result<PathBuf, Reason> {
-        let processes = scope::processes(target);
+        let processes = target.processes();
         match self {
             Binary::Path(path) => {
                 let inside = processes.iter().find_map(|pid| inside(*pid, path));

@@ -10,12 +10,13 @@ use super::error::Reason;
 use super::facts;
 use super::pace;
 use super::pace::Pace;
-use super::scope;
 use super::symbols;
 use super::tracepoint;
 use super::tracepoint::Tracepoint;
 use crate::error::Error;
 use crate::error::Result;
+use crate::os::cpulist;
+use crate::os::here;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::probe;
 use crate::sys::probe::Event;
@@ -65,7 +66,7 @@ impl Counters {
             return Ok(Counters::new(event, Counted::InCgroup, open));
         }
         if let Event::Uprobe { file, .. } = &event
-            && binary::other_users(file, &scope::processes(target)) == Some(0)
+            && binary::other_users(file, &target.processes()) == Some(0)
         {
             let open = on_cpus(&event, Place::Cpu).map_err(said)?;
             return Ok(Counters::new(event, Counted::Everywhere, open));
@@ -99,7 +100,7 @@ impl Counters {
         {
             return Ok(0);
         }
-        let now: BTreeSet<i32> = scope::threads(target).into_iter().collect();
+        let now: BTreeSet<i32> = target.threads().into_iter().collect();
         let mut ended = 0;
         self.open.retain_mut(|(thread, counter)| {
             let stays = now.contains(thread);
@@ -138,7 +139,7 @@ fn on_cpus<'a>(
     event: &Event,
     place: impl Fn(usize) -> Place<'a>,
 ) -> io::Result<Vec<(i32, Counter)>> {
-    let cpus = probe::online_cpus()?;
+    let cpus = cpulist::online(here()).map_err(std::io::Error::other)?;
     let open = |cpu: usize| Ok((cpu as i32, event.count(place(cpu))?));
     cpus.into_iter().map(open).collect()
 }

@@ -8,9 +8,9 @@ use super::error::Reason;
 use super::facts;
 use super::pace;
 use super::pace::Pace;
-use super::scope;
 use crate::error::Error;
 use crate::error::Result;
+use crate::os::stat::ticks_per_second;
 use crate::sys::clock::monotonic_ns;
 use crate::workload::Target;
 use crate::workload::tree;
@@ -207,7 +207,7 @@ impl Io {
             at_ticks: ticks_since_boot(),
             rows: Vec::new(),
         };
-        for pid in scope::processes(&target.scope()) {
+        for pid in target.scope().processes() {
             let Some(stat) = tree::stat(pid) else {
                 continue;
             };
@@ -253,9 +253,8 @@ impl Io {
 
 fn ticks_since_boot() -> u64 {
     let uptime = nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME);
-    // USER_HZ is 100 on every architecture that Linux has here.
     uptime.map_or(0, |time| {
-        time.tv_sec() as u64 * 100 + time.tv_nsec() as u64 / 10_000_000
+        (std::time::Duration::from(time).as_secs_f64() * ticks_per_second()) as u64
     })
 }
 

@@ -18,7 +18,6 @@ mod printed;
 mod progress;
 mod prometheus;
 mod runs;
-mod scope;
 mod suggest;
 mod symbols;
 mod tracepoint;

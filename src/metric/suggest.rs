@@ -1,7 +1,6 @@
 //! Metrics that would work for a target, to be copied into the command line.
 
 use super::binary;
-use super::scope;
 use crate::counters::tracefs::tracefs;
 use crate::sys::probe;
 use crate::workload::Target;
@@ -12,7 +11,7 @@ use std::path::PathBuf;
 pub(super) fn lines(target: &Target) -> String {
     let mut found: Vec<(String, &str)> = Vec::new();
     let mut add = |metric: &str, what| found.push((format!("--metric {metric}"), what));
-    let processes = scope::processes(&target.scope());
+    let processes = target.scope().processes();
     let exchanges = processes.iter().any(|pid| {
         let account = std::fs::read_to_string(format!("/proc/{pid}/io"));
         account.is_ok_and(|account| account.contains("rchar"))

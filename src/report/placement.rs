@@ -6,24 +6,24 @@ use super::style::whole_words;
 use super::text;
 use jostle_schedule::Cluster;
 use jostle_schedule::Comparison;
-use jostle_schedule::Decision;
+use jostle_schedule::Direction;
 use jostle_schedule::ExpectedPerformance;
+use jostle_schedule::Explanation;
 use jostle_schedule::NoPlacement;
-use jostle_schedule::Side;
 
 /// Every placement with what decided it, what could not be placed, and what the
 /// nodes hold afterwards. With `explain`, D1 and D2 of every resource.
 pub fn page(
     policy: &str,
-    placed: &[Decision],
+    placed: &[Explanation],
     not_placed: &[NoPlacement],
     cluster: &Cluster,
     explain: bool,
     style: Style,
 ) -> String {
     let mut page = format!("policy {policy}\n\n");
-    for decision in placed {
-        page.push_str(&one(decision, explain, style));
+    for explanation in placed {
+        page.push_str(&one(explanation, explain, style));
         page.push('\n');
     }
     for refusal in not_placed {
@@ -48,11 +48,11 @@ pub fn page(
     page
 }
 
-fn one(decision: &Decision, explain: bool, style: Style) -> String {
+fn one(explanation: &Explanation, explain: bool, style: Style) -> String {
     let mut page = format!(
         "{} → {}\n",
-        text::clean(&decision.app),
-        text::clean(&decision.node)
+        text::clean(&explanation.app),
+        text::clean(&explanation.node)
     );
     let mut line = |name: &str, value: String| {
         page.push_str(&text::wrap(
@@ -61,17 +61,20 @@ fn one(decision: &Decision, explain: bool, style: Style) -> String {
             style.prose(),
         ));
     };
-    let decided_by = match &decision.deciding.resource {
-        Some(resource) => format!("{resource}: {}", decision.deciding.why),
-        None => decision.deciding.why.clone(),
+    let decided_by = match &explanation.deciding.resource {
+        Some(resource) => format!("{resource}: {}", explanation.deciding.why),
+        None => explanation.deciding.why.clone(),
     };
     line("decided by", decided_by);
-    if let Some(expected) = &decision.expected {
-        let gaps = decision.comparisons.iter().any(|c| !c.not_known.is_empty());
+    if let Some(expected) = &explanation.expected {
+        let gaps = explanation
+            .comparisons
+            .iter()
+            .any(|c| !c.not_known.is_empty());
         line("expects", expects(expected, gaps));
     }
-    if !decision.parts.is_empty() {
-        let parts: Vec<String> = decision
+    if !explanation.parts.is_empty() {
+        let parts: Vec<String> = explanation
             .parts
             .iter()
             .map(|part| match part.cpus {
@@ -81,24 +84,24 @@ fn one(decision: &Decision, explain: bool, style: Style) -> String {
             .collect();
         line("in parts", parts.join(", "));
     }
-    let harms = harms(&decision.comparisons);
+    let harms = harms(&explanation.comparisons);
     if !harms.is_empty() {
         line("expect harm", harms.join("; "));
     }
-    if !decision.relaxed.is_empty() {
-        let relaxed: Vec<String> = decision
+    if !explanation.relaxed.is_empty() {
+        let relaxed: Vec<String> = explanation
             .relaxed
             .iter()
-            .map(|relaxed| format!("{} ≥ 0 on {}", relaxed.side, relaxed.resource))
+            .map(|relaxed| format!("{} ≥ 0 on {}", relaxed.direction, relaxed.resource))
             .collect();
         line("relaxed", relaxed.join(", "));
     }
     if harms.is_empty()
-        && let Some(tightest) = tightest(&decision.comparisons)
+        && let Some(tightest) = tightest(&explanation.comparisons)
     {
         line("tightest", tightest);
     }
-    let counted: Vec<&str> = decision
+    let counted: Vec<&str> = explanation
         .comparisons
         .iter()
         .filter(|comparison| comparison.not_counted.is_some())
@@ -113,7 +116,7 @@ fn one(decision: &Decision, explain: bool, style: Style) -> String {
             ),
         );
     }
-    let unknown: Vec<String> = decision
+    let unknown: Vec<String> = explanation
         .comparisons
         .iter()
         .filter(|comparison| !comparison.not_known.is_empty())
@@ -130,18 +133,18 @@ fn one(decision: &Decision, explain: bool, style: Style) -> String {
     if !unknown.is_empty() {
         line("not known", unknown.join(", "));
     }
-    for note in &decision.notes {
+    for note in &explanation.notes {
         line("note", note.clone());
     }
-    for (index, other) in decision.runners_up.iter().enumerate() {
+    for (index, other) in explanation.runners_up.iter().enumerate() {
         line(
             if index == 0 { "next best" } else { "" },
             format!("{}: {}", other.node, other.why),
         );
     }
     if explain {
-        page.push_str(&comparisons(decision, style));
-        for comparison in &decision.comparisons {
+        page.push_str(&comparisons(explanation, style));
+        for comparison in &explanation.comparisons {
             for note in comparison.not_counted.iter().chain(&comparison.not_known) {
                 let line = format!("{}: {note}", comparison.resource);
                 page.push_str(&text::wrap("  – ", &text::clean(&line), style.prose()));
@@ -175,8 +178,8 @@ fn harms(comparisons: &[Comparison]) -> Vec<String> {
     let mut harms = Vec::new();
     for comparison in comparisons {
         for (side, d, who) in [
-            (Side::D1, comparison.d1, "residents"),
-            (Side::D2, comparison.d2, "the newcomer"),
+            (Direction::D1, comparison.d1, "residents"),
+            (Direction::D2, comparison.d2, "the newcomer"),
         ] {
             if let Some(d) = d.filter(|d| *d < 0.0) {
                 harms.push(format!(
@@ -198,8 +201,8 @@ fn tightest(comparisons: &[Comparison]) -> Option<String> {
             .min_by(|a, b| a.0.total_cmp(&b.0))
     };
     let parts: Vec<String> = [
-        (Side::D1, least(|comparison| comparison.d1)),
-        (Side::D2, least(|comparison| comparison.d2)),
+        (Direction::D1, least(|comparison| comparison.d1)),
+        (Direction::D2, least(|comparison| comparison.d2)),
     ]
     .into_iter()
     .filter_map(|(side, least)| {
@@ -210,7 +213,7 @@ fn tightest(comparisons: &[Comparison]) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-fn comparisons(decision: &Decision, style: Style) -> String {
+fn comparisons(explanation: &Explanation, style: Style) -> String {
     let mut table = style.table();
     table.set_header(
         [
@@ -226,7 +229,7 @@ fn comparisons(decision: &Decision, style: Style) -> String {
     );
     let say = |score: Option<f64>| score.map_or("–".into(), |score| format!("{score:.0}"));
     let difference = |d: Option<f64>| d.map_or("–".into(), signed);
-    for comparison in &decision.comparisons {
+    for comparison in &explanation.comparisons {
         table.add_row(vec![
             text::clean(&comparison.resource),
             say(comparison.node_tolerates),
@@ -298,7 +301,7 @@ fn signed(d: f64) -> String {
 mod tests {
     use super::*;
     use jostle_schedule::Deciding;
-    use jostle_schedule::MostHurt;
+    use jostle_schedule::MostAffected;
     use jostle_schedule::PartReason;
     use jostle_schedule::Relaxed;
 
@@ -308,7 +311,7 @@ mod tests {
             node: node.into(),
             cpus,
         };
-        let decision = Decision {
+        let explanation = Explanation {
             app: "redis".into(),
             policy: "p",
             node: "n1".into(),
@@ -316,7 +319,7 @@ mod tests {
             expected: Some(ExpectedPerformance {
                 performance: 0.874,
                 ci95: [0.801, 0.93],
-                most_hurt: Some(MostHurt {
+                most_hurt: Some(MostAffected {
                     app: "web".into(),
                     before: 0.97,
                     after: 0.9,
@@ -329,14 +332,14 @@ mod tests {
             comparisons: Vec::new(),
             relaxed: vec![Relaxed {
                 resource: "llc-capacity".into(),
-                side: Side::D2,
+                direction: Direction::D2,
                 shortfall: 3.0,
             }],
             runners_up: Vec::new(),
             notes: Vec::new(),
         };
         assert_eq!(
-            one(&decision, false, Style::plain()),
+            one(&explanation, false, Style::plain()),
             "redis → n1\n  \
              decided by  best\n  \
              expects     87 % of its undisturbed performance (95 % interval 80 to 93); web is hurt the most,\n              \

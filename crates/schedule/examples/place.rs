@@ -5,12 +5,12 @@
 //! ```
 
 use jostle_profile as profile;
-use jostle_schedule::Answer;
 use jostle_schedule::App;
-use jostle_schedule::Ask;
 use jostle_schedule::Cluster;
+use jostle_schedule::Decision;
 use jostle_schedule::Jostle;
 use jostle_schedule::Node;
+use jostle_schedule::PlacementRequest;
 use jostle_schedule::Policy;
 use std::error::Error;
 use std::path::Path;
@@ -31,14 +31,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         let file = format!("profiles/demo-{demo}.json");
         let profile = profile::load(Path::new(&file))?;
         let app = Arc::new(App::new(&profile).with_demand(2, 1 << 30));
-        let ask = Ask::of(&app);
-        match policy.choose(&ask, &cluster) {
-            Answer::Place(choice) => {
-                let decision = policy.explain(&ask, &cluster, &choice);
+        let request = PlacementRequest::of(&app);
+        match policy.choose(&request, &cluster) {
+            Decision::Place(choice) => {
+                let decision = policy.explain(&request, &cluster, &choice);
                 println!("{demo} on {}: {}", decision.node, decision.deciding.why);
-                for resident in choice.start(&mut cluster, &app, ask.demand)? {
+                for resident in choice.start(&mut cluster, &app, request.demand)? {
                     let at = cluster.resident(resident).ok_or("it has just started")?;
-                    policy.changed(&cluster, at.node, ask.now);
+                    policy.changed(&cluster, at.node, request.now);
                 }
             }
             other => println!("{demo} waits: {other:?}"),

@@ -4,7 +4,7 @@ use crate::app::App;
 use crate::app::to_points;
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
-use crate::cluster::summary::Row;
+use crate::cluster::summary::NodeSummary;
 use crate::predict::LANES;
 use crate::predict::LaneSet;
 use crate::predict::Lanes;
@@ -53,18 +53,18 @@ impl Comparison {
 /// The resources on which D1 of `app` on the node of `row` is known, and those
 /// on which D2 is.
 #[inline]
-pub fn known_directions(app: &App, row: &Row) -> (LaneSet, LaneSet) {
-    let counted = app.counted(row.shares_cpus);
+pub fn known_directions(app: &App, summary: &NodeSummary) -> (LaneSet, LaneSet) {
+    let counted = app.counted(summary.shares_cpus);
     (
-        app.caused_known().and(row.tolerated_known).and(counted),
-        app.tolerated_known().and(row.caused_known).and(counted),
+        app.caused_known().and(summary.tolerated_known).and(counted),
+        app.tolerated_known().and(summary.caused_known).and(counted),
     )
 }
 
 /// The resources on which D1 of `app` on the node of `row` is below zero, and
 /// those on which D2 is; what is not known or does not count is never below.
 #[inline]
-pub fn below_zero(app: &App, row: &Row) -> (LaneSet, LaneSet) {
+pub fn below_zero(app: &App, summary: &NodeSummary) -> (LaneSet, LaneSet) {
     const BITS: Lanes<u32> = {
         let mut bits = [0; LANES];
         let mut lane = 0;
@@ -74,9 +74,9 @@ pub fn below_zero(app: &App, row: &Row) -> (LaneSet, LaneSet) {
         }
         bits
     };
-    let d1 = below(&row.tolerated, app.caused(), &BITS);
-    let d2 = below(app.tolerated(), &row.caused, &BITS);
-    let (known1, known2) = known_directions(app, row);
+    let d1 = below(&summary.tolerated, app.caused(), &BITS);
+    let d2 = below(app.tolerated(), &summary.caused, &BITS);
+    let (known1, known2) = known_directions(app, summary);
     (
         LaneSet::from_bits(d1).and(known1),
         LaneSet::from_bits(d2).and(known2),
@@ -130,7 +130,7 @@ pub fn compare(app: &App, cluster: &Cluster, node: NodeId) -> Vec<Comparison> {
 }
 
 fn one(app: &App, cluster: &Cluster, node: NodeId, at: usize) -> Comparison {
-    let row = cluster.row(node);
+    let summary = cluster.summary(node);
     let mut comparison = Comparison {
         resource: resource_id(at).into(),
         app_tolerates: None,
@@ -142,11 +142,11 @@ fn one(app: &App, cluster: &Cluster, node: NodeId, at: usize) -> Comparison {
         not_counted: None,
         not_known: Vec::new(),
     };
-    if at == Resource::CpuTime as usize && !row.shares_cpus {
+    if at == Resource::CpuTime as usize && !summary.shares_cpus {
         comparison.not_counted = Some("each application has CPUs of its own here".into());
         return comparison;
     }
-    if app.mentions(at) && !app.counted(row.shares_cpus).contains(at) {
+    if app.mentions(at) && !app.counted(summary.shares_cpus).contains(at) {
         comparison.not_counted = Some(format!(
             "{} was measured taking turns on one CPU, and has CPUs of its own here",
             app.name()
@@ -156,8 +156,8 @@ fn one(app: &App, cluster: &Cluster, node: NodeId, at: usize) -> Comparison {
     let known = |set: LaneSet, steps: i32| set.contains(at).then(|| to_points(steps));
     comparison.app_tolerates = known(app.tolerated_known(), app.tolerated()[at]);
     comparison.app_causes = known(app.caused_known(), app.caused()[at]);
-    comparison.node_tolerates = known(row.tolerated_known, row.tolerated[at]);
-    comparison.node_causes = known(row.caused_known, row.caused[at]);
+    comparison.node_tolerates = known(summary.tolerated_known, summary.tolerated[at]);
+    comparison.node_causes = known(summary.caused_known, summary.caused[at]);
     if let Some(why) = app.missing(at) {
         comparison.not_known.push(format!("{}: {why}", app.name()));
     }
@@ -165,7 +165,7 @@ fn one(app: &App, cluster: &Cluster, node: NodeId, at: usize) -> Comparison {
     residents.sort_by_key(|(id, _)| *id);
     for (_, resident) in residents {
         let resident = resident.app.as_ref();
-        let why = if resident.mentions(at) && !resident.counted(row.shares_cpus).contains(at) {
+        let why = if resident.mentions(at) && !resident.counted(summary.shares_cpus).contains(at) {
             "measured taking turns on one CPU only"
         } else if let Some(why) = resident.missing(at) {
             why

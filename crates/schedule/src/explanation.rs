@@ -7,18 +7,18 @@ use thiserror::Error;
 
 /// Which of the two directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Side {
+pub enum Direction {
     /// Do the residents bear the newcomer?
     D1,
     /// Does the newcomer bear the residents?
     D2,
 }
 
-impl fmt::Display for Side {
+impl fmt::Display for Direction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Side::D1 => "D1",
-            Side::D2 => "D2",
+            Direction::D1 => "D1",
+            Direction::D2 => "D2",
         })
     }
 }
@@ -36,7 +36,8 @@ pub struct Deciding {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Relaxed {
     pub resource: String,
-    pub side: Side,
+    #[serde(rename = "side")]
+    pub direction: Direction,
     /// By how many points the chosen node misses it.
     pub shortfall: f64,
 }
@@ -62,12 +63,12 @@ pub struct ExpectedPerformance {
     pub ci95: [f64; 2],
     /// The resident that is expected to lose the most by it, by name.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub most_hurt: Option<MostHurt>,
+    pub most_hurt: Option<MostAffected>,
 }
 
 /// A resident, and its performance before and after.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct MostHurt {
+pub struct MostAffected {
     pub app: String,
     pub before: f64,
     pub after: f64,
@@ -75,7 +76,7 @@ pub struct MostHurt {
 
 /// Where an application goes, and why there.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Decision {
+pub struct Explanation {
     pub app: String,
     pub policy: &'static str,
     pub node: String,

@@ -1,6 +1,6 @@
 //! Placing applications by their profiles. Knows nothing of measuring: it takes
 //! [`Profile`](jostle_profile::Profile)s and a [`Cluster`], and answers with a
-//! node, and on demand with a [`Decision`] that says which resource decided and
+//! node, and on demand with an [`Explanation`] that says which resource decided and
 //! why. It keeps no clock, reads no file but those it is handed, and draws at
 //! random only from a seed.
 //!
@@ -10,11 +10,11 @@
 //!   and speeds in arrays over resources and platforms. It is shared ([`Arc`]),
 //!   never copied.
 //! - A [`Cluster`] holds [`Node`]s and their residents, and keeps the sums that
-//!   policies need ([`Row`]) up to date: every change costs O(resources), not
+//!   policies need ([`NodeSummary`]) up to date: every change costs O(resources), not
 //!   O(residents).
-//! - An [`Ask`] is an application that wants a place, with what it asks for,
+//! - A [`PlacementRequest`] is an application that wants a place, with what it asks for,
 //!   where it may go, and since when it waits.
-//! - A [`Policy`] looks at both and gives an [`Answer`]: a place (a [`Choice`]
+//! - A [`Policy`] looks at both and gives a [`Decision`]: a place (a [`Choice`]
 //!   of one node, or parts on several), nodes to queue at, or to wait.
 //!   [`Policy::choose`] changes nothing; the caller starts the choice
 //!   ([`Choice::start`]) and tells the policy of every change
@@ -88,21 +88,21 @@ pub use cluster::Resident;
 pub use cluster::ResidentId;
 pub use cluster::free_units::FreeUnits;
 pub use cluster::node_set::NodeSet;
-pub use cluster::summary::Row;
+pub use cluster::summary::NodeSummary;
 pub use compare::Comparison;
 pub use compare::below_zero;
 pub use compare::compare;
 pub use compare::known_directions;
 pub use explanation::Deciding;
-pub use explanation::Decision;
+pub use explanation::Direction;
 pub use explanation::ExpectedPerformance;
-pub use explanation::MostHurt;
+pub use explanation::Explanation;
+pub use explanation::MostAffected;
 pub use explanation::NoPlacement;
 pub use explanation::NodeReason;
 pub use explanation::PartReason;
 pub use explanation::RUNNERS_UP;
 pub use explanation::Relaxed;
-pub use explanation::Side;
 pub use nodes_file::AppDemand;
 pub use nodes_file::MOST_CPUS;
 pub use nodes_file::NodeEntry;
@@ -131,11 +131,11 @@ pub use policies::random::Random;
 pub use policies::round_robin::RoundRobin;
 pub use policies::sparrow::Sparrow;
 pub use policies::tarcil::Tarcil;
-pub use policy::Answer;
-pub use policy::Ask;
 pub use policy::Choice;
+pub use policy::Decision;
 pub use policy::MigrationCosts;
 pub use policy::Part;
+pub use policy::PlacementRequest;
 pub use policy::Policy;
 pub use policy::Waiting;
 pub use scaling::Scaling;

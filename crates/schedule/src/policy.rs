@@ -9,19 +9,19 @@ use crate::cluster::ResidentId;
 use crate::cluster::node_set::NodeSet;
 use crate::compare::compare;
 use crate::explanation::Deciding;
-use crate::explanation::Decision;
+use crate::explanation::Direction;
 use crate::explanation::ExpectedPerformance;
+use crate::explanation::Explanation;
 use crate::explanation::NoPlacement;
 use crate::explanation::NodeReason;
 use crate::explanation::PartReason;
 use crate::explanation::RUNNERS_UP;
 use crate::explanation::Relaxed;
-use crate::explanation::Side;
 use std::sync::Arc;
 
 /// An application that wants a place.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask<'a> {
+pub struct PlacementRequest<'a> {
     pub app: &'a Arc<App>,
     pub demand: Demand,
     /// Only these nodes; all of them when absent.
@@ -39,10 +39,10 @@ pub struct Ask<'a> {
     pub target: Option<f64>,
 }
 
-impl<'a> Ask<'a> {
+impl<'a> PlacementRequest<'a> {
     /// `app` with its usual demand, on any one node, at time 0.
     pub fn of(app: &'a Arc<App>) -> Self {
-        Ask {
+        PlacementRequest {
             app,
             demand: app.demand(),
             allowed: None,
@@ -113,7 +113,7 @@ pub struct Choice {
     /// The next best, best first.
     pub runners_up: [Option<NodeId>; RUNNERS_UP],
     /// Conditions given up for this choice: side and lane.
-    pub relaxed: Vec<(Side, usize)>,
+    pub relaxed: Vec<(Direction, usize)>,
     /// Nodes (or units) that were looked at.
     pub examined: u32,
     /// The policy's own figure of merit, higher is better.
@@ -125,11 +125,11 @@ pub struct Choice {
 
 impl Choice {
     /// All of it on `node`.
-    pub fn on(node: NodeId, ask: &Ask) -> Self {
+    pub fn on(node: NodeId, request: &PlacementRequest) -> Self {
         Choice {
             parts: vec![Part {
                 node,
-                cpus: ask.demand.cpus,
+                cpus: request.demand.cpus,
             }],
             ..Choice::default()
         }
@@ -187,21 +187,21 @@ pub enum Waiting {
 
 /// What a policy answers.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
+pub enum Decision {
     Place(Choice),
     /// Wait at each of these nodes; the first to have room takes it, and the
     /// others forget it (late binding).
     QueueAt(Vec<NodeId>),
     /// Ask again when something has changed; at the latest at the time given
-    /// (seconds on the clock of [`Ask::now`]).
+    /// (seconds on the clock of [`PlacementRequest::now`]).
     Wait(Waiting, Option<f64>),
 }
 
-impl Answer {
+impl Decision {
     /// For a policy that found no node with room.
-    pub fn no_room(ask: &Ask, cluster: &Cluster) -> Self {
-        Answer::Wait(
-            match cluster.could_ever_fit(ask.demand) {
+    pub fn no_room(request: &PlacementRequest, cluster: &Cluster) -> Self {
+        Decision::Wait(
+            match cluster.could_ever_fit(request.demand) {
                 true => Waiting::NoRoom,
                 false => Waiting::Never,
             },
@@ -210,8 +210,8 @@ impl Answer {
     }
 
     /// One node, with no more to say.
-    pub fn place(node: NodeId, ask: &Ask) -> Self {
-        Answer::Place(Choice::on(node, ask))
+    pub fn place(node: NodeId, request: &PlacementRequest) -> Self {
+        Decision::Place(Choice::on(node, request))
     }
 }
 
@@ -240,17 +240,17 @@ pub trait Policy: Send {
 
     /// Where to put it; changes nothing in the cluster. Never a node that is
     /// down, not allowed, or lacks the CPUs or the memory.
-    fn choose(&mut self, ask: &Ask, cluster: &Cluster) -> Answer;
+    fn choose(&mut self, request: &PlacementRequest, cluster: &Cluster) -> Decision;
 
     /// What tipped the balance for a choice of its own.
-    fn why(&self, ask: &Ask, cluster: &Cluster, choice: &Choice) -> Deciding;
+    fn why(&self, request: &PlacementRequest, cluster: &Cluster, choice: &Choice) -> Deciding;
 
     /// How a runner-up compares, in words.
-    fn runner_up(&self, ask: &Ask, cluster: &Cluster, node: NodeId) -> String;
+    fn runner_up(&self, request: &PlacementRequest, cluster: &Cluster, node: NodeId) -> String;
 
     /// Why a node with room was not used, when nothing was placed.
-    fn unused(&self, ask: &Ask, cluster: &Cluster, node: NodeId) -> String {
-        self.runner_up(ask, cluster, node)
+    fn unused(&self, request: &PlacementRequest, cluster: &Cluster, node: NodeId) -> String {
+        self.runner_up(request, cluster, node)
     }
 
     /// Where a running application would now be better off by more than moving
@@ -268,12 +268,32 @@ pub trait Policy: Send {
 
     /// Something started, ended or changed its profile on `node`, or the node
     /// itself changed; for policies that keep indexes of their own. `now` is in
-    /// seconds on the clock of [`Ask::now`].
+    /// seconds on the clock of [`PlacementRequest::now`].
     fn changed(&mut self, _cluster: &Cluster, _node: NodeId, _now: f64) {}
 
+    /// Every node and why it does not take the application.
+    fn refusal(&self, request: &PlacementRequest, cluster: &Cluster) -> NoPlacement {
+        let nodes = cluster.ids().map(|node| NodeReason {
+            node: cluster.name(node).into(),
+            why: cluster
+                .lacks(node, request.demand)
+                .unwrap_or_else(|| self.unused(request, cluster, node)),
+        });
+        NoPlacement {
+            app: request.app.name().into(),
+            never: !cluster.could_ever_fit(request.demand),
+            nodes: nodes.collect(),
+        }
+    }
+
     /// A choice in words, with both directions of every resource.
-    fn explain(&self, ask: &Ask, cluster: &Cluster, choice: &Choice) -> Decision {
-        explained(self, ask, cluster, choice)
+    fn explain(
+        &self,
+        request: &PlacementRequest,
+        cluster: &Cluster,
+        choice: &Choice,
+    ) -> Explanation {
+        explained(self, request, cluster, choice)
     }
 
     /// One decision in words; changes nothing in the cluster. An answer to wait
@@ -282,15 +302,17 @@ pub trait Policy: Send {
     /// # Errors
     ///
     /// When it is not placed now, with the reason for each node.
-    fn place(&mut self, ask: &Ask, cluster: &Cluster) -> Result<(Choice, Decision), NoPlacement> {
-        match self.choose(ask, cluster) {
-            Answer::Place(choice) => {
-                let decision = self.explain(ask, cluster, &choice);
+    fn place(
+        &mut self,
+        request: &PlacementRequest,
+        cluster: &Cluster,
+    ) -> Result<(Choice, Explanation), NoPlacement> {
+        match self.choose(request, cluster) {
+            Decision::Place(choice) => {
+                let decision = self.explain(request, cluster, &choice);
                 Ok((choice, decision))
             }
-            Answer::QueueAt(_) | Answer::Wait(..) => {
-                Err(cluster.refusal(ask.app, ask.demand, |node| self.unused(ask, cluster, node)))
-            }
+            Decision::QueueAt(_) | Decision::Wait(..) => Err(self.refusal(request, cluster)),
         }
     }
 }
@@ -298,42 +320,42 @@ pub trait Policy: Send {
 /// What every policy says of a choice; [`Policy::explain`] unless it says more.
 pub fn explained<P: Policy + ?Sized>(
     policy: &P,
-    ask: &Ask,
+    request: &PlacementRequest,
     cluster: &Cluster,
     choice: &Choice,
-) -> Decision {
+) -> Explanation {
     let node = choice.node();
     let name = |node: NodeId| cluster.name(node).to_string();
-    let comparisons = compare(ask.app, cluster, node);
+    let comparisons = compare(request.app, cluster, node);
     let relaxed = choice
         .relaxed
         .iter()
-        .filter_map(|(side, lane)| {
+        .filter_map(|(direction, lane)| {
             let resource = crate::predict::resource_id(*lane);
             let comparison = comparisons.iter().find(|c| c.resource == resource)?;
-            let d = match side {
-                Side::D1 => comparison.d1,
-                Side::D2 => comparison.d2,
+            let d = match direction {
+                Direction::D1 => comparison.d1,
+                Direction::D2 => comparison.d2,
             }?;
             (d < 0.0).then(|| Relaxed {
                 resource: resource.into(),
-                side: *side,
+                direction: *direction,
                 shortfall: -d,
             })
         })
         .collect();
-    let usual = matches!(choice.parts[..], [part] if part.cpus == ask.app.cpus());
+    let usual = matches!(choice.parts[..], [part] if part.cpus == request.app.cpus());
     let mut notes: Vec<String> = choice.notes.iter().map(|note| note.to_string()).collect();
-    notes.extend(platform_note(ask.app, cluster, node));
-    let unknown = ask.app.unknown_resources();
+    notes.extend(platform_note(request.app, cluster, node));
+    let unknown = request.app.unknown_resources();
     if !unknown.is_empty() {
         notes.push(format!(
             "not known to this version and left out: {}",
             unknown.join(", ")
         ));
     }
-    Decision {
-        app: ask.app.name().into(),
+    Explanation {
+        app: request.app.name().into(),
         policy: policy.name(),
         node: name(node),
         parts: match usual {
@@ -348,7 +370,7 @@ pub fn explained<P: Policy + ?Sized>(
                 .collect(),
         },
         expected: choice.expected.as_deref().cloned(),
-        deciding: policy.why(ask, cluster, choice),
+        deciding: policy.why(request, cluster, choice),
         comparisons,
         relaxed,
         runners_up: choice
@@ -357,7 +379,7 @@ pub fn explained<P: Policy + ?Sized>(
             .flatten()
             .map(|node| NodeReason {
                 node: name(*node),
-                why: policy.runner_up(ask, cluster, *node),
+                why: policy.runner_up(request, cluster, *node),
             })
             .collect(),
         notes,
@@ -365,7 +387,7 @@ pub fn explained<P: Policy + ?Sized>(
 }
 
 /// For a choice among one.
-pub fn only_room(cluster: &Cluster, node: NodeId) -> Deciding {
+pub fn only_candidate(cluster: &Cluster, node: NodeId) -> Deciding {
     let alike = cluster
         .empty_by_kind()
         .any(|alike| alike.len() > 1 && alike.contains(&node));
@@ -381,7 +403,7 @@ pub fn only_room(cluster: &Cluster, node: NodeId) -> Deciding {
 
 fn platform_note(app: &App, cluster: &Cluster, node: NodeId) -> Option<String> {
     let platform = cluster.node(node).platform.as_ref()?;
-    let known = app.speed_on(cluster.row(node).platform).is_some();
+    let known = app.speed_on(cluster.summary(node).platform).is_some();
     (platform != app.measured_on() && !known && !app.measured_on().is_empty()).then(|| {
         format!(
             "{} was measured on `{}`; on `{platform}` its scores may differ",

@@ -7,13 +7,13 @@ use jostle_profile::Profile;
 use jostle_profile::ResourceEntry;
 use jostle_profile::Score;
 use jostle_profile::Status;
-use jostle_schedule::Answer;
 use jostle_schedule::App;
-use jostle_schedule::Ask;
 use jostle_schedule::BinPack;
 use jostle_schedule::Cluster;
 use jostle_schedule::ClusterError;
 use jostle_schedule::Decision;
+use jostle_schedule::Direction;
+use jostle_schedule::Explanation;
 use jostle_schedule::Greedy;
 use jostle_schedule::IbenchL1;
 use jostle_schedule::InterferenceOnly;
@@ -23,12 +23,12 @@ use jostle_schedule::Node;
 use jostle_schedule::NodeId;
 use jostle_schedule::POLICIES;
 use jostle_schedule::Paragon;
+use jostle_schedule::PlacementRequest;
 use jostle_schedule::PlatformOnly;
 use jostle_schedule::Policy;
 use jostle_schedule::PolicyOptions;
 use jostle_schedule::Random;
 use jostle_schedule::RoundRobin;
-use jostle_schedule::Side;
 use jostle_schedule::Waiting;
 use jostle_schedule::compare;
 use std::path::Path;
@@ -95,9 +95,13 @@ fn cluster(nodes: &[(&str, &[&App])]) -> Cluster {
 }
 
 /// One decision in words, for the application's usual demand.
-fn place(mut policy: impl Policy, app: &App, cluster: &Cluster) -> Result<Decision, NoPlacement> {
+fn place(
+    mut policy: impl Policy,
+    app: &App,
+    cluster: &Cluster,
+) -> Result<Explanation, NoPlacement> {
     let app = Arc::new(app.clone());
-    let (choice, decision) = policy.place(&Ask::of(&app), cluster)?;
+    let (choice, decision) = policy.place(&PlacementRequest::of(&app), cluster)?;
     assert_eq!(cluster.name(choice.node()), decision.node);
     Ok(decision)
 }
@@ -213,7 +217,7 @@ fn paragon_gives_up_the_latest_condition_only() {
     let decision = place(Paragon::default(), &new, &cluster).unwrap();
     assert_eq!(decision.node, "n2");
     assert_eq!(decision.relaxed.len(), 1);
-    assert_eq!(decision.relaxed[0].side, Side::D2);
+    assert_eq!(decision.relaxed[0].direction, Direction::D2);
     assert_eq!(decision.relaxed[0].resource, "memory-bandwidth");
     assert_eq!(decision.relaxed[0].shortfall, 10.0);
 
@@ -260,7 +264,7 @@ fn paragon_goes_back_several_levels_and_mended_takes_back_what_was_not_needed() 
         let decision = place(policy, &new, &cluster).unwrap();
         assert_eq!(decision.node, node);
         assert_eq!(decision.relaxed.len(), 1);
-        assert_eq!(decision.relaxed[0].side, Side::D1);
+        assert_eq!(decision.relaxed[0].direction, Direction::D1);
         assert_eq!(decision.relaxed[0].resource, "llc-capacity");
         assert_eq!(decision.relaxed[0].shortfall, shortfall);
         assert!(decision.deciding.why.contains("no node has headroom"));
@@ -403,7 +407,13 @@ fn round_robin_goes_on_where_it_stopped_and_skips_what_is_full() {
     let new = Arc::new(app("new", &[]));
     let mut policy = RoundRobin::default();
     let nodes: Vec<String> = (0..5)
-        .map(|_| policy.place(&Ask::of(&new), &cluster).unwrap().1.node)
+        .map(|_| {
+            policy
+                .place(&PlacementRequest::of(&new), &cluster)
+                .unwrap()
+                .1
+                .node
+        })
         .collect();
     assert_eq!(nodes, ["a", "c", "a", "c", "a"]);
 }
@@ -421,7 +431,7 @@ fn random_draws_every_node_with_room_as_often_as_the_others() {
     let mut policy = Random::new(7);
     let mut drawn = [0u32; 12];
     for _ in 0..9_000 {
-        let Answer::Place(choice) = policy.choose(&Ask::of(&new), &cluster) else {
+        let Decision::Place(choice) = policy.choose(&PlacementRequest::of(&new), &cluster) else {
             panic!("there is room");
         };
         drawn[choice.node().index()] += 1;
@@ -445,12 +455,21 @@ fn what_fits_nowhere_is_refused_for_ever_and_what_waits_is_not() {
     for kind in POLICIES {
         let mut policy = (kind.make)(&PolicyOptions::default());
         let never = Arc::new(app("huge", &[]).with_demand(5, 0));
-        let answer = policy.choose(&Ask::of(&never), &cluster);
-        assert_eq!(answer, Answer::Wait(Waiting::Never, None), "{}", kind.name);
-        let refusal = policy.place(&Ask::of(&never), &cluster).unwrap_err();
+        let answer = policy.choose(&PlacementRequest::of(&never), &cluster);
+        assert_eq!(
+            answer,
+            Decision::Wait(Waiting::Never, None),
+            "{}",
+            kind.name
+        );
+        let refusal = policy
+            .place(&PlacementRequest::of(&never), &cluster)
+            .unwrap_err();
         assert!(refusal.never, "{}", kind.name);
         let later = Arc::new(app("later", &[]).with_demand(2, 0));
-        let refusal = policy.place(&Ask::of(&later), &cluster).unwrap_err();
+        let refusal = policy
+            .place(&PlacementRequest::of(&later), &cluster)
+            .unwrap_err();
         assert!(!refusal.never, "{}", kind.name);
         assert!(refusal.to_string().contains("1 of 4 CPUs free, 2 needed"));
     }

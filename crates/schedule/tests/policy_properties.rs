@@ -1,22 +1,22 @@
 //! What must hold of any cluster, whatever happens to it, and of any policy.
 
-use jostle_schedule::Answer;
 use jostle_schedule::App;
-use jostle_schedule::Ask;
 use jostle_schedule::Cluster;
+use jostle_schedule::Decision;
 use jostle_schedule::Demand;
+use jostle_schedule::Direction;
 use jostle_schedule::Greedy;
 use jostle_schedule::InterferenceOnly;
 use jostle_schedule::Node;
 use jostle_schedule::NodeId;
 use jostle_schedule::NodeSet;
+use jostle_schedule::NodeSummary;
 use jostle_schedule::POLICIES;
 use jostle_schedule::Paragon;
+use jostle_schedule::PlacementRequest;
 use jostle_schedule::Policy;
 use jostle_schedule::PolicyOptions;
 use jostle_schedule::ResidentId;
-use jostle_schedule::Row;
-use jostle_schedule::Side;
 use jostle_schedule::Waiting;
 use jostle_schedule::known_directions;
 use jostle_schedule::predict::Responses;
@@ -148,7 +148,7 @@ impl World {
             Event::Break(which) => {
                 let node = self.node(*which);
                 self.cluster.break_cpu(node);
-                while self.cluster.cpus_used(node) > u64::from(self.cluster.row(node).cpus) {
+                while self.cluster.cpus_used(node) > u64::from(self.cluster.summary(node).cpus) {
                     let (id, _) = self.cluster.residents(node).next().unwrap();
                     self.cluster.remove(id);
                     self.running.retain(|running| *running != id);
@@ -165,8 +165,8 @@ fn check(cluster: &Cluster) {
     let mut empty: Vec<(String, BTreeSet<NodeId>)> = Vec::new();
     let mut free_units = 0;
     for id in cluster.ids() {
-        let (row, node) = (cluster.row(id), cluster.node(id));
-        assert_eq!(row, &cluster.recomputed(id));
+        let (summary, node) = (cluster.summary(id), cluster.node(id));
+        assert_eq!(summary, &cluster.recomputed(id));
         let cpus: u64 = cluster
             .residents(id)
             .map(|(_, resident)| u64::from(resident.demand.cpus))
@@ -177,14 +177,18 @@ fn check(cluster: &Cluster) {
             .sum();
         assert_eq!(cpus, cluster.cpus_used(id));
         assert_eq!(u128::from(memory), cluster.memory_used(id));
-        assert!(cpus <= u64::from(row.cpus));
+        assert!(cpus <= u64::from(summary.cpus));
         assert!(memory <= node.memory_bytes);
-        assert_eq!(row.free_memory, node.memory_bytes - memory);
-        assert_eq!(row.residents as usize, cluster.residents(id).count());
-        let free = if row.up { row.cpus - cpus as u32 } else { 0 };
-        assert_eq!(row.free_cpus, free);
+        assert_eq!(summary.free_memory, node.memory_bytes - memory);
+        assert_eq!(summary.residents as usize, cluster.residents(id).count());
+        let free = if summary.up {
+            summary.cpus - cpus as u32
+        } else {
+            0
+        };
+        assert_eq!(summary.free_cpus, free);
         free_units += free as usize;
-        let untouched = row.up && row.residents == 0 && row.cpus == node.cpus;
+        let untouched = summary.up && summary.residents == 0 && summary.cpus == node.cpus;
         if untouched {
             let kind = format!(
                 "{} {} {:?} {}",
@@ -215,33 +219,33 @@ fn check(cluster: &Cluster) {
     assert_eq!(cluster.units().len(), free_units);
     for id in cluster.ids() {
         let units = (0..free_units).filter(|place| cluster.units().node_at(*place) == Some(id));
-        assert_eq!(units.count(), cluster.row(id).free_cpus as usize);
+        assert_eq!(units.count(), cluster.summary(id).free_cpus as usize);
     }
     assert_eq!(cluster.units().node_at(free_units), None);
 }
 
 /// The nodes that may take `ask`, one by one.
-fn with_room(ask: &Ask, cluster: &Cluster) -> Vec<NodeId> {
+fn with_room(request: &PlacementRequest, cluster: &Cluster) -> Vec<NodeId> {
     let may = |id: &NodeId| {
-        let row = cluster.row(*id);
-        row.up
-            && row.free_cpus >= ask.demand.cpus
-            && row.free_memory >= ask.demand.memory_bytes
-            && ask.allowed.is_none_or(|allowed| allowed.contains(*id))
+        let summary = cluster.summary(*id);
+        summary.up
+            && summary.free_cpus >= request.demand.cpus
+            && summary.free_memory >= request.demand.memory_bytes
+            && request.allowed.is_none_or(|allowed| allowed.contains(*id))
     };
     cluster.ids().filter(may).collect()
 }
 
 /// D1 or D2 in steps; `None` when it is not known or does not count.
-fn d(app: &App, row: &Row, (side, lane): (Side, usize)) -> Option<i32> {
-    let (d1, d2) = known_directions(app, row);
-    match side {
-        Side::D1 => d1
+fn d(app: &App, summary: &NodeSummary, (direction, lane): (Direction, usize)) -> Option<i32> {
+    let (d1, d2) = known_directions(app, summary);
+    match direction {
+        Direction::D1 => d1
             .contains(lane)
-            .then(|| row.tolerated[lane] - app.caused()[lane]),
-        Side::D2 => d2
+            .then(|| summary.tolerated[lane] - app.caused()[lane]),
+        Direction::D2 => d2
             .contains(lane)
-            .then(|| app.tolerated()[lane] - row.caused[lane]),
+            .then(|| app.tolerated()[lane] - summary.caused[lane]),
     }
 }
 
@@ -249,13 +253,13 @@ fn d(app: &App, row: &Row, (side, lane): (Side, usize)) -> Option<i32> {
 /// start over with one less when nothing is left. The node, and how many
 /// conditions it misses.
 fn paragon_by_the_book(
-    ask: &Ask,
+    request: &PlacementRequest,
     cluster: &Cluster,
     mended: bool,
     by_platform: bool,
 ) -> Option<(NodeId, usize)> {
-    let app = ask.app.as_ref();
-    let all = with_room(ask, cluster);
+    let app = request.app.as_ref();
+    let all = with_room(request, cluster);
     let mut d1: Vec<usize> = app.caused_known().iter().collect();
     d1.sort_by_key(|lane| -app.caused()[*lane]);
     let mut d2: Vec<usize> = app.tolerated_known().iter().collect();
@@ -263,13 +267,13 @@ fn paragon_by_the_book(
     let mut giving_up = Vec::new();
     let (mut last1, mut last2) = (d1.iter().rev(), d2.iter().rev());
     for _ in 0..d1.len().max(d2.len()) {
-        giving_up.extend(last2.next().map(|lane| (Side::D2, *lane)));
-        giving_up.extend(last1.next().map(|lane| (Side::D1, *lane)));
+        giving_up.extend(last2.next().map(|lane| (Direction::D2, *lane)));
+        giving_up.extend(last1.next().map(|lane| (Direction::D1, *lane)));
     }
-    let missed = |node: NodeId, condition: (Side, usize)| {
-        d(app, cluster.row(node), condition).map_or(0, |d| i64::from((-d).max(0)))
+    let missed = |node: NodeId, condition: (Direction, usize)| {
+        d(app, cluster.summary(node), condition).map_or(0, |d| i64::from((-d).max(0)))
     };
-    let meeting = |conditions: &[(Side, usize)]| -> Vec<NodeId> {
+    let meeting = |conditions: &[(Direction, usize)]| -> Vec<NodeId> {
         let mut left = all.clone();
         for condition in conditions {
             left.retain(|node| missed(*node, *condition) == 0);
@@ -295,17 +299,20 @@ fn paragon_by_the_book(
     let mut left = meeting(&enforced);
     let best = left
         .iter()
-        .filter_map(|node| app.speed_on(cluster.row(*node).platform))
+        .filter_map(|node| app.speed_on(cluster.summary(*node).platform))
         .fold(0.0, f32::max);
-    let slower = |node: NodeId| match app.speed_on(cluster.row(node).platform) {
+    let slower = |node: NodeId| match app.speed_on(cluster.summary(node).platform) {
         Some(speed) if by_platform => (best - speed).to_bits(),
         _ => 0,
     };
     // Sum of |D1 + D2| and the number of resources; compared as fractions.
     let slack = |node: NodeId| {
-        let row = cluster.row(node);
+        let summary = cluster.summary(node);
         let both = (0..jostle_schedule::predict::LANES).filter_map(|lane| {
-            Some((d(app, row, (Side::D1, lane))? + d(app, row, (Side::D2, lane))?).abs())
+            Some(
+                (d(app, summary, (Direction::D1, lane))? + d(app, summary, (Direction::D2, lane))?)
+                    .abs(),
+            )
         });
         let both: Vec<i32> = both.collect();
         let sum: i64 = both.iter().copied().map(i64::from).sum();
@@ -363,30 +370,30 @@ proptest! {
         let strict = Greedy { strict: true, ..Greedy::default() };
         for app in &apps {
             let demand = Demand { cpus: 1, memory_bytes: 0 };
-            let ask = Ask { allowed: allowed.as_ref(), demand, ..Ask::of(app) };
+            let request = PlacementRequest { allowed: allowed.as_ref(), demand, ..PlacementRequest::of(app) };
             let mut policies: [(Box<dyn Policy>, bool, bool); 3] = [
                 (Box::new(Paragon::default()), false, true),
                 (Box::new(Paragon::new(mended)), true, true),
                 (Box::new(InterferenceOnly::default()), false, false),
             ];
             for (policy, mended, by_platform) in &mut policies {
-                let expected = paragon_by_the_book(&ask, cluster, *mended, *by_platform);
-                let strict = Paragon::new(strict).choose(&ask, cluster);
-                match (policy.choose(&ask, cluster), expected) {
-                    (Answer::Place(choice), Some((node, misses))) => {
+                let expected = paragon_by_the_book(&request, cluster, *mended, *by_platform);
+                let strict = Paragon::new(strict).choose(&request, cluster);
+                match (policy.choose(&request, cluster), expected) {
+                    (Decision::Place(choice), Some((node, misses))) => {
                         prop_assert_eq!(choice.node(), node);
                         prop_assert_eq!(choice.relaxed.len(), misses);
-                        let decision = policy.explain(&ask, cluster, &choice);
+                        let decision = policy.explain(&request, cluster, &choice);
                         prop_assert_eq!(decision.relaxed.len(), misses);
                         let directions = decision.comparisons.iter().flat_map(|c| [c.d1, c.d2]);
                         let below = directions.flatten().filter(|d| *d < 0.0).count();
                         prop_assert_eq!(below, misses);
                         prop_assert!(!decision.deciding.why.is_empty());
-                        let placed = matches!(strict, Answer::Place(_));
+                        let placed = matches!(strict, Decision::Place(_));
                         prop_assert_eq!(placed, misses == 0);
                     }
-                    (Answer::Wait(..), None) => {
-                        prop_assert!(with_room(&ask, cluster).is_empty());
+                    (Decision::Wait(..), None) => {
+                        prop_assert!(with_room(&request, cluster).is_empty());
                     }
                     (answer, expected) => prop_assert!(false, "{answer:?} and {expected:?}"),
                 }
@@ -413,18 +420,18 @@ proptest! {
             let mut policy = (kind.make)(&PolicyOptions { seed, strict });
             for (app, cpus) in &apps {
                 let demand = Demand { cpus: *cpus, ..app.demand() };
-                let ask = Ask { allowed: allowed.as_ref(), demand, ..Ask::of(app) };
-                let fit = with_room(&ask, cluster);
-                let answer = policy.choose(&ask, cluster);
+                let request = PlacementRequest { allowed: allowed.as_ref(), demand, ..PlacementRequest::of(app) };
+                let fit = with_room(&request, cluster);
+                let answer = policy.choose(&request, cluster);
                 match &answer {
-                    Answer::Place(choice) => {
+                    Decision::Place(choice) => {
                         prop_assert!(!choice.parts.is_empty());
                         for part in &choice.parts {
-                            let row = cluster.row(part.node);
-                            prop_assert!(row.up, "{}", kind.name);
-                            prop_assert!(part.cpus >= 1 && part.cpus <= row.free_cpus);
-                            prop_assert!(row.free_memory >= demand.memory_bytes);
-                            prop_assert!(ask.allowed.is_none_or(|set| set.contains(part.node)));
+                            let summary = cluster.summary(part.node);
+                            prop_assert!(summary.up, "{}", kind.name);
+                            prop_assert!(part.cpus >= 1 && part.cpus <= summary.free_cpus);
+                            prop_assert!(summary.free_memory >= demand.memory_bytes);
+                            prop_assert!(request.allowed.is_none_or(|set| set.contains(part.node)));
                         }
                         if let [part] = choice.parts[..] && part.cpus == demand.cpus {
                             prop_assert!(fit.contains(&part.node), "{}", kind.name);
@@ -433,15 +440,15 @@ proptest! {
                         told.push(choice.node());
                         let distinct: BTreeSet<NodeId> = told.iter().copied().collect();
                         prop_assert_eq!(distinct.len(), told.len(), "{}", kind.name);
-                        let decision = policy.explain(&ask, cluster, choice);
+                        let decision = policy.explain(&request, cluster, choice);
                         prop_assert!(!decision.deciding.why.is_empty());
                     }
-                    Answer::QueueAt(nodes) => {
+                    Decision::QueueAt(nodes) => {
                         for node in nodes {
-                            prop_assert!(ask.allowed.is_none_or(|set| set.contains(*node)));
+                            prop_assert!(request.allowed.is_none_or(|set| set.contains(*node)));
                         }
                     }
-                    Answer::Wait(why, _) => {
+                    Decision::Wait(why, _) => {
                         let never = *why == Waiting::Never;
                         prop_assert_eq!(never, !cluster.could_ever_fit(demand), "{}", kind.name);
                     }

@@ -462,8 +462,8 @@ impl<'a> Engine<'a> {
         let agent = &mut self.agents[index as usize];
         let mut news = false;
         for node in self.world.ids() {
-            let seen = agent.copy.as_ref().map(|copy| copy.row(*node).version);
-            if seen != Some(self.world.cluster().row(*node).version) {
+            let seen = agent.copy.as_ref().map(|copy| copy.summary(*node).version);
+            if seen != Some(self.world.cluster().summary(*node).version) {
                 news |= agent.look_at(*node, self.world.cluster(), self.now);
             }
         }

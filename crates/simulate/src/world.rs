@@ -473,7 +473,7 @@ impl<'a> World<'a> {
     pub fn break_cpu(&mut self, node: NodeId, now: f64) -> Vec<(u32, Left)> {
         self.cluster.break_cpu(node);
         let mut gone = Vec::new();
-        while self.cluster.cpus_used(node) > u64::from(self.cluster.row(node).cpus) {
+        while self.cluster.cpus_used(node) > u64::from(self.cluster.summary(node).cpus) {
             let done = |job: u32| self.work_done(job, now).unwrap_or(0.0);
             let least = self
                 .jobs_on(node)

@@ -1,4 +1,8 @@
 //! The text format in which programs expose their metrics.
+//!
+//! Read here and not by `prometheus-parse`: that passes over lines that it
+//! cannot read (so an HTML page is a page without metrics), and has no colons
+//! in names and no braces in the values of labels.
 
 use crate::metric::error::FormatError;
 use crate::metric::error::PageError;

@@ -49,7 +49,7 @@ pub fn resolve(hierarchies: &Hierarchies, given: &str) -> Result<CgroupSpec> {
                 others.push(last.into_owned());
             }
         })
-        .map_err(&refused)?;
+        .map_err(|error| refused(error.to_string()))?;
     let systems: Vec<PathBuf> = found
         .keys()
         .filter(|path| by_slices(path))

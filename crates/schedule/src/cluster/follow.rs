@@ -16,24 +16,28 @@ impl Cluster {
     ///
     /// When `original` has other nodes.
     pub fn follow(&mut self, original: &Cluster, node: NodeId, followed: &mut Vec<NodeId>) {
-        assert_eq!(self.rows.len(), original.rows.len(), "a copy of it");
+        assert_eq!(
+            self.summaries.len(),
+            original.summaries.len(),
+            "a copy of it"
+        );
         if self.residents.len() < original.residents.len() {
             self.residents.resize(original.residents.len(), None);
         }
         let mut behind = vec![node];
         while let Some(node) = behind.pop() {
             let at = node.index();
-            if self.rows[at].version == original.rows[at].version {
+            if self.summaries[at].version == original.summaries[at].version {
                 continue;
             }
-            for slot in std::mem::take(&mut self.sites[at].residents) {
+            for slot in std::mem::take(&mut self.states[at].residents) {
                 let place = &mut self.residents[slot as usize];
                 if place.as_ref().is_some_and(|old| old.node == node) {
                     *place = None;
                     self.running -= 1;
                 }
             }
-            for slot in &original.sites[at].residents {
+            for slot in &original.states[at].residents {
                 let place = &mut self.residents[*slot as usize];
                 match place {
                     Some(old) => behind.push(old.node),
@@ -41,9 +45,9 @@ impl Cluster {
                 }
                 place.clone_from(&original.residents[*slot as usize]);
             }
-            let before = self.rows[at].free_cpus;
-            self.rows[at].clone_from(&original.rows[at]);
-            self.sites[at].clone_from(&original.sites[at]);
+            let before = self.summaries[at].free_cpus;
+            self.summaries[at].clone_from(&original.summaries[at]);
+            self.states[at].clone_from(&original.states[at]);
             self.index(node, before);
             followed.push(node);
         }
@@ -102,7 +106,7 @@ mod tests {
                     3 if !running.is_empty() => {
                         original.remove(running.swap_remove(which % running.len()));
                     }
-                    4 if original.row(ids[at]).up => {
+                    4 if original.summary(ids[at]).up => {
                         original.take_down(ids[at]);
                     }
                     4 => original.bring_up(ids[at]),
@@ -112,14 +116,14 @@ mod tests {
                     for (_, resident) in copy.residents(*id) {
                         prop_assert_eq!(resident.node, *id);
                     }
-                    let row = copy.recomputed(*id);
-                    prop_assert_eq!(&row, copy.row(*id));
+                    let summary = copy.recomputed(*id);
+                    prop_assert_eq!(&summary, copy.summary(*id));
                 }
             }
             for id in &ids {
                 copy.follow(&original, *id, &mut Vec::new());
             }
-            prop_assert_eq!(copy.rows(), original.rows());
+            prop_assert_eq!(copy.summaries(), original.summaries());
             prop_assert_eq!(copy.running(), original.running());
             prop_assert_eq!(copy.units().len(), original.units().len());
             prop_assert_eq!(sorted(copy.open()), sorted(original.open()));

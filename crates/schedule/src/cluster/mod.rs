@@ -2,6 +2,7 @@
 
 mod follow;
 pub(crate) mod free_units;
+pub(crate) mod ids;
 pub(crate) mod node_list;
 pub(crate) mod node_set;
 pub(crate) mod summary;
@@ -9,16 +10,18 @@ pub(crate) mod summary;
 use crate::app::App;
 use crate::app::Demand;
 use crate::cluster::free_units::FreeUnits;
-use crate::cluster::node_list::Places;
+use crate::cluster::node_list::NodeList;
 use crate::cluster::node_set::NodeSet;
-use crate::cluster::summary::Row;
-use crate::cluster::summary::Tally;
-use crate::explanation::NoPlacement;
-use crate::explanation::NodeReason;
+use crate::cluster::summary::NodeAggregates;
+use crate::cluster::summary::NodeSummary;
 use crate::predict::Lanes;
 use std::collections::HashMap;
 use std::sync::Arc;
 use thiserror::Error;
+
+pub use ids::NodeId;
+pub use ids::PlatformId;
+pub use ids::ResidentId;
 
 /// A machine that applications can be placed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,38 +35,6 @@ pub struct Node {
     /// True when applications take turns on its CPUs instead of having CPUs of
     /// their own. Decides which resources count (see the module's text).
     pub shares_cpus: bool,
-}
-
-/// A node of one cluster, by its place in the order of adding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(pub(crate) u32);
-
-impl NodeId {
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// A platform type of one cluster, by its place in [`Cluster::platforms`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PlatformId(pub(crate) u16);
-
-impl PlatformId {
-    /// The one at `place` of [`Cluster::platforms`]: of the first 65,535.
-    pub(crate) fn nth(place: usize) -> Self {
-        PlatformId(place as u16)
-    }
-
-    pub fn index(self) -> usize {
-        usize::from(self.0)
-    }
-}
-
-/// One application running on one node; never used again for another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ResidentId {
-    slot: u32,
-    generation: u32,
 }
 
 /// An application where it runs.
@@ -88,11 +59,11 @@ struct Kind {
 
 /// What is rarely read of a node.
 #[derive(Clone, Debug)]
-struct Site {
+struct NodeState {
     node: Arc<Node>,
     kind: u32,
     residents: Vec<u32>,
-    tally: Box<Tally>,
+    aggregates: Box<NodeAggregates>,
     cpus_used: u64,
     memory_used: u128,
 }
@@ -122,8 +93,8 @@ pub enum ClusterError {
 /// are empty, which have room, which units are free.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
-    rows: Vec<Row>,
-    sites: Vec<Site>,
+    summaries: Vec<NodeSummary>,
+    states: Vec<NodeState>,
     by_name: HashMap<String, NodeId>,
     platforms: Vec<String>,
     kinds: Vec<Kind>,
@@ -133,9 +104,9 @@ pub struct Cluster {
     running: usize,
     units: FreeUnits,
     /// Per kind, the empty nodes that are up.
-    empty: Vec<Places>,
+    empty: Vec<NodeList>,
     /// Nodes that run something and have a CPU free.
-    open: Places,
+    open: NodeList,
     /// The same as a set, to go through in the order in which rows lie in
     /// memory.
     open_set: NodeSet,
@@ -182,24 +153,24 @@ impl Cluster {
             Some(index) => index,
             None => {
                 self.kinds.push(kind);
-                self.empty.push(Places::default());
+                self.empty.push(NodeList::default());
                 self.kinds.len() - 1
             }
         };
-        let id = NodeId(self.rows.len() as u32);
+        let id = NodeId(self.summaries.len() as u32);
         self.by_name.insert(node.name.clone(), id);
-        self.rows.push(Row::empty(
+        self.summaries.push(NodeSummary::empty(
             node.cpus,
             node.memory_bytes,
             platform,
             node.shares_cpus,
         ));
         self.units.add_node(id, node.cpus);
-        self.sites.push(Site {
+        self.states.push(NodeState {
             node: Arc::new(node),
             kind: kind_index as u32,
             residents: Vec::new(),
-            tally: Box::default(),
+            aggregates: Box::default(),
             cpus_used: 0,
             memory_used: 0,
         });
@@ -239,16 +210,16 @@ impl Cluster {
 
     /// Nodes, up or down.
     pub fn len(&self) -> usize {
-        self.rows.len()
+        self.summaries.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.summaries.is_empty()
     }
 
     /// Every node in the order of adding.
     pub fn ids(&self) -> impl Iterator<Item = NodeId> + use<> {
-        (0..self.rows.len() as u32).map(NodeId)
+        (0..self.summaries.len() as u32).map(NodeId)
     }
 
     pub fn id(&self, name: &str) -> Option<NodeId> {
@@ -256,16 +227,16 @@ impl Cluster {
     }
 
     /// What decisions read of every node, by [`NodeId::index`].
-    pub fn rows(&self) -> &[Row] {
-        &self.rows
+    pub fn summaries(&self) -> &[NodeSummary] {
+        &self.summaries
     }
 
-    pub fn row(&self, node: NodeId) -> &Row {
-        &self.rows[node.index()]
+    pub fn summary(&self, node: NodeId) -> &NodeSummary {
+        &self.summaries[node.index()]
     }
 
     pub fn node(&self, node: NodeId) -> &Node {
-        &self.sites[node.index()].node
+        &self.states[node.index()].node
     }
 
     pub fn name(&self, node: NodeId) -> &str {
@@ -274,7 +245,7 @@ impl Cluster {
 
     /// What runs on `node`, in no order.
     pub fn residents(&self, node: NodeId) -> impl Iterator<Item = (ResidentId, &Resident)> + Clone {
-        self.sites[node.index()]
+        self.states[node.index()]
             .residents
             .iter()
             .filter_map(|slot| {
@@ -301,18 +272,18 @@ impl Cluster {
     /// CPUs asked for by the residents of `node`; more than it has when what
     /// already ran there was recorded so.
     pub fn cpus_used(&self, node: NodeId) -> u64 {
-        self.sites[node.index()].cpus_used
+        self.states[node.index()].cpus_used
     }
 
     /// Bytes asked for by the residents of `node`.
     pub fn memory_used(&self, node: NodeId) -> u128 {
-        self.sites[node.index()].memory_used
+        self.states[node.index()].memory_used
     }
 
     /// Sum over the residents of `node` of `c` × CPUs, in steps: what its
     /// occupied units cause, each as much as its application.
     pub fn caused_by_units(&self, node: NodeId) -> &Lanes<i64> {
-        &self.sites[node.index()].tally.by_units
+        &self.states[node.index()].aggregates.by_units
     }
 
     /// The free resource units.
@@ -333,30 +304,32 @@ impl Cluster {
     /// Per kind of node (CPUs, memory, platform, sharing), the empty nodes that
     /// are up, in no order. Those of one kind are alike for every decision.
     pub fn empty_by_kind(&self) -> impl Iterator<Item = &[NodeId]> {
-        self.empty.iter().map(Places::members)
+        self.empty.iter().map(NodeList::members)
     }
 
     /// Share of CPUs not asked for, 0–1.
     pub fn free_cpu_fraction(&self, node: NodeId) -> f64 {
-        let row = self.row(node);
-        f64::from(row.free_cpus) / f64::from(row.cpus.max(1))
+        let summary = self.summary(node);
+        f64::from(summary.free_cpus) / f64::from(summary.cpus.max(1))
     }
 
     /// Share of memory not asked for, 0–1; 0 for a node without memory.
     pub fn free_memory_fraction(&self, node: NodeId) -> f64 {
-        let row = self.row(node);
-        if row.memory == 0 {
+        let summary = self.summary(node);
+        if summary.memory == 0 {
             return 0.0;
         }
-        row.free_memory as f64 / row.memory as f64
+        summary.free_memory as f64 / summary.memory as f64
     }
 
     /// Whether `demand` fits on `node` now.
     pub fn fits(&self, node: NodeId, demand: Demand) -> bool {
         // One branch in place of three: which of them decides is hard to
         // predict.
-        let row = self.row(node);
-        row.up & (row.free_cpus >= demand.cpus) & (row.free_memory >= demand.memory_bytes)
+        let summary = self.summary(node);
+        summary.up
+            & (summary.free_cpus >= demand.cpus)
+            & (summary.free_memory >= demand.memory_bytes)
     }
 
     /// Whether `demand` would fit on some node if it were up and empty.
@@ -368,44 +341,23 @@ impl Cluster {
 
     /// Why `demand` does not fit on `node`, or `None` when it does.
     pub fn lacks(&self, node: NodeId, demand: Demand) -> Option<String> {
-        let row = self.row(node);
-        if !row.up {
+        let summary = self.summary(node);
+        if !summary.up {
             Some("is down".into())
-        } else if demand.cpus > row.free_cpus {
+        } else if demand.cpus > summary.free_cpus {
             Some(format!(
                 "{} of {} CPUs free, {} needed",
-                row.free_cpus, row.cpus, demand.cpus
+                summary.free_cpus, summary.cpus, demand.cpus
             ))
-        } else if demand.memory_bytes > row.free_memory {
+        } else if demand.memory_bytes > summary.free_memory {
             Some(format!(
                 "{} free of {} memory, {} needed",
-                gib(row.free_memory),
+                gib(summary.free_memory),
                 gib(self.node(node).memory_bytes),
                 gib(demand.memory_bytes)
             ))
         } else {
             None
-        }
-    }
-
-    /// Every node and why it does not take `app`; `why` answers for those with
-    /// room.
-    pub fn refusal(
-        &self,
-        app: &App,
-        demand: Demand,
-        why: impl Fn(NodeId) -> String,
-    ) -> NoPlacement {
-        NoPlacement {
-            app: app.name().into(),
-            never: !self.could_ever_fit(demand),
-            nodes: self
-                .ids()
-                .map(|node| NodeReason {
-                    node: self.name(node).into(),
-                    why: self.lacks(node, demand).unwrap_or_else(|| why(node)),
-                })
-                .collect(),
         }
     }
 
@@ -432,7 +384,7 @@ impl Cluster {
     ) -> Result<ResidentId, ClusterError> {
         if !self.fits(node, demand) {
             let name = self.name(node).to_string();
-            return Err(match self.row(node).up {
+            return Err(match self.summary(node).up {
                 false => ClusterError::Down(name),
                 true => ClusterError::NoRoom {
                     node: name,
@@ -454,18 +406,21 @@ impl Cluster {
             }
         };
         self.generation = self.generation.wrapping_add(1);
-        let (row, site) = (&mut self.rows[node.index()], &mut self.sites[node.index()]);
-        row.add(&mut site.tally, &app, demand.cpus);
+        let (summary, state) = (
+            &mut self.summaries[node.index()],
+            &mut self.states[node.index()],
+        );
+        summary.add(&mut state.aggregates, &app, demand.cpus);
         let resident = Resident {
             app,
             node,
             demand,
             generation: self.generation,
-            place: site.residents.len() as u32,
+            place: state.residents.len() as u32,
         };
-        site.residents.push(slot);
-        site.cpus_used += u64::from(demand.cpus);
-        site.memory_used += u128::from(demand.memory_bytes);
+        state.residents.push(slot);
+        state.cpus_used += u64::from(demand.cpus);
+        state.memory_used += u128::from(demand.memory_bytes);
         self.residents[slot as usize] = Some(resident);
         self.running += 1;
         self.settle(node);
@@ -482,21 +437,29 @@ impl Cluster {
         self.vacant.push(id.slot);
         self.running -= 1;
         let node = resident.node;
-        let (row, site) = (&mut self.rows[node.index()], &mut self.sites[node.index()]);
-        site.residents.swap_remove(resident.place as usize);
-        if let Some(moved) = site.residents.get(resident.place as usize)
+        let (summary, state) = (
+            &mut self.summaries[node.index()],
+            &mut self.states[node.index()],
+        );
+        state.residents.swap_remove(resident.place as usize);
+        if let Some(moved) = state.residents.get(resident.place as usize)
             && let Some(moved) = self.residents[*moved as usize].as_mut()
         {
             moved.place = resident.place;
         }
-        site.cpus_used -= u64::from(resident.demand.cpus);
-        site.memory_used -= u128::from(resident.demand.memory_bytes);
-        let others = site
+        state.cpus_used -= u64::from(resident.demand.cpus);
+        state.memory_used -= u128::from(resident.demand.memory_bytes);
+        let others = state
             .residents
             .iter()
             .filter_map(|slot| self.residents[*slot as usize].as_ref())
             .map(|resident| resident.app.as_ref());
-        row.remove(&mut site.tally, &resident.app, resident.demand.cpus, others);
+        summary.remove(
+            &mut state.aggregates,
+            &resident.app,
+            resident.demand.cpus,
+            others,
+        );
         self.settle(node);
         Some(resident)
     }
@@ -508,16 +471,19 @@ impl Cluster {
         let resident = self.residents[id.slot as usize].as_mut()?;
         let (node, cpus) = (resident.node, resident.demand.cpus);
         let old = std::mem::replace(&mut resident.app, app);
-        let (row, site) = (&mut self.rows[node.index()], &mut self.sites[node.index()]);
-        let others = site
+        let (summary, state) = (
+            &mut self.summaries[node.index()],
+            &mut self.states[node.index()],
+        );
+        let others = state
             .residents
             .iter()
             .filter(|slot| **slot != id.slot)
             .filter_map(|slot| self.residents[*slot as usize].as_ref())
             .map(|resident| resident.app.as_ref());
-        row.remove(&mut site.tally, &old, cpus, others);
+        summary.remove(&mut state.aggregates, &old, cpus, others);
         if let Some(resident) = self.residents[id.slot as usize].as_ref() {
-            row.add(&mut site.tally, &resident.app, cpus);
+            summary.add(&mut state.aggregates, &resident.app, cpus);
         }
         Some(old)
     }
@@ -525,7 +491,7 @@ impl Cluster {
     /// Takes `node` out of service; what ran there has to go elsewhere. Nothing
     /// is returned for a node that is down already.
     pub fn take_down(&mut self, node: NodeId) -> Vec<(ResidentId, Resident)> {
-        if !self.row(node).up {
+        if !self.summary(node).up {
             return Vec::new();
         }
         let ids: Vec<ResidentId> = self.residents(node).map(|(id, _)| id).collect();
@@ -533,7 +499,7 @@ impl Cluster {
             .into_iter()
             .filter_map(|id| Some((id, self.remove(id)?)))
             .collect();
-        self.rows[node.index()].up = false;
+        self.summaries[node.index()].up = false;
         self.settle(node);
         evicted
     }
@@ -541,49 +507,52 @@ impl Cluster {
     /// Puts `node` back into service with all its CPUs.
     pub fn bring_up(&mut self, node: NodeId) {
         let cpus = self.node(node).cpus;
-        let row = &mut self.rows[node.index()];
-        row.up = true;
-        row.cpus = cpus;
+        let summary = &mut self.summaries[node.index()];
+        summary.up = true;
+        summary.cpus = cpus;
         self.settle(node);
     }
 
     /// One CPU of `node` breaks. When its residents now ask for more than is
-    /// left, [`Row::cpus`] is below [`Self::cpus_used`] and somebody must go.
+    /// left, [`NodeSummary::cpus`] is below [`Self::cpus_used`] and somebody must go.
     pub fn break_cpu(&mut self, node: NodeId) {
-        let row = &mut self.rows[node.index()];
-        row.cpus = row.cpus.saturating_sub(1);
+        let summary = &mut self.summaries[node.index()];
+        summary.cpus = summary.cpus.saturating_sub(1);
         self.settle(node);
     }
 
     /// One broken CPU of `node` works again.
     pub fn repair_cpu(&mut self, node: NodeId) {
         let cpus = self.node(node).cpus;
-        let row = &mut self.rows[node.index()];
-        row.cpus = (row.cpus + 1).min(cpus);
+        let summary = &mut self.summaries[node.index()];
+        summary.cpus = (summary.cpus + 1).min(cpus);
         self.settle(node);
     }
 
     /// Brings what is free and the indexes in line after a change of `node`.
     fn settle(&mut self, node: NodeId) {
-        let (row, site) = (&mut self.rows[node.index()], &self.sites[node.index()]);
-        let before = row.free_cpus;
-        let free = u64::from(row.cpus).saturating_sub(site.cpus_used);
-        row.free_cpus = if row.up { free as u32 } else { 0 };
-        let memory = u128::from(site.node.memory_bytes).saturating_sub(site.memory_used);
-        row.free_memory = memory as u64;
-        row.version = row.version.wrapping_add(1);
+        let (summary, state) = (
+            &mut self.summaries[node.index()],
+            &self.states[node.index()],
+        );
+        let before = summary.free_cpus;
+        let free = u64::from(summary.cpus).saturating_sub(state.cpus_used);
+        summary.free_cpus = if summary.up { free as u32 } else { 0 };
+        let memory = u128::from(state.node.memory_bytes).saturating_sub(state.memory_used);
+        summary.free_memory = memory as u64;
+        summary.version = summary.version.wrapping_add(1);
         self.index(node, before);
     }
 
     /// Brings the indexes in line with the row of `node`, which had `before`
     /// CPUs free.
     fn index(&mut self, node: NodeId, before: u32) {
-        let (row, site) = (&self.rows[node.index()], &self.sites[node.index()]);
-        let whole = row.cpus == site.node.cpus;
-        let empty = row.up && row.residents == 0 && whole;
-        let open = row.up && row.free_cpus > 0 && !empty;
-        self.units.set_free(node, before, row.free_cpus);
-        self.empty[site.kind as usize].set(node, empty);
+        let (summary, state) = (&self.summaries[node.index()], &self.states[node.index()]);
+        let whole = summary.cpus == state.node.cpus;
+        let empty = summary.up && summary.residents == 0 && whole;
+        let open = summary.up && summary.free_cpus > 0 && !empty;
+        self.units.set_free(node, before, summary.free_cpus);
+        self.empty[state.kind as usize].set(node, empty);
         self.open.set(node, open);
         match open {
             true => self.open_set.insert(node),
@@ -593,29 +562,30 @@ impl Cluster {
 
     /// The row of `node` computed afresh from its residents; equal to
     /// [`Self::row`] but for its version, whatever was added and removed before.
-    pub fn recomputed(&self, node: NodeId) -> Row {
-        let old = self.row(node);
-        let mut row = Row::empty(
+    pub fn recomputed(&self, node: NodeId) -> NodeSummary {
+        let old = self.summary(node);
+        let mut summary = NodeSummary::empty(
             old.cpus,
             self.node(node).memory_bytes,
             old.platform,
             old.shares_cpus,
         );
-        let mut tally = Tally::default();
+        let mut aggregates = NodeAggregates::default();
         let (mut cpus, mut memory) = (0u64, 0u128);
         for (_, resident) in self.residents(node) {
-            row.add(&mut tally, &resident.app, resident.demand.cpus);
+            summary.add(&mut aggregates, &resident.app, resident.demand.cpus);
             cpus += u64::from(resident.demand.cpus);
             memory += u128::from(resident.demand.memory_bytes);
         }
-        row.up = old.up;
-        row.free_cpus = match old.up {
+        summary.up = old.up;
+        summary.free_cpus = match old.up {
             true => u64::from(old.cpus).saturating_sub(cpus) as u32,
             false => 0,
         };
-        row.free_memory = u128::from(self.node(node).memory_bytes).saturating_sub(memory) as u64;
-        row.version = old.version;
-        row
+        summary.free_memory =
+            u128::from(self.node(node).memory_bytes).saturating_sub(memory) as u64;
+        summary.version = old.version;
+        summary
     }
 }
 

@@ -1,16 +1,16 @@
 //! A list of nodes that knows where each stands.
 
-use crate::cluster::NodeId;
+use crate::cluster::ids::NodeId;
 
 /// Members in no order; joining and leaving take constant time.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Places {
+pub(crate) struct NodeList {
     members: Vec<NodeId>,
     /// Place + 1 by node; 0 for those that are not members.
     place: Vec<u32>,
 }
 
-impl Places {
+impl NodeList {
     pub(crate) fn members(&self) -> &[NodeId] {
         &self.members
     }

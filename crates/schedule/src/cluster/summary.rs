@@ -2,7 +2,7 @@
 
 use crate::app::App;
 use crate::app::FULL_SCALE;
-use crate::cluster::PlatformId;
+use crate::cluster::ids::PlatformId;
 use crate::predict::LANES;
 use crate::predict::LaneSet;
 use crate::predict::Lanes;
@@ -11,7 +11,7 @@ use crate::predict::Lanes;
 /// looks at every node reads nothing else: three whole cache lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(align(64))]
-pub struct Row {
+pub struct NodeSummary {
     /// Least of the residents' `t`, in steps; the full scale where none is known.
     pub tolerated: Lanes<i32>,
     /// Sum of the residents' `c`, in steps; may pass the full scale.
@@ -34,11 +34,14 @@ pub struct Row {
     pub shares_cpus: bool,
 }
 
-const _: () = assert!(size_of::<Row>() == 192, "a row is three cache lines");
+const _: () = assert!(
+    size_of::<NodeSummary>() == 192,
+    "a row is three cache lines"
+);
 
 /// What only the bookkeeping of a node needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct NodeAggregates {
     /// How many residents hold the least `t`.
     least_held: Lanes<u16>,
     tolerated_by: Lanes<u16>,
@@ -47,9 +50,9 @@ pub(crate) struct Tally {
     pub(crate) by_units: Lanes<i64>,
 }
 
-impl Default for Tally {
+impl Default for NodeAggregates {
     fn default() -> Self {
-        Tally {
+        NodeAggregates {
             least_held: [0; LANES],
             tolerated_by: [0; LANES],
             caused_by: [0; LANES],
@@ -58,9 +61,9 @@ impl Default for Tally {
     }
 }
 
-impl Row {
+impl NodeSummary {
     pub(crate) fn empty(cpus: u32, memory: u64, platform: PlatformId, shares_cpus: bool) -> Self {
-        Row {
+        NodeSummary {
             tolerated: [FULL_SCALE; LANES],
             caused: [0; LANES],
             tolerated_known: LaneSet::ALL,
@@ -78,25 +81,25 @@ impl Row {
     }
 
     /// Adds the scores of `app` on `cpus` CPUs: O(resources).
-    pub(crate) fn add(&mut self, tally: &mut Tally, app: &App, cpus: u32) {
+    pub(crate) fn add(&mut self, aggregates: &mut NodeAggregates, app: &App, cpus: u32) {
         let counted = app.counted(self.shares_cpus);
         for lane in app.tolerated_known().and(counted).iter() {
             let tolerated = app.tolerated()[lane];
-            tally.tolerated_by[lane] += 1;
-            if tally.tolerated_by[lane] == 1 || tolerated < self.tolerated[lane] {
+            aggregates.tolerated_by[lane] += 1;
+            if aggregates.tolerated_by[lane] == 1 || tolerated < self.tolerated[lane] {
                 self.tolerated[lane] = tolerated;
-                tally.least_held[lane] = 1;
+                aggregates.least_held[lane] = 1;
             } else if tolerated == self.tolerated[lane] {
-                tally.least_held[lane] += 1;
+                aggregates.least_held[lane] += 1;
             }
         }
         for lane in app.caused_known().and(counted).iter() {
             self.caused[lane] += app.caused()[lane];
-            tally.caused_by[lane] += 1;
-            tally.by_units[lane] += i64::from(app.caused()[lane]) * i64::from(cpus);
+            aggregates.caused_by[lane] += 1;
+            aggregates.by_units[lane] += i64::from(app.caused()[lane]) * i64::from(cpus);
         }
         self.residents += 1;
-        self.note_known(tally);
+        self.note_known(aggregates);
     }
 
     /// Takes the scores of `app` out again; `others` are the residents left.
@@ -105,18 +108,18 @@ impl Row {
     /// that the expected work stays O(resources).
     pub(crate) fn remove<'a>(
         &mut self,
-        tally: &mut Tally,
+        aggregates: &mut NodeAggregates,
         app: &App,
         cpus: u32,
         others: impl Iterator<Item = &'a App> + Clone,
     ) {
         let counted = app.counted(self.shares_cpus);
         for lane in app.tolerated_known().and(counted).iter() {
-            tally.tolerated_by[lane] -= 1;
+            aggregates.tolerated_by[lane] -= 1;
             if app.tolerated()[lane] == self.tolerated[lane] {
-                tally.least_held[lane] -= 1;
+                aggregates.least_held[lane] -= 1;
             }
-            if tally.least_held[lane] == 0 {
+            if aggregates.least_held[lane] == 0 {
                 let (mut least, mut held) = (FULL_SCALE, 0);
                 for other in others.clone() {
                     let known = other.tolerated_known().and(other.counted(self.shares_cpus));
@@ -130,26 +133,26 @@ impl Row {
                     }
                 }
                 self.tolerated[lane] = least;
-                tally.least_held[lane] = held;
+                aggregates.least_held[lane] = held;
             }
         }
         for lane in app.caused_known().and(counted).iter() {
             self.caused[lane] -= app.caused()[lane];
-            tally.caused_by[lane] -= 1;
-            tally.by_units[lane] -= i64::from(app.caused()[lane]) * i64::from(cpus);
+            aggregates.caused_by[lane] -= 1;
+            aggregates.by_units[lane] -= i64::from(app.caused()[lane]) * i64::from(cpus);
         }
         self.residents -= 1;
-        self.note_known(tally);
+        self.note_known(aggregates);
     }
 
-    fn note_known(&mut self, tally: &Tally) {
+    fn note_known(&mut self, aggregates: &NodeAggregates) {
         if self.residents == 0 {
             self.tolerated_known = LaneSet::ALL;
             self.caused_known = LaneSet::ALL;
         } else {
             let of = |counts: &Lanes<u16>| (0..LANES).filter(|lane| counts[*lane] > 0).collect();
-            self.tolerated_known = of(&tally.tolerated_by);
-            self.caused_known = of(&tally.caused_by);
+            self.tolerated_known = of(&aggregates.tolerated_by);
+            self.caused_known = of(&aggregates.caused_by);
         }
         self.version = self.version.wrapping_add(1);
     }

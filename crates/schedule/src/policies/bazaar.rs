@@ -8,10 +8,10 @@ use crate::cluster::Cluster;
 use crate::cluster::NodeId;
 use crate::compare::below_zero;
 use crate::explanation::Deciding;
-use crate::policy::Answer;
-use crate::policy::Ask;
 use crate::policy::Choice;
+use crate::policy::Decision;
 use crate::policy::Part;
+use crate::policy::PlacementRequest;
 use crate::policy::Policy;
 
 /// Imbalance after a placement: Σ (1 − u)² over the utilizations, 0–1, of
@@ -62,11 +62,11 @@ struct Tuple {
 
 impl Tuple {
     /// Whether it would fit if everything were empty.
-    fn possible(&self, ask: &Ask, cluster: &Cluster) -> bool {
+    fn possible(&self, request: &PlacementRequest, cluster: &Cluster) -> bool {
         let large_enough = cluster.ids().filter(|id| {
             let node = cluster.node(*id);
-            self.cpus[cluster.row(*id).platform.index()].is_some_and(|cpus| cpus <= node.cpus)
-                && ask.demand.memory_bytes <= node.memory_bytes
+            self.cpus[cluster.summary(*id).platform.index()].is_some_and(|cpus| cpus <= node.cpus)
+                && request.demand.memory_bytes <= node.memory_bytes
         });
         large_enough.take(self.nodes as usize).count() == self.nodes as usize
     }
@@ -93,30 +93,34 @@ fn before(a: (i64, f64), b: (i64, f64)) -> std::cmp::Ordering {
 
 /// Steps by which D1 and D2 are below zero together.
 fn overrun(app: &App, cluster: &Cluster, node: NodeId) -> i64 {
-    let row = cluster.row(node);
-    let (d1, d2) = below_zero(app, row);
+    let summary = cluster.summary(node);
+    let (d1, d2) = below_zero(app, summary);
     let newcomer: i64 = d2
         .iter()
-        .map(|lane| i64::from(row.caused[lane] - app.tolerated()[lane]))
+        .map(|lane| i64::from(summary.caused[lane] - app.tolerated()[lane]))
         .sum();
     let residents: i64 = d1
         .iter()
-        .map(|lane| i64::from(app.caused()[lane] - row.tolerated[lane]))
+        .map(|lane| i64::from(app.caused()[lane] - summary.tolerated[lane]))
         .sum();
     newcomer + residents
 }
 
 /// Imbalance of what changes on `node` when `cpus` of `app` come.
 fn node_imbalance(app: &App, cluster: &Cluster, node: NodeId, cpus: u32, memory: u64) -> f64 {
-    let row = cluster.row(node);
-    let mut sum = imbalance([1.0 - f64::from(row.free_cpus - cpus) / f64::from(row.cpus)]);
+    let summary = cluster.summary(node);
+    let mut sum = imbalance([1.0 - f64::from(summary.free_cpus - cpus) / f64::from(summary.cpus)]);
     let capacity = cluster.node(node).memory_bytes;
     if memory > 0 && capacity > 0 {
-        sum += imbalance([1.0 - (row.free_memory - memory) as f64 / capacity as f64]);
+        sum += imbalance([1.0 - (summary.free_memory - memory) as f64 / capacity as f64]);
     }
-    for lane in app.caused_known().and(app.counted(row.shares_cpus)).iter() {
+    for lane in app
+        .caused_known()
+        .and(app.counted(summary.shares_cpus))
+        .iter()
+    {
         if app.caused()[lane] > 0 {
-            let pressure = f64::from(row.caused[lane] + app.caused()[lane]);
+            let pressure = f64::from(summary.caused[lane] + app.caused()[lane]);
             sum += imbalance([(pressure / f64::from(FULL_SCALE)).min(1.0)]);
         }
     }
@@ -132,24 +136,29 @@ impl Bazaar {
         }
     }
 
-    fn tuples(&self, ask: &Ask, cluster: &Cluster) -> Vec<Tuple> {
+    fn tuples(&self, request: &PlacementRequest, cluster: &Cluster) -> Vec<Tuple> {
         let platforms = cluster.platforms().len();
-        let (Some(target), Some(scaling)) = (ask.target, ask.app.scaling()) else {
+        let (Some(target), Some(scaling)) = (request.target, request.app.scaling()) else {
             return vec![Tuple {
                 nodes: 1,
-                cpus: vec![Some(ask.demand.cpus); platforms],
+                cpus: vec![Some(request.demand.cpus); platforms],
             }];
         };
         let target = target / (1.0 - self.slack) * (1.0 - 1e-9);
-        let most = cluster.rows().iter().map(|row| row.cpus).max().unwrap_or(1);
-        let most_nodes = if ask.spread { MOST_NODES } else { 1 };
+        let most = cluster
+            .summaries()
+            .iter()
+            .map(|summary| summary.cpus)
+            .max()
+            .unwrap_or(1);
+        let most_nodes = if request.spread { MOST_NODES } else { 1 };
         (1..=most_nodes)
             .map(|nodes| Tuple {
                 nodes,
                 cpus: (0..platforms as u16)
                     .map(|platform| {
-                        let speed = ask.app.speed_on(crate::cluster::PlatformId(platform));
-                        let relative = match (speed, ask.app.best_speed()) {
+                        let speed = request.app.speed_on(crate::cluster::PlatformId(platform));
+                        let relative = match (speed, request.app.best_speed()) {
                             (Some(speed), Some(best)) if best > 0.0 => f64::from(speed / best),
                             _ => 1.0,
                         };
@@ -164,29 +173,32 @@ impl Bazaar {
 
     /// The best nodes for `tuple`, best first; at most as many as it needs and
     /// some more.
-    fn places(&self, ask: &Ask, cluster: &Cluster, tuple: &Tuple) -> Vec<Place> {
+    fn places(&self, request: &PlacementRequest, cluster: &Cluster, tuple: &Tuple) -> Vec<Place> {
         let mut places = Vec::new();
         let mut look = |node: NodeId| {
-            let Some(cpus) = tuple.cpus[cluster.row(node).platform.index()] else {
+            let Some(cpus) = tuple.cpus[cluster.summary(node).platform.index()] else {
                 return;
             };
-            let demand = Demand { cpus, ..ask.demand };
+            let demand = Demand {
+                cpus,
+                ..request.demand
+            };
             if cluster.fits(node, demand) {
                 let memory = demand.memory_bytes;
                 places.push(Place {
                     node,
                     cpus,
-                    overrun: overrun(ask.app, cluster, node),
-                    imbalance: node_imbalance(ask.app, cluster, node, cpus, memory),
+                    overrun: overrun(request.app, cluster, node),
+                    imbalance: node_imbalance(request.app, cluster, node, cpus, memory),
                 });
             }
         };
-        let one = Ask {
+        let one = PlacementRequest {
             demand: Demand {
                 cpus: 1,
-                ..ask.demand
+                ..request.demand
             },
-            ..*ask
+            ..*request
         };
         match tuple.nodes {
             1 => one.candidates(cluster, look),
@@ -200,13 +212,22 @@ impl Bazaar {
     }
 
     /// The tuple that leaves the least imbalance, where it fits best.
-    fn best(&self, ask: &Ask, cluster: &Cluster, tuples: &[Tuple]) -> Option<Choice> {
-        let all: f64 = cluster.rows().iter().map(|row| f64::from(row.cpus)).sum();
+    fn best(
+        &self,
+        request: &PlacementRequest,
+        cluster: &Cluster,
+        tuples: &[Tuple],
+    ) -> Option<Choice> {
+        let all: f64 = cluster
+            .summaries()
+            .iter()
+            .map(|summary| f64::from(summary.cpus))
+            .sum();
         let free = cluster.units().len() as f64;
         let mut examined = 0;
         let mut best: Option<((i64, f64), Choice)> = None;
         for tuple in tuples {
-            let places = self.places(ask, cluster, tuple);
+            let places = self.places(request, cluster, tuple);
             examined += places.len() as u32;
             let Some(taken) = places.get(..tuple.nodes as usize) else {
                 continue;
@@ -250,29 +271,29 @@ impl Policy for Bazaar {
         "bazaar"
     }
 
-    fn choose(&mut self, ask: &Ask, cluster: &Cluster) -> Answer {
-        let tuples = self.tuples(ask, cluster);
-        if let Some(choice) = self.best(ask, cluster, &tuples) {
-            return Answer::Place(choice);
+    fn choose(&mut self, request: &PlacementRequest, cluster: &Cluster) -> Decision {
+        let tuples = self.tuples(request, cluster);
+        if let Some(choice) = self.best(request, cluster, &tuples) {
+            return Decision::Place(choice);
         }
-        if tuples.iter().any(|tuple| tuple.possible(ask, cluster)) {
-            return Answer::Wait(crate::policy::Waiting::NoRoom, None);
+        if tuples.iter().any(|tuple| tuple.possible(request, cluster)) {
+            return Decision::Wait(crate::policy::Waiting::NoRoom, None);
         }
-        let untargeted = Ask {
+        let untargeted = PlacementRequest {
             target: None,
-            ..*ask
+            ..*request
         };
         let usual = self.tuples(&untargeted, cluster);
-        match self.best(ask, cluster, &usual) {
+        match self.best(request, cluster, &usual) {
             Some(mut choice) => {
                 choice.notes.push(OUT_OF_REACH);
-                Answer::Place(choice)
+                Decision::Place(choice)
             }
-            None => Answer::no_room(ask, cluster),
+            None => Decision::no_room(request, cluster),
         }
     }
 
-    fn why(&self, _ask: &Ask, _cluster: &Cluster, choice: &Choice) -> Deciding {
+    fn why(&self, _ask: &PlacementRequest, _cluster: &Cluster, choice: &Choice) -> Deciding {
         let cpus: Vec<String> = choice
             .parts
             .iter()
@@ -288,9 +309,9 @@ impl Policy for Bazaar {
         }
     }
 
-    fn runner_up(&self, ask: &Ask, cluster: &Cluster, node: NodeId) -> String {
-        let overrun = overrun(ask.app, cluster, node);
-        let free = cluster.row(node).free_cpus;
+    fn runner_up(&self, request: &PlacementRequest, cluster: &Cluster, node: NodeId) -> String {
+        let overrun = overrun(request.app, cluster, node);
+        let free = cluster.summary(node).free_cpus;
         match overrun {
             0 => format!("within tolerances, {free} CPUs free, less full"),
             steps => format!(
@@ -348,9 +369,9 @@ mod tests {
         .unwrap()
     }
 
-    fn choose(ask: &Ask, cluster: &Cluster) -> Choice {
-        match Bazaar::default().choose(ask, cluster) {
-            Answer::Place(choice) => choice,
+    fn choose(request: &PlacementRequest, cluster: &Cluster) -> Choice {
+        match Bazaar::default().choose(request, cluster) {
+            Decision::Place(choice) => choice,
             other => panic!("{other:?}"),
         }
     }
@@ -367,9 +388,15 @@ mod tests {
         };
         cluster.admit(ids[1], with(90.0, 30.0)).unwrap();
         let easy = with(90.0, 20.0);
-        assert_eq!(choose(&Ask::of(&easy), &cluster).node(), ids[1]);
+        assert_eq!(
+            choose(&PlacementRequest::of(&easy), &cluster).node(),
+            ids[1]
+        );
         let sensitive = with(10.0, 20.0);
-        assert_eq!(choose(&Ask::of(&sensitive), &cluster).node(), ids[0]);
+        assert_eq!(
+            choose(&PlacementRequest::of(&sensitive), &cluster).node(),
+            ids[0]
+        );
     }
 
     #[test]
@@ -377,9 +404,9 @@ mod tests {
         // Speed 4: one node with 4 CPUs, or two with 2.
         let app = App::bare("app", Default::default()).with_scaling(Scaling::amdahl(0.0, 4, 2));
         let app = Arc::new(app);
-        let mut ask = Ask::of(&app);
-        ask.target = Some(4.0);
-        ask.spread = true;
+        let mut request = PlacementRequest::of(&app);
+        request.target = Some(4.0);
+        request.spread = true;
         // Two half-used nodes of 4: both fill up exactly (0 + 0 + whole), one
         // empty node of 8 would be half full (0.25 + whole).
         let mut cluster = cluster(&[8, 4, 4]);
@@ -387,7 +414,7 @@ mod tests {
         for id in cluster.ids().skip(1) {
             cluster.admit(id, filler.clone()).unwrap();
         }
-        let choice = choose(&ask, &cluster);
+        let choice = choose(&request, &cluster);
         let parts: Vec<(usize, u32)> = choice
             .parts
             .iter()
@@ -396,8 +423,8 @@ mod tests {
         assert_eq!(parts, [(1, 2), (2, 2)]);
         // Whole: 12 CPUs free of 16, 4 of them taken.
         assert!((choice.score + 0.25).abs() < 1e-12, "{}", choice.score);
-        ask.spread = false;
-        let choice = choose(&ask, &cluster);
+        request.spread = false;
+        let choice = choose(&request, &cluster);
         assert_eq!((choice.node().index(), choice.parts[0].cpus), (0, 4));
     }
 
@@ -405,20 +432,20 @@ mod tests {
     fn what_no_tuple_reaches_is_placed_as_asked() {
         let app = App::bare("app", Default::default()).with_scaling(Scaling::amdahl(0.5, 8, 1));
         let app = Arc::new(app);
-        let mut ask = Ask::of(&app);
-        ask.target = Some(5.0);
-        let choice = choose(&ask, &cluster(&[8]));
+        let mut request = PlacementRequest::of(&app);
+        request.target = Some(5.0);
+        let choice = choose(&request, &cluster(&[8]));
         assert_eq!(choice.parts[0].cpus, 1);
         assert_eq!(choice.notes, [OUT_OF_REACH]);
-        ask.demand.cpus = 9;
-        let answer = Bazaar::default().choose(&ask, &cluster(&[8]));
-        assert_eq!(answer, Answer::Wait(crate::policy::Waiting::Never, None));
+        request.demand.cpus = 9;
+        let answer = Bazaar::default().choose(&request, &cluster(&[8]));
+        assert_eq!(answer, Decision::Wait(crate::policy::Waiting::Never, None));
         // Reachable, but taken: wait.
         let mut full = cluster(&[8]);
         let filler = Arc::new(App::bare("f", Default::default()).with_demand(7, 0));
         full.admit(NodeId(0), filler).unwrap();
-        ask.target = Some(1.6);
-        let answer = Bazaar::default().choose(&ask, &full);
-        assert_eq!(answer, Answer::Wait(crate::policy::Waiting::NoRoom, None));
+        request.target = Some(1.6);
+        let answer = Bazaar::default().choose(&request, &full);
+        assert_eq!(answer, Decision::Wait(crate::policy::Waiting::NoRoom, None));
     }
 }

@@ -5,9 +5,9 @@ use crate::cluster::NodeId;
 use crate::explanation::Deciding;
 use crate::policies::least_loaded::freedom;
 use crate::policies::least_loaded::percent;
-use crate::policy::Answer;
-use crate::policy::Ask;
 use crate::policy::Choice;
+use crate::policy::Decision;
+use crate::policy::PlacementRequest;
 use crate::policy::Policy;
 use crate::search::ranking::Ranking;
 
@@ -22,19 +22,19 @@ impl Policy for BinPack {
         "bin-pack"
     }
 
-    fn choose(&mut self, ask: &Ask, cluster: &Cluster) -> Answer {
+    fn choose(&mut self, request: &PlacementRequest, cluster: &Cluster) -> Decision {
         let mut ranking = Ranking::default();
-        ask.candidates(cluster, |node| {
+        request.candidates(cluster, |node| {
             let (cpus, memory) = freedom(cluster, node);
             ranking.offer(node, [-cpus, -memory]);
         });
-        ranking.answer(ask, cluster)
+        ranking.answer(request, cluster)
     }
 
-    fn why(&self, _ask: &Ask, cluster: &Cluster, choice: &Choice) -> Deciding {
+    fn why(&self, _ask: &PlacementRequest, cluster: &Cluster, choice: &Choice) -> Deciding {
         let chosen = choice.node();
         let Some(next) = choice.runners_up[0] else {
-            return crate::policy::only_room(cluster, chosen);
+            return crate::policy::only_candidate(cluster, chosen);
         };
         let (ours, theirs) = (freedom(cluster, chosen), freedom(cluster, next));
         let name = cluster.name(next);
@@ -64,7 +64,7 @@ impl Policy for BinPack {
         }
     }
 
-    fn runner_up(&self, _ask: &Ask, cluster: &Cluster, node: NodeId) -> String {
+    fn runner_up(&self, _ask: &PlacementRequest, cluster: &Cluster, node: NodeId) -> String {
         let (cpus, memory) = freedom(cluster, node);
         format!(
             "{} of its CPUs and {} of its memory free",

@@ -4,14 +4,14 @@ use crate::app::App;
 use crate::app::to_points;
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
-use crate::cluster::summary::Row;
+use crate::cluster::summary::NodeSummary;
 use crate::compare::Comparison;
 use crate::compare::compare;
 use crate::compare::known_directions;
 use crate::explanation::Deciding;
-use crate::policy::Answer;
-use crate::policy::Ask;
 use crate::policy::Choice;
+use crate::policy::Decision;
+use crate::policy::PlacementRequest;
 use crate::policy::Policy;
 use crate::search::ranking::Ranking;
 
@@ -32,14 +32,14 @@ use crate::search::ranking::Ranking;
 pub struct IbenchL1;
 
 /// Mean |t − c| in points; `None` when nothing can be compared.
-fn mean_distance(app: &App, row: &Row) -> Option<f64> {
-    let (d1, d2) = known_directions(app, row);
+fn mean_distance(app: &App, summary: &NodeSummary) -> Option<f64> {
+    let (d1, d2) = known_directions(app, summary);
     let mut sum = 0i64;
     for lane in d1.iter() {
-        sum += i64::from((row.tolerated[lane] - app.caused()[lane]).abs());
+        sum += i64::from((summary.tolerated[lane] - app.caused()[lane]).abs());
     }
     for lane in d2.iter() {
-        sum += i64::from((app.tolerated()[lane] - row.caused[lane]).abs());
+        sum += i64::from((app.tolerated()[lane] - summary.caused[lane]).abs());
     }
     let known = d1.len() + d2.len();
     (known > 0).then(|| sum as f64 * to_points(1) / f64::from(known))
@@ -57,21 +57,21 @@ impl Policy for IbenchL1 {
         "ibench-l1"
     }
 
-    fn choose(&mut self, ask: &Ask, cluster: &Cluster) -> Answer {
+    fn choose(&mut self, request: &PlacementRequest, cluster: &Cluster) -> Decision {
         let mut ranking = Ranking::default();
-        ask.candidates(cluster, |node| {
-            let distance = mean_distance(ask.app, cluster.row(node));
+        request.candidates(cluster, |node| {
+            let distance = mean_distance(request.app, cluster.summary(node));
             ranking.offer(node, [-distance.unwrap_or(f64::INFINITY)]);
         });
-        ranking.answer(ask, cluster)
+        ranking.answer(request, cluster)
     }
 
-    fn why(&self, ask: &Ask, cluster: &Cluster, choice: &Choice) -> Deciding {
+    fn why(&self, request: &PlacementRequest, cluster: &Cluster, choice: &Choice) -> Deciding {
         let chosen = choice.node();
         let Some(next) = choice.runners_up[0] else {
-            return crate::policy::only_room(cluster, chosen);
+            return crate::policy::only_candidate(cluster, chosen);
         };
-        let of = |node| mean_distance(ask.app, cluster.row(node));
+        let of = |node| mean_distance(request.app, cluster.summary(node));
         let (ours, theirs) = (of(chosen), of(next));
         let name = cluster.name(next);
         if ours == theirs {
@@ -83,9 +83,9 @@ impl Policy for IbenchL1 {
                 ),
             };
         }
-        let resource = most_apart(
-            &compare(ask.app, cluster, chosen),
-            &compare(ask.app, cluster, next),
+        let resource = largest_gap(
+            &compare(request.app, cluster, chosen),
+            &compare(request.app, cluster, next),
             Comparison::distance,
         );
         let mut why = format!("closest fit: {}; {} on {name}", say(ours), say(theirs));
@@ -95,14 +95,14 @@ impl Policy for IbenchL1 {
         Deciding { resource, why }
     }
 
-    fn runner_up(&self, ask: &Ask, cluster: &Cluster, node: NodeId) -> String {
-        say(mean_distance(ask.app, cluster.row(node)))
+    fn runner_up(&self, request: &PlacementRequest, cluster: &Cluster, node: NodeId) -> String {
+        say(mean_distance(request.app, cluster.summary(node)))
     }
 }
 
 /// The resource on which `ours` is better than `theirs` by the most; `cost` is
 /// better when lower.
-pub fn most_apart(
+pub fn largest_gap(
     ours: &[Comparison],
     theirs: &[Comparison],
     cost: impl Fn(&Comparison) -> Option<f64>,

@@ -3,14 +3,14 @@
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
 use crate::explanation::Deciding;
-use crate::policy::Answer;
-use crate::policy::Ask;
 use crate::policy::Choice;
+use crate::policy::Decision;
+use crate::policy::PlacementRequest;
 use crate::policy::Policy;
 use crate::search::greedy::Greedy;
 use crate::search::greedy::Search;
-use crate::search::greedy::fit_in_words;
-use crate::search::greedy::what_decided;
+use crate::search::greedy::deciding;
+use crate::search::greedy::describe_fit;
 
 /// [`Paragon`](crate::Paragon) that does not look at platforms (the baseline
 /// NH, "no heterogeneity", of its evaluation): D1 ≥ 0, D2 ≥ 0, the same giving
@@ -33,15 +33,15 @@ impl Policy for InterferenceOnly {
         "interference-only"
     }
 
-    fn choose(&mut self, ask: &Ask, cluster: &Cluster) -> Answer {
-        self.search.run(ask, cluster, false)
+    fn choose(&mut self, request: &PlacementRequest, cluster: &Cluster) -> Decision {
+        self.search.run(request, cluster, false)
     }
 
-    fn why(&self, ask: &Ask, cluster: &Cluster, choice: &Choice) -> Deciding {
-        what_decided(ask, cluster, choice, false)
+    fn why(&self, request: &PlacementRequest, cluster: &Cluster, choice: &Choice) -> Deciding {
+        deciding(request, cluster, choice, false)
     }
 
-    fn runner_up(&self, ask: &Ask, cluster: &Cluster, node: NodeId) -> String {
-        fit_in_words(ask.app, cluster, node)
+    fn runner_up(&self, request: &PlacementRequest, cluster: &Cluster, node: NodeId) -> String {
+        describe_fit(request.app, cluster, node)
     }
 }

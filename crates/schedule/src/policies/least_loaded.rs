@@ -3,9 +3,9 @@
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
 use crate::explanation::Deciding;
-use crate::policy::Answer;
-use crate::policy::Ask;
 use crate::policy::Choice;
+use crate::policy::Decision;
+use crate::policy::PlacementRequest;
 use crate::policy::Policy;
 use crate::search::ranking::Ranking;
 
@@ -31,24 +31,24 @@ impl Policy for LeastLoaded {
         "least-loaded"
     }
 
-    fn choose(&mut self, ask: &Ask, cluster: &Cluster) -> Answer {
+    fn choose(&mut self, request: &PlacementRequest, cluster: &Cluster) -> Decision {
         let mut ranking = Ranking::default();
-        ask.candidates(cluster, |node| {
+        request.candidates(cluster, |node| {
             let (cpus, memory) = freedom(cluster, node);
             ranking.offer(node, [cpus, memory]);
         });
-        ranking.answer(ask, cluster)
+        ranking.answer(request, cluster)
     }
 
-    fn why(&self, _ask: &Ask, cluster: &Cluster, choice: &Choice) -> Deciding {
+    fn why(&self, _ask: &PlacementRequest, cluster: &Cluster, choice: &Choice) -> Deciding {
         let chosen = choice.node();
         let Some(next) = choice.runners_up[0] else {
-            return crate::policy::only_room(cluster, chosen);
+            return crate::policy::only_candidate(cluster, chosen);
         };
         by_freedom(cluster, chosen, next)
     }
 
-    fn runner_up(&self, _ask: &Ask, cluster: &Cluster, node: NodeId) -> String {
+    fn runner_up(&self, _ask: &PlacementRequest, cluster: &Cluster, node: NodeId) -> String {
         let (cpus, memory) = freedom(cluster, node);
         format!(
             "{} of its CPUs and {} of its memory free",

@@ -6,9 +6,9 @@ use crate::explanation::Deciding;
 use crate::policies::least_loaded::by_freedom;
 use crate::policies::least_loaded::freedom;
 use crate::policies::least_loaded::percent;
-use crate::policy::Answer;
-use crate::policy::Ask;
 use crate::policy::Choice;
+use crate::policy::Decision;
+use crate::policy::PlacementRequest;
 use crate::policy::Policy;
 use crate::search::greedy::PLATFORM_NOT_KNOWN;
 use crate::search::greedy::faster;
@@ -26,16 +26,16 @@ impl Policy for PlatformOnly {
         "platform-only"
     }
 
-    fn choose(&mut self, ask: &Ask, cluster: &Cluster) -> Answer {
+    fn choose(&mut self, request: &PlacementRequest, cluster: &Cluster) -> Decision {
         // One pass: which speed is the best of those with room is known only
         // at its end, so the nodes of unknown speed, which stand beside the
         // best, are ranked apart until then.
-        let app = ask.app;
+        let app = request.app;
         let mut known: Ranking<3> = Ranking::default();
         let mut unknown: Ranking<3> = Ranking::default();
-        ask.candidates(cluster, |node| {
+        request.candidates(cluster, |node| {
             let (cpus, memory) = freedom(cluster, node);
-            match app.speed_on(cluster.row(node).platform) {
+            match app.speed_on(cluster.summary(node).platform) {
                 Some(speed) => known.offer(node, [f64::from(speed), cpus, memory]),
                 None => unknown.offer(node, [0.0, cpus, memory]),
             }
@@ -53,9 +53,9 @@ impl Policy for PlatformOnly {
         for (key, node) in unknown.best() {
             all.offer(node, [f64::INFINITY, key[1], key[2]]);
         }
-        let mut answer = all.answer(ask, cluster);
-        if let Answer::Place(choice) = &mut answer {
-            let speed = app.speed_on(cluster.row(choice.node()).platform);
+        let mut answer = all.answer(request, cluster);
+        if let Decision::Place(choice) = &mut answer {
+            let speed = app.speed_on(cluster.summary(choice.node()).platform);
             choice.examined = known.seen() + unknown.seen();
             choice.score = speed.map_or(0.0, f64::from);
             if speed.is_none() && best.is_some() {
@@ -65,12 +65,12 @@ impl Policy for PlatformOnly {
         answer
     }
 
-    fn why(&self, ask: &Ask, cluster: &Cluster, choice: &Choice) -> Deciding {
+    fn why(&self, request: &PlacementRequest, cluster: &Cluster, choice: &Choice) -> Deciding {
         let chosen = choice.node();
         let Some(next) = choice.runners_up[0] else {
-            return crate::policy::only_room(cluster, chosen);
+            return crate::policy::only_candidate(cluster, chosen);
         };
-        match faster(ask.app, cluster, chosen, next) {
+        match faster(request.app, cluster, chosen, next) {
             Some(why) => Deciding {
                 resource: Some("platform".into()),
                 why,
@@ -79,15 +79,15 @@ impl Policy for PlatformOnly {
         }
     }
 
-    fn runner_up(&self, ask: &Ask, cluster: &Cluster, node: NodeId) -> String {
-        let platform = cluster.row(node).platform;
+    fn runner_up(&self, request: &PlacementRequest, cluster: &Cluster, node: NodeId) -> String {
+        let platform = cluster.summary(node).platform;
         let (cpus, memory) = freedom(cluster, node);
         let free = format!(
             "{} of its CPUs and {} of its memory free",
             percent(cpus),
             percent(memory)
         );
-        match (ask.app.speed_on(platform), ask.app.best_speed()) {
+        match (request.app.speed_on(platform), request.app.best_speed()) {
             (Some(speed), Some(best)) => {
                 format!("{:.0} % of its best speed, {free}", 100.0 * speed / best)
             }

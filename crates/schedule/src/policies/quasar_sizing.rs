@@ -8,10 +8,10 @@ use crate::cluster::NodeId;
 use crate::compare::below_zero;
 use crate::explanation::Deciding;
 use crate::explanation::RUNNERS_UP;
-use crate::policy::Answer;
-use crate::policy::Ask;
 use crate::policy::Choice;
+use crate::policy::Decision;
 use crate::policy::Part;
+use crate::policy::PlacementRequest;
 use crate::policy::Policy;
 use crate::predict::LANES;
 use crate::predict::performance;
@@ -39,19 +39,19 @@ const SHORT_OF_TARGET: &str = "all that is free does not reach the target";
 
 /// Speed on `node` of each unit of speed on the best platform, undisturbed.
 fn quality(app: &App, cluster: &Cluster, node: NodeId) -> f64 {
-    let row = cluster.row(node);
-    let speed = match (app.speed_on(row.platform), app.best_speed()) {
+    let summary = cluster.summary(node);
+    let speed = match (app.speed_on(summary.platform), app.best_speed()) {
         (Some(speed), Some(best)) if best > 0.0 => f64::from(speed / best),
         _ => 1.0,
     };
-    let pressure = row.caused.map(|steps| to_points(steps) as f32);
-    let counted = app.counted(row.shares_cpus);
+    let pressure = summary.caused.map(|steps| to_points(steps) as f32);
+    let counted = app.counted(summary.shares_cpus);
     speed * performance(app.responses(), &pressure, &[0.0; LANES], counted).performance()
 }
 
 /// Whether every resident is expected to bear it, and the quality.
 fn key(app: &App, cluster: &Cluster, node: NodeId) -> [f64; 2] {
-    let (d1, _) = below_zero(app, cluster.row(node));
+    let (d1, _) = below_zero(app, cluster.summary(node));
     [
         f64::from(u8::from(d1.is_empty())),
         quality(app, cluster, node),
@@ -142,17 +142,23 @@ pub fn size(servers: &[Server], scaling: &Scaling, target: f64, spread: bool) ->
 }
 
 impl QuasarSizing {
-    fn sized(&self, ask: &Ask, cluster: &Cluster, scaling: &Scaling, target: f64) -> Answer {
-        let one = Ask {
+    fn sized(
+        &self,
+        request: &PlacementRequest,
+        cluster: &Cluster,
+        scaling: &Scaling,
+        target: f64,
+    ) -> Decision {
+        let one = PlacementRequest {
             demand: Demand {
                 cpus: 1,
-                ..ask.demand
+                ..request.demand
             },
-            ..*ask
+            ..*request
         };
         let mut ranked: Vec<([f64; 2], NodeId)> = Vec::new();
-        let mut offer = |node| ranked.push((key(ask.app, cluster, node), node));
-        match ask.spread {
+        let mut offer = |node| ranked.push((key(request.app, cluster, node), node));
+        match request.spread {
             false => one.candidates(cluster, &mut offer),
             // Empty nodes are alike, but two may be needed.
             true => cluster
@@ -170,14 +176,14 @@ impl QuasarSizing {
             .iter()
             .map(|([_, quality], node)| Server {
                 quality: *quality,
-                free_cpus: cluster.row(*node).free_cpus,
+                free_cpus: cluster.summary(*node).free_cpus,
             })
             .collect();
         // On one server: the best on which the target is reached, else the one
         // that comes closest.
         let mut first = 0;
-        let mut sizing = size(&servers, scaling, target, ask.spread);
-        if !ask.spread {
+        let mut sizing = size(&servers, scaling, target, request.spread);
+        if !request.spread {
             for (at, server) in servers.iter().enumerate().skip(1) {
                 if sizing.speed >= target * (1.0 - 1e-9) {
                     break;
@@ -189,7 +195,7 @@ impl QuasarSizing {
             }
         }
         if sizing.cpus.is_empty() {
-            return Answer::no_room(&one, cluster);
+            return Decision::no_room(&one, cluster);
         }
         let chosen = &ranked[first..first + sizing.cpus.len()];
         let mut choice = Choice {
@@ -212,7 +218,7 @@ impl QuasarSizing {
         if sizing.speed < target * (1.0 - 1e-9) {
             choice.notes.push(SHORT_OF_TARGET);
         }
-        Answer::Place(choice)
+        Decision::Place(choice)
     }
 }
 
@@ -221,26 +227,26 @@ impl Policy for QuasarSizing {
         "quasar-sizing"
     }
 
-    fn choose(&mut self, ask: &Ask, cluster: &Cluster) -> Answer {
-        if let (Some(target), Some(scaling)) = (ask.target, ask.app.scaling()) {
-            return self.sized(ask, cluster, scaling, target);
+    fn choose(&mut self, request: &PlacementRequest, cluster: &Cluster) -> Decision {
+        if let (Some(target), Some(scaling)) = (request.target, request.app.scaling()) {
+            return self.sized(request, cluster, scaling, target);
         }
         let mut ranking = Ranking::default();
-        ask.candidates(cluster, |node| {
-            ranking.offer(node, key(ask.app, cluster, node));
+        request.candidates(cluster, |node| {
+            ranking.offer(node, key(request.app, cluster, node));
         });
-        match ranking.answer(ask, cluster) {
-            Answer::Place(mut choice) => {
-                choice.score = quality(ask.app, cluster, choice.node());
-                Answer::Place(choice)
+        match ranking.answer(request, cluster) {
+            Decision::Place(mut choice) => {
+                choice.score = quality(request.app, cluster, choice.node());
+                Decision::Place(choice)
             }
             other => other,
         }
     }
 
-    fn why(&self, ask: &Ask, cluster: &Cluster, choice: &Choice) -> Deciding {
-        let best = quality(ask.app, cluster, choice.node());
-        let why = match (ask.target, ask.app.scaling()) {
+    fn why(&self, request: &PlacementRequest, cluster: &Cluster, choice: &Choice) -> Deciding {
+        let best = quality(request.app, cluster, choice.node());
+        let why = match (request.target, request.app.scaling()) {
             (Some(target), Some(_)) => format!(
                 "{} CPUs on {} of the best servers are predicted to reach {:.2} of {target:.2}",
                 choice.parts.iter().map(|part| part.cpus).sum::<u32>(),
@@ -250,13 +256,13 @@ impl Policy for QuasarSizing {
             _ => format!("best quality: {best:.3} of the undisturbed best platform"),
         };
         Deciding {
-            resource: ask.target.map(|_| "cpus".into()),
+            resource: request.target.map(|_| "cpus".into()),
             why,
         }
     }
 
-    fn runner_up(&self, ask: &Ask, cluster: &Cluster, node: NodeId) -> String {
-        let [bears, quality] = key(ask.app, cluster, node);
+    fn runner_up(&self, request: &PlacementRequest, cluster: &Cluster, node: NodeId) -> String {
+        let [bears, quality] = key(request.app, cluster, node);
         match bears > 0.0 {
             true => format!("quality {quality:.3}"),
             false => format!("quality {quality:.3}, and residents that would not bear it"),
@@ -349,10 +355,10 @@ mod tests {
     fn scale_up_on_the_best_then_out() {
         let cluster = cluster();
         let app = Arc::new(app());
-        let mut ask = Ask::of(&app);
-        ask.spread = true;
-        ask.target = Some(7.0);
-        let Answer::Place(choice) = QuasarSizing.choose(&ask, &cluster) else {
+        let mut request = PlacementRequest::of(&app);
+        request.spread = true;
+        request.target = Some(7.0);
+        let Decision::Place(choice) = QuasarSizing.choose(&request, &cluster) else {
             panic!("there is room");
         };
         let parts: Vec<(usize, u32)> = choice
@@ -362,14 +368,14 @@ mod tests {
             .collect();
         assert_eq!(parts, [(1, 4), (2, 3)]);
         // On one server: 7 takes 14 CPUs of the slow one.
-        ask.spread = false;
-        let Answer::Place(choice) = QuasarSizing.choose(&ask, &cluster) else {
+        request.spread = false;
+        let Decision::Place(choice) = QuasarSizing.choose(&request, &cluster) else {
             panic!("there is room");
         };
         assert_eq!((choice.node().index(), choice.parts[0].cpus), (3, 14));
         assert!(choice.notes.is_empty());
-        ask.target = Some(9.0);
-        let Answer::Place(choice) = QuasarSizing.choose(&ask, &cluster) else {
+        request.target = Some(9.0);
+        let Decision::Place(choice) = QuasarSizing.choose(&request, &cluster) else {
             panic!("there is room");
         };
         assert_eq!((choice.node().index(), choice.parts[0].cpus), (3, 16));
@@ -380,7 +386,8 @@ mod tests {
     fn without_a_target_the_demand_goes_to_the_best() {
         let cluster = cluster();
         let app = Arc::new(app().with_demand(6, 0));
-        let Answer::Place(choice) = QuasarSizing.choose(&Ask::of(&app), &cluster) else {
+        let Decision::Place(choice) = QuasarSizing.choose(&PlacementRequest::of(&app), &cluster)
+        else {
             panic!("there is room");
         };
         assert_eq!((choice.node().index(), choice.parts[0].cpus), (0, 6));

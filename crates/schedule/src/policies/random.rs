@@ -3,9 +3,9 @@
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
 use crate::explanation::Deciding;
-use crate::policy::Answer;
-use crate::policy::Ask;
 use crate::policy::Choice;
+use crate::policy::Decision;
+use crate::policy::PlacementRequest;
 use crate::policy::Policy;
 use crate::search::draw::Draws;
 use rand::SeedableRng;
@@ -33,18 +33,18 @@ impl Policy for Random {
         "random"
     }
 
-    fn choose(&mut self, ask: &Ask, cluster: &Cluster) -> Answer {
-        match self.draws.one(ask, cluster, &mut self.rng) {
+    fn choose(&mut self, request: &PlacementRequest, cluster: &Cluster) -> Decision {
+        match self.draws.one(request, cluster, &mut self.rng) {
             Some(node) => {
-                let mut choice = Choice::on(node, ask);
+                let mut choice = Choice::on(node, request);
                 choice.examined = 1;
-                Answer::Place(choice)
+                Decision::Place(choice)
             }
-            None => Answer::no_room(ask, cluster),
+            None => Decision::no_room(request, cluster),
         }
     }
 
-    fn why(&self, _ask: &Ask, cluster: &Cluster, choice: &Choice) -> Deciding {
+    fn why(&self, _ask: &PlacementRequest, cluster: &Cluster, choice: &Choice) -> Deciding {
         Deciding {
             resource: None,
             why: format!(
@@ -54,7 +54,7 @@ impl Policy for Random {
         }
     }
 
-    fn runner_up(&self, _ask: &Ask, _cluster: &Cluster, _node: NodeId) -> String {
+    fn runner_up(&self, _ask: &PlacementRequest, _cluster: &Cluster, _node: NodeId) -> String {
         "not drawn".into()
     }
 }

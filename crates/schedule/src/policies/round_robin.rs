@@ -3,9 +3,9 @@
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
 use crate::explanation::Deciding;
-use crate::policy::Answer;
-use crate::policy::Ask;
 use crate::policy::Choice;
+use crate::policy::Decision;
+use crate::policy::PlacementRequest;
 use crate::policy::Policy;
 
 /// The next node with room after the one chosen last, in the order of adding,
@@ -21,22 +21,22 @@ impl Policy for RoundRobin {
         "round-robin"
     }
 
-    fn choose(&mut self, ask: &Ask, cluster: &Cluster) -> Answer {
+    fn choose(&mut self, request: &PlacementRequest, cluster: &Cluster) -> Decision {
         let count = cluster.len();
         let start = self.next.min(count);
         for (passed, place) in (start..count).chain(0..start).enumerate() {
             let node = NodeId(place as u32);
-            if ask.may_use(cluster, node) {
+            if request.may_use(cluster, node) {
                 self.next = (node.index() + 1) % count;
-                let mut choice = Choice::on(node, ask);
+                let mut choice = Choice::on(node, request);
                 choice.examined = passed as u32 + 1;
-                return Answer::Place(choice);
+                return Decision::Place(choice);
             }
         }
-        Answer::no_room(ask, cluster)
+        Decision::no_room(request, cluster)
     }
 
-    fn why(&self, _ask: &Ask, cluster: &Cluster, choice: &Choice) -> Deciding {
+    fn why(&self, _ask: &PlacementRequest, cluster: &Cluster, choice: &Choice) -> Deciding {
         let name = cluster.name(choice.node());
         let why = match choice.examined {
             0 | 1 => format!("{name} is next"),
@@ -48,7 +48,7 @@ impl Policy for RoundRobin {
         }
     }
 
-    fn runner_up(&self, _ask: &Ask, _cluster: &Cluster, _node: NodeId) -> String {
+    fn runner_up(&self, _ask: &PlacementRequest, _cluster: &Cluster, _node: NodeId) -> String {
         "comes later in the round".into()
     }
 }

@@ -4,10 +4,10 @@ use crate::cluster::Cluster;
 use crate::cluster::NodeId;
 use crate::explanation::Deciding;
 use crate::policies::tarcil::could_fit_at_random;
-use crate::policy::Answer;
-use crate::policy::Ask;
 use crate::policy::Choice;
+use crate::policy::Decision;
 use crate::policy::Part;
+use crate::policy::PlacementRequest;
 use crate::policy::Policy;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -43,10 +43,15 @@ impl Sparrow {
 
     /// Different nodes that `ask` could fit on, in the order drawn, of `count`
     /// drawn.
-    fn probe(&mut self, ask: &Ask, cluster: &Cluster, count: usize) -> Vec<NodeId> {
+    fn probe(
+        &mut self,
+        request: &PlacementRequest,
+        cluster: &Cluster,
+        count: usize,
+    ) -> Vec<NodeId> {
         let mut nodes: Vec<NodeId> = Vec::with_capacity(count);
         for _ in 0..count {
-            match could_fit_at_random(&mut self.rng, ask, cluster) {
+            match could_fit_at_random(&mut self.rng, request, cluster) {
                 Some(node) if !nodes.contains(&node) => nodes.push(node),
                 Some(_) => {}
                 None => break,
@@ -61,10 +66,10 @@ impl Policy for Sparrow {
         "sparrow"
     }
 
-    fn choose(&mut self, ask: &Ask, cluster: &Cluster) -> Answer {
-        let probes = (self.probes * ask.demand.cpus as usize).clamp(1, MOST_PROBES);
-        let mut share = *ask;
-        if ask.spread {
+    fn choose(&mut self, request: &PlacementRequest, cluster: &Cluster) -> Decision {
+        let probes = (self.probes * request.demand.cpus as usize).clamp(1, MOST_PROBES);
+        let mut share = *request;
+        if request.spread {
             share.demand.cpus = 1;
         }
         let probed = self.probe(&share, cluster, probes);
@@ -75,9 +80,9 @@ impl Policy for Sparrow {
             .collect();
         free.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let mut parts = Vec::new();
-        let mut missing = ask.demand.cpus;
+        let mut missing = request.demand.cpus;
         for (_, node) in &free {
-            let cpus = cluster.row(*node).free_cpus.min(missing);
+            let cpus = cluster.summary(*node).free_cpus.min(missing);
             parts.push(Part { node: *node, cpus });
             missing -= cpus;
             if missing == 0 {
@@ -88,11 +93,11 @@ impl Policy for Sparrow {
             // What is spread cannot wait at one node for all of its CPUs.
             let whole = probed
                 .into_iter()
-                .filter(|node| cluster.row(*node).cpus >= ask.demand.cpus)
+                .filter(|node| cluster.summary(*node).cpus >= request.demand.cpus)
                 .collect::<Vec<_>>();
             return match whole.is_empty() {
-                true => Answer::no_room(&share, cluster),
-                false => Answer::QueueAt(whole),
+                true => Decision::no_room(&share, cluster),
+                false => Decision::QueueAt(whole),
             };
         }
         let mut choice = Choice {
@@ -105,10 +110,10 @@ impl Policy for Sparrow {
             *place = Some(*node);
         }
         choice.parts = parts;
-        Answer::Place(choice)
+        Decision::Place(choice)
     }
 
-    fn why(&self, _ask: &Ask, cluster: &Cluster, choice: &Choice) -> Deciding {
+    fn why(&self, _ask: &PlacementRequest, cluster: &Cluster, choice: &Choice) -> Deciding {
         let node = choice.node();
         Deciding {
             resource: Some("cpus".into()),
@@ -120,15 +125,15 @@ impl Policy for Sparrow {
         }
     }
 
-    fn runner_up(&self, _ask: &Ask, cluster: &Cluster, node: NodeId) -> String {
+    fn runner_up(&self, _ask: &PlacementRequest, cluster: &Cluster, node: NodeId) -> String {
         let free = cluster.free_cpu_fraction(node) * 100.0;
         format!("{free:.0} % of its CPUs are free")
     }
 
-    fn unused(&self, ask: &Ask, cluster: &Cluster, node: NodeId) -> String {
+    fn unused(&self, request: &PlacementRequest, cluster: &Cluster, node: NodeId) -> String {
         format!(
             "not among those probed; {}",
-            self.runner_up(ask, cluster, node)
+            self.runner_up(request, cluster, node)
         )
     }
 }
@@ -165,7 +170,8 @@ mod tests {
         let mut policy = Sparrow::with_probes(1, 32);
         for _ in 0..50 {
             // With 32 probes both nodes are seen but for a chance of 2^-31.
-            let Answer::Place(choice) = policy.choose(&Ask::of(&app), &cluster) else {
+            let Decision::Place(choice) = policy.choose(&PlacementRequest::of(&app), &cluster)
+            else {
                 panic!("there is room");
             };
             assert_eq!(choice.node(), cluster.id("n1").unwrap());
@@ -181,13 +187,13 @@ mod tests {
         }
         let (app2, app3) = (app(2), app(3));
         let mut policy = Sparrow::new(1);
-        match policy.choose(&Ask::of(&app2), &cluster) {
-            Answer::QueueAt(nodes) => assert!((1..=3).contains(&nodes.len())),
+        match policy.choose(&PlacementRequest::of(&app2), &cluster) {
+            Decision::QueueAt(nodes) => assert!((1..=3).contains(&nodes.len())),
             other => panic!("{other:?}"),
         }
         assert_eq!(
-            policy.choose(&Ask::of(&app3), &cluster),
-            Answer::Wait(crate::policy::Waiting::Never, None)
+            policy.choose(&PlacementRequest::of(&app3), &cluster),
+            Decision::Wait(crate::policy::Waiting::Never, None)
         );
     }
 
@@ -195,10 +201,10 @@ mod tests {
     fn spreads_over_its_probes() {
         let cluster = cluster(8, 2);
         let app = app(6);
-        let mut ask = Ask::of(&app);
-        ask.spread = true;
+        let mut request = PlacementRequest::of(&app);
+        request.spread = true;
         let mut policy = Sparrow::with_probes(3, 8);
-        let Answer::Place(choice) = policy.choose(&ask, &cluster) else {
+        let Decision::Place(choice) = policy.choose(&request, &cluster) else {
             panic!("there is room");
         };
         assert_eq!(choice.parts.len(), 3);
@@ -210,10 +216,10 @@ mod tests {
         let cluster = cluster(1000, 1);
         let only: NodeSet = cluster.ids().skip(700).take(1).collect();
         let app = app(1);
-        let mut ask = Ask::of(&app);
-        ask.allowed = Some(&only);
+        let mut request = PlacementRequest::of(&app);
+        request.allowed = Some(&only);
         for seed in 0..20 {
-            let Answer::Place(choice) = Sparrow::new(seed).choose(&ask, &cluster) else {
+            let Decision::Place(choice) = Sparrow::new(seed).choose(&request, &cluster) else {
                 panic!("there is room");
             };
             assert_eq!(choice.node().index(), 700);

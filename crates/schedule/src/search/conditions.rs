@@ -2,9 +2,9 @@
 //! of their importance to one application.
 
 use crate::app::App;
-use crate::cluster::summary::Row;
+use crate::cluster::summary::NodeSummary;
 use crate::compare::below;
-use crate::explanation::Side;
+use crate::explanation::Direction;
 use crate::predict::LANES;
 use crate::predict::LaneSet;
 use crate::predict::Lanes;
@@ -38,8 +38,8 @@ pub(crate) struct Conditions {
     /// and where they share CPUs.
     d1_counted: [u32; 2],
     d2_counted: [u32; 2],
-    /// Side and lane by rank.
-    by_rank: Vec<(Side, usize)>,
+    /// Direction and lane by rank.
+    by_rank: Vec<(Direction, usize)>,
     /// The application's `c` and `t`, for the comparison.
     caused: Lanes<i32>,
     tolerated: Lanes<i32>,
@@ -86,13 +86,13 @@ impl Conditions {
             if let Some(lane) = from_end(&d2) {
                 conditions.d2_bit[lane] = 1 << bit;
                 conditions.d2_rank[bit] = conditions.by_rank.len() as u8;
-                conditions.by_rank.push((Side::D2, lane));
+                conditions.by_rank.push((Direction::D2, lane));
                 conditions.d2_level[bit + 1] = conditions.by_rank.len() as u8;
             }
             if let Some(lane) = from_end(&d1) {
                 conditions.d1_bit[lane] = 1 << bit;
                 conditions.d1_rank[bit] = conditions.by_rank.len() as u8;
-                conditions.by_rank.push((Side::D1, lane));
+                conditions.by_rank.push((Direction::D1, lane));
                 conditions.d1_level[bit + 1] = conditions.by_rank.len() as u8;
             }
         }
@@ -114,10 +114,10 @@ impl Conditions {
     /// is never missed: the row then has t = 100 or c = 0 there, and what the
     /// application lacks has no bit.
     #[inline]
-    pub(crate) fn missed(&self, row: &Row) -> Missed {
-        let d1 = below(&row.tolerated, &self.caused, &self.d1_bit);
-        let d2 = below(&self.tolerated, &row.caused, &self.d2_bit);
-        let shared = usize::from(row.shares_cpus);
+    pub(crate) fn missed(&self, summary: &NodeSummary) -> Missed {
+        let d1 = below(&summary.tolerated, &self.caused, &self.d1_bit);
+        let d2 = below(&self.tolerated, &summary.caused, &self.d2_bit);
+        let shared = usize::from(summary.shares_cpus);
         Missed {
             d1: d1 & self.d1_counted[shared],
             d2: d2 & self.d2_counted[shared],
@@ -142,8 +142,8 @@ impl Conditions {
         of(missed.d1, &self.d1_rank) | of(missed.d2, &self.d2_rank)
     }
 
-    /// Side and lane of what is missed, most important first.
-    pub(crate) fn in_order(&self, missed: Missed) -> Vec<(Side, usize)> {
+    /// Direction and lane of what is missed, most important first.
+    pub(crate) fn in_order(&self, missed: Missed) -> Vec<(Direction, usize)> {
         let bits = self.by_importance(missed);
         let ranks = (0..self.by_rank.len()).rev();
         ranks
@@ -153,14 +153,14 @@ impl Conditions {
     }
 
     /// Sum over what the node of `row` misses of by how much, in steps.
-    pub(crate) fn shortfall(&self, row: &Row, missed: Missed) -> i64 {
+    pub(crate) fn shortfall(&self, summary: &NodeSummary, missed: Missed) -> i64 {
         let bits = self.by_importance(missed);
         let mut sum = 0;
-        for (rank, (side, lane)) in self.by_rank.iter().enumerate() {
+        for (rank, (direction, lane)) in self.by_rank.iter().enumerate() {
             if bits >> rank & 1 == 1 {
-                sum += i64::from(match side {
-                    Side::D1 => self.caused[*lane] - row.tolerated[*lane],
-                    Side::D2 => row.caused[*lane] - self.tolerated[*lane],
+                sum += i64::from(match direction {
+                    Direction::D1 => self.caused[*lane] - summary.tolerated[*lane],
+                    Direction::D2 => summary.caused[*lane] - self.tolerated[*lane],
                 });
             }
         }
@@ -171,12 +171,12 @@ impl Conditions {
     /// Paragon's ‖D1 + D2‖₁ by their number, so that a node does not look
     /// tight because little is known of it. Infinite where nothing is.
     #[inline]
-    pub(crate) fn slack(&self, row: &Row) -> f64 {
-        let known = row.tolerated_known.and(row.caused_known);
-        let both = known.and(self.both_counted[usize::from(row.shares_cpus)]);
+    pub(crate) fn slack(&self, summary: &NodeSummary) -> f64 {
+        let known = summary.tolerated_known.and(summary.caused_known);
+        let both = known.and(self.both_counted[usize::from(summary.shares_cpus)]);
         let mut sum = 0u64;
         for lane in 0..LANES {
-            let d = row.tolerated[lane] - row.caused[lane] + self.difference[lane];
+            let d = summary.tolerated[lane] - summary.caused[lane] + self.difference[lane];
             let kept = (both.bits() >> lane & 1).wrapping_neg();
             sum += u64::from(d.unsigned_abs() & kept);
         }

@@ -2,7 +2,7 @@
 
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
-use crate::policy::Ask;
+use crate::policy::PlacementRequest;
 use rand::Rng;
 use rand::RngExt;
 
@@ -25,19 +25,19 @@ impl Draws {
     /// One node; `None` when no node has the room.
     pub(crate) fn one(
         &mut self,
-        ask: &Ask,
+        request: &PlacementRequest,
         cluster: &Cluster,
         rng: &mut impl Rng,
     ) -> Option<NodeId> {
         let mut drawn = None;
-        self.many(ask, cluster, rng, 1, |node| drawn = Some(node));
+        self.many(request, cluster, rng, 1, |node| drawn = Some(node));
         drawn
     }
 
     /// Calls `look` with `count` draws, or with none when no node has the room.
     pub(crate) fn many(
         &mut self,
-        ask: &Ask,
+        request: &PlacementRequest,
         cluster: &Cluster,
         rng: &mut impl Rng,
         count: usize,
@@ -66,7 +66,7 @@ impl Draws {
         while found < count && tries > 0 {
             tries -= 1;
             let node = at(rng.random_range(0..total));
-            if ask.may_use(cluster, node) {
+            if request.may_use(cluster, node) {
                 found += 1;
                 look(node);
             }
@@ -79,7 +79,7 @@ impl Draws {
         self.listed.extend(
             open.iter()
                 .chain(lists)
-                .filter(|node| ask.may_use(cluster, **node)),
+                .filter(|node| request.may_use(cluster, **node)),
         );
         if self.listed.is_empty() {
             return;

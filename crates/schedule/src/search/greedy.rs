@@ -8,12 +8,12 @@ use crate::cluster::PlatformId;
 use crate::compare::Comparison;
 use crate::compare::compare;
 use crate::explanation::Deciding;
+use crate::explanation::Direction;
 use crate::explanation::RUNNERS_UP;
-use crate::explanation::Side;
-use crate::policies::ibench_l1::most_apart;
-use crate::policy::Answer;
-use crate::policy::Ask;
+use crate::policies::ibench_l1::largest_gap;
 use crate::policy::Choice;
+use crate::policy::Decision;
+use crate::policy::PlacementRequest;
 use crate::policy::Waiting;
 use crate::predict::resource_id;
 use crate::search::conditions::Conditions;
@@ -82,47 +82,57 @@ impl Search {
 
     /// The node for `ask`; `by_platform` keeps only the best platform type of
     /// those left.
-    pub(crate) fn run(&mut self, ask: &Ask, cluster: &Cluster, by_platform: bool) -> Answer {
-        let conditions = Conditions::of(ask.app);
-        let cut_short = self.examine(ask, cluster, &conditions);
+    pub(crate) fn run(
+        &mut self,
+        request: &PlacementRequest,
+        cluster: &Cluster,
+        by_platform: bool,
+    ) -> Decision {
+        let conditions = Conditions::of(request.app);
+        let cut_short = self.examine(request, cluster, &conditions);
         let Some(least) = self.examined.iter().map(|node| node.level).min() else {
-            return Answer::no_room(ask, cluster);
+            return Decision::no_room(request, cluster);
         };
         if self.options.strict && least > 0 {
-            return Answer::Wait(Waiting::ForBetter, None);
+            return Decision::Wait(Waiting::ForBetter, None);
         }
         self.left.clear();
         self.left.extend_from_slice(&self.examined);
         keep(&mut self.left, |node| node.level == least);
-        let platforms = by_platform && ask.app.best_speed().is_some();
-        self.note_speeds(ask.app, cluster, platforms);
+        let platforms = by_platform && request.app.best_speed().is_some();
+        self.note_speeds(request.app, cluster, platforms);
         let answer = match self.options.mended && least > 0 {
-            false => self.tightest(ask, cluster, &conditions),
-            true => self.least_short(ask, cluster, &conditions),
+            false => self.tightest(request, cluster, &conditions),
+            true => self.least_short(request, cluster, &conditions),
         };
 
-        let Answer::Place(mut choice) = answer else {
-            return Answer::no_room(ask, cluster);
+        let Decision::Place(mut choice) = answer else {
+            return Decision::no_room(request, cluster);
         };
-        let row = cluster.row(choice.node());
+        let summary = cluster.summary(choice.node());
         choice.examined = self.examined.len() as u32;
-        choice.score = -conditions.slack(row) * to_points(1);
+        choice.score = -conditions.slack(summary) * to_points(1);
         if least > 0 {
-            choice.relaxed = conditions.in_order(conditions.missed(row));
+            choice.relaxed = conditions.in_order(conditions.missed(summary));
         }
         self.fill_runners_up(&mut choice);
         if cut_short {
             choice.notes.push(CUT_SHORT);
         }
-        if platforms && ask.app.speed_on(row.platform).is_none() {
+        if platforms && request.app.speed_on(summary.platform).is_none() {
             choice.notes.push(PLATFORM_NOT_KNOWN);
         }
-        Answer::Place(choice)
+        Decision::Place(choice)
     }
 
     /// Of the nodes left those of the best platform type, and of these the
     /// least ‖D1 + D2‖₁.
-    fn tightest(&mut self, ask: &Ask, cluster: &Cluster, conditions: &Conditions) -> Answer {
+    fn tightest(
+        &mut self,
+        request: &PlacementRequest,
+        cluster: &Cluster,
+        conditions: &Conditions,
+    ) -> Decision {
         let speeds = &self.speeds;
         if speeds.iter().any(|speed| !speed.is_nan()) {
             let best = self.best_speed();
@@ -133,18 +143,23 @@ impl Search {
         }
         let mut ranking: Ranking<1> = Ranking::default();
         for left in &self.left {
-            ranking.offer(left.node, [-conditions.slack(cluster.row(left.node))]);
+            ranking.offer(left.node, [-conditions.slack(cluster.summary(left.node))]);
         }
-        ranking.answer(ask, cluster)
+        ranking.answer(request, cluster)
     }
 
     /// Of the nodes left those that miss what matters least, as if what was
     /// given up without need were enforced again, most important first; and of
     /// these the one that misses it by the least. Then as [`Self::tightest`].
-    fn least_short(&mut self, ask: &Ask, cluster: &Cluster, conditions: &Conditions) -> Answer {
+    fn least_short(
+        &mut self,
+        request: &PlacementRequest,
+        cluster: &Cluster,
+        conditions: &Conditions,
+    ) -> Decision {
         let missed = |left: &Examined| {
-            let row = cluster.row(left.node);
-            conditions.by_importance(conditions.missed(row))
+            let summary = cluster.summary(left.node);
+            conditions.by_importance(conditions.missed(summary))
         };
         if let Some(least) = self.left.iter().map(missed).min() {
             keep(&mut self.left, |left| missed(left) == least);
@@ -152,34 +167,39 @@ impl Search {
         let best = self.best_speed();
         let mut ranking: Ranking<3> = Ranking::default();
         for left in &self.left {
-            let row = cluster.row(left.node);
-            let shortfall = conditions.shortfall(row, conditions.missed(row)) as f64;
+            let summary = cluster.summary(left.node);
+            let shortfall = conditions.shortfall(summary, conditions.missed(summary)) as f64;
             // Unknown speeds are NaN and stand beside the best.
             let speed = self.speeds[left.platform.index()];
             let slower = if speed < best { speed } else { f32::INFINITY };
-            let slack = conditions.slack(row);
+            let slack = conditions.slack(summary);
             ranking.offer(left.node, [-shortfall, f64::from(slower), -slack]);
         }
-        ranking.answer(ask, cluster)
+        ranking.answer(request, cluster)
     }
 
     /// Lists the nodes with room and their levels; true when the steps did not
     /// suffice for all.
-    fn examine(&mut self, ask: &Ask, cluster: &Cluster, conditions: &Conditions) -> bool {
+    fn examine(
+        &mut self,
+        request: &PlacementRequest,
+        cluster: &Cluster,
+        conditions: &Conditions,
+    ) -> bool {
         let per_node = conditions.len().max(1) as u64;
         let most = (self.options.max_steps / per_node).max(1);
         let mut cut_short = false;
         self.examined.clear();
-        ask.candidates(cluster, |node| {
+        request.candidates(cluster, |node| {
             if self.examined.len() as u64 == most {
                 cut_short = true;
                 return;
             }
-            let row = cluster.row(node);
+            let summary = cluster.summary(node);
             self.examined.push(Examined {
                 node,
-                platform: row.platform,
-                level: conditions.level(conditions.missed(row)),
+                platform: summary.platform,
+                level: conditions.level(conditions.missed(summary)),
             });
         });
         cut_short
@@ -244,42 +264,45 @@ fn keep(list: &mut Vec<Examined>, wanted: impl Fn(&Examined) -> bool) {
 }
 
 /// One direction of one resource.
-struct Direction<'a> {
-    side: Side,
+struct Shortfall<'a> {
+    direction: Direction,
     comparison: &'a Comparison,
     d: f64,
 }
 
 /// The direction that is furthest below zero.
-fn worst(comparisons: &[Comparison]) -> Option<Direction<'_>> {
+fn worst(comparisons: &[Comparison]) -> Option<Shortfall<'_>> {
     let directions = comparisons.iter().flat_map(|comparison| {
-        [(Side::D1, comparison.d1), (Side::D2, comparison.d2)]
-            .into_iter()
-            .filter_map(move |(side, d)| {
-                Some(Direction {
-                    side,
-                    comparison,
-                    d: d?,
-                })
+        [
+            (Direction::D1, comparison.d1),
+            (Direction::D2, comparison.d2),
+        ]
+        .into_iter()
+        .filter_map(move |(direction, d)| {
+            Some(Shortfall {
+                direction,
+                comparison,
+                d: d?,
             })
+        })
     });
     directions
         .filter(|direction| direction.d < 0.0)
         .min_by(|a, b| a.d.total_cmp(&b.d))
 }
 
-impl Direction<'_> {
-    fn in_words(&self) -> String {
+impl Shortfall<'_> {
+    fn describe(&self) -> String {
         let say = |score: Option<f64>| score.map_or("–".into(), |score| format!("{score:.0}"));
         let resource = &self.comparison.resource;
         let missed = -self.d;
-        match self.side {
-            Side::D1 => format!(
+        match self.direction {
+            Direction::D1 => format!(
                 "its residents tolerate {} of {resource}, the newcomer causes {} (D1 −{missed:.0})",
                 say(self.comparison.node_tolerates),
                 say(self.comparison.app_causes)
             ),
-            Side::D2 => format!(
+            Direction::D2 => format!(
                 "its residents cause {} of {resource}, the newcomer tolerates {} (D2 −{missed:.0})",
                 say(self.comparison.node_causes),
                 say(self.comparison.app_tolerates)
@@ -290,34 +313,34 @@ impl Direction<'_> {
 
 /// How `app` fits on `node`, in words: what is missed by the most, or how
 /// tight it is.
-pub(crate) fn fit_in_words(app: &App, cluster: &Cluster, node: NodeId) -> String {
+pub(crate) fn describe_fit(app: &App, cluster: &Cluster, node: NodeId) -> String {
     if let Some(worst) = worst(&compare(app, cluster, node)) {
-        return worst.in_words();
+        return worst.describe();
     }
-    match Conditions::of(app).slack(cluster.row(node)) * to_points(1) {
+    match Conditions::of(app).slack(cluster.summary(node)) * to_points(1) {
         slack if slack.is_finite() => format!("mean |D1 + D2| {slack:.1} points"),
         _ => "nothing to compare".into(),
     }
 }
 
 /// What tipped the balance for a choice of [`Search::run`].
-pub(crate) fn what_decided(
-    ask: &Ask,
+pub(crate) fn deciding(
+    request: &PlacementRequest,
     cluster: &Cluster,
     choice: &Choice,
     by_platform: bool,
 ) -> Deciding {
     let chosen = choice.node();
     let Some(next) = choice.runners_up[0] else {
-        return crate::policy::only_room(cluster, chosen);
+        return crate::policy::only_candidate(cluster, chosen);
     };
-    let conditions = Conditions::of(ask.app);
-    let missed = |node| conditions.missed(cluster.row(node));
+    let conditions = Conditions::of(request.app);
+    let missed = |node| conditions.missed(cluster.summary(node));
     let level = |node| conditions.level(missed(node));
     if level(chosen) > 0 {
-        least_harm(ask.app, cluster, choice, next)
+        least_harm(request.app, cluster, choice, next)
     } else if level(next) > 0 {
-        let comparisons = compare(ask.app, cluster, next);
+        let comparisons = compare(request.app, cluster, next);
         let worst = worst(&comparisons);
         Deciding {
             resource: worst
@@ -326,22 +349,22 @@ pub(crate) fn what_decided(
             why: format!(
                 "the only node with headroom everywhere; the next is {}, but {}",
                 cluster.name(next),
-                worst.map_or_else(String::new, |worst| worst.in_words())
+                worst.map_or_else(String::new, |worst| worst.describe())
             ),
         }
-    } else if by_platform && let Some(why) = faster(ask.app, cluster, chosen, next) {
+    } else if by_platform && let Some(why) = faster(request.app, cluster, chosen, next) {
         Deciding {
             resource: Some("platform".into()),
             why,
         }
     } else {
-        tighter(ask.app, cluster, chosen, next, &conditions)
+        tighter(request.app, cluster, chosen, next, &conditions)
     }
 }
 
 /// In words that `chosen` is of a platform on which `app` is faster.
 pub(crate) fn faster(app: &App, cluster: &Cluster, chosen: NodeId, next: NodeId) -> Option<String> {
-    let platform = |node| cluster.row(node).platform;
+    let platform = |node| cluster.summary(node).platform;
     let (ours, theirs) = (
         app.speed_on(platform(chosen))?,
         app.speed_on(platform(next))?,
@@ -365,7 +388,7 @@ fn tighter(
     next: NodeId,
     conditions: &Conditions,
 ) -> Deciding {
-    let slack = |node| conditions.slack(cluster.row(node)) * to_points(1);
+    let slack = |node| conditions.slack(cluster.summary(node)) * to_points(1);
     let (ours, theirs) = (slack(chosen), slack(next));
     let name = cluster.name(next);
     if ours == theirs {
@@ -374,7 +397,7 @@ fn tighter(
             why: format!("{name} fits as well; the first in the file is taken"),
         };
     }
-    let resource = most_apart(
+    let resource = largest_gap(
         &compare(app, cluster, chosen),
         &compare(app, cluster, next),
         Comparison::slack,
@@ -413,10 +436,10 @@ fn least_harm(app: &App, cluster: &Cluster, choice: &Choice, next: NodeId) -> De
         "no node has headroom everywhere; {} is left when {} may be missed: {}",
         cluster.name(chosen),
         given_up.join(", "),
-        worst_here.in_words()
+        worst_here.describe()
     );
     if let Some(other) = worst(&compare(app, cluster, next)) {
-        why.push_str(&format!("; on {} {}", cluster.name(next), other.in_words()));
+        why.push_str(&format!("; on {} {}", cluster.name(next), other.describe()));
     }
     Deciding {
         resource: Some(worst_here.comparison.resource.clone()),

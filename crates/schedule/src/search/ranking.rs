@@ -3,9 +3,9 @@
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
 use crate::explanation::RUNNERS_UP;
-use crate::policy::Answer;
-use crate::policy::Ask;
 use crate::policy::Choice;
+use crate::policy::Decision;
+use crate::policy::PlacementRequest;
 
 /// Nodes by a key of `K` figures, compared one after the other, higher is
 /// better; among equals the first in the order of adding.
@@ -67,17 +67,17 @@ impl<const K: usize> Ranking<K> {
     }
 
     /// The best as a choice, the rest as runners-up, its first figure as score.
-    pub fn answer(&self, ask: &Ask, cluster: &Cluster) -> Answer {
+    pub fn answer(&self, request: &PlacementRequest, cluster: &Cluster) -> Decision {
         let Some((key, node)) = self.best[0] else {
-            return Answer::no_room(ask, cluster);
+            return Decision::no_room(request, cluster);
         };
-        let mut choice = Choice::on(node, ask);
+        let mut choice = Choice::on(node, request);
         choice.examined = self.seen;
         choice.score = key.first().copied().unwrap_or(0.0);
         for (place, other) in choice.runners_up.iter_mut().zip(&self.best[1..]) {
             *place = other.map(|(_, node)| node);
         }
-        Answer::Place(choice)
+        Decision::Place(choice)
     }
 }
 

@@ -10,14 +10,14 @@ use crate::workload::Job;
 use crate::world::Happening;
 use crate::world::Step;
 use crate::world::World;
-use jostle_schedule::Answer;
 use jostle_schedule::App;
-use jostle_schedule::Ask;
+use jostle_schedule::Decision;
 use jostle_schedule::FULL_SCALE;
 use jostle_schedule::Node;
 use jostle_schedule::NodeId;
 use jostle_schedule::NodeSet;
 use jostle_schedule::Part;
+use jostle_schedule::PlacementRequest;
 use jostle_schedule::Policy;
 use jostle_schedule::PolicyOptions;
 use jostle_schedule::policy_kind;
@@ -372,21 +372,21 @@ impl Simulation<'_> {
         };
         if let Some(policy) = &mut self.policy {
             let allowed: NodeSet = nodes.iter().copied().filter(fits).collect();
-            let ask = Ask {
+            let request = PlacementRequest {
                 allowed: Some(&allowed),
                 now: self.now,
-                ..Ask::of(app)
+                ..PlacementRequest::of(app)
             };
-            return match policy.choose(&ask, cluster) {
-                Answer::Place(choice) => Some((choice.node(), over(choice.node()))),
-                Answer::QueueAt(_) | Answer::Wait(..) => None,
+            return match policy.choose(&request, cluster) {
+                Decision::Place(choice) => Some((choice.node(), over(choice.node()))),
+                Decision::QueueAt(_) | Decision::Wait(..) => None,
             };
         }
         // The least overrun; of those the emptiest where all are paid for
         // anyway, and the fullest on demand, so that others can go.
         let on_demand = |node: NodeId| node.index() >= self.reserved.len();
         let rank = |node: NodeId| {
-            let free = i64::from(cluster.row(node).free_cpus);
+            let free = i64::from(cluster.summary(node).free_cpus);
             if on_demand(node) { free } else { -free }
         };
         nodes

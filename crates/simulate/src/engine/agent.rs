@@ -2,8 +2,8 @@
 
 use super::queue::Event;
 use super::queue::EventQueue;
-use jostle_schedule::Answer;
 use jostle_schedule::Cluster;
+use jostle_schedule::Decision;
 use jostle_schedule::Demand;
 use jostle_schedule::NodeId;
 use jostle_schedule::NodeSet;
@@ -15,7 +15,7 @@ use jostle_schedule::admission::Admission;
 pub(super) struct Pending {
     pub(super) job: u32,
     pub(super) allowed: Option<NodeSet>,
-    pub(super) answer: Answer,
+    pub(super) decision: Decision,
     /// The epoch of the agent when it looked.
     pub(super) epoch: u64,
 }

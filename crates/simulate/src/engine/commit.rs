@@ -6,7 +6,7 @@ use super::State;
 use super::agent::Pending;
 use super::agent::has_room;
 use crate::error::SimulationError;
-use jostle_schedule::Answer;
+use jostle_schedule::Decision;
 use jostle_schedule::NodeId;
 use jostle_schedule::NodeSet;
 use jostle_schedule::Part;
@@ -18,19 +18,19 @@ impl Engine<'_> {
         let Some(Pending {
             job,
             allowed,
-            answer,
+            decision,
             epoch,
         }) = self.agents[index].pending.take()
         else {
             return Ok(());
         };
-        match answer {
-            Answer::Place(choice) => self.place(index, job, allowed, &choice.parts),
-            Answer::QueueAt(nodes) => {
+        match decision {
+            Decision::Place(choice) => self.place(index, job, allowed, &choice.parts),
+            Decision::QueueAt(nodes) => {
                 self.queue_at(index, job, nodes, epoch);
                 Ok(())
             }
-            Answer::Wait(waiting, until) => {
+            Decision::Wait(waiting, until) => {
                 self.wait(index, job, allowed.is_some(), waiting, until);
                 if self.jobs[job as usize].state == State::Never {
                     return Ok(());
@@ -111,7 +111,7 @@ impl Engine<'_> {
     /// The job waits at `nodes`, unless one has room at once (late binding).
     fn queue_at(&mut self, index: usize, job: u32, mut nodes: Vec<NodeId>, epoch: u64) {
         let cluster = self.world.cluster();
-        nodes.retain(|node| cluster.row(*node).up);
+        nodes.retain(|node| cluster.summary(*node).up);
         if nodes.is_empty() {
             self.refused(index, job, epoch);
             return;

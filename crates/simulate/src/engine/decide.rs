@@ -5,11 +5,11 @@ use super::LEAST_WAIT_SECONDS;
 use super::agent::Pending;
 use super::queue::Event;
 use crate::error::SimulationError;
-use jostle_schedule::Answer;
-use jostle_schedule::Ask;
 use jostle_schedule::Cluster;
+use jostle_schedule::Decision;
 use jostle_schedule::NodeId;
 use jostle_schedule::NodeSet;
+use jostle_schedule::PlacementRequest;
 
 /// An admission may send a policy's choice back so often.
 const VETOES: u32 = 3;
@@ -85,8 +85,8 @@ impl Engine<'_> {
         let it = &self.workload.jobs[job as usize];
         let (mut examined, mut vetoes, mut vetoed) = (0, 0, None);
         let mut narrowed = allowed.clone();
-        let answer = loop {
-            let ask = Ask {
+        let decision = loop {
+            let request = PlacementRequest {
                 app: &it.phases[0].estimate,
                 demand: it.demand,
                 allowed: narrowed.as_ref(),
@@ -99,14 +99,16 @@ impl Engine<'_> {
             let agent = &mut self.agents[index];
             let seen = agent.copy.as_ref().unwrap_or(self.world.cluster());
             let policy = &mut agent.policy;
-            let answer = self.stopwatch.time(|| policy.choose(&ask, seen));
-            check_answer(&answer, &ask, seen).map_err(|why| SimulationError::BadChoice {
-                policy: agent.policy.name(),
-                job,
-                why,
+            let decision = self.stopwatch.time(|| policy.choose(&request, seen));
+            check_decision(&decision, &request, seen).map_err(|why| {
+                SimulationError::BadChoice {
+                    policy: agent.policy.name(),
+                    job,
+                    why,
+                }
             })?;
-            match answer {
-                Answer::Place(choice) => {
+            match decision {
+                Decision::Place(choice) => {
                     examined += choice.examined;
                     let node = choice.node();
                     let counters = match agent.admission.reads_counters() {
@@ -117,7 +119,7 @@ impl Engine<'_> {
                         .admission
                         .accept(u64::from(job), node, &counters, self.now);
                     if stands || vetoes == VETOES {
-                        break Answer::Place(choice);
+                        break Decision::Place(choice);
                     }
                     vetoes += 1;
                     let mut others = narrowed
@@ -127,13 +129,13 @@ impl Engine<'_> {
                     narrowed = Some(others);
                     vetoed = Some(choice);
                 }
-                Answer::QueueAt(nodes) => {
+                Decision::QueueAt(nodes) => {
                     examined += nodes.len() as u32;
-                    break Answer::QueueAt(nodes);
+                    break Decision::QueueAt(nodes);
                 }
                 // Only what was vetoed has room: the last choice stands.
                 wait => match vetoed.take() {
-                    Some(choice) => break Answer::Place(choice),
+                    Some(choice) => break Decision::Place(choice),
                     None => break wait,
                 },
             }
@@ -147,7 +149,7 @@ impl Engine<'_> {
         agent.pending = Some(Pending {
             job,
             allowed,
-            answer,
+            decision,
             epoch: agent.epoch,
         });
         Ok(())
@@ -155,13 +157,17 @@ impl Engine<'_> {
 }
 
 /// Why an answer breaks the rules.
-fn check_answer(answer: &Answer, ask: &Ask, cluster: &Cluster) -> Result<(), String> {
-    let allowed = |node: NodeId| match ask.allowed.is_none_or(|set| set.contains(node)) {
+fn check_decision(
+    decision: &Decision,
+    request: &PlacementRequest,
+    cluster: &Cluster,
+) -> Result<(), String> {
+    let allowed = |node: NodeId| match request.allowed.is_none_or(|set| set.contains(node)) {
         true => Ok(()),
         false => Err(format!("{} is not allowed", cluster.name(node))),
     };
-    match answer {
-        Answer::Place(choice) => {
+    match decision {
+        Decision::Place(choice) => {
             if choice.parts.is_empty() {
                 return Err("there is no part".into());
             }
@@ -173,22 +179,23 @@ fn check_answer(answer: &Answer, ask: &Ask, cluster: &Cluster) -> Result<(), Str
                 {
                     return Err(format!("{} is named twice", cluster.name(part.node)));
                 }
-                let demand = part.demand(&choice.parts, ask.demand);
+                let demand = part.demand(&choice.parts, request.demand);
                 if let Some(lacks) = cluster.lacks(part.node, demand) {
                     return Err(format!("{} {lacks}", cluster.name(part.node)));
                 }
             }
             Ok(())
         }
-        Answer::QueueAt(nodes) if nodes.is_empty() => Err("it queues nowhere".into()),
-        Answer::QueueAt(nodes) => nodes.iter().try_for_each(|node| {
+        Decision::QueueAt(nodes) if nodes.is_empty() => Err("it queues nowhere".into()),
+        Decision::QueueAt(nodes) => nodes.iter().try_for_each(|node| {
             let it = cluster.node(*node);
-            let fits = it.cpus >= ask.demand.cpus && it.memory_bytes >= ask.demand.memory_bytes;
+            let fits =
+                it.cpus >= request.demand.cpus && it.memory_bytes >= request.demand.memory_bytes;
             match fits {
                 true => allowed(*node),
                 false => Err(format!("{} is too small to queue at", it.name)),
             }
         }),
-        Answer::Wait(..) => Ok(()),
+        Decision::Wait(..) => Ok(()),
     }
 }

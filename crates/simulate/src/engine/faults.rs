@@ -95,7 +95,7 @@ impl Engine<'_> {
     }
 
     fn count_cpus(&mut self) {
-        let up = self.world.cluster().rows().iter().filter(|row| row.up);
+        let up = self.world.cluster().summaries().iter().filter(|row| row.up);
         self.cpus_up = up.map(|row| u64::from(row.cpus)).sum();
     }
 }

@@ -13,15 +13,15 @@ use crate::truth::Truth;
 use crate::workload::Fault;
 use crate::workload::Job;
 use crate::workload::JobPhase;
-use jostle_schedule::Answer;
 use jostle_schedule::App;
-use jostle_schedule::Ask;
 use jostle_schedule::Choice;
 use jostle_schedule::Cluster;
 use jostle_schedule::Deciding;
+use jostle_schedule::Decision;
 use jostle_schedule::Demand;
 use jostle_schedule::Node;
 use jostle_schedule::POLICIES;
+use jostle_schedule::PlacementRequest;
 use jostle_schedule::Policy;
 use jostle_schedule::ResidentId;
 use jostle_schedule::Scaling;
@@ -126,7 +126,7 @@ fn settings(policy: &str) -> Settings {
 /// node with room.
 #[derive(Clone, Copy)]
 struct Scripted {
-    choose: fn(&Ask, &Cluster) -> Answer,
+    choose: fn(&PlacementRequest, &Cluster) -> Decision,
     moves: bool,
 }
 
@@ -135,18 +135,18 @@ impl Policy for Scripted {
         "scripted"
     }
 
-    fn choose(&mut self, ask: &Ask, cluster: &Cluster) -> Answer {
-        (self.choose)(ask, cluster)
+    fn choose(&mut self, request: &PlacementRequest, cluster: &Cluster) -> Decision {
+        (self.choose)(request, cluster)
     }
 
-    fn why(&self, _: &Ask, _: &Cluster, _: &Choice) -> Deciding {
+    fn why(&self, _: &PlacementRequest, _: &Cluster, _: &Choice) -> Deciding {
         Deciding {
             resource: None,
             why: "it is told".into(),
         }
     }
 
-    fn runner_up(&self, _: &Ask, _: &Cluster, _: NodeId) -> String {
+    fn runner_up(&self, _: &PlacementRequest, _: &Cluster, _: NodeId) -> String {
         "not told".into()
     }
 
@@ -171,44 +171,47 @@ impl Policy for Scripted {
 }
 
 /// The first node with room.
-fn first_fit(ask: &Ask, cluster: &Cluster) -> Answer {
-    match cluster.ids().find(|node| ask.may_use(cluster, *node)) {
-        Some(node) => Answer::place(node, ask),
-        None => Answer::no_room(ask, cluster),
+fn first_fit(request: &PlacementRequest, cluster: &Cluster) -> Decision {
+    match cluster.ids().find(|node| request.may_use(cluster, *node)) {
+        Some(node) => Decision::place(node, request),
+        None => Decision::no_room(request, cluster),
     }
 }
 
 /// At the first two nodes that are large enough, whether there is room or not.
-fn queue_at_two(ask: &Ask, cluster: &Cluster) -> Answer {
-    let large = |node: &NodeId| cluster.node(*node).cpus >= ask.demand.cpus;
+fn queue_at_two(request: &PlacementRequest, cluster: &Cluster) -> Decision {
+    let large = |node: &NodeId| cluster.node(*node).cpus >= request.demand.cpus;
     let nodes: Vec<NodeId> = cluster.ids().filter(large).take(2).collect();
     match nodes.is_empty() {
-        true => Answer::no_room(ask, cluster),
-        false => Answer::QueueAt(nodes),
+        true => Decision::no_room(request, cluster),
+        false => Decision::QueueAt(nodes),
     }
 }
 
 /// One CPU after the other, wherever one is free.
-fn one_by_one(ask: &Ask, cluster: &Cluster) -> Answer {
+fn one_by_one(request: &PlacementRequest, cluster: &Cluster) -> Decision {
     let each = Demand {
         cpus: 1,
         memory_bytes: GIB,
     };
     let free = cluster.ids().filter(|node| cluster.fits(*node, each));
     let parts: Vec<Part> = free
-        .take(ask.demand.cpus as usize)
+        .take(request.demand.cpus as usize)
         .map(|node| Part { node, cpus: 1 })
         .collect();
-    match parts.len() as u32 == ask.demand.cpus && ask.spread {
-        true => Answer::Place(Choice {
+    match parts.len() as u32 == request.demand.cpus && request.spread {
+        true => Decision::Place(Choice {
             parts,
             ..Choice::default()
         }),
-        false => first_fit(ask, cluster),
+        false => first_fit(request, cluster),
     }
 }
 
-fn scripted(choose: fn(&Ask, &Cluster) -> Answer, moves: bool) -> impl FnMut(u64) -> Scheduler {
+fn scripted(
+    choose: fn(&PlacementRequest, &Cluster) -> Decision,
+    moves: bool,
+) -> impl FnMut(u64) -> Scheduler {
     move |_| {
         (
             Box::new(Scripted { choose, moves }),
@@ -220,7 +223,7 @@ fn scripted(choose: fn(&Ask, &Cluster) -> Answer, moves: bool) -> impl FnMut(u64
 fn run_scripted(
     workload: &Workload,
     settings: &Settings,
-    choose: fn(&Ask, &Cluster) -> Answer,
+    choose: fn(&PlacementRequest, &Cluster) -> Decision,
 ) -> Result<Outcome, SimulationError> {
     Ok(run_with(workload, settings, &mut scripted(choose, true))?.0)
 }
@@ -379,7 +382,7 @@ fn a_job_that_could_only_be_spread_and_never_is_fits_nowhere() {
     jobs[0].spread = true;
     let workload = workload(&[4, 4], truth, jobs, vec![]);
     let outcome = run_scripted(&workload, &settings("scripted"), |_, _| {
-        Answer::Wait(Waiting::NoRoom, None)
+        Decision::Wait(Waiting::NoRoom, None)
     });
     assert_eq!(outcome.unwrap().never, [0]);
 }
@@ -389,10 +392,10 @@ fn a_policy_that_always_waits_is_given_up() {
     let truth = truth(&[0.0], 0.0);
     let jobs = vec![job(&truth, 0.0, 10.0, 1, 0), job(&truth, 3.0, 10.0, 1, 0)];
     let workload = workload(&[4], truth, jobs, vec![]);
-    let waits: [fn(&Ask, &Cluster) -> Answer; 3] = [
-        |_, _| Answer::Wait(Waiting::ForBetter, None),
-        |ask, _| Answer::Wait(Waiting::ForBetter, Some(ask.now)),
-        |_, _| Answer::Wait(Waiting::NoRoom, Some(f64::NAN)),
+    let waits: [fn(&PlacementRequest, &Cluster) -> Decision; 3] = [
+        |_, _| Decision::Wait(Waiting::ForBetter, None),
+        |request, _| Decision::Wait(Waiting::ForBetter, Some(request.now)),
+        |_, _| Decision::Wait(Waiting::NoRoom, Some(f64::NAN)),
     ];
     for choose in waits {
         let mut settings = settings("scripted");
@@ -413,8 +416,8 @@ fn broken_rules_are_told() {
     let truth = truth(&[0.0], 0.0);
     let jobs = vec![job(&truth, 0.0, 10.0, 3, 0); 2];
     let workload = workload(&[4], truth, jobs, vec![]);
-    let error = run_scripted(&workload, &settings("scripted"), |ask, cluster| {
-        Answer::place(cluster.ids().next().unwrap(), ask)
+    let error = run_scripted(&workload, &settings("scripted"), |request, cluster| {
+        Decision::place(cluster.ids().next().unwrap(), request)
     });
     assert_eq!(
         error.unwrap_err().to_string(),
@@ -468,7 +471,7 @@ fn an_admission_may_offer_other_nodes_but_not_for_ever() {
     let truth = truth(&[0.0], 0.0);
     let jobs = vec![job(&truth, 0.0, 10.0, 4, 0)];
     let workload = workload(&[2, 2, 4], truth, jobs, vec![]);
-    let with = |choose: fn(&Ask, &Cluster) -> Answer| {
+    let with = |choose: fn(&PlacementRequest, &Cluster) -> Decision| {
         let mut stubborn = |_| -> Scheduler {
             let policy = Scripted {
                 choose,
@@ -480,7 +483,7 @@ fn an_admission_may_offer_other_nodes_but_not_for_ever() {
     };
     let (outcome, _) = with(first_fit).unwrap();
     assert_eq!((outcome.jobs[0].started, outcome.decisions), (0.0, 3));
-    let waits = |_: &Ask, _: &Cluster| Answer::Wait(Waiting::ForBetter, None);
+    let waits = |_: &PlacementRequest, _: &Cluster| Decision::Wait(Waiting::ForBetter, None);
     let error = with(waits).unwrap_err();
     assert!(matches!(error, SimulationError::Stuck { .. }));
 }
@@ -573,9 +576,9 @@ fn a_veto_sends_the_policy_elsewhere() {
 #[test]
 fn a_policy_may_wait_for_days_in_an_idle_cluster() {
     const UNTIL: f64 = 1e6;
-    let patient = |ask: &Ask, cluster: &Cluster| match ask.now < UNTIL {
-        true => Answer::Wait(Waiting::ForBetter, Some(UNTIL)),
-        false => first_fit(ask, cluster),
+    let patient = |request: &PlacementRequest, cluster: &Cluster| match request.now < UNTIL {
+        true => Decision::Wait(Waiting::ForBetter, Some(UNTIL)),
+        false => first_fit(request, cluster),
     };
     let truth = truth(&[0.0], 0.0);
     let jobs = vec![job(&truth, 0.0, 10.0, 1, 0), job(&truth, 1.0, 10.0, 1, 0)];
@@ -636,9 +639,9 @@ fn windows_label_the_stragglers() {
     // Two beside it, four on the third node; the second is too small.
     let workload = workload(&[3, 1, 4], truth, jobs, vec![]);
     let mut scheduler = scripted(
-        |ask, cluster| {
-            let fast = |node: &NodeId| node.index() != 1 && ask.may_use(cluster, *node);
-            Answer::place(cluster.ids().find(fast).unwrap(), ask)
+        |request, cluster| {
+            let fast = |node: &NodeId| node.index() != 1 && request.may_use(cluster, *node);
+            Decision::place(cluster.ids().find(fast).unwrap(), request)
         },
         false,
     );

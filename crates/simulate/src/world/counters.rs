@@ -23,7 +23,7 @@ impl World<'_> {
     /// noise, then the shares of CPUs and of memory asked for, and residents
     /// per CPU.
     pub fn counters(&self, node: NodeId, noise: &mut impl Rng) -> Vec<f32> {
-        let (cluster, row) = (self.cluster(), self.cluster().row(node));
+        let (cluster, row) = (self.cluster(), self.cluster().summary(node));
         let cpus = f64::from(row.cpus.max(1));
         let memory = cluster.node(node).memory_bytes.max(1);
         let shares = [

@@ -5,9 +5,9 @@ mod pools;
 
 use self::busy::BusyTimes;
 use self::pools::Pools;
-use super::Admission;
-use super::Admitted;
-use super::Waiter;
+use super::control::Admission;
+use super::control::Admitted;
+use super::control::Waiter;
 use crate::app::App;
 use crate::app::Demand;
 use crate::app::to_points;
@@ -258,9 +258,9 @@ impl Arq {
     /// of those that could take it, the one with most CPUs free.
     fn hold(&mut self, now: f64, cluster: &Cluster) {
         let could = |node: NodeId, demand: Demand| {
-            let row = cluster.row(node);
-            row.up
-                && row.cpus >= demand.cpus
+            let summary = cluster.summary(node);
+            summary.up
+                && summary.cpus >= demand.cpus
                 && cluster.node(node).memory_bytes >= demand.memory_bytes
         };
         if let Some((job, node)) = self.held {
@@ -275,7 +275,7 @@ impl Arq {
             let node = cluster
                 .ids()
                 .filter(|node| could(*node, demand))
-                .max_by_key(|node| (cluster.row(*node).free_cpus, Reverse(*node)))?;
+                .max_by_key(|node| (cluster.summary(*node).free_cpus, Reverse(*node)))?;
             Some((*job, node))
         });
     }

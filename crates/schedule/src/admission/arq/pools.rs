@@ -4,7 +4,7 @@ use crate::app::to_points;
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
 use crate::cluster::node_set::NodeSet;
-use crate::cluster::summary::Row;
+use crate::cluster::summary::NodeSummary;
 
 /// Not a member of any pool: down.
 const NONE: usize = usize::MAX;
@@ -25,13 +25,13 @@ pub(super) struct Pools {
 /// Mean of the least tolerated of its residents over the resources of which it
 /// is known, in points: Σ t over what it could sum up to. An empty server has
 /// 100; one of whose residents nothing is known has 0.
-fn quality(row: &Row) -> f64 {
-    let lanes = row.tolerated_known.len();
+fn quality(summary: &NodeSummary) -> f64 {
+    let lanes = summary.tolerated_known.len();
     if lanes == 0 {
         return 0.0;
     }
-    let known = row.tolerated_known.iter();
-    let sum: i64 = known.map(|lane| i64::from(row.tolerated[lane])).sum();
+    let known = summary.tolerated_known.iter();
+    let sum: i64 = known.map(|lane| i64::from(summary.tolerated[lane])).sum();
     to_points(1) * sum as f64 / f64::from(lanes)
 }
 
@@ -75,14 +75,14 @@ impl Pools {
         loop {
             let least = self.least;
             for node in cluster.ids() {
-                changed |= self.place(node, cluster.row(node));
+                changed |= self.place(node, cluster.summary(node));
             }
             if self.least == least {
                 return changed;
             }
             // The ranges have moved, and with them everybody.
             for ((_, version), node) in self.of.iter_mut().zip(cluster.ids()) {
-                *version = !cluster.row(node).version;
+                *version = !cluster.summary(node).version;
             }
         }
     }
@@ -90,23 +90,23 @@ impl Pools {
     pub(super) fn update(&mut self, nodes: &[NodeId], cluster: &Cluster) {
         for node in nodes {
             if node.index() < self.of.len() {
-                self.place(*node, cluster.row(*node));
+                self.place(*node, cluster.summary(*node));
             }
         }
     }
 
-    fn place(&mut self, node: NodeId, row: &Row) -> bool {
+    fn place(&mut self, node: NodeId, summary: &NodeSummary) -> bool {
         if node.index() >= self.of.len() {
             // Nodes are looked at in order, so that this is the next one.
-            self.of.push((NONE, !row.version));
+            self.of.push((NONE, !summary.version));
         }
         let (before, version) = self.of[node.index()];
-        if version == row.version {
+        if version == summary.version {
             return false;
         }
-        let after = match row.up {
+        let after = match summary.up {
             true => {
-                let quality = quality(row);
+                let quality = quality(summary);
                 self.least = self.least.min(quality.floor());
                 self.range(100.0 * (quality - self.least) / (100.0 - self.least))
             }
@@ -122,7 +122,7 @@ impl Pools {
                 self.counts[after] += 1;
             }
         }
-        self.of[node.index()] = (after, row.version);
+        self.of[node.index()] = (after, summary.version);
         true
     }
 }

@@ -1,6 +1,7 @@
 //! What is learned from windows, and how well it holds on later ones.
 
-use super::WranglerOptions;
+use super::options::Confidence;
+use super::options::WranglerOptions;
 use super::platt::Sigmoid;
 use super::svm::Svm;
 use super::windows::Window;
@@ -9,16 +10,6 @@ use serde::Serialize;
 /// Folds of the training part for the probabilities; each is one stretch of
 /// time.
 const FOLDS: usize = 3;
-
-/// How sure a prediction has to be to count.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Confidence {
-    /// A probability, 0.5–1.
-    Above(f64),
-    /// Per model, the middle of the range with the best accuracy on windows
-    /// that the model was not trained on (Wrangler, chapter 3).
-    Tuned,
-}
 
 /// Predictions against what came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -242,12 +233,14 @@ fn unseen_scores(xs: &[Vec<f64>], ys: &[bool], seed: u64) -> (Vec<f64>, Vec<bool
     let (mut scores, mut labels) = (Vec::new(), Vec::new());
     for fold in 0..FOLDS {
         let within = fold * xs.len() / FOLDS..(fold + 1) * xs.len() / FOLDS;
-        let rows: Vec<usize> = (0..xs.len()).filter(|row| !within.contains(row)).collect();
-        let positive = rows.iter().filter(|row| ys[**row]).count();
-        if positive == 0 || positive == rows.len() {
+        let summaries: Vec<usize> = (0..xs.len())
+            .filter(|summary| !within.contains(summary))
+            .collect();
+        let positive = summaries.iter().filter(|summary| ys[**summary]).count();
+        if positive == 0 || positive == summaries.len() {
             continue;
         }
-        let svm = Svm::train(xs, ys, &rows, seed.wrapping_add(1 + fold as u64));
+        let svm = Svm::train(xs, ys, &summaries, seed.wrapping_add(1 + fold as u64));
         scores.extend(xs[within.clone()].iter().map(|x| svm.score(x)));
         labels.extend(&ys[within]);
     }

@@ -31,22 +31,22 @@ impl Svm {
     /// the dual (Hsieh and others, ICML 2008). The rarer class weighs as much
     /// as the other in all: C_i times a whole number is the same as that many
     /// copies of its windows. The order of visits is drawn from `seed`.
-    pub(super) fn train(xs: &[Vec<f64>], ys: &[bool], rows: &[usize], seed: u64) -> Svm {
+    pub(super) fn train(xs: &[Vec<f64>], ys: &[bool], summaries: &[usize], seed: u64) -> Svm {
         let width = xs.first().map_or(0, Vec::len);
-        let positive = rows.iter().filter(|row| ys[**row]).count() as f64;
-        let negative = rows.len() as f64 - positive;
+        let positive = summaries.iter().filter(|summary| ys[**summary]).count() as f64;
+        let negative = summaries.len() as f64 - positive;
         let most = positive.max(negative);
         let cost = |y: bool| COST * most / if y { positive } else { negative }.max(1.0);
-        let norms: Vec<f64> = rows
+        let norms: Vec<f64> = summaries
             .iter()
-            .map(|row| 1.0 + xs[*row].iter().map(|x| x * x).sum::<f64>())
+            .map(|summary| 1.0 + xs[*summary].iter().map(|x| x * x).sum::<f64>())
             .collect();
         let mut svm = Svm {
             weights: vec![0.0; width],
             bias: 0.0,
         };
-        let mut alphas = vec![0.0f64; rows.len()];
-        let mut order: Vec<usize> = (0..rows.len()).collect();
+        let mut alphas = vec![0.0f64; summaries.len()];
+        let mut order: Vec<usize> = (0..summaries.len()).collect();
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         for _ in 0..PASSES {
             for last in (1..order.len()).rev() {
@@ -54,7 +54,7 @@ impl Svm {
             }
             let mut worst = 0.0f64;
             for at in &order {
-                let (x, y) = (&xs[rows[*at]], ys[rows[*at]]);
+                let (x, y) = (&xs[summaries[*at]], ys[summaries[*at]]);
                 let sign = if y { 1.0 } else { -1.0 };
                 let gradient = sign * svm.score(x) - 1.0;
                 let (old, most) = (alphas[*at], cost(y));
@@ -105,8 +105,8 @@ mod tests {
         let ys = [true, true, false, false, false, false, false, false, true];
         let weighted = Svm::train(&xs, &ys, &(0..9).collect::<Vec<_>>(), 3);
         // Each of the 3 stragglers twice: as many as the others.
-        let rows: Vec<usize> = (0..9).chain([0, 1, 8]).collect();
-        let copied = Svm::train(&xs, &ys, &rows, 3);
+        let summaries: Vec<usize> = (0..9).chain([0, 1, 8]).collect();
+        let copied = Svm::train(&xs, &ys, &summaries, 3);
         assert!((weighted.weights[0] - copied.weights[0]).abs() < 0.02);
         assert!((weighted.bias - copied.bias).abs() < 0.02);
     }

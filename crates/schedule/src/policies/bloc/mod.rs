@@ -18,9 +18,9 @@ use crate::cluster::Cluster;
 use crate::cluster::NodeId;
 use crate::explanation::Deciding;
 use crate::explanation::RUNNERS_UP;
-use crate::policy::Answer;
-use crate::policy::Ask;
 use crate::policy::Choice;
+use crate::policy::Decision;
+use crate::policy::PlacementRequest;
 use crate::policy::Policy;
 use crate::predict::LANES;
 use crate::predict::LaneSet;
@@ -85,7 +85,7 @@ pub fn pair_interference(a: &App, b: &App, shares_cpus: bool) -> Option<f64> {
 
 /// Interference of all pairs on `node` with `app` there.
 fn node_interference(app: &App, cluster: &Cluster, node: NodeId) -> f64 {
-    let shares_cpus = cluster.row(node).shares_cpus;
+    let shares_cpus = cluster.summary(node).shares_cpus;
     let mut apps: Vec<&App> = vec![app];
     apps.extend(
         cluster
@@ -105,16 +105,16 @@ impl Bloc {
     /// Steps by which the limit is overstepped where it is most, and there; at
     /// most 0 when it is kept.
     fn worst(&self, app: &App, cluster: &Cluster, node: NodeId) -> (i32, Option<usize>) {
-        let row = cluster.row(node);
-        let counted = app.counted(row.shares_cpus);
+        let summary = cluster.summary(node);
+        let counted = app.counted(summary.shares_cpus);
         let pressed: LaneSet = counted
             .iter()
-            .filter(|lane| row.caused[*lane] + app.caused()[*lane] > 0)
+            .filter(|lane| summary.caused[*lane] + app.caused()[*lane] > 0)
             .collect();
         let over = |lane: usize| {
-            let limit = row.tolerated[lane].min(app.tolerated()[lane]) - self.reserve;
+            let limit = summary.tolerated[lane].min(app.tolerated()[lane]) - self.reserve;
             // Below the limit, not at it.
-            row.caused[lane] + app.caused()[lane] - limit + 1
+            summary.caused[lane] + app.caused()[lane] - limit + 1
         };
         match pressed.iter().max_by_key(|lane| over(*lane)) {
             Some(lane) => (over(lane), Some(lane)),
@@ -127,14 +127,19 @@ impl Bloc {
             && node_interference(app, cluster, node) < self.interference
     }
 
-    fn open_another(&self, ask: &Ask, cluster: &Cluster) -> Option<NodeId> {
+    fn open_another(&self, request: &PlacementRequest, cluster: &Cluster) -> Option<NodeId> {
         let mut empty = Vec::new();
-        ask.candidates(cluster, |node| {
-            if cluster.row(node).residents == 0 {
+        request.candidates(cluster, |node| {
+            if cluster.summary(node).residents == 0 {
                 empty.push(node);
             }
         });
-        let speed = |node: NodeId| ask.app.speed_on(cluster.row(node).platform).unwrap_or(0.0);
+        let speed = |node: NodeId| {
+            request
+                .app
+                .speed_on(cluster.summary(node).platform)
+                .unwrap_or(0.0)
+        };
         empty
             .into_iter()
             .min_by(|a, b| speed(*b).total_cmp(&speed(*a)).then(a.cmp(b)))
@@ -146,19 +151,20 @@ impl Policy for Bloc {
         "bloc"
     }
 
-    fn choose(&mut self, ask: &Ask, cluster: &Cluster) -> Answer {
+    fn choose(&mut self, request: &PlacementRequest, cluster: &Cluster) -> Decision {
         let count = cluster.len().max(1);
         let mut used: Vec<(i32, usize, NodeId)> = cluster
             .open()
             .iter()
-            .filter(|node| ask.may_use(cluster, **node))
+            .filter(|node| request.may_use(cluster, **node))
             .map(|node| {
                 let ahead = (node.index() + count - self.last % count) % count;
-                (self.worst(ask.app, cluster, *node).0, ahead, *node)
+                (self.worst(request.app, cluster, *node).0, ahead, *node)
             })
             .collect();
         used.sort_unstable_by_key(|(_, ahead, _)| *ahead);
-        let within = |node: NodeId| node_interference(ask.app, cluster, node) < self.interference;
+        let within =
+            |node: NodeId| node_interference(request.app, cluster, node) < self.interference;
         let mut examined = 0;
         let next = used
             .iter()
@@ -168,15 +174,15 @@ impl Policy for Bloc {
             .map(|(.., node)| *node);
         let opened = match next {
             Some(_) => None,
-            None => self.open_another(ask, cluster),
+            None => self.open_another(request, cluster),
         };
         let least = used.iter().min().map(|(.., node)| *node);
         let Some(node) = next.or(opened).or(least) else {
-            return Answer::no_room(ask, cluster);
+            return Decision::no_room(request, cluster);
         };
-        let mut choice = Choice::on(node, ask);
+        let mut choice = Choice::on(node, request);
         choice.examined = used.len() as u32 + examined;
-        choice.score = f64::from(cluster.row(node).residents);
+        choice.score = f64::from(cluster.summary(node).residents);
         if next.or(opened).is_none() {
             choice.notes.push(OVER);
         }
@@ -185,18 +191,18 @@ impl Policy for Bloc {
         for (place, (.., other)) in choice.runners_up.iter_mut().zip(others.take(RUNNERS_UP)) {
             *place = Some(*other);
         }
-        Answer::Place(choice)
+        Decision::Place(choice)
     }
 
-    fn why(&self, ask: &Ask, cluster: &Cluster, choice: &Choice) -> Deciding {
+    fn why(&self, request: &PlacementRequest, cluster: &Cluster, choice: &Choice) -> Deciding {
         let node = choice.node();
-        let (_, lane) = self.worst(ask.app, cluster, node);
-        let why = if cluster.row(node).residents == 0 {
+        let (_, lane) = self.worst(request.app, cluster, node);
+        let why = if cluster.summary(node).residents == 0 {
             "no node in use takes it within its limits; an empty one is opened".into()
-        } else if self.fits(ask.app, cluster, node) {
+        } else if self.fits(request.app, cluster, node) {
             format!(
                 "the next node in use within every limit; interference there {:.1} %",
-                node_interference(ask.app, cluster, node) * 100.0
+                node_interference(request.app, cluster, node) * 100.0
             )
         } else {
             OVER.into()
@@ -207,8 +213,8 @@ impl Policy for Bloc {
         }
     }
 
-    fn runner_up(&self, ask: &Ask, cluster: &Cluster, node: NodeId) -> String {
-        let (over, lane) = self.worst(ask.app, cluster, node);
+    fn runner_up(&self, request: &PlacementRequest, cluster: &Cluster, node: NodeId) -> String {
+        let (over, lane) = self.worst(request.app, cluster, node);
         match lane {
             Some(lane) if over > 0 => format!(
                 "{:.1} points beyond the limit on {}",
@@ -217,7 +223,7 @@ impl Policy for Bloc {
             ),
             _ => format!(
                 "interference {:.1} %",
-                node_interference(ask.app, cluster, node) * 100.0
+                node_interference(request.app, cluster, node) * 100.0
             ),
         }
     }
@@ -256,8 +262,8 @@ mod tests {
     }
 
     fn place(policy: &mut Bloc, cluster: &mut Cluster, app: &Arc<App>) -> (usize, bool) {
-        match policy.choose(&Ask::of(app), cluster) {
-            Answer::Place(choice) => {
+        match policy.choose(&PlacementRequest::of(app), cluster) {
+            Decision::Place(choice) => {
                 cluster.admit(choice.node(), app.clone()).unwrap();
                 (choice.node().index(), choice.notes.is_empty())
             }

@@ -1,34 +1,34 @@
 //! Ours: the most predicted performance, for everybody on the node.
 
+mod explain;
+mod newcomers;
 mod node_view;
-mod typical;
+mod place;
 mod value;
-mod words;
+mod views;
 
-use crate::app::App;
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
 use crate::cluster::ResidentId;
 use crate::explanation::Deciding;
-use crate::explanation::Decision;
+use crate::explanation::Explanation;
 use crate::explanation::RUNNERS_UP;
-use crate::policy::Answer;
-use crate::policy::Ask;
 use crate::policy::Choice;
+use crate::policy::Decision;
 use crate::policy::MigrationCosts;
 use crate::policy::Part;
+use crate::policy::PlacementRequest;
 use crate::policy::Policy;
-use node_view::Views;
+use newcomers::RecentNewcomers;
+use place::LinearScreen;
+use place::PlacementValue;
+use place::on_node;
+use place::screened_value;
 use rand::RngExt;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use std::sync::Arc;
-use typical::Typical;
-use value::Hinges;
-use value::There;
 use value::Weights;
-use value::on_node;
-use value::screened_value;
+use views::NodeViews;
 
 /// Chooses the node where the sum of what is gained and lost is greatest:
 ///
@@ -50,14 +50,14 @@ use value::screened_value;
 /// little load there is no price.
 ///
 /// Where it is known how long the application would run alone
-/// ([`Ask::ideal_seconds`]), a bad place is not taken at once. Placed with a net
+/// ([`PlacementRequest::ideal_seconds`]), a bad place is not taken at once. Placed with a net
 /// gain of p (its own performance less what residents lose), it would take 1/p
 /// of its ideal time; in a good place, with p = [`GOOD_PLACE`], less. It waits as
 /// long as the difference and no longer: the break-even rule of renting or
 /// buying, under which waiting in vain costs no more than was to be gained.
 /// Meanwhile it is asked again in steps of a twentieth of that.
 ///
-/// Where a speed is wanted ([`Ask::target`]) and the speed-up by CPUs is known, it
+/// Where a speed is wanted ([`PlacementRequest::target`]) and the speed-up by CPUs is known, it
 /// asks for the fewest CPUs of one node that reach it, in place of the demand.
 ///
 /// Nodes are looked at in two steps: a screening by straight lines in place of
@@ -80,8 +80,8 @@ pub struct Jostle {
     patience: f64,
     /// Seconds a move is taken to cost before one was observed.
     first_move_seconds: f64,
-    views: Views,
-    typical: Typical,
+    views: NodeViews,
+    typical: RecentNewcomers,
     rng: ChaCha8Rng,
     merits: Vec<Merit>,
     drawn: Vec<NodeId>,
@@ -102,7 +102,7 @@ const LEAST_NET: f64 = 0.1;
 struct Merit {
     score: f32,
     node: NodeId,
-    there: There,
+    there: PlacementValue,
 }
 
 impl Jostle {
@@ -116,8 +116,8 @@ impl Jostle {
             price: 0.5,
             first_move_seconds: 30.0,
             patience: 1.0,
-            views: Views::default(),
-            typical: Typical::default(),
+            views: NodeViews::default(),
+            typical: RecentNewcomers::default(),
             rng: ChaCha8Rng::seed_from_u64(seed),
             merits: Vec::new(),
             drawn: Vec::new(),
@@ -158,29 +158,34 @@ impl Jostle {
 
     /// Fills `self.merits` with the finalists, best first by the whole sum.
     /// Says how many candidates there were and whether they were drawn.
-    fn rank(&mut self, ask: &Ask, cluster: &Cluster, except: Option<NodeId>) -> (usize, bool) {
+    fn rank(
+        &mut self,
+        request: &PlacementRequest,
+        cluster: &Cluster,
+        except: Option<NodeId>,
+    ) -> (usize, bool) {
         let mut candidates = std::mem::take(&mut self.drawn);
         candidates.clear();
-        let drawn = self.candidates(ask, cluster, &mut candidates);
+        let drawn = self.candidates(request, cluster, &mut candidates);
         candidates.retain(|node| Some(*node) != except);
         let price = self.price * self.typical.scarcity(cluster);
         self.merits.clear();
-        let hinges = (candidates.len() > self.finalists).then(|| Hinges::of(ask.app));
+        let hinges = (candidates.len() > self.finalists).then(|| LinearScreen::of(request.app));
         for node in &candidates {
-            let row = cluster.row(*node);
+            let summary = cluster.summary(*node);
             let view = self.views.of(*node, cluster, &self.weights, &self.typical);
             let merit = match &hinges {
                 None => 0.0,
                 Some(hinges) => {
-                    let (ln, harm) = hinges.screen(row, view);
-                    let own = screened_value(ask.app, row, ln, &self.weights);
+                    let (ln, harm) = hinges.screen(summary, view);
+                    let own = screened_value(request.app, summary, ln, &self.weights);
                     own - harm - price * view.typical
                 }
             };
             self.merits.push(Merit {
                 score: merit,
                 node: *node,
-                there: There::default(),
+                there: PlacementValue::default(),
             });
         }
         let best_first =
@@ -192,7 +197,7 @@ impl Jostle {
         }
         for merit in &mut self.merits {
             let view = self.views.get(merit.node);
-            merit.there = on_node(ask.app, cluster, merit.node, view, &self.weights);
+            merit.there = on_node(request.app, cluster, merit.node, view, &self.weights);
             merit.score = merit.there.own - merit.there.harm - price * view.typical;
         }
         self.merits.sort_unstable_by(best_first);
@@ -202,27 +207,32 @@ impl Jostle {
     }
 
     /// Until when to wait for a better place than `there`, if that may pay.
-    fn better_to_wait(&self, ask: &Ask, there: &There) -> Option<f64> {
-        let ideal = ask.ideal_seconds?;
+    fn better_to_wait(&self, request: &PlacementRequest, there: &PlacementValue) -> Option<f64> {
+        let ideal = request.ideal_seconds?;
         let net = f64::from(there.performance - there.lost).max(LEAST_NET);
         let gain = 1.0 / net - 1.0 / GOOD_PLACE;
-        let left = self.patience * gain * ideal - ask.waited_seconds;
+        let left = self.patience * gain * ideal - request.waited_seconds;
         let pause = (PAUSE.0 * gain * ideal).max(PAUSE.1);
-        (left > 0.0).then_some(ask.now + left.min(pause))
+        (left > 0.0).then_some(request.now + left.min(pause))
     }
 
-    fn candidates(&mut self, ask: &Ask, cluster: &Cluster, into: &mut Vec<NodeId>) -> bool {
+    fn candidates(
+        &mut self,
+        request: &PlacementRequest,
+        cluster: &Cluster,
+        into: &mut Vec<NodeId>,
+    ) -> bool {
         let open = cluster.open();
         if open.len() <= self.most_nodes {
-            ask.candidates(cluster, |node| into.push(node));
+            request.candidates(cluster, |node| into.push(node));
             return false;
         }
         // Empty nodes of one kind are alike; the rest is drawn, each at most
         // a few times in vain, so that a full cluster costs no more.
         for alike in cluster.empty_by_kind() {
-            let allowed = |node: &&NodeId| ask.allowed.is_none_or(|set| set.contains(**node));
+            let allowed = |node: &&NodeId| request.allowed.is_none_or(|set| set.contains(**node));
             if let Some(first) = alike.iter().take(64).filter(allowed).min()
-                && cluster.fits(*first, ask.demand)
+                && cluster.fits(*first, request.demand)
             {
                 into.push(*first);
             }
@@ -230,7 +240,7 @@ impl Jostle {
         let most = into.len() + self.most_nodes;
         for _ in 0..2 * self.most_nodes {
             let node = open[self.rng.random_range(0..open.len())];
-            if ask.may_use(cluster, node) {
+            if request.may_use(cluster, node) {
                 into.push(node);
                 if into.len() >= most {
                     break;
@@ -240,7 +250,7 @@ impl Jostle {
         into.sort_unstable();
         into.dedup();
         if into.is_empty() {
-            ask.candidates(cluster, |node| into.push(node));
+            request.candidates(cluster, |node| into.push(node));
         }
         true
     }
@@ -251,25 +261,25 @@ impl Policy for Jostle {
         "jostle"
     }
 
-    fn choose(&mut self, ask: &Ask, cluster: &Cluster) -> Answer {
-        self.typical.note(ask.app);
-        let ask = &sized(ask, cluster);
-        let (seen, drawn) = self.rank(ask, cluster, None);
+    fn choose(&mut self, request: &PlacementRequest, cluster: &Cluster) -> Decision {
+        self.typical.note(request.app);
+        let request = &sized(request, cluster);
+        let (seen, drawn) = self.rank(request, cluster, None);
         if self.strict {
             self.merits.retain(|merit| !merit.there.breaks);
         }
         let Some(best) = self.merits.first() else {
             return match seen {
-                0 => Answer::no_room(ask, cluster),
-                _ => Answer::Wait(crate::policy::Waiting::ForBetter, None),
+                0 => Decision::no_room(request, cluster),
+                _ => Decision::Wait(crate::policy::Waiting::ForBetter, None),
             };
         };
-        if let Some(until) = self.better_to_wait(ask, &best.there) {
-            return Answer::Wait(crate::policy::Waiting::ForBetter, Some(until));
+        if let Some(until) = self.better_to_wait(request, &best.there) {
+            return Decision::Wait(crate::policy::Waiting::ForBetter, Some(until));
         }
-        let mut choice = Choice::on(best.node, ask);
-        if let Some(cpus) = enough(ask, f64::from(best.there.performance)) {
-            choice.parts[0].cpus = cpus.min(cluster.row(best.node).free_cpus);
+        let mut choice = Choice::on(best.node, request);
+        if let Some(cpus) = enough(request, f64::from(best.there.performance)) {
+            choice.parts[0].cpus = cpus.min(cluster.summary(best.node).free_cpus);
         }
         choice.score = f64::from(best.score);
         choice.examined = seen as u32;
@@ -281,7 +291,7 @@ impl Policy for Jostle {
                 .notes
                 .push("of many nodes, a random sample was looked at");
         }
-        Answer::Place(choice)
+        Decision::Place(choice)
     }
 
     fn reconsider(
@@ -292,13 +302,13 @@ impl Policy for Jostle {
         costs: &MigrationCosts,
     ) -> Option<Choice> {
         let now = cluster.resident(resident)?;
-        let ask = Ask {
+        let request = PlacementRequest {
             demand: now.demand,
-            ..Ask::of(&now.app)
+            ..PlacementRequest::of(&now.app)
         };
         // What everybody there loses when it leaves, itself included.
-        let leaving = value::leaving(resident, cluster, &self.weights);
-        let (seen, _) = self.rank(&ask, cluster, Some(now.node));
+        let leaving = place::leaving(resident, cluster, &self.weights);
+        let (seen, _) = self.rank(&request, cluster, Some(now.node));
         let best = self.merits.first()?;
         // Performance gained by everybody together, over what is left of its
         // run, in seconds of undisturbed work.
@@ -307,7 +317,7 @@ impl Policy for Jostle {
         (gained > cost).then(|| Choice {
             parts: vec![Part {
                 node: best.node,
-                cpus: ask.demand.cpus,
+                cpus: request.demand.cpus,
             }],
             score: gained,
             examined: seen as u32,
@@ -315,17 +325,22 @@ impl Policy for Jostle {
         })
     }
 
-    fn why(&self, ask: &Ask, cluster: &Cluster, choice: &Choice) -> Deciding {
-        words::why(ask.app, cluster, choice, &self.weights)
+    fn why(&self, request: &PlacementRequest, cluster: &Cluster, choice: &Choice) -> Deciding {
+        explain::why(request.app, cluster, choice, &self.weights)
     }
 
-    fn runner_up(&self, ask: &Ask, cluster: &Cluster, node: NodeId) -> String {
-        words::at(ask.app, cluster, node, &self.weights)
+    fn runner_up(&self, request: &PlacementRequest, cluster: &Cluster, node: NodeId) -> String {
+        explain::at(request.app, cluster, node, &self.weights)
     }
 
-    fn explain(&self, ask: &Ask, cluster: &Cluster, choice: &Choice) -> Decision {
-        let mut decision = crate::policy::explained(self, ask, cluster, choice);
-        decision.expected = Some(words::expected(ask.app, cluster, choice.node()));
+    fn explain(
+        &self,
+        request: &PlacementRequest,
+        cluster: &Cluster,
+        choice: &Choice,
+    ) -> Explanation {
+        let mut decision = crate::policy::explained(self, request, cluster, choice);
+        decision.expected = Some(explain::expected(request.app, cluster, choice.node()));
         decision
     }
 }
@@ -334,9 +349,9 @@ impl Policy for Jostle {
 /// `kept` is what platform and neighbours leave of performance; where it is out
 /// of reach, the fewest that are nearly as fast as any. `None` where no speed is
 /// wanted or the speed-up is not known.
-fn enough(ask: &Ask, kept: f64) -> Option<u32> {
-    let (target, scaling) = (ask.target?, ask.app.scaling()?);
-    let most = NEARLY * scaling.by_cpus(f64::from(MOST_CPUS));
+fn enough(request: &PlacementRequest, kept: f64) -> Option<u32> {
+    let (target, scaling) = (request.target?, request.app.scaling()?);
+    let most = NEAR_BEST * scaling.by_cpus(f64::from(MOST_CPUS));
     let wanted = (target / kept.max(0.01)).min(most) * (1.0 - 1e-9);
     (1..=MOST_CPUS).find(|cpus| scaling.by_cpus(f64::from(*cpus)) >= wanted)
 }
@@ -345,26 +360,26 @@ fn enough(ask: &Ask, kept: f64) -> Option<u32> {
 const MOST_CPUS: u32 = 1024;
 
 /// So near to the highest speed is as good as it.
-const NEARLY: f64 = 0.9;
+const NEAR_BEST: f64 = 0.9;
 
 /// A job takes this share of the CPUs that it needs rather than wait for all.
-const RATHER: f64 = 0.5;
+const LEAST_CPU_SHARE: f64 = 0.5;
 
 /// What sizing takes platform and neighbours to leave before it knows the node.
-const USUALLY_KEPT: f64 = 0.9;
+const USUAL_PERFORMANCE: f64 = 0.9;
 
 /// The same, asking for as many CPUs as its wanted speed needs, if that is
 /// known, and no more than the largest node has.
-fn sized<'a>(ask: &Ask<'a>, cluster: &Cluster) -> Ask<'a> {
-    let mut sized = *ask;
-    if let Some(cpus) = enough(ask, USUALLY_KEPT) {
-        let memory = ask.demand.memory_bytes;
+fn sized<'a>(request: &PlacementRequest<'a>, cluster: &Cluster) -> PlacementRequest<'a> {
+    let mut sized = *request;
+    if let Some(cpus) = enough(request, USUAL_PERFORMANCE) {
+        let memory = request.demand.memory_bytes;
         let roomy = cluster
-            .rows()
+            .summaries()
             .iter()
-            .filter(|row| row.free_memory >= memory);
-        let free = roomy.map(|row| row.free_cpus).max().unwrap_or(0);
-        let least = (RATHER * f64::from(cpus)).ceil() as u32;
+            .filter(|summary| summary.free_memory >= memory);
+        let free = roomy.map(|summary| summary.free_cpus).max().unwrap_or(0);
+        let least = (LEAST_CPU_SHARE * f64::from(cpus)).ceil() as u32;
         sized.demand.cpus = if free >= least { cpus.min(free) } else { cpus };
         while sized.demand.cpus > 1 && !cluster.could_ever_fit(sized.demand) {
             sized.demand.cpus -= 1;
@@ -372,9 +387,6 @@ fn sized<'a>(ask: &Ask<'a>, cluster: &Cluster) -> Ask<'a> {
     }
     sized
 }
-
-/// Kept here so that its tests may reach every part.
-pub(crate) type SharedApp = Arc<App>;
 
 #[cfg(test)]
 mod tests;

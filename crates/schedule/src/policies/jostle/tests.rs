@@ -1,4 +1,5 @@
 use super::*;
+use crate::app::App;
 use crate::cluster::Node;
 use crate::policy::Waiting;
 use crate::predict::Curve;
@@ -9,6 +10,7 @@ use crate::predict::LaneSet;
 use crate::predict::Responses;
 use crate::predict::lane;
 use proptest::prelude::*;
+use std::sync::Arc;
 
 fn llc() -> usize {
     lane("llc-capacity").unwrap()
@@ -41,25 +43,29 @@ fn nodes(count: usize, cpus: u32) -> Cluster {
     .unwrap()
 }
 
-fn chosen(answer: &Answer) -> NodeId {
+fn chosen(answer: &Decision) -> NodeId {
     match answer {
-        Answer::Place(choice) => choice.node(),
+        Decision::Place(choice) => choice.node(),
         other => panic!("{other:?}"),
     }
 }
 
 /// The figure of merit by the definition, for every node with room.
-fn by_definition(policy: &mut Jostle, ask: &Ask, cluster: &Cluster) -> Vec<(f32, NodeId)> {
+fn by_definition(
+    policy: &mut Jostle,
+    request: &PlacementRequest,
+    cluster: &Cluster,
+) -> Vec<(f32, NodeId)> {
     let price = policy.price * policy.typical.scarcity(cluster);
     cluster
         .ids()
-        .filter(|node| ask.may_use(cluster, *node))
+        .filter(|node| request.may_use(cluster, *node))
         .map(|node| {
-            let row = cluster.row(node);
-            let mut view = node_view::View::of(node, cluster, &policy.weights);
-            view.typical = policy.typical.at(row, &view, &policy.weights);
-            let own = value::newcomer(ask.app, row, &view, &policy.weights);
-            let there = on_node(ask.app, cluster, node, &view, &policy.weights);
+            let summary = cluster.summary(node);
+            let mut view = node_view::NodeView::of(node, cluster, &policy.weights);
+            view.typical = policy.typical.at(summary, &view, &policy.weights);
+            let own = place::newcomer(request.app, summary, &view, &policy.weights);
+            let there = on_node(request.app, cluster, node, &view, &policy.weights);
             (own.value - price * view.typical - there.harm, node)
         })
         .collect()
@@ -76,12 +82,12 @@ fn sensitive_neighbours_are_spared_by_hand_computed_values() {
         .unwrap();
     cluster.admit(ids[1], app("rough", 0.0, 30.0, 0.0)).unwrap();
     let new = app("new", 0.001, 40.0, 0.0);
-    let ask = Ask::of(&new);
+    let request = PlacementRequest::of(&new);
     let mut policy = Jostle::new(1, false).with_price(0.0).with_qos_weight(0.0);
-    let answer = policy.choose(&ask, &cluster);
+    let answer = policy.choose(&request, &cluster);
     // n0: 1 − (1 − e^−0.4) = 0.6703; n1: e^−0.03 = 0.9704.
     assert_eq!(chosen(&answer), ids[1]);
-    let Answer::Place(choice) = answer else {
+    let Decision::Place(choice) = answer else {
         unreachable!()
     };
     assert!(
@@ -89,9 +95,9 @@ fn sensitive_neighbours_are_spared_by_hand_computed_values() {
         "{}",
         choice.score
     );
-    let merits = by_definition(&mut policy, &ask, &cluster);
+    let merits = by_definition(&mut policy, &request, &cluster);
     assert!((f64::from(merits[0].0) - (-0.4f64).exp()).abs() < 1e-6);
-    let decision = policy.explain(&ask, &cluster, &choice);
+    let decision = policy.explain(&request, &cluster, &choice);
     assert_eq!(decision.deciding.resource.as_deref(), Some("llc-capacity"));
     assert_eq!(decision.runners_up[0].node, "n0");
     let expected = decision.expected.unwrap();
@@ -110,12 +116,12 @@ fn a_faster_platform_outweighs_a_little_interference() {
             .with_platform_speed(vec![Some(2.0), Some(1.0)]),
     );
     let mut policy = Jostle::new(1, false);
-    let answer = policy.choose(&Ask::of(&new), &cluster);
+    let answer = policy.choose(&PlacementRequest::of(&new), &cluster);
     assert_eq!(chosen(&answer), ids[0]);
-    let Answer::Place(choice) = answer else {
+    let Decision::Place(choice) = answer else {
         unreachable!()
     };
-    let why = policy.why(&Ask::of(&new), &cluster, &choice);
+    let why = policy.why(&PlacementRequest::of(&new), &cluster, &choice);
     assert_eq!(why.resource.as_deref(), Some("platform"));
 }
 
@@ -127,18 +133,21 @@ fn strict_places_nothing_that_breaks_a_qos() {
         .admit(id, app("delicate", 0.01, 0.0, 0.001))
         .unwrap();
     let rough = app("rough", 0.0, 50.0, 0.0);
-    let ask = Ask::of(&rough);
+    let request = PlacementRequest::of(&rough);
     assert_eq!(
-        Jostle::new(1, true).choose(&ask, &cluster),
-        Answer::Wait(Waiting::ForBetter, None)
+        Jostle::new(1, true).choose(&request, &cluster),
+        Decision::Wait(Waiting::ForBetter, None)
     );
-    let refusal = Jostle::new(1, true).place(&ask, &cluster).unwrap_err();
+    let refusal = Jostle::new(1, true).place(&request, &cluster).unwrap_err();
     assert!(!refusal.never);
     assert!(
         refusal.nodes[0].why.contains("falls below its QoS"),
         "{refusal}"
     );
-    assert_eq!(chosen(&Jostle::new(1, false).choose(&ask, &cluster)), id);
+    assert_eq!(
+        chosen(&Jostle::new(1, false).choose(&request, &cluster)),
+        id
+    );
 }
 
 /// Of two neighbours expected to be hurt alike, each a little above its line,
@@ -155,7 +164,10 @@ fn what_is_uncertain_is_a_distribution() {
         .unwrap();
     let new = app("new", 0.0, 25.0, 0.0);
     let mut policy = Jostle::new(1, false);
-    assert_eq!(chosen(&policy.choose(&Ask::of(&new), &cluster)), ids[1]);
+    assert_eq!(
+        chosen(&policy.choose(&PlacementRequest::of(&new), &cluster)),
+        ids[1]
+    );
 }
 
 #[test]
@@ -200,18 +212,18 @@ fn the_price_leaves_good_places_to_those_who_need_them() {
     let mut unpriced = Jostle::new(1, false).with_qos_weight(0.0).with_price(0.0);
     let wants_fast = fast(0.5);
     for _ in 0..64 {
-        priced.choose(&Ask::of(&wants_fast), &cluster);
-        unpriced.choose(&Ask::of(&wants_fast), &cluster);
+        priced.choose(&PlacementRequest::of(&wants_fast), &cluster);
+        unpriced.choose(&PlacementRequest::of(&wants_fast), &cluster);
     }
     cluster.admit(ids[2], fast(0.5)).unwrap();
     cluster.admit(ids[3], fast(0.5)).unwrap();
     let indifferent = fast(0.95);
     assert_eq!(
-        chosen(&unpriced.choose(&Ask::of(&indifferent), &cluster)),
+        chosen(&unpriced.choose(&PlacementRequest::of(&indifferent), &cluster)),
         ids[0]
     );
     assert_eq!(
-        chosen(&priced.choose(&Ask::of(&indifferent), &cluster)),
+        chosen(&priced.choose(&PlacementRequest::of(&indifferent), &cluster)),
         ids[1]
     );
 }
@@ -225,17 +237,17 @@ fn of_many_nodes_the_choice_is_among_the_best_hundredth() {
         cluster.admit(*id, app("there", 0.0, caused, 0.0)).unwrap();
     }
     let new = app("new", 0.005, 0.0, 0.0);
-    let ask = Ask::of(&new);
+    let request = PlacementRequest::of(&new);
     let mut policy = Jostle::new(3, false);
     for _ in 0..20 {
-        let Answer::Place(choice) = policy.choose(&ask, &cluster) else {
+        let Decision::Place(choice) = policy.choose(&request, &cluster) else {
             unreachable!()
         };
         assert!(choice.examined <= 1024);
         let better = cluster
-            .rows()
+            .summaries()
             .iter()
-            .filter(|row| row.caused[llc()] < cluster.row(choice.node()).caused[llc()])
+            .filter(|summary| summary.caused[llc()] < cluster.summary(choice.node()).caused[llc()])
             .count();
         assert!(better < 40, "{better} nodes are better");
     }
@@ -256,15 +268,15 @@ proptest! {
         let mut policy = Jostle::new(1, false);
         for (node, loss, caused) in residents {
             let resident = app("r", loss, caused, 0.02);
-            policy.choose(&Ask::of(&resident), &cluster);
+            policy.choose(&PlacementRequest::of(&resident), &cluster);
             let _ = cluster.admit(ids[node], resident);
         }
         let new = app("new", loss, caused, 0.02);
-        let ask = Ask::of(&new);
+        let request = PlacementRequest::of(&new);
         policy.typical.note(&new);
-        let merits = by_definition(&mut policy, &ask, &cluster);
+        let merits = by_definition(&mut policy, &request, &cluster);
         let best = merits.iter().map(|(merit, _)| *merit).fold(f32::MIN, f32::max);
-        if let Answer::Place(choice) = policy.choose(&ask, &cluster) {
+        if let Decision::Place(choice) = policy.choose(&request, &cluster) {
             prop_assert!((choice.score - f64::from(best)).abs() < 1e-4, "{} {best}", choice.score);
         } else {
             prop_assert!(merits.is_empty());
@@ -291,10 +303,10 @@ fn screening_loses_next_to_nothing() {
     for _ in 0..100 {
         let new = draw(&mut rng);
         let (a, b) = (
-            screened.choose(&Ask::of(&new), &cluster),
-            whole.choose(&Ask::of(&new), &cluster),
+            screened.choose(&PlacementRequest::of(&new), &cluster),
+            whole.choose(&PlacementRequest::of(&new), &cluster),
         );
-        let (Answer::Place(a), Answer::Place(b)) = (a, b) else {
+        let (Decision::Place(a), Decision::Place(b)) = (a, b) else {
             unreachable!()
         };
         assert!(b.score - a.score < 0.02, "{} {}", a.score, b.score);
@@ -308,27 +320,31 @@ fn waits_for_a_better_place_up_to_what_could_be_gained() {
     let id = cluster.ids().next().unwrap();
     cluster.admit(id, app("rough", 0.0, 50.0, 0.0)).unwrap();
     let new = app("new", 0.01, 0.0, 0.0);
-    let ask = |waited_seconds, ideal_seconds| Ask {
+    let request = |waited_seconds, ideal_seconds| PlacementRequest {
         now: 100.0,
         waited_seconds,
         ideal_seconds,
-        ..Ask::of(&new)
+        ..PlacementRequest::of(&new)
     };
     let mut policy = Jostle::new(1, false);
     // It would run at e^−0.5: 1.6487 of its time instead of 1/0.88 = 1.1364,
     // so that 0.5124 of it could be gained; asked again after a twentieth.
-    let answer = policy.choose(&ask(0.0, Some(1000.0)), &cluster);
-    let Answer::Wait(Waiting::ForBetter, Some(until)) = answer else {
+    let answer = policy.choose(&request(0.0, Some(1000.0)), &cluster);
+    let Decision::Wait(Waiting::ForBetter, Some(until)) = answer else {
         panic!("{answer:?}")
     };
     assert!((until - 125.62).abs() < 0.01, "{until}");
-    let waits = |answer| matches!(answer, Answer::Wait(..));
-    assert!(waits(policy.choose(&ask(512.0, Some(1000.0)), &cluster)));
-    assert!(!waits(policy.choose(&ask(512.5, Some(1000.0)), &cluster)));
+    let waits = |answer| matches!(answer, Decision::Wait(..));
+    assert!(waits(
+        policy.choose(&request(512.0, Some(1000.0)), &cluster)
+    ));
+    assert!(!waits(
+        policy.choose(&request(512.5, Some(1000.0)), &cluster)
+    ));
     // Of unknown length, it takes what there is.
-    assert!(!waits(policy.choose(&ask(0.0, None), &cluster)));
+    assert!(!waits(policy.choose(&request(0.0, None), &cluster)));
     let mut hasty = Jostle::new(1, false).with_patience(0.0);
-    assert!(!waits(hasty.choose(&ask(0.0, Some(1000.0)), &cluster)));
+    assert!(!waits(hasty.choose(&request(0.0, Some(1000.0)), &cluster)));
 }
 
 #[test]
@@ -340,12 +356,12 @@ fn takes_the_fewest_cpus_that_reach_a_wanted_speed() {
     let quick = quick.with_scaling(crate::scaling::Scaling::amdahl(0.0, 16, 1));
     let quick = Arc::new(quick.with_demand(1, 0));
     let cpus = |target| {
-        let ask = Ask {
+        let request = PlacementRequest {
             target: Some(target),
-            ..Ask::of(&quick)
+            ..PlacementRequest::of(&quick)
         };
-        match Jostle::new(1, false).choose(&ask, &cluster) {
-            Answer::Place(choice) => choice.parts[0].cpus,
+        match Jostle::new(1, false).choose(&request, &cluster) {
+            Decision::Place(choice) => choice.parts[0].cpus,
             other => panic!("{other:?}"),
         }
     };
@@ -355,13 +371,13 @@ fn takes_the_fewest_cpus_that_reach_a_wanted_speed() {
     // Of eight CPUs one is taken.
     assert_eq!(cpus(5.7), 7);
     // More than the node has is not asked for.
-    let all = Ask {
+    let all = PlacementRequest {
         target: Some(100.0),
-        ..Ask::of(&quick)
+        ..PlacementRequest::of(&quick)
     };
     assert_eq!(
         Jostle::new(1, false).choose(&all, &cluster),
-        Answer::Wait(Waiting::NoRoom, None)
+        Decision::Wait(Waiting::NoRoom, None)
     );
     assert_eq!(sized(&all, &cluster).demand.cpus, 8);
 }

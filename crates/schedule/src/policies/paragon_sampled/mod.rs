@@ -4,13 +4,13 @@ use crate::app::App;
 use crate::app::FULL_SCALE;
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
-use crate::cluster::summary::Row;
+use crate::cluster::summary::NodeSummary;
 use crate::compare::below_zero;
 use crate::compare::known_directions;
 use crate::explanation::Deciding;
-use crate::policy::Answer;
-use crate::policy::Ask;
 use crate::policy::Choice;
+use crate::policy::Decision;
+use crate::policy::PlacementRequest;
 use crate::policy::Policy;
 use crate::policy::Waiting;
 use crate::predict::LANES;
@@ -136,14 +136,14 @@ impl ParagonSampled {
 
 /// Colocation quality of the node of `row` for `app`, 0–1; `None` where D1 is
 /// known of no resource. See [`ParagonSampled`].
-pub fn colocation_quality(app: &App, row: &Row) -> Option<f64> {
-    let (known, _) = known_directions(app, row);
+pub fn colocation_quality(app: &App, summary: &NodeSummary) -> Option<f64> {
+    let (known, _) = known_directions(app, summary);
     if known.is_empty() {
         return None;
     }
     let (mut sum, mut distance) = (0i64, 0u64);
     for lane in 0..LANES {
-        let d = row.tolerated[lane] - app.caused()[lane];
+        let d = summary.tolerated[lane] - app.caused()[lane];
         let kept = (known.bits() >> lane & 1).wrapping_neg();
         sum += i64::from(d & kept as i32);
         distance += u64::from(d.unsigned_abs() & kept);
@@ -166,39 +166,40 @@ impl Policy for ParagonSampled {
         "paragon-sampled"
     }
 
-    fn choose(&mut self, ask: &Ask, cluster: &Cluster) -> Answer {
+    fn choose(&mut self, request: &PlacementRequest, cluster: &Cluster) -> Decision {
         let mut ranking: Ranking<1> = Ranking::default();
         let (mut drawn, strict) = (0, self.strict);
         let count = self.servers as usize;
-        self.draws.many(ask, cluster, &mut self.rng, count, |node| {
-            drawn += 1;
-            let row = cluster.row(node);
-            if strict {
-                let (d1, d2) = below_zero(ask.app, row);
-                if !d1.or(d2).is_empty() {
-                    return;
+        self.draws
+            .many(request, cluster, &mut self.rng, count, |node| {
+                drawn += 1;
+                let summary = cluster.summary(node);
+                if strict {
+                    let (d1, d2) = below_zero(request.app, summary);
+                    if !d1.or(d2).is_empty() {
+                        return;
+                    }
                 }
-            }
-            // Drawn twice, it is still one; and one that others have displaced
-            // cannot come back.
-            if ranking.best().all(|(_, other)| other != node) {
-                let quality = colocation_quality(ask.app, row);
-                ranking.offer(node, [quality.unwrap_or(-1.0)]);
-            }
-        });
+                // Drawn twice, it is still one; and one that others have displaced
+                // cannot come back.
+                if ranking.best().all(|(_, other)| other != node) {
+                    let quality = colocation_quality(request.app, summary);
+                    ranking.offer(node, [quality.unwrap_or(-1.0)]);
+                }
+            });
         if drawn > 0 && ranking.seen() == 0 {
-            return Answer::Wait(Waiting::ForBetter, None);
+            return Decision::Wait(Waiting::ForBetter, None);
         }
-        let mut answer = ranking.answer(ask, cluster);
-        if let Answer::Place(choice) = &mut answer {
+        let mut answer = ranking.answer(request, cluster);
+        if let Decision::Place(choice) = &mut answer {
             choice.examined = drawn;
         }
         answer
     }
 
-    fn why(&self, ask: &Ask, cluster: &Cluster, choice: &Choice) -> Deciding {
+    fn why(&self, request: &PlacementRequest, cluster: &Cluster, choice: &Choice) -> Deciding {
         let chosen = choice.node();
-        let of = |node| colocation_quality(ask.app, cluster.row(node));
+        let of = |node| colocation_quality(request.app, cluster.summary(node));
         let drawn = choice.examined;
         Deciding {
             resource: None,
@@ -214,12 +215,12 @@ impl Policy for ParagonSampled {
         }
     }
 
-    fn runner_up(&self, ask: &Ask, cluster: &Cluster, node: NodeId) -> String {
-        say(colocation_quality(ask.app, cluster.row(node)))
+    fn runner_up(&self, request: &PlacementRequest, cluster: &Cluster, node: NodeId) -> String {
+        say(colocation_quality(request.app, cluster.summary(node)))
     }
 
-    fn unused(&self, ask: &Ask, cluster: &Cluster, node: NodeId) -> String {
-        crate::search::greedy::fit_in_words(ask.app, cluster, node)
+    fn unused(&self, request: &PlacementRequest, cluster: &Cluster, node: NodeId) -> String {
+        crate::search::greedy::describe_fit(request.app, cluster, node)
     }
 }
 

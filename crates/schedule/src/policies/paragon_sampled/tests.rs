@@ -40,7 +40,7 @@ fn quality(t: [f64; 2], c: [f64; 2]) -> f64 {
     let new = app(&[0, 1].map(|i| (ids[i], Some(100.0), Some(c[i]))));
     let cluster = cluster_of([resident]);
     let node = cluster.ids().next().unwrap();
-    colocation_quality(&new, cluster.row(node)).unwrap()
+    colocation_quality(&new, cluster.summary(node)).unwrap()
 }
 
 #[test]
@@ -64,16 +64,16 @@ fn what_is_not_known_is_left_out_of_the_quality() {
         ("storage-bandwidth", Some(10.0), Some(10.0)),
     ]);
     let cluster = cluster_of([resident]);
-    let row = cluster.row(cluster.ids().next().unwrap());
+    let summary = cluster.summary(cluster.ids().next().unwrap());
     let known = app(&[
         ("llc-capacity", None, Some(30.0)),
         ("memory-bandwidth", None, Some(30.0)),
         ("storage-bandwidth", Some(40.0), None),
     ]);
     // Only the LLC: 1 − 0.2 / 1.
-    assert!((colocation_quality(&known, row).unwrap() - 0.9).abs() < 1e-12);
+    assert!((colocation_quality(&known, summary).unwrap() - 0.9).abs() < 1e-12);
     let nothing = app(&[("memory-bandwidth", Some(5.0), Some(30.0))]);
-    assert_eq!(colocation_quality(&nothing, row), None);
+    assert_eq!(colocation_quality(&nothing, summary), None);
 }
 
 #[test]
@@ -131,7 +131,12 @@ fn shares(draws: u32) -> Vec<f64> {
     let new = Arc::new(app(&[("llc-capacity", Some(50.0), Some(45.0))]));
     let mut by_quality: Vec<(f64, NodeId)> = cluster
         .ids()
-        .map(|node| (colocation_quality(&new, cluster.row(node)).unwrap(), node))
+        .map(|node| {
+            (
+                colocation_quality(&new, cluster.summary(node)).unwrap(),
+                node,
+            )
+        })
         .collect();
     // Two servers as far above c as below it are of opposite sign; none tie.
     by_quality.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -141,13 +146,15 @@ fn shares(draws: u32) -> Vec<f64> {
         .collect();
     let mut policy = ParagonSampled::new(draws, 42);
     (0..DECISIONS)
-        .map(|_| match policy.choose(&Ask::of(&new), &cluster) {
-            Answer::Place(choice) => {
-                assert_eq!(choice.examined, draws);
-                rank[&choice.node()] as f64 / SERVERS as f64
-            }
-            answer => panic!("{answer:?} although there is room"),
-        })
+        .map(
+            |_| match policy.choose(&PlacementRequest::of(&new), &cluster) {
+                Decision::Place(choice) => {
+                    assert_eq!(choice.examined, draws);
+                    rank[&choice.node()] as f64 / SERVERS as f64
+                }
+                answer => panic!("{answer:?} although there is room"),
+            },
+        )
         .collect()
 }
 
@@ -195,24 +202,24 @@ fn few_with_room_are_found_and_equal_seeds_draw_equally() {
     let one = cluster.ids().nth(301).unwrap();
     let allowed = [one].into_iter().collect();
     let new = Arc::new(app(&[]).with_demand(1, 0));
-    let ask = Ask {
+    let request = PlacementRequest {
         allowed: Some(&allowed),
-        ..Ask::of(&new)
+        ..PlacementRequest::of(&new)
     };
-    let Answer::Place(choice) = ParagonSampled::seeded(3).choose(&ask, &cluster) else {
+    let Decision::Place(choice) = ParagonSampled::seeded(3).choose(&request, &cluster) else {
         panic!("one has room");
     };
     assert_eq!((choice.node(), choice.examined), (one, 66));
     cluster.take_down(one);
-    let answer = ParagonSampled::seeded(3).choose(&ask, &cluster);
-    assert_eq!(answer, Answer::Wait(Waiting::NoRoom, None));
+    let answer = ParagonSampled::seeded(3).choose(&request, &cluster);
+    assert_eq!(answer, Decision::Wait(Waiting::NoRoom, None));
 
     let run = |seed| {
         let mut policy = ParagonSampled::new(3, seed);
-        let ask = Ask::of(&new);
+        let request = PlacementRequest::of(&new);
         let nodes: Vec<NodeId> = (0..50)
-            .map(|_| match policy.choose(&ask, &cluster) {
-                Answer::Place(choice) => choice.node(),
+            .map(|_| match policy.choose(&request, &cluster) {
+                Decision::Place(choice) => choice.node(),
                 answer => panic!("{answer:?}"),
             })
             .collect();

@@ -7,7 +7,7 @@ use crate::app::App;
 use crate::app::to_points;
 use crate::cluster::Cluster;
 use crate::cluster::PlatformId;
-use crate::policy::Ask;
+use crate::policy::PlacementRequest;
 use crate::predict::LANES;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -101,7 +101,7 @@ pub enum Verdict {
 /// estimate for the rest come to less than μ + 2σ of the time between frees in
 /// its buckets.
 pub fn hold(
-    ask: &Ask,
+    request: &PlacementRequest,
     cluster: &Cluster,
     buckets: &mut Buckets,
     waiters: &mut Waiters,
@@ -111,28 +111,31 @@ pub fn hold(
     if cluster.running() == 0 {
         return Verdict::Go;
     }
-    let shares_cpus = cluster.rows().first().is_some_and(|row| row.shares_cpus);
-    let suitable = suitable(ask.app, buckets, shares_cpus);
-    let best = ask.app.best_speed();
+    let shares_cpus = cluster
+        .summaries()
+        .first()
+        .is_some_and(|summary| summary.shares_cpus);
+    let suitable = suitable(request.app, buckets, shares_cpus);
+    let best = request.app.best_speed();
     // A platform suits on which the job keeps its QoS when undisturbed.
     let platforms = (0..cluster.platforms().len()).filter(|platform| {
-        let speed = ask.app.speed_on(PlatformId(*platform as u16));
+        let speed = request.app.speed_on(PlatformId(*platform as u16));
         match (speed, best) {
-            (Some(speed), Some(best)) => speed >= best * ask.app.qos(),
+            (Some(speed), Some(best)) => speed >= best * request.app.qos(),
             _ => true,
         }
     });
     let free = buckets.free(platforms.clone(), &suitable);
-    if free as f64 >= margin * f64::from(ask.demand.cpus) {
+    if free as f64 >= margin * f64::from(request.demand.cpus) {
         return Verdict::Go;
     }
-    let wait = buckets.wait(platforms, &suitable, ask.demand.cpus, ask.now);
+    let wait = buckets.wait(platforms, &suitable, request.demand.cpus, request.now);
     let Some((estimate, bound)) = wait else {
         return Verdict::Unknown;
     };
-    let Waiter { since, until } = waiters.enter(ask.app, ask.now, bound);
-    let waited = ask.now - since;
-    match waited + estimate < bound && ask.now < until {
+    let Waiter { since, until } = waiters.enter(request.app, request.now, bound);
+    let waited = request.now - since;
+    match waited + estimate < bound && request.now < until {
         true => Verdict::WaitUntil(until),
         false => Verdict::Go,
     }

@@ -12,13 +12,13 @@ use super::lsh::UNDISTURBED;
 use crate::app::STEPS_PER_POINT;
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
-use crate::cluster::summary::Row;
+use crate::cluster::summary::NodeSummary;
 use crate::predict::Lanes;
 
 /// What a free unit of `node` bears from the other units, in points per
 /// resource: the mean over the M − 1 others (Tarcil, equation 7.3).
 pub fn contention(cluster: &Cluster, node: NodeId) -> Lanes<f32> {
-    let others = cluster.row(node).cpus.saturating_sub(1).max(1);
+    let others = cluster.summary(node).cpus.saturating_sub(1).max(1);
     let scale = 1.0 / (others as f32 * STEPS_PER_POINT as f32);
     cluster
         .caused_by_units(node)
@@ -44,10 +44,10 @@ struct Cell {
 }
 
 impl Cell {
-    fn current(&self, row: &Row) -> bool {
-        self.version == row.version
-            && self.free == row.free_cpus
-            && self.bucket as usize / BUCKETS == row.platform.index()
+    fn current(&self, summary: &NodeSummary) -> bool {
+        self.version == summary.version
+            && self.free == summary.free_cpus
+            && self.bucket as usize / BUCKETS == summary.platform.index()
     }
 }
 
@@ -134,14 +134,14 @@ impl Buckets {
     }
 
     fn cell_of(&self, cluster: &Cluster, node: NodeId) -> Cell {
-        let row = cluster.row(node);
+        let summary = cluster.summary(node);
         let contention = contention(cluster, node);
-        let bucket = row.platform.index() * BUCKETS + self.lsh.bucket(&contention);
+        let bucket = summary.platform.index() * BUCKETS + self.lsh.bucket(&contention);
         Cell {
             quality: 1.0 - intensity(&contention),
-            version: row.version,
-            free: row.free_cpus,
-            units: if row.up { row.cpus } else { 0 },
+            version: summary.version,
+            free: summary.free_cpus,
+            units: if summary.up { summary.cpus } else { 0 },
             bucket: bucket as u32,
         }
     }
@@ -174,7 +174,7 @@ impl Buckets {
     #[inline]
     pub fn quality(&mut self, cluster: &Cluster, node: NodeId, now: f64) -> f64 {
         let cell = self.cells[node.index()];
-        if cell.current(cluster.row(node)) {
+        if cell.current(cluster.summary(node)) {
             return cell.quality;
         }
         self.recount(cluster, node, now)

@@ -26,14 +26,14 @@ use crate::app::to_points;
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
 use crate::cluster::PlatformId;
-use crate::cluster::summary::Row;
+use crate::cluster::summary::NodeSummary;
 use crate::compare::below_zero;
 use crate::explanation::Deciding;
 use crate::policies::paragon_sampled::sample_size;
-use crate::policy::Answer;
-use crate::policy::Ask;
 use crate::policy::Choice;
+use crate::policy::Decision;
 use crate::policy::Part;
+use crate::policy::PlacementRequest;
 use crate::policy::Policy;
 use crate::predict::LANES;
 use crate::predict::Lanes;
@@ -176,14 +176,14 @@ pub fn target(app: &App, shares_cpus: bool) -> f64 {
 }
 
 /// Points by which all directions that are below zero are so together.
-fn overrun(app: &App, row: &Row) -> f64 {
-    let (d1, d2) = below_zero(app, row);
+fn overrun(app: &App, summary: &NodeSummary) -> f64 {
+    let (d1, d2) = below_zero(app, summary);
     let mut steps = 0i64;
     for lane in d1.iter() {
-        steps += i64::from(app.caused()[lane] - row.tolerated[lane]);
+        steps += i64::from(app.caused()[lane] - summary.tolerated[lane]);
     }
     for lane in d2.iter() {
-        steps += i64::from(row.caused[lane] - app.tolerated()[lane]);
+        steps += i64::from(summary.caused[lane] - app.tolerated()[lane]);
     }
     steps as f64 * to_points(1)
 }
@@ -217,19 +217,19 @@ impl Tarcil {
     /// resources are compared only where the rest is good enough.
     fn score(
         &mut self,
-        ask: &Ask,
+        request: &PlacementRequest,
         cluster: &Cluster,
         wanted: &mut Wanted,
         node: NodeId,
         least: f64,
     ) -> Option<f64> {
-        let row = cluster.row(node);
-        let unit = self.buckets.quality(cluster, node, ask.now);
-        let target = wanted.target(ask.app, row.shares_cpus);
+        let summary = cluster.summary(node);
+        let unit = self.buckets.quality(cluster, node, request.now);
+        let target = wanted.target(request.app, summary.shares_cpus);
         let quality = quality(target, unit, self.options.matching);
-        let mut score = wanted.speed(ask.app, row.platform) * (1.0 + quality) / 2.0;
+        let mut score = wanted.speed(request.app, summary.platform) * (1.0 + quality) / 2.0;
         if score >= least && self.options.check_directions {
-            score /= 1.0 + overrun(ask.app, row) / OVERRUN_POINTS;
+            score /= 1.0 + overrun(request.app, summary) / OVERRUN_POINTS;
         }
         (score >= least).then_some(score)
     }
@@ -237,7 +237,7 @@ impl Tarcil {
     /// Scores `node` and offers it to `ranking`, unless it is there.
     fn rank(
         &mut self,
-        ask: &Ask,
+        request: &PlacementRequest,
         cluster: &Cluster,
         wanted: &mut Wanted,
         node: NodeId,
@@ -245,7 +245,7 @@ impl Tarcil {
     ) {
         let known = ranking.best().any(|(_, known)| known == node);
         let least = ranking.least().map_or(0.0, |[score]| score);
-        match self.score(ask, cluster, wanted, node, least) {
+        match self.score(request, cluster, wanted, node, least) {
             Some(score) if !known => ranking.offer(node, [score]),
             _ => ranking.skip(),
         }
@@ -276,7 +276,7 @@ impl Tarcil {
             // Nothing depends on these reads, so that their misses overlap.
             let mut touched = 0;
             for node in &drawn[..batch] {
-                touched ^= cluster.row(*node).free_cpus ^ self.buckets.touch(*node);
+                touched ^= cluster.summary(*node).free_cpus ^ self.buckets.touch(*node);
             }
             std::hint::black_box(touched);
             for node in &drawn[..batch] {
@@ -290,33 +290,33 @@ impl Tarcil {
 
     fn on_one_node(
         &mut self,
-        ask: &Ask,
+        request: &PlacementRequest,
         cluster: &Cluster,
         wanted: &mut Wanted,
         samples: usize,
-    ) -> Answer {
+    ) -> Decision {
         let mut ranking = Ranking::default();
         let mut looked_at = 0;
-        let draws = (samples * ask.demand.cpus as usize).clamp(samples, MOST_DRAWS);
+        let draws = (samples * request.demand.cpus as usize).clamp(samples, MOST_DRAWS);
         self.draw(cluster, draws, |policy, node| {
             looked_at += 1;
-            if ask.may_use(cluster, node) {
-                policy.rank(ask, cluster, wanted, node, &mut ranking);
+            if request.may_use(cluster, node) {
+                policy.rank(request, cluster, wanted, node, &mut ranking);
             }
             (ranking.seen() as usize) < samples
         });
         if ranking.seen() == 0 {
-            looked_at += self.walk(ask, cluster, |policy, node| {
-                policy.rank(ask, cluster, wanted, node, &mut ranking);
+            looked_at += self.walk(request, cluster, |policy, node| {
+                policy.rank(request, cluster, wanted, node, &mut ranking);
             });
         }
         if ranking.seen() == 0 {
-            return self.late(ask, cluster, wanted, samples);
+            return self.late(request, cluster, wanted, samples);
         }
-        match ranking.answer(ask, cluster) {
-            Answer::Place(mut choice) => {
+        match ranking.answer(request, cluster) {
+            Decision::Place(mut choice) => {
                 choice.examined = looked_at;
-                Answer::Place(choice)
+                Decision::Place(choice)
             }
             other => other,
         }
@@ -326,7 +326,7 @@ impl Tarcil {
     /// were passed.
     fn walk(
         &mut self,
-        ask: &Ask,
+        request: &PlacementRequest,
         cluster: &Cluster,
         mut look: impl FnMut(&mut Self, NodeId),
     ) -> u32 {
@@ -334,11 +334,11 @@ impl Tarcil {
         let mut passed = 0;
         let mut pass = |policy: &mut Self, node: NodeId| {
             passed += 1;
-            if ask.may_use(cluster, node) {
+            if request.may_use(cluster, node) {
                 look(policy, node);
             }
         };
-        if let Some(allowed) = ask.allowed {
+        if let Some(allowed) = request.allowed {
             for node in allowed.iter().take(WALK) {
                 pass(self, node);
             }
@@ -361,21 +361,21 @@ impl Tarcil {
     /// Units of `ask` spread over nodes: the best of those drawn.
     fn over_nodes(
         &mut self,
-        ask: &Ask,
+        request: &PlacementRequest,
         cluster: &Cluster,
         wanted: &mut Wanted,
         samples: usize,
-    ) -> Answer {
-        let one = Ask {
+    ) -> Decision {
+        let one = PlacementRequest {
             demand: Demand {
                 cpus: 1,
-                ..ask.demand
+                ..request.demand
             },
-            ..*ask
+            ..*request
         };
         // Node, its score, and how many of its units were drawn.
         let mut drawn: Vec<(NodeId, f64, u32)> = Vec::new();
-        let draws = (samples * ask.demand.cpus as usize).clamp(samples, MOST_DRAWS);
+        let draws = (samples * request.demand.cpus as usize).clamp(samples, MOST_DRAWS);
         let mut nodes = Vec::with_capacity(draws);
         self.draw(cluster, draws, |_, node| {
             nodes.push(node);
@@ -385,7 +385,7 @@ impl Tarcil {
         for alike in nodes.chunk_by(|a, b| a == b) {
             if one.may_use(cluster, alike[0]) {
                 let score = self
-                    .score(ask, cluster, wanted, alike[0], 0.0)
+                    .score(request, cluster, wanted, alike[0], 0.0)
                     .unwrap_or(0.0);
                 drawn.push((alike[0], score, alike.len() as u32));
             }
@@ -393,11 +393,11 @@ impl Tarcil {
         drawn.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         // First the units that were drawn, then their neighbours.
         let mut parts: Vec<Part> = Vec::new();
-        let mut missing = ask.demand.cpus;
+        let mut missing = request.demand.cpus;
         let mut weighed = 0.0;
         for round in 0..2 {
             for (at, (node, score, times)) in drawn.iter().enumerate() {
-                let free = cluster.row(*node).free_cpus;
+                let free = cluster.summary(*node).free_cpus;
                 let cpus = match round {
                     0 => free.min(*times).min(missing),
                     _ => (free - parts[at].cpus).min(missing),
@@ -411,15 +411,15 @@ impl Tarcil {
             }
         }
         if missing > 0 {
-            return match self.on_one_node(ask, cluster, wanted, samples) {
-                Answer::QueueAt(_) => Answer::no_room(&one, cluster),
+            return match self.on_one_node(request, cluster, wanted, samples) {
+                Decision::QueueAt(_) => Decision::no_room(&one, cluster),
                 answer => answer,
             };
         }
         parts.retain(|part| part.cpus > 0);
         let mut choice = Choice {
             examined: draws as u32,
-            score: weighed / f64::from(ask.demand.cpus),
+            score: weighed / f64::from(request.demand.cpus),
             ..Choice::default()
         };
         let unused = drawn.iter().map(|(node, ..)| *node);
@@ -428,7 +428,7 @@ impl Tarcil {
             *place = Some(node);
         }
         choice.parts = parts;
-        Answer::Place(choice)
+        Decision::Place(choice)
     }
 
     /// Queues at the best two of some nodes drawn at random, busy or not, that
@@ -436,22 +436,22 @@ impl Tarcil {
     /// that on a small cluster not everybody queues at the same two.
     fn late(
         &mut self,
-        ask: &Ask,
+        request: &PlacementRequest,
         cluster: &Cluster,
         wanted: &mut Wanted,
         samples: usize,
-    ) -> Answer {
+    ) -> Decision {
         let mut ranking = Ranking::<1>::default();
         for _ in 0..samples.min(cluster.len().div_ceil(8)).max(2) {
-            let Some(node) = could_fit_at_random(&mut self.rng, ask, cluster) else {
+            let Some(node) = could_fit_at_random(&mut self.rng, request, cluster) else {
                 break;
             };
-            self.rank(ask, cluster, wanted, node, &mut ranking);
+            self.rank(request, cluster, wanted, node, &mut ranking);
         }
         let nodes: Vec<NodeId> = ranking.best().map(|(_, node)| node).take(2).collect();
         match nodes.is_empty() {
-            true => Answer::no_room(ask, cluster),
-            false => Answer::QueueAt(nodes),
+            true => Decision::no_room(request, cluster),
+            false => Decision::QueueAt(nodes),
         }
     }
 }
@@ -460,16 +460,16 @@ impl Tarcil {
 /// drawn with equal chances; `None` when some tries did not find one.
 pub(crate) fn could_fit_at_random(
     rng: &mut ChaCha8Rng,
-    ask: &Ask,
+    request: &PlacementRequest,
     cluster: &Cluster,
 ) -> Option<NodeId> {
     const TRIES: usize = 64;
     let large_enough = |node: NodeId| {
-        let row = cluster.row(node);
-        row.up
-            && row.cpus >= ask.demand.cpus
-            && cluster.node(node).memory_bytes >= ask.demand.memory_bytes
-            && ask.allowed.is_none_or(|allowed| allowed.contains(node))
+        let summary = cluster.summary(node);
+        summary.up
+            && summary.cpus >= request.demand.cpus
+            && cluster.node(node).memory_bytes >= request.demand.memory_bytes
+            && request.allowed.is_none_or(|allowed| allowed.contains(node))
     };
     if cluster.is_empty() {
         return None;
@@ -492,34 +492,34 @@ impl Policy for Tarcil {
         "tarcil"
     }
 
-    fn choose(&mut self, ask: &Ask, cluster: &Cluster) -> Answer {
-        let spread = ask.spread && ask.demand.cpus > 1;
-        if !spread && !cluster.could_ever_fit(ask.demand) {
-            return Answer::no_room(ask, cluster);
+    fn choose(&mut self, request: &PlacementRequest, cluster: &Cluster) -> Decision {
+        let spread = request.spread && request.demand.cpus > 1;
+        if !spread && !cluster.could_ever_fit(request.demand) {
+            return Decision::no_room(request, cluster);
         }
-        self.buckets.sync(cluster, ask.now);
+        self.buckets.sync(cluster, request.now);
         let mut verdict = Verdict::Go;
         if self.options.admission {
             let margin = self.options.margin;
             let (buckets, waiters) = (&mut self.buckets, &mut self.waiters);
-            verdict = admission::hold(ask, cluster, buckets, waiters, margin);
+            verdict = admission::hold(request, cluster, buckets, waiters, margin);
             if let Verdict::WaitUntil(until) = verdict {
-                return Answer::Wait(crate::policy::Waiting::ForBetter, Some(until));
+                return Decision::Wait(crate::policy::Waiting::ForBetter, Some(until));
             }
         }
-        let mut wanted = Wanted::of(ask.app, cluster);
+        let mut wanted = Wanted::of(request.app, cluster);
         let samples = self.samples(cluster.units().len() as f64, self.buckets.units() as f64);
         let answer = match spread {
-            true => self.over_nodes(ask, cluster, &mut wanted, samples),
-            false => self.on_one_node(ask, cluster, &mut wanted, samples),
+            true => self.over_nodes(request, cluster, &mut wanted, samples),
+            false => self.on_one_node(request, cluster, &mut wanted, samples),
         };
         match answer {
             // Queues at nodes are for those who have waited in vain.
-            Answer::QueueAt(_) if verdict == Verdict::Unknown => {
-                return Answer::Wait(crate::policy::Waiting::NoRoom, None);
+            Decision::QueueAt(_) if verdict == Verdict::Unknown => {
+                return Decision::Wait(crate::policy::Waiting::NoRoom, None);
             }
-            Answer::Place(_) | Answer::QueueAt(_) => self.waiters.forget(ask.app),
-            Answer::Wait(..) => {}
+            Decision::Place(_) | Decision::QueueAt(_) => self.waiters.forget(request.app),
+            Decision::Wait(..) => {}
         }
         answer
     }
@@ -528,27 +528,27 @@ impl Policy for Tarcil {
         self.buckets.changed(cluster, node, now);
     }
 
-    fn why(&self, ask: &Ask, cluster: &Cluster, choice: &Choice) -> Deciding {
+    fn why(&self, request: &PlacementRequest, cluster: &Cluster, choice: &Choice) -> Deciding {
         let node = choice.node();
-        let row = cluster.row(node);
+        let summary = cluster.summary(node);
         let contended = contended(cluster, node);
-        let target = target(ask.app, row.shares_cpus);
+        let target = target(request.app, summary.shares_cpus);
         let mut why = format!(
             "the best of {} units drawn: score {:.3} (unit quality {:.3}, target {target:.3})",
             choice.examined,
             choice.score,
             unit_quality(cluster, node),
         );
-        let (d1, d2) = below_zero(ask.app, row);
+        let (d1, d2) = below_zero(request.app, summary);
         let worst = d1.or(d2).iter().max_by_key(|lane| {
-            let d1 = ask.app.caused()[*lane] - row.tolerated[*lane];
-            let d2 = row.caused[*lane] - ask.app.tolerated()[*lane];
+            let d1 = request.app.caused()[*lane] - summary.tolerated[*lane];
+            let d2 = summary.caused[*lane] - request.app.tolerated()[*lane];
             d1.max(d2)
         });
         if let Some(lane) = worst {
             why.push_str(&format!(
                 "; {:.1} points beyond what is tolerated, most of it on {}",
-                overrun(ask.app, row),
+                overrun(request.app, summary),
                 resource_id(lane)
             ));
         }
@@ -558,23 +558,23 @@ impl Policy for Tarcil {
         }
     }
 
-    fn runner_up(&self, ask: &Ask, cluster: &Cluster, node: NodeId) -> String {
-        let row = cluster.row(node);
+    fn runner_up(&self, request: &PlacementRequest, cluster: &Cluster, node: NodeId) -> String {
+        let summary = cluster.summary(node);
         let unit = unit_quality(cluster, node);
-        let target = target(ask.app, row.shares_cpus);
+        let target = target(request.app, summary.shares_cpus);
         let mut said = format!(
             "match {:.3} (unit quality {unit:.3})",
             quality(target, unit, self.options.matching)
         );
-        let overrun = overrun(ask.app, row);
+        let overrun = overrun(request.app, summary);
         if overrun > 0.0 {
             said.push_str(&format!(", {overrun:.1} points beyond what is tolerated"));
         }
         said
     }
 
-    fn unused(&self, ask: &Ask, cluster: &Cluster, node: NodeId) -> String {
-        let said = self.runner_up(ask, cluster, node);
+    fn unused(&self, request: &PlacementRequest, cluster: &Cluster, node: NodeId) -> String {
+        let said = self.runner_up(request, cluster, node);
         format!("held back for a better unit, or not among those drawn; {said}")
     }
 }

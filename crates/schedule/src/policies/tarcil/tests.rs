@@ -48,9 +48,9 @@ fn quiet() -> TarcilOptions {
     }
 }
 
-fn placed(answer: Answer) -> Choice {
+fn placed(answer: Decision) -> Choice {
     match answer {
-        Answer::Place(choice) => choice,
+        Decision::Place(choice) => choice,
         other => panic!("not placed: {other:?}"),
     }
 }
@@ -93,12 +93,12 @@ fn takes_the_closest_match_that_is_safe() {
     // below is n5 with 0.45.
     let job = app(&[(llc, 43.0)], 100.0, 1);
     let mut policy = Tarcil::with_options(1, options);
-    let choice = placed(policy.choose(&Ask::of(&job), &cluster));
+    let choice = placed(policy.choose(&PlacementRequest::of(&job), &cluster));
     assert_eq!(cluster.name(choice.node()), "n5");
     // T = 0.99: nothing is adequate; the corrected match takes the least
     // contended, the printed one the most.
     let job = app(&[(llc, 100.0)], 100.0, 1);
-    let choice = placed(policy.choose(&Ask::of(&job), &cluster));
+    let choice = placed(policy.choose(&PlacementRequest::of(&job), &cluster));
     assert_eq!(cluster.name(choice.node()), "n0");
     let mut literal = Tarcil::with_options(
         1,
@@ -107,7 +107,7 @@ fn takes_the_closest_match_that_is_safe() {
             ..options
         },
     );
-    let choice = placed(literal.choose(&Ask::of(&job), &cluster));
+    let choice = placed(literal.choose(&PlacementRequest::of(&job), &cluster));
     assert_eq!(cluster.name(choice.node()), "n8");
 }
 
@@ -136,13 +136,15 @@ fn the_directions_tell_apart_what_sorting_made_alike() {
         most_samples: 100,
         ..TarcilOptions::default()
     };
-    let checked = placed(Tarcil::with_options(1, options).choose(&Ask::of(&job), &cluster));
+    let checked =
+        placed(Tarcil::with_options(1, options).choose(&PlacementRequest::of(&job), &cluster));
     assert_eq!(checked.node(), ids[1]);
     let options = TarcilOptions {
         check_directions: false,
         ..options
     };
-    let blind = placed(Tarcil::with_options(1, options).choose(&Ask::of(&job), &cluster));
+    let blind =
+        placed(Tarcil::with_options(1, options).choose(&PlacementRequest::of(&job), &cluster));
     assert_eq!(blind.node(), ids[0], "equal for it; the first is taken");
 }
 
@@ -158,7 +160,8 @@ fn faster_platforms_are_preferred_and_unknown_ones_are_neither() {
         most_samples: 100,
         ..quiet()
     };
-    let choice = placed(Tarcil::with_options(1, options).choose(&Ask::of(&job), &cluster));
+    let choice =
+        placed(Tarcil::with_options(1, options).choose(&PlacementRequest::of(&job), &cluster));
     assert_eq!(cluster.name(choice.node()), "n1");
     let runners: Vec<&str> = choice
         .runners_up
@@ -225,7 +228,7 @@ fn rank_of_the_best_of_r_follows_x_to_the_r() {
         let mut policy = Tarcil::with_options(r as u64, options);
         let mut ranks: Vec<f64> = (0..RUNS)
             .map(|_| {
-                rank[placed(policy.choose(&Ask::of(&job), &cluster))
+                rank[placed(policy.choose(&PlacementRequest::of(&job), &cluster))
                     .node()
                     .index()]
             })
@@ -252,20 +255,23 @@ fn a_job_of_many_units_stays_together_or_spreads() {
     // Only n0 has four free.
     let mut policy = Tarcil::with_options(2, quiet());
     for _ in 0..50 {
-        let choice = placed(policy.choose(&Ask::of(&job), &cluster));
+        let choice = placed(policy.choose(&PlacementRequest::of(&job), &cluster));
         assert_eq!(choice.parts.len(), 1);
         assert_eq!(cluster.name(choice.node()), "n0");
     }
-    let mut ask = Ask::of(&job);
-    ask.spread = true;
-    ask.demand.cpus = 20;
-    let choice = placed(policy.choose(&ask, &cluster));
+    let mut request = PlacementRequest::of(&job);
+    request.spread = true;
+    request.demand.cpus = 20;
+    let choice = placed(policy.choose(&request, &cluster));
     assert_eq!(choice.parts.iter().map(|part| part.cpus).sum::<u32>(), 20);
     for part in &choice.parts {
-        assert!(part.cpus <= cluster.row(part.node).free_cpus);
+        assert!(part.cpus <= cluster.summary(part.node).free_cpus);
     }
-    ask.demand.cpus = 83;
-    assert!(!matches!(policy.choose(&ask, &cluster), Answer::Place(_)));
+    request.demand.cpus = 83;
+    assert!(!matches!(
+        policy.choose(&request, &cluster),
+        Decision::Place(_)
+    ));
 }
 
 #[test]
@@ -276,14 +282,16 @@ fn a_small_cluster_never_refuses_what_fits() {
     }
     let job = app(&[], 100.0, 4);
     for seed in 0..50 {
-        let choice = placed(Tarcil::with_options(seed, quiet()).choose(&Ask::of(&job), &cluster));
+        let choice = placed(
+            Tarcil::with_options(seed, quiet()).choose(&PlacementRequest::of(&job), &cluster),
+        );
         assert_eq!(cluster.name(choice.node()), "n199");
     }
     let only: NodeSet = cluster.ids().skip(7).take(1).collect();
     let one = app(&[], 100.0, 1);
-    let mut ask = Ask::of(&one);
-    ask.allowed = Some(&only);
-    let choice = placed(Tarcil::with_options(1, quiet()).choose(&ask, &cluster));
+    let mut request = PlacementRequest::of(&one);
+    request.allowed = Some(&only);
+    let choice = placed(Tarcil::with_options(1, quiet()).choose(&request, &cluster));
     assert_eq!(choice.node().index(), 7);
 }
 
@@ -297,8 +305,8 @@ fn queues_at_the_best_two_when_nothing_has_room() {
     let mut policy = Tarcil::with_options(1, quiet());
     let mut lengths = [0; 3];
     for _ in 0..50 {
-        match policy.choose(&Ask::of(&job), &cluster) {
-            Answer::QueueAt(nodes) => lengths[nodes.len()] += 1,
+        match policy.choose(&PlacementRequest::of(&job), &cluster) {
+            Decision::QueueAt(nodes) => lengths[nodes.len()] += 1,
             other => panic!("{other:?}"),
         }
     }
@@ -306,20 +314,20 @@ fn queues_at_the_best_two_when_nothing_has_room() {
     assert!(lengths[0] == 0 && lengths[2] > 25, "{lengths:?}");
     // With admission and no history it waits for room instead.
     assert_eq!(
-        Tarcil::new(1).choose(&Ask::of(&job), &cluster),
-        Answer::Wait(Waiting::NoRoom, None)
+        Tarcil::new(1).choose(&PlacementRequest::of(&job), &cluster),
+        Decision::Wait(Waiting::NoRoom, None)
     );
     let large = app(&[], 100.0, 3);
     assert_eq!(
-        policy.choose(&Ask::of(&large), &cluster),
-        Answer::Wait(Waiting::Never, None)
+        policy.choose(&PlacementRequest::of(&large), &cluster),
+        Decision::Wait(Waiting::Never, None)
     );
     for id in cluster.ids() {
         cluster.take_down(id);
     }
     assert_eq!(
-        policy.choose(&Ask::of(&job), &cluster),
-        Answer::Wait(Waiting::NoRoom, None)
+        policy.choose(&PlacementRequest::of(&job), &cluster),
+        Decision::Wait(Waiting::NoRoom, None)
     );
 }
 
@@ -351,18 +359,18 @@ fn waits_for_better_while_that_is_likely_and_not_forever() {
         .unwrap();
     policy.changed(&cluster, ids[3], now);
     let job = app(&[(llc, 80.0)], 10.0, 1);
-    let mut ask = Ask::of(&job);
-    ask.now = now;
-    let Answer::Wait(Waiting::ForBetter, Some(until)) = policy.choose(&ask, &cluster) else {
+    let mut request = PlacementRequest::of(&job);
+    request.now = now;
+    let Decision::Wait(Waiting::ForBetter, Some(until)) = policy.choose(&request, &cluster) else {
         panic!("it is worth waiting");
     };
     assert!(until > now && until < now + 60.0, "{until}");
-    ask.now = until;
-    placed(policy.choose(&ask, &cluster));
+    request.now = until;
+    placed(policy.choose(&request, &cluster));
     // One that bears anything goes ahead at once.
     let easy = app(&[(llc, 0.0)], 100.0, 1);
-    let mut ask = Ask::of(&easy);
-    ask.now = now;
+    let mut request = PlacementRequest::of(&easy);
+    request.now = now;
     let mut lenient = Tarcil::with_options(
         1,
         TarcilOptions {
@@ -370,7 +378,7 @@ fn waits_for_better_while_that_is_likely_and_not_forever() {
             ..TarcilOptions::default()
         },
     );
-    placed(lenient.choose(&ask, &cluster));
+    placed(lenient.choose(&request, &cluster));
 }
 
 #[derive(Clone, Debug)]
@@ -440,7 +448,7 @@ proptest! {
         }
         let fresh = buckets.recounted(&cluster);
         prop_assert_eq!(buckets.counts(), &fresh[..]);
-        let units: u32 = cluster.rows().iter().filter(|row| row.up).map(|row| row.cpus).sum();
+        let units: u32 = cluster.summaries().iter().filter(|summary| summary.up).map(|summary| summary.cpus).sum();
         prop_assert_eq!(buckets.units(), u64::from(units));
     }
 }

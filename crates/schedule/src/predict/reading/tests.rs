@@ -223,11 +223,7 @@ fn which_way_the_metric_is_better_does_not_matter() {
 
 #[test]
 fn the_recorded_profiles_read_sensibly() {
-    let root = Path::new(file!())
-        .ancestors()
-        .nth(4)
-        .unwrap()
-        .join("profiles");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../profiles");
     let profiles = profile::load_dir(&root).unwrap();
     assert!(profiles.len() >= 20);
     let mut seen = 0;

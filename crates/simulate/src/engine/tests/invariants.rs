@@ -106,7 +106,7 @@ fn audited(engine: &mut Engine) -> Result<(), TestCaseError> {
         }
         let cluster = engine.world.cluster();
         for node in engine.world.ids() {
-            let (row, it) = (cluster.row(*node), cluster.node(*node));
+            let (row, it) = (cluster.summary(*node), cluster.node(*node));
             prop_assert!(cluster.cpus_used(*node) <= u64::from(row.cpus));
             prop_assert!(cluster.memory_used(*node) <= u128::from(it.memory_bytes));
             prop_assert!(row.up || row.residents == 0);
@@ -134,7 +134,7 @@ proptest! {
     /// every admission that needs no training.
     #[test]
     fn the_invariants_hold(workload in any_workload(), mut settings in any_settings()) {
-        let scripts: [fn(&Ask, &Cluster) -> Answer; 3] = [first_fit, queue_at_two, one_by_one];
+        let scripts: [fn(&PlacementRequest, &Cluster) -> Decision; 3] = [first_fit, queue_at_two, one_by_one];
         for choose in scripts {
             let mut scripted = scripted(choose, true);
             let mut scheduler = |seed| Ok(scripted(seed));
@@ -151,7 +151,7 @@ proptest! {
     /// Equal input, equal outcome to the last bit; alone and beside others.
     #[test]
     fn runs_repeat(workload in any_workload(), settings in any_settings()) {
-        let scripts: [fn(&Ask, &Cluster) -> Answer; 3] = [first_fit, queue_at_two, one_by_one];
+        let scripts: [fn(&PlacementRequest, &Cluster) -> Decision; 3] = [first_fit, queue_at_two, one_by_one];
         for choose in scripts {
             let once = || run_scripted(&workload, &settings, choose).unwrap();
             let alone = once();

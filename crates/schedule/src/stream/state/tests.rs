@@ -7,7 +7,7 @@ use crate::policies::policy_kind;
 use crate::predict::Responses;
 use proptest::prelude::*;
 
-const PROFILE: &str = include_str!("../../../../tests/fixtures/profiles/web.json");
+const PROFILE: &str = include_str!("../../../../../tests/fixtures/profiles/web.json");
 
 fn node(name: &str, cpus: u32) -> Node {
     Node {
@@ -70,7 +70,7 @@ fn check(stream: &Stream) -> Result<(), String> {
         for part in &job.parts {
             let resident = stream.cluster.resident(*part);
             let resident = resident.ok_or_else(|| format!("{id}: a part is gone"))?;
-            if !stream.cluster.row(resident.node).up {
+            if !stream.cluster.summary(resident.node).up {
                 return Err(format!("{id}: runs on a node that is down"));
             }
             if !Arc::ptr_eq(&resident.app, &job.app) || stream.by_resident.get(part) != Some(id) {
@@ -87,11 +87,11 @@ fn check(stream: &Stream) -> Result<(), String> {
         return Err("somebody waits who is not there".into());
     }
     for node in stream.cluster.ids() {
-        let row = stream.cluster.row(node);
-        if *row != stream.cluster.recomputed(node) {
+        let summary = stream.cluster.summary(node);
+        if *summary != stream.cluster.recomputed(node) {
             return Err(format!("sums of {}", stream.cluster.name(node)));
         }
-        if stream.cluster.cpus_used(node) > u64::from(row.cpus) {
+        if stream.cluster.cpus_used(node) > u64::from(summary.cpus) {
             return Err(format!("{} is overfull", stream.cluster.name(node)));
         }
     }
@@ -187,13 +187,13 @@ fn a_profile_may_come_with_the_event_and_change_later() {
     let expected = json!({"id": "a", "app": "mine", "cpus": 3, "memory_bytes": 2u64 << 30});
     assert_eq!(*resident, expected);
     let node = stream.cluster.id("n1").unwrap();
-    let before = stream.cluster.row(node).clone();
+    let before = stream.cluster.summary(node).clone();
     let changed = one(
         &mut stream,
         r#"{"event":"profile-changed","id":"a","app":"web"}"#,
     );
     assert_eq!(changed, json!({"answer": "profile-changed", "id": "a"}));
-    let after = stream.cluster.row(node);
+    let after = stream.cluster.summary(node);
     assert_ne!(before.caused, after.caused, "the sums follow");
     assert_eq!(before.free_cpus, after.free_cpus, "the demand stays");
 }
@@ -376,21 +376,21 @@ impl Policy for Restless {
         "restless"
     }
 
-    fn choose(&mut self, ask: &Ask, cluster: &Cluster) -> Answer {
-        match cluster.ids().find(|node| ask.may_use(cluster, *node)) {
-            Some(node) => Answer::place(node, ask),
-            None => Answer::QueueAt(cluster.ids().skip(1).take(2).collect()),
+    fn choose(&mut self, request: &PlacementRequest, cluster: &Cluster) -> Decision {
+        match cluster.ids().find(|node| request.may_use(cluster, *node)) {
+            Some(node) => Decision::place(node, request),
+            None => Decision::QueueAt(cluster.ids().skip(1).take(2).collect()),
         }
     }
 
-    fn why(&self, _: &Ask, _: &Cluster, _: &Choice) -> Deciding {
+    fn why(&self, _: &PlacementRequest, _: &Cluster, _: &Choice) -> Deciding {
         Deciding {
             resource: None,
             why: "first".into(),
         }
     }
 
-    fn runner_up(&self, _: &Ask, _: &Cluster, _: NodeId) -> String {
+    fn runner_up(&self, _: &PlacementRequest, _: &Cluster, _: NodeId) -> String {
         "not first".into()
     }
 
@@ -403,7 +403,7 @@ impl Policy for Restless {
     ) -> Option<Choice> {
         let app = &cluster.resident(resident)?.app;
         let worth = seconds_left > costs.p95().unwrap_or(0.0);
-        worth.then(|| Choice::on(NodeId(1), &Ask::of(app)))
+        worth.then(|| Choice::on(NodeId(1), &PlacementRequest::of(app)))
     }
 }
 
@@ -468,7 +468,7 @@ fn a_policy_may_move_what_changes_unless_moving_has_cost_too_much() {
 fn lines_of_any_kind_are_read_and_the_stream_goes_on() {
     let mut input = Vec::new();
     input.extend_from_slice(b"\xff\xfe\n");
-    input.extend(std::iter::repeat_n(b'x', LONGEST_LINE + 1));
+    input.extend(std::iter::repeat_n(b'x', super::super::LONGEST_LINE + 1));
     input.extend_from_slice(b"\n\r\n");
     input.extend_from_slice(arrive("a", "web").as_bytes());
     input.extend_from_slice(b"\r\n{\"event\":\"state\"}");

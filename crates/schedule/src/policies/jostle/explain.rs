@@ -1,18 +1,18 @@
 //! What the numbers mean, for people.
 
-use super::node_view::View;
+use super::node_view::NodeView;
+use super::place::newcomer;
+use super::place::on_node;
 use super::value::Weights;
 use super::value::beside;
-use super::value::newcomer;
-use super::value::on_node;
 use super::value::pressure;
 use crate::app::App;
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
-use crate::cluster::summary::Row;
+use crate::cluster::summary::NodeSummary;
 use crate::explanation::Deciding;
 use crate::explanation::ExpectedPerformance;
-use crate::explanation::MostHurt;
+use crate::explanation::MostAffected;
 use crate::policy::Choice;
 use crate::predict::LANES;
 use crate::predict::Lanes;
@@ -25,9 +25,9 @@ fn percent(performance: f32) -> String {
 
 /// One node in a line.
 pub fn at(app: &App, cluster: &Cluster, node: NodeId, weights: &Weights) -> String {
-    let view = View::of(node, cluster, weights);
+    let view = NodeView::of(node, cluster, weights);
     let there = on_node(app, cluster, node, &view, weights);
-    let own = newcomer(app, cluster.row(node), &view, weights);
+    let own = newcomer(app, cluster.summary(node), &view, weights);
     let mut line = format!("{} of its performance expected", percent(own.performance));
     if there.lost >= 0.005 {
         line.push_str(&format!(
@@ -46,23 +46,27 @@ pub fn at(app: &App, cluster: &Cluster, node: NodeId, weights: &Weights) -> Stri
 /// ln performance that the newcomer, and then the residents, lose on each
 /// resource of the node.
 fn losses(app: &App, cluster: &Cluster, node: NodeId) -> Lanes<f32> {
-    let row = cluster.row(node);
+    let summary = cluster.summary(node);
     let none = [0.0; LANES];
     let mut losses = [0.0; LANES];
     let own = |lane: usize, responses: &crate::predict::Responses, pressure: &Lanes<f32>| {
         let only = std::iter::once(lane).collect();
         performance(responses, pressure, &none, only).ln
     };
-    let before = pressure(row);
+    let before = pressure(summary);
     let mut after = before;
-    for lane in app.caused_known().and(app.counted(row.shares_cpus)).iter() {
+    for lane in app
+        .caused_known()
+        .and(app.counted(summary.shares_cpus))
+        .iter()
+    {
         after[lane] += crate::app::to_points(app.caused()[lane]) as f32;
     }
-    for lane in app.counted(row.shares_cpus).iter() {
+    for lane in app.counted(summary.shares_cpus).iter() {
         losses[lane] -= own(lane, app.responses(), &before);
         for (_, resident) in cluster.residents(node) {
             let resident = &resident.app;
-            if resident.counted(row.shares_cpus).contains(lane) {
+            if resident.counted(summary.shares_cpus).contains(lane) {
                 let only = std::iter::once(lane).collect();
                 let of = |all| beside(resident, resident.responses(), all, &none, only).ln;
                 losses[lane] += of(&before) - of(&after);
@@ -72,8 +76,8 @@ fn losses(app: &App, cluster: &Cluster, node: NodeId) -> Lanes<f32> {
     losses
 }
 
-fn platform_loss(app: &App, row: &Row) -> f32 {
-    -app.platform_ln(row.platform)
+fn platform_loss(app: &App, summary: &NodeSummary) -> f32 {
+    -app.platform_ln(summary.platform)
 }
 
 /// The resource on which the chosen node beats the next best by the most, or
@@ -82,7 +86,7 @@ pub fn why(app: &App, cluster: &Cluster, choice: &Choice, weights: &Weights) -> 
     let chosen = choice.node();
     let Some(next) = choice.runners_up[0] else {
         return match choice.examined {
-            0 | 1 => crate::policy::only_room(cluster, chosen),
+            0 | 1 => crate::policy::only_candidate(cluster, chosen),
             _ => Deciding {
                 resource: None,
                 why: "the only node where nobody is expected to lose its QoS".into(),
@@ -94,7 +98,8 @@ pub fn why(app: &App, cluster: &Cluster, choice: &Choice, weights: &Weights) -> 
         .map(|lane| (lane, theirs[lane] - ours[lane]))
         .max_by(|a, b| a.1.total_cmp(&b.1))
         .unwrap_or((0, 0.0));
-    let platform = platform_loss(app, cluster.row(next)) - platform_loss(app, cluster.row(chosen));
+    let platform =
+        platform_loss(app, cluster.summary(next)) - platform_loss(app, cluster.summary(chosen));
     let name = cluster.name(next);
     let (here, there) = (
         at(app, cluster, chosen, weights),
@@ -114,13 +119,13 @@ pub fn why(app: &App, cluster: &Cluster, choice: &Choice, weights: &Weights) -> 
 
 /// What is predicted for the newcomer, and who would lose the most by it.
 pub fn expected(app: &App, cluster: &Cluster, node: NodeId) -> ExpectedPerformance {
-    let row = cluster.row(node);
+    let summary = cluster.summary(node);
     let weights = Weights::default();
-    let view = View::of(node, cluster, &weights);
-    let counted = app.counted(row.shares_cpus);
-    let before = pressure(row);
+    let view = NodeView::of(node, cluster, &weights);
+    let counted = app.counted(summary.shares_cpus);
+    let before = pressure(summary);
     let mut own = performance(app.responses(), &before, &view.uncertainty, counted);
-    own.ln += app.platform_ln(row.platform);
+    own.ln += app.platform_ln(summary.platform);
     let mut after = before;
     for lane in app.caused_known().and(counted).iter() {
         after[lane] += crate::app::to_points(app.caused()[lane]) as f32;
@@ -130,10 +135,10 @@ pub fn expected(app: &App, cluster: &Cluster, node: NodeId) -> ExpectedPerforman
         .residents(node)
         .map(|(_, resident)| {
             let resident = &resident.app;
-            let counted = resident.counted(row.shares_cpus);
+            let counted = resident.counted(summary.shares_cpus);
             let of =
                 |all| beside(resident, resident.responses(), all, &none, counted).performance();
-            MostHurt {
+            MostAffected {
                 app: resident.name().into(),
                 before: of(&before),
                 after: of(&after),

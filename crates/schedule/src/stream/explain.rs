@@ -1,48 +1,25 @@
 //! The stream's answers in words.
 
-use super::Job;
-use super::Stream;
+use super::answers::MOST_NAMED;
+use super::state::Job;
+use super::state::Stream;
 use crate::cluster::NodeId;
-use crate::policy::Ask;
 use crate::policy::Choice;
+use crate::policy::PlacementRequest;
 use crate::policy::Waiting;
 use serde_json::Value;
 use serde_json::json;
 
-/// At most this many nodes or names are told in a message.
-const MOST_NAMED: usize = 3;
-
-/// Where a job went, as the answer's keys.
-pub(super) struct Placed {
-    pub node: String,
-    pub decision: Value,
-}
-
-impl Placed {
-    pub fn answer(self, id: &str, from: Option<&str>) -> Value {
-        let mut answer = json!({
-            "answer": "placed",
-            "decision": self.decision,
-            "id": id,
-            "node": self.node,
-        });
-        if let Some(from) = from {
-            answer["from"] = json!(from);
-        }
-        answer
-    }
-}
-
 impl Stream {
-    pub(super) fn why_waiting(&self, ask: &Ask, waiting: Waiting) -> String {
+    pub(super) fn why_waiting(&self, request: &PlacementRequest, waiting: Waiting) -> String {
         let lead = match waiting {
             Waiting::NoRoom => "no node has the room now",
             Waiting::Never => "no node could take it, even up and empty",
             Waiting::ForBetter => "waiting promises more than what is free now",
         };
         let reasons = self.cluster.ids().take(MOST_NAMED).map(|node| {
-            let lacks = self.cluster.lacks(node, ask.demand);
-            let why = lacks.unwrap_or_else(|| self.policy.unused(ask, &self.cluster, node));
+            let lacks = self.cluster.lacks(node, request.demand);
+            let why = lacks.unwrap_or_else(|| self.policy.unused(request, &self.cluster, node));
             format!("{}: {why}", self.cluster.name(node))
         });
         let reasons: Vec<String> = reasons.collect();
@@ -56,16 +33,16 @@ impl Stream {
 
     /// A decision before it is carried out: all of it, or what a scheduler
     /// would log.
-    pub(super) fn words(&self, job: &Job, choice: &Choice) -> Value {
-        let ask = self.ask(job);
+    pub(super) fn explained(&self, job: &Job, choice: &Choice) -> Value {
+        let request = self.request(job);
         if self.explain {
-            let decision = self.policy.explain(&ask, &self.cluster, choice);
+            let decision = self.policy.explain(&request, &self.cluster, choice);
             return serde_json::to_value(decision).unwrap_or(Value::Null);
         }
         let name = |node: NodeId| self.cluster.name(node);
         let mut words = json!({
             "policy": self.policy.name(),
-            "deciding": self.policy.why(&ask, &self.cluster, choice),
+            "deciding": self.policy.why(&request, &self.cluster, choice),
         });
         if let Some(expected) = &choice.expected {
             words["expected"] = json!(expected);
@@ -77,7 +54,7 @@ impl Stream {
         }
         if !choice.relaxed.is_empty() {
             let relaxed = choice.relaxed.iter().map(
-                |(side, lane)| json!({"resource": crate::predict::resource_id(*lane), "side": side}),
+                |(direction, lane)| json!({"resource": crate::predict::resource_id(*lane), "side": direction}),
             );
             words["relaxed"] = relaxed.collect();
         }
@@ -89,7 +66,7 @@ impl Stream {
 
     pub(super) fn state(&self) -> Value {
         let nodes = self.cluster.ids().map(|id| {
-            let (node, row) = (self.cluster.node(id), self.cluster.row(id));
+            let (node, summary) = (self.cluster.node(id), self.cluster.summary(id));
             let mut residents: Vec<_> = self.cluster.residents(id).collect();
             residents.sort_by_key(|(resident, _)| *resident);
             let residents = residents.into_iter().map(|(resident, what)| {
@@ -102,12 +79,12 @@ impl Stream {
             });
             json!({
                 "name": node.name,
-                "up": row.up,
+                "up": summary.up,
                 "platform": node.platform,
                 "cpus": node.cpus,
-                "cpus_free": row.free_cpus,
+                "cpus_free": summary.free_cpus,
                 "memory_bytes": node.memory_bytes,
-                "memory_free_bytes": row.free_memory,
+                "memory_free_bytes": summary.free_memory,
                 "residents": residents.collect::<Value>(),
             })
         });
@@ -116,17 +93,5 @@ impl Stream {
             "nodes": nodes.collect::<Value>(),
             "waiting": self.waiting.values().map(|waiter| &waiter.id).collect::<Vec<_>>(),
         })
-    }
-}
-
-/// The first few of `names`, and how many more there are.
-pub(super) fn some_of<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
-    match names.split_at_checked(MOST_NAMED) {
-        Some((first, rest)) if !rest.is_empty() => {
-            format!("{} and {} more", first.join(", "), rest.len())
-        }
-        _ if names.is_empty() => "none yet".into(),
-        _ => names.join(", "),
     }
 }

@@ -1,17 +1,18 @@
 //! Who else might want the place.
 
-use super::SharedApp;
-use super::node_view::View;
+use super::node_view::NodeView;
+use super::place::newcomer;
 use super::value::Weights;
-use super::value::newcomer;
+use crate::app::App;
 use crate::cluster::Cluster;
-use crate::cluster::summary::Row;
+use crate::cluster::summary::NodeSummary;
+use std::sync::Arc;
 
 /// A few recent newcomers, standing for those to come.
 #[derive(Clone, Debug, Default)]
-pub struct Typical {
-    gathering: Vec<SharedApp>,
-    current: Vec<SharedApp>,
+pub struct RecentNewcomers {
+    gathering: Vec<Arc<App>>,
+    current: Vec<Arc<App>>,
     seen: u32,
     epoch: u32,
 }
@@ -22,11 +23,11 @@ const SAMPLE: usize = 8;
 /// One of so many newcomers is taken into the next sample.
 const EVERY: u32 = 8;
 
-impl Typical {
-    pub fn note(&mut self, app: &SharedApp) {
+impl RecentNewcomers {
+    pub fn note(&mut self, app: &Arc<App>) {
         self.seen += 1;
         if self.seen % EVERY == 1 {
-            self.gathering.push(SharedApp::clone(app));
+            self.gathering.push(app.clone());
         }
         if self.gathering.len() == SAMPLE {
             self.current = std::mem::take(&mut self.gathering);
@@ -40,14 +41,14 @@ impl Typical {
     }
 
     /// Mean value that they would have on the node of `row`.
-    pub fn at(&self, row: &Row, view: &View, weights: &Weights) -> f32 {
+    pub fn at(&self, summary: &NodeSummary, view: &NodeView, weights: &Weights) -> f32 {
         if self.current.is_empty() {
             return 0.0;
         }
         let sum: f32 = self
             .current
             .iter()
-            .map(|app| newcomer(app, row, view, weights).value)
+            .map(|app| newcomer(app, summary, view, weights).value)
             .sum();
         sum / self.current.len() as f32
     }
