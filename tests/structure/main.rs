@@ -47,7 +47,7 @@ const WALLS: &[(&str, &[&str])] = &[
     ("jostle-schedule", &["jostle-profile"]),
     ("jostle-simulate", &["jostle-profile", "jostle-schedule"]),
     ("jostle-load", &["jostle-profile"]),
-    ("jostle-kernels", &[]),
+    ("jostle-kernels", &["jostle-profile"]),
     (
         "jostle",
         &[
@@ -101,22 +101,6 @@ const KNOWN: &[(&str, &str)] = &[
     (
         "crates/schedule/src/policies/jostle/value.rs",
         "crates/schedule/src/policies/jostle/node_view.rs",
-    ),
-    (
-        "crates/simulate/src/cloud/scenario.rs",
-        "crates/simulate/src/cloud/load.rs",
-    ),
-    (
-        "crates/simulate/src/cloud/scenario.rs",
-        "crates/simulate/src/cloud/outcome.rs",
-    ),
-    (
-        "crates/simulate/src/cloud/scenario.rs",
-        "crates/simulate/src/cloud/population.rs",
-    ),
-    (
-        "crates/simulate/src/cloud/scenario.rs",
-        "crates/simulate/src/cloud/run.rs",
     ),
     ("kernels/src/spec.rs", "kernels/src/network/mod.rs"),
     (
