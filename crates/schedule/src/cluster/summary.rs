@@ -2,7 +2,7 @@
 
 use crate::app::App;
 use crate::app::FULL_SCALE;
-use crate::cluster::PlatformId;
+use crate::cluster::ids::PlatformId;
 use crate::predict::LANES;
 use crate::predict::LaneSet;
 use crate::predict::Lanes;
