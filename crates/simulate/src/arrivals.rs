@@ -99,7 +99,7 @@ pub fn load_trace(path: &Path) -> Result<Vec<Arrival>, ScenarioError> {
         path: path.into(),
         line,
         key: None,
-        problem,
+        problem: Box::new(problem),
     };
     let text = std::fs::read_to_string(path).map_err(|error| refuse(None, error.into()))?;
     let mut arrivals: Vec<Arrival> = Vec::new();

@@ -80,7 +80,7 @@ pub struct ScenarioError {
     pub line: Option<usize>,
     /// Path of the key in the file, as `nodes[0].count`.
     pub key: Option<String>,
-    pub problem: Problem,
+    pub problem: Box<Problem>,
 }
 
 fn on_line(line: Option<usize>) -> String {

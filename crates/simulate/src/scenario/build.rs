@@ -272,7 +272,7 @@ fn choose(
         path: scenario.path.clone(),
         line: None,
         key: None,
-        problem: Problem::NoApplication(name.unwrap_or_default().into()),
+        problem: Box::new(Problem::NoApplication(name.unwrap_or_default().into())),
     })?;
     let (first, count) = pools.ranges[class];
     Ok((class, first + rng.random_range(0..count)))

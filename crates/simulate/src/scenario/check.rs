@@ -116,7 +116,7 @@ fn cluster(source: &Source, keys: &Keys) -> Result<ClusterPlan> {
             path: source.path.into(),
             line: None,
             key: None,
-            problem: Problem::NoNode(known.join(", ")),
+            problem: Box::new(Problem::NoNode(known.join(", "))),
         });
     }
     let mut seen = BTreeSet::new();
@@ -193,7 +193,7 @@ fn jobs(source: &Source, keys: &Keys, cluster: &ClusterPlan) -> Result<JobPlan> 
                     path: source.beside(keys.arrivals.file.as_deref().unwrap_or_default()),
                     line: Some(arrival.line),
                     key: Some("app".into()),
-                    problem: Problem::unknown(name, classes),
+                    problem: Box::new(Problem::unknown(name, classes)),
                 });
             }
         }

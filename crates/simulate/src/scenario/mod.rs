@@ -105,7 +105,7 @@ fn read(path: &Path) -> Result<String, ScenarioError> {
         path: path.into(),
         line: None,
         key: None,
-        problem: error.into(),
+        problem: Box::new(error.into()),
     })
 }
 
@@ -154,7 +154,7 @@ impl Scenario {
                 path: self.path.clone(),
                 line: None,
                 key: None,
-                problem: Problem::NoWindows,
+                problem: Box::new(Problem::NoWindows),
             }),
             false => Ok(()),
         }

@@ -43,7 +43,7 @@ impl Source<'_> {
                 path: self.path.into(),
                 line,
                 key: None,
-                problem: Problem::Toml(problem),
+                problem: Box::new(Problem::Toml(problem)),
             }
         })
     }
@@ -72,7 +72,7 @@ impl Source<'_> {
             path: self.path.into(),
             line: self.line_of(&key),
             key: Some(key),
-            problem,
+            problem: Box::new(problem),
         }
     }
 
