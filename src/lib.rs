@@ -16,6 +16,7 @@
 //! | [`inject`] | workers: spawn, place, pace, watch |
 //! | [`sink`] | the remote end of the network source |
 //! | [`machine`] | topology, caches, limits, and the file of what calibration found |
+//! | [`os`] | what the kernel tells: proc, mounts, cgroups, pressure, sysfs; every reader on a root path |
 //! | [`console`] | standard error, written without a panic |
 //! | [`sys`] | the only unsafe code outside `jostle-kernels` |
 //!
@@ -27,7 +28,7 @@
 //!
 //! Imports run downwards: `cli` → `report` → `validate` → `experiment`,
 //! `calibrate` → `metric`, `counters` → `workload`, `inject` → `machine` →
-//! `sys`. What `calibrate` finds reaches `experiment` as data of `machine`
+//! `sys`, `os`. What `calibrate` finds reaches `experiment` as data of `machine`
 //! only.
 #![deny(unsafe_code)]
 
@@ -40,9 +41,15 @@ pub mod experiment;
 pub mod inject;
 pub mod machine;
 pub mod metric;
+mod near;
+pub mod os;
 pub mod report;
 pub mod sink;
 #[allow(unsafe_code)]
 pub mod sys;
 pub mod validate;
 pub mod workload;
+
+#[cfg(test)]
+#[path = "../tests/common/skip.rs"]
+mod skip;

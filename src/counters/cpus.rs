@@ -1,284 +1,135 @@
 //! What happens to the target's CPUs, whoever runs there: busy and stolen time,
 //! clock frequency, throttling by heat.
 
-use super::Kind;
-use super::Owner;
-use super::files;
-use super::files::Text;
+use super::counter::Kind;
+use super::counter::Owner;
 use super::part::Built;
 use super::part::Context;
-use super::part::Formula;
 use super::part::Row;
-use super::part::Source;
 use super::part::row;
+use super::read;
+use super::read::Files;
+use crate::os::Error;
+use crate::os::stat;
+use crate::os::text::Text;
+use crate::os::text::count;
 use std::path::Path;
 
-/// The kernel's USER_HZ, which is 100 on every architecture Linux runs on.
-const TICKS_PER_SECOND: f64 = 100.0;
-/// Bytes of one line of a CPU in `/proc/stat` at most.
-const LINE: usize = 256;
 /// CPUs whose own files are read per sample at most.
 const MAX_FILES: usize = 16;
 
-/// `/proc/stat`, in ticks of 10 ms.
+/// `/proc/stat`, in percent of the time of one CPU.
 pub(super) fn time(context: &Context) -> Built {
     const SOURCE: &str = "/proc/stat";
-    let rows = vec![
-        row("steal", "%", Kind::Ratio, Owner::Cpus, SOURCE),
-        row("cpu-busy", "%", Kind::Ratio, Owner::Cpus, SOURCE),
-    ];
-    let root = &context.options.root;
+    let mut files = Files::default();
     let cpus = context.cpus.clone();
-    let last = cpus.iter().max().map_or(0, |cpu| cpu + 2);
-    let opened = Text::open(root, "proc/stat").and_then(|text| {
-        let mut text = text.only_first(last * LINE);
-        ticks(text.read()?, &cpus).map_err(|problem| format!("/proc/stat: {problem}"))?;
-        Ok(text)
+    let scale = 100.0 / stat::ticks_per_second() / cpus.len().max(1) as f64;
+    let opened = Text::open(&context.options.root, SOURCE).and_then(|text| {
+        let text = text.only_first(stat::bytes_of(&cpus));
+        files.add(vec![text], 0..2, move |text, numbers| {
+            let ticks = stat::ticks(text, &cpus)?;
+            numbers.copy_from_slice(&[ticks.stolen, ticks.busy]);
+            Ok(())
+        })
     });
-    match opened {
-        Err(reason) => Built::unavailable(rows, &reason),
-        Ok(text) => {
-            // Percent of the time of one CPU.
-            let scale = 100.0 / TICKS_PER_SECOND / cpus.len().max(1) as f64;
-            let rows = rows
-                .into_iter()
-                .enumerate()
-                .map(|(cell, row)| row.at(Formula::Percent { cell, scale }))
-                .collect();
-            Built {
-                rows,
-                cells: 2,
-                source: Some(Box::new(Time { text, cpus })),
-                notes: Vec::new(),
-            }
-        }
-    }
-}
-
-struct Time {
-    text: Text,
-    cpus: Vec<usize>,
-}
-
-impl Source for Time {
-    fn sample(&mut self, cells: &mut [f64]) {
-        if let Ok(text) = self.text.read()
-            && let Ok(ticks) = ticks(text, &self.cpus)
-        {
-            cells.copy_from_slice(&ticks);
-        }
-    }
-}
-
-/// Stolen and busy ticks of `cpus`, which are all in `text`.
-fn ticks(text: &str, cpus: &[usize]) -> Result<[f64; 2], String> {
-    let mut sum = [0.0; 2];
-    let mut found = 0;
-    for line in text.lines() {
-        let Some(rest) = line.strip_prefix("cpu") else {
-            break;
-        };
-        let mut words = rest.split_ascii_whitespace();
-        if rest.starts_with(' ') {
-            continue;
-        }
-        let cpu: usize = words
-            .next()
-            .and_then(|word| word.parse().ok())
-            .ok_or_else(|| format!("'{line}' names no CPU"))?;
-        if !cpus.contains(&cpu) {
-            continue;
-        }
-        // user nice system idle iowait irq softirq steal
-        let mut ticks = [0.0; 8];
-        for tick in &mut ticks {
-            *tick = files::number(words.next().unwrap_or_default())?;
-        }
-        sum[0] += ticks[7];
-        sum[1] += ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6];
-        found += 1;
-    }
-    match found == cpus.len() && found > 0 {
-        true => Ok(sum),
-        false => Err(format!("{found} of {} CPUs found", cpus.len())),
-    }
+    let rows = ["steal", "cpu-busy"]
+        .into_iter()
+        .enumerate()
+        .map(|(cell, name)| {
+            row(name, "%", Kind::Ratio, Owner::Cpus, SOURCE).of_cell(cell, scale, &opened)
+        });
+    files.built(rows)
 }
 
 /// Clock frequency by cpufreq, the mean over the CPUs.
 pub(super) fn frequency(context: &Context) -> Built {
-    let line = row("frequency", "Hz", Kind::Level, Owner::Cpus, "cpufreq");
-    let path = |cpu: usize| format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
-    each(&context.options.root, &context.cpus, &path).finish(
-        vec![(
-            line,
-            Formula::Level {
-                cell: 0,
-                // From kHz, over all of them.
-                scale: 1e3,
-            },
-        )],
-        Mean::Yes,
-    )
+    let mut files = Files::default();
+    let (root, cpus) = (&context.options.root, &context.cpus);
+    let opened = per_cpu(&mut files, root, cpus, 0, "cpufreq/scaling_cur_freq");
+    let mut notes = Vec::new();
+    if opened.is_ok() && cpus.len() > MAX_FILES {
+        let all = cpus.len();
+        notes.push(format!(
+            "frequency is read of {MAX_FILES} of the {all} CPUs"
+        ));
+    }
+    // From kHz, over all of them.
+    let scale = 1e3 / cpus.len().clamp(1, MAX_FILES) as f64;
+    let row = row("frequency", "Hz", Kind::Level, Owner::Cpus, "cpufreq");
+    Built {
+        notes,
+        ..files.built([row.of_cell(0, scale, &opened)])
+    }
 }
 
 /// How often the hardware slowed a core, or its package, down because of heat.
 pub(super) fn heat(context: &Context) -> Built {
     const SOURCE: &str = "thermal_throttle";
-    let mut parts = Vec::new();
-    for (name, file) in [
-        ("core-throttles", "core_throttle_count"),
-        ("package-throttles", "package_throttle_count"),
-    ] {
-        let path = |cpu: usize| format!("sys/devices/system/cpu/cpu{cpu}/thermal_throttle/{file}");
-        let line = row(name, "events/s", Kind::Rate, Owner::Cpus, SOURCE);
-        parts.push((line, each(&context.options.root, &context.cpus, &path)));
-    }
-    let mut rows = Vec::new();
-    let mut texts = Vec::new();
-    for (line, files) in parts {
-        let cell = texts.len();
-        match files.texts {
-            Err(reason) => rows.push(line.unavailable(reason)),
-            Ok(found) => {
-                rows.push(line.at(Formula::Rate { cell, scale: 1.0 }));
-                texts.push(found);
-            }
-        }
-    }
-    Built {
-        rows,
-        cells: texts.len(),
-        source: (!texts.is_empty()).then(|| {
-            Box::new(Numbers {
-                texts,
-                mean: Mean::No,
-            }) as Box<dyn Source>
-        }),
-        notes: Vec::new(),
-    }
+    let mut files = Files::default();
+    let (root, cpus) = (&context.options.root, &context.cpus);
+    let rows: Vec<Row> = [
+        ("core-throttles", "thermal_throttle/core_throttle_count"),
+        (
+            "package-throttles",
+            "thermal_throttle/package_throttle_count",
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    .map(|(cell, (name, file))| {
+        let opened = per_cpu(&mut files, root, cpus, cell, file);
+        row(name, "events/s", Kind::Rate, Owner::Cpus, SOURCE).of_cell(cell, 1.0, &opened)
+    })
+    .collect();
+    files.built(rows)
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Mean {
-    Yes,
-    No,
-}
-
-/// One file per CPU, of at most [`MAX_FILES`] CPUs.
-struct Each {
-    texts: Result<Vec<Text>, String>,
-    all: usize,
-}
-
-fn each(root: &Path, cpus: &[usize], path: &dyn Fn(usize) -> String) -> Each {
-    let texts = cpus
-        .iter()
-        .take(MAX_FILES)
-        .map(|&cpu| {
-            let mut text = Text::open(root, &path(cpu))?;
-            files::number(text.read()?).map_err(|problem| format!("{}: {problem}", text.path()))?;
-            Ok(text)
-        })
-        .collect();
-    Each {
-        texts,
-        all: cpus.len(),
-    }
-}
-
-impl Each {
-    fn finish(self, rows: Vec<(Row, Formula)>, mean: Mean) -> Built {
-        match self.texts {
-            Err(reason) => {
-                Built::unavailable(rows.into_iter().map(|(row, _)| row).collect(), &reason)
-            }
-            Ok(texts) => {
-                let mut notes = Vec::new();
-                if texts.len() < self.all {
-                    notes.push(format!(
-                        "{} is read of {} of the {} CPUs",
-                        rows[0].0.counter.name,
-                        texts.len(),
-                        self.all
-                    ));
-                }
-                Built {
-                    cells: rows.len(),
-                    rows: rows
-                        .into_iter()
-                        .map(|(row, formula)| row.at(formula))
-                        .collect(),
-                    source: Some(Box::new(Numbers {
-                        texts: vec![texts],
-                        mean,
-                    })),
-                    notes,
-                }
-            }
-        }
-    }
-}
-
-/// Sums or means over files that hold one number each.
-struct Numbers {
-    texts: Vec<Vec<Text>>,
-    mean: Mean,
-}
-
-impl Source for Numbers {
-    fn sample(&mut self, cells: &mut [f64]) {
-        for (texts, cell) in self.texts.iter_mut().zip(cells) {
-            let count = texts.len().max(1) as f64;
-            let sum: Option<f64> = texts
-                .iter_mut()
-                .map(|text| files::number(text.read().ok()?).ok())
-                .sum();
-            if let Some(sum) = sum {
-                *cell = match self.mean {
-                    Mean::Yes => sum / count,
-                    Mean::No => sum,
-                };
-            }
-        }
-    }
+/// The sum of one file per CPU, of at most [`MAX_FILES`] CPUs.
+fn per_cpu(
+    files: &mut Files,
+    root: &Path,
+    cpus: &[usize],
+    cell: usize,
+    file: &str,
+) -> Result<(), Error> {
+    let read = cpus.iter().take(MAX_FILES);
+    let paths = read.map(|cpu| format!("sys/devices/system/cpu/cpu{cpu}/{file}"));
+    files.add_one(read::open(root, paths)?, cell, count)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::pmu::tests::tree;
+    use super::super::part::tests::context;
     use super::*;
-
-    #[test]
-    fn ticks_of_the_chosen_cpus() {
-        let text = "cpu  9 9 9 9 9 9 9 99 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\n\
-                    cpu1 1 2 3 4 5 6 7 30 0 0\nintr 5\n";
-        assert_eq!(ticks(text, &[0]), Ok([8.0, 19.0]));
-        assert_eq!(ticks(text, &[0, 1]), Ok([38.0, 38.0]));
-        assert!(ticks(text, &[0, 7]).unwrap_err().contains("1 of 2"));
-        assert!(ticks("cpu0 1 x 3 4 5 6 7 8\n", &[0]).is_err());
-        assert!(ticks("", &[0]).is_err());
-    }
+    use crate::os::text::tests::tree;
 
     #[test]
     fn one_number_per_cpu() {
         let at = |cpu: usize| format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
         let (zero, one) = (at(0), at(1));
+        let open = |root: &Path, cpus: &[usize]| {
+            let mut context = context(root, None);
+            context.cpus = cpus.to_vec();
+            frequency(&context)
+        };
         let root = tree(&[(&zero, "2000000\n"), (&one, "3000000\n")]);
-        let mut texts = each(root.path(), &[0, 1], &at).finish(
-            vec![(
-                row("frequency", "Hz", Kind::Level, Owner::Cpus, "cpufreq"),
-                Formula::Level {
-                    cell: 0,
-                    scale: 1e3,
-                },
-            )],
-            Mean::Yes,
-        );
+        let mut built = open(root.path(), &[0, 1]);
         let mut cells = [f64::NAN];
-        texts.source.as_mut().unwrap().sample(&mut cells);
-        assert_eq!(cells, [2_500_000.0]);
+        built.source.as_mut().unwrap().sample(&mut cells);
+        assert_eq!(cells, [5_000_000.0]);
+        let formula = built.rows[0].formula.clone();
+        assert_eq!(
+            formula,
+            Some(super::super::part::Formula::Level {
+                cell: 0,
+                scale: 500.0
+            })
+        );
         let bad = tree(&[(&zero, "<unsupported>\n")]);
-        assert!(each(bad.path(), &[0], &at).texts.is_err());
-        assert!(each(bad.path(), &[5], &at).texts.is_err());
+        for cpu in [0, 5] {
+            let built = open(bad.path(), &[cpu]);
+            assert!(built.source.is_none());
+            assert!(built.rows[0].counter.unavailable.is_some());
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Energy and memory traffic of the machine, by units that belong to no CPU.
 
-use super::Kind;
-use super::Owner;
+use super::counter::Kind;
+use super::counter::Owner;
 use super::events;
 use super::groups::OnCpus;
 use super::part::Built;
@@ -9,7 +9,6 @@ use super::part::Context;
 use super::part::Formula;
 use super::part::Row;
 use super::part::row;
-use super::perf::rate_unit;
 use super::pmu;
 use super::pmu::Pmu;
 use super::pmu::PmuEvent;
@@ -169,7 +168,7 @@ fn controllers(root: &Path) -> Result<Vec<Controller>, String> {
 
 fn controller(root: &Path, unit: &str, read: &str, write: &str) -> Result<Controller, String> {
     let pmu = Pmu::open(root, unit)?;
-    let bytes = |event: &PmuEvent| match (rate_unit(&event.unit), unit.starts_with("amd_umc")) {
+    let bytes = |event: &PmuEvent| match (event.rate_unit(), unit.starts_with("amd_umc")) {
         (("B/s", scale), _) => Ok(event.scale * scale),
         (_, true) => Ok(COLUMN_BYTES),
         _ => Err(format!(
@@ -190,8 +189,8 @@ fn controller(root: &Path, unit: &str, read: &str, write: &str) -> Result<Contro
 #[cfg(test)]
 mod tests {
     use super::super::pmu::tests::cpu_and_memory;
-    use super::super::pmu::tests::tree;
     use super::*;
+    use crate::os::text::tests::tree;
 
     #[test]
     fn memory_controllers_are_found_by_their_events() {

@@ -17,11 +17,10 @@
 //! samples of them into readings.
 
 mod budget;
-mod cgroups;
 mod core_counts;
+mod counter;
 mod cpus;
 mod events;
-mod files;
 mod groups;
 mod machine_wide;
 mod network;
@@ -30,81 +29,34 @@ mod perf;
 mod pmu;
 mod probe;
 mod psi;
+mod read;
 mod resctrl;
 mod stats;
+mod target_cgroup;
 mod tasks;
+pub mod tracefs;
 mod watched;
 
 pub use core_counts::CoreCounts;
 pub use core_counts::CoreReading;
+pub use counter::Counter;
+pub use counter::CounterOptions;
+pub use counter::Kind;
+pub use counter::Owner;
 pub use events::EventError;
 pub use events::split_list;
 pub use perf::EVENT as ASKED;
 
+use crate::os::cpulist;
 use crate::sys::clock::monotonic_ns;
 use crate::workload::Scope;
 use budget::Budget;
 use part::Built;
 use part::Context;
 use part::Open;
-use stats::Home;
 use std::cell::RefCell;
-use std::path::PathBuf;
+use target_cgroup::TargetCgroup;
 use watched::Watched;
-
-/// What a reading means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Events, bytes or time per second of the window.
-    Rate,
-    /// A quotient of two counts of the same instants, like instructions per
-    /// cycle, or a percentage.
-    Ratio,
-    /// A level, as it stands at the end of the window.
-    Level,
-}
-
-/// Whose doing a reading is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
-    Target,
-    /// The target's CPUs, whoever runs on them.
-    Cpus,
-    Machine,
-}
-
-/// One counter of the list.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Counter {
-    /// As in the profile: `ipc`, `llc-misses`, `run-queue-delay`, …
-    pub name: String,
-    pub unit: &'static str,
-    pub kind: Kind,
-    pub owner: Owner,
-    /// Where it comes from: `perf hardware`, `/proc/pressure`, …
-    pub source: &'static str,
-    /// Why there is no reading of it here.
-    pub unavailable: Option<String>,
-}
-
-/// What to count beside the usual.
-#[derive(Clone, Debug)]
-pub struct CounterOptions {
-    /// Where `/proc` and `/sys` are found; tests have their own.
-    pub root: PathBuf,
-    /// Further events, as `perf list` writes them: `r01c2`, `PMU/EVENT/`,
-    /// `PMU/config=0x…/`.
-    pub events: Vec<String>,
-}
-
-impl Default for CounterOptions {
-    fn default() -> Self {
-        CounterOptions {
-            root: "/".into(),
-            events: Vec::new(),
-        }
-    }
-}
 
 /// Whether `event` is written as an event is, and there on this machine.
 ///
@@ -184,7 +136,7 @@ impl Counters {
 
     /// Of the machine as a whole, on every CPU that is online.
     pub fn of_machine(options: &CounterOptions) -> Counters {
-        let cpus = watched::online(&options.root);
+        let cpus = cpulist::online(&options.root).unwrap_or_default();
         Counters::open_all(None, &cpus, options)
     }
 
@@ -196,7 +148,7 @@ impl Counters {
             probes: RefCell::default(),
             budget: RefCell::new(Budget::of_process()),
             watched: Err(String::new()),
-            home: Home::find(&options.root, None),
+            cgroup: TargetCgroup::find(&options.root, None),
         };
         let mut counters = Counters {
             context,
@@ -228,7 +180,7 @@ impl Counters {
         self.notes.clear();
         self.context.scope = scope.cloned();
         self.context.watched = Watched::find(&root, scope, &self.context.cpus, &mut self.notes);
-        self.context.home = Home::find(&root, scope);
+        self.context.cgroup = TargetCgroup::find(&root, scope);
     }
 
     fn lay_out(&mut self) {

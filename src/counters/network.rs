@@ -1,73 +1,49 @@
 //! Bytes through the machine's network devices, loopback left out.
 
-use super::Kind;
-use super::Owner;
-use super::files;
-use super::files::Text;
+use super::counter::Kind;
+use super::counter::Owner;
 use super::part::Built;
 use super::part::Context;
-use super::part::Formula;
-use super::part::Source;
 use super::part::row;
+use super::read::Files;
+use crate::os::ParseError;
+use crate::os::text::Text;
+use crate::os::text::count;
 
 pub(super) fn devices(context: &Context) -> Built {
     const SOURCE: &str = "/proc/net/dev";
+    let mut files = Files::default();
+    let opened = Text::open(&context.options.root, SOURCE)
+        .and_then(|text| files.add(vec![text], 0..2, bytes));
     let rows = ["network-received", "network-sent"]
-        .map(|name| row(name, "B/s", Kind::Rate, Owner::Machine, SOURCE))
-        .to_vec();
-    let opened = Text::open(&context.options.root, "proc/net/dev").and_then(|mut text| {
-        bytes(text.read()?).map_err(|problem| format!("/proc/net/dev: {problem}"))?;
-        Ok(text)
-    });
-    match opened {
-        Err(reason) => Built::unavailable(rows, &reason),
-        Ok(text) => Built {
-            rows: rows
-                .into_iter()
-                .enumerate()
-                .map(|(cell, row)| row.at(Formula::Rate { cell, scale: 1.0 }))
-                .collect(),
-            cells: 2,
-            source: Some(Box::new(Devices { text })),
-            notes: Vec::new(),
-        },
-    }
-}
-
-struct Devices {
-    text: Text,
-}
-
-impl Source for Devices {
-    fn sample(&mut self, cells: &mut [f64]) {
-        if let Ok(text) = self.text.read()
-            && let Ok(bytes) = bytes(text)
-        {
-            cells.copy_from_slice(&bytes);
-        }
-    }
+        .into_iter()
+        .enumerate()
+        .map(|(cell, name)| {
+            row(name, "B/s", Kind::Rate, Owner::Machine, SOURCE).of_cell(cell, 1.0, &opened)
+        });
+    files.built(rows)
 }
 
 /// Received and sent.
-fn bytes(text: &str) -> Result<[f64; 2], String> {
-    let mut sum = [0.0; 2];
+fn bytes(text: &str, sum: &mut [f64]) -> Result<(), ParseError> {
+    sum.fill(0.0);
     let mut found = 0;
     for line in text.lines().skip(2) {
         let (name, rest) = line
             .split_once(':')
-            .ok_or_else(|| format!("'{line}' names no device"))?;
+            .ok_or_else(|| ParseError::text(line, "names no device"))?;
         if name.trim() == "lo" {
             continue;
         }
         let words: Vec<&str> = rest.split_ascii_whitespace().collect();
         for (sum, place) in sum.iter_mut().zip([0, 8]) {
-            *sum += files::number(words.get(place).unwrap_or(&""))?;
+            *sum += count(words.get(place).unwrap_or(&""))?;
         }
         found += 1;
     }
     match found {
-        0 => Err("no device but loopback".into()),
-        _ => Ok(sum),
+        0 => Err(ParseError::NoDevice),
+        _ => Ok(()),
     }
 }
 
@@ -79,9 +55,12 @@ mod tests {
     fn devices_add_up_without_loopback() {
         let text = "Inter-|\n face |\n    lo: 5 5 0 0 0 0 0 0 5 5\n\
                       eth0: 100 1 0 0 0 0 0 0 7 1 0\n  eth1:  11 1 0 0 0 0 0 0 1 1 0\n";
-        assert_eq!(bytes(text), Ok([111.0, 8.0]));
-        assert!(bytes("a\nb\nlo: 1 1\n").unwrap_err().contains("loopback"));
-        assert!(bytes("a\nb\neth0: x\n").is_err());
-        assert!(bytes("a\nb\nnonsense\n").is_err());
+        let mut sum = [7.0; 2];
+        assert_eq!(bytes(text, &mut sum), Ok(()));
+        assert_eq!(sum, [111.0, 8.0]);
+        let mut fails = |text| bytes(text, &mut sum).unwrap_err().to_string();
+        assert!(fails("a\nb\nlo: 1 1\n").contains("loopback"));
+        assert!(fails("a\nb\neth0: x\n").contains("'x'"));
+        assert!(fails("a\nb\nnonsense\n").contains("names no device"));
     }
 }

@@ -1,14 +1,15 @@
 //! One source of readings: what it offers, how its raw numbers (cells) are
 //! taken, and how a reading follows from two takings.
 
-use super::Counter;
-use super::CounterOptions;
-use super::Kind;
-use super::Owner;
 use super::budget::Budget;
+use super::counter::Counter;
+use super::counter::CounterOptions;
+use super::counter::Kind;
+use super::counter::Owner;
 use super::probe::Probes;
-use super::stats::Home;
+use super::target_cgroup::TargetCgroup;
 use super::watched::Watched;
+use crate::os::Error;
 use crate::workload::Scope;
 use std::cell::RefCell;
 
@@ -72,17 +73,22 @@ impl Row {
         self
     }
 
+    /// What its kind makes of a cell, or the reason why that cannot be read.
+    pub fn of_cell<T>(self, cell: usize, scale: f64, opened: &Result<T, Error>) -> Row {
+        let formula = match self.counter.kind {
+            Kind::Rate => Formula::Rate { cell, scale },
+            Kind::Level => Formula::Level { cell, scale },
+            Kind::Ratio => Formula::Percent { cell, scale },
+        };
+        match opened {
+            Ok(_) => self.at(formula),
+            Err(reason) => self.unavailable(reason.to_string()),
+        }
+    }
+
     pub fn at(mut self, formula: Formula) -> Row {
         self.formula = Some(formula);
         self
-    }
-
-    /// With the formula, or the reason why there is none.
-    pub fn or(self, formula: Result<Formula, String>) -> Row {
-        match formula {
-            Ok(formula) => self.at(formula),
-            Err(reason) => self.unavailable(reason),
-        }
     }
 }
 
@@ -141,7 +147,7 @@ pub(super) struct Context {
     pub budget: RefCell<Budget>,
     /// On whom perf events are opened.
     pub watched: Result<Watched, String>,
-    pub home: Home,
+    pub cgroup: TargetCgroup,
 }
 
 /// A function that opens a part. It always offers the same rows for the same
@@ -198,7 +204,7 @@ pub(super) mod tests {
     /// A context below a made-up root.
     pub fn context(root: &Path, scope: Option<Scope>) -> Context {
         Context {
-            home: Home::find(root, scope.as_ref()),
+            cgroup: TargetCgroup::find(root, scope.as_ref()),
             options: CounterOptions {
                 root: root.into(),
                 events: Vec::new(),

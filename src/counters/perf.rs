@@ -1,8 +1,8 @@
 //! What is counted of the target by perf events: hardware, software, model
 //! specific registers, and what was asked for by name.
 
-use super::Kind;
-use super::Owner;
+use super::counter::Kind;
+use super::counter::Owner;
 use super::events;
 use super::events::Asked;
 use super::groups;
@@ -23,7 +23,7 @@ use crate::sys::perf_group::EventConfig;
 const HARDWARE: &str = "perf hardware";
 const SOFTWARE: &str = "perf software";
 const MSR: &str = "perf msr";
-/// Source of the events of [`super::CounterOptions::events`].
+/// Source of the events of [`super::counter::CounterOptions::events`].
 pub const EVENT: &str = "perf event";
 
 /// Misses and instructions to misses per 1000 instructions.
@@ -278,7 +278,7 @@ pub(super) fn asked(context: &Context) -> Built {
 }
 
 fn of_target(context: &Context, name: &str, asked: &Asked) -> Built {
-    let (unit, scale) = rate_unit(&asked.event.unit);
+    let (unit, scale) = asked.event.rate_unit();
     let row = row(name, unit, Kind::Rate, owner(context), EVENT);
     let member = Member {
         scale: asked.event.scale * scale,
@@ -294,7 +294,7 @@ fn of_target(context: &Context, name: &str, asked: &Asked) -> Built {
 }
 
 fn of_machine(context: &Context, name: &str, asked: &Asked) -> Built {
-    let (unit, scale) = rate_unit(&asked.event.unit);
+    let (unit, scale) = asked.event.rate_unit();
     let row = row(name, unit, Kind::Rate, Owner::Machine, EVENT);
     let mut groups = OnCpus::new(1);
     for (config, cpus) in &asked.units {
@@ -312,19 +312,6 @@ fn of_machine(context: &Context, name: &str, asked: &Asked) -> Built {
         ..row.at(Formula::Rate { cell: 0, scale })
     };
     groups.built(vec![row])
-}
-
-/// The unit of a rate of events that count in `unit` as sysfs names it, and
-/// what to multiply by. Others are counted as events.
-pub(super) fn rate_unit(unit: &str) -> (&'static str, f64) {
-    match unit {
-        "Joules" => ("W", 1.0),
-        "MiB" => ("B/s", 1_048_576.0),
-        "KiB" => ("B/s", 1024.0),
-        "bytes" | "Bytes" | "B" => ("B/s", 1.0),
-        "" => ("events/s", 1.0),
-        _ => ("scaled events/s", 1.0),
-    }
 }
 
 /// Parts one after the other as one.

@@ -5,13 +5,14 @@
 //! root, not fields in several pieces (`config:0-7,32-35`), and it wants every
 //! field given.
 
-use super::files;
+use crate::os;
+use crate::os::cpulist;
+use crate::os::sysfs;
+use crate::os::sysfs::EVENT_SOURCES as DEVICES;
+use crate::os::text;
 use crate::sys::perf_group::EventConfig;
-use jostle_profile::cpulist::parse_list;
 use std::path::Path;
 use std::path::PathBuf;
-
-const DEVICES: &str = "sys/bus/event_source/devices";
 
 /// One unit of the machine.
 pub(super) struct Pmu {
@@ -34,7 +35,22 @@ pub(super) struct PmuEvent {
 
 /// Names of all units, sorted.
 pub(super) fn units(root: &Path) -> Vec<String> {
-    files::names(root, DEVICES)
+    text::names(root, DEVICES).unwrap_or_default()
+}
+
+impl PmuEvent {
+    /// The unit of a rate of these events, and what to multiply by. Units other
+    /// than these are counted as events.
+    pub fn rate_unit(&self) -> (&'static str, f64) {
+        match &*self.unit {
+            "Joules" => ("W", 1.0),
+            "MiB" => ("B/s", 1_048_576.0),
+            "KiB" => ("B/s", 1024.0),
+            "bytes" | "Bytes" | "B" => ("B/s", 1.0),
+            "" => ("events/s", 1.0),
+            _ => ("scaled events/s", 1.0),
+        }
+    }
 }
 
 impl Pmu {
@@ -48,17 +64,9 @@ impl Pmu {
                 listed(&all)
             ));
         }
-        let text = files::text(root, &format!("{DEVICES}/{name}/type"))?;
-        let kind = text
-            .parse()
-            .map_err(|_| format!("/{DEVICES}/{name}/type: '{text}' is not a number"))?;
-        let cpus = match files::text(root, &format!("{DEVICES}/{name}/cpumask")) {
-            Ok(list) => Some(
-                parse_list(&list)
-                    .map_err(|problem| format!("/{DEVICES}/{name}/cpumask: {problem}"))?,
-            ),
-            Err(_) => None,
-        };
+        let kind = sysfs::event_source(root, name).map_err(|error| error.to_string())?;
+        let cpus = cpulist::read(root, format!("{DEVICES}/{name}/cpumask"));
+        let cpus = os::Error::absent_as_none(cpus).map_err(|error| error.to_string())?;
         Ok(Pmu {
             name: name.into(),
             kind,
@@ -67,13 +75,18 @@ impl Pmu {
         })
     }
 
-    fn file(&self, path: &str) -> Result<String, String> {
-        files::text(&self.root, &format!("{DEVICES}/{}/{path}", self.name))
+    fn file(&self, path: &str) -> Result<String, os::Error> {
+        text::text(&self.root, format!("{DEVICES}/{}/{path}", self.name))
+    }
+
+    fn names(&self, directory: &str) -> Vec<String> {
+        let path = format!("{DEVICES}/{}/{directory}", self.name);
+        text::names(&self.root, path).unwrap_or_default()
     }
 
     /// Names of its events, sorted.
     pub fn events(&self) -> Vec<String> {
-        files::names(&self.root, &format!("{DEVICES}/{}/events", self.name))
+        self.names("events")
             .into_iter()
             .filter(|name| {
                 ![".scale", ".unit", ".snapshot", ".per-pkg"]
@@ -107,7 +120,8 @@ impl Pmu {
     }
 
     fn set_named(&self, event: &mut PmuEvent, name: &str) -> Result<(), String> {
-        let terms = self.file(&format!("events/{name}"))?;
+        let terms = self.file(&format!("events/{name}"));
+        let terms = terms.map_err(|error| error.to_string())?;
         for term in terms.split(',') {
             self.set(&mut event.config, term.trim())?;
         }
@@ -139,7 +153,7 @@ impl Pmu {
         let format = match field {
             "config" | "config1" | "config2" | "config3" => format!("{field}:0-63"),
             _ => self.file(&format!("format/{field}")).map_err(|_| {
-                let fields = files::names(&self.root, &format!("{DEVICES}/{}/format", self.name));
+                let fields = self.names("format");
                 format!(
                     "PMU {} has neither an event nor a field '{field}'; its events are {}, its \
                      fields {}",
@@ -210,18 +224,7 @@ fn scatter(config: &mut EventConfig, format: &str, value: u64) -> Result<(), Str
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use std::fs;
-
-    /// Writes `files` below a temporary root.
-    pub fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        root
-    }
+    use crate::os::text::tests::tree;
 
     pub fn cpu_and_memory() -> tempfile::TempDir {
         let d = |path: &str| format!("{DEVICES}/{path}");

@@ -2,19 +2,17 @@
 //! group holds, and how much memory traffic it causes. Groups are found, never
 //! made or changed.
 
-use super::Kind;
-use super::Owner;
-use super::cgroups;
-use super::files;
-use super::files::Text;
+use super::counter::Kind;
+use super::counter::Owner;
 use super::part::Built;
 use super::part::Context;
-use super::part::Formula;
 use super::part::Row;
-use super::part::Source;
 use super::part::row;
+use super::read;
+use super::read::Files;
+use crate::os::ParseError;
+use crate::os::text;
 use crate::workload::Scope;
-use crate::workload::tree;
 use std::path::Path;
 
 const MOUNT: &str = "sys/fs/resctrl";
@@ -40,7 +38,7 @@ pub(super) fn group(context: &Context) -> Built {
         ),
     ];
     let root = &context.options.root;
-    let threads = threads(root, context.scope.as_ref());
+    let threads = context.scope.as_ref().map_or_else(Vec::new, Scope::threads);
     match find(root, &threads) {
         Err(reason) => Built::unavailable(rows, &reason),
         Ok((group, others)) => {
@@ -56,27 +54,9 @@ pub(super) fn group(context: &Context) -> Built {
     }
 }
 
-fn threads(root: &Path, scope: Option<&Scope>) -> Vec<i32> {
-    let processes = match scope {
-        None => Vec::new(),
-        Some(Scope::Cgroup(directory)) => cgroups::processes(root, directory).unwrap_or_default(),
-        Some(Scope::Processes(pids)) => {
-            let mut all = pids.clone();
-            for &pid in pids {
-                all.extend(tree::descendants(pid));
-            }
-            all
-        }
-    };
-    processes
-        .iter()
-        .flat_map(|&pid| tree::threads(pid))
-        .collect()
-}
-
 /// The group that holds the target, and how many tasks of others it holds.
 fn find(root: &Path, threads: &[i32]) -> Result<(String, usize), String> {
-    if files::text(root, &format!("{MOUNT}/tasks")).is_err() {
+    if text::text(root, format!("{MOUNT}/tasks")).is_err() {
         return Err(
             "no resctrl here: the CPU lacks monitoring (Intel RDT, AMD QoS, Arm MPAM), the \
              kernel was built without it, or it is not mounted (mount -t resctrl resctrl \
@@ -85,13 +65,14 @@ fn find(root: &Path, threads: &[i32]) -> Result<(String, usize), String> {
         );
     }
     let mut groups = Vec::new();
-    let tops = files::names(root, MOUNT)
+    let tops = text::names(root, MOUNT)
+        .unwrap_or_default()
         .into_iter()
         .filter(|name| !["info", "mon_groups", "mon_data"].contains(&name.as_str()))
         .map(|name| format!("{MOUNT}/{name}"))
         .chain([MOUNT.to_string()]);
     for top in tops {
-        for inner in files::names(root, &format!("{top}/mon_groups")) {
+        for inner in text::names(root, format!("{top}/mon_groups")).unwrap_or_default() {
             groups.push(format!("{top}/mon_groups/{inner}"));
         }
         if top != MOUNT {
@@ -100,7 +81,7 @@ fn find(root: &Path, threads: &[i32]) -> Result<(String, usize), String> {
     }
     let mut partly = None;
     for group in groups {
-        let Ok(text) = files::text(root, &format!("{group}/tasks")) else {
+        let Ok(text) = text::text(root, format!("{group}/tasks")) else {
             continue;
         };
         let tasks: Vec<i32> = text
@@ -127,76 +108,43 @@ fn find(root: &Path, threads: &[i32]) -> Result<(String, usize), String> {
 
 /// One file per cache, that is per `mon_data/mon_L3_*`.
 fn open(root: &Path, group: &str, rows: Vec<Row>) -> Built {
-    let caches = files::names(root, &format!("{group}/mon_data"));
-    let mut texts: Vec<Vec<Text>> = Vec::new();
-    let mut answers = Vec::new();
-    for file in FILES {
-        let opened: Result<Vec<Text>, String> = caches
-            .iter()
-            .filter(|cache| cache.starts_with("mon_L3"))
-            .map(|cache| {
-                let mut text = Text::open(root, &format!("{group}/mon_data/{cache}/{file}"))?;
-                value(text.read()?).map_err(|why| format!("{}: {why}", text.path()))?;
-                Ok(text)
-            })
-            .collect();
-        answers.push(match opened {
-            Ok(found) if found.is_empty() => Err(format!("/{group}/mon_data holds no L3 cache")),
-            Ok(found) => {
-                texts.push(found);
-                Ok(texts.len() - 1)
+    let mut files = Files::default();
+    let caches = text::names(root, format!("{group}/mon_data")).unwrap_or_default();
+    let mut cells = 0..;
+    let mut read = |(row, file): (Row, &str)| {
+        let caches = caches.iter().filter(|cache| cache.starts_with("mon_L3"));
+        let paths = caches.map(|cache| format!("{group}/mon_data/{cache}/{file}"));
+        match read::open(root, paths) {
+            Ok(texts) if texts.is_empty() => {
+                row.unavailable(format!("/{group}/mon_data holds no L3 cache"))
             }
-            Err(reason) => Err(reason),
-        });
-    }
-    let rows = rows
-        .into_iter()
-        .zip(answers)
-        .map(|(row, answer)| {
-            let kind = row.counter.kind;
-            row.or(answer.map(|cell| match kind {
-                Kind::Level => Formula::Level { cell, scale: 1.0 },
-                _ => Formula::Rate { cell, scale: 1.0 },
-            }))
-        })
-        .collect();
-    Built {
-        rows,
-        cells: texts.len(),
-        source: (!texts.is_empty()).then(|| Box::new(Caches { texts }) as Box<dyn Source>),
-        notes: Vec::new(),
-    }
-}
-
-fn value(text: &str) -> Result<f64, String> {
-    match text.trim() {
-        "Unavailable" => Err("the hardware has no value for it now".into()),
-        "Error" => Err("the hardware reports an error".into()),
-        "Unassigned" => Err("no hardware counter is assigned to the group".into()),
-        text => files::number(text),
-    }
-}
-
-struct Caches {
-    texts: Vec<Vec<Text>>,
-}
-
-impl Source for Caches {
-    fn sample(&mut self, cells: &mut [f64]) {
-        for (texts, cell) in self.texts.iter_mut().zip(cells) {
-            let sum: Option<f64> = texts
-                .iter_mut()
-                .map(|text| value(text.read().ok()?).ok())
-                .sum();
-            *cell = sum.unwrap_or(f64::NAN);
+            Ok(texts) => {
+                let cell = cells.start;
+                let opened = files.add_one(texts, cell, value);
+                cells.start += usize::from(opened.is_ok());
+                row.of_cell(cell, 1.0, &opened)
+            }
+            Err(reason) => row.unavailable(reason.to_string()),
         }
-    }
+    };
+    let rows: Vec<Row> = rows.into_iter().zip(FILES).map(&mut read).collect();
+    files.built(rows)
+}
+
+fn value(text: &str) -> Result<f64, ParseError> {
+    let problem = match text.trim() {
+        "Unavailable" => "the hardware has no value for it now",
+        "Error" => "the hardware reports an error",
+        "Unassigned" => "no hardware counter is assigned to the group",
+        text => return text::count(text),
+    };
+    Err(ParseError::Other(problem.into()))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::pmu::tests::tree;
     use super::*;
+    use crate::os::text::tests::tree;
 
     fn rows() -> Vec<Row> {
         FILES

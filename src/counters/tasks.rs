@@ -5,20 +5,20 @@
 //! since the last reading is added, so that a total never goes back. What a
 //! member does between its last reading and its end is lost.
 
-use super::Kind;
-use super::Owner;
-use super::cgroups;
-use super::files;
-use super::files::Text;
+use super::counter::Kind;
+use super::counter::Owner;
 use super::part::Built;
 use super::part::Context;
 use super::part::Formula;
 use super::part::Row;
 use super::part::Source;
 use super::part::row;
+use crate::os::ParseError;
+use crate::os::proc;
+use crate::os::text;
+use crate::os::text::Text;
 use crate::sys::clock::monotonic_ns;
 use crate::workload::Scope;
-use crate::workload::tree;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -40,7 +40,7 @@ struct Spec {
     /// Files read per sample at most: 1 to 3 µs each.
     most: usize,
     /// Fills as many numbers as there are rows.
-    parse: fn(&str, &mut [f64]) -> Result<(), String>,
+    parse: fn(&str, &mut [f64]) -> Result<(), ParseError>,
     source: &'static str,
     rows: &'static [(&'static str, &'static str)],
 }
@@ -83,22 +83,22 @@ const SPECS: [Spec; 3] = [
 ];
 
 /// Ran, waited, slices: nanoseconds and a count.
-fn schedstat(text: &str, numbers: &mut [f64]) -> Result<(), String> {
+fn schedstat(text: &str, numbers: &mut [f64]) -> Result<(), ParseError> {
     let waited = text
         .split_ascii_whitespace()
         .nth(1)
-        .ok_or_else(|| format!("'{}' has no second number", text.trim()))?;
-    numbers[0] = files::number(waited)?;
+        .ok_or_else(|| ParseError::text(text, "has no second number"))?;
+    numbers[0] = text::count(waited)?;
     Ok(())
 }
 
-fn switches(text: &str, numbers: &mut [f64]) -> Result<(), String> {
-    numbers[0] = files::keyed(text, "voluntary_ctxt_switches")?;
-    numbers[1] = files::keyed(text, "nonvoluntary_ctxt_switches")?;
+fn switches(text: &str, numbers: &mut [f64]) -> Result<(), ParseError> {
+    numbers[0] = text::keyed(text, "voluntary_ctxt_switches")?;
+    numbers[1] = text::keyed(text, "nonvoluntary_ctxt_switches")?;
     Ok(())
 }
 
-fn io(text: &str, numbers: &mut [f64]) -> Result<(), String> {
+fn io(text: &str, numbers: &mut [f64]) -> Result<(), ParseError> {
     const KEYS: [&str; 6] = [
         "read_bytes",
         "write_bytes",
@@ -108,7 +108,7 @@ fn io(text: &str, numbers: &mut [f64]) -> Result<(), String> {
         "syscw",
     ];
     for (number, key) in numbers.iter_mut().zip(KEYS) {
-        *number = files::keyed(text, key)?;
+        *number = text::keyed(text, key)?;
     }
     Ok(())
 }
@@ -182,8 +182,7 @@ impl Tally {
             };
             let mut last = vec![0.0; self.totals.len()];
             let opened = Text::open(root, &path).and_then(|mut text| {
-                (self.spec.parse)(text.read()?, &mut last)
-                    .map_err(|problem| format!("/{path}: {problem}"))?;
+                text.parse(|text| (self.spec.parse)(text, &mut last))?;
                 Ok(text)
             });
             match opened {
@@ -193,7 +192,7 @@ impl Tally {
                     }
                     self.members.insert((pid, tid), (text, last));
                 }
-                Err(reason) => problem = Some(reason),
+                Err(reason) => problem = Some(reason.to_string()),
             }
         }
         match self.members.is_empty() {
@@ -207,7 +206,7 @@ impl Tally {
         self.members.retain(|_, (text, last)| {
             let mut now = [0.0; 8];
             let now = &mut now[..last.len()];
-            match text.read().and_then(|text| (spec.parse)(text, now)) {
+            match text.parse(|text| (spec.parse)(text, now)) {
                 Ok(()) => {
                     for ((total, now), last) in totals.iter_mut().zip(now).zip(last) {
                         *total += (*now - *last).max(0.0);
@@ -229,7 +228,7 @@ struct Tasks {
     next_look_ns: u64,
     /// Page faults of children that have ended, and whether they grew: the sign
     /// of processes that came and went between two looks.
-    reaped: Option<f64>,
+    reaped: Option<u64>,
     passing: bool,
     /// Uptime at the last look, in ticks as processes' beginnings are given in.
     looked_at: f64,
@@ -248,50 +247,33 @@ impl Tasks {
         }
     }
 
-    fn processes(&self) -> Vec<i32> {
-        match &self.scope {
-            None => Vec::new(),
-            Some(Scope::Cgroup(directory)) => {
-                cgroups::processes(&self.root, directory).unwrap_or_default()
-            }
-            Some(Scope::Processes(pids)) => {
-                let mut all = pids.clone();
-                for &pid in pids {
-                    all.extend(tree::descendants(pid));
-                }
-                all
-            }
-        }
-    }
-
     /// Looks who is there; a reason for each kind of file that nothing can be
     /// read of.
     fn look(&mut self) -> Vec<Option<String>> {
         let began = monotonic_ns();
         let before = self.looked_at;
-        self.looked_at = uptime_ticks(&self.root).unwrap_or(f64::INFINITY);
-        let processes = self.processes();
-        let reaped = processes
-            .iter()
-            .take(LISTED)
-            .filter_map(|&pid| faults_of_ended_children(&self.root, pid))
+        self.looked_at = proc::uptime_ticks(&self.root).unwrap_or(f64::INFINITY);
+        let processes = self.scope.as_ref().map_or_else(Vec::new, Scope::processes);
+        let stats = processes.iter().take(LISTED);
+        let reaped = stats
+            .filter_map(|&pid| proc::stat(&self.root, pid))
+            .map(|stat| stat.faults_of_ended_children)
             .sum();
         self.passing |= self.reaped.is_some_and(|before| reaped > before);
         self.reaped = Some(reaped);
         let mut threads = BTreeSet::new();
         for &pid in &processes {
-            threads.extend(
-                files::names(&self.root, &format!("proc/{pid}/task"))
-                    .iter()
-                    .filter_map(|name| Some((pid, name.parse().ok()?))),
-            );
+            let own = proc::threads(&self.root, pid).into_iter();
+            threads.extend(own.map(|tid| (pid, tid)));
             if threads.len() > LISTED {
                 break;
             }
         }
         let root = self.root.clone();
-        let born =
-            |(pid, tid): (i32, i32)| began_at(&root, pid, tid).is_some_and(|ticks| ticks > before);
+        let born = |(pid, tid): (i32, i32)| {
+            let stat = proc::thread_stat(&root, pid, tid);
+            stat.is_some_and(|stat| stat.start as f64 > before)
+        };
         let processes: BTreeSet<(i32, i32)> = processes.iter().map(|&pid| (pid, pid)).collect();
         let problems = self
             .tallies
@@ -349,30 +331,10 @@ impl Source for Tasks {
     }
 }
 
-fn uptime_ticks(root: &Path) -> Option<f64> {
-    let text = files::text(root, "proc/uptime").ok()?;
-    let seconds: f64 = text.split(' ').next()?.parse().ok()?;
-    Some(seconds * 100.0)
-}
-
-/// Page faults of the children that a process has waited for.
-fn faults_of_ended_children(root: &Path, pid: i32) -> Option<f64> {
-    let text = files::text(root, &format!("proc/{pid}/stat")).ok()?;
-    let (_, rest) = text.rsplit_once(')')?;
-    files::number(rest.split_ascii_whitespace().nth(8)?).ok()
-}
-
-/// When a thread began, in ticks since boot.
-fn began_at(root: &Path, pid: i32, tid: i32) -> Option<f64> {
-    let text = files::text(root, &format!("proc/{pid}/task/{tid}/stat")).ok()?;
-    let (_, rest) = text.rsplit_once(')')?;
-    files::number(rest.split_ascii_whitespace().nth(19)?).ok()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::pmu::tests::tree;
     use super::*;
+    use crate::os::text::tests::tree;
     use std::fs;
 
     fn ids(list: &[i32]) -> BTreeSet<(i32, i32)> {

@@ -1,12 +1,13 @@
 //! On whom perf events are opened: threads, a cgroup on each of its CPUs, or
 //! the CPUs themselves.
 
-use super::cgroups;
-use super::files;
+use super::target_cgroup;
+use crate::os::cgroup;
+use crate::os::cpulist;
+use crate::os::text;
 use crate::sys::perf_group::Whom;
 use crate::workload::Scope;
 use crate::workload::tree;
-use jostle_profile::cpulist::parse_list;
 use std::fs::File;
 use std::path::Path;
 
@@ -29,14 +30,14 @@ impl Watched {
         match scope {
             None => Ok(Watched::Cpus(cpus.to_vec())),
             Some(Scope::Processes(pids)) => threads(pids),
-            Some(Scope::Cgroup(directory)) => match cgroups::for_perf(root, directory) {
+            Some(Scope::Cgroup(directory)) => match target_cgroup::for_perf(root, directory) {
                 Ok(place) => {
-                    let file = File::open(files::below(root, &place))
+                    let file = File::open(text::below(root, &place))
                         .map_err(|error| format!("{}: {error}", place.display()))?;
                     Ok(Watched::Cgroup(file, usable(root, directory, cpus)))
                 }
                 Err(why) => {
-                    let pids = cgroups::processes(root, directory)?;
+                    let pids = cgroup::processes(directory).map_err(|error| error.to_string())?;
                     notes.push(format!(
                         "perf events count the threads that the cgroup held at the start and \
                          what they start, not the cgroup: {why}"
@@ -64,12 +65,7 @@ impl Watched {
 /// parent is open, its new threads count through it, and nothing tells the two
 /// cases apart.
 fn threads(pids: &[i32]) -> Result<Watched, String> {
-    let mut processes: Vec<i32> = pids.to_vec();
-    for &pid in pids {
-        processes.extend(tree::descendants(pid));
-    }
-    processes.sort_unstable();
-    processes.dedup();
+    let processes = tree::with_descendants(pids);
     let threads: Vec<i32> = processes
         .iter()
         .flat_map(|&process| tree::threads(process))
@@ -86,31 +82,19 @@ fn threads(pids: &[i32]) -> Result<Watched, String> {
 
 /// The CPUs that the cgroup may use, else `cpus`.
 fn usable(root: &Path, directory: &Path, cpus: &[usize]) -> Vec<usize> {
-    let directory = files::relative(directory);
     ["cpuset.cpus.effective", "cpuset.effective_cpus"]
         .iter()
-        .filter_map(|name| files::text(root, &format!("{directory}/{name}")).ok())
-        .filter_map(|list| parse_list(&list).ok())
+        .filter_map(|name| cpulist::read(root, directory.join(name)).ok())
         .find(|list| !list.is_empty())
-        .unwrap_or_else(|| match online(root) {
-            online if online.is_empty() => cpus.to_vec(),
-            // Nothing keeps it on the CPUs it is expected on.
-            online => online,
-        })
-}
-
-/// CPUs of the machine that are online.
-pub(super) fn online(root: &Path) -> Vec<usize> {
-    files::text(root, "sys/devices/system/cpu/online")
-        .ok()
-        .and_then(|list| parse_list(&list).ok())
-        .unwrap_or_default()
+        // Nothing keeps it on the CPUs it is expected on.
+        .or_else(|| cpulist::online(root).ok().filter(|all| !all.is_empty()))
+        .unwrap_or_else(|| cpus.to_vec())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::pmu::tests::tree;
     use super::*;
+    use crate::os::text::tests::tree;
 
     #[test]
     fn a_cgroup_is_counted_where_it_may_run() {

@@ -14,6 +14,7 @@ use crate::inject::Snapshot;
 use crate::inject::WorkerGroup;
 use crate::inject::stall::StallGuard;
 use crate::metric::Metric;
+use crate::os;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::clock::process_cpu_ns;
 use crate::sys::control_page::Order;
@@ -311,19 +312,16 @@ fn target_error(error: Error) -> WindowError {
 /// Stolen time and all time of some CPUs, in the kernel's ticks.
 #[derive(Clone, Copy, Debug, Default)]
 struct StealReading {
-    stolen: u64,
+    stolen: f64,
     at_ns: u64,
     cpus: u64,
 }
 
-/// The kernel's USER_HZ, which is 100 on every architecture Linux runs on here.
-const TICKS_PER_SECOND: f64 = 100.0;
-
 impl StealReading {
     fn now(cpus: &[usize]) -> Self {
-        let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+        let ticks = os::text::parse(os::here(), "proc/stat", |text| os::stat::ticks(text, cpus));
         StealReading {
-            stolen: stolen_ticks(&text, cpus),
+            stolen: ticks.map_or(0.0, |ticks| ticks.stolen),
             at_ns: monotonic_ns(),
             cpus: cpus.len().max(1) as u64,
         }
@@ -334,25 +332,13 @@ impl StealReading {
     /// in any window since the tick before, so a single one is no evidence
     /// about this window and counts as nothing.
     fn share_since(&self, earlier: &StealReading) -> f64 {
-        let ticks = self.stolen.saturating_sub(earlier.stolen);
-        if ticks <= 1 {
+        let ticks = self.stolen - earlier.stolen;
+        if ticks <= 1.0 {
             return 0.0;
         }
         let seconds = (self.at_ns - earlier.at_ns) as f64 / 1e9 * self.cpus as f64;
-        (ticks as f64 / TICKS_PER_SECOND / seconds.max(1e-9)).min(1.0)
+        (ticks / os::stat::ticks_per_second() / seconds.max(1e-9)).min(1.0)
     }
-}
-
-/// Sum of the eighth column of the lines `cpuN` of `/proc/stat`.
-fn stolen_ticks(stat: &str, cpus: &[usize]) -> u64 {
-    stat.lines()
-        .filter_map(|line| {
-            let mut words = line.strip_prefix("cpu")?.split_ascii_whitespace();
-            let cpu: usize = words.next()?.parse().ok()?;
-            cpus.contains(&cpu)
-                .then(|| words.nth(7)?.parse::<u64>().ok())?
-        })
-        .sum::<u64>()
 }
 
 #[cfg(test)]
@@ -360,14 +346,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steal_is_read_per_cpu_and_a_single_tick_is_no_evidence() {
-        let stat = "cpu  9 9 9 9 9 9 9 99 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\n\
-                    cpu1 1 2 3 4 5 6 7 30 0 0\nintr 5\n";
-        assert_eq!(stolen_ticks(stat, &[0]), 8);
-        assert_eq!(stolen_ticks(stat, &[0, 1]), 38);
-        assert_eq!(stolen_ticks(stat, &[7]), 0);
+    fn a_single_tick_of_steal_is_no_evidence() {
         let earlier = StealReading {
-            stolen: 10,
+            stolen: 10.0,
             at_ns: 0,
             cpus: 2,
         };
@@ -376,7 +357,7 @@ mod tests {
             at_ns: 100_000_000,
             cpus: 2,
         };
-        assert_eq!(after(11).share_since(&earlier), 0.0);
-        assert!((after(14).share_since(&earlier) - 0.2).abs() < 1e-9);
+        assert_eq!(after(11.0).share_since(&earlier), 0.0);
+        assert!((after(14.0).share_since(&earlier) - 0.2).abs() < 1e-9);
     }
 }

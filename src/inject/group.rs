@@ -2,6 +2,7 @@
 
 use crate::inject::worker::Slices;
 use crate::inject::worker::WorkerConfig;
+use crate::os;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::control_page::Command;
 use crate::sys::control_page::ControlPage;
@@ -395,12 +396,7 @@ impl WorkerGroup {
 }
 
 fn is_gone(pid: u32) -> bool {
-    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
-        Ok(stat) => stat
-            .rsplit_once(") ")
-            .is_some_and(|(_, rest)| rest.starts_with(['Z', 'X'])),
-        Err(_) => true,
-    }
+    os::proc::stat(os::here(), pid as i32).is_none_or(|stat| stat.ended())
 }
 
 fn spawn_worker(config: &str, cpu: usize) -> std::io::Result<Worker> {

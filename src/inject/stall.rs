@@ -1,5 +1,6 @@
 //! Backing off when the whole machine waits for memory.
 
+use crate::os;
 use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,7 +20,7 @@ pub struct StallGuard {
     limit_percent: f64,
     root: PathBuf,
     /// Stalled microseconds at the last look.
-    last: Option<(u64, Instant)>,
+    last: Option<(f64, Instant)>,
 }
 
 impl StallGuard {
@@ -41,7 +42,7 @@ impl StallGuard {
 
     /// Why nothing is guarded, where that is so.
     pub fn blind(&self) -> Option<String> {
-        self.stalled().err()
+        self.stalled().err().map(|error| error.to_string())
     }
 
     /// The reason to take the pressure off, if there is one now. Cheap between
@@ -54,7 +55,7 @@ impl StallGuard {
         }
         let now = self.stalled().ok()?;
         self.last = Some((now, Instant::now()));
-        let percent = now.saturating_sub(before) as f64 / elapsed.as_micros() as f64 * 100.0;
+        let percent = (now - before).max(0.0) / elapsed.as_micros() as f64 * 100.0;
         (percent > self.limit_percent).then(|| {
             format!(
                 "backed off: every task waited for memory {percent:.0} % of the last {:.1} s, more \
@@ -66,14 +67,10 @@ impl StallGuard {
     }
 
     /// Microseconds since boot in which all tasks waited for memory.
-    fn stalled(&self) -> Result<u64, String> {
-        let path = self.root.join("proc/pressure/memory");
-        let text = std::fs::read_to_string(&path)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
-        text.lines()
-            .find_map(|line| line.strip_prefix("full ")?.split("total=").nth(1))
-            .and_then(|total| total.trim().parse().ok())
-            .ok_or_else(|| format!("{}: no line 'full … total=…'", path.display()))
+    fn stalled(&self) -> Result<f64, os::Error> {
+        os::text::parse(&self.root, "proc/pressure/memory", |text| {
+            os::psi::total_us(text, "full")
+        })
     }
 }
 

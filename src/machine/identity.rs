@@ -1,8 +1,10 @@
 //! Names and settings the kernel tells in one line each: CPU, kernel,
-//! hypervisor, allowed CPUs, huge pages.
+//! hypervisor, allowed CPUs.
 
-use super::files;
-use jostle_profile::cpulist::parse_list;
+use crate::os::Error;
+use crate::os::ParseError;
+use crate::os::cpulist;
+use crate::os::text;
 use std::path::Path;
 
 pub(super) const UNKNOWN: &str = "unknown";
@@ -15,7 +17,7 @@ pub(super) struct Identity {
 }
 
 pub(super) fn read(root: &Path) -> Identity {
-    let cpuinfo = files::text(root, "proc/cpuinfo").unwrap_or_default();
+    let cpuinfo = text::text(root, "proc/cpuinfo").unwrap_or_default();
     let unknown = || UNKNOWN.to_string();
     let (vendor, model) = match field(&cpuinfo, "CPU implementer") {
         Some(implementer) => arm(implementer, field(&cpuinfo, "CPU part").unwrap_or("?")),
@@ -28,7 +30,7 @@ pub(super) fn read(root: &Path) -> Identity {
         model,
         vendor,
         hypervisor: hypervisor(root, &cpuinfo),
-        kernel: files::text(root, "proc/sys/kernel/osrelease").unwrap_or_else(|_| unknown()),
+        kernel: text::text(root, "proc/sys/kernel/osrelease").unwrap_or_else(|_| unknown()),
     }
 }
 
@@ -67,10 +69,10 @@ fn arm(implementer: &str, part: &str) -> (String, String) {
 /// The hypervisor as far as the kernel passes it on: by Xen's own file, by the
 /// firmware's names, by the device tree, or only by the CPU flag.
 fn hypervisor(root: &Path, cpuinfo: &str) -> Option<String> {
-    if let Ok(name) = files::text(root, "sys/hypervisor/type") {
+    if let Ok(name) = text::text(root, "sys/hypervisor/type") {
         return Some(name);
     }
-    let dmi = |name: &str| files::text(root, &format!("sys/class/dmi/id/{name}"));
+    let dmi = |name: &str| text::text(root, format!("sys/class/dmi/id/{name}"));
     let vendor = dmi("sys_vendor").unwrap_or_default();
     let product = dmi("product_name").unwrap_or_default();
     let by_firmware = match vendor.as_str() {
@@ -86,7 +88,7 @@ fn hypervisor(root: &Path, cpuinfo: &str) -> Option<String> {
     if let Some(name) = by_firmware {
         return Some(name.to_string());
     }
-    if let Ok(name) = files::text(root, "proc/device-tree/hypervisor/compatible") {
+    if let Ok(name) = text::text(root, "proc/device-tree/hypervisor/compatible") {
         return Some(name.trim_end_matches('\0').to_string());
     }
     field(cpuinfo, "flags")
@@ -97,23 +99,11 @@ fn hypervisor(root: &Path, cpuinfo: &str) -> Option<String> {
 /// CPUs in this process's mask, offline ones included.
 ///
 /// # Errors
-/// A message naming what is missing.
-pub(super) fn allowed_cpus(root: &Path) -> Result<Vec<usize>, String> {
-    let status = files::text(root, "proc/self/status")?;
-    let list = field(&status, "Cpus_allowed_list")
-        .ok_or("/proc/self/status: no Cpus_allowed_list".to_string())?;
-    parse_list(list).map_err(|problem| format!("/proc/self/status: {problem}"))
-}
-
-/// The word in brackets: `always [madvise] never`.
-///
-/// # Errors
-/// A message naming the file.
-pub(super) fn transparent_huge_pages(root: &Path) -> Result<String, String> {
-    let path = "sys/kernel/mm/transparent_hugepage/enabled";
-    let text = files::text(root, path)?;
-    text.split_once('[')
-        .and_then(|(_, rest)| rest.split_once(']'))
-        .map(|(word, _)| word.to_string())
-        .ok_or_else(|| format!("/{path}: '{text}' marks no choice"))
+/// What is missing.
+pub(super) fn allowed_cpus(root: &Path) -> Result<Vec<usize>, Error> {
+    text::parse(root, "proc/self/status", |status| {
+        let key = "Cpus_allowed_list";
+        let list = text::value(status, key).ok_or_else(|| ParseError::NoLine(key.into()))?;
+        cpulist::parse(list)
+    })
 }

@@ -5,11 +5,14 @@
 //! cannot be seen from inside a container.
 
 use super::Cgroup;
-use super::files;
-use super::mounts;
-use super::mounts::Mount;
+use super::reading;
+use crate::os::Error;
+use crate::os::ParseError;
+use crate::os::cgroup::Hierarchies;
+use crate::os::text;
 use jostle_profile::reading::Reading;
 use std::path::Path;
+use std::path::PathBuf;
 
 /// The reason in a reading when nothing limits.
 pub(super) const NO_LIMIT: &str = "no limit";
@@ -18,56 +21,44 @@ pub(super) const NO_LIMIT: &str = "no limit";
 const V1_UNLIMITED: u64 = 1 << 62;
 
 /// Where one controller's files are.
-struct Hierarchy {
+struct Place {
     v2: bool,
     /// This process's cgroup as seen from the mount, `/` for the mount itself.
     path: String,
-    /// Directories from this process's cgroup up to the mount point, relative
-    /// to the root.
-    levels: Vec<String>,
+    /// Directories from this process's cgroup up to the mount point.
+    levels: Vec<PathBuf>,
 }
 
 /// One level's memory, bytes.
-struct Level {
+struct Level<'a> {
     limit: u64,
-    used: Result<u64, String>,
-    path: String,
+    used: Result<u64, Error>,
+    directory: &'a Path,
 }
 
 pub(super) fn read(root: &Path) -> Cgroup {
-    let membership = match files::text(root, "proc/self/cgroup") {
-        Ok(text) => text,
-        Err(problem) => return nothing(&problem),
+    let hierarchies = match Hierarchies::below(root) {
+        Ok(hierarchies) => hierarchies,
+        Err(problem) => return nothing(&problem.to_string()),
     };
-    let mounts = match files::text(root, "proc/self/mountinfo") {
-        Ok(text) => mounts::parse(&text),
-        Err(problem) => return nothing(&problem),
+    let v1 = hierarchies.iter().any(|hierarchy| !hierarchy.unified());
+    let version = match (v1, hierarchies.with("")) {
+        (true, Some(_)) => "hybrid",
+        (true, None) => "v1",
+        (false, _) => "v2",
     };
-    let v1 = mounts.iter().any(|mount| mount.filesystem == "cgroup");
-    let v2 = mounts.iter().any(|mount| mount.filesystem == "cgroup2");
-    let version = match (v1, v2) {
-        (true, true) => "hybrid",
-        (true, false) => "v1",
-        (false, true) => "v2",
-        (false, false) => return nothing("no cgroup file system is mounted"),
-    };
-    let memory = hierarchy(&membership, &mounts, "memory");
-    let cpu = hierarchy(&membership, &mounts, "cpu");
-    let mut cgroup = nothing("");
-    cgroup.version = Reading::Value(version.to_string());
-    cgroup.cpu_quota = cpu.and_then(|cpu| cpu_quota(root, &cpu)).into();
-    match memory {
+    let mut cgroup = match place(&hierarchies, "memory") {
         Ok(memory) => {
+            let mut cgroup = nothing("");
             cgroup.path = Reading::Value(memory.path.clone());
             fill_memory(root, &memory, &mut cgroup);
+            cgroup
         }
-        Err(problem) => {
-            cgroup.path = Reading::unavailable(&problem);
-            cgroup.memory_limit_bytes = Reading::unavailable(&problem);
-            cgroup.memory_used_bytes = Reading::unavailable(&problem);
-            cgroup.memory_headroom_bytes = Reading::unavailable(&problem);
-        }
-    }
+        Err(problem) => nothing(&problem),
+    };
+    cgroup.version = Reading::Value(version.to_string());
+    let quota = place(&hierarchies, "cpu").and_then(|cpu| cpu_quota(root, &cpu));
+    cgroup.cpu_quota = quota.into();
     cgroup
 }
 
@@ -85,70 +76,32 @@ fn nothing(problem: &str) -> Cgroup {
 
 /// Finds who rules `controller`: a v1 hierarchy when one carries it, else v2. A
 /// v2 mount beside v1 ones carries no controller that v1 has taken.
-fn hierarchy(membership: &str, mounts: &[Mount], controller: &str) -> Result<Hierarchy, String> {
-    let named = |list: &str| list.split(',').any(|name| name == controller);
-    let lines = || {
-        membership.lines().filter_map(|line| {
-            let (_, rest) = line.split_once(':')?;
-            rest.split_once(':')
-        })
+fn place(hierarchies: &Hierarchies, controller: &str) -> Result<Place, String> {
+    let find = |name| hierarchies.of_process("self", name);
+    let own = match find(controller).map_err(|error| error.to_string())? {
+        None => find("").map_err(|error| error.to_string())?,
+        own => own,
     };
-    if let Some((_, path)) = lines().find(|(controllers, _)| named(controllers)) {
-        let candidates = mounts
-            .iter()
-            .filter(|mount| mount.filesystem == "cgroup" && named(&mount.super_options));
-        return place(false, path, candidates)
-            .ok_or_else(|| format!("the cgroup v1 controller '{controller}' is not mounted"));
-    }
-    if let Some((_, path)) = lines().find(|(controllers, _)| controllers.is_empty()) {
-        let candidates = mounts.iter().filter(|mount| mount.filesystem == "cgroup2");
-        return place(true, path, candidates).ok_or_else(|| "cgroup v2 is not mounted".to_string());
-    }
-    Err(format!(
-        "/proc/self/cgroup names no cgroup for the controller '{controller}'"
-    ))
-}
-
-/// Lays a cgroup path over the mount that shows it. In a container the path may
-/// be the host's while the mount begins at the container's own cgroup, or the
-/// reverse; then the mount point is as near as can be seen.
-fn place<'a>(
-    v2: bool,
-    path: &str,
-    mounts: impl Iterator<Item = &'a Mount> + Clone,
-) -> Option<Hierarchy> {
-    let below = |mount: &Mount| -> Option<String> {
-        let rest = match mount.root.as_str() {
-            "/" => path,
-            root => path.strip_prefix(root)?,
-        };
-        let whole = rest.is_empty() || rest.starts_with('/');
-        let outside = rest.split('/').any(|part| part == "..");
-        (whole && !outside).then(|| rest.trim_matches('/').to_string())
+    let place = own
+        .as_deref()
+        .and_then(|own| Some((own, hierarchies.locate(own)?)));
+    let Some((own, (hierarchy, path))) = place else {
+        return Err(format!(
+            "/proc/self/cgroup names no cgroup for the controller '{controller}'"
+        ));
     };
-    let (mount, rest) = mounts
-        .clone()
-        .find_map(|mount| Some((mount, below(mount)?)))
-        .or_else(|| mounts.clone().next().map(|mount| (mount, String::new())))?;
-    let point = mount.point.trim_matches('/').to_string();
-    let mut levels = vec![point.clone()];
-    let mut dir = point;
-    for part in rest.split('/').filter(|part| !part.is_empty()) {
-        dir = format!("{dir}/{part}");
-        levels.push(dir.clone());
-    }
-    levels.reverse();
-    Some(Hierarchy {
-        v2,
-        path: format!("/{rest}"),
-        levels,
+    let inside = |level: &&Path| level.starts_with(&hierarchy.directory);
+    Ok(Place {
+        v2: hierarchy.unified(),
+        path: format!("/{}", path.display()),
+        levels: own.ancestors().take_while(inside).map(Into::into).collect(),
     })
 }
 
-fn fill_memory(root: &Path, memory: &Hierarchy, cgroup: &mut Cgroup) {
+fn fill_memory(root: &Path, memory: &Place, cgroup: &mut Cgroup) {
     let mut problem = None;
     let mut any_file = false;
-    let mut limited: Vec<Level> = Vec::new();
+    let mut limited: Vec<Level<'_>> = Vec::new();
     for dir in &memory.levels {
         match level_limit(root, memory.v2, dir) {
             Ok(None) => {}
@@ -158,11 +111,11 @@ fn fill_memory(root: &Path, memory: &Hierarchy, cgroup: &mut Cgroup) {
                 limited.push(Level {
                     limit,
                     used: used(root, memory.v2, dir),
-                    path: format!("/{dir}"),
+                    directory: dir,
                 });
             }
             Err(why) => {
-                problem.get_or_insert(why);
+                problem.get_or_insert(why.to_string());
             }
         }
     }
@@ -177,81 +130,74 @@ fn fill_memory(root: &Path, memory: &Hierarchy, cgroup: &mut Cgroup) {
         };
         cgroup.memory_limit_bytes = Reading::unavailable(&reason);
         cgroup.memory_headroom_bytes = Reading::unavailable(&reason);
-        cgroup.memory_used_bytes = used(root, memory.v2, own).into();
+        cgroup.memory_used_bytes = reading(used(root, memory.v2, own));
         return;
     };
     cgroup.memory_limit_bytes = Reading::Value(tightest.limit);
-    cgroup.memory_used_bytes = tightest.used.clone().into();
+    cgroup.memory_used_bytes = reading(tightest.used.clone());
     // The largest limit may bind first, when others share it.
-    let mut headroom: Result<(u64, &Level), String> = Err(NO_LIMIT.to_string());
-    for level in &limited {
-        match (&level.used, &headroom) {
-            (Err(why), _) => {
-                headroom = Err(why.clone());
-                break;
-            }
-            (Ok(used), Ok((least, _))) if level.limit.saturating_sub(*used) >= *least => {}
-            (Ok(used), _) => headroom = Ok((level.limit.saturating_sub(*used), level)),
-        }
+    let left = limited.iter().map(|level| {
+        let used = level.used.as_ref().map_err(Error::to_string)?;
+        Ok((level.limit.saturating_sub(*used), level.directory))
+    });
+    let left: Result<Vec<(u64, &Path)>, String> = left.collect();
+    let least = left.map(|left| left.into_iter().min_by_key(|(bytes, _)| *bytes));
+    if let Ok(Some((_, directory))) = least {
+        cgroup.memory_bound_by = Some(text::shown(root, directory));
     }
-    cgroup.memory_bound_by = headroom.as_ref().ok().map(|(_, level)| level.path.clone());
-    cgroup.memory_headroom_bytes = headroom.map(|(bytes, _)| bytes).into();
+    cgroup.memory_headroom_bytes = least
+        .and_then(|least| least.map_or(Err(NO_LIMIT.to_string()), |(bytes, _)| Ok(bytes)))
+        .into();
 }
 
 /// Outer `None`: this level has no limit file. Inner `None`: it has one that
 /// does not limit.
 ///
 /// # Errors
-/// A message naming the file that is not understood.
-fn level_limit(root: &Path, v2: bool, dir: &str) -> Result<Option<Option<u64>>, String> {
-    if !v2 {
-        let path = format!("{dir}/memory.limit_in_bytes");
-        if !files::exists(root, &path) {
-            return Ok(None);
-        }
-        let limit: u64 = files::number(root, &path)?;
-        return Ok(Some((limit < V1_UNLIMITED).then_some(limit)));
-    }
-    let mut answer = None;
+/// The file that is not understood.
+fn level_limit(root: &Path, v2: bool, dir: &Path) -> Result<Option<Option<u64>>, Error> {
     // Past memory.high the kernel slows the cgroup down until it gives memory
     // back: for pressure that nobody asked for, that is a limit too.
-    for name in ["memory.max", "memory.high"] {
-        let path = format!("{dir}/{name}");
-        if !files::exists(root, &path) {
-            continue;
-        }
-        let limit = match files::text(root, &path)?.as_str() {
-            "max" => None,
-            _ => Some(files::number::<u64>(root, &path)?),
+    let names: &[&str] = match v2 {
+        true => &["memory.max", "memory.high"],
+        false => &["memory.limit_in_bytes"],
+    };
+    let mut answer = None;
+    for name in names {
+        let limit = match Error::absent_as_none(text::text(root, dir.join(name)))?.as_deref() {
+            None => continue,
+            Some("max") => None,
+            Some(_) => {
+                let limit = text::number::<u64>(root, dir.join(name))?;
+                (v2 || limit < V1_UNLIMITED).then_some(limit)
+            }
         };
-        let tightest = [answer.flatten(), limit].into_iter().flatten().min();
-        answer = Some(tightest);
+        answer = Some([answer.flatten(), limit].into_iter().flatten().min());
     }
     Ok(answer)
 }
 
 /// Bytes charged to a cgroup that the kernel cannot take back easily: usage
 /// less file pages, in recent use or not, as `MemAvailable` counts them too.
-fn used(root: &Path, v2: bool, dir: &str) -> Result<u64, String> {
+fn used(root: &Path, v2: bool, dir: &Path) -> Result<u64, Error> {
     let (usage, keys) = match v2 {
-        true => ("memory.current", ["inactive_file ", "active_file "]),
+        true => ("memory.current", ["inactive_file", "active_file"]),
         false => (
             "memory.usage_in_bytes",
-            ["total_inactive_file ", "total_active_file "],
+            ["total_inactive_file", "total_active_file"],
         ),
     };
-    let usage: u64 = files::number(root, &format!("{dir}/{usage}"))?;
-    let stat = files::text(root, &format!("{dir}/memory.stat")).unwrap_or_default();
-    let value = |key: &str| {
-        let mut lines = stat.lines();
-        lines.find_map(|line| line.strip_prefix(key)?.trim().parse::<u64>().ok())
-    };
-    let reclaimable: u64 = keys.into_iter().filter_map(value).sum();
-    Ok(usage.saturating_sub(reclaimable))
+    let usage: u64 = text::number(root, dir.join(usage))?;
+    let stat = text::text(root, dir.join("memory.stat")).unwrap_or_default();
+    let reclaimable: f64 = keys
+        .iter()
+        .filter_map(|key| text::keyed(&stat, key).ok())
+        .sum();
+    Ok(usage.saturating_sub(reclaimable as u64))
 }
 
 /// CPUs' worth of time, the least of all levels.
-fn cpu_quota(root: &Path, cpu: &Hierarchy) -> Result<f64, String> {
+fn cpu_quota(root: &Path, cpu: &Place) -> Result<f64, String> {
     let mut least: Option<f64> = None;
     let mut problem = None;
     for dir in &cpu.levels {
@@ -263,32 +209,21 @@ fn cpu_quota(root: &Path, cpu: &Hierarchy) -> Result<f64, String> {
             }
         }
     }
-    match (least, problem) {
-        (Some(quota), _) => Ok(quota),
-        (None, Some(problem)) => Err(problem),
-        (None, None) => Err(NO_LIMIT.to_string()),
-    }
+    least.ok_or_else(|| problem.map_or(NO_LIMIT.to_string(), |problem| problem.to_string()))
 }
 
-fn level_quota(root: &Path, v2: bool, dir: &str) -> Result<Option<f64>, String> {
-    let path = match v2 {
-        true => format!("{dir}/cpu.max"),
-        false => format!("{dir}/cpu.cfs_quota_us"),
-    };
-    if !files::exists(root, &path) {
+fn level_quota(root: &Path, v2: bool, dir: &Path) -> Result<Option<f64>, Error> {
+    let file = dir.join(if v2 { "cpu.max" } else { "cpu.cfs_quota_us" });
+    let Some(text) = Error::absent_as_none(text::text(root, &file))? else {
         return Ok(None);
-    }
-    let text = files::text(root, &path)?;
+    };
     let (quota, period) = match v2 {
-        true => {
-            // The period may be left out when the file was written by hand.
-            let (quota, period) = text.split_once(' ').unwrap_or((&text, "100000"));
-            (quota.to_string(), period.to_string())
-        }
-        false => {
-            let period = files::text(root, &format!("{dir}/cpu.cfs_period_us"))?;
-            (text.clone(), period)
-        }
+        // The period may be left out when the file was written by hand.
+        true => text.split_once(' ').unwrap_or((&text, "100000")),
+        false => (
+            text.as_str(),
+            &*text::text(root, dir.join("cpu.cfs_period_us"))?,
+        ),
     };
     if quota == "max" || quota == "-1" {
         return Ok(None);
@@ -297,6 +232,9 @@ fn level_quota(root: &Path, v2: bool, dir: &str) -> Result<Option<f64>, String> 
         (Ok(quota), Ok(period)) if quota > 0 && period > 0 => {
             Ok(Some(quota as f64 / period as f64))
         }
-        _ => Err(format!("/{path}: '{text}' is not a CPU quota")),
+        _ => Err(Error::Malformed {
+            path: text::shown(root, &file),
+            problem: ParseError::text(&text, "is not a CPU quota"),
+        }),
     }
 }

@@ -6,11 +6,8 @@ mod cpuid;
 mod describe;
 #[cfg(test)]
 pub mod fake;
-mod files;
 mod identity;
-mod interrupts;
 mod limits;
-pub(crate) mod mounts;
 mod pmu;
 pub mod saved;
 mod storage;
@@ -22,6 +19,10 @@ pub use describe::format_bytes;
 pub use storage::BlockDevice;
 pub use storage::block_device_of;
 
+use crate::os;
+use crate::os::ParseError;
+use crate::os::here;
+use crate::os::text;
 use crate::sys;
 use jostle_profile::CacheFacts;
 use jostle_profile::MachineFacts;
@@ -166,7 +167,7 @@ impl Machine {
     /// Reads this machine. Never fails: what cannot be read is unavailable with
     /// its reason, or stands in the notes.
     pub fn detect() -> Machine {
-        let root = Path::new("/");
+        let root = here();
         // The system call knows the mask even where procfs is cut down; the
         // file knows it on machines with more CPUs than the call's mask holds.
         let allowed = match sys::cpus::affinity(0) {
@@ -197,15 +198,14 @@ impl Machine {
 
     fn read(
         root: &Path,
-        allowed: Result<Vec<usize>, String>,
+        allowed: Result<Vec<usize>, os::Error>,
         probe_pmu: impl FnOnce(&str) -> Result<(), String>,
     ) -> Machine {
         let topology = topology::read(root);
         let mut notes = topology.notes;
         let identity = identity::read(root);
         let memory = memory(root, &mut notes);
-        let paranoid: Reading<i64> =
-            files::number(root, "proc/sys/kernel/perf_event_paranoid").into();
+        let paranoid = reading(text::number(root, "proc/sys/kernel/perf_event_paranoid"));
         let pmu = pmu::read(root, || probe_pmu(&paranoid.to_string()));
         let online: Vec<usize> = topology.cpus.iter().map(|cpu| cpu.id).collect();
         let allowed_cpus = allowed
@@ -233,7 +233,10 @@ impl Machine {
             kernel: identity.kernel,
             perf_event_paranoid: paranoid,
             pmu,
-            transparent_huge_pages: identity::transparent_huge_pages(root).into(),
+            transparent_huge_pages: reading(os::sysfs::choice(
+                root,
+                "sys/kernel/mm/transparent_hugepage/enabled",
+            )),
             notes,
         }
     }
@@ -316,7 +319,7 @@ impl Machine {
     /// The allowed CPU that devices have interrupted least; of equals, the one
     /// with the highest number. `None` when no CPU is allowed.
     pub fn quietest_cpu(&self) -> Option<usize> {
-        let counts = interrupts::by_cpu(Path::new("/"));
+        let counts = os::stat::interrupts(here());
         let of = |cpu: usize| {
             let found = counts.iter().find(|(id, _)| *id == cpu);
             found.map_or(0, |(_, count)| *count)
@@ -402,41 +405,42 @@ impl Machine {
 /// When `/proc/meminfo` cannot be read or lacks MemAvailable and MemFree, or a
 /// cgroup has a limit whose use cannot be read.
 pub fn available_memory_bytes() -> io::Result<u64> {
-    available_memory_bytes_at(Path::new("/"))
+    available_memory_bytes_at(here())
 }
 
 fn available_memory_bytes_at(root: &Path) -> io::Result<u64> {
-    let available = files::text(root, "proc/meminfo")
-        .and_then(|text| available(&text))
-        .map_err(io::Error::other)?;
+    let available = text::parse(root, MEMINFO, available).map_err(io::Error::other)?;
     let headroom = limits::read(root)
         .checked_headroom_bytes()
         .map_err(io::Error::other)?;
     Ok(headroom.map_or(available, |bytes| bytes.min(available)))
 }
 
-fn available(meminfo: &str) -> Result<u64, String> {
-    files::meminfo_bytes(meminfo, "MemAvailable")
-        .or_else(|_| files::meminfo_bytes(meminfo, "MemFree"))
-        .map_err(|_| "/proc/meminfo: no readable MemAvailable or MemFree".to_string())
+const MEMINFO: &str = "proc/meminfo";
+
+fn available(meminfo: &str) -> Result<u64, ParseError> {
+    text::meminfo_bytes(meminfo, "MemAvailable")
+        .or_else(|_| text::meminfo_bytes(meminfo, "MemFree"))
+        .map_err(|_| ParseError::NoKey("MemAvailable or MemFree".into()))
 }
 
 fn memory(root: &Path, notes: &mut Vec<String>) -> Memory {
-    let text = files::text(root, "proc/meminfo").unwrap_or_else(|problem| {
-        notes.push(problem);
-        String::new()
-    });
-    let mut known = |answer: Result<u64, String>| {
-        answer.unwrap_or_else(|problem| {
-            notes.push(format!("/proc/meminfo: {problem}: taken as 0"));
+    let mut bytes = |parse: &dyn Fn(&str) -> Result<u64, ParseError>| {
+        text::parse(root, MEMINFO, parse).unwrap_or_else(|problem| {
+            notes.push(format!("{problem}: taken as 0"));
             0
         })
     };
     Memory {
-        total_bytes: known(files::meminfo_bytes(&text, "MemTotal")),
-        available_bytes: known(available(&text)),
-        swap_total_bytes: known(files::meminfo_bytes(&text, "SwapTotal")),
+        total_bytes: bytes(&|text| text::meminfo_bytes(text, "MemTotal")),
+        available_bytes: bytes(&available),
+        swap_total_bytes: bytes(&|text| text::meminfo_bytes(text, "SwapTotal")),
     }
+}
+
+/// What was read, or the reason why not.
+fn reading<T>(read: Result<T, os::Error>) -> Reading<T> {
+    read.map_err(|error| error.to_string()).into()
 }
 
 /// The 64-bit FNV-1a hash (Fowler, Noll, Vo): fixed by its definition, unlike

@@ -1,17 +1,16 @@
 //! Whether the CPU's hardware counters can be used, by name or by reason.
 
-use super::files;
+use crate::os::sysfs::EVENT_SOURCES;
+use crate::os::text;
 use jostle_profile::reading::Reading;
 use std::path::Path;
-
-const DEVICES: &str = "sys/bus/event_source/devices";
 
 /// Name of the CPU's PMU as the kernel registers it (`cpu`; two names joined by
 /// `+` on CPUs of mixed cores), or why there is none. `probe` opens a counter
 /// and answers with the reason when it cannot count; tests on a made-up tree
 /// pass one that does nothing.
 pub(super) fn read(root: &Path, probe: impl FnOnce() -> Result<(), String>) -> Reading<String> {
-    let devices = match files::names(root, DEVICES) {
+    let devices = match text::names(root, EVENT_SOURCES) {
         Ok(devices) => devices,
         Err(problem) => return Reading::unavailable(format!("no list of PMUs: {problem}")),
     };
@@ -26,7 +25,7 @@ pub(super) fn read(root: &Path, probe: impl FnOnce() -> Result<(), String>) -> R
             false => format!("only {}", devices.join(", ")),
         };
         return Reading::unavailable(format!(
-            "the kernel has no hardware counters to offer (/{DEVICES} holds {found}), as usual in \
+            "the kernel has no hardware counters to offer (/{EVENT_SOURCES} holds {found}), as usual in \
              a virtual machine without a virtual PMU"
         ));
     }

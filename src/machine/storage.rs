@@ -1,13 +1,16 @@
 //! The block device under a directory.
 
-use super::files;
-use super::mounts;
-use super::mounts::Mount;
+use super::reading;
+use crate::os::here;
+use crate::os::mounts;
+use crate::os::sysfs;
+use crate::os::text;
 use jostle_profile::reading::Reading;
 use nix::sys::stat::major;
 use nix::sys::stat::minor;
 use nix::sys::statvfs::FsFlags;
 use nix::sys::statvfs::statvfs;
+use procfs::process::MountInfo;
 use serde::Serialize;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -47,8 +50,8 @@ fn find(path: &Path) -> Result<BlockDevice, String> {
         return Err(format!("{shown} is not a directory"));
     }
     let full = fs::canonicalize(path).map_err(|error| format!("{shown}: {error}"))?;
-    let root = Path::new("/");
-    let mounts = mounts::parse(&files::text(root, "proc/self/mountinfo")?);
+    let root = here();
+    let mounts = mounts::read(root).map_err(|error| error.to_string())?;
     let mount = mount_of(&mounts, &full)
         .ok_or_else(|| format!("{shown}: /proc/self/mountinfo shows no mount that holds it"))?;
     let number = match major(metadata.dev()) {
@@ -56,16 +59,16 @@ fn find(path: &Path) -> Result<BlockDevice, String> {
         _ => metadata.dev(),
     };
     let space = statvfs(path).map_err(|error| format!("{shown}: {error}"))?;
-    if mount.read_only || space.flags().contains(FsFlags::ST_RDONLY) {
+    if mounts::is_read_only(mount) || space.flags().contains(FsFlags::ST_RDONLY) {
         return Err(format!(
             "{shown} is on {}, which is mounted read-only: name a directory that can be written",
-            mount.point
+            mount.mount_point.display()
         ));
     }
     let disk = disk(root, &format!("{}:{}", major(number), minor(number)))?;
     Ok(BlockDevice {
-        filesystem: mount.filesystem.clone(),
-        mount_point: mount.point.clone(),
+        filesystem: mount.fs_type.clone(),
+        mount_point: mount.mount_point.to_string_lossy().into_owned(),
         free_bytes: space
             .blocks_available()
             .saturating_mul(space.fragment_size()),
@@ -75,25 +78,26 @@ fn find(path: &Path) -> Result<BlockDevice, String> {
 
 /// The mount that holds `path`: of the longest mount point above it, the one
 /// mounted last.
-fn mount_of<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
+fn mount_of<'a>(mounts: &'a [MountInfo], path: &Path) -> Option<&'a MountInfo> {
     mounts
         .iter()
-        .filter(|mount| path.starts_with(&mount.point))
-        .max_by_key(|mount| mount.point.len())
+        .filter(|mount| path.starts_with(&mount.mount_point))
+        .max_by_key(|mount| mount.mount_point.as_os_str().len())
 }
 
 /// File systems such as btrfs number their files by a device of their own and
 /// only name the disk as the source of the mount.
-fn device_of_source(mount: &Mount) -> Option<u64> {
-    if !mount.source.starts_with("/dev/") {
+fn device_of_source(mount: &MountInfo) -> Option<u64> {
+    let source = mount.mount_source.as_ref()?;
+    if !source.starts_with("/dev/") {
         return None;
     }
-    let number = fs::metadata(&mount.source).ok()?.rdev();
+    let number = fs::metadata(source).ok()?.rdev();
     (major(number) != 0).then_some(number)
 }
 
-fn no_device(path: &Path, mount: &Mount) -> String {
-    let why = match mount.filesystem.as_str() {
+fn no_device(path: &Path, mount: &MountInfo) -> String {
+    let why = match mount.fs_type.as_str() {
         "tmpfs" | "ramfs" | "devtmpfs" => "which lies in memory",
         "overlay" => "which is laid over other file systems, as in a container",
         "nfs" | "nfs4" | "cifs" | "ceph" | "9p" | "virtiofs" => "which is served by another system",
@@ -102,8 +106,8 @@ fn no_device(path: &Path, mount: &Mount) -> String {
     format!(
         "{} is on {} ({}), {why}: name a directory on a local disk",
         path.display(),
-        mount.point,
-        mount.filesystem
+        mount.mount_point.display(),
+        mount.fs_type
     )
 }
 
@@ -121,19 +125,13 @@ fn disk(root: &Path, number: &str) -> Result<BlockDevice, String> {
         .and_then(|name| name.to_str())
         .ok_or_else(|| format!("/{link} leads to no device"))?
         .to_string();
-    let rotational = files::text(&dir, "queue/rotational").and_then(|text| match text.as_str() {
-        "0" => Ok(false),
-        "1" => Ok(true),
-        other => Err(format!("queue/rotational of {name}: '{other}'")),
-    });
     Ok(BlockDevice {
         device_number: number.to_string(),
-        rotational: rotational.into(),
-        logical_block_bytes: files::number(&dir, "queue/logical_block_size").into(),
+        rotational: reading(sysfs::flag(&dir, "queue/rotational")),
+        logical_block_bytes: reading(text::number(&dir, "queue/logical_block_size")),
         // sysfs counts in units of 512 bytes whatever the disk's block size.
-        size_bytes: files::number::<u64>(&dir, "size")
-            .map(|sectors| sectors.saturating_mul(512))
-            .into(),
+        size_bytes: reading(text::number::<u64>(&dir, "size"))
+            .map(|sectors| sectors.saturating_mul(512)),
         name,
         filesystem: String::new(),
         mount_point: String::new(),
@@ -173,7 +171,7 @@ mod tests {
              3 1 8:2 / /data rw - xfs /dev/sda2 rw\n\
              4 1 0:6 / /dat rw - tmpfs tmpfs rw\n",
         );
-        let filesystem = |path: &str| &mount_of(&mounts, Path::new(path)).unwrap().filesystem;
+        let filesystem = |path: &str| &mount_of(&mounts, Path::new(path)).unwrap().fs_type;
         assert_eq!(filesystem("/data/scratch"), "xfs");
         assert_eq!(filesystem("/database"), "ext4");
     }

@@ -4,9 +4,13 @@ use super::Cache;
 use super::CacheKind;
 use super::LogicalCpu;
 use super::NumaNode;
-use super::files;
+use super::reading;
+use crate::os::Error;
+use crate::os::ParseError;
+use crate::os::cpulist;
+use crate::os::sysfs;
+use crate::os::text;
 use jostle_profile::cpulist::format_list;
-use jostle_profile::cpulist::parse_list;
 use jostle_profile::reading::Reading;
 use std::collections::HashSet;
 use std::path::Path;
@@ -36,18 +40,14 @@ pub(super) fn read(root: &Path) -> Topology {
     }
 }
 
-fn list(root: &Path, path: &str) -> Result<Vec<usize>, String> {
-    parse_list(&files::text(root, path)?).map_err(|problem| format!("/{path}: {problem}"))
-}
-
 /// Online CPUs by sysfs, else those `/proc/cpuinfo` counts.
 fn online(root: &Path, notes: &mut Vec<String>) -> Vec<usize> {
-    match list(root, &format!("{CPU_DIR}/online")) {
+    match cpulist::online(root) {
         Ok(cpus) if !cpus.is_empty() => return cpus,
         Ok(_) => notes.push(format!("/{CPU_DIR}/online is empty")),
-        Err(problem) => notes.push(problem),
+        Err(problem) => notes.push(problem.to_string()),
     }
-    let mut cpus: Vec<usize> = files::text(root, "proc/cpuinfo")
+    let mut cpus: Vec<usize> = text::text(root, "proc/cpuinfo")
         .unwrap_or_default()
         .lines()
         .filter_map(|line| {
@@ -62,27 +62,26 @@ fn online(root: &Path, notes: &mut Vec<String>) -> Vec<usize> {
 
 fn nodes(root: &Path, online: &[usize], notes: &mut Vec<String>) -> Vec<NumaNode> {
     let mut nodes = Vec::new();
-    for id in files::numbered(root, NODE_DIR, "node") {
+    for id in text::numbered(root, NODE_DIR, "node") {
         let dir = format!("{NODE_DIR}/node{id}");
-        let cpus = match list(root, &format!("{dir}/cpulist")) {
+        let cpus = match cpulist::read(root, format!("{dir}/cpulist")) {
             // A node of memory alone has no CPUs; one that is offline is left in.
             Ok(cpus) => cpus
                 .into_iter()
                 .filter(|cpu| online.contains(cpu))
                 .collect(),
             Err(problem) => {
-                notes.push(problem);
+                notes.push(problem.to_string());
                 continue;
             }
         };
-        let meminfo = format!("{dir}/meminfo");
-        let memory = files::text(root, &meminfo).and_then(|text| {
-            files::meminfo_bytes(&text, "MemTotal").map_err(|why| format!("/{meminfo}: {why}"))
+        let memory = text::parse(root, format!("{dir}/meminfo"), |text| {
+            text::meminfo_bytes(text, "MemTotal")
         });
         nodes.push(NumaNode {
             id,
             cpus,
-            memory_total_bytes: memory.into(),
+            memory_total_bytes: reading(memory),
         });
     }
     if nodes.is_empty() {
@@ -111,8 +110,8 @@ fn cpus(
         .map(|&id| {
             let dir = format!("{CPU_DIR}/cpu{id}/topology");
             // The first name is of Linux 5.4 and later; the second works on all.
-            let siblings = list(root, &format!("{dir}/core_cpus_list"))
-                .or_else(|_| list(root, &format!("{dir}/thread_siblings_list")));
+            let siblings = cpulist::read(root, format!("{dir}/core_cpus_list"))
+                .or_else(|_| cpulist::read(root, format!("{dir}/thread_siblings_list")));
             let mut core_siblings = siblings.unwrap_or_else(|problem| {
                 unknown.push(id);
                 example.get_or_insert(problem);
@@ -125,8 +124,8 @@ fn cpus(
             LogicalCpu {
                 id,
                 // Arm firmware that does not know says -1, which is no number here.
-                package: files::number(root, &format!("{dir}/physical_package_id")).unwrap_or(0),
-                core: files::number(root, &format!("{dir}/core_id")).unwrap_or(id),
+                package: text::number(root, format!("{dir}/physical_package_id")).unwrap_or(0),
+                core: text::number(root, format!("{dir}/core_id")).unwrap_or(id),
                 node: nodes
                     .iter()
                     .find(|node| node.cpus.contains(&id))
@@ -151,7 +150,7 @@ fn caches(root: &Path, online: &[usize], notes: &mut Vec<String>) -> Vec<Cache> 
     let mut seen: HashSet<(usize, usize)> = HashSet::new();
     let mut problem = None;
     for &cpu in online {
-        for index in files::numbered(root, &format!("{CPU_DIR}/cpu{cpu}/cache"), "index") {
+        for index in text::numbered(root, format!("{CPU_DIR}/cpu{cpu}/cache"), "index") {
             if seen.contains(&(index, cpu)) {
                 continue;
             }
@@ -187,43 +186,26 @@ fn caches(root: &Path, online: &[usize], notes: &mut Vec<String>) -> Vec<Cache> 
 }
 
 /// # Errors
-/// A message naming the file that is missing or not understood.
-fn cache(root: &Path, dir: &str) -> Result<Cache, String> {
-    let kind = match files::text(root, &format!("{dir}/type"))?.as_str() {
-        "Data" => CacheKind::Data,
-        "Instruction" => CacheKind::Instruction,
-        "Unified" => CacheKind::Unified,
-        other => return Err(format!("/{dir}/type: '{other}' is not a kind of cache")),
-    };
-    let ways = match files::number::<u32>(root, &format!("{dir}/ways_of_associativity")) {
+/// The file that is missing or not understood.
+fn cache(root: &Path, dir: &str) -> Result<Cache, Error> {
+    let kind = text::parse(root, format!("{dir}/type"), |kind| match kind {
+        "Data" => Ok(CacheKind::Data),
+        "Instruction" => Ok(CacheKind::Instruction),
+        "Unified" => Ok(CacheKind::Unified),
+        other => Err(ParseError::text(other, "is not a kind of cache")),
+    })?;
+    let ways = match text::number::<u32>(root, format!("{dir}/ways_of_associativity")) {
         // The kernel writes 0 for a fully associative cache, and some virtual
         // machines write it for everything.
         Ok(0) => Reading::unavailable("the kernel says 0: fully associative or not known"),
-        answer => answer.into(),
+        answer => reading(answer),
     };
     Ok(Cache {
-        level: files::number(root, &format!("{dir}/level"))?,
+        level: text::number(root, format!("{dir}/level"))?,
         kind,
-        size_bytes: size(root, &format!("{dir}/size"))?,
+        size_bytes: sysfs::size(root, &format!("{dir}/size"))?,
         ways,
-        line_bytes: files::number(root, &format!("{dir}/coherency_line_size"))?,
-        shared_cpus: list(root, &format!("{dir}/shared_cpu_list"))?,
+        line_bytes: text::number(root, format!("{dir}/coherency_line_size"))?,
+        shared_cpus: cpulist::read(root, format!("{dir}/shared_cpu_list"))?,
     })
-}
-
-/// Bytes in a file that says `48K`, `2048K`, `32M`.
-fn size(root: &Path, path: &str) -> Result<u64, String> {
-    let text = files::text(root, path)?;
-    let (digits, unit) = match text.as_bytes().last() {
-        Some(b'K') => (&text[..text.len() - 1], 1 << 10),
-        Some(b'M') => (&text[..text.len() - 1], 1 << 20),
-        Some(b'G') => (&text[..text.len() - 1], 1 << 30),
-        _ => (text.as_str(), 1),
-    };
-    digits
-        .parse::<u64>()
-        .ok()
-        .and_then(|number| number.checked_mul(unit))
-        .filter(|&bytes| bytes > 0)
-        .ok_or_else(|| format!("/{path}: '{text}' is not a size"))
 }

@@ -1,17 +1,17 @@
 //! Metrics that would work for a target, to be copied into the command line.
 
 use super::binary;
-use super::scope;
-use super::tracepoint;
+use crate::counters::tracefs::tracefs;
 use crate::sys::probe;
 use crate::workload::Target;
+use std::path::Path;
 use std::path::PathBuf;
 
 /// One per line, each with what it reads.
 pub(super) fn lines(target: &Target) -> String {
     let mut found: Vec<(String, &str)> = Vec::new();
     let mut add = |metric: &str, what| found.push((format!("--metric {metric}"), what));
-    let processes = scope::processes(&target.scope());
+    let processes = target.scope().processes();
     let exchanges = processes.iter().any(|pid| {
         let account = std::fs::read_to_string(format!("/proc/{pid}/io"));
         account.is_ok_and(|account| account.contains("rchar"))
@@ -35,7 +35,7 @@ pub(super) fn lines(target: &Target) -> String {
             );
         }
     }
-    if tracepoint::tracefs().is_ok_and(|root| root.join("events/raw_syscalls").is_dir()) {
+    if tracefs(Path::new("/")).is_ok_and(|root| root.join("events/raw_syscalls").is_dir()) {
         add(
             "progress:tracepoint:raw_syscalls:sys_enter",
             "system calls per second",

@@ -1,6 +1,8 @@
 //! Hardware counters, of ourselves and of other processes, and why one cannot
 //! be opened, in words.
 
+use crate::os::here;
+use crate::os::text;
 use perf_event::Builder;
 use perf_event::events::Hardware;
 use std::io;
@@ -73,8 +75,8 @@ pub fn why_no_instructions() -> Option<String> {
 
 /// `kernel.perf_event_paranoid` as the kernel writes it.
 pub fn paranoid() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")
-        .map_or_else(|_| "unreadable".into(), |level| level.trim().to_string())
+    text::text(here(), "proc/sys/kernel/perf_event_paranoid")
+        .unwrap_or_else(|_| "unreadable".into())
 }
 
 #[cfg(test)]

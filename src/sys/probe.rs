@@ -2,9 +2,12 @@
 //! a PMU: the kernel's `uprobe` and `tracepoint` event sources.
 
 use super::clock::thread_cpu_ns;
+use crate::os::here;
+use crate::os::sysfs::event_source;
 use perf_event::Builder;
 use perf_event::Counter;
 use perf_event::events::Tracepoint;
+use procfs::process::Process;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
@@ -63,7 +66,7 @@ impl Event {
         if let Event::Uprobe { offset, .. } = self {
             // The library's own uprobe event cannot be given to its builder.
             let attributes = builder.attrs_mut();
-            attributes.type_ = source_type("uprobe")?;
+            attributes.type_ = event_source(here(), "uprobe").map_err(io::Error::other)?;
             attributes.config = 0;
             attributes.uprobe_path = path.as_ptr() as usize as u64;
             attributes.probe_offset = *offset;
@@ -82,22 +85,6 @@ impl Event {
         drop(path);
         counter
     }
-}
-
-/// The number of an event source, as the kernel assigned it at boot.
-fn source_type(name: &str) -> io::Result<u32> {
-    let file = format!("/sys/bus/event_source/devices/{name}/type");
-    let text = std::fs::read_to_string(file)?;
-    text.trim().parse().map_err(io::Error::other)
-}
-
-/// CPUs that are online, ascending.
-///
-/// # Errors
-/// When the kernel's list cannot be read.
-pub fn online_cpus() -> io::Result<Vec<usize>> {
-    let list = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
-    jostle_profile::cpulist::parse_list(&list).map_err(io::Error::other)
 }
 
 /// Why an event cannot be counted, in words, and what to change.
@@ -210,10 +197,12 @@ pub fn fastest(work: impl Fn()) -> Duration {
 pub fn uprobe_cost(code: &[u8]) -> Result<Duration, String> {
     let function = called::like(code);
     let address = function as *const () as usize as u64;
-    let maps = std::fs::read_to_string("/proc/self/maps").map_err(|error| error.to_string())?;
+    let maps = Process::myself().and_then(|us| us.maps());
+    let maps = maps.map_err(|error| error.to_string())?;
     let offset = maps
-        .lines()
-        .find_map(|line| offset_in_file(line, address))
+        .iter()
+        .find(|map| (map.address.0..map.address.1).contains(&address))
+        .map(|map| address - map.address.0 + map.offset)
         .ok_or("jostle's own code is not mapped from a file")?;
     let event = Event::Uprobe {
         file: "/proc/self/exe".into(),
@@ -243,30 +232,9 @@ pub fn uprobe_cost(code: &[u8]) -> Result<Duration, String> {
     Ok(with.saturating_sub(without) / CALLS)
 }
 
-/// The offset in its file of `address`, when `line` of `/proc/PID/maps` covers
-/// it.
-fn offset_in_file(line: &str, address: u64) -> Option<u64> {
-    let mut words = line.split_ascii_whitespace();
-    let (start, end) = words.next()?.split_once('-')?;
-    let hex = |word: &str| u64::from_str_radix(word, 16).ok();
-    let (start, end) = (hex(start)?, hex(end)?);
-    let offset = hex(words.nth(1)?)?;
-    (start..end)
-        .contains(&address)
-        .then(|| address - start + offset)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn addresses_become_offsets() {
-        let line = "5581a000-5581c000 r-xp 00002000 fe:00 77   /bin/x";
-        assert_eq!(offset_in_file(line, 0x5581_a010), Some(0x2010));
-        assert_eq!(offset_in_file(line, 0x5581_c000), None);
-        assert_eq!(offset_in_file("nonsense", 0), None);
-    }
 
     #[test]
     fn errors_are_explained() {
@@ -286,12 +254,9 @@ mod tests {
     #[test]
     fn the_cost_of_a_probe_is_measured() {
         for code in [&[0x55][..], &[0xf3, 0x0f, 0x1e, 0xfa], &[0x8d]] {
-            match uprobe_cost(code) {
-                Ok(cost) => {
-                    println!("{code:x?}: {cost:?} per call");
-                    assert!(cost > Duration::from_nanos(50), "{cost:?}");
-                }
-                Err(reason) => println!("skipped the_cost_of_a_probe_is_measured: {reason}"),
+            if let Some(cost) = crate::skip::have("uprobe", uprobe_cost(code)) {
+                println!("{code:x?}: {cost:?} per call");
+                assert!(cost > Duration::from_nanos(50), "{cost:?}");
             }
         }
     }

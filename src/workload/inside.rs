@@ -6,13 +6,15 @@ use super::cgroup;
 use super::cgroup::CgroupSpec;
 use super::cgroup::Freezer;
 use super::cgroup::Hierarchies;
-use super::cgroup::Population;
+
 use super::guard::Guard;
 use super::hold;
 use super::hold::Hold;
 use super::tree;
 use crate::error::Error;
 use crate::error::Result;
+use crate::os::cgroup::Population;
+use crate::os::cgroup::population;
 use crate::sys::pages::GuardPage;
 use crate::sys::pidfd::PidFd;
 use std::path::Path;
@@ -133,7 +135,7 @@ impl Inside {
     }
 
     pub(super) fn state(&self) -> State {
-        match cgroup::population(&self.spec.directory) {
+        match population(&self.spec.directory) {
             Population::Vanished | Population::Empty => State::Exited(ENDED),
             Population::Living if self.hold.holds() => State::Stopped,
             Population::Living => match Freezer::in_it(&self.hierarchies, &self.spec.directory) {
@@ -160,7 +162,7 @@ impl Inside {
     /// What became of it, when it has ended.
     pub(super) fn end(&self) -> String {
         let shown = self.spec.directory.display();
-        match cgroup::population(&self.spec.directory) {
+        match population(&self.spec.directory) {
             Population::Vanished => format!("the cgroup {shown} vanished"),
             _ => format!("the cgroup {shown} holds no process any more"),
         }

@@ -78,6 +78,28 @@ pub enum Scope {
     Cgroup(PathBuf),
 }
 
+impl Scope {
+    /// All its processes at this moment, ascending. Empty when everything has
+    /// ended.
+    pub fn processes(&self) -> Vec<i32> {
+        match self {
+            Scope::Processes(leaders) => tree::with_descendants(leaders),
+            // 0 stands for those of another PID namespace.
+            Scope::Cgroup(directory) => {
+                let mut found = cgroup::processes(directory).unwrap_or_default();
+                found.retain(|&pid| pid > 0);
+                found
+            }
+        }
+    }
+
+    /// Threads of all of them.
+    pub fn threads(&self) -> Vec<i32> {
+        let processes = self.processes().into_iter();
+        processes.flat_map(tree::threads).collect()
+    }
+}
+
 /// What to profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetSpec {
@@ -442,5 +464,21 @@ fn poll(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(2));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cgroups_are_walked_down() {
+        let root = tempfile::tempdir().unwrap();
+        let inner = root.path().join("a/b");
+        std::fs::create_dir_all(&inner).unwrap();
+        std::fs::write(root.path().join("cgroup.procs"), "7\n3\n").unwrap();
+        std::fs::write(inner.join("cgroup.procs"), "5\n3\n0\n").unwrap();
+        assert_eq!(Scope::Cgroup(root.path().into()).processes(), [3, 5, 7]);
+        assert!(Scope::Cgroup("/nonexistent".into()).processes().is_empty());
     }
 }

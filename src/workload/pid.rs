@@ -17,7 +17,7 @@ use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 /// `PF_KTHREAD` of `/proc/PID/stat`.
-const KERNEL_THREAD: u64 = 0x0020_0000;
+const KERNEL_THREAD: u32 = 0x0020_0000;
 
 const ENDED: Exit = Exit {
     code: None,

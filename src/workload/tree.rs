@@ -1,5 +1,9 @@
 //! Which processes belong to a target.
 
+pub use crate::os::proc::Stat;
+
+use crate::os::here;
+use crate::os::proc;
 use crate::sys::cpus;
 use std::collections::HashMap;
 use std::collections::HashSet;
@@ -9,89 +13,24 @@ use std::collections::HashSet;
 /// from target to target.
 pub const MARKER: &str = "JOSTLE_TARGET";
 
-/// The part of `/proc/PID/stat` needed here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stat {
-    pub state: char,
-    pub parent: i32,
-    pub group: i32,
-    pub session: i32,
-    /// `PF_*` bits.
-    pub flags: u64,
-    /// Clock ticks since boot.
-    pub start: u64,
-}
-
-impl Stat {
-    /// True for a process that has ended, reaped or not.
-    pub fn ended(&self) -> bool {
-        matches!(self.state, 'Z' | 'X' | 'x')
-    }
-
-    /// True when every thread is held by a stop signal or a tracer.
-    pub fn stopped(&self) -> bool {
-        matches!(self.state, 'T' | 't')
-    }
-}
-
 /// `None` when the process is gone.
 pub fn stat(pid: i32) -> Option<Stat> {
-    parse(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
-}
-
-fn parse(line: &[u8]) -> Option<Stat> {
-    // The name stands in parentheses and may hold anything, these included.
-    let end = line.iter().rposition(|&byte| byte == b')')?;
-    let rest = std::str::from_utf8(&line[end + 1..]).ok()?;
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    Some(Stat {
-        state: fields.first()?.chars().next()?,
-        parent: fields.get(1)?.parse().ok()?,
-        group: fields.get(2)?.parse().ok()?,
-        session: fields.get(3)?.parse().ok()?,
-        flags: fields.get(6)?.parse().ok()?,
-        start: fields.get(19)?.parse().ok()?,
-    })
+    proc::stat(here(), pid)
 }
 
 /// Thread ids of a process, ascending; empty when it is gone.
 pub fn threads(pid: i32) -> Vec<i32> {
-    numbers(&format!("/proc/{pid}/task"))
+    proc::threads(here(), pid)
 }
 
 /// Every process of the machine that we can see.
 pub fn processes() -> Vec<i32> {
-    numbers("/proc")
+    proc::processes(here())
 }
 
-fn numbers(directory: &str) -> Vec<i32> {
-    let mut found: Vec<i32> = std::fs::read_dir(directory)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect();
-    found.sort_unstable();
-    found
-}
-
-/// Children of `pid`. The kernel's own list needs a build option, so its
-/// absence is answered by [`Snapshot`].
-fn listed_children(pid: i32) -> Option<Vec<i32>> {
-    let mut children = Vec::new();
-    for thread in threads(pid) {
-        match std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/children")) {
-            Ok(text) => children.extend(
-                text.split_ascii_whitespace()
-                    .filter_map(|word| word.parse::<i32>().ok()),
-            ),
-            // The thread may have ended; a living one without the file means
-            // that the kernel does not list children.
-            Err(_) if stat(pid).is_none() => return Some(children),
-            Err(_) => return None,
-        }
-    }
-    Some(children)
+/// The command line of a process; empty when it is gone.
+pub fn command_line(pid: i32) -> Vec<String> {
+    proc::command_line(here(), pid)
 }
 
 /// Asking one process for its children costs about as much as the `stat` of
@@ -110,7 +49,7 @@ impl Snapshot {
         if self.by_parent.is_none() {
             self.listed += 1;
             if self.listed <= MOST_LISTED
-                && let Some(children) = listed_children(pid)
+                && let Some(children) = proc::children(here(), pid)
             {
                 return children;
             }
@@ -169,14 +108,13 @@ pub fn descendants_of(roots: &[i32]) -> Vec<i32> {
     Snapshot::default().below(roots)
 }
 
-/// The command line of a process; empty when it is gone.
-pub fn command_line(pid: i32) -> Vec<String> {
-    std::fs::read(format!("/proc/{pid}/cmdline"))
-        .unwrap_or_default()
-        .split(|&byte| byte == 0)
-        .filter(|word| !word.is_empty())
-        .map(|word| String::from_utf8_lossy(word).into_owned())
-        .collect()
+/// `roots` and all their descendants, ascending.
+pub fn with_descendants(roots: &[i32]) -> Vec<i32> {
+    let mut found = descendants_of(roots);
+    found.extend(roots);
+    found.sort_unstable();
+    found.dedup();
+    found
 }
 
 /// This process and all it descends from.
@@ -239,7 +177,7 @@ pub fn members(leaders: &[i32], marker: &str) -> Vec<i32> {
 pub fn ended_orphans(leaders: &[i32]) -> Vec<i32> {
     let us = std::process::id() as i32;
     let our_session = stat(us).map(|stat| stat.session);
-    let mut children = listed_children(us).unwrap_or_default();
+    let mut children = proc::children(here(), us).unwrap_or_default();
     children.retain(|&child| {
         !leaders.contains(&child)
             && stat(child).is_some_and(|stat| {
@@ -252,29 +190,12 @@ pub fn ended_orphans(leaders: &[i32]) -> Vec<i32> {
 
 /// The value of [`MARKER`] in the environment `pid` was started with.
 pub fn marker_of(pid: i32) -> Option<String> {
-    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
-    environment.split(|&byte| byte == 0).find_map(|entry| {
-        let value = entry.strip_prefix(MARKER.as_bytes())?.strip_prefix(b"=")?;
-        Some(String::from_utf8_lossy(value).into_owned())
-    })
+    proc::environment(here(), pid, MARKER)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_may_hold_anything() {
-        let line = b"7 (a) Z (\xff) S 1 2 3 0 -1 64 0 0 0 0 0 0 0 0 20 0 1 0 99 0\n";
-        let stat = parse(line).unwrap();
-        assert_eq!(
-            (stat.state, stat.parent, stat.group, stat.session),
-            ('S', 1, 2, 3)
-        );
-        assert_eq!((stat.flags, stat.start), (64, 99));
-        assert_eq!(parse(b""), None);
-        assert_eq!(parse(b"1 (x) S"), None);
-    }
 
     #[test]
     fn finds_a_child() {

@@ -33,6 +33,7 @@ const FLOORS: &[&str] = &[
     "os",
     "sys",
     "error",
+    "near",
     "console",
 ];
 
@@ -46,7 +47,7 @@ const WALLS: &[(&str, &[&str])] = &[
     ("jostle-schedule", &["jostle-profile"]),
     ("jostle-simulate", &["jostle-profile", "jostle-schedule"]),
     ("jostle-load", &["jostle-profile"]),
-    ("jostle-kernels", &[]),
+    ("jostle-kernels", &["jostle-profile"]),
     (
         "jostle",
         &[
@@ -82,10 +83,6 @@ const WRITERS: &[&str] = &["src/cli/output.rs", "src/console.rs"];
 /// only shrinks.
 const KNOWN: &[(&str, &str)] = &[
     (
-        "crates/load/src/capacity.rs",
-        "crates/load/src/generator.rs",
-    ),
-    (
         "crates/schedule/src/app.rs",
         "crates/schedule/src/cluster/mod.rs",
     ),
@@ -104,22 +101,6 @@ const KNOWN: &[(&str, &str)] = &[
     (
         "crates/schedule/src/policies/jostle/value.rs",
         "crates/schedule/src/policies/jostle/node_view.rs",
-    ),
-    (
-        "crates/simulate/src/cloud/scenario.rs",
-        "crates/simulate/src/cloud/load.rs",
-    ),
-    (
-        "crates/simulate/src/cloud/scenario.rs",
-        "crates/simulate/src/cloud/outcome.rs",
-    ),
-    (
-        "crates/simulate/src/cloud/scenario.rs",
-        "crates/simulate/src/cloud/population.rs",
-    ),
-    (
-        "crates/simulate/src/cloud/scenario.rs",
-        "crates/simulate/src/cloud/run.rs",
     ),
     ("kernels/src/spec.rs", "kernels/src/network/mod.rs"),
     (

@@ -6,9 +6,10 @@ use super::CgroupSpec;
 use super::Hierarchies;
 use super::engines;
 use super::engines::Known;
-use super::near;
 use crate::error::Error;
 use crate::error::Result;
+use crate::near;
+use crate::os;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::path::PathBuf;
@@ -78,7 +79,7 @@ struct Running {
     directories: Vec<PathBuf>,
 }
 
-fn running(hierarchies: &Hierarchies) -> std::result::Result<BTreeMap<String, Running>, String> {
+fn running(hierarchies: &Hierarchies) -> std::result::Result<BTreeMap<String, Running>, os::Error> {
     let mut found: BTreeMap<String, Running> = BTreeMap::new();
     hierarchies.walk(|hierarchy, directory| {
         let name = directory.file_name().unwrap_or_default().to_string_lossy();
@@ -126,7 +127,7 @@ pub fn resolve(
             "give an id, the beginning of one, or a name".into(),
         ));
     }
-    let running = running(hierarchies).map_err(refused)?;
+    let running = running(hierarchies).map_err(|error| refused(error.to_string()))?;
     let spec = |entry: &Running, name: String| -> Result<CgroupSpec> {
         Ok(CgroupSpec {
             directory: hierarchies
@@ -206,7 +207,11 @@ pub fn resolve(
         true => "no container runs here".to_string(),
         false => format!("running: {}", list.join(", ")),
     };
-    let near = near::suggestion(given, looked.known.iter().map(|known| known.name.clone()));
+    let near = near::hint(
+        given,
+        looked.known.iter().map(|known| known.name.clone()),
+        "",
+    );
     Err(refused(format!(
         "no running container has that id, and none that name: looked at {}; an id, or the \
          beginning of one, works without any of these; {here}{near}",

@@ -3,7 +3,8 @@
 
 use super::Hierarchies;
 use super::processes;
-use super::value;
+use crate::os::here;
+use crate::os::text;
 use crate::workload::poll;
 use nix::unistd::AccessFlags;
 use std::io;
@@ -38,28 +39,17 @@ impl Freezer {
         if let Some(own) = Self::in_it(hierarchies, directory) {
             return own;
         }
-        let (_, below) = hierarchies
-            .locate(directory)
-            .filter(|(_, below)| !below.as_os_str().is_empty())
-            .ok_or("not a cgroup below a mount point")?;
         // The same path in a hierarchy that has a freezer, with the same
         // processes: then holding one is holding the other.
         let mut reasons = Vec::new();
-        for (hierarchy, unified) in [
-            (hierarchies.unified(), true),
-            (hierarchies.freezer(), false),
-        ] {
-            let Some(hierarchy) = hierarchy else { continue };
-            let other = hierarchy.directory.join(below);
-            match same_processes(directory, &other) {
-                true => match Self::usable(other, unified) {
+        for (controller, unified) in [("", true), ("freezer", false)] {
+            match hierarchies.counterpart(directory, controller) {
+                Ok(None) => {}
+                Ok(Some(other)) => match Self::usable(other, unified) {
                     Ok(freezer) => return Ok(freezer),
                     Err(reason) => reasons.push(reason),
                 },
-                false => reasons.push(format!(
-                    "{} is not there or holds other processes",
-                    other.display()
-                )),
+                Err(reason) => reasons.push(reason.to_string()),
             }
         }
         match reasons.is_empty() {
@@ -86,16 +76,12 @@ impl Freezer {
         pid: i32,
         members: &[i32],
     ) -> Option<Freezer> {
-        let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-        let places = text.lines().filter_map(|line| {
-            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-            let hierarchy = match controllers {
-                "" => hierarchies.unified(),
-                list if list.split(',').any(|name| name == "freezer") => hierarchies.freezer(),
-                _ => None,
-            }?;
-            let directory = hierarchy.directory_of(path)?;
-            (directory != hierarchy.directory).then_some((directory, hierarchy.unified()))
+        let places = ["", "freezer"].into_iter().filter_map(|controller| {
+            let of_process = hierarchies.of_process(&pid.to_string(), controller);
+            let directory = of_process.ok().flatten()?;
+            let (hierarchy, below) = hierarchies.locate(&directory)?;
+            let inside = !below.as_os_str().is_empty();
+            inside.then(|| (directory.clone(), hierarchy.unified()))
         });
         places
             .filter(|(directory, _)| processes(directory).is_ok_and(|found| found == members))
@@ -125,10 +111,7 @@ impl Freezer {
 
     /// Whether it is, or is about to be, frozen; with who has to thaw it.
     pub(in crate::workload) fn frozen_by(&self) -> Option<String> {
-        let read = |name: &str| {
-            let text = std::fs::read_to_string(self.directory.join(name));
-            text.map(|text| text.trim().to_string()).unwrap_or_default()
-        };
+        let read = |name: &str| read(&self.directory, name);
         let thaw = |text: &str, directory: &Path, file: &str| {
             format!(
                 "whoever froze it must thaw it first (echo {text} > {}/{file})",
@@ -139,21 +122,15 @@ impl Freezer {
             Kind::V2 if read("cgroup.freeze") == "1" => {
                 Some(thaw("0", &self.directory, "cgroup.freeze"))
             }
-            Kind::V2 if value(&read("cgroup.events"), "frozen") == Some("1") => {
-                let frozen = |directory: &&Path| {
-                    let text = std::fs::read_to_string(directory.join("cgroup.freeze"));
-                    text.is_ok_and(|text| text.trim() == "1")
-                };
+            Kind::V2 if text::value(&read("cgroup.events"), "frozen") == Some("1") => {
+                let frozen = |above: &&Path| self::read(above, "cgroup.freeze") == "1";
                 let above = self.directory.ancestors().skip(1).find(frozen)?;
                 Some(thaw("0", above, "cgroup.freeze"))
             }
             Kind::V2 => None,
             Kind::V1 if read("freezer.state") == "THAWED" => None,
             Kind::V1 => {
-                let own = |directory: &&Path| {
-                    let text = std::fs::read_to_string(directory.join("freezer.self_freezing"));
-                    text.is_ok_and(|text| text.trim() == "1")
-                };
+                let own = |above: &&Path| self::read(above, "freezer.self_freezing") == "1";
                 let by = self.directory.ancestors().find(own);
                 let by = by.unwrap_or(&self.directory);
                 Some(thaw("THAWED", by, "freezer.state"))
@@ -176,13 +153,12 @@ impl Freezer {
             || std::fs::write(&file, word).map_err(|error| format!("{}: {error}", file.display()));
         write()?;
         let stands = poll(limit, || match self.kind {
-            Kind::V2 => std::fs::read_to_string(self.directory.join("cgroup.events"))
-                .is_ok_and(|events| value(&events, "frozen") == Some("1")),
-            Kind::V1 => {
-                let state = std::fs::read_to_string(&file).unwrap_or_default();
-                // A fork may have slipped through: asking again takes it too.
-                state.trim() == "FROZEN" || write().is_err()
+            Kind::V2 => {
+                let events = read(&self.directory, "cgroup.events");
+                text::value(&events, "frozen") == Some("1")
             }
+            // A fork may have slipped through: asking again takes it too.
+            Kind::V1 => read(&self.directory, "freezer.state") == "FROZEN" || write().is_err(),
         });
         match stands {
             true => Ok(()),
@@ -207,10 +183,7 @@ impl Freezer {
     }
 }
 
-fn same_processes(one: &Path, other: &Path) -> bool {
-    // Processes come and go between two reads; equal once is equal.
-    (0..5).any(|_| match (processes(one), processes(other)) {
-        (Ok(one), Ok(other)) => !one.is_empty() && one == other,
-        _ => false,
-    })
+/// The text of a file of the cgroup at `directory`; empty when it is gone.
+fn read(directory: &Path, name: &str) -> String {
+    text::text(here(), directory.join(name)).unwrap_or_default()
 }

@@ -1,0 +1,167 @@
+//! Processes and threads, from `/proc/PID`.
+
+use super::stat::ticks_per_second;
+use super::text;
+use procfs::FromRead;
+use procfs::process::Stat as Line;
+use std::fs;
+use std::path::Path;
+
+/// The part of `/proc/PID/stat` needed here, by the `procfs` crate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    pub state: char,
+    pub parent: i32,
+    pub group: i32,
+    pub session: i32,
+    /// `PF_*` bits.
+    pub flags: u32,
+    /// Clock ticks since boot.
+    pub start: u64,
+    /// Minor faults of the children that it has waited for.
+    pub faults_of_ended_children: u64,
+}
+
+impl Stat {
+    /// True for a process that has ended, reaped or not.
+    pub fn ended(&self) -> bool {
+        matches!(self.state, 'Z' | 'X' | 'x')
+    }
+
+    /// True when every thread is held by a stop signal or a tracer.
+    pub fn stopped(&self) -> bool {
+        matches!(self.state, 'T' | 't')
+    }
+
+    fn parse(line: &[u8]) -> Option<Stat> {
+        // The crate takes it for granted that something follows the name.
+        let end = line.iter().rposition(|&byte| byte == b')')?;
+        line.get(end + 2)?;
+        let stat = Line::from_read(line).ok()?;
+        Some(Stat {
+            state: stat.state,
+            parent: stat.ppid,
+            group: stat.pgrp,
+            session: stat.session,
+            flags: stat.flags,
+            start: stat.starttime,
+            faults_of_ended_children: stat.cminflt,
+        })
+    }
+}
+
+/// `None` when the process is gone.
+pub fn stat(root: &Path, pid: i32) -> Option<Stat> {
+    Stat::parse(&fs::read(root.join(format!("proc/{pid}/stat"))).ok()?)
+}
+
+/// `None` when the thread is gone.
+pub fn thread_stat(root: &Path, pid: i32, tid: i32) -> Option<Stat> {
+    Stat::parse(&fs::read(root.join(format!("proc/{pid}/task/{tid}/stat"))).ok()?)
+}
+
+/// Clock ticks since boot, as [`Stat::start`] counts them.
+pub fn uptime_ticks(root: &Path) -> Option<f64> {
+    let text = text::text(root, "proc/uptime").ok()?;
+    let seconds: f64 = text.split(' ').next()?.parse().ok()?;
+    Some(seconds * ticks_per_second())
+}
+
+/// Every process that we can see, ascending.
+pub fn processes(root: &Path) -> Vec<i32> {
+    text::numbered(root, "proc", "")
+}
+
+/// Thread ids of a process, ascending; empty when it is gone.
+pub fn threads(root: &Path, pid: i32) -> Vec<i32> {
+    text::numbered(root, format!("proc/{pid}/task"), "")
+}
+
+/// Children of a process; `None` where the kernel does not list them, which
+/// needs a build option.
+pub fn children(root: &Path, pid: i32) -> Option<Vec<i32>> {
+    let mut children = Vec::new();
+    for thread in threads(root, pid) {
+        match text::text(root, format!("proc/{pid}/task/{thread}/children")) {
+            Ok(text) => children.extend(
+                text.split_ascii_whitespace()
+                    .filter_map(|word| word.parse::<i32>().ok()),
+            ),
+            // The thread may have ended; a living one without the file means
+            // that the kernel does not list children.
+            Err(_) if stat(root, pid).is_none() => return Some(children),
+            Err(_) => return None,
+        }
+    }
+    Some(children)
+}
+
+/// The command line of a process; empty when it is gone.
+pub fn command_line(root: &Path, pid: i32) -> Vec<String> {
+    let line = words(root, pid, "cmdline");
+    line.into_iter().filter(|word| !word.is_empty()).collect()
+}
+
+/// The value of `name` in the environment a process was started with.
+pub fn environment(root: &Path, pid: i32, name: &str) -> Option<String> {
+    let entries = words(root, pid, "environ").into_iter();
+    let mut values = entries.filter_map(|entry| {
+        let value = entry.strip_prefix(name)?.strip_prefix('=')?;
+        Some(value.to_string())
+    });
+    values.next()
+}
+
+fn words(root: &Path, pid: i32, file: &str) -> Vec<String> {
+    fs::read(root.join(format!("proc/{pid}/{file}")))
+        .unwrap_or_default()
+        .split(|&byte| byte == 0)
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::text::tests::tree;
+    use super::*;
+
+    const LINE: &str = "S 1 2 3 0 -1 64 0 5 0 0 0 0 0 0 20 0 1 0 99 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 \
+                        0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
+
+    #[test]
+    fn names_may_hold_anything() {
+        let mut line = b"7 (a) Z (\xff) ".to_vec();
+        line.extend(LINE.as_bytes());
+        let stat = Stat::parse(&line).unwrap();
+        assert_eq!(
+            (stat.state, stat.parent, stat.group, stat.session),
+            ('S', 1, 2, 3)
+        );
+        assert_eq!((stat.flags, stat.start), (64, 99));
+        assert_eq!(stat.faults_of_ended_children, 5);
+        for broken in ["", "1 (x)", "1 (x) ", "1 (x) S", "1 (x) S x 2 3"] {
+            assert_eq!(Stat::parse(broken.as_bytes()), None, "{broken}");
+        }
+    }
+
+    #[test]
+    fn processes_below_a_root() {
+        let root = tree(&[
+            ("proc/7/stat", &format!("7 (x) {LINE}")),
+            ("proc/7/task/7/stat", ""),
+            ("proc/7/task/9/children", "11 12 "),
+            ("proc/7/cmdline", "a\0b c\0\0"),
+            ("proc/7/environ", "AB=1\0A=two\0"),
+            ("proc/meminfo", ""),
+        ]);
+        let root = root.path();
+        assert_eq!(processes(root), [7]);
+        assert_eq!(threads(root, 7), [7, 9]);
+        assert_eq!(children(root, 7), None);
+        assert_eq!(stat(root, 7).unwrap().parent, 1);
+        assert_eq!(command_line(root, 7), ["a", "b c"]);
+        assert_eq!(environment(root, 7, "A").as_deref(), Some("two"));
+        assert_eq!(environment(root, 7, "B"), None);
+        assert_eq!(stat(root, 8), None);
+    }
+}
