@@ -74,6 +74,10 @@ fn numbers(text: &str) -> String {
     result
 }
 
+/// Resources that the recorded profiles cannot know, because they were added
+/// since: that they are unknown is told, and is no number.
+const ADDED: [&str; 1] = ["branch"];
+
 /// Every number, truth value and name of a JSON value, one line for each
 /// object, under its path. A name is a string without a space: other strings
 /// are prose.
@@ -102,7 +106,8 @@ fn leaves(path: &str, value: &Value, result: &mut String) {
             if !own.is_empty() {
                 writeln!(result, "{path} {}", own.join(" ")).unwrap();
             }
-            for (at, item) in items.iter().enumerate() {
+            let known = |item: &&Value| !ADDED.iter().any(|added| item["resource"] == *added);
+            for (at, item) in items.iter().filter(known).enumerate() {
                 leaves(&format!("{path}[{at}]"), item, result);
             }
         }

@@ -315,11 +315,10 @@ impl Cluster {
 
     /// Share of memory not asked for, 0–1; 0 for a node without memory.
     pub fn free_memory_fraction(&self, node: NodeId) -> f64 {
-        let summary = self.summary(node);
-        if summary.memory == 0 {
-            return 0.0;
+        match self.node(node).memory_bytes {
+            0 => 0.0,
+            memory => self.summary(node).free_memory as f64 / memory as f64,
         }
-        summary.free_memory as f64 / summary.memory as f64
     }
 
     /// Whether `demand` fits on `node` now.
