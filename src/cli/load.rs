@@ -73,7 +73,7 @@ pub struct TrafficArgs {
         requires = "load"
     )]
     prefill: Option<YesNo>,
-    /// Requests not answered within this time, from the intended moment, count
+    /// Requests not answered within this time, from the intended time, count
     /// as failed [default: 1s]
     #[arg(long, value_parser = server_wait, value_name = "TIME", requires = "load")]
     timeout: Option<Duration>,

@@ -35,7 +35,7 @@ use std::time::Instant;
 /// Most that one number may take.
 const LONGEST_OUTPUT: usize = 64 * 1024;
 
-/// Tells a probe whom to look at.
+/// The target, for the probe command.
 const TARGET_PID: &str = "JOSTLE_PID";
 
 /// What a probe prints on one of its streams, as far as it is kept.
