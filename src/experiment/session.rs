@@ -29,7 +29,7 @@ use crate::metric::Metric;
 use crate::metric::MetricOptions;
 use crate::workload::Target;
 use crate::workload::TargetSpec;
-use crate::workload::hooks::Around;
+use crate::workload::hooks::ActiveHooks;
 use crate::workload::hooks::Hooks;
 use jostle_load::Drive;
 use jostle_load::LoadPlan;
@@ -309,7 +309,7 @@ fn load_cpu_ns(metric: &dyn Metric) -> u64 {
     metric.load().map_or(0, |load| load.cpu_ns())
 }
 
-fn start_target(request: &Request, hooks: &mut Around) -> Result<(Target, Box<dyn Metric>)> {
+fn start_target(request: &Request, hooks: &mut ActiveHooks) -> Result<(Target, Box<dyn Metric>)> {
     let start = metric::Start {
         metric: request.metric.as_deref(),
         options: request.metric_options.clone(),
