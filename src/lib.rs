@@ -48,3 +48,7 @@ pub mod sink;
 pub mod sys;
 pub mod validate;
 pub mod workload;
+
+#[cfg(test)]
+#[path = "../tests/common/skip.rs"]
+mod skip;

@@ -1,30 +1,24 @@
 //! `jostle machine` tells what the kernel tells, quickly.
 
-use assert_cmd::Command;
+mod common;
+
+use crate::common::JOSTLE;
+use crate::common::PATIENCE;
+use crate::common::program::Ended;
+use crate::common::program::jostle;
+use crate::common::skip::skip;
 use serde_json::Value;
-use std::process::Output;
+use std::process::Command;
 use std::time::Duration;
 use std::time::Instant;
 
-const JOSTLE: &str = env!("CARGO_BIN_EXE_jostle");
-
-fn json(output: &Output) -> Value {
-    assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-/// No machine file is there: tests do not look into anybody's home.
-const NO_STATE: (&str, &str) = ("XDG_STATE_HOME", "/nonexistent");
-
 fn machine() -> Value {
-    let mut command = Command::new(JOSTLE);
-    command.env(NO_STATE.0, NO_STATE.1);
-    json(&command.args(["machine", "--json"]).output().unwrap())
+    jostle(&["machine", "--json"]).json()
 }
 
 /// CPUs by `nproc`, which counts those this process may use.
 fn nproc() -> usize {
-    let output = std::process::Command::new("nproc")
+    let output = Command::new("nproc")
         .env_remove("OMP_NUM_THREADS")
         .output()
         .unwrap();
@@ -37,11 +31,8 @@ fn nproc() -> usize {
 
 #[test]
 fn text_names_the_parts() {
-    let mut command = Command::new(JOSTLE);
-    command.env(NO_STATE.0, NO_STATE.1);
-    let output = command.arg("machine").output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let text = String::from_utf8(output.stdout).unwrap();
+    let (code, text, stderr) = jostle(&["machine"]).parts();
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
     for label in [
         "CPU ",
         "CPUs",
@@ -63,7 +54,6 @@ fn text_names_the_parts() {
             "no line '{label}' in:\n{text}"
         );
     }
-    assert!(output.stderr.is_empty());
 }
 
 #[test]
@@ -99,13 +89,12 @@ fn affinity_is_respected() {
     let whole = machine();
     let allowed = whole["allowed_cpus"].as_array().unwrap();
     if allowed.len() < 2 {
-        return;
+        return skip("cpus", "there is one CPU, and the test needs two");
     }
     let one = allowed[0].as_u64().unwrap();
-    let mut command = std::process::Command::new("taskset");
+    let mut command = Command::new("taskset");
     command.args(["-c", &one.to_string(), JOSTLE, "machine", "--json"]);
-    command.env(NO_STATE.0, NO_STATE.1);
-    let restricted = json(&command.output().unwrap());
+    let restricted = Ended::of(command, PATIENCE).json();
     assert_eq!(restricted["allowed_cpus"], serde_json::json!([one]));
     assert_eq!(restricted["cpus"], whole["cpus"]);
     assert_ne!(restricted["fingerprint"], whole["fingerprint"]);

@@ -1,15 +1,13 @@
 //! `scripts/peers` without the peers: it reads what recorded runs of them
 //! printed, and a whole run among stand-ins comes to the recorded ratio.
 
+mod common;
+
+use crate::common::root;
 use assert_cmd::Command;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::fs::symlink;
-use std::path::Path;
 use std::path::PathBuf;
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 /// What `program` in the PATH really is, also behind a wrapper that looks for it.
 fn really(program: &str, arguments: &[&str]) -> PathBuf {

@@ -1,7 +1,9 @@
 //! `jostle predict`: numbers that can be checked by hand, and what bad input
 //! earns.
 
-use assert_cmd::Command;
+mod common;
+
+use crate::common::program::jostle;
 use serde_json::Value;
 use serde_json::json;
 use std::fs;
@@ -12,19 +14,7 @@ use tempfile::TempDir;
 const FIXTURES: &str = "tests/fixtures/profiles";
 
 fn predict(args: &[&str]) -> (Option<i32>, String, String) {
-    let output = Command::new(assert_cmd::cargo::cargo_bin!("jostle"))
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .arg("predict")
-        .args(args)
-        .output()
-        .unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(!stderr.contains("panicked"), "{stderr}");
-    (
-        output.status.code(),
-        String::from_utf8(output.stdout).unwrap(),
-        stderr,
-    )
+    jostle(&[&["predict"], args].concat()).parts()
 }
 
 /// A profile `name` with one entry per (resource, mode, performance at 100,

@@ -1,8 +1,13 @@
 //! The README's commands: what prints the same everywhere must print what the
 //! README shows; what measures must at least be a request that is understood.
 
-use assert_cmd::Command;
-use std::path::Path;
+mod common;
+
+use crate::common::program::Ended;
+use crate::common::program::command;
+use crate::common::program::jostle;
+use crate::common::root;
+use std::time::Duration;
 
 /// One `$ command` of a console block and the lines shown below it.
 struct Example {
@@ -35,17 +40,6 @@ fn examples() -> Vec<Example> {
     examples
 }
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn jostle(arguments: &[String]) -> Command {
-    let mut command = Command::cargo_bin("jostle").unwrap();
-    command.args(arguments).current_dir(root());
-    command.env("XDG_STATE_HOME", "/nonexistent");
-    command
-}
-
 /// Splits as a shell would, as far as the README needs it.
 fn words(command: &str) -> Vec<String> {
     let mut words = vec![String::new()];
@@ -72,8 +66,7 @@ fn examples_print_what_the_readme_shows() {
         if !matches!(arguments[0].as_str(), "show" | "predict" | "schedule") {
             continue;
         }
-        let output = jostle(arguments).output().unwrap();
-        let printed = String::from_utf8(output.stdout).unwrap();
+        let printed = jostle(arguments).stdout;
         let shown = example.shown.trim_end();
         assert_eq!(printed.trim_end(), shown, "$ {}", example.command);
         compared += 1;
@@ -103,8 +96,7 @@ fn simulations_print_what_the_readme_shows_but_for_real_times() {
         if !matches!(&words[..2], [a, b] if a == "jostle" && b == "simulate") {
             continue;
         }
-        let output = jostle(&words[1..]).output().unwrap();
-        let printed = String::from_utf8(output.stdout).unwrap();
+        let printed = Ended::of(command(&words[1..]), Duration::from_secs(600)).stdout;
         let (printed, shown) = (
             without_real_times(&printed),
             without_real_times(&example.shown),
@@ -135,7 +127,7 @@ fn measuring_examples_are_understood() {
         }
         let mut arguments = arguments;
         arguments.insert(1, "--dry-run".to_string());
-        jostle(&arguments).assert().success();
+        jostle(&arguments).says(0, &[]);
         tried += 1;
     }
     assert!(

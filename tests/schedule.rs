@@ -1,5 +1,8 @@
 //! `jostle schedule`: placements, explanations, and what bad input earns.
 
+mod common;
+
+use crate::common::program::jostle;
 use assert_cmd::Command;
 use serde_json::Value;
 use serde_json::json;
@@ -14,19 +17,7 @@ const NODES: &str = "tests/fixtures/nodes.toml";
 const APPS: &str = "tests/fixtures/profiles";
 
 fn schedule(args: &[&str]) -> (Option<i32>, String, String) {
-    let output = Command::new(assert_cmd::cargo::cargo_bin!("jostle"))
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .arg("schedule")
-        .args(args)
-        .output()
-        .unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(!stderr.contains("panicked"), "{stderr}");
-    (
-        output.status.code(),
-        String::from_utf8(output.stdout).unwrap(),
-        stderr,
-    )
+    jostle(&[&["schedule"], args].concat()).parts()
 }
 
 fn with_nodes(toml: &str, more: &[&str]) -> (Option<i32>, String, String) {

@@ -1,24 +1,10 @@
 //! `jostle simulate`: tables, documents that repeat, and what bad input earns.
 
-use assert_cmd::Command;
+mod common;
+
+use crate::common::program::jostle;
 use std::fs;
 use std::path::Path;
-
-fn simulate(args: &[&str]) -> (Option<i32>, String, String) {
-    let output = Command::new(assert_cmd::cargo::cargo_bin!("jostle"))
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .arg("simulate")
-        .args(args)
-        .output()
-        .unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(!stderr.contains("panicked"), "{stderr}");
-    (
-        output.status.code(),
-        String::from_utf8(output.stdout).unwrap(),
-        stderr,
-    )
-}
 
 const SMALL: &str = "\
 policies = [\"least-loaded\", \"ibench-l1\"]
@@ -34,6 +20,10 @@ count = 40
 process = \"constant\"
 mean_seconds = 5
 ";
+
+fn simulate(args: &[&str]) -> (Option<i32>, String, String) {
+    jostle(&[&["simulate"], args].concat()).parts()
+}
 
 fn with(dir: &Path, toml: &str, more: &[&str]) -> (Option<i32>, String, String) {
     let path = dir.join("small.toml");

@@ -1,6 +1,12 @@
 //! The storage sources end to end: what they reach, what carries them, and
 //! what they say where they cannot work.
 
+mod common;
+
+use crate::common::JOSTLE;
+use crate::common::alone;
+use crate::common::skip::have;
+use crate::common::skip::skip;
 use assert_cmd::Command;
 use jostle::inject::pattern;
 use jostle_kernels::Environment;
@@ -8,26 +14,16 @@ use jostle_kernels::Failure;
 use jostle_kernels::storage::pattern::Access;
 use jostle_kernels::storage::pattern::Operation;
 use jostle_profile::resource::Resource;
-use nix::fcntl::Flock;
-use nix::fcntl::FlockArg;
 use nix::sched::CloneFlags;
 use nix::sched::unshare;
 use serde_json::Value;
-use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 use tempfile::TempDir;
 
-const JOSTLE: &str = env!("CARGO_BIN_EXE_jostle");
 const MAIL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/patterns/mail.toml");
-
-/// While it is held, no other test presses on the machine.
-fn alone() -> Flock<File> {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("one-at-a-time.lock");
-    Flock::lock(File::create(path).unwrap(), FlockArg::LockExclusive).expect("the lock can be had")
-}
 
 /// Runs `jostle run` for a moment; its JSON, or its exit code and complaint.
 fn run(process: std::process::Command, arguments: &[&str]) -> Result<Value, (i32, String)> {
@@ -55,15 +51,9 @@ fn jostle() -> std::process::Command {
 }
 
 /// A directory here; `None`, said with the reason, where it takes no direct I/O.
-fn disk(test: &str) -> Option<TempDir> {
+fn disk() -> Option<TempDir> {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    match scratch(directory.path(), 1 << 20) {
-        Ok(()) => Some(directory),
-        Err(reason) => {
-            println!("skipped {test}: {reason}");
-            None
-        }
-    }
+    have("direct-io", scratch(directory.path(), 1 << 20)).map(|()| directory)
 }
 
 /// What the source itself says to a scratch file of `bytes` in `directory`.
@@ -87,7 +77,7 @@ fn number(outcome: &Value, key: &str) -> f64 {
 
 #[test]
 fn both_sources_reach_what_is_asked() {
-    let Some(directory) = disk("both_sources_reach_what_is_asked") else {
+    let Some(directory) = disk() else {
         return;
     };
     let _alone = alone();
@@ -176,7 +166,7 @@ fn refuse_io_uring(process: &mut std::process::Command) {
 
 #[test]
 fn without_io_uring_threads_do_the_work_and_it_is_said() {
-    let Some(directory) = disk("without_io_uring_threads_do_the_work_and_it_is_said") else {
+    let Some(directory) = disk() else {
         return;
     };
     let _alone = alone();
@@ -197,15 +187,12 @@ fn without_io_uring_threads_do_the_work_and_it_is_said() {
 
 /// File systems of the calling thread alone, gone when it ends. `None`, said
 /// with the reason, where that is not allowed.
-fn own_mounts(test: &str) -> Option<TempDir> {
-    let refused = match unshare(CloneFlags::CLONE_NEWNS) {
-        Err(error) => Some(format!("a mount namespace of its own: {error}")),
-        Ok(()) => shell("mount --make-rprivate /").err(),
-    };
-    if let Some(reason) = refused {
-        println!("skipped {test}: {reason}");
-        return None;
-    }
+fn own_mounts() -> Option<TempDir> {
+    let unshared = unshare(CloneFlags::CLONE_NEWNS).map_err(|error| error.to_string());
+    have(
+        "mounts",
+        unshared.and_then(|()| shell("mount --make-rprivate /")),
+    )?;
     Some(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap())
 }
 
@@ -224,19 +211,13 @@ fn shell(script: &str) -> Result<(), String> {
 }
 
 /// Mounts a new ext4 of 16 MiB with `options` on `mnt` in `directory`.
-fn ext4(test: &str, directory: &Path, options: &str) -> bool {
+fn ext4(directory: &Path, options: &str) -> bool {
     let script = format!(
         "cd {}; mkdir -p mnt; truncate -s 16M disk; mkfs.ext4 -q -m 0 -F disk; \
          mount -o loop,{options} disk mnt",
         directory.display()
     );
-    match shell(&script) {
-        Ok(()) => true,
-        Err(reason) => {
-            println!("skipped {test}: {reason}");
-            false
-        }
-    }
+    have("mounts", shell(&script)).is_some()
 }
 
 fn refused(directory: &Path, size: &str, words: &[&str]) {
@@ -257,15 +238,11 @@ fn refused(directory: &Path, size: &str, words: &[&str]) {
 
 #[test]
 fn memory_is_no_disk() {
-    let test = "memory_is_no_disk";
-    let Some(place) = own_mounts(test) else {
+    let Some(place) = own_mounts() else {
         return;
     };
-    if let Err(reason) = shell(&format!(
-        "mount -t tmpfs -o size=8m none {}",
-        place.path().display()
-    )) {
-        println!("skipped {test}: {reason}");
+    let mount = format!("mount -t tmpfs -o size=8m none {}", place.path().display());
+    if have("mounts", shell(&mount)).is_none() {
         return;
     }
     refused(place.path(), "2MiB", &["tmpfs", "--scratch"]);
@@ -278,11 +255,10 @@ fn memory_is_no_disk() {
 
 #[test]
 fn a_read_only_file_system_is_named() {
-    let test = "a_read_only_file_system_is_named";
-    let Some(place) = own_mounts(test) else {
+    let Some(place) = own_mounts() else {
         return;
     };
-    if !ext4(test, place.path(), "ro") {
+    if !ext4(place.path(), "ro") {
         return;
     }
     let mnt = place.path().join("mnt");
@@ -296,11 +272,10 @@ fn a_read_only_file_system_is_named() {
 
 #[test]
 fn a_full_file_system_is_named() {
-    let test = "a_full_file_system_is_named";
-    let Some(place) = own_mounts(test) else {
+    let Some(place) = own_mounts() else {
         return;
     };
-    if !ext4(test, place.path(), "rw") {
+    if !ext4(place.path(), "rw") {
         return;
     }
     let mnt = place.path().join("mnt");
@@ -334,12 +309,11 @@ fn a_full_file_system_is_named() {
 
 #[test]
 fn a_file_system_without_direct_io_is_named() {
-    let test = "a_file_system_without_direct_io_is_named";
-    let Some(place) = own_mounts(test) else {
+    let Some(place) = own_mounts() else {
         return;
     };
     // ext4 that journals its data takes O_DIRECT and does not do it.
-    if !ext4(test, place.path(), "data=journal") {
+    if !ext4(place.path(), "data=journal") {
         return;
     }
     match scratch(&place.path().join("mnt"), 2 << 20) {
@@ -349,13 +323,13 @@ fn a_file_system_without_direct_io_is_named() {
                 "{reason}"
             );
         }
-        Ok(()) => println!("skipped {test}: this kernel does not tell (statx before 6.1)"),
+        Ok(()) => skip("direct-io", "this kernel does not tell (statx before 6.1)"),
     }
 }
 
 #[test]
 fn a_quota_that_is_too_small_is_named() {
-    let Some(directory) = disk("a_quota_that_is_too_small_is_named") else {
+    let Some(directory) = disk() else {
         return;
     };
     refused(directory.path(), "512KiB", &["too small", "--scratch-size"]);

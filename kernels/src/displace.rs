@@ -440,22 +440,30 @@ mod tests {
     fn a_full_footprint_displaces_much_more_than_nothing() {
         let mut displacement = Displacement::prepare(&footprint::L1D, &environment()).unwrap();
         let mut full = (footprint::L1D.build)(&environment()).unwrap();
-        let mut seen = Vec::new();
-        for _ in 0..10 {
-            let shares = displacement
-                .share(&mut Idle)
-                .and_then(|nothing| Ok((nothing, displacement.share(&mut *full)?)));
-            if let Ok((nothing, all)) = shares
-                && nothing < 0.3
-                && all > 0.6
-            {
-                return;
-            }
-            seen.push(shares);
+        let shares: Vec<Result<_, Failure>> = (0..11)
+            .map(|_| {
+                let nothing = displacement.share(&mut Idle)?;
+                Ok((nothing, displacement.share(&mut *full)?))
+            })
+            .collect();
+        // Emulators have no caches to show, and some processors hide this one.
+        let reason = shares.iter().map(|share| Some(&share.as_ref().err()?.0));
+        if let Some(reasons) = reason.collect::<Option<Vec<_>>>()
+            && reasons
+                .iter()
+                .all(|reason| reason.contains("cannot be seen"))
+        {
+            return crate::skip::skip("caches", reasons[0]);
         }
-        // An emulator has no caches to show.
-        let unseen = |result: &Result<_, Failure>| matches!(result, Err(Failure(reason)) if reason.contains("cannot be seen"));
-        assert!(seen.iter().all(unseen), "{seen:?}");
+        let (mut nothing, mut all): (Vec<f64>, Vec<f64>) = shares
+            .iter()
+            .filter_map(|share| share.as_ref().ok())
+            .copied()
+            .unzip();
+        assert!(nothing.len() >= 6, "most could be measured: {shares:?}");
+        // Other work may spoil some, not most.
+        assert!(quantile(&mut nothing, 0.5) < 0.3, "{shares:?}");
+        assert!(quantile(&mut all, 0.5) > 0.6, "{shares:?}");
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! are assembled into this crate; each has a twin in plain Rust with the same
 //! result, which is also what runs on architectures without assembly.
 
+mod branch;
 mod buffer;
 mod cpu_time;
 mod cycle;
@@ -58,6 +59,7 @@ pub const KERNELS: &[KernelSpec] = &[
     stream::L2_BANDWIDTH,
     tlb::SPEC,
     prefetcher::SPEC,
+    branch::SPEC,
     footprint::LLC_CAPACITY,
     stream::LLC_BANDWIDTH,
     memory_capacity::SPEC,
@@ -85,3 +87,7 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/common/skip.rs"]
+mod skip;

@@ -1,12 +1,13 @@
 //! The commands, as a person types them.
 
+use crate::common::eventually;
+use crate::common::skip::have;
 use crate::servers::redis;
 use crate::support::Act;
 use crate::support::Fake;
 use crate::support::Speaks;
 use crate::support::VALUE;
 use crate::support::free_port;
-use crate::support::wait_until;
 use serde_json::Value;
 use std::process::Command;
 use std::process::Output;
@@ -107,6 +108,7 @@ fn wrong_requests_are_told_by_flag_and_fix() {
 }
 
 #[test]
+#[ignore = "full tier: starts a server"]
 fn a_running_server_is_profiled_under_load() {
     let Some(server) = redis() else { return };
     let directory = tempfile::tempdir().unwrap();
@@ -137,13 +139,10 @@ fn a_running_server_is_profiled_under_load() {
 }
 
 #[test]
+#[ignore = "full tier: starts a server"]
 fn a_server_that_is_the_command_is_waited_for_and_ended() {
-    if Command::new("redis-server")
-        .arg("--version")
-        .output()
-        .is_err()
-    {
-        eprintln!("skipped: there is no redis-server; Debian package redis-server");
+    let version = Command::new("redis-server").arg("--version").output();
+    if have("redis", version).is_none() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -158,7 +157,7 @@ fn a_server_that_is_the_command_is_waited_for_and_ended() {
     assert_eq!(profile["metric"]["name"], "throughput");
     assert_eq!(profile["metric"]["load"]["arrivals"], "closed");
     assert!(profile["metric"]["baseline"]["value"].as_f64().unwrap() > 100.0);
-    wait_until("the server is gone", || {
+    eventually("the server is gone", || {
         std::net::TcpStream::connect(("127.0.0.1", port)).is_err()
     });
 }

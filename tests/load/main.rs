@@ -1,6 +1,8 @@
 //! Loads: what is reported of a server is what the server did.
 
 mod command;
+#[path = "../common/mod.rs"]
+mod common;
 mod real;
 mod servers;
 #[allow(dead_code, reason = "the fakes of the crate use the rest")]

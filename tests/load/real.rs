@@ -31,6 +31,7 @@ fn answers(spec: LoadSpec, pace: Pace) -> jostle_load::Window {
 }
 
 #[test]
+#[ignore = "full tier: starts a server"]
 fn redis_answers_and_holds_the_keys() {
     let Some(server) = redis() else { return };
     let url = format!("redis://127.0.0.1:{}/3", server.port);
@@ -68,6 +69,7 @@ fn redis_answers_and_holds_the_keys() {
 }
 
 #[test]
+#[ignore = "full tier: starts a server"]
 fn redis_with_a_password_and_a_socket() {
     let Some(server) = server("redis-server", "redis-server", |port, directory| {
         let words = format!(
@@ -110,6 +112,7 @@ fn redis_with_a_password_and_a_socket() {
 }
 
 #[test]
+#[ignore = "full tier: starts a server"]
 fn memcached_answers_and_holds_the_keys() {
     let Some(server) = server("memcached", "memcached", |port, _| {
         let words = format!("-p {port} -l 127.0.0.1 -u nobody");
@@ -136,6 +139,7 @@ fn memcached_answers_and_holds_the_keys() {
 }
 
 #[test]
+#[ignore = "full tier: starts a server"]
 fn nginx_serves_pages() {
     let Some(server) = server("nginx", "nginx-light", |port, directory| {
         let directory = directory.display();

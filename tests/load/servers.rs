@@ -1,5 +1,6 @@
 //! Real servers.
 
+use crate::common::skip::have;
 use crate::support::free_port;
 use std::process::Child;
 use std::process::Command;
@@ -40,17 +41,12 @@ pub fn server(
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn();
-    match child {
-        Ok(child) => Some(Server {
-            child,
-            port,
-            _directory: directory,
-        }),
-        Err(error) => {
-            eprintln!("skipped: {program} cannot be started ({error}); Debian package {package}");
-            None
-        }
-    }
+    let child = child.map_err(|error| format!("{program}, Debian package {package}: {error}"));
+    have(program.trim_end_matches("-server"), child).map(|child| Server {
+        child,
+        port,
+        _directory: directory,
+    })
 }
 
 pub fn redis() -> Option<Server> {

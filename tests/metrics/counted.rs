@@ -1,11 +1,14 @@
 //! Uprobes, tracepoints and bytes.
 
-use crate::support::compiled;
-use crate::support::eventually;
-use crate::support::impatient;
-use crate::support::message;
+use crate::common::compiled;
+use crate::common::eventually;
+use crate::common::impatient;
+use crate::common::is_root;
+use crate::common::message;
+use crate::common::sh;
+use crate::common::skip::lacks;
+use crate::common::skip::skip;
 use crate::support::program;
-use crate::support::sh;
 use crate::support::start;
 use crate::support::window;
 use jostle::metric::METRICS;
@@ -40,19 +43,15 @@ int main(int count, char **words) {
 }
 "#;
 
-/// Why a kind of metric does not work here, said as a skipped test.
-fn missing(name: &str, test: &str) -> bool {
+/// Whether a kind of metric does not work here; said as a skipped test.
+fn missing(name: &str, need: &str) -> bool {
     let kind = METRICS.iter().find(|kind| kind.name == name).unwrap();
-    let reason = kind.unavailable();
-    if let Some(reason) = &reason {
-        println!("skipped {test}: {name}: {reason}");
-    }
-    reason.is_some()
+    lacks(need, kind.unavailable())
 }
 
 #[test]
 fn calls_are_counted_and_nobody_is_hurt() {
-    if missing("progress:uprobe", "calls_are_counted_and_nobody_is_hurt") {
+    if missing("progress:uprobe", "uprobe") {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -83,10 +82,7 @@ fn calls_are_counted_and_nobody_is_hurt() {
 
 #[test]
 fn functions_that_are_not_there_are_explained() {
-    if missing(
-        "progress:uprobe",
-        "functions_that_are_not_there_are_explained",
-    ) {
+    if missing("progress:uprobe", "uprobe") {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -132,10 +128,7 @@ fn functions_that_are_not_there_are_explained() {
 
 #[test]
 fn tracepoints_are_counted_with_children() {
-    if missing(
-        "progress:tracepoint",
-        "tracepoints_are_counted_with_children",
-    ) {
+    if missing("progress:tracepoint", "tracepoint") {
         return;
     }
     let options = MetricOptions::default();
@@ -165,9 +158,6 @@ fn tracepoints_are_counted_with_children() {
 
 #[test]
 fn bytes_are_counted_although_children_end() {
-    if missing("progress:io", "bytes_are_counted_although_children_end") {
-        return;
-    }
     // Each child moves 64 KiB and is gone.
     let spec = sh("while :; do head -c 65536 /dev/zero > /dev/null; done");
     let mut started = start(&spec, "progress:io:write", &MetricOptions::default()).unwrap();
@@ -182,8 +172,7 @@ fn bytes_are_counted_although_children_end() {
 
 #[test]
 fn without_permission_the_reason_is_said() {
-    if !nix::unistd::geteuid().is_root() {
-        println!("skipped without_permission_the_reason_is_said: not root already");
+    if !is_root() {
         return;
     }
     let directory = tempfile::Builder::new().tempdir_in("/tmp").unwrap();
@@ -198,13 +187,7 @@ fn without_permission_the_reason_is_said() {
         .current_dir("/")
         .stderr(Stdio::inherit())
         .output();
-    let run = match run {
-        Ok(run) => run,
-        Err(error) => {
-            println!("skipped without_permission_the_reason_is_said: setpriv: {error}");
-            return;
-        }
-    };
+    let run = run.expect("setpriv is of util-linux");
     assert!(run.status.success());
     let rows: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
     let rows = rows.as_array().unwrap();
@@ -229,8 +212,7 @@ fn without_permission_the_reason_is_said() {
 #[test]
 fn suggestions_are_for_this_target() {
     if jostle::sys::perf::why_no_instructions().is_none() {
-        println!("skipped suggestions_are_for_this_target: this machine has a PMU");
-        return;
+        return skip("no-pmu", "this machine has a PMU");
     }
     let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
     let pid = child.id() as i32;

@@ -1,8 +1,8 @@
 //! Pages of metrics, from a server that does what it is told.
 
-use crate::support::impatient;
-use crate::support::message;
-use crate::support::sh;
+use crate::common::impatient;
+use crate::common::message;
+use crate::common::sh;
 use crate::support::start;
 use crate::support::window;
 use jostle::metric::MetricOptions;

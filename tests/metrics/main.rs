@@ -1,6 +1,8 @@
 //! Metrics that look at a target from outside, against targets, servers and
 //! probes that misbehave in every way known.
 
+#[path = "../common/mod.rs"]
+mod common;
 mod counted;
 mod exposed;
 mod support;

@@ -1,10 +1,10 @@
 //! Files and probe commands.
 
-use crate::support::PATIENCE;
-use crate::support::eventually;
-use crate::support::impatient;
-use crate::support::message;
-use crate::support::sh;
+use crate::common::PATIENCE;
+use crate::common::eventually;
+use crate::common::impatient;
+use crate::common::message;
+use crate::common::sh;
 use crate::support::start;
 use crate::support::window;
 use jostle::metric::MetricOptions;

@@ -1,12 +1,13 @@
 //! Over a link of known speed, built from two network namespaces and `tc`.
 //! Without root or without iproute2 these tests say so and are skipped.
 
+use crate::common::alone;
+use crate::common::near;
+use crate::common::once_of_three;
+use crate::common::skip::have;
 use crate::support::NOTICED;
 use crate::support::Sink;
 use crate::support::achieved;
-use crate::support::alone;
-use crate::support::near;
-use crate::support::once_of_three;
 use crate::support::refused;
 use crate::support::said;
 use crate::support::source;
@@ -32,11 +33,7 @@ impl Link {
     const FAR: [&str; 2] = ["10.77.61.2/24", "fd77:61::2/64"];
 
     /// `None`, saying why, where it cannot be had.
-    fn build(test: &str) -> Option<Link> {
-        if !nix::unistd::geteuid().is_root() {
-            println!("skipped {test}: network namespaces need root");
-            return None;
-        }
+    fn build() -> Option<Link> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!(
             "jostle-{}-{}",
@@ -47,13 +44,7 @@ impl Link {
             near: format!("{name}-near"),
             far: format!("{name}-far"),
         };
-        match link.configure() {
-            Ok(()) => Some(link),
-            Err(reason) => {
-                println!("skipped {test}: no link between namespaces: {reason}");
-                None
-            }
-        }
+        have("netns", link.configure()).map(|()| link)
     }
 
     fn configure(&self) -> Result<(), String> {
@@ -115,7 +106,7 @@ fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
 #[test]
 fn a_link_of_known_speed_is_filled_and_dialled() {
     let _alone = alone();
-    let Some(link) = Link::build("a_link_of_known_speed_is_filled_and_dialled") else {
+    let Some(link) = Link::build() else {
         return;
     };
     for (family, protocol) in [(0, "tcp"), (1, "tcp"), (0, "udp"), (1, "udp")] {
@@ -164,7 +155,7 @@ fn a_link_of_known_speed_is_filled_and_dialled() {
 #[test]
 fn a_link_that_breaks_ends_the_source_with_the_reason() {
     let _alone = alone();
-    let Some(link) = Link::build("a_link_that_breaks_ends_the_source_with_the_reason") else {
+    let Some(link) = Link::build() else {
         return;
     };
     for protocol in ["tcp", "udp"] {

@@ -1,17 +1,20 @@
 //! `network-bandwidth` and `jostle sink`: what arrives, who is refused, and
 //! what happens when one side goes.
 
+#[path = "../common/mod.rs"]
+mod common;
 mod link;
 mod support;
 
-use crate::support::JOSTLE;
+use crate::common::JOSTLE;
+use crate::common::alone;
+use crate::common::near;
+use crate::common::once_of_three;
+use crate::common::skip::have;
 use crate::support::NOTICED;
 use crate::support::Sink;
 use crate::support::achieved;
-use crate::support::alone;
 use crate::support::command;
-use crate::support::near;
-use crate::support::once_of_three;
 use crate::support::output;
 use crate::support::refused;
 use crate::support::source;
@@ -33,8 +36,7 @@ use std::time::Instant;
 fn over_each_protocol_and_family_the_cap_is_kept_and_halved() {
     let _alone = alone();
     for ip in ["127.0.0.1", "::1"] {
-        if TcpListener::bind((ip, 0)).is_err() {
-            println!("skipped {ip}: there is no such address here");
+        if have("ipv6", TcpListener::bind((ip, 0))).is_none() {
             continue;
         }
         let sink = Sink::here(ip);

@@ -1,31 +1,21 @@
 //! What the tests of the network source share.
 
-use nix::fcntl::Flock;
-use nix::fcntl::FlockArg;
+use crate::common::JOSTLE;
 use nix::sys::signal::Signal;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 use serde_json::Value;
-use std::fs::File;
 use std::io::BufRead;
 use std::io::BufReader;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::process::Child;
 use std::process::Command;
 use std::process::Output;
 use std::process::Stdio;
 use std::time::Duration;
 
-pub const JOSTLE: &str = env!("CARGO_BIN_EXE_jostle");
 /// A sink that is gone must be noticed within this time.
 pub const NOTICED: Duration = Duration::from_secs(10);
-
-/// While it is held no other test presses on the machine.
-pub fn alone() -> Flock<File> {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("one-at-a-time.lock");
-    Flock::lock(File::create(path).unwrap(), FlockArg::LockExclusive).expect("the lock can be had")
-}
 
 /// A command, inside a network namespace where one is named.
 pub fn command(namespace: Option<&str>, program: &str, arguments: &[&str]) -> Command {
@@ -124,24 +114,4 @@ pub fn achieved(mut command: Command) -> (f64, f64) {
         outcome["achieved_pressure"].as_f64().unwrap(),
         outcome["achieved_percent"].as_f64().unwrap(),
     )
-}
-
-/// Other work on the machine may spoil a measurement: one of three must hold.
-#[track_caller]
-pub fn once_of_three(what: &str, mut measure: impl FnMut() -> Result<(), String>) {
-    let mut reasons = Vec::new();
-    for _ in 0..3 {
-        match measure() {
-            Ok(()) => return,
-            Err(reason) => reasons.push(reason),
-        }
-    }
-    panic!("{what}: {}", reasons.join("; "));
-}
-
-pub fn near(value: f64, low: f64, high: f64) -> Result<(), String> {
-    match (low..=high).contains(&value) {
-        true => Ok(()),
-        false => Err(format!("{value} is not within {low} to {high}")),
-    }
 }

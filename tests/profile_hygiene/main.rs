@@ -2,6 +2,8 @@
 //! misbehave, ends of every kind, and what is left afterwards. One test at a
 //! time: see [`support::Place`].
 
+#[path = "../common/mod.rs"]
+mod common;
 mod physical;
 mod requests;
 mod resume;

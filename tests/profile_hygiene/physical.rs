@@ -1,7 +1,8 @@
 //! What the machine itself must show: only effects too large to be missed, and
 //! where it cannot tell, the reason is printed.
 
-use crate::support::JOSTLE;
+use crate::common::JOSTLE;
+use crate::common::skip::skip;
 use crate::support::Place;
 use crate::support::entry;
 use crate::support::reason;
@@ -196,8 +197,7 @@ fn a_switch_takes_effect_at_once() {
         // In a thread of its own, which takes its affinity with it.
         let measured = std::thread::spawn(move || switch_latency(slices)).join();
         let Some(median) = measured.expect("it does not panic") else {
-            println!("skipped a_switch_takes_effect_at_once: needs two CPUs");
-            return;
+            return skip("cpus", "there is one CPU, and the test needs two");
         };
         println!("a switch, {what}: {median:?} (median of 50)");
         assert!(median <= Duration::from_millis(5), "{what}: {median:?}");

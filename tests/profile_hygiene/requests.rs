@@ -1,5 +1,7 @@
 //! Requests that cannot be met.
 
+use crate::common::is_root;
+use crate::common::skip::skip;
 use crate::support::PRINTER;
 use crate::support::Place;
 use crate::support::SHORT;
@@ -97,15 +99,17 @@ fn processes_that_are_not_there_are_refused() {
 
 /// A copy of the program in a directory that everybody may enter, and `nobody`
 /// as who runs it; `None`, saying so, where that cannot be had.
-fn as_nobody(place: &Place, test: &str, arguments: &[&str]) -> Option<Command> {
-    if !nix::unistd::geteuid().is_root() {
-        println!("skipped {test}: needs root to be another user");
+fn as_nobody(place: &Place, arguments: &[&str]) -> Option<Command> {
+    if !is_root() {
         return None;
     }
-    let mut trial = Command::new(crate::support::JOSTLE);
+    let mut trial = Command::new(crate::common::JOSTLE);
     trial.arg("--version").uid(65534).current_dir("/");
     if !trial.output().is_ok_and(|output| output.status.success()) {
-        println!("skipped {test}: another user cannot run the program where it was built");
+        skip(
+            "root",
+            "another user cannot run the program where it was built",
+        );
         return None;
     }
     let mut process = place.process(arguments);
@@ -124,11 +128,7 @@ fn processes_of_others_are_refused() {
     mode(&place, 0o777);
     let mut stranger = Command::new("sleep").arg("1000").spawn().unwrap();
     let pid = stranger.id().to_string();
-    let process = as_nobody(
-        &place,
-        "processes_of_others_are_refused",
-        &short(&["--pid", &pid]),
-    );
+    let process = as_nobody(&place, &short(&["--pid", &pid]));
     if let Some(process) = process {
         place
             .run_process(process)
@@ -150,8 +150,7 @@ fn an_unwritable_place_for_the_profile_is_refused_before_anything_starts() {
     }
     mode(&place, 0o555);
     let asked = short(&[&["--out", "p.json"], &touch[..]].concat());
-    let name = "an_unwritable_place_for_the_profile (read-only)";
-    if let Some(process) = as_nobody(&place, name, &asked) {
+    if let Some(process) = as_nobody(&place, &asked) {
         place.run_process(process).says(2, &["--out p.json"]);
         place.left(&[]);
     }
@@ -196,8 +195,7 @@ fn a_disk_that_cannot_be_pressed_on_gives_its_reason() {
     if !std::fs::read_to_string("/proc/mounts")
         .is_ok_and(|mounts| mounts.contains(" /dev/shm tmpfs "))
     {
-        println!("skipped scratch on tmpfs: /dev/shm is none");
-        return;
+        return skip("tmpfs", "/dev/shm is none");
     }
     let shm = ["--scratch", "/dev/shm"];
     place.refused(&disk(&shm), 3, &["/dev/shm", "tmpfs", "local disk"]);

@@ -1,10 +1,10 @@
 //! Measurements that are cut short and taken up again.
 
+use crate::common::within;
 use crate::support::PRINTER;
 use crate::support::Place;
 use crate::support::entry;
 use crate::support::status;
-use crate::support::within;
 use nix::sys::signal::Signal;
 use std::thread::sleep;
 use std::time::Duration;

@@ -1,26 +1,23 @@
 //! What the tests of the whole program share.
 
-use assert_cmd::Command;
+use crate::common::JOSTLE;
+use crate::common::PATIENCE;
+use crate::common::alone;
+use crate::common::program::Ended;
+use crate::common::within;
 use jostle::workload::tree;
 use nix::fcntl::Flock;
-use nix::fcntl::FlockArg;
 use nix::sys::signal::Signal;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
 use std::process::Child;
-use std::process::ExitStatus;
 use std::process::Stdio;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
-use std::time::Instant;
 use tempfile::TempDir;
-
-pub const JOSTLE: &str = env!("CARGO_BIN_EXE_jostle");
 
 /// What a short measurement is asked for, beside its target.
 pub const SHORT: &[&str] = &[
@@ -37,9 +34,6 @@ pub const SHORT: &[&str] = &[
 /// Prints a growing number for ever.
 pub const PRINTER: &str = "while :; do i=$((i+1)); echo n=$i; sleep 0.01; done";
 
-/// Longest that anything here may take.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// A place of its own for one test at a time: while it is held, no other test
 /// presses on the machine. Processes and files that are left are found.
 pub struct Place {
@@ -48,25 +42,14 @@ pub struct Place {
     _alone: Flock<File>,
 }
 
-/// How a run of the program ended.
-pub struct Ended {
-    pub status: ExitStatus,
-    pub stdout: String,
-    pub stderr: String,
-}
-
 impl Place {
     pub fn new() -> Place {
-        // A lock between processes too, for runners that start one per test.
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("one-at-a-time.lock");
-        let file = File::create(path).unwrap();
-        let alone = Flock::lock(file, FlockArg::LockExclusive).expect("the lock can be had");
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Relaxed);
         Place {
             directory: tempfile::tempdir().unwrap(),
             marker: format!("JOSTLE_HYGIENE_MARK={}-{count}", std::process::id()),
-            _alone: alone,
+            _alone: alone(),
         }
     }
 
@@ -90,15 +73,7 @@ impl Place {
     }
 
     pub fn run_process(&self, process: std::process::Command) -> Ended {
-        let output = Command::from_std(process)
-            .timeout(PATIENCE)
-            .output()
-            .expect("jostle starts");
-        Ended {
-            status: output.status,
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
+        Ended::of(process, PATIENCE)
     }
 
     /// `jostle profile` with `arguments`, then the target of [`SHORT`] ones.
@@ -177,26 +152,6 @@ impl Place {
     }
 }
 
-impl Ended {
-    #[track_caller]
-    pub fn says(&self, code: i32, texts: &[&str]) {
-        assert_eq!(self.status.code(), Some(code), "{}", self.stderr);
-        for text in texts {
-            assert!(
-                self.stderr.contains(text),
-                "no '{text}' in: {}",
-                self.stderr
-            );
-        }
-        assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
-    }
-
-    pub fn json(&self) -> Value {
-        assert!(self.status.success(), "{}", self.stderr);
-        serde_json::from_str(&self.stdout).expect("one document")
-    }
-}
-
 /// A run of the program that ends with the test.
 pub struct Running(pub Child);
 
@@ -223,15 +178,6 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-#[track_caller]
-pub fn within(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + limit;
-    while !holds() {
-        assert!(Instant::now() < deadline, "not within {limit:?}: {what}");
-        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -1,11 +1,11 @@
 //! Targets that misbehave, and ends of every kind.
 
+use crate::common::within;
 use crate::support::PRINTER;
 use crate::support::Place;
 use crate::support::entry;
 use crate::support::reason;
 use crate::support::status;
-use crate::support::within;
 use nix::sys::signal::Signal;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;

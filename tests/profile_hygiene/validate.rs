@@ -1,7 +1,7 @@
 //! `jostle validate` as a person runs it.
 
+use crate::common::within;
 use crate::support::Place;
-use crate::support::within;
 use nix::sys::signal::Signal;
 use std::time::Duration;
 

@@ -1,9 +1,11 @@
 //! Real cgroups, where this machine lets one make them.
 
+use crate::common::eventually;
+use crate::common::is_root;
+use crate::common::message;
+use crate::common::skip::have;
 use crate::helper;
 use crate::support::Stranger;
-use crate::support::eventually;
-use crate::support::message;
 use crate::support::setup;
 use jostle::metric;
 use jostle::metric::MetricOptions;
@@ -110,10 +112,7 @@ impl Drop for Own {
 /// Runs `test` in a cgroup of each kind that can be made here: `v2`, `v1` with
 /// a freezer, `v1` without.
 fn in_each_kind(name: &str, test: impl Fn(&str, Own)) {
-    let hierarchies = match Hierarchies::here() {
-        Ok(hierarchies) => hierarchies,
-        Err(reason) => return println!("skipped {name}: {reason}"),
-    };
+    let hierarchies = Hierarchies::here().expect("the kernel tells its mounts");
     let freezer = |hierarchy: &&Hierarchy| hierarchy.controllers.iter().any(|c| c == "freezer");
     let kinds: [(&str, Option<&Hierarchy>); 3] = [
         (
@@ -133,9 +132,10 @@ fn in_each_kind(name: &str, test: impl Fn(&str, Own)) {
             None => Err("not mounted".to_string()),
             Some(hierarchy) => Own::new(hierarchy, name),
         };
-        match own {
-            Ok(own) => test(kind, own),
-            Err(reason) => println!("skipped {name}, {kind}: {reason}"),
+        let need = if kind == "v2" { "cgroup2" } else { "cgroup1" };
+        let own = own.map_err(|reason| format!("{kind}: {reason}"));
+        if let Some(own) = have(need, own) {
+            test(kind, own);
         }
     }
 }
@@ -220,7 +220,7 @@ fn helper_holds_a_cgroup() {
     });
     let mut target = Target::start(&spec, None, None).unwrap();
     target.stop().unwrap();
-    std::thread::sleep(crate::support::PATIENCE);
+    std::thread::sleep(crate::common::PATIENCE);
 }
 
 #[test]
@@ -423,8 +423,8 @@ fn helper_may_not_stop() {
 #[test]
 fn a_cgroup_of_another_user_is_read_but_not_stopped() {
     use std::os::unix::process::CommandExt;
-    if !nix::unistd::geteuid().is_root() {
-        return println!("skipped a_cgroup_of_another_user: needs root to be another user");
+    if !is_root() {
+        return;
     }
     in_each_kind("foreign", |kind, mut own| {
         let spinner = own.run(SPIN);
@@ -434,9 +434,8 @@ fn a_cgroup_of_another_user_is_read_but_not_stopped() {
             .current_dir("/")
             .uid(65534)
             .output();
-        match helper {
-            Ok(output) => assert!(output.status.success(), "{kind}: {output:?}"),
-            Err(error) => println!("skipped a_cgroup_of_another_user, {kind}: {error}"),
+        if let Some(output) = have("root", helper) {
+            assert!(output.status.success(), "{kind}: {output:?}");
         }
         runs(spinner);
     });

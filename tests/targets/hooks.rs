@@ -1,9 +1,9 @@
 //! Set-up, warm-up and tear-down, with the real program.
 
-use crate::support::PATIENCE;
-use crate::support::eventually;
+use crate::common::PATIENCE;
+use crate::common::eventually;
+use crate::common::sh;
 use crate::support::setup;
-use crate::support::sh;
 use jostle::workload::Target;
 use jostle::workload::hooks::Hooks;
 use jostle::workload::hooks::WarmUp;
@@ -223,7 +223,7 @@ fn a_warm_up_that_waits_sees_the_target_fail() {
     let interrupt = Arc::new(AtomicBool::new(false));
     let mut around = hooks.begin(None, &interrupt).unwrap();
     let mut target = Target::start(&sh("exit 9"), None, None).unwrap();
-    let text = crate::support::message(around.warm_up(&mut target), 3);
+    let text = crate::common::message(around.warm_up(&mut target), 3);
     assert!(text.contains("status 9"), "{text}");
 
     let hooks = Hooks {

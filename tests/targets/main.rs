@@ -1,20 +1,24 @@
 //! Targets and metrics, against programs that misbehave in every way known.
 
 mod cgroups;
+#[path = "../common/mod.rs"]
+mod common;
 mod hooks;
 mod many;
 mod metrics;
 mod support;
 mod trees;
 
-use crate::support::PATIENCE;
+use crate::common::PATIENCE;
+use crate::common::eventually;
+use crate::common::is_root;
+use crate::common::marker;
+use crate::common::message;
+use crate::common::sh;
+use crate::common::skip::have;
 use crate::support::Stranger;
 use crate::support::carrying;
-use crate::support::eventually;
-use crate::support::marker;
-use crate::support::message;
 use crate::support::setup;
-use crate::support::sh;
 use crate::support::start;
 use jostle::metric;
 use jostle::metric::MetricOptions;
@@ -213,8 +217,7 @@ fn helper_is_refused() {
 #[test]
 fn processes_of_other_users_are_refused() {
     use std::os::unix::process::CommandExt;
-    if !nix::unistd::geteuid().is_root() {
-        println!("skipped processes_of_other_users_are_refused: needs root to be another user");
+    if !is_root() {
         return;
     }
     let stranger = Stranger::new();
@@ -224,9 +227,8 @@ fn processes_of_other_users_are_refused() {
         .current_dir("/")
         .uid(65534)
         .output();
-    match helper {
-        Ok(output) => assert!(output.status.success(), "{output:?}"),
-        Err(error) => println!("skipped processes_of_other_users_are_refused: {error}"),
+    if let Some(output) = have("root", helper) {
+        assert!(output.status.success(), "{output:?}");
     }
 }
 

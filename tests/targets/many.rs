@@ -1,13 +1,13 @@
 //! Targets of many processes, and of several instances.
 
-use crate::support::PATIENCE;
+use crate::common::PATIENCE;
+use crate::common::eventually;
+use crate::common::marker;
+use crate::common::message;
+use crate::common::python;
+use crate::common::sh;
 use crate::support::carrying;
-use crate::support::eventually;
-use crate::support::marker;
-use crate::support::message;
-use crate::support::python;
 use crate::support::setup;
-use crate::support::sh;
 use crate::support::start;
 use jostle::metric;
 use jostle::metric::MetricOptions;

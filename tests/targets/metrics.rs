@@ -1,12 +1,15 @@
 //! Metrics, against targets that print, publish, end, or do none of it.
 
-use crate::support::PATIENCE;
+use crate::common::PATIENCE;
+use crate::common::eventually;
+use crate::common::impatient;
+use crate::common::message;
+use crate::common::python;
+use crate::common::sh;
+use crate::common::skip::lacks;
+use crate::common::skip::skip;
 use crate::support::Stranger;
-use crate::support::eventually;
-use crate::support::message;
-use crate::support::python;
 use crate::support::setup;
-use crate::support::sh;
 use jostle::metric;
 use jostle::metric::MetricOptions;
 use jostle::metric::StdoutKind;
@@ -19,14 +22,6 @@ use jostle::workload::tree;
 use jostle_profile::Direction;
 use std::process::Command;
 use std::time::Duration;
-
-fn impatient() -> MetricOptions {
-    MetricOptions {
-        print_timeout: Duration::from_millis(700),
-        trial: Duration::from_millis(700),
-        ..Default::default()
-    }
-}
 
 fn read_stdout(
     spec: &TargetSpec,
@@ -197,8 +192,7 @@ fn failing_and_endless_runs_are_errors() {
 fn without_a_pmu_other_metrics_are_named() {
     setup();
     if perf::why_no_instructions().is_none() {
-        println!("skipped without_a_pmu_other_metrics_are_named: this machine has a PMU");
-        return;
+        return skip("no-pmu", "this machine has a PMU");
     }
     let spec = sh("exec sleep 1000");
     let text = message(metric::start(&spec, Some("ips"), &impatient(), None), 3);
@@ -214,8 +208,7 @@ fn without_a_pmu_other_metrics_are_named() {
 #[test]
 fn with_a_pmu_instructions_are_counted() {
     setup();
-    if let Some(reason) = perf::why_no_instructions() {
-        println!("skipped with_a_pmu_instructions_are_counted: {reason}");
+    if lacks("pmu", perf::why_no_instructions()) {
         return;
     }
     let spec = sh("while :; do :; done");

@@ -1,41 +1,20 @@
 //! What the tests of targets share.
 
+use crate::common::eventually;
 use jostle::workload;
-use jostle::workload::CommandSpec;
 use jostle::workload::Target;
 use jostle::workload::TargetSpec;
 use jostle::workload::tree;
 use std::process::Child;
 use std::process::Command;
-use std::time::Duration;
-use std::time::Instant;
-
-/// Long enough for the slowest machine; nothing is expected to take it.
-pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn setup() {
     workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
 }
 
-pub fn sh(script: &str) -> TargetSpec {
-    TargetSpec::Command(CommandSpec::new(["sh", "-c", script]))
-}
-
-pub fn python(script: &str) -> TargetSpec {
-    TargetSpec::Command(CommandSpec::new(["python3", "-u", "-c", script]))
-}
-
 pub fn start(spec: &TargetSpec) -> Target {
     setup();
     Target::start(spec, None, None).expect("the target starts")
-}
-
-pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// Living processes with `marker` in their environment.
@@ -51,20 +30,6 @@ pub fn carrying(marker: &str) -> Vec<i32> {
         })
         .filter(|&pid| !ended(pid))
         .collect()
-}
-
-pub fn marker(test: &str) -> String {
-    format!("JOSTLE_TEST_MARK={test}-{}", std::process::id())
-}
-
-pub fn message<T>(result: jostle::error::Result<T>, code: u8) -> String {
-    match result {
-        Ok(_) => panic!("this should have failed"),
-        Err(error) => {
-            assert_eq!(error.exit_code(), code, "{error}");
-            error.to_string()
-        }
-    }
 }
 
 /// A process that is not ours to end.

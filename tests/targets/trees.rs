@@ -1,6 +1,6 @@
 //! Which cgroup a path, a container or a unit names, in made-up trees.
 
-use crate::support::message;
+use crate::common::message;
 use jostle::workload::cgroup;
 use jostle::workload::cgroup::CgroupSpec;
 use jostle::workload::cgroup::Hierarchies;

@@ -236,7 +236,7 @@ resources! {
     Vector "vector" {
         summary: "issues the widest SIMD operations at x % of the measured peak",
         cross_talk: &[(
-            Of(&[Int, Fp, L1i, L1d, Prefetcher, Tlb]),
+            Of(&[Int, Fp, L1i, L1d, Prefetcher, Branch, Tlb]),
             "wide SIMD lowers the core's frequency for a while",
         )],
         ..USUAL
@@ -295,6 +295,15 @@ resources! {
         cross_talk: &[(
             Of(&[L1d, L2Capacity, L2Bandwidth]),
             "its buffer passes through the victim's cache",
+        )],
+        ..USUAL
+    }
+    Branch "branch" {
+        summary: "runs branches that no predictor can know at x % of the measured peak",
+        generated: false,
+        cross_talk: &[(
+            Of(&[L1i]),
+            "the victim's jumps are predicted from the tables that the source fills",
         )],
         ..USUAL
     }

@@ -260,13 +260,13 @@ impl App {
     }
 
     /// Speed on a platform, on the application's own scale.
-    pub fn speed_on(&self, platform: crate::cluster::PlatformId) -> Option<f32> {
+    pub fn speed_on(&self, platform: crate::cluster::ids::PlatformId) -> Option<f32> {
         self.platform_speed.get(platform.index()).copied().flatten()
     }
 
     /// ln of its speed on a platform over that on its best; 0 where not known.
     #[inline]
-    pub fn platform_ln(&self, platform: crate::cluster::PlatformId) -> f32 {
+    pub fn platform_ln(&self, platform: crate::cluster::ids::PlatformId) -> f32 {
         self.platform_ln
             .get(platform.index())
             .copied()

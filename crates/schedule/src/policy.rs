@@ -271,6 +271,21 @@ pub trait Policy: Send {
     /// seconds on the clock of [`PlacementRequest::now`].
     fn changed(&mut self, _cluster: &Cluster, _node: NodeId, _now: f64) {}
 
+    /// Every node and why it does not take the application.
+    fn refusal(&self, request: &PlacementRequest, cluster: &Cluster) -> NoPlacement {
+        let nodes = cluster.ids().map(|node| NodeReason {
+            node: cluster.name(node).into(),
+            why: cluster
+                .lacks(node, request.demand)
+                .unwrap_or_else(|| self.unused(request, cluster, node)),
+        });
+        NoPlacement {
+            app: request.app.name().into(),
+            never: !cluster.could_ever_fit(request.demand),
+            nodes: nodes.collect(),
+        }
+    }
+
     /// A choice in words, with both directions of every resource.
     fn explain(
         &self,
@@ -297,11 +312,7 @@ pub trait Policy: Send {
                 let decision = self.explain(request, cluster, &choice);
                 Ok((choice, decision))
             }
-            Decision::QueueAt(_) | Decision::Wait(..) => {
-                Err(cluster.refusal(request.app, request.demand, |node| {
-                    self.unused(request, cluster, node)
-                }))
-            }
+            Decision::QueueAt(_) | Decision::Wait(..) => Err(self.refusal(request, cluster)),
         }
     }
 }

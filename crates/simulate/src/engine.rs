@@ -18,11 +18,11 @@ mod stopwatch;
 mod tests;
 
 use crate::error::SimulationError;
-use crate::error::check;
 use crate::outcome::JobRecord;
 use crate::outcome::Outcome;
 use crate::outcome::Timing;
 use crate::settings::Settings;
+use crate::validate::check;
 use crate::workload::Workload;
 use crate::world::Happening;
 use crate::world::Left;

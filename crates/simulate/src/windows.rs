@@ -113,24 +113,22 @@ impl Windows {
     /// # Errors
     ///
     /// When `out` cannot be written to.
-    pub fn write_csv(&self, mut out: impl Write) -> std::io::Result<()> {
-        writeln!(out, "node,{},straggler", counter_names().join(","))?;
+    pub fn write_csv(&self, out: impl Write) -> std::io::Result<()> {
+        let mut csv = csv::Writer::from_writer(out);
+        csv.write_record(
+            ["node"]
+                .into_iter()
+                .chain(counter_names())
+                .chain(["straggler"]),
+        )?;
         for window in &self.0 {
-            write!(out, "{}", quoted(&window.node))?;
+            csv.write_field(&window.node)?;
             for counter in &window.counters {
-                write!(out, ",{counter}")?;
+                csv.write_field(counter.to_string())?;
             }
-            writeln!(out, ",{}", u8::from(window.straggler))?;
+            csv.write_record([u8::from(window.straggler).to_string()])?;
         }
-        Ok(())
-    }
-}
-
-/// A field of a CSV file.
-fn quoted(text: &str) -> String {
-    match text.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.into(),
+        csv.flush()
     }
 }
 
@@ -142,7 +140,14 @@ mod tests {
     fn medians_and_fields() {
         assert_eq!(median(&[1.0, 2.0, 9.0]), 2.0);
         assert_eq!(median(&[1.0, 2.0, 4.0, 9.0]), 3.0);
-        assert_eq!(quoted("n1"), "n1");
-        assert_eq!(quoted("a,\"b"), "\"a,\"\"b\"");
+        let windows = Windows(vec![Window {
+            node: "a,\"b".into(),
+            counters: vec![0.5; counter_names().len()],
+            straggler: true,
+        }]);
+        let mut csv = Vec::new();
+        windows.write_csv(&mut csv).unwrap();
+        let csv = String::from_utf8(csv).unwrap();
+        assert!(csv.ends_with("\n\"a,\"\"b\",0.5,1\n"), "{csv}");
     }
 }

@@ -21,6 +21,7 @@ mod steps;
 mod tests;
 
 use crate::agenda::Agenda;
+use crate::error::WorldError;
 use crate::truth::Truth;
 use crate::workload::Job;
 use jostle_profile::resource::Resource;
@@ -36,24 +37,6 @@ use jostle_schedule::predict::Lanes;
 use std::sync::Arc;
 use steps::points;
 use steps::to_steps;
-use thiserror::Error;
-
-/// Why a world cannot be, or does not change as asked.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum WorldError {
-    #[error(transparent)]
-    Cluster(#[from] ClusterError),
-    #[error("node `{node}` is of platform `{platform}`, of which the truth knows nothing")]
-    UnknownPlatform { node: String, platform: String },
-    #[error("`{app}` has speeds for {given} platforms; there are {platforms}")]
-    Speeds {
-        app: String,
-        given: usize,
-        platforms: usize,
-    },
-    #[error("`{app}` has a speed of 0 or less, or none that is a number, on `{platform}`")]
-    Speed { app: String, platform: String },
-}
 
 /// What the world did by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -200,8 +200,7 @@ mod tests {
     #[test]
     fn datagrams_fit_the_path() {
         for address in ["127.0.0.1:0", "[::1]:0"] {
-            let Ok(socket) = UdpSocket::bind(address) else {
-                println!("skipped {address}: there is no such address here");
+            let Some(socket) = crate::skip::have("ipv6", UdpSocket::bind(address)) else {
                 continue;
             };
             let peer = socket.local_addr().unwrap();

@@ -194,8 +194,7 @@ mod tests {
 
     #[test]
     fn nothing_comes_before_it_is_due_and_what_cannot_come_is_counted() {
-        let test = "nothing_comes_before_it_is_due_and_what_cannot_come_is_counted";
-        let Some(here) = place(test) else { return };
+        let Some(here) = place() else { return };
         let mut env = environment(here.path());
         env.storage_pattern = Pattern::random();
         let mut kernel = build(&env).unwrap();

@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn what_is_held_was_read_since_the_intensity_was_set() {
-        let Some(here) = place("what_is_held_was_read_since_the_intensity_was_set") else {
+        let Some(here) = place() else {
             return;
         };
         let mut kernel = build(&environment(here.path())).unwrap();

@@ -60,14 +60,9 @@ mod tests {
 
     /// A directory that takes direct I/O; `None`, said with the reason, where
     /// there is none here.
-    pub fn place(test: &str) -> Option<tempfile::TempDir> {
+    pub fn place() -> Option<tempfile::TempDir> {
         let here = tempfile::tempdir_in(".").unwrap();
-        match Scratch::create(here.path(), 1 << 20) {
-            Ok(_) => Some(here),
-            Err(Failure(reason)) => {
-                println!("skipped {test}: {reason}");
-                None
-            }
-        }
+        let made = Scratch::create(here.path(), 1 << 20).map_err(|Failure(reason)| reason);
+        crate::skip::have("direct-io", made).map(|_| here)
     }
 }

@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn the_file_is_filled_and_has_no_name() {
-        let Some(here) = place("the_file_is_filled_and_has_no_name") else {
+        let Some(here) = place() else {
             return;
         };
         let scratch = Scratch::create(here.path(), (2 << 20) + 5).unwrap();

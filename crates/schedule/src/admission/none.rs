@@ -1,8 +1,8 @@
 //! First come, first served.
 
-use super::Admission;
-use super::Admitted;
-use super::Waiter;
+use super::control::Admission;
+use super::control::Admitted;
+use super::control::Waiter;
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
 use std::collections::HashSet;

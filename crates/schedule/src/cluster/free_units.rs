@@ -1,6 +1,6 @@
 //! Which resource units are free, so that one can be drawn at random.
 
-use crate::cluster::NodeId;
+use crate::cluster::ids::NodeId;
 
 /// Free resource units (RU = one CPU and its share of the node; Tarcil,
 /// section 7.3.1). Unit `j` of a node is free when `j` is below the node's

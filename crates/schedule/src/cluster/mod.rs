@@ -2,6 +2,7 @@
 
 mod follow;
 pub(crate) mod free_units;
+pub(crate) mod ids;
 pub(crate) mod node_list;
 pub(crate) mod node_set;
 pub(crate) mod summary;
@@ -13,12 +14,14 @@ use crate::cluster::node_list::NodeList;
 use crate::cluster::node_set::NodeSet;
 use crate::cluster::summary::NodeAggregates;
 use crate::cluster::summary::NodeSummary;
-use crate::explanation::NoPlacement;
-use crate::explanation::NodeReason;
 use crate::predict::Lanes;
 use std::collections::HashMap;
 use std::sync::Arc;
 use thiserror::Error;
+
+pub use ids::NodeId;
+pub use ids::PlatformId;
+pub use ids::ResidentId;
 
 /// A machine that applications can be placed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,38 +35,6 @@ pub struct Node {
     /// True when applications take turns on its CPUs instead of having CPUs of
     /// their own. Decides which resources count (see the module's text).
     pub shares_cpus: bool,
-}
-
-/// A node of one cluster, by its place in the order of adding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(pub(crate) u32);
-
-impl NodeId {
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// A platform type of one cluster, by its place in [`Cluster::platforms`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PlatformId(pub(crate) u16);
-
-impl PlatformId {
-    /// The one at `place` of [`Cluster::platforms`]: of the first 65,535.
-    pub(crate) fn nth(place: usize) -> Self {
-        PlatformId(place as u16)
-    }
-
-    pub fn index(self) -> usize {
-        usize::from(self.0)
-    }
-}
-
-/// One application running on one node; never used again for another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ResidentId {
-    slot: u32,
-    generation: u32,
 }
 
 /// An application where it runs.
@@ -344,11 +315,10 @@ impl Cluster {
 
     /// Share of memory not asked for, 0–1; 0 for a node without memory.
     pub fn free_memory_fraction(&self, node: NodeId) -> f64 {
-        let summary = self.summary(node);
-        if summary.memory == 0 {
-            return 0.0;
+        match self.node(node).memory_bytes {
+            0 => 0.0,
+            memory => self.summary(node).free_memory as f64 / memory as f64,
         }
-        summary.free_memory as f64 / summary.memory as f64
     }
 
     /// Whether `demand` fits on `node` now.
@@ -387,27 +357,6 @@ impl Cluster {
             ))
         } else {
             None
-        }
-    }
-
-    /// Every node and why it does not take `app`; `why` answers for those with
-    /// room.
-    pub fn refusal(
-        &self,
-        app: &App,
-        demand: Demand,
-        why: impl Fn(NodeId) -> String,
-    ) -> NoPlacement {
-        NoPlacement {
-            app: app.name().into(),
-            never: !self.could_ever_fit(demand),
-            nodes: self
-                .ids()
-                .map(|node| NodeReason {
-                    node: self.name(node).into(),
-                    why: self.lacks(node, demand).unwrap_or_else(|| why(node)),
-                })
-                .collect(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! A list of nodes that knows where each stands.
 
-use crate::cluster::NodeId;
+use crate::cluster::ids::NodeId;
 
 /// Members in no order; joining and leaving take constant time.
 #[derive(Clone, Debug, Default)]

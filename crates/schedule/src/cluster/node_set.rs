@@ -1,6 +1,6 @@
 //! Sets of nodes and lists that keep their members' places.
 
-use crate::cluster::NodeId;
+use crate::cluster::ids::NodeId;
 
 /// A set of nodes, one bit each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,37 +1,14 @@
 //! The stream's answers in words.
 
-use super::Job;
-use super::Stream;
+use super::answers::MOST_NAMED;
+use super::state::Job;
+use super::state::Stream;
 use crate::cluster::NodeId;
 use crate::policy::Choice;
 use crate::policy::PlacementRequest;
 use crate::policy::Waiting;
 use serde_json::Value;
 use serde_json::json;
-
-/// At most this many nodes or names are told in a message.
-const MOST_NAMED: usize = 3;
-
-/// Where a job went, as the answer's keys.
-pub(super) struct Placed {
-    pub node: String,
-    pub decision: Value,
-}
-
-impl Placed {
-    pub fn answer(self, id: &str, from: Option<&str>) -> Value {
-        let mut answer = json!({
-            "answer": "placed",
-            "decision": self.decision,
-            "id": id,
-            "node": self.node,
-        });
-        if let Some(from) = from {
-            answer["from"] = json!(from);
-        }
-        answer
-    }
-}
 
 impl Stream {
     pub(super) fn why_waiting(&self, request: &PlacementRequest, waiting: Waiting) -> String {
@@ -116,17 +93,5 @@ impl Stream {
             "nodes": nodes.collect::<Value>(),
             "waiting": self.waiting.values().map(|waiter| &waiter.id).collect::<Vec<_>>(),
         })
-    }
-}
-
-/// The first few of `names`, and how many more there are.
-pub(super) fn some_of<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
-    match names.split_at_checked(MOST_NAMED) {
-        Some((first, rest)) if !rest.is_empty() => {
-            format!("{} and {} more", first.join(", "), rest.len())
-        }
-        _ if names.is_empty() => "none yet".into(),
-        _ => names.join(", "),
     }
 }

@@ -17,12 +17,12 @@ mod summary;
 pub use outcome::Cheapest;
 pub use outcome::CloudOutcome;
 pub use outcome::StrategyOutcome;
-pub use scenario::CloudError;
 pub use scenario::CloudScenario;
 pub use scenario::External;
 pub use scenario::SpinUp;
 pub use summary::StrategySummary;
 
+use crate::error::InvalidKey;
 use jostle_schedule::provision::Strategy;
 use population::Population;
 use rayon::prelude::*;
@@ -34,7 +34,7 @@ impl CloudScenario {
     /// # Errors
     ///
     /// As [`Self::check`].
-    pub fn run(&self, seed: u64) -> Result<CloudOutcome, CloudError> {
+    pub fn run(&self, seed: u64) -> Result<CloudOutcome, InvalidKey> {
         self.check()?;
         let population = Population::draw(self, seed);
         let jobs = load::draw(self, &population, seed);

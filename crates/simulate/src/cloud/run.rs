@@ -3,9 +3,9 @@
 use super::load::Jobs;
 use super::population::PLATFORM;
 use super::population::Population;
-use super::scenario::CloudError;
 use super::scenario::CloudScenario;
 use super::scenario::GREEDY;
+use crate::error::InvalidKey;
 use crate::workload::Job;
 use crate::world::Happening;
 use crate::world::Step;
@@ -176,14 +176,14 @@ pub(super) fn run(
     strategy: Strategy,
     with_profiles: bool,
     seed: u64,
-) -> Result<Record, CloudError> {
+) -> Result<Record, InvalidKey> {
     let (least, peak) = scenario.span();
     let count = strategy.reserved_instances(least, peak, scenario.overprovision);
     let nodes: Vec<Node> = (0..count)
         .map(|n| node(format!("reserved-{n}"), LARGEST))
         .collect();
     let world = World::new(&population.truth, &nodes)
-        .map_err(|error| CloudError::of("load", error.to_string()))?;
+        .map_err(|error| InvalidKey::new("load", error.into()))?;
     let policy = match (with_profiles, scenario.placement.as_str()) {
         (true, GREEDY) => None,
         (true, name) => Some(name),

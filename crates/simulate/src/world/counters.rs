@@ -2,9 +2,9 @@
 
 use super::World;
 use crate::random::standard_normal;
+use jostle_profile::resource::Resource;
 use jostle_schedule::NodeId;
 use jostle_schedule::predict::LANES;
-use jostle_schedule::predict::resource_id;
 use rand::Rng;
 
 /// Standard deviation of a reading.
@@ -15,7 +15,13 @@ const SHARES: [&str; 3] = ["cpu-share", "memory-share", "residents-per-cpu"];
 
 /// Names of what [`World::counters`] reads, in its order.
 pub fn counter_names() -> Vec<&'static str> {
-    (0..LANES).map(resource_id).chain(SHARES).collect()
+    generated().map(Resource::id).chain(SHARES).collect()
+}
+
+/// The resources that an agent reads, in their order.
+fn generated() -> impl Iterator<Item = Resource> {
+    let all = Resource::ALL.iter().copied();
+    all.filter(|resource| resource.row().generated)
 }
 
 impl World<'_> {
@@ -31,9 +37,11 @@ impl World<'_> {
             cluster.memory_used(node) as f64 / memory as f64,
             f64::from(row.residents) / cpus,
         ];
+        let pressure = self.pressure(node);
         let mut readings = Vec::with_capacity(LANES + shares.len());
-        for pressure in self.pressure(node) {
-            let read = f64::from(pressure) / 100.0 + NOISE * standard_normal(noise);
+        for resource in generated() {
+            let read =
+                f64::from(pressure[resource as usize]) / 100.0 + NOISE * standard_normal(noise);
             readings.push(read.clamp(0.0, 1.0) as f32);
         }
         readings.extend(shares.map(|share| share.clamp(0.0, 1.0) as f32));

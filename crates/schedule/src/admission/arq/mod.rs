@@ -5,9 +5,9 @@ mod pools;
 
 use self::busy::BusyTimes;
 use self::pools::Pools;
-use super::Admission;
-use super::Admitted;
-use super::Waiter;
+use super::control::Admission;
+use super::control::Admitted;
+use super::control::Waiter;
 use crate::app::App;
 use crate::app::Demand;
 use crate::app::to_points;

@@ -1,14 +1,16 @@
 //! Wrangler: no start where the node's counters foretell a straggler.
 
 mod model;
+mod options;
 mod platt;
 mod svm;
 mod windows;
 
-pub use self::model::Confidence;
 pub use self::model::Confusion;
 pub use self::model::GroupReport;
 pub use self::model::Share;
+pub use self::options::Confidence;
+pub use self::options::WranglerOptions;
 pub use self::windows::TrainingError;
 
 use self::model::LEAST_WINDOWS;
@@ -16,40 +18,16 @@ use self::model::Model;
 use self::model::Unfit;
 use self::windows::Window;
 use self::windows::Windows;
-use super::Admission;
-use super::Admitted;
-use super::NoAdmission;
-use super::Waiter;
+use super::control::Admission;
+use super::control::Admitted;
+use super::control::Waiter;
+use super::none::NoAdmission;
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::path::Path;
-
-/// What may be chosen.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct WranglerOptions {
-    pub confidence: Confidence,
-    /// Vetoes of one job; after so many it takes what it gets. The paper only
-    /// suggests such a cap.
-    pub vetoes: u32,
-    /// A node (or platform) with fewer windows shares the model of all.
-    pub own_windows: usize,
-    /// For the order in which windows are visited.
-    pub seed: u64,
-}
-
-impl Default for WranglerOptions {
-    fn default() -> Self {
-        WranglerOptions {
-            confidence: Confidence::Above(0.7),
-            vetoes: 3,
-            own_windows: 300,
-            seed: 0,
-        }
-    }
-}
 
 /// Share of what speaks for a straggler that an explanation covers (Wrangler,
 /// chapter 3).

@@ -1,6 +1,7 @@
 //! What is learned from windows, and how well it holds on later ones.
 
-use super::WranglerOptions;
+use super::options::Confidence;
+use super::options::WranglerOptions;
 use super::platt::Sigmoid;
 use super::svm::Svm;
 use super::windows::Window;
@@ -9,16 +10,6 @@ use serde::Serialize;
 /// Folds of the training part for the probabilities; each is one stretch of
 /// time.
 const FOLDS: usize = 3;
-
-/// How sure a prediction has to be to count.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Confidence {
-    /// A probability, 0.5–1.
-    Above(f64),
-    /// Per model, the middle of the range with the best accuracy on windows
-    /// that the model was not trained on (Wrangler, chapter 3).
-    Tuned,
-}
 
 /// Predictions against what came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

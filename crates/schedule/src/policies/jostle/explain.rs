@@ -1,10 +1,10 @@
 //! What the numbers mean, for people.
 
 use super::node_view::NodeView;
+use super::place::newcomer;
+use super::place::on_node;
 use super::value::Weights;
 use super::value::beside;
-use super::value::newcomer;
-use super::value::on_node;
 use super::value::pressure;
 use crate::app::App;
 use crate::cluster::Cluster;

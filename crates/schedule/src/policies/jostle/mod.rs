@@ -1,11 +1,12 @@
 //! Ours: the most predicted performance, for everybody on the node.
 
 mod explain;
+mod newcomers;
 mod node_view;
-mod typical;
+mod place;
 mod value;
+mod views;
 
-use crate::app::App;
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
 use crate::cluster::ResidentId;
@@ -18,17 +19,16 @@ use crate::policy::MigrationCosts;
 use crate::policy::Part;
 use crate::policy::PlacementRequest;
 use crate::policy::Policy;
-use node_view::NodeViews;
+use newcomers::RecentNewcomers;
+use place::LinearScreen;
+use place::PlacementValue;
+use place::on_node;
+use place::screened_value;
 use rand::RngExt;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use std::sync::Arc;
-use typical::RecentNewcomers;
-use value::LinearScreen;
-use value::PlacementValue;
 use value::Weights;
-use value::on_node;
-use value::screened_value;
+use views::NodeViews;
 
 /// Chooses the node where the sum of what is gained and lost is greatest:
 ///
@@ -307,7 +307,7 @@ impl Policy for Jostle {
             ..PlacementRequest::of(&now.app)
         };
         // What everybody there loses when it leaves, itself included.
-        let leaving = value::leaving(resident, cluster, &self.weights);
+        let leaving = place::leaving(resident, cluster, &self.weights);
         let (seen, _) = self.rank(&request, cluster, Some(now.node));
         let best = self.merits.first()?;
         // Performance gained by everybody together, over what is left of its
@@ -387,9 +387,6 @@ fn sized<'a>(request: &PlacementRequest<'a>, cluster: &Cluster) -> PlacementRequ
     }
     sized
 }
-
-/// Kept here so that its tests may reach every part.
-pub(crate) type SharedApp = Arc<App>;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,5 @@
 //! What is worked out once for a node and holds until it changes.
 
-use super::typical::RecentNewcomers;
 use super::value::ResidentValue;
 use super::value::Weights;
 use super::value::pressure;
@@ -13,8 +12,8 @@ use crate::predict::Lanes;
 /// A node as it is now.
 #[derive(Clone, Debug, Default)]
 pub struct NodeView {
-    version: u32,
-    epoch: u32,
+    pub(super) version: u32,
+    pub(super) epoch: u32,
     /// Variance of the pressure of all residents together, squared points.
     pub uncertainty: Lanes<f32>,
     /// The residents in the order of [`Cluster::residents`].
@@ -63,49 +62,5 @@ impl NodeView {
             view.residents.push(now);
         }
         view
-    }
-}
-
-/// The views of one cluster, brought up to date when asked for.
-#[derive(Clone, Debug, Default)]
-pub struct NodeViews {
-    views: Vec<Option<Box<NodeView>>>,
-}
-
-impl NodeViews {
-    /// The view of `node`, made anew when it or what is typical has changed.
-    pub fn of(
-        &mut self,
-        node: NodeId,
-        cluster: &Cluster,
-        weights: &Weights,
-        typical: &RecentNewcomers,
-    ) -> &NodeView {
-        if node.index() >= self.views.len() {
-            self.views.resize(cluster.len(), None);
-        }
-        let slot = &mut self.views[node.index()];
-        let version = cluster.summary(node).version;
-        if slot.as_ref().is_none_or(|view| view.version != version) {
-            let mut view = NodeView::of(node, cluster, weights);
-            view.typical = typical.at(cluster.summary(node), &view, weights);
-            view.epoch = typical.epoch();
-            *slot = Some(Box::new(view));
-        }
-        let view = slot.get_or_insert_with(Box::default);
-        if view.epoch != typical.epoch() {
-            view.typical = typical.at(cluster.summary(node), view, weights);
-            view.epoch = typical.epoch();
-        }
-        view
-    }
-
-    /// The view of a node that was asked for in this decision.
-    pub fn get(&self, node: NodeId) -> &NodeView {
-        static NONE: std::sync::LazyLock<NodeView> = std::sync::LazyLock::new(NodeView::default);
-        match self.views.get(node.index()) {
-            Some(Some(view)) => view,
-            _ => &NONE,
-        }
     }
 }

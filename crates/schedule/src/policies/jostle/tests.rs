@@ -1,4 +1,5 @@
 use super::*;
+use crate::app::App;
 use crate::cluster::Node;
 use crate::policy::Waiting;
 use crate::predict::Curve;
@@ -9,6 +10,7 @@ use crate::predict::LaneSet;
 use crate::predict::Responses;
 use crate::predict::lane;
 use proptest::prelude::*;
+use std::sync::Arc;
 
 fn llc() -> usize {
     lane("llc-capacity").unwrap()
@@ -62,7 +64,7 @@ fn by_definition(
             let summary = cluster.summary(node);
             let mut view = node_view::NodeView::of(node, cluster, &policy.weights);
             view.typical = policy.typical.at(summary, &view, &policy.weights);
-            let own = value::newcomer(request.app, summary, &view, &policy.weights);
+            let own = place::newcomer(request.app, summary, &view, &policy.weights);
             let there = on_node(request.app, cluster, node, &view, &policy.weights);
             (own.value - price * view.typical - there.harm, node)
         })

@@ -1,9 +1,10 @@
 //! One number from many scores, and how well two such numbers match.
 
-use crate::predict::LANES;
 use crate::predict::Lanes;
 
-const _: () = assert!(LANES <= 19, "two digits per resource must fit 128 bits");
+/// Scores that make up an intensity, the highest: beyond them a number of 64
+/// bits shows no difference.
+const HIGHEST: usize = 18;
 
 /// Scores as two-digit numbers, sorted descending and written one after the
 /// other: `[84, 31]` is 8431 (Tarcil, equation 7.1). What is above 99 counts as
@@ -22,12 +23,15 @@ pub fn normalize<const N: usize>(code: u128) -> f64 {
     code as f64 / (100u128.pow(N as u32) - 1) as f64
 }
 
-/// The same of points per resource: every resource has its two digits, for a
-/// job and for a unit alike, so that both are on one scale. A resource of which
-/// nothing is known, or that does not count, is left out: its digits are `00`,
-/// which sorting puts last.
+/// The same of points per resource: the highest scores have their two digits,
+/// for a job and for a unit alike, so that both are on one scale. A resource of
+/// which nothing is known, or that does not count, is left out: its digits are
+/// `00`, which sorting puts last.
 pub fn intensity(points: &Lanes<f32>) -> f64 {
-    normalize::<LANES>(encode(points.map(|points| points.clamp(0.0, 99.0) as u8)))
+    let mut scores = points.map(|points| points.clamp(0.0, 99.0) as u8);
+    scores.sort_unstable_by(|a, b| b.cmp(a));
+    let highest = scores.first_chunk::<HIGHEST>();
+    normalize::<HIGHEST>(encode(*highest.expect("there are more resources")))
 }
 
 /// What is done about units that are worse than the job's target.
@@ -56,6 +60,7 @@ pub fn quality(target: f64, unit: f64, matching: Matching) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::predict::LANES;
 
     #[test]
     fn digits_stand_in_descending_order() {

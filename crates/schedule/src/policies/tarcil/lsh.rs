@@ -2,6 +2,7 @@
 
 use crate::predict::LANES;
 use crate::predict::Lanes;
+use jostle_profile::resource::Resource;
 use rand::RngExt;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -36,8 +37,16 @@ impl Lsh {
     pub fn new(seed: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut normals = [[0.0; LANES]; PLANES];
-        for normal in normals.iter_mut().flatten() {
-            *normal = rng.sample(StandardNormal);
+        // The resources of the papers first: a seed keeps its planes when
+        // others are added.
+        for generated in [true, false] {
+            for plane in &mut normals {
+                for (resource, normal) in Resource::ALL.iter().zip(plane) {
+                    if resource.row().generated == generated {
+                        *normal = rng.sample(StandardNormal);
+                    }
+                }
+            }
         }
         Lsh { normals }
     }

@@ -7,7 +7,7 @@ use crate::policies::policy_kind;
 use crate::predict::Responses;
 use proptest::prelude::*;
 
-const PROFILE: &str = include_str!("../../../../tests/fixtures/profiles/web.json");
+const PROFILE: &str = include_str!("../../../../../tests/fixtures/profiles/web.json");
 
 fn node(name: &str, cpus: u32) -> Node {
     Node {
@@ -468,7 +468,7 @@ fn a_policy_may_move_what_changes_unless_moving_has_cost_too_much() {
 fn lines_of_any_kind_are_read_and_the_stream_goes_on() {
     let mut input = Vec::new();
     input.extend_from_slice(b"\xff\xfe\n");
-    input.extend(std::iter::repeat_n(b'x', LONGEST_LINE + 1));
+    input.extend(std::iter::repeat_n(b'x', super::super::LONGEST_LINE + 1));
     input.extend_from_slice(b"\n\r\n");
     input.extend_from_slice(arrive("a", "web").as_bytes());
     input.extend_from_slice(b"\r\n{\"event\":\"state\"}");

@@ -1,6 +1,6 @@
 //! The stream over a reader and a writer.
 
-use super::Stream;
+use super::state::Stream;
 use std::io;
 use std::io::BufRead;
 use std::io::Write;

@@ -1,13 +1,13 @@
 //! Every admission by name.
 
-use super::Admission;
-use super::Arq;
-use super::ArqOptions;
-use super::Confidence;
-use super::NoAdmission;
-use super::TrainingError;
-use super::Wrangler;
-use super::WranglerOptions;
+use super::arq::Arq;
+use super::arq::ArqOptions;
+use super::control::Admission;
+use super::none::NoAdmission;
+use super::wrangler::Confidence;
+use super::wrangler::TrainingError;
+use super::wrangler::Wrangler;
+use super::wrangler::WranglerOptions;
 use std::path::PathBuf;
 use thiserror::Error;
 

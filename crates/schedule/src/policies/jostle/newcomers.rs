@@ -1,17 +1,18 @@
 //! Who else might want the place.
 
-use super::SharedApp;
 use super::node_view::NodeView;
+use super::place::newcomer;
 use super::value::Weights;
-use super::value::newcomer;
+use crate::app::App;
 use crate::cluster::Cluster;
 use crate::cluster::summary::NodeSummary;
+use std::sync::Arc;
 
 /// A few recent newcomers, standing for those to come.
 #[derive(Clone, Debug, Default)]
 pub struct RecentNewcomers {
-    gathering: Vec<SharedApp>,
-    current: Vec<SharedApp>,
+    gathering: Vec<Arc<App>>,
+    current: Vec<Arc<App>>,
     seen: u32,
     epoch: u32,
 }
@@ -23,10 +24,10 @@ const SAMPLE: usize = 8;
 const EVERY: u32 = 8;
 
 impl RecentNewcomers {
-    pub fn note(&mut self, app: &SharedApp) {
+    pub fn note(&mut self, app: &Arc<App>) {
         self.seen += 1;
         if self.seen % EVERY == 1 {
-            self.gathering.push(SharedApp::clone(app));
+            self.gathering.push(app.clone());
         }
         if self.gathering.len() == SAMPLE {
             self.current = std::mem::take(&mut self.gathering);
