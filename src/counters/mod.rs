@@ -34,6 +34,7 @@ mod resctrl;
 mod stats;
 mod target_cgroup;
 mod tasks;
+pub mod tracefs;
 mod watched;
 
 pub use core_counts::CoreCounts;

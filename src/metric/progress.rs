@@ -2,6 +2,7 @@
 
 use super::Context;
 use super::Metric;
+use super::begun;
 use super::facts;
 use crate::error::Error;
 use crate::error::Result;
@@ -133,9 +134,7 @@ impl Metric for ProgressMetric {
     }
 
     fn end(&mut self, target: &mut Target) -> Result<f64> {
-        let Some(start) = self.start.take() else {
-            return Err(Error::environment("progress: the window was never begun"));
-        };
+        let start = begun(&mut self.start, "progress")?;
         let deadline = Instant::now() + STARVED;
         let cpu = self.page.by_cpu_time();
         loop {

@@ -2,6 +2,7 @@
 
 use super::Context;
 use super::Metric;
+use super::begun;
 use super::facts;
 use crate::error::Error;
 use crate::error::Result;
@@ -62,9 +63,7 @@ impl Metric for Runs {
     }
 
     fn end(&mut self, target: &mut Target) -> Result<f64> {
-        let Some(started) = self.started.take() else {
-            return Err(Error::environment("runs: the window was never begun"));
-        };
+        let started = begun(&mut self.started, "runs")?;
         loop {
             let exit = target.wait(Duration::from_millis(100));
             let took = target.ran_for().unwrap_or_else(|| started.elapsed());

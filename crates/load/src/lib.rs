@@ -2,7 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `url` | `redis://…`, `memcached://…`, `http://…` |
+//! | `url`, `endpoint` | `redis://…`, `memcached://…`, `http://…`, and where that is |
 //! | `amount` | rates, percentiles, latencies and their targets |
 //! | `spec` | everything about the requests apart from their rate |
 //! | `traffic` | when requests are due and what each asks for, seeded |
@@ -24,6 +24,7 @@ mod amount;
 mod capacity;
 mod clock;
 mod connection;
+mod endpoint;
 mod engine;
 mod error;
 mod failure;
@@ -51,6 +52,7 @@ pub use capacity::StoppedBy;
 pub use capacity::Trial;
 pub use capacity::TrialWindow;
 pub use capacity::search;
+pub use endpoint::Endpoint;
 pub use error::Error;
 pub use error::ErrorKind;
 pub use error::ParseError;
@@ -79,7 +81,6 @@ pub use traffic::Arrivals;
 pub use traffic::Question;
 pub use traffic::Schedule;
 pub use traffic::Traffic;
-pub use url::Endpoint;
 pub use url::Kind;
 pub use url::Url;
 pub use warning::TIMING_BOUND;

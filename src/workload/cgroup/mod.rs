@@ -4,7 +4,6 @@
 pub mod container;
 mod engines;
 mod freezer;
-mod near;
 mod path;
 pub mod unit;
 
