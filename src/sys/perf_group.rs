@@ -212,7 +212,8 @@ mod tests {
     #[test]
     fn four_are_read_together() {
         let events = [TASK_CLOCK, CPU_CLOCK, FAULTS, SWITCHES];
-        let group = Group::open(&events, PerfTarget::CallingThread, true).map_err(|failed| failed.error);
+        let group =
+            Group::open(&events, PerfTarget::CallingThread, true).map_err(|failed| failed.error);
         let Some(group) = crate::skip::have("perf", group) else {
             return;
         };
