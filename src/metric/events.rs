@@ -149,7 +149,6 @@ pub(super) struct Events {
     name: String,
     /// `call of f in /bin/x`, `event sched:sched_switch`.
     what: String,
-    because: String,
     context: Context,
     counters: Counters,
     /// The leader counted; a restarted command has another.
@@ -165,12 +164,7 @@ pub(super) struct Events {
 
 impl Events {
     /// Counts calls of a function; `request` is `BINARY:SYMBOL`.
-    pub(super) fn uprobe(
-        request: &str,
-        because: &str,
-        context: Context,
-        target: &mut Target,
-    ) -> Result<Events> {
+    pub(super) fn uprobe(request: &str, context: Context, target: &mut Target) -> Result<Events> {
         let name = format!("progress:uprobe:{request}");
         let Some((binary, symbol)) = Binary::split(request) else {
             return Err(Reason::UprobeSyntax.wrong(&name));
@@ -184,7 +178,7 @@ impl Events {
             offset: function.offset,
         };
         let each = probe::uprobe_cost(&function.code).map_err(Reason::Probe);
-        let mut metric = Events::open(name, what, event, each, because, context, target)?;
+        let mut metric = Events::open(name, what, event, each, context, target)?;
         metric.learn_pace(target, || not_called(symbol, &file))?;
         Ok(metric)
     }
@@ -192,7 +186,6 @@ impl Events {
     /// Counts a tracepoint; `request` is `CATEGORY:NAME`.
     pub(super) fn tracepoint(
         request: &str,
-        because: &str,
         context: Context,
         target: &mut Target,
     ) -> Result<Events> {
@@ -202,7 +195,7 @@ impl Events {
         let each = tracepoint::cost();
         let what = format!("event {request}");
         let event = Event::Tracepoint { id };
-        let mut metric = Events::open(name, what, event, each, because, context, target)?;
+        let mut metric = Events::open(name, what, event, each, context, target)?;
         let event = request.to_string();
         metric.learn_pace(target, || {
             format!("the target never passed {event}; name an event of what it does")
@@ -215,7 +208,6 @@ impl Events {
         what: String,
         event: Event,
         each: std::result::Result<Duration, Reason>,
-        because: &str,
         context: Context,
         target: &mut Target,
     ) -> Result<Events> {
@@ -224,7 +216,6 @@ impl Events {
         Ok(Events {
             name,
             what,
-            because: because.into(),
             context,
             counters,
             pid: target.pid(),
@@ -324,7 +315,7 @@ impl Metric for Events {
             Event::Uprobe { .. } => "calls per second",
             Event::Tracepoint { .. } => "events per second",
         };
-        facts(&self.name, unit, Direction::Higher, &self.because)
+        facts(&self.name, unit, Direction::Higher, &self.context.because)
     }
 
     fn natural_window(&self) -> Option<Duration> {
