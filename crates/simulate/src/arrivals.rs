@@ -1,12 +1,15 @@
 //! When jobs come.
 
+use crate::error::Problem;
+use crate::error::ScenarioError;
+use crate::number;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::Distribution;
 use rand_distr::Exp1;
 use rand_distr::StandardNormal;
+use serde::Deserialize;
 use std::path::Path;
-use thiserror::Error;
 
 /// The time between one job and the next.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,11 +23,15 @@ pub enum Process {
 }
 
 /// Jobs that come on top, close together.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Burst {
     /// It begins with the arrival of this job, counted from 1.
+    #[serde(deserialize_with = "number::count")]
     pub after: usize,
+    #[serde(deserialize_with = "number::count")]
     pub jobs: usize,
+    #[serde(deserialize_with = "number::not_negative")]
     pub gap_seconds: f64,
 }
 
@@ -80,15 +87,6 @@ pub struct Arrival {
     pub line: usize,
 }
 
-/// Why a trace was refused.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{file}{}: {problem}", line.map_or(String::new(), |line| format!(", line {line}")))]
-pub struct TraceError {
-    pub file: String,
-    pub line: Option<usize>,
-    pub problem: String,
-}
-
 /// Reads a trace: a CSV file of `seconds` or `seconds,app` lines, ascending; a
 /// first line `seconds…`, empty lines and lines with `#` are passed over.
 ///
@@ -96,68 +94,51 @@ pub struct TraceError {
 ///
 /// A file that cannot be read, a line that is neither, time that is negative,
 /// not a number or goes backwards, and no arrival at all.
-pub fn load_trace(path: &Path) -> Result<Vec<Arrival>, TraceError> {
-    let refuse = |line: Option<usize>, problem: String| TraceError {
-        file: path.display().to_string(),
+pub fn load_trace(path: &Path) -> Result<Vec<Arrival>, ScenarioError> {
+    let refuse = |line: Option<usize>, problem| ScenarioError {
+        path: path.into(),
         line,
-        problem,
+        key: None,
+        problem: Box::new(problem),
     };
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        refuse(
-            None,
-            match error.kind() {
-                std::io::ErrorKind::NotFound => "no such file".into(),
-                std::io::ErrorKind::InvalidData => "not UTF-8 text".into(),
-                _ => error.to_string(),
-            },
-        )
-    })?;
+    let text = std::fs::read_to_string(path).map_err(|error| refuse(None, error.into()))?;
     let mut arrivals: Vec<Arrival> = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        let (number, line) = (index + 1, line.trim());
-        if line.is_empty() || line.starts_with('#') || (index == 0 && line.starts_with("seconds")) {
+    for (line, text) in (1..).zip(text.lines().map(str::trim)) {
+        if text.is_empty() || text.starts_with('#') || (line == 1 && text.starts_with("seconds")) {
             continue;
         }
-        let mut columns = line.split(',').map(str::trim);
-        let (first, app, rest) = (columns.next(), columns.next(), columns.next());
-        if rest.is_some() {
-            let problem = format!("`{line}` has more than the columns seconds,app");
-            return Err(refuse(Some(number), problem));
-        }
-        let seconds: f64 = first
-            .and_then(|first| first.parse().ok())
-            .filter(|seconds: &f64| seconds.is_finite())
-            .ok_or_else(|| {
-                let problem =
-                    format!("`{line}` does not begin with seconds; write for example 12.5,app");
-                refuse(Some(number), problem)
-            })?;
-        if seconds < 0.0 {
-            let problem = format!("arrival at {seconds} s is negative; time begins at 0");
-            return Err(refuse(Some(number), problem));
-        }
-        if let Some(last) = arrivals.last()
-            && seconds < last.seconds
-        {
-            let problem = format!(
-                "arrival at {seconds} s is before that of line {}; sort the trace by time",
-                last.line
-            );
-            return Err(refuse(Some(number), problem));
-        }
-        arrivals.push(Arrival {
-            seconds,
-            app: app.filter(|app| !app.is_empty()).map(str::to_string),
-            line: number,
-        });
+        let arrival = arrival(text, line, arrivals.last());
+        arrivals.push(arrival.map_err(|problem| refuse(Some(line), problem))?);
     }
-    if arrivals.is_empty() {
-        return Err(refuse(
-            None,
-            "holds no arrival; write lines of seconds,app".into(),
-        ));
+    match arrivals.is_empty() {
+        true => Err(refuse(None, Problem::TraceEmpty)),
+        false => Ok(arrivals),
     }
-    Ok(arrivals)
+}
+
+/// What a line of a trace says.
+fn arrival(text: &str, line: usize, last: Option<&Arrival>) -> Result<Arrival, Problem> {
+    let (first, app) = text.split_once(',').unwrap_or((text, ""));
+    if app.contains(',') {
+        return Err(Problem::TraceColumns(text.into()));
+    }
+    let seconds = match first.trim().parse() {
+        Ok(seconds) if f64::is_finite(seconds) => seconds,
+        _ => return Err(Problem::TraceSeconds(text.into())),
+    };
+    if seconds < 0.0 {
+        return Err(Problem::TraceNegative(seconds));
+    }
+    if let Some(last) = last.filter(|last| seconds < last.seconds) {
+        let line = last.line;
+        return Err(Problem::TraceBackwards { seconds, line });
+    }
+    let app = Some(app.trim()).filter(|app| !app.is_empty());
+    Ok(Arrival {
+        seconds,
+        app: app.map(str::to_string),
+        line,
+    })
 }
 
 /// Moments at which something happens on average `rate` times per second,

@@ -1,11 +1,28 @@
-//! Why a run cannot be, or cannot go on.
+//! Every error of this crate, so that all of their texts can be read here.
 
-use crate::settings::Settings;
-use crate::workload::Fault;
-use crate::workload::Workload;
-use crate::world::WorldError;
+use jostle_schedule::ClusterError;
 use jostle_schedule::admission::AdmissionError;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
 use thiserror::Error;
+
+/// Why a world cannot be, or does not change as asked.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum WorldError {
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    #[error("node `{node}` is of platform `{platform}`, of which the truth knows nothing")]
+    UnknownPlatform { node: String, platform: String },
+    #[error("`{app}` has speeds for {given} platforms; there are {platforms}")]
+    Speeds {
+        app: String,
+        given: usize,
+        platforms: usize,
+    },
+    #[error("`{app}` has a speed of 0 or less, or none that is a number, on `{platform}`")]
+    Speed { app: String, platform: String },
+}
 
 /// Why a run cannot be, or cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -34,13 +51,32 @@ pub enum SimulationError {
     BadChoice {
         policy: &'static str,
         job: u32,
-        why: String,
+        why: BadPlacement,
     },
     #[error(
         "nothing can happen any more after {seconds} s; jobs that still wait for a place: {}",
         listed(waiting)
     )]
     Stuck { seconds: u64, waiting: Vec<u32> },
+}
+
+/// How a policy's decision breaks the rules.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BadPlacement {
+    #[error("there is no part")]
+    NoPart,
+    #[error("{0} is not allowed")]
+    NotAllowed(String),
+    #[error("{0} is named twice")]
+    NamedTwice(String),
+    #[error("{node} {lacks}")]
+    Lacks { node: String, lacks: String },
+    #[error("it queues nowhere")]
+    NoQueue,
+    #[error("{0} is too small to queue at")]
+    TooSmall(String),
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
 }
 
 /// The first few job numbers.
@@ -53,87 +89,224 @@ fn listed(jobs: &[u32]) -> String {
     text.join(", ")
 }
 
-/// Whether `workload` and `settings` describe something that can run.
-pub(crate) fn check(workload: &Workload, settings: &Settings) -> Result<(), SimulationError> {
-    if workload.nodes.is_empty() {
-        return Err(SimulationError::NoNodes);
-    }
-    check_settings(settings)?;
-    let mut before = f64::NEG_INFINITY;
-    for (job, it) in workload.jobs.iter().enumerate() {
-        let wrong = |why| Err(SimulationError::Job { job, why });
-        if !it.arrival.is_finite() || it.arrival < before {
-            return wrong("jobs have to stand in order of arrival, at finite seconds");
-        }
-        before = it.arrival;
-        if !(it.work_seconds.is_finite() && it.work_seconds > 0.0) {
-            return wrong("its work has to be above 0 seconds and finite");
-        }
-        if !(it.profiling_seconds.is_finite() && it.profiling_seconds >= 0.0) {
-            return wrong("its seconds of profiling have to be 0 or more and finite");
-        }
-        if it.demand.cpus == 0 {
-            return wrong("it asks for no CPU; 1 is the least");
-        }
-        if it.phases.first().is_none_or(|first| first.from != 0.0) {
-            return wrong("its first phase has to begin at 0");
-        }
-        if !it.phases.is_sorted_by(|a, b| a.from < b.from) {
-            return wrong("its phases have to begin one after the other");
-        }
-        let apps = workload.truth.apps.len();
-        if it.phases.iter().any(|phase| phase.truth as usize >= apps) {
-            return wrong("one of its phases is of an application that the truth does not have");
-        }
-    }
-    let mut before = f64::NEG_INFINITY;
-    for (fault, (seconds, it)) in workload.faults.iter().enumerate() {
-        let wrong = |why| Err(SimulationError::Fault { fault, why });
-        if !seconds.is_finite() || *seconds < before {
-            return wrong("faults have to stand in order of time, at finite seconds");
-        }
-        before = *seconds;
-        let (Fault::Node { node, seconds } | Fault::Cpu { node, seconds }) = it;
-        if *node as usize >= workload.nodes.len() {
-            return wrong("there is no such node");
-        }
-        if seconds.is_nan() || *seconds <= 0.0 {
-            return wrong("its repair has to take more than 0 seconds");
-        }
-    }
-    Ok(())
+/// Why a scenario or a trace was refused; names the file, and line and key where there are
+/// some.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[error("{}{}: {}{problem}", path.display(), on_line(*line), of_key(key.as_deref()))]
+pub struct ScenarioError {
+    pub path: PathBuf,
+    /// Counted from 1.
+    pub line: Option<usize>,
+    /// Path of the key in the file, as `nodes[0].count`.
+    pub key: Option<String>,
+    pub problem: Box<Problem>,
 }
 
-fn check_settings(settings: &Settings) -> Result<(), SimulationError> {
-    let [least, most] = settings.agents.sync_seconds;
-    if settings.agents.count == 0 || settings.agents.count > 10_000 {
-        return Err(SimulationError::Agents("`count` has to be 1 to 10000"));
+fn on_line(line: Option<usize>) -> String {
+    line.map_or_else(String::new, |line| format!(", line {line}"))
+}
+
+fn of_key(key: Option<&str>) -> String {
+    key.map_or_else(String::new, |key| format!("key `{key}`: "))
+}
+
+/// A key of a scenario that has a value which makes no sense.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[error("key `{key}`: {problem}")]
+pub struct InvalidKey {
+    /// Path of the key in the file, as `nodes[0].count`.
+    pub key: String,
+    pub problem: Problem,
+}
+
+impl InvalidKey {
+    pub(crate) fn new(key: impl Into<String>, problem: Problem) -> Self {
+        InvalidKey {
+            key: key.into(),
+            problem,
+        }
     }
-    if !(least > 0.0 && least <= most && most.is_finite()) {
-        return Err(SimulationError::Agents(
-            "`sync_seconds` has to be two finite numbers above 0, the lower one first",
-        ));
+}
+
+/// What is wrong with a scenario or one of its keys, and what to write instead.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum Problem {
+    #[error("no such file")]
+    NoFile,
+    #[error("not UTF-8 text")]
+    NotText,
+    #[error("{0}")]
+    Unreadable(String),
+    #[error("{0}")]
+    Toml(String),
+    #[error(transparent)]
+    Trace(#[from] Box<ScenarioError>),
+    #[error("`{0}` has more than the columns seconds,app")]
+    TraceColumns(String),
+    #[error("`{0}` does not begin with seconds; write for example 12.5,app")]
+    TraceSeconds(String),
+    #[error("arrival at {0} s is negative; time begins at 0")]
+    TraceNegative(f64),
+    #[error("arrival at {seconds} s is before that of line {line}; sort the trace by time")]
+    TraceBackwards { seconds: f64, line: usize },
+    #[error("holds no arrival; write lines of seconds,app")]
+    TraceEmpty,
+    #[error(transparent)]
+    Recorded(#[from] RecordedError),
+    #[error(transparent)]
+    World(#[from] WorldError),
+    #[error("is empty; {0}")]
+    Empty(String),
+    #[error("is missing; {0}")]
+    Missing(&'static str),
+    #[error("is {value}; write {expected}")]
+    OutOfRange { value: String, expected: String },
+    #[error("{value} is not within {least} … {most}")]
+    NotWithin {
+        value: String,
+        least: f64,
+        most: f64,
+    },
+    #[error(
+        "{least} is above {most}, or one of them not above 0; write two numbers above 0, the lower one first"
+    )]
+    Interval { least: f64, most: f64 },
+    #[error("{0}")]
+    Unknown(Unknown),
+    #[error("`{0}` is named twice")]
+    NamedTwice(String),
+    #[error("`{name}` is already used on line {line}; give each {of} a name of its own")]
+    AlreadyUsed {
+        name: String,
+        line: usize,
+        of: &'static str,
+    },
+    #[error("two nodes are called `{0}`; give each node a name of its own")]
+    TwoNodes(String),
+    #[error("{0} is no name; write \"none\", or a list of names")]
+    NoName(String),
+    #[error(
+        "wrangler learns from labelled windows; add a table [wrangler] with windows = \"FILE.csv\", which jostle simulate SCENARIO --windows FILE.csv writes"
+    )]
+    NoWindows,
+    #[error("is {0}; write at least 0.5 and below 1, or \"tuned\"")]
+    Confidence(String),
+    #[error("holds no node; write [cluster] with hardware = one of {0}, or add [[node]] tables")]
+    NoNode(String),
+    #[error("no node is of platform `{0}`")]
+    UnusedPlatform(String),
+    #[error("process `{process}` has none; it takes {takes}")]
+    ProcessTakes { process: String, takes: String },
+    #[error("process `{process}` needs the key `{key}`")]
+    ProcessNeeds { process: String, key: &'static str },
+    #[error("says the same as `mean_seconds`; keep one")]
+    TwoMeans,
+    #[error("is {after}, but only {jobs} jobs come")]
+    BurstTooLate { after: usize, jobs: usize },
+    #[error("work is either median_seconds and sigma, or least_seconds and most_seconds")]
+    Work,
+    #[error("{least} is above most_seconds = {most}")]
+    WorkInterval { least: f64, most: f64 },
+    #[error("{0} is not above {1}; fractions ascend")]
+    NotAscending(f64, f64),
+    #[error("with `{0}` the two add up to more than 100")]
+    MoreThanAll(&'static str),
+    #[error("those of all classes add up to {0}, not to 100")]
+    NotAll(f64),
+    #[error("no application is called `{0}`")]
+    NoApplication(String),
+    #[error(
+        "`{resource}` is not shared by applications with CPUs of their own; those that are: {shared}"
+    )]
+    NotShared { resource: String, shared: String },
+    #[error("needs `at`: the fraction of the work at which it happens")]
+    ThenWithoutAt,
+    #[error("needs `then`: the app that this one turns into")]
+    AtWithoutThen,
+    #[error("the phases of `{0}` run in a circle; let one of them be the last")]
+    PhaseCircle(String),
+    #[error(
+        "`{next}` begins at {at} of the work, before the phase that leads to it at {before}; fractions are of the whole work and ascend"
+    )]
+    PhaseOrder { next: String, at: f64, before: f64 },
+    #[error("holds fewer than two points; write [[minutes, vcpus], [minutes, vcpus], …]")]
+    FewPoints,
+    #[error("its minutes have to begin at 0 and to ascend")]
+    Minutes,
+    #[error("`{name}` is not known; write {known}")]
+    NotKnown { name: String, known: String },
+    #[error("all are 0; weigh at least one of {0}")]
+    NoWeight(String),
+    #[error("{count} is above {most}")]
+    TooMany { count: usize, most: usize },
+    #[error("there are no {0}; give at least one")]
+    None(&'static str),
+    #[error("{instances} instances need a node each to start from, and there are {nodes}")]
+    FewNodes { instances: usize, nodes: usize },
+    #[error("{0} does not divide a day; use for example 10, 30 or 60")]
+    DividesNoDay(usize),
+    #[error(
+        "{drawn} intervals of all instances are more than {most}; simulate fewer days, longer intervals or fewer instances"
+    )]
+    TooManyIntervals { drawn: usize, most: usize },
+}
+
+impl Problem {
+    pub(crate) fn out_of_range(value: impl ToString, expected: impl Into<String>) -> Self {
+        Problem::OutOfRange {
+            value: value.to_string(),
+            expected: expected.into(),
+        }
     }
-    let fine = |seconds: f64| seconds.is_finite() && seconds >= 0.0;
-    let latency = &settings.latency;
-    if !fine(latency.base_seconds) || !fine(latency.per_examined_seconds) {
-        return Err(SimulationError::Latency(
-            "seconds have to be 0 or more and finite",
-        ));
+
+    /// There is no `name`; there are `known`.
+    pub(crate) fn unknown<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+        Problem::Unknown(Unknown {
+            name: name.into(),
+            known: known.into_iter().map(str::to_string).collect(),
+        })
     }
-    let phases = &settings.phases;
-    if !(0.0..=1.0).contains(&phases.chance) {
-        return Err(SimulationError::Phases("`chance` has to be within 0–1"));
+}
+
+impl From<io::Error> for Problem {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Problem::NoFile,
+            io::ErrorKind::InvalidData => Problem::NotText,
+            _ => Problem::Unreadable(error.to_string()),
+        }
     }
-    let others = [
-        phases.delay_seconds,
-        phases.migration_median_seconds,
-        phases.migration_sigma,
-    ];
-    if !others.into_iter().all(fine) {
-        return Err(SimulationError::Phases(
-            "seconds and sigma have to be 0 or more and finite",
-        ));
+}
+
+/// A name that nothing has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    pub name: String,
+    pub known: Vec<String>,
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nearest = self
+            .known
+            .iter()
+            .map(|known| (strsim::jaro_winkler(&self.name, known), known))
+            .filter(|(likeness, _)| *likeness > 0.75)
+            .max_by(|a, b| a.0.total_cmp(&b.0));
+        write!(f, "there is no `{}`; ", self.name)?;
+        match nearest {
+            Some((_, nearest)) => write!(f, "did you mean `{nearest}`? There are ")?,
+            None => write!(f, "there are ")?,
+        }
+        f.write_str(&self.known.join(", "))
     }
-    Ok(())
+}
+
+/// Why a directory of profiles makes no population.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum RecordedError {
+    #[error("{0}")]
+    Unreadable(String),
+    #[error("{0}: holds no profile (*.json); record one with `jostle profile --out`")]
+    Empty(String),
 }

@@ -1,6 +1,7 @@
 //! What profiling says of an application: its truth with error, and honest
 //! about how much.
 
+use crate::number;
 use crate::population;
 use crate::population::Member;
 use crate::truth::TrueApp;
@@ -16,28 +17,38 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::Distribution;
 use rand_distr::StandardNormal;
+use serde::Deserialize;
 
-/// How wrong profiling is.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ProfilingError {
+/// How long profiling takes, and how wrong it is.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Profiling {
+    #[serde(deserialize_with = "number::not_negative")]
+    pub seconds: f64,
     /// Mean absolute error of a measured score, in points.
+    #[serde(rename = "error_points", deserialize_with = "number::not_negative")]
     pub points: f64,
     /// Standard deviation of ln performance at one point of a curve.
+    #[serde(rename = "curve_percent", deserialize_with = "number::percent")]
     pub curve_sd: f64,
     /// Share of entries that were not measured but completed from other
     /// applications, with twice the error.
+    #[serde(rename = "inferred_percent", deserialize_with = "number::percent")]
     pub inferred: f64,
     /// Share of entries of which nothing is known.
+    #[serde(rename = "missing_percent", deserialize_with = "number::percent")]
     pub missing: f64,
     /// Standard deviation of a platform's speed, as a fraction.
+    #[serde(rename = "speed_percent", deserialize_with = "number::percent")]
     pub speed: f64,
 }
 
-impl Default for ProfilingError {
+impl Default for Profiling {
     /// About what Paragon's classification reaches: 5.3 points of mean error
     /// (dissertation, section 3.3.1); the other numbers are ours.
     fn default() -> Self {
-        ProfilingError {
+        Profiling {
+            seconds: 10.0,
             points: 5.0,
             curve_sd: 0.015,
             inferred: 0.10,
@@ -69,7 +80,7 @@ const HERMITE: [(f32, f32); 5] = [
     (2.856_97, 0.011_257_41),
 ];
 
-impl ProfilingError {
+impl Profiling {
     /// Standard deviation of a score: |N(0, σ)| has mean σ·√(2/π).
     fn sd(&self, inferred: bool) -> f64 {
         let factor = if inferred { 2.0 } else { 1.0 };
@@ -219,8 +230,9 @@ mod tests {
             .collect()
     }
 
-    fn exact() -> ProfilingError {
-        ProfilingError {
+    fn exact() -> Profiling {
+        Profiling {
+            seconds: 0.0,
             points: 0.0,
             curve_sd: 0.0,
             inferred: 0.0,
@@ -232,9 +244,9 @@ mod tests {
     #[test]
     fn the_mean_error_of_a_score_is_as_asked() {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
-        let error = ProfilingError {
+        let error = Profiling {
             inferred: 0.0,
-            ..ProfilingError::default()
+            ..Profiling::default()
         };
         let (mut sum, mut count) = (0.0, 0);
         for member in members() {
@@ -262,7 +274,7 @@ mod tests {
     #[test]
     fn intervals_cover_the_truth_as_often_as_they_say() {
         let mut rng = ChaCha8Rng::seed_from_u64(2);
-        let error = ProfilingError::default();
+        let error = Profiling::default();
         let mut covered: Lanes<[u32; 2]> = [[0; 2]; LANES];
         let (mut caused, mut caused_all) = (0, 0);
         for member in members() {
@@ -320,9 +332,9 @@ mod tests {
     #[test]
     fn shares_of_entries_that_are_missing_are_as_asked() {
         let mut rng = ChaCha8Rng::seed_from_u64(4);
-        let error = ProfilingError {
+        let error = Profiling {
             missing: 0.25,
-            ..ProfilingError::default()
+            ..Profiling::default()
         };
         let (mut known, mut all) = (0, 0);
         for member in members() {

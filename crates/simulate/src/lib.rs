@@ -1,9 +1,4 @@
-//! A cluster of discrete events that drives [`schedule`](jostle_schedule) and
-//! knows what the policies do not.
-//!
-//! A [`Workload`] is drawn from a scenario and a seed: nodes, jobs with their
-//! true behaviour, and what breaks. Policies see only the estimates in it. The
-//! same workload is given to every policy.
+#![doc = include_str!("../README.md")]
 
 mod agenda;
 pub mod arrivals;
@@ -13,38 +8,45 @@ mod engine;
 mod error;
 mod estimate;
 pub mod hardware;
-mod mean;
+mod number;
 mod outcome;
 pub mod population;
 mod random;
 mod run;
 mod scenario;
 mod settings;
+mod statistics;
 mod summary;
 mod truth;
+mod validate;
 mod windows;
 mod workload;
 mod world;
 
 pub use engine::Scheduler;
+pub use error::BadPlacement;
+pub use error::InvalidKey;
+pub use error::Problem;
+pub use error::RecordedError;
+pub use error::ScenarioError;
 pub use error::SimulationError;
-pub use estimate::ProfilingError;
-pub use mean::Mean;
+pub use error::WorldError;
+pub use estimate::Profiling;
 pub use outcome::JobRecord;
-pub use outcome::Moment;
 pub use outcome::Outcome;
+pub use outcome::Sample;
 pub use outcome::Timing;
 pub use run::run;
 pub use run::run_all;
 pub use run::run_with;
 pub use scenario::Scenario;
-pub use scenario::ScenarioError;
 pub use scenario::ScenarioFile;
 pub use scenario::admissions;
 pub use settings::Agents;
 pub use settings::Latency;
 pub use settings::PhaseDetection;
 pub use settings::Settings;
+pub use statistics::Mean;
 pub use summary::DecisionTimes;
 pub use summary::Figures;
 pub use summary::Summary;
@@ -60,9 +62,8 @@ pub use workload::Fault;
 pub use workload::Job;
 pub use workload::JobPhase;
 pub use workload::Workload;
-pub use world::Happening;
-pub use world::Left;
+pub use world::Departure;
 pub use world::Step;
+pub use world::StepKind;
 pub use world::World;
-pub use world::WorldError;
 pub use world::counters::counter_names;

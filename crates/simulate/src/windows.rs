@@ -6,6 +6,8 @@ use crate::engine::Scheduler;
 use crate::error::SimulationError;
 use crate::run::schedulers;
 use crate::settings::Settings;
+use crate::statistics::median;
+use crate::statistics::sorted;
 use crate::workload::Workload;
 use crate::world::counters::counter_names;
 use std::io::Write;
@@ -73,24 +75,13 @@ fn labelled(
             Some((start, took))
         })
         .collect();
-    let mut sorted: Vec<f64> = labelled.iter().map(|(_, took)| *took).collect();
-    sorted.sort_by(f64::total_cmp);
-    let limit = BETA * median(&sorted);
+    let limit = BETA * median(&sorted(labelled.iter().map(|(_, took)| *took)));
     let windows = labelled.into_iter().map(|(start, took)| Window {
         node: workload.nodes[start.node.index()].name.clone(),
         counters: start.counters.clone(),
         straggler: took > limit,
     });
     Ok(Windows(windows.collect()))
-}
-
-fn median(sorted: &[f64]) -> f64 {
-    let middle = sorted.len() / 2;
-    match (sorted.len() % 2, sorted.get(middle)) {
-        (_, None) => 0.0,
-        (0, Some(upper)) => (sorted[middle - 1] + upper) / 2.0,
-        (_, Some(value)) => *value,
-    }
 }
 
 impl Windows {
@@ -113,24 +104,22 @@ impl Windows {
     /// # Errors
     ///
     /// When `out` cannot be written to.
-    pub fn write_csv(&self, mut out: impl Write) -> std::io::Result<()> {
-        writeln!(out, "node,{},straggler", counter_names().join(","))?;
+    pub fn write_csv(&self, out: impl Write) -> std::io::Result<()> {
+        let mut csv = csv::Writer::from_writer(out);
+        csv.write_record(
+            ["node"]
+                .into_iter()
+                .chain(counter_names())
+                .chain(["straggler"]),
+        )?;
         for window in &self.0 {
-            write!(out, "{}", quoted(&window.node))?;
+            csv.write_field(&window.node)?;
             for counter in &window.counters {
-                write!(out, ",{counter}")?;
+                csv.write_field(counter.to_string())?;
             }
-            writeln!(out, ",{}", u8::from(window.straggler))?;
+            csv.write_record([u8::from(window.straggler).to_string()])?;
         }
-        Ok(())
-    }
-}
-
-/// A field of a CSV file.
-fn quoted(text: &str) -> String {
-    match text.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.into(),
+        csv.flush()
     }
 }
 
@@ -139,10 +128,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians_and_fields() {
-        assert_eq!(median(&[1.0, 2.0, 9.0]), 2.0);
-        assert_eq!(median(&[1.0, 2.0, 4.0, 9.0]), 3.0);
-        assert_eq!(quoted("n1"), "n1");
-        assert_eq!(quoted("a,\"b"), "\"a,\"\"b\"");
+    fn fields_are_quoted() {
+        let windows = Windows(vec![Window {
+            node: "a,\"b".into(),
+            counters: vec![0.5; counter_names().len()],
+            straggler: true,
+        }]);
+        let mut csv = Vec::new();
+        windows.write_csv(&mut csv).unwrap();
+        let csv = String::from_utf8(csv).unwrap();
+        let quoted = csv.contains("\n\"a,\"\"b\",0.5,");
+        assert!(quoted && csv.ends_with(",1\n"), "{csv}");
     }
 }

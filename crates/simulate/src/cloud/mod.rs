@@ -3,7 +3,7 @@
 //! A [`CloudScenario`] draws one stream of jobs from a load in vCPUs over time
 //! and gives it to every strategy, with and without profiles. Reserved and
 //! largest on-demand instances are whole machines of 16 vCPUs; a smaller one is
-//! a slice of a machine whose other slices strangers press on, by an amount
+//! a slice of a machine whose other slices co-tenants press on, by an amount
 //! that changes over time and that no strategy sees. True rates come from
 //! [`World`](crate::World).
 
@@ -17,12 +17,12 @@ mod summary;
 pub use outcome::Cheapest;
 pub use outcome::CloudOutcome;
 pub use outcome::StrategyOutcome;
-pub use scenario::CloudError;
 pub use scenario::CloudScenario;
 pub use scenario::External;
 pub use scenario::SpinUp;
 pub use summary::StrategySummary;
 
+use crate::error::InvalidKey;
 use jostle_schedule::provision::Strategy;
 use population::Population;
 use rayon::prelude::*;
@@ -34,7 +34,7 @@ impl CloudScenario {
     /// # Errors
     ///
     /// As [`Self::check`].
-    pub fn run(&self, seed: u64) -> Result<CloudOutcome, CloudError> {
+    pub fn run(&self, seed: u64) -> Result<CloudOutcome, InvalidKey> {
         self.check()?;
         let population = Population::draw(self, seed);
         let jobs = load::draw(self, &population, seed);

@@ -1,5 +1,7 @@
 //! The scenario file of a cloud.
 
+use crate::error::InvalidKey;
+use crate::error::Problem;
 use jostle_schedule::POLICIES;
 use jostle_schedule::policy_kind;
 use jostle_schedule::provision::Dynamic;
@@ -11,9 +13,6 @@ use jostle_schedule::provision::Strategy;
 use jostle_schedule::provision::mapping;
 use serde::Deserialize;
 use serde::Serialize;
-use std::path::Path;
-use std::path::PathBuf;
-use thiserror::Error;
 
 /// How long an on-demand instance takes to appear: uniform over the usual
 /// range, or, with a small chance, over the late one. The default has the usual
@@ -45,7 +44,7 @@ impl SpinUp {
     }
 }
 
-/// What strangers do on the machines that small instances are slices of.
+/// What co-tenants do on the machines that small instances are slices of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct External {
@@ -160,175 +159,41 @@ impl Default for CloudScenario {
 
 pub(super) const GREEDY: &str = "greedy";
 
-/// Why a scenario cannot be run: the file and line where they are known, the
-/// key, and what to write.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{}{problem}", place(path, line))]
-pub struct CloudError {
-    path: Option<PathBuf>,
-    line: Option<usize>,
-    key: Option<&'static str>,
-    problem: String,
-}
-
-fn place(path: &Option<PathBuf>, line: &Option<usize>) -> String {
-    match (path, line) {
-        (Some(path), Some(line)) => format!("{}, line {line}: ", path.display()),
-        (Some(path), None) => format!("{}: ", path.display()),
-        (None, _) => String::new(),
-    }
-}
-
-impl CloudError {
-    /// Line of the file, from 1; absent where no line is to blame.
-    pub fn line(&self) -> Option<usize> {
-        self.line
-    }
-
-    /// The key, and what to write, without the place.
-    pub fn problem(&self) -> &str {
-        &self.problem
-    }
-
-    pub(super) fn of(key: &'static str, problem: impl AsRef<str>) -> Self {
-        CloudError {
-            path: None,
-            line: None,
-            key: Some(key),
-            problem: format!("key `{key}`: {}", problem.as_ref()),
-        }
-    }
-
-    /// The same with the line on which its key stands in the file.
-    #[must_use]
-    pub fn within(mut self, path: &Path, text: &str) -> Self {
-        let key = self.key.and_then(|key| key.rsplit('.').next());
-        let line = key.and_then(|key| {
-            text.lines().position(|line| {
-                let name = line.trim_start().strip_prefix(key);
-                name.is_some_and(|rest| rest.trim_start().starts_with('='))
-            })
-        });
-        self.line = line.map(|line| line + 1);
-        self.path = Some(path.into());
-        self
-    }
-}
-
 impl CloudScenario {
-    /// Reads a scenario file.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::parse`], and when it cannot be read.
-    pub fn load(path: &Path) -> Result<Self, CloudError> {
-        let text = std::fs::read_to_string(path).map_err(|error| CloudError {
-            path: Some(path.into()),
-            line: None,
-            key: None,
-            problem: error.to_string(),
-        })?;
-        CloudScenario::parse(path, &text)
-    }
-
-    /// Checks `text`; `path` is for messages.
-    ///
-    /// # Errors
-    ///
-    /// TOML that is not well formed, a key that is unknown or of the wrong
-    /// type, and what [`Self::check`] refuses; with the line.
-    pub fn parse(path: &Path, text: &str) -> Result<Self, CloudError> {
-        let scenario: CloudScenario = toml::from_str(text).map_err(|error| {
-            let line = error.span().map(|span| {
-                let before = text.as_bytes().get(..span.start).unwrap_or_default();
-                1 + before.iter().filter(|byte| **byte == b'\n').count()
-            });
-            CloudError {
-                path: Some(path.into()),
-                line,
-                key: None,
-                problem: error.message().trim_end().replace('\n', "; "),
-            }
-        })?;
-        scenario.check().map_err(|error| error.within(path, text))?;
-        Ok(scenario)
-    }
-
     /// Whether it can be run.
     ///
     /// # Errors
     ///
     /// The first key whose value makes no sense.
-    pub fn check(&self) -> Result<(), CloudError> {
-        let number = |key: &'static str, value: f64, least: f64, most: f64| {
-            let inside = value >= least && value <= most;
-            let range = match most == f64::MAX {
-                true => format!("{least} or more"),
-                false => format!("from {least} to {most}"),
-            };
-            match inside {
-                true => Ok(()),
-                false => Err(CloudError::of(
-                    key,
-                    format!("is {value}; write a number {range}"),
-                )),
-            }
-        };
-        let any = f64::MAX;
+    pub fn check(&self) -> Result<(), InvalidKey> {
+        let wrong = |key: &str, problem| Err(InvalidKey::new(key, problem));
         if self.load.len() < 2 {
-            return Err(CloudError::of(
-                "load",
-                "holds fewer than two points; write [[minutes, vcpus], [minutes, vcpus], …]",
-            ));
+            return wrong("load", Problem::FewPoints);
         }
         for [_, cpus] in &self.load {
             number("load", *cpus, 1.0, 1e6)?;
         }
         if self.load[0][0] != 0.0 || !self.load.is_sorted_by(|a, b| a[0] < b[0]) {
-            return Err(CloudError::of(
-                "load",
-                "its minutes have to begin at 0 and to ascend",
-            ));
+            return wrong("load", Problem::Minutes);
         }
-        number("load", self.load[self.load.len() - 1][0], 1.0, 10_000.0)?;
         if self.strategies.is_empty() {
             let names = Strategy::ALL.map(Strategy::name).join(", ");
-            return Err(CloudError::of(
-                "strategies",
-                format!("is empty; name some of {names}"),
-            ));
+            let problem = Problem::Empty(format!("name some of {names}"));
+            return wrong("strategies", problem);
         }
         if self.with_profiles.is_empty() {
-            return Err(CloudError::of(
-                "with_profiles",
-                "is empty; write [true], [false] or [true, false]",
-            ));
+            let fix = "write [true], [false] or [true, false]";
+            return wrong("with_profiles", Problem::Empty(fix.into()));
         }
         self.mapping()?;
         if self.placement != GREEDY && policy_kind(&self.placement).is_none() {
             let names: Vec<&str> = POLICIES.iter().map(|kind| kind.name).collect();
-            return Err(CloudError::of(
-                "placement",
-                format!(
-                    "`{}` is not known; write {GREEDY} or one of {}",
-                    self.placement,
-                    names.join(", ")
-                ),
-            ));
+            let problem = Problem::NotKnown {
+                name: self.placement.clone(),
+                known: format!("{GREEDY} or one of {}", names.join(", ")),
+            };
+            return wrong("placement", problem);
         }
-        number("overprovision", self.overprovision, 0.0, 10.0)?;
-        number("overrun_points", self.overrun_points, 0.0, any)?;
-        number("job_minutes", self.job_minutes, 0.01, 10_000.0)?;
-        number("job_sigma", self.job_sigma, 0.0, 3.0)?;
-        number("batch_share", self.batch_share, 0.0, 1.0)?;
-        number("qos", self.qos, 0.01, 1.0)?;
-        number(
-            "estimation_error_points",
-            self.estimation_error_points,
-            0.0,
-            50.0,
-        )?;
-        number("residual_sd", self.residual_sd, 0.0, 1.0)?;
         for (key, weights) in [
             ("batch_sizes", &self.batch_sizes),
             ("service_sizes", &self.service_sizes),
@@ -337,77 +202,79 @@ impl CloudScenario {
                 number(key, *weight, 0.0, 1e6)?;
             }
             if weights.iter().sum::<f64>() <= 0.0 {
-                return Err(CloudError::of(
-                    key,
-                    format!("all are 0; weigh at least one of {SIZES:?}"),
-                ));
+                return wrong(key, Problem::NoWeight(format!("{SIZES:?}")));
             }
         }
-        number(
-            "prices.on_demand_ratio",
-            self.prices.on_demand_ratio,
-            0.001,
-            1e6,
-        )?;
-        number("retention.spin_ups", self.retention.spin_ups, 0.0, 1e6)?;
-        number("spin_up.late_share", self.spin_up.late_share, 0.0, 1.0)?;
-        for (key, [from, to]) in [
-            ("spin_up.usual_seconds", self.spin_up.usual_seconds),
-            ("spin_up.late_seconds", self.spin_up.late_seconds),
+        let any = f64::MAX;
+        let (late, usual) = (self.spin_up.late_seconds, self.spin_up.usual_seconds);
+        let (external, dynamic) = (&self.external, &self.dynamic);
+        let soft = dynamic.first_soft_limit;
+        for (key, value, least, most) in [
+            ("load", self.load[self.load.len() - 1][0], 1.0, 10_000.0),
+            ("overprovision", self.overprovision, 0.0, 10.0),
+            ("overrun_points", self.overrun_points, 0.0, any),
+            ("job_minutes", self.job_minutes, 0.01, 10_000.0),
+            ("job_sigma", self.job_sigma, 0.0, 3.0),
+            ("batch_share", self.batch_share, 0.0, 1.0),
+            ("qos", self.qos, 0.01, 1.0),
+            (
+                "estimation_error_points",
+                self.estimation_error_points,
+                0.0,
+                50.0,
+            ),
+            ("residual_sd", self.residual_sd, 0.0, 1.0),
+            (
+                "prices.on_demand_ratio",
+                self.prices.on_demand_ratio,
+                0.001,
+                1e6,
+            ),
+            ("retention.spin_ups", self.retention.spin_ups, 0.0, 1e6),
+            ("spin_up.late_share", self.spin_up.late_share, 0.0, 1.0),
+            ("spin_up.usual_seconds", usual[0], 0.0, DAY),
+            ("spin_up.usual_seconds", usual[1], usual[0], DAY),
+            ("spin_up.late_seconds", late[0], 0.0, DAY),
+            ("spin_up.late_seconds", late[1], late[0], DAY),
+            ("external.mean", external.mean, 0.0, 1.0),
+            ("external.swing", external.swing, 0.0, 1.0),
+            ("external.period_seconds", external.period_seconds, 1.0, DAY),
+            (
+                "external.points_per_percent",
+                external.points_per_percent,
+                0.0,
+                100.0,
+            ),
+            ("dynamic.first_soft_limit", soft, 0.0, 1.0),
+            (
+                "dynamic.least_soft_limit",
+                dynamic.least_soft_limit,
+                0.0,
+                1.0,
+            ),
+            ("dynamic.hard_limit", dynamic.hard_limit, soft, 1.0),
+            ("dynamic.period_seconds", dynamic.period_seconds, 0.1, any),
+            ("dynamic.fall_per_queued", dynamic.fall_per_queued, 0.0, 1.0),
+            ("dynamic.rise_when_idle", dynamic.rise_when_idle, 0.0, 1.0),
+            (
+                "dynamic.share_of_instances",
+                dynamic.share_of_instances,
+                0.0,
+                1.0,
+            ),
         ] {
-            number(key, from, 0.0, 86_400.0)?;
-            number(key, to, from, 86_400.0)?;
+            number(key, value, least, most)?;
         }
-        number("external.mean", self.external.mean, 0.0, 1.0)?;
-        number("external.swing", self.external.swing, 0.0, 1.0)?;
-        number(
-            "external.period_seconds",
-            self.external.period_seconds,
-            1.0,
-            86_400.0,
-        )?;
-        number(
-            "external.points_per_percent",
-            self.external.points_per_percent,
-            0.0,
-            100.0,
-        )?;
-        let limits = &self.dynamic;
-        number(
-            "dynamic.first_soft_limit",
-            limits.first_soft_limit,
-            0.0,
-            1.0,
-        )?;
-        number(
-            "dynamic.least_soft_limit",
-            limits.least_soft_limit,
-            0.0,
-            1.0,
-        )?;
-        number(
-            "dynamic.hard_limit",
-            limits.hard_limit,
-            limits.first_soft_limit,
-            1.0,
-        )?;
-        number("dynamic.period_seconds", limits.period_seconds, 0.1, any)?;
-        number("dynamic.fall_per_queued", limits.fall_per_queued, 0.0, 1.0)?;
-        number("dynamic.rise_when_idle", limits.rise_when_idle, 0.0, 1.0)?;
-        number(
-            "dynamic.share_of_instances",
-            limits.share_of_instances,
-            0.0,
-            1.0,
-        )
+        Ok(())
     }
 
-    pub(super) fn mapping(&self) -> Result<Mapping, CloudError> {
+    pub(super) fn mapping(&self) -> Result<Mapping, InvalidKey> {
         mapping(&self.mapping, self.dynamic).ok_or_else(|| {
-            CloudError::of(
-                "mapping",
-                format!("`{}` is not known; write dynamic or P1 to P7", self.mapping),
-            )
+            let problem = Problem::NotKnown {
+                name: self.mapping.clone(),
+                known: "dynamic or P1 to P7".into(),
+            };
+            InvalidKey::new("mapping", problem)
         })
     }
 
@@ -419,4 +286,18 @@ impl CloudScenario {
             cpus().fold(0.0, f64::max),
         )
     }
+}
+
+/// Seconds.
+const DAY: f64 = 86_400.0;
+
+fn number(key: &str, value: f64, least: f64, most: f64) -> Result<(), InvalidKey> {
+    if value >= least && value <= most {
+        return Ok(());
+    }
+    let expected = match most == f64::MAX {
+        true => format!("a number {least} or more"),
+        false => format!("a number from {least} to {most}"),
+    };
+    Err(InvalidKey::new(key, Problem::out_of_range(value, expected)))
 }

@@ -1,4 +1,6 @@
 use super::*;
+use crate::error::ScenarioError;
+use crate::scenario::ScenarioFile;
 use jostle_schedule::provision::Prices;
 use jostle_schedule::provision::Strategy;
 use std::path::Path;
@@ -22,6 +24,13 @@ fn short() -> CloudScenario {
     }
 }
 
+fn parse(text: &str) -> Result<CloudScenario, ScenarioError> {
+    match ScenarioFile::parse(Path::new("s.toml"), text)? {
+        ScenarioFile::Cloud(scenario) => Ok(*scenario),
+        other => panic!("{other:?} is no cloud"),
+    }
+}
+
 fn of(outcome: &CloudOutcome, strategy: Strategy, known: bool) -> &StrategyOutcome {
     let mut those = outcome.strategies.iter();
     those
@@ -31,7 +40,7 @@ fn of(outcome: &CloudOutcome, strategy: Strategy, known: bool) -> &StrategyOutco
 
 #[test]
 fn the_papers_scenarios_are_read_and_the_manual_names_the_defaults() {
-    let parsed = |text: &str| CloudScenario::parse(Path::new("s.toml"), text).unwrap();
+    let parsed = |text: &str| parse(text).unwrap();
     let high = parsed(HIGH);
     let defaults = CloudScenario {
         name: high.name.clone(),
@@ -158,30 +167,29 @@ fn every_mapping_and_a_policy_by_name_run() {
 #[test]
 fn errors_name_file_line_key_and_fix() {
     let error = |text: &str| {
-        let parsed = CloudScenario::parse(Path::new("s.toml"), text);
-        parsed.unwrap_err().to_string()
+        parse(&format!("kind = 'cloud'\n{text}"))
+            .unwrap_err()
+            .to_string()
     };
     let load = "load = [[0, 10], [9, 20]]\n";
     assert!(error("").starts_with("s.toml: key `load`: holds fewer than two points"));
-    assert!(error("loud = 1\n").starts_with("s.toml, line 1: unknown field `loud`"));
+    assert!(error("loud = 1\n").starts_with("s.toml, line 2: unknown field `loud`"));
     assert_eq!(
         error(&format!("{load}qos = 1.5\n")),
-        "s.toml, line 2: key `qos`: is 1.5; write a number from 0.01 to 1"
+        "s.toml, line 3: key `qos`: is 1.5; write a number from 0.01 to 1"
     );
-    assert!(error("\nload = [[0, 10], [0, 20]]").contains("line 2: key `load`: its minutes"));
+    assert!(error("\nload = [[0, 10], [0, 20]]").contains("line 3: key `load`: its minutes"));
     assert!(error("load = [[0, -1], [1, 20]]").contains("is -1; write a number from 1"));
     assert!(error("load = [[0, nan], [1, 20]]").contains("key `load`: is NaN"));
     assert!(error(&format!("{load}strategies = ['XY']")).contains("unknown variant `XY`"));
     assert!(error(&format!("{load}strategies = []")).contains("name some of SR, OdF"));
-    assert!(error(&format!("{load}with_profiles = []")).contains("line 2: key `with_profiles`"));
+    assert!(error(&format!("{load}with_profiles = []")).contains("line 3: key `with_profiles`"));
     assert!(error(&format!("{load}mapping = 'P9'")).contains("write dynamic or P1 to P7"));
     assert!(error(&format!("{load}placement = 'best'")).contains("write greedy or one of"));
     assert!(error(&format!("{load}batch_sizes = [0, 0, 0, 0, 0]")).contains("all are 0"));
     assert_eq!(
         error(&format!("{load}[prices]\non_demand_ratio = -2\n")),
-        "s.toml, line 3: key `prices.on_demand_ratio`: is -2; write a number from 0.001 to 1000000"
+        "s.toml, line 4: key `prices.on_demand_ratio`: is -2; write a number from 0.001 to 1000000"
     );
     assert!(error(&format!("{load}[spin_up]\nusual_seconds = [9, 3]")).contains("is 3; write"));
-    let missing = CloudScenario::load(Path::new("/no/such.toml")).unwrap_err();
-    assert!(missing.to_string().starts_with("/no/such.toml: "));
 }

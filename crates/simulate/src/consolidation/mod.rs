@@ -14,12 +14,13 @@ mod summary;
 
 pub use outcome::ConsolidationOutcome;
 pub use outcome::SchemeOutcome;
-pub use scenario::ConsolidationError;
 pub use scenario::ConsolidationScenario;
 pub use scenario::Scheme;
 pub use scenario::StorageApp;
 pub use scenario::StoreType;
 pub use summary::SchemeSummary;
+
+use crate::error::InvalidKey;
 
 impl ConsolidationScenario {
     /// Runs every scheme on the truth of `seed`.
@@ -27,7 +28,7 @@ impl ConsolidationScenario {
     /// # Errors
     ///
     /// Names the parameter that cannot be.
-    pub fn run(&self, seed: u64) -> Result<ConsolidationOutcome, ConsolidationError> {
+    pub fn run(&self, seed: u64) -> Result<ConsolidationOutcome, InvalidKey> {
         self.check()?;
         let scene = scene::Scene::draw(self, seed);
         Ok(ConsolidationOutcome {

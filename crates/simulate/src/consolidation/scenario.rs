@@ -1,9 +1,10 @@
 //! The scenario of a consolidation.
 
+use crate::error::InvalidKey;
+use crate::error::Problem;
 use jostle_schedule::policies::bloc::Rules;
 use serde::Deserialize;
 use serde::Serialize;
-use thiserror::Error;
 
 /// A type of storage node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -208,15 +209,6 @@ const MOST_STORES: usize = 10_000;
 /// Most values of demand that are drawn: 800 MB of them.
 const MOST_DRAWN: usize = 100_000_000;
 
-/// A parameter that cannot be.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{key}`: {why}")]
-pub struct ConsolidationError {
-    /// Path of the key, as `nodes[0].count`.
-    pub key: String,
-    pub why: String,
-}
-
 impl ConsolidationScenario {
     pub(super) fn rules(&self) -> Rules {
         Rules {
@@ -232,126 +224,96 @@ impl ConsolidationScenario {
         24 * 60 / self.interval_minutes
     }
 
-    /// Whether the parameters can be.
+    /// Whether it can be run.
     ///
     /// # Errors
     ///
-    /// Names the first that cannot.
-    pub fn check(&self) -> Result<(), ConsolidationError> {
-        let wrong = |key: &str, why: String| {
-            Err(ConsolidationError {
-                key: key.into(),
-                why,
-            })
-        };
-        for (at, count) in self.nodes.iter().map(|kind| kind.count).enumerate() {
-            if count > MOST_STORES {
-                let why = format!("{count} is above {MOST_STORES}");
-                return wrong(&format!("nodes[{at}].count"), why);
+    /// The first key whose value makes no sense.
+    pub fn check(&self) -> Result<(), InvalidKey> {
+        let wrong = |key: &str, problem| Err(InvalidKey::new(key, problem));
+        let nodes = self.nodes.iter().map(|kind| kind.count).enumerate();
+        let apps = self.apps.iter().map(|app| app.instances).enumerate();
+        for (key, count) in nodes
+            .map(|(at, count)| (format!("nodes[{at}].count"), count))
+            .chain(apps.map(|(at, count)| (format!("apps[{at}].instances"), count)))
+        {
+            let most = MOST_STORES;
+            if count > most {
+                return wrong(&key, Problem::TooMany { count, most });
             }
         }
-        for (at, count) in self.apps.iter().map(|app| app.instances).enumerate() {
-            if count > MOST_STORES {
-                let why = format!("{count} is above {MOST_STORES}");
-                return wrong(&format!("apps[{at}].instances"), why);
-            }
-        }
-        let stores: usize = self.nodes.iter().map(|kind| kind.count).sum();
+        let nodes: usize = self.nodes.iter().map(|kind| kind.count).sum();
         let instances: usize = self.apps.iter().map(|app| app.instances).sum();
-        if stores == 0 {
-            return wrong("nodes", "there are no nodes; give at least one".into());
+        if nodes == 0 {
+            return wrong("nodes", Problem::None("nodes"));
         }
         if instances == 0 {
-            return wrong("apps", "there are no instances; give at least one".into());
+            return wrong("apps", Problem::None("instances"));
         }
-        if instances > stores {
-            let why = format!(
-                "{instances} instances need a node each to start from, and there are {stores}"
-            );
-            return wrong("apps", why);
+        if instances > nodes {
+            return wrong("apps", Problem::FewNodes { instances, nodes });
         }
         if self.schemes.is_empty() {
-            let names: Vec<&str> = Scheme::ALL.iter().map(|scheme| scheme.name()).collect();
-            return wrong(
-                "schemes",
-                format!("is empty; known are {}", names.join(", ")),
-            );
+            let known = Scheme::ALL.map(Scheme::name).join(", ");
+            return wrong("schemes", Problem::Empty(format!("known are {known}")));
         }
         let minutes = self.interval_minutes;
         if minutes == 0 || 24 * 60 % minutes != 0 {
-            let why = format!("{minutes} does not divide a day; use for example 10, 30 or 60");
-            return wrong("interval_minutes", why);
+            return wrong("interval_minutes", Problem::DividesNoDay(minutes));
         }
-        for (key, count, most) in [
-            ("days", self.days, 366),
-            ("history_days", self.history_days, 366),
-            ("pieces", self.pieces, 64),
-        ] {
-            if count == 0 || count > most {
-                return wrong(key, format!("{count} is not within 1 … {most}"));
-            }
-        }
-        let drawn = (self.days + self.history_days) * self.per_day() * instances;
-        if drawn > MOST_DRAWN {
-            let why = format!(
-                "{drawn} intervals of all instances are more than {MOST_DRAWN}; \
-                 simulate fewer days, longer intervals or fewer instances"
-            );
-            return wrong("days", why);
-        }
-        let mut ranges = vec![
-            ("demand_noise".to_string(), self.demand_noise, 0.0, 2.0),
-            ("spike_chance".into(), self.spike_chance, 0.0, 1.0),
-            ("spike_factor".into(), self.spike_factor, 0.0, 100.0),
-            ("most_interference".into(), self.most_interference, 0.0, 1.0),
-            ("mirror_error".into(), self.mirror_error, 0.0, 1.0),
-            (
-                "mirror_overestimates".into(),
-                self.mirror_overestimates,
-                0.0,
-                1.0,
-            ),
-            ("reserve".into(), self.reserve, 0.0, 1.0),
-            ("interference_cap".into(), self.interference_cap, 0.0, 10.0),
-            (
-                "hysteresis_bandwidth".into(),
-                self.hysteresis_bandwidth,
-                0.0,
-                1.0,
-            ),
-            (
-                "hysteresis_capacity".into(),
-                self.hysteresis_capacity,
-                0.0,
-                1.0,
-            ),
-            ("idle_power".into(), self.idle_power, 0.0, 1.0),
+        let mut ranges: Vec<(&str, f64, f64, f64)> = vec![
+            ("days", self.days as f64, 1.0, 366.0),
+            ("history_days", self.history_days as f64, 1.0, 366.0),
+            ("pieces", self.pieces as f64, 1.0, 64.0),
+            ("demand_noise", self.demand_noise, 0.0, 2.0),
+            ("spike_chance", self.spike_chance, 0.0, 1.0),
+            ("spike_factor", self.spike_factor, 0.0, 100.0),
+            ("most_interference", self.most_interference, 0.0, 1.0),
+            ("mirror_error", self.mirror_error, 0.0, 1.0),
+            ("mirror_overestimates", self.mirror_overestimates, 0.0, 1.0),
+            ("reserve", self.reserve, 0.0, 1.0),
+            ("interference_cap", self.interference_cap, 0.0, 10.0),
+            ("hysteresis_bandwidth", self.hysteresis_bandwidth, 0.0, 1.0),
+            ("hysteresis_capacity", self.hysteresis_capacity, 0.0, 1.0),
+            ("idle_power", self.idle_power, 0.0, 1.0),
         ];
+        within("", &ranges)?;
+        let most = MOST_DRAWN;
+        let drawn = (self.days + self.history_days) * self.per_day() * instances;
+        if drawn > most {
+            return wrong("days", Problem::TooManyIntervals { drawn, most });
+        }
         for (at, kind) in self.nodes.iter().enumerate() {
-            let key = |key: &str| format!("nodes[{at}].{key}");
-            ranges.push((
-                key("bandwidth_mb_per_s"),
-                kind.bandwidth_mb_per_s,
-                1e-3,
-                1e9,
-            ));
-            ranges.push((key("capacity_gb"), kind.capacity_gb, 1e-3, 1e9));
+            ranges = vec![
+                ("bandwidth_mb_per_s", kind.bandwidth_mb_per_s, 1e-3, 1e9),
+                ("capacity_gb", kind.capacity_gb, 1e-3, 1e9),
+            ];
+            within(&format!("nodes[{at}]."), &ranges)?;
         }
         for (at, app) in self.apps.iter().enumerate() {
-            let key = |key: &str| format!("apps[{at}].{key}");
-            ranges.push((key("bandwidth_mb_per_s"), app.bandwidth_mb_per_s, 1e-6, 1e9));
-            ranges.push((key("peak_over_mean"), app.peak_over_mean, 1.0, 2.6));
-            ranges.push((key("peak_hour"), app.peak_hour, 0.0, 24.0));
-            ranges.push((key("size_gb[0]"), app.size_gb[0], 1e-6, 1e9));
-            ranges.push((key("size_gb[1]"), app.size_gb[1], app.size_gb[0], 1e9));
-            ranges.push((key("bandwidth_limit"), app.bandwidth_limit, 1e-3, 1.0));
-            ranges.push((key("capacity_limit"), app.capacity_limit, 1e-3, 1.0));
-        }
-        for (key, value, least, most) in ranges {
-            if !(least..=most).contains(&value) {
-                return wrong(&key, format!("{value} is not within {least} … {most}"));
-            }
+            ranges = vec![
+                ("bandwidth_mb_per_s", app.bandwidth_mb_per_s, 1e-6, 1e9),
+                ("peak_over_mean", app.peak_over_mean, 1.0, 2.6),
+                ("peak_hour", app.peak_hour, 0.0, 24.0),
+                ("size_gb[0]", app.size_gb[0], 1e-6, 1e9),
+                ("size_gb[1]", app.size_gb[1], app.size_gb[0], 1e9),
+                ("bandwidth_limit", app.bandwidth_limit, 1e-3, 1.0),
+                ("capacity_limit", app.capacity_limit, 1e-3, 1.0),
+            ];
+            within(&format!("apps[{at}]."), &ranges)?;
         }
         Ok(())
     }
+}
+
+/// Whether the value of each key of `table` is within least … most.
+fn within(table: &str, ranges: &[(&str, f64, f64, f64)]) -> Result<(), InvalidKey> {
+    for &(key, value, least, most) in ranges {
+        if !(least..=most).contains(&value) {
+            let value = value.to_string();
+            let problem = Problem::NotWithin { value, least, most };
+            return Err(InvalidKey::new(format!("{table}{key}"), problem));
+        }
+    }
+    Ok(())
 }

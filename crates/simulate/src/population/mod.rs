@@ -16,7 +16,6 @@ pub use member::names;
 pub use member::pool;
 pub use member::tolerated;
 pub use member::under_memory_load;
-pub use recorded::RecordedError;
 pub use recorded::load as load_profiles;
 pub use recorded::member as recorded;
 

@@ -6,6 +6,7 @@ use super::archetype::shared;
 use super::member::MOST_CPUS;
 use super::member::MOST_NODES;
 use super::member::Member;
+use crate::error::RecordedError;
 use crate::hardware::ServerType;
 use crate::truth::TrueApp;
 use crate::truth::TrueCurve;
@@ -18,41 +19,19 @@ use jostle_schedule::predict::LANES;
 use jostle_schedule::predict::LaneSet;
 use rand_chacha::ChaCha8Rng;
 use std::path::Path;
-use thiserror::Error;
-
-/// Why a directory of profiles makes no population.
-#[derive(Debug, Error)]
-pub enum RecordedError {
-    #[error("{0}")]
-    Unreadable(String),
-    #[error("{0}: holds no profile (*.json); record one with `jostle profile --out`")]
-    Empty(String),
-    #[error("two profiles are of workload `{0}`; keep one of the two")]
-    Duplicate(String),
-}
 
 /// The profiles in `dir`, by the order of file names.
 ///
 /// # Errors
 ///
-/// [`RecordedError`].
+/// When one cannot be read, two are of one workload, or there is none.
 pub fn load(dir: &Path) -> Result<Vec<Profile>, RecordedError> {
     let profiles =
         profile::load_dir(dir).map_err(|error| RecordedError::Unreadable(error.to_string()))?;
-    if profiles.is_empty() {
-        return Err(RecordedError::Empty(dir.display().to_string()));
+    match profiles.is_empty() {
+        true => Err(RecordedError::Empty(dir.display().to_string())),
+        false => Ok(profiles.into_iter().map(|(_, profile)| profile).collect()),
     }
-    let profiles: Vec<Profile> = profiles.into_iter().map(|(_, profile)| profile).collect();
-    for (index, profile) in profiles.iter().enumerate() {
-        let name = &profile.workload.name;
-        if profiles[..index]
-            .iter()
-            .any(|other| other.workload.name == *name)
-        {
-            return Err(RecordedError::Duplicate(name.clone()));
-        }
-    }
-    Ok(profiles)
 }
 
 /// The application of `profile` as if its curves and scores were the truth. On

@@ -1,12 +1,11 @@
-//! Who is asked before the policy, and what it is told.
+//! Which admissions run before the policy, and their options.
 
-use super::ScenarioError;
-use super::raw::Raw;
+use super::keys::Keys;
 use super::source::Source;
-use super::source::unknown;
+use crate::error::Problem;
+use crate::error::ScenarioError;
 use jostle_schedule::admission::ADMISSIONS;
 use jostle_schedule::admission::AdmissionOptions;
-use toml::Spanned;
 use toml::Value;
 
 type Result<T> = std::result::Result<T, ScenarioError>;
@@ -14,91 +13,77 @@ type Result<T> = std::result::Result<T, ScenarioError>;
 /// Most queues of ARQ.
 const QUEUES: usize = 100;
 
-pub(super) const NO_WINDOWS: &str = "wrangler learns from labelled windows; add a table \
-     [wrangler] with windows = \"FILE.csv\", which jostle simulate SCENARIO --windows FILE.csv writes";
-
 /// The admissions named, in the order given; first come, first served when
 /// none is.
-pub fn admissions(source: &Source, raw: &Raw) -> Result<Vec<String>> {
-    let Some(key) = &raw.admission else {
-        return Ok(vec!["none".into()]);
-    };
-    let wrong = |problem: String| Err(source.wrong(key, problem));
-    let given = match key.get_ref() {
-        Value::Array(several) => several.as_slice(),
-        one => std::slice::from_ref(one),
+pub fn admissions(source: &Source, keys: &Keys) -> Result<Vec<String>> {
+    let wrong = |problem| Err(source.wrong("admission", problem));
+    let given = match &keys.admission {
+        None => return Ok(vec!["none".into()]),
+        Some(Value::Array(several)) => several.as_slice(),
+        Some(one) => std::slice::from_ref(one),
     };
     if given.is_empty() {
-        return wrong("key `admission`: is empty; name at least one, or leave it out".into());
+        return wrong(Problem::Empty("name at least one, or leave it out".into()));
     }
+    let known = || ADMISSIONS.iter().map(|kind| kind.name);
     let mut admissions: Vec<String> = Vec::new();
     for value in given {
         let Some(name) = value.as_str() else {
-            return wrong(format!(
-                "key `admission`: {value} is no name; write \"none\", or a list of names"
-            ));
+            return wrong(Problem::NoName(value.to_string()));
         };
-        let mut known = ADMISSIONS.iter().map(|kind| kind.name);
-        if !known.any(|known| known == name) {
-            let known = ADMISSIONS.iter().map(|kind| kind.name);
-            return wrong(unknown("admission", name, known));
+        if !known().any(|known| known == name) {
+            return wrong(Problem::unknown(name, known()));
         }
         if admissions.iter().any(|before| before == name) {
-            return wrong(format!("key `admission`: `{name}` is named twice"));
+            return wrong(Problem::NamedTwice(name.into()));
         }
-        if name == "wrangler" && raw.wrangler.is_none() {
-            return wrong(format!("key `admission`: {NO_WINDOWS}"));
+        if name == "wrangler" && keys.wrangler.is_none() {
+            return wrong(Problem::NoWindows);
         }
         admissions.push(name.into());
     }
     Ok(admissions)
 }
 
-/// What [arq] and [wrangler] say. That the file of windows is there is not
-/// checked before somebody learns from it: the scenario itself can make it.
-pub fn options(source: &Source, raw: &Raw) -> Result<AdmissionOptions> {
-    let mut options = AdmissionOptions::default();
-    if let Some(arq) = &raw.arq {
-        if let Some(key) = &arq.queues {
-            options.queues = key.get_ref().0;
-            if options.queues > QUEUES {
-                let problem = format!("key `queues`: is {}; write 1 to {QUEUES}", options.queues);
-                return Err(source.wrong(key, problem));
-            }
-        }
-        options.sjf = arq.sjf.unwrap_or(options.sjf);
-        options.priorities = arq.priorities.unwrap_or(options.priorities);
-        options.relative = arq.relative.unwrap_or(options.relative);
+/// The options in [arq] and [wrangler]. The file of windows is looked for when
+/// an admission learns from it: the scenario itself can make it.
+pub fn options(source: &Source, keys: &Keys) -> Result<AdmissionOptions> {
+    let usual = AdmissionOptions::default();
+    let arq = &keys.arq;
+    if let Some(queues) = arq.queues.filter(|queues| *queues > QUEUES) {
+        let problem = Problem::out_of_range(queues, format!("1 to {QUEUES}"));
+        return Err(source.wrong("arq.queues", problem));
     }
-    if let Some(wrangler) = &raw.wrangler {
-        if wrangler.windows.get_ref().trim().is_empty() {
-            let problem = "key `windows`: is empty; name a CSV file";
-            return Err(source.wrong(&wrangler.windows, problem.into()));
+    let mut options = AdmissionOptions {
+        queues: arq.queues.unwrap_or(usual.queues),
+        sjf: arq.sjf.unwrap_or(usual.sjf),
+        priorities: arq.priorities.unwrap_or(usual.priorities),
+        relative: arq.relative.unwrap_or(usual.relative),
+        ..usual
+    };
+    if let Some(wrangler) = &keys.wrangler {
+        if wrangler.windows.trim().is_empty() {
+            let problem = Problem::Empty("name a CSV file".into());
+            return Err(source.wrong("wrangler.windows", problem));
         }
-        options.wrangler_csv = Some(source.beside(wrangler.windows.get_ref()));
-        if let Some(key) = &wrangler.confidence {
-            options.wrangler_confidence = confidence(source, key)?;
+        options.wrangler_csv = Some(source.beside(&wrangler.windows));
+        if let Some(value) = &wrangler.confidence {
+            options.wrangler_confidence = confidence(value).ok_or_else(|| {
+                let problem = Problem::Confidence(value.to_string());
+                source.wrong("wrangler.confidence", problem)
+            })?;
         }
     }
     Ok(options)
 }
 
-/// A number, or none where it is to be tuned.
-fn confidence(source: &Source, key: &Spanned<Value>) -> Result<Option<f64>> {
-    let number = match key.get_ref() {
-        Value::String(word) if word == "tuned" => return Ok(None),
-        Value::Float(number) => Some(*number),
-        Value::Integer(number) => Some(*number as f64),
-        _ => None,
+/// A number, or `Some(None)` where it is to be tuned; `None` of anything else.
+fn confidence(value: &Value) -> Option<Option<f64>> {
+    let number = match value {
+        Value::String(word) if word == "tuned" => return Some(None),
+        Value::Float(number) => *number,
+        Value::Integer(number) => *number as f64,
+        _ => return None,
     };
-    match number {
-        Some(number) if (0.5..1.0).contains(&number) => Ok(Some(number)),
-        _ => {
-            let problem = format!(
-                "key `confidence`: is {}; write at least 0.5 and below 1, or \"tuned\"",
-                key.get_ref()
-            );
-            Err(source.wrong(key, problem))
-        }
-    }
+    (0.5..1.0).contains(&number).then_some(Some(number))
 }

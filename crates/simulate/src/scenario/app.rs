@@ -1,17 +1,13 @@
 //! Applications that a scenario names itself, and those of recorded profiles.
 
-use super::ClusterPlan;
-use super::GivenApp;
-use super::Pool;
-use super::ScenarioError;
-use super::Source as JobSource;
-use super::number::Percent;
-use super::raw::Raw;
-use super::raw::RawApp;
-use super::source::Names;
+use super::keys::AppKeys;
+use super::plan::ClusterPlan;
+use super::plan::GivenApp;
+use super::plan::Pool;
+use super::plan::Source as JobSource;
 use super::source::Source;
-use super::source::memory;
-use super::source::unknown;
+use crate::error::Problem;
+use crate::error::ScenarioError;
 use crate::population;
 use crate::population::Member;
 use crate::truth::TrueApp;
@@ -22,7 +18,6 @@ use jostle_schedule::Scaling;
 use jostle_schedule::predict::LANES;
 use jostle_schedule::predict::lane;
 use std::collections::BTreeMap;
-use toml::Spanned;
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 
@@ -45,145 +40,120 @@ pub fn known(sources: &[JobSource], name: &str) -> bool {
     })
 }
 
-/// The profiles that [population] names.
-pub fn recorded(source: &Source, raw: &Raw) -> Result<Pool> {
-    let Some(population) = &raw.population else {
-        return Ok(Pool::Recorded(Vec::new()));
-    };
-    let dir = source.beside(population.profiles.get_ref());
-    population::load_profiles(&dir)
-        .map(Pool::Recorded)
-        .map_err(|error| source.wrong(&population.profiles, format!("key `profiles`: {error}")))
-}
-
 /// The [[app]] tables: an application loses what its QoS allows at the
 /// intensity it tolerates, and so on at every further such step.
-pub fn given(source: &Source, raw: &[RawApp], cluster: &ClusterPlan) -> Result<Vec<GivenApp>> {
-    let mut names = Names::default();
-    for app in raw {
-        names.add(source, "app", &app.name)?;
-    }
-    let mut apps = Vec::with_capacity(raw.len());
-    for app in raw {
-        apps.push(one(source, app, raw, cluster)?);
-    }
+pub fn given(source: &Source, keys: &[AppKeys], cluster: &ClusterPlan) -> Result<Vec<GivenApp>> {
+    source.check_names("app", keys.iter().map(|app| &app.name))?;
+    let apps = (0..keys.len())
+        .map(|at| one(source, at, keys, cluster))
+        .collect::<Result<Vec<_>>>()?;
     for start in 0..apps.len() {
-        let (mut at, mut from, mut steps) = (start, 0.0, 0);
+        let (mut at, mut before, mut steps) = (start, 0.0, 0);
         while let Some((next, begins)) = apps[at].then {
-            let key = raw[at].then.as_ref().unwrap_or(&raw[at].name);
             steps += 1;
             if steps > apps.len() {
-                let problem = format!(
-                    "key `then`: the phases of `{}` run in a circle; let one of them be the last",
-                    raw[start].name.get_ref()
-                );
-                return Err(source.wrong(key, problem));
+                let problem = Problem::PhaseCircle(keys[start].name.clone());
+                return Err(source.wrong(format!("app[{at}].then"), problem));
             }
-            if begins <= from {
-                let problem = format!(
-                    "key `at`: `{}` begins at {begins} of the work, before the phase that leads to it at {from}; fractions are of the whole work and ascend",
-                    raw[next].name.get_ref()
-                );
-                return Err(source.wrong(key, problem));
+            if begins <= before {
+                let problem = Problem::PhaseOrder {
+                    next: keys[next].name.clone(),
+                    at: begins,
+                    before,
+                };
+                return Err(source.wrong(format!("app[{at}].at"), problem));
             }
-            (at, from) = (next, begins);
+            (at, before) = (next, begins);
         }
     }
     Ok(apps)
 }
 
-fn one(source: &Source, raw: &RawApp, all: &[RawApp], cluster: &ClusterPlan) -> Result<GivenApp> {
-    let qos = raw.qos.map_or(0.95, |qos| qos.0);
-    let mut curves = Vec::new();
-    for (lane, points) in lanes(source, "tolerates", &raw.tolerates)? {
-        if points < 100.0 {
-            let slope = qos.ln() / points.max(1.0);
-            curves.push(TrueCurve::new(lane, |x| (slope * x).exp()));
-        }
-    }
+fn one(source: &Source, at: usize, all: &[AppKeys], cluster: &ClusterPlan) -> Result<GivenApp> {
+    let keys = &all[at];
+    let wrong = |key: &str, problem| source.wrong(format!("app[{at}].{key}"), problem);
+    let points = |key: &str, table: &BTreeMap<String, f64>| {
+        let lanes = table.iter().map(|(resource, points)| {
+            lane_of(resource, *points)
+                .map_err(|problem| wrong(&format!("{key}.{resource}"), problem))
+        });
+        lanes.collect::<Result<Vec<_>>>()
+    };
+    let curves = points("tolerates", &keys.tolerates)?
+        .into_iter()
+        .filter(|(_, points)| *points < 100.0)
+        .map(|(lane, points)| {
+            let slope = keys.qos.ln() / points.max(1.0);
+            TrueCurve::new(lane, |x| (slope * x).exp())
+        })
+        .collect();
     let mut caused = [0.0; LANES];
-    for (lane, points) in lanes(source, "causes", &raw.causes)? {
+    for (lane, points) in points("causes", &keys.causes)? {
         caused[lane] = points as f32;
     }
-    let mut speed = Vec::new();
-    for (platform, value) in &raw.speed {
+    for (platform, value) in &keys.speed {
+        let key = format!("speed.{platform}");
+        if !(value.is_finite() && *value > 0.0) {
+            return Err(wrong(
+                &key,
+                Problem::out_of_range(value, "a number above 0"),
+            ));
+        }
         let known = || cluster.types.iter().filter_map(|kind| kind.name.as_deref());
         if !known().any(|known| known == platform) {
-            let problem = unknown("speed", platform, known());
-            return Err(source.wrong(value, problem));
+            return Err(wrong(&key, Problem::unknown(platform, known())));
         }
-        speed.push((platform.clone(), value.get_ref().0));
     }
-    let then = match (&raw.then, raw.at) {
-        (Some(then), Some(at)) => {
-            let next = all
-                .iter()
-                .position(|app| app.name.get_ref() == then.get_ref());
-            let Some(next) = next else {
-                let known = all.iter().map(|app| app.name.get_ref().as_str());
-                return Err(source.wrong(then, unknown("then", then.get_ref(), known)));
-            };
-            Some((next, at.0))
+    let then = match (&keys.then, keys.at) {
+        (Some(then), Some(begins)) => {
+            let next = all.iter().position(|app| app.name == *then);
+            let next = next.ok_or_else(|| {
+                let known = all.iter().map(|app| app.name.as_str());
+                wrong("then", Problem::unknown(then, known))
+            })?;
+            Some((next, begins))
         }
         (None, None) => None,
-        (Some(then), None) => {
-            let problem = "key `then` needs `at`: the fraction of the work at which it happens";
-            return Err(source.wrong(then, problem.into()));
-        }
-        (None, Some(_)) => {
-            let problem = "key `at` needs `then`: the app that this one turns into";
-            return Err(source.wrong(&raw.name, problem.into()));
-        }
+        (Some(_), None) => return Err(wrong("then", Problem::ThenWithoutAt)),
+        (None, Some(_)) => return Err(wrong("at", Problem::AtWithoutThen)),
     };
-    let serial = raw.serial.unwrap_or(Percent(10.0)).fraction();
     Ok(GivenApp {
         member: Member {
             app: TrueApp {
-                name: raw.name.get_ref().clone(),
+                name: keys.name.clone(),
                 curves,
                 caused,
                 speed: Vec::new(),
-                qos: qos as f32,
-                scaling: Scaling::amdahl(serial, 32, 16),
+                qos: keys.qos as f32,
+                scaling: Scaling::amdahl(keys.serial, 32, 16),
             },
             demand: Demand {
-                cpus: raw.cpus.map_or(1, |cpus| cpus.0 as u32),
-                memory_bytes: match &raw.memory {
-                    Some(key) => memory(source, key)?,
-                    None => 0,
-                },
+                cpus: keys.cpus,
+                memory_bytes: keys.memory_bytes,
             },
             profiled: population::shared(),
         },
-        speed,
-        work: raw.work_seconds.map(|seconds| seconds.0),
+        speed: keys.speed.clone().into_iter().collect(),
+        work: keys.work_seconds,
         then,
     })
 }
 
-/// Points by lane of a table of resources.
-fn lanes(
-    source: &Source,
-    key: &str,
-    table: &BTreeMap<String, Spanned<Percent>>,
-) -> Result<Vec<(usize, f64)>> {
-    let shared = population::shared();
-    let mut lanes = Vec::with_capacity(table.len());
-    for (resource, points) in table {
-        match lane(resource) {
-            Some(lane) if shared.contains(lane) => lanes.push((lane, points.get_ref().0)),
-            Some(_) => {
-                let problem = format!(
-                    "key `{key}`: `{resource}` is not shared by applications with CPUs of their own; those that are: {}",
-                    population::names(shared)
-                );
-                return Err(source.wrong(points, problem));
-            }
-            None => {
-                let known = Resource::ALL.iter().map(|resource| resource.id());
-                return Err(source.wrong(points, unknown(key, resource, known)));
-            }
-        }
+/// The lane of `resource`, with its points.
+fn lane_of(resource: &str, points: f64) -> std::result::Result<(usize, f64), Problem> {
+    if !(0.0..=100.0).contains(&points) {
+        return Err(Problem::out_of_range(points, "a percentage from 0 to 100"));
     }
-    Ok(lanes)
+    let shared = population::shared();
+    match lane(resource) {
+        Some(lane) if shared.contains(lane) => Ok((lane, points)),
+        Some(_) => Err(Problem::NotShared {
+            resource: resource.into(),
+            shared: population::names(shared),
+        }),
+        None => Err(Problem::unknown(
+            resource,
+            Resource::ALL.iter().map(|it| it.id()),
+        )),
+    }
 }

@@ -1,14 +1,16 @@
 //! From a scenario and a seed to what one run is given.
 
-use super::Arrivals;
-use super::FaultPlan;
-use super::JobPlan;
-use super::PhaseKind;
-use super::Pool;
-use super::Scenario;
-use super::ScenarioError;
-use super::Work;
+use super::plan::Arrivals;
+use super::plan::FaultPlan;
+use super::plan::JobPlan;
+use super::plan::PhaseKind;
+use super::plan::Pool;
+use super::plan::Reservations;
+use super::plan::Scenario;
+use super::plan::Work;
 use crate::arrivals;
+use crate::error::Problem;
+use crate::error::ScenarioError;
 use crate::hardware::ServerType;
 use crate::population;
 use crate::population::Member;
@@ -228,7 +230,7 @@ fn jobs(
             work_seconds: work_seconds * speed_up(needed.cpus) / speed_up(asked.cpus),
             phases,
             demand: asked,
-            profiling_seconds: scenario.profiling_seconds,
+            profiling_seconds: scenario.profiling.seconds,
             priority,
             spread: source.spread,
             target: plan.reservations.map(|_| speed_up(needed.cpus)),
@@ -269,7 +271,8 @@ fn choose(
     let class = class.ok_or_else(|| ScenarioError {
         path: scenario.path.clone(),
         line: None,
-        problem: format!("no application is called `{}`", name.unwrap_or_default()),
+        key: None,
+        problem: Box::new(Problem::NoApplication(name.unwrap_or_default().into())),
     })?;
     let (first, count) = pools.ranges[class];
     Ok((class, first + rng.random_range(0..count)))
@@ -311,7 +314,7 @@ fn stretches(
     stretches
 }
 
-impl super::Reservations {
+impl Reservations {
     /// What a user asks for who needs `needed`: uniformly up to so many times
     /// too much or too little (Quasar, section 4.2: up to 10 times too much for
     /// 70 % of jobs, up to 5 times too little for 20 %), within the largest

@@ -1,29 +1,32 @@
-//! Where in a scenario's text something is wrong, and what would be right.
+//! The text of a scenario, and where in it something is wrong.
 
-use super::ScenarioError;
-use jostle_schedule::parse_memory;
+use crate::error::InvalidKey;
+use crate::error::Problem;
+use crate::error::ScenarioError;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::path::PathBuf;
 use toml::Spanned;
+use toml::de::DeTable;
+use toml::de::DeValue;
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 
-/// The text of a scenario, to say where in it something is wrong.
+/// The text of a scenario; `path` is for messages and for files beside it.
 pub struct Source<'a> {
     pub path: &'a Path,
     pub text: &'a str,
 }
 
-impl<'a> Source<'a> {
-    pub fn new(path: &'a Path, text: &'a str) -> Self {
-        Source { path, text }
-    }
-
+impl Source<'_> {
+    /// # Errors
+    ///
+    /// TOML that is not well formed, and keys that are unknown, missing, of the
+    /// wrong type or out of range; with the line.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
         toml::from_str(self.text).map_err(|error| {
-            let at = error.span().map(|span| span.start);
+            let line = error.span().map(|span| self.line_at(span.start));
             let mut problem = error
                 .message()
                 .trim_end_matches('\n')
@@ -32,32 +35,45 @@ impl<'a> Source<'a> {
                 .replace("expected i64", "expected a whole number")
                 .replace("expected f64", "expected a number")
                 .replace("expected a sequence", "expected a list");
-            let line = at.and_then(|at| self.text.lines().nth(self.line(at) - 1));
-            if let Some(line) = line.map(str::trim).filter(|line| !line.is_empty()) {
-                problem.push_str(&format!(" (in `{line}`)"));
+            let text = line.and_then(|line| self.text.lines().nth(line - 1));
+            if let Some(text) = text.map(str::trim).filter(|text| !text.is_empty()) {
+                problem.push_str(&format!(" (in `{text}`)"));
             }
-            self.refuse(at, problem)
+            ScenarioError {
+                path: self.path.into(),
+                line,
+                key: None,
+                problem: Box::new(Problem::Toml(problem)),
+            }
         })
     }
 
     /// Lines count from 1.
-    pub fn line(&self, offset: usize) -> usize {
+    fn line_at(&self, offset: usize) -> usize {
         let bytes = self.text.as_bytes();
-        let upto = bytes.get(..offset).unwrap_or(bytes);
-        1 + upto.iter().filter(|byte| **byte == b'\n').count()
+        let before = bytes.get(..offset).unwrap_or(bytes);
+        1 + before.iter().filter(|byte| **byte == b'\n').count()
     }
 
-    pub fn refuse(&self, at: Option<usize>, problem: String) -> ScenarioError {
+    /// The line of `key`, as `nodes[0].count`, or of the innermost table around
+    /// it that the text has.
+    pub fn line_of(&self, key: &str) -> Option<usize> {
+        let table = DeTable::parse(self.text).ok()?;
+        Some(self.line_at(find(table.get_ref(), key)?))
+    }
+
+    /// Refuses the value of `key`.
+    pub fn wrong(&self, key: impl Into<String>, problem: Problem) -> ScenarioError {
+        self.invalid(InvalidKey::new(key, problem))
+    }
+
+    pub fn invalid(&self, InvalidKey { key, problem }: InvalidKey) -> ScenarioError {
         ScenarioError {
             path: self.path.into(),
-            line: at.map(|offset| self.line(offset)),
-            problem,
+            line: self.line_of(&key),
+            key: Some(key),
+            problem: Box::new(problem),
         }
-    }
-
-    /// Refuses the value at `key`.
-    pub fn wrong<T>(&self, key: &Spanned<T>, problem: String) -> ScenarioError {
-        self.refuse(Some(key.span().start), problem)
     }
 
     /// A file named in the scenario: beside it, unless absolute.
@@ -67,52 +83,76 @@ impl<'a> Source<'a> {
             None => PathBuf::from(file),
         }
     }
-}
 
-/// Says that `what` has no `name`, and what comes nearest.
-pub fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    let known: Vec<&str> = known.into_iter().collect();
-    let nearest = known
-        .iter()
-        .map(|other| (strsim::jaro_winkler(name, other), *other))
-        .filter(|(likeness, _)| *likeness > 0.75)
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    match nearest {
-        Some((_, nearest)) => format!(
-            "key `{what}`: there is no `{name}`; did you mean `{nearest}`? There are {}",
-            known.join(", ")
-        ),
-        None => format!(
-            "key `{what}`: there is no `{name}`; there are {}",
-            known.join(", ")
-        ),
+    /// Refuses names of `of` (as `[[class]]` tables) that are empty or that two
+    /// have.
+    pub fn check_names<'n>(
+        &self,
+        of: &'static str,
+        names: impl Iterator<Item = &'n String>,
+    ) -> Result<()> {
+        let mut first = BTreeMap::new();
+        for (at, name) in names.enumerate() {
+            let key = format!("{of}[{at}].name");
+            if name.trim().is_empty() {
+                return Err(self.wrong(key, Problem::Empty(format!("name the {of}"))));
+            }
+            if let Some(before) = first.insert(name, at) {
+                let line = self.line_of(&format!("{of}[{before}].name")).unwrap_or(1);
+                let name = name.clone();
+                return Err(self.wrong(key, Problem::AlreadyUsed { name, line, of }));
+            }
+        }
+        Ok(())
     }
 }
 
-/// Names that must differ, and the lines where they stand.
-#[derive(Default)]
-pub struct Names(BTreeMap<String, usize>);
+/// Offset of `key`, or of the innermost part of it that is written in `table`.
+fn find(table: &DeTable, key: &str) -> Option<usize> {
+    table.iter().find_map(|(name, value)| {
+        let rest = key.strip_prefix(name.get_ref().as_ref())?;
+        let ends = rest.is_empty() || rest.starts_with(['.', '[']);
+        ends.then(|| within(value, rest).unwrap_or(name.span().start))
+    })
+}
 
-impl Names {
-    pub fn add(&mut self, source: &Source, of: &str, name: &Spanned<String>) -> Result<()> {
-        let text = name.get_ref();
-        if text.trim().is_empty() {
-            return Err(source.wrong(name, format!("key `name`: is empty; name the {of}")));
+fn within(value: &Spanned<DeValue>, rest: &str) -> Option<usize> {
+    match value.get_ref() {
+        DeValue::Table(table) => find(table, rest.strip_prefix('.')?),
+        DeValue::Array(items) => {
+            let (index, rest) = rest.strip_prefix('[')?.split_once(']')?;
+            let item = items.get(index.parse::<usize>().ok()?)?;
+            within(item, rest).or(Some(item.span().start))
         }
-        let line = source.line(name.span().start);
-        match self.0.insert(text.clone(), line) {
-            Some(before) => Err(source.wrong(
-                name,
-                format!(
-                    "key `name`: `{text}` is already used on line {before}; give each {of} a name of its own"
-                ),
-            )),
-            None => Ok(()),
-        }
+        _ => None,
     }
 }
 
-pub fn memory(source: &Source, key: &Spanned<String>) -> Result<u64> {
-    parse_memory(key.get_ref())
-        .map_err(|problem| source.wrong(key, format!("key `memory`: {problem}")))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_found_where_they_stand() {
+        let text = "days = 3\n[[nodes]]\ncount = 1\n[[nodes]]\nname = \"b\"\ncount = 2\n[[apps]]\nsize_gb = [1, 2]\n\
+                    [speed]\n\"m1.large\" = 2\n";
+        let line = |text, key| {
+            let path = Path::new("some.toml");
+            Source { path, text }.line_of(key)
+        };
+        for (key, expected) in [
+            ("days", Some(1)),
+            ("nodes", Some(2)),
+            ("nodes[0].count", Some(3)),
+            ("nodes[1].count", Some(6)),
+            ("nodes[1].capacity_gb", Some(4)),
+            ("apps[0].size_gb[1]", Some(8)),
+            ("speed.m1.large", Some(10)),
+            ("pieces", None),
+        ] {
+            assert_eq!(line(text, key), expected, "{key}");
+        }
+        let inline = "nodes = [{ count = 0 }]";
+        assert_eq!(line(inline, "nodes[0].count"), Some(1));
+    }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use std::path::Path;
+use std::path::PathBuf;
 
 fn shipped() -> Vec<PathBuf> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/scenarios");
@@ -253,7 +254,7 @@ fn values_out_of_range_are_refused_where_they_stand() {
         (
             with("[phases]\npercent = 10\nat = [0.5]\nto = \"nobody\"\n"),
             11,
-            "there is no `nobody`",
+            "unknown variant `nobody`, expected `memory-load` or `another`",
         ),
         (
             with("[faults]\nnodes_per_hour = -2\nrepair_seconds = 1\n"),
@@ -309,7 +310,7 @@ fn values_out_of_range_are_refused_where_they_stand() {
         (
             with("[population]\nprofiles = \"nowhere\"\n"),
             9,
-            "key `profiles`",
+            "key `population.profiles`",
         ),
     ] {
         refused(&text, line, says);
@@ -391,7 +392,7 @@ fn nodes_and_apps_of_ones_own_are_checked() {
             nodes(
                 "[[app]]\nname = \"a\"\nthen = \"b\"\nat = 0.6\n[[app]]\nname = \"b\"\nthen = \"c\"\nat = 0.4\n[[app]]\nname = \"c\"\n",
             ),
-            12,
+            13,
             "fractions are of the whole work",
         ),
     ] {

@@ -1,0 +1,205 @@
+//! A scenario as it stands in the file, as far as its keys depend on each other
+//! or on other files. Everything else is read into the [`plan`](super::plan).
+
+use super::plan::FaultPlan;
+use super::plan::PhasePlan;
+use super::plan::Reservations;
+use crate::arrivals::Burst;
+use crate::estimate::Profiling;
+use crate::number;
+use crate::settings::Agents;
+use crate::settings::Latency;
+use crate::settings::PhaseDetection;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use std::collections::BTreeMap;
+use toml::Value;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Keys {
+    /// Read before everything else.
+    #[serde(rename = "kind")]
+    pub _kind: Option<IgnoredAny>,
+    pub policies: Option<Vec<String>>,
+    pub admission: Option<Value>,
+    #[serde(default)]
+    pub arq: ArqKeys,
+    pub wrangler: Option<WranglerKeys>,
+    pub cluster: Option<ClusterKeys>,
+    #[serde(default)]
+    pub node: Vec<NodeKeys>,
+    #[serde(default)]
+    pub platform: Vec<PlatformKeys>,
+    pub jobs: JobKeys,
+    pub arrivals: ArrivalKeys,
+    pub burst: Option<Burst>,
+    pub work: Option<WorkKeys>,
+    #[serde(default)]
+    pub class: Vec<ClassKeys>,
+    pub population: Option<PopulationKeys>,
+    #[serde(default)]
+    pub app: Vec<AppKeys>,
+    #[serde(default)]
+    pub profiling: Profiling,
+    pub phases: Option<PhasePlan>,
+    pub faults: Option<FaultPlan>,
+    pub reservations: Option<Reservations>,
+    #[serde(default)]
+    pub agents: Agents,
+    #[serde(default)]
+    pub latency: Latency,
+    #[serde(default)]
+    pub migration: PhaseDetection,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ArqKeys {
+    #[serde(deserialize_with = "number::some_count")]
+    pub queues: Option<usize>,
+    pub sjf: Option<bool>,
+    pub priorities: Option<bool>,
+    pub relative: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WranglerKeys {
+    pub windows: String,
+    pub confidence: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterKeys {
+    pub hardware: String,
+    #[serde(default, deserialize_with = "number::some_count")]
+    pub servers: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeKeys {
+    pub name: String,
+    #[serde(deserialize_with = "number::count")]
+    pub cpus: u32,
+    #[serde(rename = "memory", deserialize_with = "number::memory")]
+    pub memory_bytes: u64,
+    pub platform: Option<String>,
+    #[serde(default = "one", deserialize_with = "number::count")]
+    pub count: usize,
+}
+
+fn one<N: From<u8>>() -> N {
+    N::from(1)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlatformKeys {
+    pub name: String,
+    #[serde(default, deserialize_with = "number::some_positive")]
+    pub core_speed: Option<f64>,
+    #[serde(default, deserialize_with = "number::some_positive")]
+    pub pressure: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobKeys {
+    #[serde(default, deserialize_with = "number::some_count")]
+    pub count: Option<usize>,
+    #[serde(
+        rename = "residual_percent",
+        default = "residual",
+        deserialize_with = "number::percent"
+    )]
+    pub residual: f64,
+    #[serde(
+        rename = "priority_percent",
+        default,
+        deserialize_with = "number::percent"
+    )]
+    pub priority: f64,
+}
+
+fn residual() -> f64 {
+    0.02
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArrivalKeys {
+    pub process: String,
+    #[serde(default, deserialize_with = "number::some_not_negative")]
+    pub mean_seconds: Option<f64>,
+    #[serde(default, deserialize_with = "number::some_not_negative")]
+    pub sd_seconds: Option<f64>,
+    #[serde(default, deserialize_with = "number::some_positive")]
+    pub per_second: Option<f64>,
+    pub file: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct WorkKeys {
+    #[serde(deserialize_with = "number::some_positive")]
+    pub median_seconds: Option<f64>,
+    #[serde(deserialize_with = "number::some_not_negative")]
+    pub sigma: Option<f64>,
+    #[serde(deserialize_with = "number::some_positive")]
+    pub least_seconds: Option<f64>,
+    #[serde(deserialize_with = "number::some_positive")]
+    pub most_seconds: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClassKeys {
+    pub name: String,
+    #[serde(deserialize_with = "number::percentage")]
+    pub percent: f64,
+    pub work: Option<WorkKeys>,
+    #[serde(default)]
+    pub spread: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PopulationKeys {
+    pub profiles: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AppKeys {
+    pub name: String,
+    #[serde(default = "one", deserialize_with = "number::count")]
+    pub cpus: u32,
+    #[serde(rename = "memory", default, deserialize_with = "number::memory")]
+    pub memory_bytes: u64,
+    #[serde(default = "qos", deserialize_with = "number::fraction")]
+    pub qos: f64,
+    #[serde(default, deserialize_with = "number::some_positive")]
+    pub work_seconds: Option<f64>,
+    #[serde(default)]
+    pub tolerates: BTreeMap<String, f64>,
+    #[serde(default)]
+    pub causes: BTreeMap<String, f64>,
+    #[serde(default)]
+    pub speed: BTreeMap<String, f64>,
+    #[serde(default = "serial", deserialize_with = "number::percent")]
+    pub serial: f64,
+    pub then: Option<String>,
+    #[serde(default, deserialize_with = "number::some_fraction")]
+    pub at: Option<f64>,
+}
+
+fn qos() -> f64 {
+    0.95
+}
+
+fn serial() -> f64 {
+    0.1
+}
