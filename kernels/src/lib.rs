@@ -8,6 +8,7 @@
 //! Inner loops that must not be left to a compiler stand in `asm/<arch>/` and
 //! are assembled into this crate; each has a twin in plain Rust with the same
 //! result, which is also what runs on architectures without assembly.
+#![doc = include_str!("../README.md")]
 
 mod branch;
 mod buffer;

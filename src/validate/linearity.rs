@@ -2,7 +2,6 @@
 
 use super::READY;
 use super::Session;
-use super::displaced::displaced;
 use super::line;
 use super::report::Level;
 use super::report::Linearity;
@@ -40,7 +39,8 @@ const PARTS: u32 = 5;
 const LONGEST_WINDOW: Duration = Duration::from_millis(250);
 const SHORTEST_WINDOW: Duration = Duration::from_millis(25);
 
-/// Linearity and strength of one source, in about `budget`.
+/// Linearity and strength of one source, in about `budget`; what it displaces is
+/// left open.
 pub fn source(
     session: &Session<'_>,
     resource: Resource,
@@ -72,7 +72,7 @@ pub fn source(
         reason,
         placement,
         linearity,
-        displaced: displaced(session, resource, slices, rng)?,
+        displaced: None,
         strength,
     })
 }

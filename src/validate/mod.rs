@@ -118,9 +118,9 @@ pub fn validate(
             &format!("{}: linearity", resource.id()),
         );
         let share = request.budget.mul_f64(linearity_share / count);
-        sources.push(linearity::source(
-            &session, resource, slices, share, &mut rng,
-        )?);
+        let mut source = linearity::source(&session, resource, slices, share, &mut rng)?;
+        source.displaced = displaced::displaced(&session, resource, slices, &mut rng)?;
+        sources.push(source);
     }
     let effects = matrix::measure(&session, slices, &mut rng, progress)?;
     Ok(Validation {

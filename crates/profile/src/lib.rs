@@ -3,6 +3,7 @@
 //! Pure data. This module knows nothing of measuring, so that a scheduler can
 //! use it alone. Percentages run 0–100; performance is a fraction of the
 //! target's own baseline; units stand in key names; absent is absent, never 0.
+#![doc = include_str!("../README.md")]
 
 mod check;
 pub mod cpulist;
