@@ -41,6 +41,7 @@ pub mod experiment;
 pub mod inject;
 pub mod machine;
 pub mod metric;
+mod near;
 pub mod os;
 pub mod report;
 pub mod sink;

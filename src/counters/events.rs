@@ -3,7 +3,7 @@
 use super::pmu;
 use super::pmu::Pmu;
 use super::pmu::PmuEvent;
-use crate::os::text;
+use super::tracefs::tracepoint_id;
 use crate::sys::perf_group::EventConfig;
 use std::path::Path;
 
@@ -99,7 +99,12 @@ pub(super) fn parse(root: &Path, text: &str) -> Result<Asked, EventError> {
         return Ok(alone(*config));
     }
     if let Some((category, name)) = text.split_once(':') {
-        return tracepoint(root, category, name).map_err(EventError::Absent);
+        return match tracepoint_id(root, category, name) {
+            Ok(id) => Ok(alone(EventConfig::tracepoint(id))),
+            Err(error) => Err(EventError::Absent(format!(
+                "tracepoint {category}:{name}: {error}"
+            ))),
+        };
     }
     if let Some(hex) = text.strip_prefix('r')
         && let Ok(config) = u64::from_str_radix(hex, 16)
@@ -163,45 +168,6 @@ pub(super) fn numbered(root: &Path, name: &str) -> Vec<String> {
         .collect()
 }
 
-fn tracepoint(root: &Path, category: &str, name: &str) -> Result<Asked, String> {
-    const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
-    let mut problem = String::new();
-    for place in PLACES {
-        match text::text(root, format!("{place}/events/{category}/{name}/id")) {
-            Ok(text) => {
-                return text
-                    .parse()
-                    .map(|id| alone(EventConfig::tracepoint(id)))
-                    .map_err(|_| format!("tracepoint {category}:{name}: its id is '{text}'"));
-            }
-            Err(reason) => problem = reason.to_string(),
-        }
-        if !text::names(root, format!("{place}/events"))
-            .unwrap_or_default()
-            .is_empty()
-        {
-            let alike = |other: &String| {
-                let pairs = other.chars().zip(name.chars());
-                pairs.take_while(|(one, two)| one == two).count()
-            };
-            let mut near =
-                text::names(root, format!("{place}/events/{category}")).unwrap_or_default();
-            near.retain(|other| alike(other) > 0);
-            near.sort_by_key(|other| std::cmp::Reverse(alike(other)));
-            near.truncate(5);
-            let near = match near.is_empty() {
-                true => String::new(),
-                false => format!("; near it are {}", near.join(", ")),
-            };
-            return Err(format!("there is no tracepoint {category}:{name}{near}"));
-        }
-    }
-    Err(format!(
-        "tracepoint {category}:{name} cannot be looked up ({problem}); as root: mount -t tracefs \
-         none /sys/kernel/tracing"
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::pmu::tests::cpu_and_memory;
@@ -247,7 +213,7 @@ mod tests {
         assert_eq!(found.event.config, EventConfig::tracepoint(316));
         let problem = parse(root.path(), "sched:sched_swich").unwrap_err();
         assert!(
-            problem.reason().contains("near it are sched_switch"),
+            problem.reason().contains("near names: sched_switch"),
             "{problem:?}"
         );
         assert!(parse(root.path(), "sched:broken").is_err());

@@ -8,6 +8,7 @@ use super::stats::normal_share;
 use super::stats::standard_deviation;
 use super::stats::student_quantile;
 use rand::Rng;
+use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 /// Below this many pairs a resample has too few distinct values for its
@@ -143,6 +144,13 @@ fn draw(counts: &mut [u32], rank: &[usize], block: usize, rng: &mut ChaCha8Rng) 
     }
 }
 
+/// Stream `number` of the random numbers of `seed`.
+pub fn stream(seed: u64, number: u64) -> ChaCha8Rng {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    rng.set_stream(number);
+    rng
+}
+
 /// A whole number in 0..n, from 32 random bits (bias below n / 2^32).
 pub fn below(rng: &mut ChaCha8Rng, n: usize) -> usize {
     ((u64::from(rng.next_u32()) * n as u64) >> 32) as usize
@@ -164,7 +172,6 @@ pub fn quantile_sorted(sorted: &[f64], probability: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::experiment::mock::Noise;
-    use rand::SeedableRng;
 
     fn misses(n: usize, correlation: f64, outliers: f64, rounds: usize) -> (f64, f64) {
         let mut noise = Noise::seeded(11);
@@ -190,9 +197,8 @@ mod tests {
         )
     }
 
-    #[test]
-    fn interval_covers_the_truth() {
-        for n in [4, 6, 10, 20, 40] {
+    fn check_coverage(sizes: &[usize]) {
+        for &n in sizes {
             for outliers in [0.0, 0.04] {
                 let (missed, strict) = misses(n, 0.0, outliers, 1000);
                 println!("n {n} outliers {outliers}: missed {missed:.4}, strict {strict:.4}");
@@ -200,6 +206,17 @@ mod tests {
                 assert!(strict < 0.008, "n {n}, outliers {outliers}: {strict}");
             }
         }
+    }
+
+    #[test]
+    fn interval_covers_the_truth() {
+        check_coverage(&[4, 10]);
+    }
+
+    #[test]
+    #[ignore = "full tier: a statistics grid"]
+    fn interval_covers_the_truth_at_every_size() {
+        check_coverage(&[6, 20, 40]);
     }
 
     /// Short series cannot be told from white noise, so blocks mend only part

@@ -4,13 +4,15 @@
 use super::bootstrap::Bootstrap;
 use super::isotonic::crossing;
 use super::isotonic::performance_fit;
-use super::search::FEWEST_PAIRS;
-use super::search::Search;
 use super::stats::mean;
 use super::stats::median;
 use jostle_profile::CurvePoint;
 use rand_chacha::ChaCha8Rng;
 
+/// Fewer pairs than this say nothing about a level.
+pub const FEWEST_PAIRS: usize = 4;
+
+/// One intensity and the pairs measured there.
 #[derive(Clone, Debug)]
 pub(super) struct Level {
     pub(super) intensity: f64,
@@ -50,14 +52,62 @@ impl Bracket {
     }
 }
 
-impl Search {
+/// The levels of one search, ascending; 100 is last.
+#[derive(Clone, Debug)]
+pub(super) struct Levels {
+    /// Performance that counts as kept, a fraction (0–1).
+    line: f64,
+    pub(super) all: Vec<Level>,
+}
+
+impl Levels {
+    pub(super) fn new(line: f64) -> Levels {
+        let mut levels = Levels {
+            line,
+            all: Vec::new(),
+        };
+        levels.level(100.0);
+        levels
+    }
+
+    pub(super) fn find(&self, intensity: f64) -> Option<&Level> {
+        self.all.iter().find(|l| l.intensity == intensity)
+    }
+
+    /// The level at 100.
+    pub(super) fn endpoint(&self) -> &Level {
+        &self.all[self.all.len() - 1]
+    }
+
+    /// The level at `intensity`, made when missing.
+    pub(super) fn level(&mut self, intensity: f64) -> &mut Level {
+        let index = self.all.partition_point(|l| l.intensity < intensity);
+        let found = self.all.get(index).map(|level| level.intensity);
+        if found != Some(intensity) {
+            let level = Level {
+                intensity,
+                ratios: Vec::new(),
+                pressures: Vec::new(),
+                bootstrap: None,
+                spread: Vec::new(),
+            };
+            self.all.insert(index, level);
+        }
+        &mut self.all[index]
+    }
+
+    /// Resamples what changed since the last time.
+    pub(super) fn refresh(&mut self, count: usize, rng: &mut ChaCha8Rng) {
+        for level in &mut self.all {
+            if level.usable() && level.bootstrap.is_none() {
+                level.resample(count, rng);
+            }
+        }
+    }
+
     /// Levels with enough pairs and their share of refits at or above the line.
     fn shares(&self) -> Vec<(&Level, f64)> {
-        let fitted: Vec<&Level> = self
-            .levels
-            .iter()
-            .filter(|l| !l.spread.is_empty())
-            .collect();
+        let fitted: Vec<&Level> = self.all.iter().filter(|l| !l.spread.is_empty()).collect();
         let weights = self.weights(&fitted);
         let rounds = fitted.iter().map(|l| l.spread.len()).min().unwrap_or(0);
         let mut kept = vec![0usize; fitted.len()];
@@ -68,7 +118,7 @@ impl Search {
             }
             let fit = performance_fit(&values, &weights);
             for (count, performance) in kept.iter_mut().zip(&fit) {
-                *count += usize::from(*performance >= self.rules.line);
+                *count += usize::from(*performance >= self.line);
             }
         }
         fitted
@@ -81,7 +131,7 @@ impl Search {
     /// Standard deviation of one pair that is typical of all levels.
     pub(super) fn typical_sd(&self) -> f64 {
         let mut sds: Vec<f64> = self
-            .levels
+            .all
             .iter()
             .filter_map(|level| level.bootstrap.as_ref())
             .map(pair_sd)
@@ -128,12 +178,12 @@ impl Search {
         let fitted: Vec<&Level> = shares.iter().map(|(level, _)| *level).collect();
         let weights = self.weights(&fitted);
         let fit = performance_fit(&estimates, &weights);
-        let at = crossing(&levels, &fit, self.rules.line).clamp(low, high);
+        let at = crossing(&levels, &fit, self.line).clamp(low, high);
         Some(Bracket { at, low, high })
     }
 
     pub(super) fn curve(&self) -> Vec<CurvePoint> {
-        self.levels
+        self.all
             .iter()
             .filter_map(|level| {
                 let bootstrap = level.bootstrap.as_ref()?;
@@ -153,7 +203,7 @@ impl Search {
     /// and one percent, the worst pair of them in words.
     pub(super) fn contradictions(&self) -> Vec<String> {
         let known: Vec<(f64, &Bootstrap)> = self
-            .levels
+            .all
             .iter()
             .filter_map(|l| Some((l.intensity, l.bootstrap.as_ref()?)))
             .collect();

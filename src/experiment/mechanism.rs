@@ -2,7 +2,7 @@
 
 use super::bootstrap::Bootstrap;
 use super::design::Counted;
-use super::search::FEWEST_PAIRS;
+use super::levels::FEWEST_PAIRS;
 use super::stats::median;
 use jostle_profile::CounterPair;
 use jostle_profile::Estimate;

@@ -10,19 +10,24 @@
 //! [`bootstrap`] and [`isotonic`] turn pairs into estimates; [`outcome`] is
 //! what comes out.
 
+mod baseline;
 pub mod bootstrap;
-mod closing;
+mod checkpoint;
 mod counting;
 pub mod design;
 pub mod executor;
 pub mod isotonic;
+mod judge;
 mod levels;
 pub mod live;
+mod log;
 mod mechanism;
 pub mod mock;
 pub mod outcome;
-mod past;
 mod phases;
+pub mod plan;
+mod prepare;
+mod queue;
 pub mod record;
 pub mod resume;
 pub mod run;
@@ -31,4 +36,3 @@ pub mod session;
 pub mod settings;
 mod sources;
 pub mod stats;
-mod undisturbed;

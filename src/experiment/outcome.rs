@@ -2,7 +2,7 @@
 
 use super::design::Half;
 use super::executor::Subject;
-use super::search::Bracket;
+use super::levels::Bracket;
 use super::search::Finding;
 use super::search::Verdict;
 use jostle_profile::CounterPair;

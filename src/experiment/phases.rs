@@ -14,7 +14,7 @@
 //! Neither can tell the target's phases from those of the machine below it.
 
 use super::bootstrap::Bootstrap;
-use super::search::FEWEST_PAIRS;
+use super::levels::FEWEST_PAIRS;
 use super::stats::mean;
 use super::stats::median;
 use jostle_profile::Phase;

@@ -3,7 +3,7 @@
 use super::isotonic::crossing;
 use super::isotonic::performance_fit;
 use super::outcome::Measured;
-use super::run::Settings;
+use super::settings::Settings;
 use crate::inject::placement::Refusal;
 use crate::machine::calibration::Reporter;
 use crate::sys::clock::rfc3339;
@@ -32,7 +32,7 @@ const READABLE: f64 = 0.95;
 
 /// What the measurement itself does not know.
 #[derive(Clone, Debug)]
-pub struct Circumstances {
+pub struct RunMetadata {
     pub workload: Workload,
     pub machine: MachineFacts,
     pub metric: MetricFacts,
@@ -68,8 +68,8 @@ pub struct Circumstances {
 const SHORT_POINTS: f64 = 5.0;
 
 /// Puts a profile together.
-pub fn profile(measured: &Measured, settings: &Settings, around: Circumstances) -> Profile {
-    let mut resources: BTreeMap<String, ResourceEntry> = around
+pub fn profile(measured: &Measured, settings: &Settings, metadata: RunMetadata) -> Profile {
+    let mut resources: BTreeMap<String, ResourceEntry> = metadata
         .unavailable
         .iter()
         .map(|(resource, reason)| {
@@ -83,18 +83,18 @@ pub fn profile(measured: &Measured, settings: &Settings, around: Circumstances) 
         .collect();
     for outcome in &measured.subjects {
         let mut entry = outcome.entry();
-        entry.placement = around.placements.get(outcome.resource).cloned();
-        mechanism(&mut entry, &outcome.mechanism, &around.counters);
-        entry.physical_bound = around.bounds.get(outcome.resource).cloned();
-        entry.equivalent_intensity = around
+        entry.placement = metadata.placements.get(outcome.resource).cloned();
+        mechanism(&mut entry, &outcome.mechanism, &metadata.counters);
+        entry.physical_bound = metadata.bounds.get(outcome.resource).cloned();
+        entry.equivalent_intensity = metadata
             .reporters
             .get(outcome.resource)
             .and_then(|reporter| equivalent_intensity(reporter, &entry));
         entry
             .doubts
-            .extend(around.source_doubts.get(outcome.resource).cloned());
+            .extend(metadata.source_doubts.get(outcome.resource).cloned());
         if !entry.curve.is_empty() || !entry.probe_curve.is_empty() {
-            entry.full_scale_pressure = around.full_scales.get(outcome.resource).copied();
+            entry.full_scale_pressure = metadata.full_scales.get(outcome.resource).copied();
         }
         let missed = missed_doubt(&entry);
         entry.doubts.extend(missed);
@@ -103,9 +103,9 @@ pub fn profile(measured: &Measured, settings: &Settings, around: Circumstances) 
         }
         resources.insert(outcome.resource.to_string(), entry);
     }
-    let mut metric = around.metric;
+    let mut metric = metadata.metric;
     metric.baseline = measured.baseline;
-    let mut doubts = around.doubts;
+    let mut doubts = metadata.doubts;
     doubts.extend(measured.doubts.iter().cloned());
     doubts.extend(
         measured
@@ -116,18 +116,18 @@ pub fn profile(measured: &Measured, settings: &Settings, around: Circumstances) 
     Profile {
         format: FORMAT.to_string(),
         partial: measured.partial.is_some(),
-        workload: around.workload,
-        machine: around.machine,
+        workload: metadata.workload,
+        machine: metadata.machine,
         metric,
         qos: Qos {
             threshold: settings.qos,
         },
         conditions: Conditions {
-            recorded_at: rfc3339(around.started),
-            duration_seconds: around.duration_seconds,
+            recorded_at: rfc3339(metadata.started),
+            duration_seconds: metadata.duration_seconds,
             tool_version: env!("CARGO_PKG_VERSION").to_string(),
             seed: settings.seed,
-            budget_seconds: around.budget_seconds,
+            budget_seconds: metadata.budget_seconds,
             quick: settings.quick,
             noise_percent: measured.noise_percent,
             steal_percent: match measured.steal_percent {
@@ -137,12 +137,12 @@ pub fn profile(measured: &Measured, settings: &Settings, around: Circumstances) 
             windows_dropped: measured.windows_dropped,
             windows_kept: measured.windows_kept,
             smallest_detectable_percent: measured.smallest_detectable_percent,
-            slice_period_seconds: around.slice_period_seconds,
-            slice_share_percent: around.slice_share_percent,
-            peaks_from: around.peaks_from,
-            target_cpus: around.target_cpus,
-            profiler_cpu_percent: around.profiler_cpu_percent,
-            counters: around.counters.into_iter().collect(),
+            slice_period_seconds: metadata.slice_period_seconds,
+            slice_share_percent: metadata.slice_share_percent,
+            peaks_from: metadata.peaks_from,
+            target_cpus: metadata.target_cpus,
+            profiler_cpu_percent: metadata.profiler_cpu_percent,
+            counters: metadata.counters.into_iter().collect(),
             phases: measured.phases.clone(),
             doubts,
             unknown: Default::default(),

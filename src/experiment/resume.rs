@@ -1,29 +1,18 @@
 //! Taking up a measurement that was cut short.
 
 use super::executor::Subject;
-use super::outcome::Measured;
-use super::record;
-use super::record::Circumstances;
-use super::run::Observer;
-use super::run::Progress;
-use super::run::Settings;
-use super::session::Request;
+use super::plan::Request;
+use super::record::RunMetadata;
 use crate::error::Error;
 use crate::error::Result;
 use crate::machine::Machine;
-use jostle_profile as profile;
-use jostle_profile::MetricFacts;
 use jostle_profile::Profile;
 use jostle_profile::Readings;
 use jostle_profile::Status;
 use jostle_profile::cpulist::format_list;
 use jostle_profile::resource::Resource;
-use std::path::PathBuf;
 use std::time::Duration;
-use std::time::Instant;
 
-/// How often what was read is written down while measuring.
-const EVERY: Duration = Duration::from_secs(10);
 /// Least time a continued measurement is given.
 const LEAST: Duration = Duration::from_secs(20);
 
@@ -119,15 +108,12 @@ pub fn adopt(
 ///
 /// # Errors
 /// A request error naming both.
-pub(super) fn check_same(
-    past: Option<&Profile>,
-    command: &[String],
-    metric: &MetricFacts,
-) -> Result<()> {
+pub(super) fn check_same(past: Option<&Profile>, now: &RunMetadata) -> Result<()> {
     let Some(past) = past else {
         return Ok(());
     };
-    if past.workload.command != command {
+    let (command, metric) = (&now.workload.command, &now.metric);
+    if past.workload.command != *command {
         return Err(Error::request(format!(
             "--resume: the first part was measured on '{}', this one would be on '{}'; give the \
              same target again",
@@ -147,7 +133,10 @@ pub(super) fn check_same(
 }
 
 /// What the first part knew and the second did not measure again.
-pub(super) fn join(profile: &mut Profile, past: &Profile) {
+pub(super) fn join(profile: &mut Profile, past: Option<&Profile>) {
+    let Some(past) = past else {
+        return;
+    };
     let conditions = &mut profile.conditions;
     let before = &past.conditions;
     conditions.doubts.insert(
@@ -182,46 +171,6 @@ pub(super) fn join(profile: &mut Profile, past: &Profile) {
             let reason = entry.reason.clone().unwrap_or_default();
             *entry = old.clone();
             entry.doubts.push(format!("not taken up again: {reason}"));
-        }
-    }
-}
-
-/// Passes everything on, and now and then writes down what was read.
-pub(super) struct Keeper<'a> {
-    pub inner: &'a mut dyn Observer,
-    pub path: Option<PathBuf>,
-    pub around: Circumstances,
-    pub settings: Settings,
-    pub last: Instant,
-}
-
-impl Observer for Keeper<'_> {
-    fn progress(&mut self, progress: Progress) {
-        self.inner.progress(progress);
-    }
-
-    fn warn(&mut self, text: &str) {
-        self.inner.warn(text);
-    }
-
-    fn checkpoint(&mut self, readings: &dyn Fn() -> Readings) {
-        let Some(path) = &self.path else {
-            return;
-        };
-        if self.last.elapsed() < EVERY {
-            return;
-        }
-        self.last = Instant::now();
-        let readings = readings();
-        let mut around = self.around.clone();
-        around.duration_seconds = readings.elapsed_seconds;
-        let measured = Measured::unfinished(readings);
-        let profile = record::profile(&measured, &self.settings, around);
-        if let Err(error) = profile::save(&profile, path) {
-            self.inner.warn(&format!(
-                "cannot keep what was read so far, an interruption by force would lose it: {error}"
-            ));
-            self.path = None;
         }
     }
 }

@@ -22,8 +22,10 @@
 
 use super::bootstrap::below;
 use super::design::Half;
-pub use super::levels::Bracket;
+use super::levels::Bracket;
+use super::levels::FEWEST_PAIRS;
 use super::levels::Level;
+use super::levels::Levels;
 use super::levels::estimate;
 use super::levels::pair_sd;
 use super::stats::normal_quantile;
@@ -35,8 +37,6 @@ const GRID: f64 = 5.0;
 /// Resamples while searching, and for what is reported.
 const RESAMPLES: usize = 300;
 const FINAL_RESAMPLES: usize = 2000;
-/// Fewer pairs than this say nothing about a level.
-pub const FEWEST_PAIRS: usize = 4;
 /// Most pairs at one level: beyond, drift and not sampling limits the answer.
 const MOST_PAIRS: usize = 640;
 /// Pairs per turn while the endpoint waits for its next look.
@@ -103,8 +103,8 @@ pub struct Finding {
 /// The state of one search.
 #[derive(Clone, Debug)]
 pub struct Search {
-    pub(super) rules: Rules,
-    pub(super) levels: Vec<Level>,
+    rules: Rules,
+    levels: Levels,
     looks: u32,
     verdict: Verdict,
     settled: bool,
@@ -115,17 +115,15 @@ pub struct Search {
 
 impl Search {
     pub fn new(rules: Rules, rng: ChaCha8Rng) -> Self {
-        let mut search = Search {
+        Search {
             rules,
-            levels: Vec::new(),
+            levels: Levels::new(rules.line),
             looks: 0,
             verdict: Verdict::Undecided,
             settled: false,
             bracket: None,
             rng,
-        };
-        search.level(100.0);
-        search
+        }
     }
 
     /// Nothing more is worth measuring.
@@ -160,7 +158,7 @@ impl Search {
 
     /// Pairs recorded over all levels.
     pub fn pairs(&self) -> usize {
-        self.levels.iter().map(|level| level.ratios.len()).sum()
+        self.levels.all.iter().map(|level| level.ratios.len()).sum()
     }
 
     /// Intensities of the pairs wanted next, in random order (dear switches:
@@ -206,7 +204,7 @@ impl Search {
         let Some(next) = self.choose(&bracket) else {
             return;
         };
-        let have = self.find(next).map_or(0, |level| level.ratios.len());
+        let have = self.levels.find(next).map_or(0, |level| level.ratios.len());
         let turn = if self.rules.dear {
             FEWEST_PAIRS
         } else {
@@ -218,6 +216,7 @@ impl Search {
         if !self.rules.dear {
             let companion = self
                 .levels
+                .all
                 .iter()
                 .filter(|level| level.intensity != next && level.ratios.len() < MOST_PAIRS)
                 .min_by(|a, b| {
@@ -230,7 +229,7 @@ impl Search {
 
     /// Adds one pair's log ratio (finite) at `intensity`.
     pub fn record(&mut self, intensity: f64, log_ratio: f64, pressure: Option<f64>) {
-        let level = self.level(intensity);
+        let level = self.levels.level(intensity);
         level.ratios.push(log_ratio);
         level.pressures.extend(pressure.filter(|p| p.is_finite()));
         level.bootstrap = None;
@@ -242,7 +241,7 @@ impl Search {
         if self.settled {
             return;
         }
-        self.refresh(RESAMPLES);
+        self.levels.refresh(RESAMPLES, &mut self.rng);
         if self.verdict == Verdict::Undecided {
             let n = self.endpoint_pairs();
             let due = n >= self.next_look();
@@ -252,7 +251,9 @@ impl Search {
             }
         }
         let searching = self.verdict == Verdict::Lost || self.looks >= PATIENCE;
-        self.bracket = searching.then(|| self.bracket_at(STOP_TAIL)).flatten();
+        self.bracket = searching
+            .then(|| self.levels.bracket_at(STOP_TAIL))
+            .flatten();
         self.settled = match self.verdict {
             Verdict::Kept => true,
             Verdict::Lost => self.bracket.is_some_and(|bracket| {
@@ -266,11 +267,11 @@ impl Search {
     /// Everything known, with the reported number of resamples.
     pub fn finish(mut self) -> Finding {
         self.judge(true);
-        for level in &mut self.levels {
+        for level in &mut self.levels.all {
             level.bootstrap = None;
         }
-        self.refresh(FINAL_RESAMPLES);
-        let mut bracket = self.bracket_at(TAIL);
+        self.levels.refresh(FINAL_RESAMPLES, &mut self.rng);
+        let mut bracket = self.levels.bracket_at(TAIL);
         let resolved = match (self.verdict, &mut bracket) {
             (Verdict::Kept, Some(bracket)) => {
                 *bracket = Bracket {
@@ -290,12 +291,12 @@ impl Search {
                 .max(self.by_width(bracket.as_ref()))
                 .max(FEWEST_PAIRS as f64)
         };
-        let endpoint = self.endpoint();
+        let endpoint = self.levels.endpoint();
         Finding {
             verdict: self.verdict,
             resolved,
             bracket,
-            curve: self.curve(),
+            curve: self.levels.curve(),
             pair_sd: endpoint
                 .bootstrap
                 .as_ref()
@@ -303,7 +304,7 @@ impl Search {
                 .filter(|sd| sd.is_finite()),
             pairs_at_100: endpoint.ratios.len(),
             missing_pairs,
-            doubts: self.contradictions(),
+            doubts: self.levels.contradictions(),
         }
     }
 
@@ -319,7 +320,10 @@ impl Search {
         let line = self.rules.line.ln();
         let mut kept = 0;
         for &endpoint in endpoints {
-            let bootstrap = self.find(endpoint).and_then(|l| l.bootstrap.as_ref());
+            let bootstrap = self
+                .levels
+                .find(endpoint)
+                .and_then(|l| l.bootstrap.as_ref());
             let Some(bootstrap) = bootstrap else {
                 continue;
             };
@@ -340,7 +344,9 @@ impl Search {
 
     /// Pairs at `intensity`.
     fn count_at(&self, intensity: f64) -> usize {
-        self.find(intensity).map_or(0, |level| level.ratios.len())
+        self.levels
+            .find(intensity)
+            .map_or(0, |level| level.ratios.len())
     }
 
     /// Pairs that every endpoint has at least.
@@ -349,48 +355,13 @@ impl Search {
         counts.min().unwrap_or(0)
     }
 
-    fn refresh(&mut self, count: usize) {
-        for level in &mut self.levels {
-            if level.usable() && level.bootstrap.is_none() {
-                level.resample(count, &mut self.rng);
-            }
-        }
-    }
-
-    fn find(&self, intensity: f64) -> Option<&Level> {
-        self.levels.iter().find(|l| l.intensity == intensity)
-    }
-
-    fn endpoint(&self) -> &Level {
-        &self.levels[self.levels.len() - 1]
-    }
-
-    /// The level at `intensity`, made when missing. Levels ascend; 100 is last.
-    fn level(&mut self, intensity: f64) -> &mut Level {
-        let index = self.levels.partition_point(|l| l.intensity < intensity);
-        if self
-            .levels
-            .get(index)
-            .is_none_or(|l| l.intensity != intensity)
-        {
-            let level = Level {
-                intensity,
-                ratios: Vec::new(),
-                pressures: Vec::new(),
-                bootstrap: None,
-                spread: Vec::new(),
-            };
-            self.levels.insert(index, level);
-        }
-        &mut self.levels[index]
-    }
-
     /// The level where pairs shrink the interval most; `None` when none can.
     fn choose(&self, bracket: &Bracket) -> Option<f64> {
         let inside = |x: f64| x > bracket.low && x < bracket.high;
         // A level begun but not yet usable is finished first.
         if let Some(begun) = self
             .levels
+            .all
             .iter()
             .find(|l| !l.usable() && inside(l.intensity))
         {
@@ -399,6 +370,7 @@ impl Search {
         let mut knots = vec![bracket.low];
         knots.extend(
             self.levels
+                .all
                 .iter()
                 .map(|l| l.intensity)
                 .filter(|x| inside(*x)),
@@ -419,6 +391,7 @@ impl Search {
             }
         }
         self.levels
+            .all
             .iter()
             .filter(|l| inside(l.intensity) || (l.intensity == 100.0 && bracket.high == 100.0))
             .filter(|l| l.ratios.len() < MOST_PAIRS)
@@ -447,7 +420,7 @@ impl Search {
         let n = bootstrap.n as f64;
         let gap = (bootstrap.location - self.rules.line.ln()).abs();
         // A wild pair among few is diluted by the next ones.
-        let sd = pair_sd(bootstrap).min(self.typical_sd());
+        let sd = pair_sd(bootstrap).min(self.levels.typical_sd());
         let needed = (normal_quantile(1.0 - tail) * sd / gap.max(1e-9)).powi(2);
         (needed - n).max(1.0)
     }
@@ -463,12 +436,15 @@ impl Search {
                 return self.rules.min_pairs as f64;
             }
             let tail = self.rules.alpha * 0.5f64.powi(self.looks as i32 + 1);
-            return self.missing_at(self.endpoint(), tail);
+            return self.missing_at(self.levels.endpoint(), tail);
         }
         let Some(bracket) = self.bracket else {
             return f64::INFINITY;
         };
-        match self.choose(&bracket).and_then(|next| self.find(next)) {
+        match self
+            .choose(&bracket)
+            .and_then(|next| self.levels.find(next))
+        {
             // Both sides of the crossing have to be told from the line.
             Some(level) => 2.0 * self.missing_at(level, STOP_TAIL),
             None => {
@@ -486,7 +462,7 @@ impl Search {
         };
         let halving = self
             .choose(bracket)
-            .is_some_and(|next| self.find(next).is_none());
+            .is_some_and(|next| self.levels.find(next).is_none());
         if halving {
             return 0.0;
         }

@@ -1,7 +1,7 @@
 //! The sources of a measurement: started, ready, and what their windows need.
 
 use super::executor::Subject;
-use super::session::Request;
+use super::plan::Plan;
 use crate::error::Error;
 use crate::error::Result;
 use crate::inject::WorkerGroup;
@@ -9,7 +9,6 @@ use crate::inject::WorkerPlan;
 use crate::inject::peak::FoundPeak;
 use crate::inject::peak::find_peak;
 use crate::inject::placement::Refusal;
-use crate::machine::Machine;
 use crate::machine::calibration::Calibration;
 use crate::sys::control_page::Order;
 use jostle_profile::PhysicalBound;
@@ -84,31 +83,30 @@ impl Sources {
     }
 }
 
-pub(super) fn start_sources(
-    machine: &Machine,
-    request: &Request,
-    period: Duration,
-) -> Result<Sources> {
-    let plans = request.plans(machine, period);
+/// Starts the workers of every resource that was planned.
+///
+/// # Errors
+/// An environment error when not one could be started.
+pub(super) fn start_sources(plan: &Plan) -> Result<Sources> {
     let mut sources = Sources {
         subjects: Vec::new(),
         groups: Vec::new(),
         bounds: BTreeMap::new(),
-        unavailable: plans.unavailable,
+        unavailable: plan.workers.unavailable.clone(),
         calibrated: BTreeMap::new(),
         doubts: BTreeMap::new(),
     };
-    for (resource, mut plan) in plans.ready {
-        request.check_interrupt()?;
+    for (resource, mut workers) in plan.workers.ready.clone() {
+        plan.request.check_interrupt()?;
         if resource.row().switch_cost == SwitchCost::FillsMemory {
             // The other workers hold their buffers by now.
             let now = crate::machine::available_memory_bytes().unwrap_or(0);
-            let may = now.saturating_sub(plan.config.environment.memory_reserve_bytes);
-            plan.config.environment.memory_headroom_bytes =
-                plan.config.environment.memory_headroom_bytes.min(may);
+            let environment = &mut workers.config.environment;
+            let may = now.saturating_sub(environment.memory_reserve_bytes);
+            environment.memory_headroom_bytes = environment.memory_headroom_bytes.min(may);
         }
-        let bound = physical_bound(resource, &plan, machine, request, period);
-        match start_source(resource, plan, period, request) {
+        let bound = physical_bound(resource, &workers, plan);
+        match start_source(resource, workers, plan) {
             Ok((subject, group, peak)) => {
                 sources.subjects.push(subject);
                 sources.groups.push(group);
@@ -145,27 +143,26 @@ pub(super) fn start_sources(
 /// Starts the workers of one resource and learns what its windows need.
 fn start_source(
     resource: Resource,
-    plan: WorkerPlan,
-    period: Duration,
-    request: &Request,
+    workers: WorkerPlan,
+    plan: &Plan,
 ) -> std::result::Result<(Subject, WorkerGroup, FoundPeak), String> {
     let timing = resource.row().timing;
-    let calibration = request.calibration.as_ref();
+    let calibration = plan.request.calibration.as_ref();
     let settle = calibration
         .and_then(|known| known.settle_seconds(resource.id()))
         .map_or(timing.settle, Duration::from_secs_f64);
-    let mut group = WorkerGroup::spawn(plan, READY)?;
+    let mut group = WorkerGroup::spawn(workers, READY)?;
     let peak = find_peak(&mut group, calibration, timing.peak)?;
     let switch_cost = match resource.row().switch_cost {
         // Taking it costs time, giving it back next to none: half each way.
-        SwitchCost::FillsMemory => fill_time(&mut group, request.settings.budget)? / 2,
+        SwitchCost::FillsMemory => fill_time(&mut group, plan.request.settings.budget)? / 2,
         SwitchCost::None => Duration::ZERO,
     };
     let subject = Subject {
         resource: resource.id(),
         // Whole slices are averaged over.
-        settle: settle.max(period * 4),
-        window: timing.window.max(period * 10),
+        settle: settle.max(plan.period() * 4),
+        window: timing.window.max(plan.period() * 10),
         switch_cost,
         stoppable: true,
         probe_endpoints: resource.row().probe_endpoints,
@@ -205,20 +202,14 @@ fn take(
 
 /// What a source that takes turns with the target can cost at most, where one
 /// refill per turn is all it can cause.
-fn physical_bound(
-    resource: Resource,
-    plan: &WorkerPlan,
-    machine: &Machine,
-    request: &Request,
-    period: Duration,
-) -> Option<PhysicalBound> {
-    if resource != Resource::L1d || plan.placement.mode != PlacementMode::SameCpu {
+fn physical_bound(resource: Resource, workers: &WorkerPlan, plan: &Plan) -> Option<PhysicalBound> {
+    if resource != Resource::L1d || workers.placement.mode != PlacementMode::SameCpu {
         return None;
     }
-    let cpu = *plan.placement.cpus.first()?;
-    let (l1d, l2) = (machine.l1d(cpu)?, machine.l2(cpu)?);
+    let cpu = *workers.placement.cpus.first()?;
+    let (l1d, l2) = (plan.machine.l1d(cpu)?, plan.machine.l2(cpu)?);
     let refill = jostle_kernels::refill_ns(l1d.size_bytes, l2.size_bytes / 2).ok()?;
-    let turn = period.as_nanos() as f64 * (1.0 - request.share);
+    let turn = plan.period().as_nanos() as f64 * (1.0 - plan.request.share);
     Some(PhysicalBound {
         loss_percent: refill / turn * 100.0,
         basis: format!(

@@ -1,6 +1,7 @@
 //! Which file `BINARY` of a uprobe is, as the target sees it.
 
-use super::near;
+use super::error::Reason;
+use crate::near;
 use crate::workload::Scope;
 use std::collections::BTreeSet;
 use std::fs;
@@ -42,33 +43,35 @@ impl Binary {
     /// The file itself, reachable from here.
     ///
     /// # Errors
-    /// In words, naming what the target has mapped.
-    pub(super) fn resolve(&self, target: &Scope) -> Result<PathBuf, String> {
+    /// When there is none, naming what the target has mapped.
+    pub(super) fn resolve(&self, target: &Scope) -> Result<PathBuf, Reason> {
         let processes = target.processes();
         match self {
             Binary::Path(path) => {
                 let inside = processes.iter().find_map(|pid| inside(*pid, path));
                 let found = inside.or_else(|| path.canonicalize().ok());
-                found.ok_or_else(|| format!("{} does not exist", path.display()))
+                found.ok_or_else(|| Reason::NoFile(path.clone()))
             }
             Binary::Name(name) => {
                 let run = processes.iter().find_map(|pid| program(*pid, name));
                 run.or_else(|| in_path(name))
-                    .ok_or_else(|| format!("there is no program {name} in PATH"))
+                    .ok_or_else(|| Reason::NoProgram(name.clone()))
             }
             Binary::Library(name) => {
                 let mapped = mapped(&processes);
                 let hit = mapped.iter().find(|(_, path)| is_library(path, name));
                 if let Some((pid, path)) = hit {
-                    return inside(*pid, path).ok_or_else(|| format!("{} is gone", path.display()));
+                    return inside(*pid, path).ok_or_else(|| Reason::Gone(path.clone()));
                 }
                 let names: Vec<&str> = mapped.iter().filter_map(|(_, path)| file(path)).collect();
                 let all = match names.len() {
                     0 => "; its files cannot be read (not our process?)".into(),
                     _ => format!("; it has {}", names[..names.len().min(8)].join(", ")),
                 };
-                let hint = near::hint(name, names.iter().copied(), &all);
-                Err(format!("the target has no file {name} mapped{hint}"))
+                Err(Reason::NotMapped {
+                    name: name.clone(),
+                    hint: near::hint(name, &names, &all),
+                })
             }
         }
     }
@@ -142,7 +145,7 @@ fn code_file(line: &str) -> Option<&str> {
 
 /// Processes outside of `own` that have `file` mapped; `None` when it cannot
 /// be known because some may not be looked into.
-pub(super) fn strangers(file: &Path, own: &[i32]) -> Option<usize> {
+pub(super) fn other_users(file: &Path, own: &[i32]) -> Option<usize> {
     let wanted = fs::metadata(file).ok()?;
     let mut count = 0;
     for pid in crate::workload::tree::processes() {
@@ -195,7 +198,10 @@ mod tests {
         assert_eq!(code_file("7f00-7f01 r--p 00 fe:00 9   /a"), None);
         assert_eq!(code_file("7f00-7f01 r-xp 00 fe:00 9   /a (deleted)"), None);
         let us = Scope::Processes(vec![std::process::id() as i32]);
-        let missing = Binary::Library("libnone".into()).resolve(&us).unwrap_err();
+        let missing = Binary::Library("libnone".into())
+            .resolve(&us)
+            .unwrap_err()
+            .to_string();
         assert!(missing.contains("no file libnone mapped"), "{missing}");
         let own = std::env::current_exe().unwrap();
         assert!(Binary::Path(own).resolve(&us).is_ok());

@@ -3,8 +3,10 @@
 
 use super::Context;
 use super::Metric;
+use super::begun;
 use super::binary;
 use super::binary::Binary;
+use super::error::Reason;
 use super::facts;
 use super::pace;
 use super::pace::Pace;
@@ -55,8 +57,8 @@ struct Counters {
 }
 
 impl Counters {
-    fn open(event: Event, target: &Scope) -> std::result::Result<Counters, String> {
-        let said = |error: io::Error| probe::explain(&event, &error);
+    fn open(event: Event, target: &Scope) -> std::result::Result<Counters, Reason> {
+        let said = |error: io::Error| Reason::Probe(probe::explain(&event, &error));
         if let Scope::Cgroup(directory) = target
             && let Ok(directory) = File::open(directory)
             && let Ok(open) = on_cpus(&event, |cpu| Place::Cgroup(&directory, cpu))
@@ -64,7 +66,7 @@ impl Counters {
             return Ok(Counters::new(event, Counted::InCgroup, open));
         }
         if let Event::Uprobe { file, .. } = &event
-            && binary::strangers(file, &target.processes()) == Some(0)
+            && binary::other_users(file, &target.processes()) == Some(0)
         {
             let open = on_cpus(&event, Place::Cpu).map_err(said)?;
             return Ok(Counters::new(event, Counted::Everywhere, open));
@@ -72,7 +74,7 @@ impl Counters {
         let mut counters = Counters::new(event, Counted::InThreads, Vec::new());
         counters.look(target)?;
         match counters.open.is_empty() {
-            true => Err("the process has ended".into()),
+            true => Err(Reason::ProcessEnded),
             false => Ok(counters),
         }
     }
@@ -91,9 +93,9 @@ impl Counters {
         self.counted == Counted::InThreads && !self.event.inheritable()
     }
 
-    /// Adds threads that are new and lets go those that have ended; how many
+    /// Adds threads that are new and drops those that have ended; how many
     /// were new.
-    fn look(&mut self, target: &Scope) -> std::result::Result<usize, String> {
+    fn look(&mut self, target: &Scope) -> std::result::Result<usize, Reason> {
         if self.counted != Counted::InThreads || (self.event.inheritable() && !self.open.is_empty())
         {
             return Ok(0);
@@ -118,7 +120,7 @@ impl Counters {
                 }
                 // It may have ended since it was listed.
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
-                Err(error) => return Err(probe::explain(&self.event, &error)),
+                Err(error) => return Err(Reason::Probe(probe::explain(&self.event, &error))),
             }
         }
         Ok(new)
@@ -147,14 +149,13 @@ pub(super) struct Events {
     name: String,
     /// `call of f in /bin/x`, `event sched:sched_switch`.
     what: String,
-    because: String,
     context: Context,
     counters: Counters,
     /// The leader counted; a restarted command has another.
     pid: i32,
     pace: Pace,
     /// What counting one costs the target, or why that is not known.
-    each: std::result::Result<Duration, String>,
+    each: std::result::Result<Duration, Reason>,
     start: Option<(u64, u64)>,
     windows: u64,
     /// Windows in which threads were started that were not counted at once.
@@ -163,17 +164,12 @@ pub(super) struct Events {
 
 impl Events {
     /// Counts calls of a function; `request` is `BINARY:SYMBOL`.
-    pub(super) fn uprobe(
-        request: &str,
-        because: &str,
-        context: Context,
-        target: &mut Target,
-    ) -> Result<Events> {
+    pub(super) fn uprobe(request: &str, context: Context, target: &mut Target) -> Result<Events> {
         let name = format!("progress:uprobe:{request}");
         let Some((binary, symbol)) = Binary::split(request) else {
-            return Err(uprobe_syntax(&name));
+            return Err(Reason::UprobeSyntax.wrong(&name));
         };
-        let wrong = |reason: String| Error::request(format!("--metric {name}: {reason}"));
+        let wrong = |reason: Reason| reason.wrong(&name);
         let file = resolve(&binary, &context, target)?.map_err(wrong)?;
         let function = symbols::find(&file, symbol).map_err(wrong)?;
         let what = format!("call of {} in {}", function.symbol, file.display());
@@ -181,8 +177,8 @@ impl Events {
             file: file.clone(),
             offset: function.offset,
         };
-        let each = probe::uprobe_cost(&function.code);
-        let mut metric = Events::open(name, what, event, each, because, context, target)?;
+        let each = probe::uprobe_cost(&function.code).map_err(Reason::Probe);
+        let mut metric = Events::open(name, what, event, each, context, target)?;
         metric.learn_pace(target, || not_called(symbol, &file))?;
         Ok(metric)
     }
@@ -190,17 +186,16 @@ impl Events {
     /// Counts a tracepoint; `request` is `CATEGORY:NAME`.
     pub(super) fn tracepoint(
         request: &str,
-        because: &str,
         context: Context,
         target: &mut Target,
     ) -> Result<Events> {
-        let name = format!("progress:tracepoint:{request}");
+        let name = format!("{}{request}", tracepoint::PREFIX);
         let tracepoint = Tracepoint::parse(request)?;
         let id = tracepoint.id()?;
         let each = tracepoint::cost();
         let what = format!("event {request}");
         let event = Event::Tracepoint { id };
-        let mut metric = Events::open(name, what, event, each, because, context, target)?;
+        let mut metric = Events::open(name, what, event, each, context, target)?;
         let event = request.to_string();
         metric.learn_pace(target, || {
             format!("the target never passed {event}; name an event of what it does")
@@ -212,17 +207,15 @@ impl Events {
         name: String,
         what: String,
         event: Event,
-        each: std::result::Result<Duration, String>,
-        because: &str,
+        each: std::result::Result<Duration, Reason>,
         context: Context,
         target: &mut Target,
     ) -> Result<Events> {
         let counters = Counters::open(event, &target.scope());
-        let counters = counters.map_err(|reason| refused(&name, &reason, target))?;
+        let counters = counters.map_err(|reason| refused(&name, reason, target))?;
         Ok(Events {
             name,
             what,
-            because: because.into(),
             context,
             counters,
             pid: target.pid(),
@@ -263,32 +256,31 @@ impl Events {
         if self.counters.counted == Counted::InThreads {
             let event = self.counters.event.clone();
             self.counters = Counters::open(event, &target.scope())
-                .map_err(|reason| refused(&self.name, &reason, target))?;
+                .map_err(|reason| refused(&self.name, reason, target))?;
         }
         Ok(())
     }
 
     fn look(&mut self, target: &mut Target) -> Result<usize> {
         let looked = self.counters.look(&target.scope());
-        looked.map_err(|reason| refused(&self.name, &reason, target))
+        looked.map_err(|reason| refused(&self.name, reason, target))
     }
 
     fn total(&mut self) -> Result<u64> {
-        self.counters.total().map_err(|error| {
-            Error::environment(format!("--metric {}: reading failed: {error}", self.name))
-        })
+        let total = self.counters.total();
+        total.map_err(|error| Reason::Reading(error).failed(&self.name))
     }
 }
 
 /// Longest wait for a program that was just started to load its libraries.
 const LOADING: Duration = Duration::from_secs(2);
 
-/// The file of `binary`, or in words why there is none.
+/// The file of `binary`, or why there is none.
 fn resolve(
     binary: &Binary,
     context: &Context,
     target: &mut Target,
-) -> Result<std::result::Result<PathBuf, String>> {
+) -> Result<std::result::Result<PathBuf, Reason>> {
     let deadline = Instant::now() + LOADING.min(context.options.trial);
     loop {
         let found = binary.resolve(&target.scope());
@@ -302,18 +294,11 @@ fn resolve(
     }
 }
 
-/// The error for a request that names no function.
-pub(super) fn uprobe_syntax(name: &str) -> Error {
-    Error::request(format!(
-        "--metric {name}: give progress:uprobe:BINARY:SYMBOL, for example progress:uprobe:/usr/bin/redis-server:processCommand or progress:uprobe:lib:libc:malloc"
-    ))
-}
-
 /// Counting failed: the target ended, or the environment does not allow it.
-fn refused(name: &str, reason: &str, target: &mut Target) -> Error {
+fn refused(name: &str, reason: Reason, target: &mut Target) -> Error {
     match target.check_alive() {
         Err(gone) => gone,
-        Ok(()) => Error::environment(format!("--metric {name}: {reason}")),
+        Ok(()) => reason.failed(name),
     }
 }
 
@@ -330,7 +315,7 @@ impl Metric for Events {
             Event::Uprobe { .. } => "calls per second",
             Event::Tracepoint { .. } => "events per second",
         };
-        facts(&self.name, unit, Direction::Higher, &self.because)
+        facts(&self.name, unit, Direction::Higher, &self.context.because)
     }
 
     fn natural_window(&self) -> Option<Duration> {
@@ -393,12 +378,7 @@ impl Metric for Events {
     }
 
     fn end(&mut self, target: &mut Target) -> Result<f64> {
-        let Some((since, before)) = self.start.take() else {
-            return Err(Error::environment(format!(
-                "{}: the window was never begun",
-                self.name
-            )));
-        };
+        let (since, before) = begun(&mut self.start, &self.name)?;
         let (now, after) = (monotonic_ns(), self.total()?);
         target.check_alive()?;
         self.windows += 1;

@@ -3,6 +3,8 @@
 use super::Context;
 use super::Metric;
 use super::StdoutKind;
+use super::begun;
+use super::error::Reason;
 use super::facts;
 use super::oriented;
 use super::poller;
@@ -33,7 +35,7 @@ use std::time::Instant;
 /// Most that one number may take.
 const LONGEST_OUTPUT: usize = 64 * 1024;
 
-/// Tells a probe whom to look at.
+/// The target, for the probe command.
 const TARGET_PID: &str = "JOSTLE_PID";
 
 /// What a probe prints on one of its streams, as far as it is kept.
@@ -76,14 +78,14 @@ impl Kept {
 /// Runs `command` once. Whatever it started in its group is gone afterwards.
 ///
 /// # Errors
-/// In words: it could not be started, failed (with its last words), took longer
+/// When it could not be started, failed (with its last words), took longer
 /// than `limit`, printed too much or no number, or `unwanted` became true.
 fn probe(
     command: &str,
     target: i32,
     limit: Duration,
     unwanted: &dyn Fn() -> bool,
-) -> std::result::Result<f64, String> {
+) -> std::result::Result<f64, Reason> {
     let mut shell = Command::new("/bin/sh");
     shell
         .args(["-c", command])
@@ -93,8 +95,7 @@ fn probe(
         .stderr(Stdio::piped());
     process::prepare(&mut shell, process::ChildSetup::default());
     let begin = Instant::now();
-    let said = |error: std::io::Error| format!("cannot start /bin/sh: {error}");
-    let mut child = shell.spawn().map_err(said)?;
+    let mut child = shell.spawn().map_err(Reason::Shell)?;
     let id = child.id() as i32;
     let streams = (child.stdout.take(), child.stderr.take());
     let (output, errors) = match streams {
@@ -103,13 +104,16 @@ fn probe(
     };
     let ended = match (&output, &errors) {
         (Ok(output), Ok(_)) => await_end(id, begin, limit, output, unwanted),
-        _ => Err("cannot start a thread to read what the probe prints".into()),
+        _ => Err(Reason::ShellOutput),
     };
     // It is not reaped yet, so the number still names its own group.
     let _ = process::signal_group(id, Signal::SIGKILL);
-    let status = child.wait().map_err(said)?;
+    let status = child.wait().map_err(Reason::Shell)?;
     ended?;
-    let (output, errors) = (output.map_err(said)?, errors.map_err(said)?);
+    let (output, errors) = (
+        output.map_err(Reason::Shell)?,
+        errors.map_err(Reason::Shell)?,
+    );
     let deadline = Instant::now() + Duration::from_millis(500);
     while !(output.complete() && errors.complete()) && Instant::now() < deadline {
         std::thread::sleep(Duration::from_micros(200));
@@ -119,13 +123,11 @@ fn probe(
         let words = words.trim();
         let tail: String = words.chars().rev().take(400).collect();
         let tail: String = tail.chars().rev().collect();
-        return Err(format!(
-            "the probe failed ({status}){}",
-            match tail.is_empty() {
-                true => " and wrote nothing to standard error".into(),
-                false => format!("; on standard error it wrote: {tail}"),
-            }
-        ));
+        let said = match tail.is_empty() {
+            true => " and wrote nothing to standard error".into(),
+            false => format!("; on standard error it wrote: {tail}"),
+        };
+        return Err(Reason::ProbeFailed { status, said });
     }
     number(&output.bytes())
 }
@@ -137,7 +139,7 @@ fn await_end(
     limit: Duration,
     output: &Kept,
     unwanted: &dyn Fn() -> bool,
-) -> std::result::Result<(), String> {
+) -> std::result::Result<(), Reason> {
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     let mut pause = Duration::from_micros(200);
     loop {
@@ -146,19 +148,13 @@ fn await_end(
             _ => return Ok(()),
         }
         if unwanted() {
-            return Err("given up, since nobody waits for it".into());
+            return Err(Reason::Abandoned);
         }
         if output.floods() {
-            return Err(format!(
-                "the probe printed more than {} KiB and was killed; it must print one number",
-                LONGEST_OUTPUT >> 10
-            ));
+            return Err(Reason::Floods(LONGEST_OUTPUT >> 10));
         }
         if begin.elapsed() >= limit {
-            return Err(format!(
-                "the probe was still running after {} s and was killed with its whole group; raise --probe-timeout if it needs longer",
-                limit.as_secs_f64()
-            ));
+            return Err(Reason::ProbeTimeout(limit));
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(5));
@@ -166,44 +162,32 @@ fn await_end(
 }
 
 /// The one number in `output`.
-fn number(output: &[u8]) -> std::result::Result<f64, String> {
+fn number(output: &[u8]) -> std::result::Result<f64, Reason> {
     let text = String::from_utf8_lossy(output);
     let text = text.trim();
     let start: String = text.chars().take(80).collect();
     let start = printable(start.as_bytes());
     match text.parse::<f64>() {
-        _ if text.is_empty() => {
-            Err("the probe printed nothing; it must print one number on standard output".into())
-        }
+        _ if text.is_empty() => Err(Reason::PrintedNothing),
         Ok(number) if number.is_finite() => Ok(number),
-        Ok(_) => Err(format!(
-            "the probe printed '{start}'; the number must be finite"
-        )),
-        Err(_) => Err(format!(
-            "the probe printed '{start}', which is not one number"
-        )),
+        Ok(_) => Err(Reason::NotFinite(start)),
+        Err(_) => Err(Reason::NotANumber(start)),
     }
 }
 
 pub(super) struct Exec {
     command: String,
-    because: String,
     context: Context,
     /// Time the last runs took at most.
     took: Duration,
     target: Arc<AtomicI32>,
     poller: Poller,
-    open: bool,
+    open: Option<()>,
 }
 
 impl Exec {
     /// Runs the probe once, to see whether it works and how long it takes.
-    pub(super) fn new(
-        command: &str,
-        because: &str,
-        context: Context,
-        target: &mut Target,
-    ) -> Result<Exec> {
+    pub(super) fn new(command: &str, context: Context, target: &mut Target) -> Result<Exec> {
         let id = Arc::new(AtomicI32::new(target.pid()));
         let (text, pid, limit) = (
             command.to_string(),
@@ -211,25 +195,25 @@ impl Exec {
             context.options.probe_timeout,
         );
         let poller = Poller::start(
+            &format!("exec:{command}"),
             context.options.probe_interval,
             Box::new(move |unwanted| probe(&text, pid.load(Relaxed), limit, unwanted)),
         )?;
         let mut metric = Exec {
             command: command.into(),
-            because: because.into(),
             context,
             took: Duration::ZERO,
             target: id,
             poller,
-            open: false,
+            open: None,
         };
         let begin = Instant::now();
         metric.begin(target)?;
-        let head = metric.head();
+        let name = metric.name();
         let alive = &mut || target.check_alive();
-        let tried = metric.poller.finish(1, alive, &metric.context, &head);
+        let tried = metric.poller.finish(1, alive, &metric.context, &name);
         metric.took = begin.elapsed();
-        metric.open = false;
+        metric.open = None;
         // A probe that does not work is the request's fault at first.
         match tried {
             Err(Error::Environment(reason)) if target.check_alive().is_ok() => {
@@ -240,8 +224,8 @@ impl Exec {
         }
     }
 
-    fn head(&self) -> String {
-        format!("--metric exec:{}", self.command)
+    fn name(&self) -> String {
+        format!("exec:{}", self.command)
     }
 
     fn runs(&self) -> usize {
@@ -254,12 +238,16 @@ impl Exec {
 
 impl Metric for Exec {
     fn facts(&self) -> MetricFacts {
-        let name = format!("exec:{}", self.command);
         let unit = match self.context.options.kind {
             StdoutKind::Value => "as printed",
             StdoutKind::Rate => "as printed, per second",
         };
-        facts(&name, unit, self.context.options.direction, &self.because)
+        facts(
+            &self.name(),
+            unit,
+            self.context.options.direction,
+            &self.context.because,
+        )
     }
 
     fn natural_window(&self) -> Option<Duration> {
@@ -292,23 +280,19 @@ impl Metric for Exec {
         target.check_alive()?;
         self.target.store(target.pid(), Relaxed);
         self.poller.open();
-        self.open = true;
+        self.open = Some(());
         Ok(())
     }
 
     fn end(&mut self, target: &mut Target) -> Result<f64> {
-        let head = self.head();
-        if !std::mem::take(&mut self.open) {
-            return Err(Error::environment(format!(
-                "{head}: the window was never begun"
-            )));
-        }
+        let name = self.name();
+        begun(&mut self.open, &name)?;
         let alive = &mut || target.check_alive();
         let readings = self
             .poller
-            .finish(self.runs(), alive, &self.context, &head)?;
-        let value = poller::summary(&readings, self.context.options.kind, &head)?;
-        oriented(value, self.context.options.direction, &head)
+            .finish(self.runs(), alive, &self.context, &name)?;
+        let value = poller::summary(&readings, self.context.options.kind, &name)?;
+        oriented(value, self.context.options.direction, &name)
     }
 }
 
@@ -317,7 +301,7 @@ mod tests {
     use super::*;
 
     fn run(command: &str, limit: Duration) -> std::result::Result<f64, String> {
-        probe(command, 77, limit, &|| false)
+        probe(command, 77, limit, &|| false).map_err(|reason| reason.to_string())
     }
 
     const LONG: Duration = Duration::from_secs(60);

@@ -1,6 +1,6 @@
 //! Numbers found in lines of text as they arrive.
 
-use crate::error::Error;
+use super::error::Reason;
 use crate::error::Result;
 use crate::workload::OutputSink;
 use regex::bytes::Regex;
@@ -11,7 +11,7 @@ use std::sync::MutexGuard;
 use std::sync::PoisonError;
 
 /// What a printed number means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum StdoutKind {
     /// The level since the last print: a window's reading is the mean.
     Value,
@@ -82,18 +82,12 @@ pub(super) struct Feed {
 
 impl Feed {
     /// # Errors
-    /// A request error, beginning with `head`, when `pattern` is not a regular
+    /// A request error for the metric `name` when `pattern` is not a regular
     /// expression with a group.
-    pub(super) fn new(head: &str, pattern: &str) -> Result<Arc<Feed>> {
-        let regex = Regex::new(pattern).map_err(|error| {
-            Error::request(format!(
-                "{head}: not a regular expression: {error}; for example '([0-9.]+) req/s'"
-            ))
-        })?;
+    pub(super) fn new(name: &str, pattern: &str) -> Result<Arc<Feed>> {
+        let regex = Regex::new(pattern).map_err(|error| Reason::NoRegex(error).wrong(name))?;
         if regex.captures_len() < 2 {
-            return Err(Error::request(format!(
-                "{head}: the expression needs a group (…) around the number; for example '([0-9.]+) req/s'"
-            )));
+            return Err(Reason::NoGroup.wrong(name));
         }
         Ok(Arc::new(Feed {
             regex,
@@ -184,7 +178,7 @@ mod tests {
     #[test]
     fn expressions_without_a_number_are_refused() {
         for pattern in ["abc", "(", ""] {
-            let Err(error) = Feed::new("--metric stdout", pattern) else {
+            let Err(error) = Feed::new("stdout", pattern) else {
                 panic!("{pattern} was accepted");
             };
             assert_eq!(error.exit_code(), 2);
@@ -194,7 +188,7 @@ mod tests {
 
     #[test]
     fn lines_are_put_together_and_numbers_found() {
-        let feed = Feed::new("--metric stdout", r"v=(\S+)").unwrap();
+        let feed = Feed::new("stdout", r"v=(\S+)").unwrap();
         for piece in ["v=1\nv", "=2,000.5\rnothing\n\n", "\u{fffd}v=x\nv=nan\nv=3"] {
             feed.chunk(piece.as_bytes(), 1_000_000_000);
         }
@@ -207,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_flood_is_sampled_in_bounded_memory() {
-        let feed = Feed::new("--metric stdout", r"^(\d+)$").unwrap();
+        let feed = Feed::new("stdout", r"^(\d+)$").unwrap();
         let flood = b"12\n".repeat(20_000);
         for millisecond in 1..2000 {
             feed.chunk(&flood, millisecond * 1_000_000);

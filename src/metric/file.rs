@@ -1,13 +1,14 @@
 //! Follows a file that is written by somebody else: a log that grows, or a
-//! status file that is written anew each time.
+//! status file that is rewritten each time.
 
+use super::error::Reason;
 use super::feed::Feed;
-use crate::error::Error;
 use crate::error::Result;
 use crate::sys::clock::monotonic_ns;
 use crate::workload::OutputSink;
 use std::fs;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -42,19 +43,16 @@ impl Tail {
     /// A request error when `path` is there and not an ordinary file, or may not
     /// be read. One that is not there yet is waited for.
     pub(super) fn start(path: &Path, feed: Arc<Feed>) -> Result<Tail> {
-        let refuse =
-            |reason: String| Error::request(format!("--metric file:{}: {reason}", path.display()));
+        let name = format!("file:{}", path.display());
         let mut follower = Follower::new(path);
         match fs::metadata(path) {
             // Opening a pipe would wait for its writer.
             Ok(facts) if !facts.is_file() => {
-                return Err(refuse(
-                    "not an ordinary file; name a log or status file".into(),
-                ));
+                return Err(Reason::NotOrdinary.wrong(&name));
             }
             Ok(_) => follower
                 .skip_to_end()
-                .map_err(|error| refuse(format!("cannot read it: {error}")))?,
+                .map_err(|error| Reason::CannotRead(error).wrong(&name))?,
             Err(_) => {}
         }
         let tail = Tail {
@@ -66,12 +64,12 @@ impl Tail {
         let thread = std::thread::Builder::new().name("file-metric".into());
         let spawned = thread.spawn(move || {
             while !stop.load(Relaxed) {
-                let said = follower.look(&feed).err();
+                let said = follower.look(&feed).err().map(|error| error.to_string());
                 *problem.lock().unwrap_or_else(PoisonError::into_inner) = said;
                 std::thread::sleep(LOOK);
             }
         });
-        spawned.map_err(|error| Error::environment(format!("cannot start a thread: {error}")))?;
+        spawned.map_err(|error| Reason::Thread(error).failed(&name))?;
         Ok(tail)
     }
 
@@ -124,37 +122,42 @@ impl Follower {
         Ok(())
     }
 
-    /// Feeds what is new; an error says in words why the file cannot be read.
-    fn look(&mut self, feed: &Feed) -> std::result::Result<(), String> {
+    /// Feeds what is new.
+    fn look(&mut self, feed: &Feed) -> std::result::Result<(), Reason> {
+        self.try_look(feed).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => Reason::NoFile(self.path.clone()),
+            _ => Reason::Unreadable {
+                file: self.path.clone(),
+                error,
+            },
+        })
+    }
+
+    fn try_look(&mut self, feed: &Feed) -> std::io::Result<()> {
         let there = fs::metadata(&self.path);
         if let Some(file) = self.open.take() {
-            let facts = file.metadata().map_err(|error| error.to_string())?;
+            let facts = file.metadata()?;
             let same = there
                 .as_ref()
                 .is_ok_and(|there| (there.dev(), there.ino()) == (facts.dev(), facts.ino()));
             // What was added to a file before it was moved away still counts.
-            self.read(&file, feed).map_err(|error| error.to_string())?;
+            self.read(&file, feed)?;
             if same {
                 self.open = Some(file);
                 return Ok(());
             }
-            self.begin_anew(feed);
+            self.restart(feed);
         }
-        let there = there.map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => format!("there is no file {}", self.path.display()),
-            _ => format!("cannot look at {}: {error}", self.path.display()),
-        })?;
-        if !there.is_file() {
-            return Err(format!("{} is not an ordinary file", self.path.display()));
+        if !there?.is_file() {
+            return Err(std::io::Error::other("not an ordinary file"));
         }
-        let file = File::open(&self.path)
-            .map_err(|error| format!("cannot read {}: {error}", self.path.display()))?;
-        self.read(&file, feed).map_err(|error| error.to_string())?;
+        let file = File::open(&self.path)?;
+        self.read(&file, feed)?;
         self.open = Some(file);
         Ok(())
     }
 
-    fn begin_anew(&mut self, feed: &Feed) {
+    fn restart(&mut self, feed: &Feed) {
         self.position = 0;
         self.last.clear();
         // What stood there ended, with or without a newline.
@@ -169,12 +172,12 @@ impl Follower {
             return Ok(());
         }
         // A file that is shorter, other where it was read, or changed without
-        // growing was written anew.
+        // growing was rewritten.
         if length < self.position
             || !self.unchanged(file)
             || (length == self.position && changed != self.changed)
         {
-            self.begin_anew(feed);
+            self.restart(feed);
         }
         self.changed = changed;
         if length - self.position > BACKLOG {
@@ -258,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn truncated_and_rewritten_files_begin_anew() {
+    fn truncated_and_rewritten_files_restart() {
         let mut case = Case::new("v=1\n");
         fs::write(case.path(), "").unwrap();
         case.seen();
@@ -278,12 +281,8 @@ mod tests {
         case.add("v=2\n");
         fs::rename(case.path(), case.directory.path().join("log.1")).unwrap();
         assert_eq!(case.seen(), (1, 2.0));
-        assert!(
-            case.follower
-                .look(&case.feed)
-                .unwrap_err()
-                .contains("no file")
-        );
+        let error = case.follower.look(&case.feed).unwrap_err();
+        assert!(matches!(error, Reason::NoFile(_)), "{error}");
         fs::write(case.path(), "v=3\n").unwrap();
         assert_eq!(case.seen(), (2, 3.0));
     }

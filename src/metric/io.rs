@@ -3,6 +3,8 @@
 
 use super::Context;
 use super::Metric;
+use super::begun;
+use super::error::Reason;
 use super::facts;
 use super::pace;
 use super::pace::Pace;
@@ -41,9 +43,10 @@ impl Bytes {
             Some("write") => Ok(Bytes::Write),
             Some("disk-read") => Ok(Bytes::DiskRead),
             Some("disk-write") => Ok(Bytes::DiskWrite),
-            Some(other) => Err(Error::request(format!(
-                "--metric progress:io:{other}: unknown; there are progress:io, progress:io:read, progress:io:write, progress:io:disk-read and progress:io:disk-write"
-            ))),
+            Some(other) => Err(Reason::Unknown(
+                "progress:io, progress:io:read, progress:io:write, progress:io:disk-read and progress:io:disk-write".into(),
+            )
+            .wrong(&format!("progress:io:{other}"))),
         }
     }
 
@@ -212,14 +215,10 @@ impl Io {
             let text = match std::fs::read_to_string(&file) {
                 Ok(text) => text,
                 Err(error) if error.kind() == ErrorKind::PermissionDenied && !stat.ended() => {
-                    return Err(self.unavailable(&format!(
-                        "{file} may be read by the process's own user and root only: run jostle as one of them"
-                    )));
+                    return Err(self.unavailable(Reason::IoForbidden(file)));
                 }
                 Err(error) if error.kind() == ErrorKind::NotFound && tree::stat(pid).is_some() => {
-                    return Err(self.unavailable(
-                        "this kernel keeps no account of bytes (CONFIG_TASK_IO_ACCOUNTING)",
-                    ));
+                    return Err(self.unavailable(Reason::IoUnaccounted));
                 }
                 // It ended meanwhile.
                 Err(_) => continue,
@@ -227,9 +226,8 @@ impl Io {
             let bytes = sum(&text, self.bytes.keys());
             let calls = sum(&text, &["syscr", "syscw"]);
             let (Some(bytes), Some(calls)) = (bytes, calls) else {
-                return Err(
-                    self.unavailable(&format!("{file} lacks {}", self.bytes.keys().join(" or ")))
-                );
+                let keys = self.bytes.keys().join(" or ");
+                return Err(self.unavailable(Reason::IoKeys { file, keys }));
             };
             snapshot.rows.push(Row {
                 pid,
@@ -242,14 +240,14 @@ impl Io {
         match snapshot.rows.is_empty() {
             true => {
                 target.check_alive()?;
-                Err(self.unavailable("the target has no process"))
+                Err(self.unavailable(Reason::NoProcess))
             }
             false => Ok(snapshot),
         }
     }
 
-    fn unavailable(&self, reason: &str) -> Error {
-        Error::environment(format!("--metric {}: {reason}", self.bytes.name()))
+    fn unavailable(&self, reason: Reason) -> Error {
+        reason.failed(self.bytes.name())
     }
 }
 
@@ -292,11 +290,7 @@ impl Metric for Io {
     }
 
     fn end(&mut self, target: &mut Target) -> Result<f64> {
-        let Some(start) = self.start.take() else {
-            return Err(Error::environment(
-                "progress:io: the window was never begun",
-            ));
-        };
+        let start = begun(&mut self.start, self.bytes.name())?;
         let now = self.snapshot(target)?;
         target.check_alive()?;
         let seconds = now.at_ns.saturating_sub(start.at_ns).max(1) as f64 / 1e9;

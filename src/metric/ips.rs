@@ -5,6 +5,7 @@
 //! later. Spinning counts as progress: prefer a metric of the target's own.
 
 use super::Metric;
+use super::begun;
 use super::facts;
 use super::suggest;
 use crate::counters::CoreCounts;
@@ -113,11 +114,7 @@ impl Metric for Ips {
 
     fn end(&mut self, target: &mut Target) -> Result<f64> {
         let name = self.what.name();
-        let Some(before) = self.start.take() else {
-            return Err(Error::environment(format!(
-                "{name}: the window was never begun"
-            )));
-        };
+        let before = begun(&mut self.start, name)?;
         let after = self.counter.read();
         target.check_alive()?;
         let did = after.since(&before);

@@ -3,6 +3,7 @@
 
 mod binary;
 mod choose;
+mod error;
 mod events;
 mod exec;
 mod feed;
@@ -11,7 +12,6 @@ mod io;
 mod ips;
 mod load;
 mod names;
-mod near;
 mod pace;
 mod poller;
 mod printed;
@@ -33,6 +33,7 @@ pub use names::MetricKind;
 use crate::error::Error;
 use crate::error::Result;
 use crate::workload::Target;
+use error::Reason;
 use jostle_load::Generator;
 use jostle_profile::Direction;
 use jostle_profile::MetricFacts;
@@ -151,11 +152,20 @@ impl Default for MetricOptions {
 #[derive(Clone, Debug, Default)]
 struct Context {
     options: MetricOptions,
+    /// Why this metric was chosen.
+    because: String,
     /// Raised to abandon whatever is being waited for.
     interrupt: Arc<AtomicBool>,
 }
 
 impl Context {
+    fn chosen(&self, because: &str) -> Context {
+        Context {
+            because: because.into(),
+            ..self.clone()
+        }
+    }
+
     fn check_interrupt(&self) -> Result<()> {
         match self.interrupt.load(Relaxed) {
             true => Err(Error::Interrupted(String::new())),
@@ -167,19 +177,23 @@ impl Context {
 /// A reading of a number of the given direction as performance.
 ///
 /// # Errors
-/// A request error, beginning with `head`, for one that cannot be compared.
-fn oriented(value: f64, direction: Direction, head: &str) -> Result<f64> {
-    match direction {
-        Direction::Higher if value.is_finite() && value >= 0.0 => Ok(value),
-        Direction::Lower if value.is_finite() && value > 0.0 => Ok(1.0 / value),
-        _ => Err(Error::request(format!(
-            "{head}: {value} cannot be compared as a {}; performance must be positive",
-            match direction {
-                Direction::Higher => "rate",
-                Direction::Lower => "latency",
-            }
-        ))),
-    }
+/// A request error for one that cannot be compared.
+fn oriented(value: f64, direction: Direction, name: &str) -> Result<f64> {
+    let what = match direction {
+        Direction::Higher if value.is_finite() && value >= 0.0 => return Ok(value),
+        Direction::Lower if value.is_finite() && value > 0.0 => return Ok(1.0 / value),
+        Direction::Higher => "rate",
+        Direction::Lower => "latency",
+    };
+    Err(Reason::NotPositive { value, what }.wrong(name))
+}
+
+/// What [`Metric::begin`] noted, taken by [`Metric::end`].
+///
+/// # Errors
+/// An environment error when the window was never begun.
+fn begun<T>(start: &mut Option<T>, name: &str) -> Result<T> {
+    start.take().ok_or_else(|| Reason::NotBegun.failed(name))
 }
 
 /// Facts without what only the measurement knows.

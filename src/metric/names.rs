@@ -2,19 +2,20 @@
 //! [`super::start`].
 
 use super::binary::Binary;
-use super::events;
+use super::error::Reason;
 use super::feed::Feed;
 use super::io::Bytes;
 use super::load;
 use super::load::Read;
-use super::near;
 use super::prometheus;
-use super::tracepoint;
 use super::tracepoint::Tracepoint;
+use crate::counters::tracefs::tracefs;
 use crate::error::Error;
 use crate::error::Result;
+use crate::near;
 use crate::sys::perf;
 use crate::sys::probe;
+use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -46,7 +47,7 @@ impl Request {
 
 /// One kind of metric, as it is shown to people.
 pub struct MetricKind {
-    /// What stands before the words of its own.
+    /// How it begins.
     pub name: &'static str,
     /// How it is written after `--metric`.
     pub syntax: &'static str,
@@ -59,7 +60,7 @@ pub struct MetricKind {
     pub cost: &'static str,
     /// The targets it is for.
     pub targets: &'static str,
-    available: fn() -> std::result::Result<(), String>,
+    available: fn() -> std::result::Result<(), Reason>,
     parse: fn(&str) -> Result<Request>,
 }
 
@@ -67,7 +68,7 @@ impl MetricKind {
     /// Why there is no such metric on this machine, if there is none. Some of
     /// it is tried out, which takes a few milliseconds.
     pub fn unavailable(&self) -> Option<String> {
-        (self.available)().err()
+        (self.available)().err().map(|reason| reason.to_string())
     }
 }
 
@@ -92,10 +93,13 @@ pub const METRICS: &[MetricKind] = &[
         window_rule: "calls of the function, at least 200 in a window",
         cost: "a trap into the kernel per call (two, where the first instruction is not a push), measured at the start",
         targets: "any",
-        available: || probe::uprobe_cost(&[]).map(|_| ()),
+        available: || {
+            let cost = probe::uprobe_cost(&[]);
+            cost.map(drop).map_err(Reason::Probe)
+        },
         parse: |rest| match Binary::split(rest) {
             Some(_) => Ok(Request::Uprobe(rest.into())),
-            None => Err(events::uprobe_syntax(&format!("progress:uprobe:{rest}"))),
+            None => Err(Reason::UprobeSyntax.wrong(&format!("progress:uprobe:{rest}"))),
         },
     },
     MetricKind {
@@ -106,7 +110,7 @@ pub const METRICS: &[MetricKind] = &[
         window_rule: "events of the kernel in the target's threads, at least 200 in a window",
         cost: "counting per event, measured at the start",
         targets: "any",
-        available: || tracepoint::tracefs().map(|_| ()),
+        available: || Ok(tracefs(Path::new("/")).map(drop)?),
         parse: |rest| Tracepoint::parse(rest).map(|_| Request::Tracepoint(rest.into())),
     },
     MetricKind {
@@ -128,7 +132,7 @@ pub const METRICS: &[MetricKind] = &[
         window_rule: "instructions in user mode per second of wall time",
         cost: "one read of a counter per thread at each end of a window",
         targets: "any",
-        available: || perf::why_no_instructions().map_or(Ok(()), Err),
+        available: || perf::why_no_instructions().map_or(Ok(()), |why| Err(Reason::Probe(why))),
         parse: |rest| nothing("ips", rest).map(|()| Request::Ips),
     },
     MetricKind {
@@ -139,7 +143,7 @@ pub const METRICS: &[MetricKind] = &[
         window_rule: "cycles ÷ instructions in user mode, counted by one group",
         cost: "one read of two counters per thread at each end of a window",
         targets: "any",
-        available: || perf::why_no_instructions().map_or(Ok(()), Err),
+        available: || perf::why_no_instructions().map_or(Ok(()), |why| Err(Reason::Probe(why))),
         parse: |rest| nothing("cpi", rest).map(|()| Request::Cpi),
     },
     MetricKind {
@@ -158,7 +162,7 @@ pub const METRICS: &[MetricKind] = &[
         syntax: "latency:pNN|mean",
         unit: "seconds",
         better: "lower",
-        window_rule: "percentile of --load's requests by their intended moments, with 20 beyond it",
+        window_rule: "percentile of --load's requests by their intended times, with 20 beyond it",
         cost: "none but the load itself",
         targets: "any that --load can send to",
         available: || Ok(()),
@@ -196,7 +200,7 @@ pub const METRICS: &[MetricKind] = &[
         targets: "a command",
         available: || Ok(()),
         parse: |rest| {
-            let feed = Feed::new(&format!("--metric stdout:{rest}"), rest)?;
+            let feed = Feed::new(&format!("stdout:{rest}"), rest)?;
             Ok(Request::Stdout(rest.into(), feed))
         },
     },
@@ -205,18 +209,16 @@ pub const METRICS: &[MetricKind] = &[
         syntax: "file:PATH:REGEX",
         unit: "as written",
         better: "--direction",
-        window_rule: "as for stdout, of what is added to the file or written anew",
+        window_rule: "as for stdout, of what is added to the file or rewritten",
         cost: "one look at the file every 10 ms",
         targets: "any",
         available: || Ok(()),
         parse: |rest| match rest.split_once(':') {
             Some((path, pattern)) if !path.is_empty() => {
-                let feed = Feed::new(&format!("--metric file:{rest}"), pattern)?;
+                let feed = Feed::new(&format!("file:{rest}"), pattern)?;
                 Ok(Request::File(path.into(), pattern.into(), feed))
             }
-            _ => Err(Error::request(format!(
-                "--metric file:{rest}: give file:PATH:REGEX, for example 'file:/var/log/app.log:([0-9.]+) req/s'"
-            ))),
+            _ => Err(Reason::FileSyntax.wrong(&format!("file:{rest}"))),
         },
     },
     MetricKind {
@@ -243,9 +245,7 @@ pub const METRICS: &[MetricKind] = &[
         targets: "any",
         available: || Ok(()),
         parse: |rest| match rest.trim().is_empty() {
-            true => Err(Error::request(
-                "--metric exec: give a command that prints one number, for example 'exec:redis-cli info stats | sed -n s/^instantaneous_ops_per_sec://p'",
-            )),
+            true => Err(Reason::ExecSyntax.wrong("exec")),
             false => Ok(Request::Exec(rest.into())),
         },
     },
@@ -254,9 +254,10 @@ pub const METRICS: &[MetricKind] = &[
 fn of_load(name: &str, rest: &str) -> Result<Request> {
     match load::parse(&format!("{name}:{rest}"))? {
         Some(read) => Ok(Request::Load(read)),
-        None => Err(Error::request(format!(
-            "--metric {name}:{rest}: unknown; there are latency:p99, latency:mean, goodput:200us"
-        ))),
+        None => Err(
+            Reason::Unknown("latency:p99, latency:mean, goodput:200us".into())
+                .wrong(&format!("{name}:{rest}")),
+        ),
     }
 }
 
@@ -270,10 +271,9 @@ fn nothing(name: &str, rest: &str) -> Result<()> {
     }
 }
 
-fn io_account() -> std::result::Result<(), String> {
-    std::fs::read_to_string("/proc/self/io")
-        .map(|_| ())
-        .map_err(|error| format!("this kernel keeps no account of bytes: /proc/self/io: {error}"))
+fn io_account() -> std::result::Result<(), Reason> {
+    let account = std::fs::read_to_string("/proc/self/io");
+    account.map(drop).map_err(Reason::NoIoAccount)
 }
 
 fn all_syntaxes() -> String {

@@ -2,7 +2,8 @@
 //! its own.
 
 use super::Context;
-use crate::error::Error;
+use super::StdoutKind;
+use super::error::Reason;
 use crate::error::Result;
 use crate::sys::clock::monotonic_ns;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 /// One answer: when it was complete, and the number or why there is none.
-type Answer = std::result::Result<f64, String>;
+type Answer = std::result::Result<f64, Reason>;
 
 /// Asked for the number; the function it is given says whether the answer is no
 /// longer wanted.
@@ -26,7 +27,7 @@ struct State {
     phase: u64,
     /// CLOCK_MONOTONIC nanoseconds and the number.
     readings: Vec<(u64, f64)>,
-    failure: Option<String>,
+    failure: Option<Reason>,
     over: bool,
 }
 
@@ -51,7 +52,7 @@ impl Poller {
     ///
     /// # Errors
     /// When no thread can be started.
-    pub(super) fn start(interval: Duration, mut ask: Ask) -> Result<Poller> {
+    pub(super) fn start(name: &str, interval: Duration, mut ask: Ask) -> Result<Poller> {
         let shared = Arc::<Shared>::default();
         let ours = shared.clone();
         let thread = std::thread::Builder::new().name("metric-poller".into());
@@ -85,7 +86,7 @@ impl Poller {
                 drop(ours.changed.wait_timeout_while(state, rest, waits));
             }
         });
-        spawned.map_err(|error| Error::environment(format!("cannot start a thread: {error}")))?;
+        spawned.map_err(|error| Reason::Thread(error).failed(name))?;
         Ok(Poller { shared })
     }
 
@@ -107,16 +108,16 @@ impl Poller {
     /// Closes the window once it holds `wanted` readings, and returns all.
     ///
     /// # Errors
-    /// That of `alive`, asked now and then; what `ask` failed with, after
-    /// `head`; an interruption.
+    /// That of `alive`, asked now and then; what `ask` failed with; an
+    /// interruption.
     pub(super) fn finish(
         &self,
         wanted: usize,
         alive: &mut dyn FnMut() -> Result<()>,
         context: &Context,
-        head: &str,
+        name: &str,
     ) -> Result<Vec<(u64, f64)>> {
-        let result = self.gather(wanted, alive, context, head);
+        let result = self.gather(wanted, alive, context, name);
         self.close();
         result
     }
@@ -126,7 +127,7 @@ impl Poller {
         wanted: usize,
         alive: &mut dyn FnMut() -> Result<()>,
         context: &Context,
-        head: &str,
+        name: &str,
     ) -> Result<Vec<(u64, f64)>> {
         loop {
             let lacks =
@@ -147,7 +148,7 @@ impl Poller {
             // That the target ended explains whatever else went wrong.
             alive()?;
             if let Some(reason) = failure {
-                return Err(Error::environment(format!("{head}: {reason}")));
+                return Err(reason.failed(name));
             }
             if enough {
                 return Ok(readings);
@@ -167,23 +168,20 @@ impl Drop for Poller {
 /// What the readings of a window say: their mean, or their growth per second.
 ///
 /// # Errors
-/// A request error, beginning with `head`, for a total that went down.
-pub(super) fn summary(readings: &[(u64, f64)], kind: super::StdoutKind, head: &str) -> Result<f64> {
-    let (Some(first), Some(last)) = (readings.first(), readings.last()) else {
-        return Err(Error::environment(format!("{head}: nothing was read")));
+/// A request error for a total that went down.
+pub(super) fn summary(readings: &[(u64, f64)], kind: StdoutKind, name: &str) -> Result<f64> {
+    let (Some(&(since, from)), Some(&(until, to))) = (readings.first(), readings.last()) else {
+        return Err(Reason::NothingRead.failed(name));
     };
     match kind {
-        super::StdoutKind::Value => {
+        StdoutKind::Value => {
             let sum: f64 = readings.iter().map(|(_, number)| number).sum();
             Ok(sum / readings.len() as f64)
         }
-        super::StdoutKind::Rate if last.1 < first.1 => Err(Error::request(format!(
-            "{head}: --kind rate, but the total went down from {} to {}; use --kind value for a level",
-            first.1, last.1
-        ))),
-        super::StdoutKind::Rate => {
-            let seconds = last.0.saturating_sub(first.0).max(1) as f64 / 1e9;
-            Ok((last.1 - first.1) / seconds)
+        StdoutKind::Rate if to < from => Err(Reason::WentDown { from, to }.wrong(name)),
+        StdoutKind::Rate => {
+            let seconds = until.saturating_sub(since).max(1) as f64 / 1e9;
+            Ok((to - from) / seconds)
         }
     }
 }
@@ -191,7 +189,6 @@ pub(super) fn summary(readings: &[(u64, f64)], kind: super::StdoutKind, head: &s
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metric::StdoutKind;
 
     #[test]
     fn only_answers_asked_within_the_window_count() {
@@ -200,7 +197,7 @@ mod tests {
             asked += 1.0;
             Ok(asked)
         });
-        let poller = Poller::start(Duration::from_millis(1), ask).unwrap();
+        let poller = Poller::start("x", Duration::from_millis(1), ask).unwrap();
         std::thread::sleep(Duration::from_millis(30));
         assert!(poller.shared.lock().readings.is_empty());
         let context = Context::default();
@@ -217,16 +214,14 @@ mod tests {
 
     #[test]
     fn failures_are_told_and_levels_averaged() {
-        let ask: Ask = Box::new(|_| Err("no luck".into()));
-        let poller = Poller::start(Duration::from_millis(1), ask).unwrap();
+        let ask: Ask = Box::new(|_| Err(Reason::Probe("no luck".into())));
+        let poller = Poller::start("x", Duration::from_millis(1), ask).unwrap();
         poller.open();
         let context = Context::default();
-        let error = poller
-            .finish(1, &mut || Ok(()), &context, "--metric x")
-            .unwrap_err();
+        let error = poller.finish(1, &mut || Ok(()), &context, "x").unwrap_err();
         assert_eq!(error.to_string(), "--metric x: no luck");
         poller.open();
-        let mut ended = || Err(Error::environment("it ended"));
+        let mut ended = || Err(crate::error::Error::environment("it ended"));
         let error = poller.finish(1, &mut ended, &context, "x").unwrap_err();
         assert_eq!(error.to_string(), "it ended");
         let readings = [(0, 2.0), (1_000_000_000, 4.0), (2_000_000_000, 12.0)];

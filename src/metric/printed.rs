@@ -7,6 +7,7 @@
 use super::Context;
 use super::Metric;
 use super::StdoutKind;
+use super::begun;
 use super::facts;
 use super::feed::Feed;
 use super::feed::Seen;
@@ -59,9 +60,8 @@ pub(super) struct Printed {
     source: Source,
     feed: Arc<Feed>,
     pattern: String,
-    because: String,
     context: Context,
-    open: bool,
+    open: Option<()>,
 }
 
 impl Printed {
@@ -70,7 +70,6 @@ impl Printed {
         source: Source,
         feed: Arc<Feed>,
         pattern: &str,
-        because: &str,
         context: Context,
         target: &mut Target,
     ) -> Result<Printed> {
@@ -78,9 +77,8 @@ impl Printed {
             source,
             feed,
             pattern: pattern.into(),
-            because: because.into(),
             context,
-            open: false,
+            open: None,
         };
         metric.wait(target, 2)?;
         Ok(metric)
@@ -124,13 +122,13 @@ impl Printed {
         }
     }
 
-    fn head(&self) -> String {
-        format!("--metric {}:{}", self.source.name(), self.pattern)
+    fn name(&self) -> String {
+        format!("{}:{}", self.source.name(), self.pattern)
     }
 
     fn nothing_came(&self, limit: Duration) -> Error {
         let seen = self.feed.lock();
-        let head = self.head();
+        let head = format!("--metric {}", self.name());
         let seconds = limit.as_secs_f64();
         let last = match seen.lines {
             0 if seen.partial.is_empty() => String::new(),
@@ -163,12 +161,16 @@ fn words(line: &[u8]) -> String {
 
 impl Metric for Printed {
     fn facts(&self) -> MetricFacts {
-        let name = format!("{}:{}", self.source.name(), self.pattern);
         let unit = match self.context.options.kind {
             StdoutKind::Value => "as printed",
             StdoutKind::Rate => "as printed, per second",
         };
-        facts(&name, unit, self.context.options.direction, &self.because)
+        facts(
+            &self.name(),
+            unit,
+            self.context.options.direction,
+            &self.context.because,
+        )
     }
 
     fn natural_window(&self) -> Option<Duration> {
@@ -209,14 +211,13 @@ impl Metric for Printed {
         seen.window = Window::default();
         // A pause before the window is not an interval of the target's.
         seen.previous_ns = None;
-        self.open = true;
+        self.open = Some(());
         Ok(())
     }
 
     fn end(&mut self, target: &mut Target) -> Result<f64> {
-        if !std::mem::take(&mut self.open) {
-            return Err(Error::environment("stdout: the window was never begun"));
-        }
+        let name = self.name();
+        begun(&mut self.open, &name)?;
         let opened = monotonic_ns();
         let mut wanted = u64::from(self.context.options.prints.max(1)) + 1;
         let performance = loop {
@@ -240,6 +241,6 @@ impl Metric for Printed {
                 },
             }
         };
-        oriented(performance, self.context.options.direction, &self.head())
+        oriented(performance, self.context.options.direction, &name)
     }
 }

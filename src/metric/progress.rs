@@ -2,6 +2,7 @@
 
 use super::Context;
 use super::Metric;
+use super::begun;
 use super::facts;
 use crate::error::Error;
 use crate::error::Result;
@@ -23,7 +24,6 @@ pub(super) struct ProgressMetric {
     /// The leader whose page it is; a restarted one has another.
     pid: i32,
     unit: String,
-    because: String,
     context: Context,
     start: Option<Sample>,
 }
@@ -40,7 +40,6 @@ impl ProgressMetric {
         page: Page,
         target: &Target,
         operation: &str,
-        because: &str,
         context: Context,
     ) -> ProgressMetric {
         let per = if page.by_cpu_time() {
@@ -52,7 +51,6 @@ impl ProgressMetric {
             unit: format!("{operation} per {per}"),
             page,
             pid: target.pid(),
-            because: because.into(),
             context,
             start: None,
         }
@@ -102,7 +100,12 @@ pub(super) fn wait_for_page(target: &mut Target, context: &Context) -> Result<Pa
 /// Watches a command until it publishes, ends, or has shown that it stays.
 impl Metric for ProgressMetric {
     fn facts(&self) -> MetricFacts {
-        facts("progress", &self.unit, Direction::Higher, &self.because)
+        facts(
+            "progress",
+            &self.unit,
+            Direction::Higher,
+            &self.context.because,
+        )
     }
 
     fn natural_window(&self) -> Option<Duration> {
@@ -133,9 +136,7 @@ impl Metric for ProgressMetric {
     }
 
     fn end(&mut self, target: &mut Target) -> Result<f64> {
-        let Some(start) = self.start.take() else {
-            return Err(Error::environment("progress: the window was never begun"));
-        };
+        let start = begun(&mut self.start, "progress")?;
         let deadline = Instant::now() + STARVED;
         let cpu = self.page.by_cpu_time();
         loop {

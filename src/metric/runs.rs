@@ -2,6 +2,7 @@
 
 use super::Context;
 use super::Metric;
+use super::begun;
 use super::facts;
 use crate::error::Error;
 use crate::error::Result;
@@ -12,7 +13,6 @@ use std::time::Duration;
 use std::time::Instant;
 
 pub(super) struct Runs {
-    because: String,
     context: Context,
     /// Seconds of the first complete run, where it was seen.
     usual: Option<Duration>,
@@ -20,9 +20,8 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    pub(super) fn new(because: &str, usual: Option<Duration>, context: Context) -> Runs {
+    pub(super) fn new(usual: Option<Duration>, context: Context) -> Runs {
         Runs {
-            because: because.into(),
             context,
             usual,
             started: None,
@@ -32,7 +31,7 @@ impl Runs {
 
 impl Metric for Runs {
     fn facts(&self) -> MetricFacts {
-        facts("runs", "seconds", Direction::Lower, &self.because)
+        facts("runs", "seconds", Direction::Lower, &self.context.because)
     }
 
     fn natural_window(&self) -> Option<Duration> {
@@ -62,9 +61,7 @@ impl Metric for Runs {
     }
 
     fn end(&mut self, target: &mut Target) -> Result<f64> {
-        let Some(started) = self.started.take() else {
-            return Err(Error::environment("runs: the window was never begun"));
-        };
+        let started = begun(&mut self.started, "runs")?;
         loop {
             let exit = target.wait(Duration::from_millis(100));
             let took = target.ran_for().unwrap_or_else(|| started.elapsed());

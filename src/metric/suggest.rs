@@ -1,9 +1,10 @@
 //! Metrics that would work for a target, to be copied into the command line.
 
 use super::binary;
-use super::tracepoint;
+use crate::counters::tracefs::tracefs;
 use crate::sys::probe;
 use crate::workload::Target;
+use std::path::Path;
 use std::path::PathBuf;
 
 /// One per line, each with what it reads.
@@ -34,7 +35,7 @@ pub(super) fn lines(target: &Target) -> String {
             );
         }
     }
-    if tracepoint::tracefs().is_ok_and(|root| root.join("events/raw_syscalls").is_dir()) {
+    if tracefs(Path::new("/")).is_ok_and(|root| root.join("events/raw_syscalls").is_dir()) {
         add(
             "progress:tracepoint:raw_syscalls:sys_enter",
             "system calls per second",

@@ -1,6 +1,7 @@
 //! Where in an ELF file a function begins.
 
-use super::near;
+use super::error::Reason;
+use crate::near;
 use object::Object;
 use object::ObjectSegment;
 use object::ObjectSymbol;
@@ -41,32 +42,28 @@ struct Functions {
 /// stands for in C++ or Rust, with or without the parameters.
 ///
 /// # Errors
-/// In words: not an ELF file, no such function and which are near, several of
-/// that name, or one that is chosen when the program is loaded.
-pub(super) fn find(file: &Path, wanted: &str) -> Result<Function, String> {
+/// When it is not an ELF file, there is no such function (with near names) or
+/// several of that name, or it is chosen when the program is loaded.
+pub(super) fn find(file: &Path, wanted: &str) -> Result<Function, Reason> {
     let functions = read(file)?;
-    let shown = file.display();
     let hits = functions.matching(wanted);
     let Some((symbol, (address, indirect))) = hits.first() else {
         return Err(functions.missing(file, wanted));
     };
+    let (wanted, file) = (wanted.to_string(), file.to_path_buf());
     if hits.iter().any(|(_, (other, _))| other != address) {
         let names: Vec<&str> = hits.iter().take(5).map(|(name, _)| name.as_str()).collect();
-        return Err(format!(
-            "{wanted} stands for {} functions of {shown}; name one of them: {}",
-            hits.len(),
-            names.join(", ")
-        ));
+        return Err(Reason::SeveralFunctions {
+            wanted,
+            file,
+            count: hits.len(),
+            names: names.join(", "),
+        });
     }
     if *indirect {
-        return Err(format!(
-            "{wanted} in {shown} only chooses one of several functions when the program is loaded (IFUNC) and is called once{}",
-            near::hint(
-                wanted,
-                functions.direct_names(),
-                "; probe one of those by its own name"
-            )
-        ));
+        let otherwise = "; probe one of those by its own name";
+        let hint = near::hint(&wanted, functions.direct_names(), otherwise);
+        return Err(Reason::Indirect { wanted, file, hint });
     }
     let offset = functions.segments.iter().find_map(|(start, offset, size)| {
         let inside = address.checked_sub(*start)?;
@@ -76,11 +73,13 @@ pub(super) fn find(file: &Path, wanted: &str) -> Result<Function, String> {
         Some(offset) => Ok(Function {
             symbol: symbol.to_string(),
             offset,
-            code: first_bytes(file, offset),
+            code: first_bytes(&file, offset),
         }),
-        None => Err(format!(
-            "{wanted} of {shown} has the address {address:#x}, which no executable part of the file covers (is this a file with debug symbols only?)"
-        )),
+        None => Err(Reason::Uncovered {
+            wanted,
+            file,
+            address: *address,
+        }),
     }
 }
 
@@ -92,11 +91,13 @@ fn first_bytes(file: &Path, offset: u64) -> Vec<u8> {
     read.map_or_else(|_| Vec::new(), |()| bytes)
 }
 
-fn read(path: &Path) -> Result<Functions, String> {
-    let shown = path.display();
-    let file = File::open(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
+fn read(path: &Path) -> Result<Functions, Reason> {
+    let file = File::open(path).map_err(|error| Reason::Unreadable {
+        file: path.into(),
+        error,
+    })?;
     let cache = ReadCache::new(file);
-    let object = object::File::parse(&cache).map_err(|error| not_elf(path, &error.to_string()))?;
+    let object = object::File::parse(&cache).map_err(|problem| not_elf(path, problem))?;
     let mut functions = Functions {
         by_name: BTreeMap::new(),
         imported: Vec::new(),
@@ -130,18 +131,16 @@ fn read(path: &Path) -> Result<Functions, String> {
     Ok(functions)
 }
 
-fn not_elf(path: &Path, problem: &str) -> String {
+fn not_elf(path: &Path, problem: object::Error) -> Reason {
     use std::io::Read;
     let mut start = [0; 2];
     let script = File::open(path)
         .and_then(|mut file| file.read_exact(&mut start))
         .is_ok_and(|()| &start == b"#!");
+    let file = path.to_path_buf();
     match script {
-        true => format!(
-            "{} is a script; name the program that runs it, or lib:NAME for a file the target has mapped",
-            path.display()
-        ),
-        false => format!("{} is no ELF program or library: {problem}", path.display()),
+        true => Reason::Script(file),
+        false => Reason::NoElf { file, problem },
     }
 }
 
@@ -174,31 +173,27 @@ impl Functions {
         direct.map(|(name, _)| name.as_str())
     }
 
-    fn missing(&self, file: &Path, wanted: &str) -> String {
-        let shown = file.display();
-        let readable: Vec<String> = self
+    fn missing(&self, file: &Path, wanted: &str) -> Reason {
+        let (file, wanted) = (file.to_path_buf(), wanted.to_string());
+        if self.imported.iter().any(|name| name == base(&wanted)) {
+            return Reason::Imported { wanted, file };
+        }
+        let readable = self
             .by_name
             .keys()
-            .map(|name| demangled(name).map_or_else(|| name.clone(), |full| bare(&full).into()))
-            .collect();
-        let stripped = match self.stripped {
-            true => format!(
-                "; the file is stripped: only the {} functions it exports are known, so name one of those or install a build with symbols",
-                self.by_name.len()
-            ),
-            false => String::new(),
-        };
-        if self.imported.iter().any(|name| name == base(wanted)) {
-            return format!(
-                "{shown} calls {wanted} but does not define it; probe the library that does, for example lib:libc.so.6:{wanted}"
-            );
-        }
+            .map(|name| demangled(name).map_or_else(|| name.clone(), |full| bare(&full).into()));
         let otherwise = match self.by_name.is_empty() {
             true => "; it names no function at all",
             false => "; no name is near",
         };
-        let hint = near::hint(wanted, readable.iter().map(String::as_str), otherwise);
-        format!("there is no function {wanted} in {shown}{hint}{stripped}")
+        let mut hint = near::hint(&wanted, readable, otherwise);
+        if self.stripped {
+            hint += &format!(
+                "; the file is stripped: only the {} functions it exports are known, so name one of those or install a build with symbols",
+                self.by_name.len()
+            );
+        }
+        Reason::NoFunction { wanted, file, hint }
     }
 }
 
@@ -239,9 +234,13 @@ mod tests {
         let own = std::env::current_exe().unwrap();
         let found = find(&own, "main").unwrap();
         assert!(found.offset > 0);
-        let text = find(&own, "jostle_no_such_function_x").unwrap_err();
+        let text = find(&own, "jostle_no_such_function_x")
+            .unwrap_err()
+            .to_string();
         assert!(text.contains("there is no function"), "{text}");
-        let text = find(Path::new("/nonexistent"), "main").unwrap_err();
+        let text = find(Path::new("/nonexistent"), "main")
+            .unwrap_err()
+            .to_string();
         assert!(text.contains("cannot read /nonexistent"), "{text}");
     }
 
@@ -250,10 +249,20 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let script = directory.path().join("script");
         std::fs::write(&script, "#!/bin/sh\n").unwrap();
-        assert!(find(&script, "main").unwrap_err().contains("is a script"));
+        assert!(
+            find(&script, "main")
+                .unwrap_err()
+                .to_string()
+                .contains("is a script")
+        );
         let garbage = directory.path().join("garbage");
         std::fs::write(&garbage, [0xff; 4096]).unwrap();
-        assert!(find(&garbage, "main").unwrap_err().contains("no ELF"));
+        assert!(
+            find(&garbage, "main")
+                .unwrap_err()
+                .to_string()
+                .contains("no ELF")
+        );
         // A file that claims to be ELF and is cut off must not be believed.
         let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         for length in [4, 64, 200, 5000] {

@@ -2,13 +2,13 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `url` | `redis://…`, `memcached://…`, `http://…` |
+//! | `url`, `endpoint` | `redis://…`, `memcached://…`, `http://…`, and where that is |
 //! | `amount` | rates, percentiles, latencies and their targets |
 //! | `spec` | everything about the requests apart from their rate |
 //! | `traffic` | when requests are due and what each asks for, seeded |
 //! | `protocol` | writing requests, reading answers from any cut of the bytes |
 //! | `failure` | how a request can fail, counted by kind |
-//! | `connection` | one socket and what is under way on it |
+//! | `connection` | one socket and what is in flight on it |
 //! | `window` | what became of the requests due within a time |
 //! | `engine` | the one thread that sends and receives |
 //! | `generator` | the handle on that thread |
@@ -24,6 +24,7 @@ mod amount;
 mod capacity;
 mod clock;
 mod connection;
+mod endpoint;
 mod engine;
 mod error;
 mod failure;
@@ -51,6 +52,7 @@ pub use capacity::StoppedBy;
 pub use capacity::Trial;
 pub use capacity::TrialWindow;
 pub use capacity::search;
+pub use endpoint::Endpoint;
 pub use error::Error;
 pub use error::ErrorKind;
 pub use error::ParseError;
@@ -67,19 +69,18 @@ pub use placement::SharedCpus;
 pub use placement::place;
 pub use plan::Drive;
 pub use plan::LoadPlan;
-pub use protocol::Answer;
-pub use protocol::Ask;
+pub use protocol::Operation;
 pub use protocol::Parsed;
 pub use protocol::Parser;
-pub use protocol::Wrong;
+pub use protocol::ProtocolError;
+pub use protocol::Reply;
 pub use spec::Alive;
 pub use spec::LoadSpec;
 pub use spec::Pace;
 pub use traffic::Arrivals;
-pub use traffic::Question;
+pub use traffic::Request;
 pub use traffic::Schedule;
 pub use traffic::Traffic;
-pub use url::Endpoint;
 pub use url::Kind;
 pub use url::Url;
 pub use warning::TIMING_BOUND;

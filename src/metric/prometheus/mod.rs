@@ -7,6 +7,9 @@ mod select;
 use super::Context;
 use super::Metric;
 use super::StdoutKind;
+use super::begun;
+use super::error::PageError;
+use super::error::Reason;
 use super::facts;
 use super::oriented;
 use super::pace;
@@ -16,6 +19,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::sys::clock::monotonic_ns;
 use crate::workload::Target;
+use jostle_load::Percentile;
 use jostle_profile::Direction;
 use jostle_profile::MetricFacts;
 use page::Page;
@@ -46,12 +50,6 @@ struct Client {
     limit: Duration,
 }
 
-/// Why there is no page, and whether it may come yet.
-struct NoPage {
-    reason: String,
-    may_come: bool,
-}
-
 impl Client {
     fn new(url: String, limit: Duration) -> Client {
         let config = ureq::Agent::config_builder()
@@ -65,49 +63,32 @@ impl Client {
         }
     }
 
-    fn fetch(&self) -> std::result::Result<Page, NoPage> {
-        let no = |reason: String| NoPage {
-            reason: format!("{}: {reason}", self.url),
-            may_come: false,
-        };
+    fn fetch(&self) -> std::result::Result<Page, PageError> {
         let response = self.agent.get(&self.url).call();
-        let mut response = response.map_err(|error| self.explain(&error))?;
+        let mut response = response.map_err(|error| self.explain(error))?;
         let body = response.body_mut().with_config().limit(LARGEST_PAGE);
-        let body = body.read_to_vec().map_err(|error| self.explain(&error))?;
+        let body = body.read_to_vec().map_err(|error| self.explain(error))?;
         let text = std::str::from_utf8(&body).map_err(|error| {
             let before = &body[..error.valid_up_to()];
-            let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
-            no(format!("not a page of metrics: line {line} is not UTF-8"))
+            PageError::Utf8(before.iter().filter(|&&byte| byte == b'\n').count() + 1)
         })?;
-        Page::parse(text).map_err(|reason| no(format!("not a page of metrics: {reason}")))
+        Page::parse(text)
     }
 
-    fn explain(&self, error: &ureq::Error) -> NoPage {
-        let (reason, may_come) = match error {
-            ureq::Error::StatusCode(status) => (
-                format!("the server answered with status {status}; is the path right?"),
-                false,
-            ),
-            ureq::Error::Timeout(_) => (
-                format!(
-                    "no complete answer within {} s; raise --probe-timeout if the page takes that long",
-                    self.limit.as_secs_f64()
-                ),
-                false,
-            ),
-            ureq::Error::BodyExceedsLimit(_) => (
-                format!("the page is larger than {} MiB", LARGEST_PAGE >> 20),
-                false,
-            ),
-            // Nobody listens yet, or the server just goes or comes.
-            ureq::Error::Io(error) => (error.to_string(), true),
-            ureq::Error::ConnectionFailed => ("nobody answers".into(), true),
-            other => (other.to_string(), false),
-        };
-        NoPage {
-            reason: format!("{}: {reason}", self.url),
-            may_come,
+    fn explain(&self, error: ureq::Error) -> PageError {
+        match error {
+            ureq::Error::StatusCode(status) => PageError::Status(status),
+            ureq::Error::Timeout(_) => PageError::Timeout(self.limit),
+            ureq::Error::BodyExceedsLimit(_) => PageError::TooLarge(LARGEST_PAGE >> 20),
+            ureq::Error::Io(error) => PageError::Io(error),
+            ureq::Error::ConnectionFailed => PageError::NobodyAnswers,
+            other => PageError::Other(other),
         }
+    }
+
+    fn reason(&self, reason: PageError) -> Reason {
+        let url = self.url.clone();
+        Reason::Page { url, reason }
     }
 }
 
@@ -131,7 +112,6 @@ impl Scrape {
 pub(super) struct Prometheus {
     /// As it was asked for.
     name: String,
-    because: String,
     context: Context,
     client: Client,
     selector: Selector,
@@ -154,26 +134,17 @@ pub(super) fn check(request: &str) -> Result<()> {
 }
 
 fn parts(request: &str) -> Result<(String, Selector)> {
-    select::split(request).map_err(|reason| {
-        Error::request(format!(
-            "--metric prometheus:{request}: {reason}; give prometheus:URL:METRIC, for example 'prometheus:http://127.0.0.1:9121/metrics:redis_commands_processed_total' or 'prometheus:…:request_seconds{{path=\"/\"}}:p99'"
-        ))
-    })
+    select::split(request)
+        .map_err(|error| Reason::Prometheus(error).wrong(&format!("prometheus:{request}")))
 }
 
 impl Prometheus {
     /// Waits until the page is there, and learns what the metric is and how fast
     /// it changes.
-    pub(super) fn new(
-        request: &str,
-        because: &str,
-        context: Context,
-        target: &mut Target,
-    ) -> Result<Prometheus> {
+    pub(super) fn new(request: &str, context: Context, target: &mut Target) -> Result<Prometheus> {
         let (url, selector) = parts(request)?;
         let mut metric = Prometheus {
             name: format!("prometheus:{request}"),
-            because: because.into(),
             client: Client::new(url, context.options.probe_timeout),
             context,
             selector,
@@ -186,7 +157,7 @@ impl Prometheus {
         let first = metric.first(target)?;
         let kind = metric.context.options.kind;
         let plan = metric.selector.plan(&first.page, kind);
-        metric.plan = plan.map_err(|reason| metric.wrong(&reason))?;
+        metric.plan = plan.map_err(|reason| metric.wrong(reason))?;
         match metric.plan {
             Plan::Counter | Plan::Histogram(_) => metric.learn_pace(first, target)?,
             Plan::Gauge | Plan::Summary(_) => metric.start_polling(&first)?,
@@ -194,12 +165,12 @@ impl Prometheus {
         Ok(metric)
     }
 
-    fn wrong(&self, reason: &str) -> Error {
-        Error::request(format!("--metric {}: {reason}", self.name))
+    fn wrong(&self, reason: impl Into<Reason>) -> Error {
+        reason.into().wrong(&self.name)
     }
 
-    fn failed(&self, reason: &str) -> Error {
-        Error::environment(format!("--metric {}: {reason}", self.name))
+    fn failed(&self, reason: impl Into<Reason>) -> Error {
+        reason.into().failed(&self.name)
     }
 
     /// The first page; a server that is only starting gets its time.
@@ -208,23 +179,26 @@ impl Prometheus {
         loop {
             match self.try_scrape(target)? {
                 Ok(scrape) => return Ok(scrape),
-                Err(no) if no.may_come && Instant::now() < deadline => {
+                Err(no) if no.may_pass() && Instant::now() < deadline => {
                     std::thread::sleep(Duration::from_millis(50));
                 }
-                Err(no) if no.may_come => return Err(self.failed(&no.reason)),
-                Err(no) => return Err(self.wrong(&no.reason)),
+                Err(no) if no.may_pass() => return Err(self.failed(self.client.reason(no))),
+                Err(no) => return Err(self.wrong(self.client.reason(no))),
             }
         }
     }
 
     fn scrape(&mut self, target: &mut Target) -> Result<Scrape> {
         let scraped = self.try_scrape(target)?;
-        scraped.map_err(|no| self.failed(&no.reason))
+        scraped.map_err(|no| self.failed(self.client.reason(no)))
     }
 
     /// Fetches from another thread, so that the end of the target or an
     /// interruption is noticed while a server takes its time.
-    fn try_scrape(&mut self, target: &mut Target) -> Result<std::result::Result<Scrape, NoPage>> {
+    fn try_scrape(
+        &mut self,
+        target: &mut Target,
+    ) -> Result<std::result::Result<Scrape, PageError>> {
         let (sender, receiver) = mpsc::channel();
         let client = self.client.clone();
         let from_ns = monotonic_ns();
@@ -233,7 +207,7 @@ impl Prometheus {
             let page = client.fetch();
             let _ = sender.send((page, monotonic_ns()));
         });
-        spawned.map_err(|error| self.failed(&format!("cannot start a thread: {error}")))?;
+        spawned.map_err(|error| self.failed(Reason::Thread(error)))?;
         loop {
             match receiver.recv_timeout(Duration::from_millis(20)) {
                 Ok((page, to_ns)) => {
@@ -252,7 +226,7 @@ impl Prometheus {
                     self.context.check_interrupt()?;
                 }
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
-                    return Err(self.failed("the thread that asks for the page has died"));
+                    return Err(self.failed(Reason::ScrapeThread));
                 }
             }
         }
@@ -266,7 +240,7 @@ impl Prometheus {
         let (mut last, mut last_change, mut longest) = (start.clone(), begin, 0);
         let (mut changes, mut enough) = (0, false);
         let wanted = match self.plan {
-            Plan::Histogram(quantile) => BEYOND / (1.0 - quantile),
+            Plan::Histogram(quantile) => BEYOND / (1.0 - quantile.share()),
             _ => f64::from(pace::ENOUGH),
         };
         let (mut grown, mut seconds) = (0.0, 0.0);
@@ -289,9 +263,7 @@ impl Prometheus {
             enough = changes >= 3 && seconds >= 0.3 && (grown >= wanted || seconds >= 1.0);
         }
         if grown <= 0.0 {
-            return Err(self.wrong(&format!(
-                "it stood still for {seconds:.0} s; is the target under load?"
-            )));
+            return Err(self.wrong(Reason::StoodStill(seconds)));
         }
         // Some servers renew their numbers only now and then.
         let step = Duration::from_nanos(longest);
@@ -307,15 +279,16 @@ impl Prometheus {
 
     fn start_polling(&mut self, first: &Scrape) -> Result<()> {
         let value = self.selector.value(&first.page, self.plan);
-        value.map_err(|reason| self.wrong(&reason))?;
+        value.map_err(|reason| self.wrong(reason))?;
         self.took = Duration::from_nanos(first.to_ns - first.from_ns);
         let (client, selector, plan) = (self.client.clone(), self.selector.clone(), self.plan);
         let interval = self.interval();
         let poller = Poller::start(
+            &self.name,
             interval,
             Box::new(move |_| {
-                let page = client.fetch().map_err(|no| no.reason)?;
-                selector.value(&page, plan)
+                let page = client.fetch().map_err(|no| client.reason(no))?;
+                Ok(selector.value(&page, plan)?)
             }),
         )?;
         self.poller = Some(poller);
@@ -330,7 +303,7 @@ impl Prometheus {
 
     fn totals(&self, scrape: &Scrape) -> Result<Totals> {
         let totals = self.selector.totals(&scrape.page, self.plan);
-        totals.map_err(|reason| self.failed(&reason))
+        totals.map_err(|reason| self.failed(reason))
     }
 
     /// Operations or observations between two pages.
@@ -338,28 +311,34 @@ impl Prometheus {
         match self.plan {
             Plan::Histogram(wanted) => select::quantile(from, to, wanted)
                 .map(|(count, _)| count)
-                .map_err(|reason| self.wrong(&reason)),
+                .map_err(|reason| self.wrong(reason)),
             _ => Ok(select::grown(from, to)),
         }
     }
 
-    fn end_histogram(&mut self, from: &Totals, wanted: f64, target: &mut Target) -> Result<f64> {
-        let fewest = FEWEST_BEYOND / (1.0 - wanted);
+    fn end_histogram(
+        &mut self,
+        from: &Totals,
+        wanted: Percentile,
+        target: &mut Target,
+    ) -> Result<f64> {
+        let fewest = FEWEST_BEYOND / (1.0 - wanted.share());
         let deadline = Instant::now() + self.context.options.print_timeout;
         loop {
             let now = self.scrape(target)?;
             let to = self.totals(&now)?;
             let found = select::quantile(from, &to, wanted);
-            let (count, value) = found.map_err(|reason| self.wrong(&reason))?;
+            let (count, value) = found.map_err(|reason| self.wrong(reason))?;
             if count >= fewest {
-                return oriented(value, Direction::Lower, &format!("--metric {}", self.name));
+                return oriented(value, Direction::Lower, &self.name);
             }
             if Instant::now() >= deadline {
-                return Err(self.failed(&format!(
-                    "only {count} observations within {} s, and p{} needs {fewest:.0}; give more load or a lower percentile",
-                    self.context.options.print_timeout.as_secs_f64(),
-                    wanted * 100.0
-                )));
+                return Err(self.failed(Reason::FewObservations {
+                    count,
+                    limit: self.context.options.print_timeout,
+                    percentile: wanted,
+                    fewest,
+                }));
             }
             std::thread::sleep(self.interval());
         }
@@ -380,7 +359,7 @@ impl Metric for Prometheus {
             (_, StdoutKind::Rate) => ("as exposed, per second", self.context.options.direction),
             (_, StdoutKind::Value) => ("as exposed", self.context.options.direction),
         };
-        facts(&self.name, unit, direction, &self.because)
+        facts(&self.name, unit, direction, &self.context.because)
     }
 
     fn natural_window(&self) -> Option<Duration> {
@@ -398,12 +377,10 @@ impl Metric for Prometheus {
                 self.context.options.prints.max(1)
             ),
             Plan::Histogram(quantile) => format!(
-                "p{} of what the buckets gained between the window's ends, interpolated within a bucket; {BEYOND:.0} observations beyond it wanted, {FEWEST_BEYOND:.0} needed",
-                quantile * 100.0
+                "{quantile} of what the buckets gained between the window's ends, interpolated within a bucket; {BEYOND:.0} observations beyond it wanted, {FEWEST_BEYOND:.0} needed"
             ),
             Plan::Summary(quantile) => format!(
-                "p{} as the server computes it over a time of its own choosing, mean of at least {} pages; changes slower than the window may be missed",
-                quantile * 100.0,
+                "{quantile} as the server computes it over a time of its own choosing, mean of at least {} pages; changes slower than the window may be missed",
                 self.context.options.prints.max(1)
             ),
         }
@@ -436,25 +413,22 @@ impl Metric for Prometheus {
     }
 
     fn end(&mut self, target: &mut Target) -> Result<f64> {
-        let Some((since, from)) = self.start.take() else {
-            return Err(self.failed("the window was never begun"));
-        };
-        let head = format!("--metric {}", self.name);
+        let (since, from) = begun(&mut self.start, &self.name)?;
         match (self.plan, &self.poller) {
             (Plan::Histogram(wanted), _) => self.end_histogram(&from, wanted, target),
             (_, Some(poller)) => {
                 let wanted = self.context.options.prints.max(1) as usize;
                 let alive = &mut || target.check_alive();
-                let readings = poller.finish(wanted, alive, &self.context, &head)?;
-                let value = poller::summary(&readings, StdoutKind::Value, &head)?;
-                oriented(value, self.facts().direction, &head)
+                let readings = poller.finish(wanted, alive, &self.context, &self.name)?;
+                let value = poller::summary(&readings, StdoutKind::Value, &self.name)?;
+                oriented(value, self.facts().direction, &self.name)
             }
             (_, None) => {
                 let now = self.scrape(target)?;
                 let to = self.totals(&now)?;
                 target.check_alive()?;
                 let rate = select::grown(&from, &to) / now.seconds_since(since);
-                oriented(rate, self.context.options.direction, &head)
+                oriented(rate, self.context.options.direction, &self.name)
             }
         }
     }

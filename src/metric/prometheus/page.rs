@@ -1,5 +1,11 @@
 //! The text format in which programs expose their metrics.
+//!
+//! Read here and not by `prometheus-parse`: that passes over lines that it
+//! cannot read (so an HTML page is a page without metrics), and has no colons
+//! in names and no braces in the values of labels.
 
+use crate::metric::error::FormatError;
+use crate::metric::error::PageError;
 use std::collections::BTreeMap;
 use std::collections::HashMap;
 
@@ -52,12 +58,13 @@ pub(super) struct Page {
 impl Page {
     /// # Errors
     /// The number of the first line that is not in the format, and why.
-    pub(super) fn parse(text: &str) -> Result<Page, String> {
+    pub(super) fn parse(text: &str) -> Result<Page, PageError> {
         let mut page = Page::default();
         for (number, line) in text.lines().enumerate() {
-            let at = |reason: String| {
-                let start: String = line.chars().take(80).collect();
-                format!("line {}: {reason}: '{}'", number + 1, start.escape_debug())
+            let at = |reason: FormatError| PageError::Line {
+                number: number + 1,
+                reason,
+                start: line.chars().take(80).flat_map(char::escape_debug).collect(),
             };
             let line = line.trim();
             if let Some(comment) = line.strip_prefix('#') {
@@ -69,13 +76,13 @@ impl Page {
         Ok(page)
     }
 
-    fn comment(&mut self, text: &str) -> Result<(), String> {
+    fn comment(&mut self, text: &str) -> Result<(), FormatError> {
         let mut words = text.split_ascii_whitespace();
         if words.next() != Some("TYPE") {
             return Ok(());
         }
         let (Some(name), Some(kind)) = (words.next(), words.next()) else {
-            return Err("a TYPE line needs a name and a type".into());
+            return Err(FormatError::TypeLine);
         };
         let kind = match kind {
             "counter" => Type::Counter,
@@ -84,7 +91,7 @@ impl Page {
             "summary" => Type::Summary,
             // Those of OpenMetrics behave like these.
             "gaugehistogram" | "info" | "stateset" | "untyped" | "unknown" => Type::Untyped,
-            other => return Err(format!("there is no type {other}")),
+            other => return Err(FormatError::Type(other.into())),
         };
         self.types.insert(name.to_string(), kind);
         Ok(())
@@ -118,7 +125,7 @@ impl Page {
 }
 
 /// A line `name{label="value",…} value [time] [# exemplar]`.
-fn sample(line: &str) -> Result<Sample, String> {
+fn sample(line: &str) -> Result<Sample, FormatError> {
     let (name, rest) = take_name(line, true)?;
     let (labels, rest) = match rest.trim_start().strip_prefix('{') {
         Some(inside) => labels(inside)?,
@@ -126,15 +133,15 @@ fn sample(line: &str) -> Result<Sample, String> {
     };
     let rest = rest.split(" # ").next().unwrap_or(rest);
     let mut words = rest.split_ascii_whitespace();
-    let value = words.next().ok_or("there is no value")?;
-    let value = number(value).ok_or_else(|| format!("'{value}' is no value"))?;
+    let value = words.next().ok_or(FormatError::NoValue)?;
+    let value = number(value).ok_or_else(|| FormatError::Value(value.into()))?;
     if let Some(time) = words.next()
         && time.parse::<f64>().is_err()
     {
-        return Err(format!("'{time}' is no time"));
+        return Err(FormatError::Time(time.into()));
     }
     match words.next() {
-        Some(more) => Err(format!("'{more}' stands behind the time")),
+        Some(more) => Err(FormatError::Behind(more.into())),
         None => Ok(Sample {
             name: name.into(),
             labels,
@@ -151,7 +158,7 @@ fn number(word: &str) -> Option<f64> {
         .then(|| word.parse().ok())?
 }
 
-fn take_name(text: &str, colons: bool) -> Result<(&str, &str), String> {
+fn take_name(text: &str, colons: bool) -> Result<(&str, &str), FormatError> {
     let inside = |(at, c): &(usize, char)| {
         c.is_ascii_alphabetic()
             || *c == '_'
@@ -163,7 +170,7 @@ fn take_name(text: &str, colons: bool) -> Result<(&str, &str), String> {
         .find(|found| !inside(found))
         .map_or(text.len(), |(at, _)| at);
     match end {
-        0 => Err("a name begins with a letter or _".into()),
+        0 => Err(FormatError::Name),
         _ => Ok(text.split_at(end)),
     }
 }
@@ -171,8 +178,8 @@ fn take_name(text: &str, colons: bool) -> Result<(&str, &str), String> {
 /// Labels up to their closing brace, and what follows it.
 ///
 /// # Errors
-/// In words, what is missing.
-pub(super) fn labels(text: &str) -> Result<(Labels, &str), String> {
+/// What is missing.
+pub(super) fn labels(text: &str) -> Result<(Labels, &str), FormatError> {
     let mut found = Labels::new();
     let mut rest = text.trim_start();
     loop {
@@ -184,20 +191,20 @@ pub(super) fn labels(text: &str) -> Result<(Labels, &str), String> {
         let after = after
             .map(str::trim_start)
             .and_then(|rest| rest.strip_prefix('"'));
-        let after = after.ok_or_else(|| format!("label {name} needs =\"…\""))?;
+        let after = after.ok_or_else(|| FormatError::Label(name.into()))?;
         let (value, after) = quoted(after)?;
         found.insert(name.into(), value);
         rest = after.trim_start();
         match rest.strip_prefix(',') {
             Some(after) => rest = after.trim_start(),
             None if rest.starts_with('}') => {}
-            None => return Err("labels end with }".into()),
+            None => return Err(FormatError::Brace),
         }
     }
 }
 
 /// Text up to the closing quote, and what follows it.
-fn quoted(text: &str) -> Result<(String, &str), String> {
+fn quoted(text: &str) -> Result<(String, &str), FormatError> {
     let mut value = String::new();
     let mut letters = text.char_indices();
     while let Some((at, letter)) = letters.next() {
@@ -206,12 +213,12 @@ fn quoted(text: &str) -> Result<(String, &str), String> {
             '\\' => match letters.next() {
                 Some((_, 'n')) => value.push('\n'),
                 Some((_, other @ ('\\' | '"'))) => value.push(other),
-                _ => return Err("a \\ in a label stands before \\, \" or n".into()),
+                _ => return Err(FormatError::Escape),
             },
             other => value.push(other),
         }
     }
-    Err("a label's value has no closing quote".into())
+    Err(FormatError::Quote)
 }
 
 #[cfg(test)]
@@ -262,8 +269,10 @@ mod tests {
             "<html>",
             "\u{0}",
         ] {
-            let error = Page::parse(&format!("ok 1\n{wrong}\n")).unwrap_err();
-            assert!(error.starts_with("line 2: "), "{wrong}: {error}");
+            let error = Page::parse(&format!("ok 1\n{wrong}\n"))
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(": line 2: "), "{wrong}: {error}");
         }
     }
 

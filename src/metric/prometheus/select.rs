@@ -7,7 +7,10 @@ use super::page::Type;
 use super::page::labels;
 use super::page::shown;
 use crate::metric::StdoutKind;
-use crate::metric::near;
+use crate::metric::error::PrometheusError;
+use crate::metric::error::SelectError;
+use crate::near;
+use jostle_load::Percentile;
 use std::collections::BTreeMap;
 
 /// `METRIC` of the request: a name, labels that must match, a quantile.
@@ -15,8 +18,7 @@ use std::collections::BTreeMap;
 pub(super) struct Selector {
     pub name: String,
     pub labels: Labels,
-    /// 0–1.
-    pub quantile: Option<f64>,
+    pub quantile: Option<Percentile>,
 }
 
 /// How readings are made of what matches.
@@ -27,73 +29,54 @@ pub(super) enum Plan {
     /// The value of the one series.
     Gauge,
     /// The quantile of what was observed within a window.
-    Histogram(f64),
+    Histogram(Percentile),
     /// The quantile as the endpoint computes it.
-    Summary(f64),
+    Summary(Percentile),
 }
 
 /// Takes `URL:METRIC` apart.
 ///
 /// # Errors
-/// In words, what is missing.
-pub(super) fn split(text: &str) -> Result<(String, Selector), String> {
-    let (head, found, tail) = match text.split_once('{') {
+/// What is missing.
+pub(super) fn split(text: &str) -> Result<(String, Selector), PrometheusError> {
+    let (head, labels, tail) = match text.split_once('{') {
         Some((head, inside)) => {
-            let (found, tail) = labels(inside)?;
-            (head, found, tail.to_string())
+            let (labels, tail) = labels(inside)?;
+            (head, labels, tail)
         }
-        None => {
-            let quantile = text
-                .rsplit_once(':')
-                .filter(|(_, last)| percent(last).is_some());
-            match quantile {
-                Some((head, last)) => (head, Labels::new(), format!(":{last}")),
-                None => (text, Labels::new(), String::new()),
+        None => match text.rfind(':') {
+            Some(at) if text[at + 1..].parse::<Percentile>().is_ok() => {
+                (&text[..at], Labels::new(), &text[at..])
             }
-        }
+            _ => (text, Labels::new(), ""),
+        },
     };
-    let quantile = match tail.as_str() {
-        "" => None,
-        tail => Some(
-            tail.strip_prefix(':')
-                .and_then(percent)
-                .ok_or_else(|| format!("'{tail}' is no percentile like :p99"))?,
-        ),
+    let quantile = match (tail, tail.strip_prefix(':').map(str::parse)) {
+        ("", _) => None,
+        (_, Some(Ok(percentile))) => Some(percentile),
+        _ => return Err(PrometheusError::Percentile(tail.into())),
     };
     let (url, name) = head
         .rsplit_once(':')
         .filter(|(url, name)| !url.is_empty() && !name.is_empty() && !name.contains('/'))
         .filter(|(url, _)| !["http", "https"].contains(url))
-        .ok_or("a metric's name must stand behind the address")?;
-    let name = name.to_string();
-    Ok((
-        address(url)?,
-        Selector {
-            name,
-            labels: found,
-            quantile,
-        },
-    ))
-}
-
-/// `p99.9` as 0.999.
-fn percent(word: &str) -> Option<f64> {
-    let number: f64 = word.strip_prefix('p')?.parse().ok()?;
-    (number > 0.0 && number < 100.0).then_some(number / 100.0)
+        .ok_or(PrometheusError::NoName)?;
+    let selector = Selector {
+        name: name.to_string(),
+        labels,
+        quantile,
+    };
+    Ok((address(url)?, selector))
 }
 
 /// The full address: `http://` and `/metrics` may be left out.
-fn address(given: &str) -> Result<String, String> {
+fn address(given: &str) -> Result<String, PrometheusError> {
     if given.starts_with("https://") {
-        return Err(
-            "https is not spoken here; use exec: with curl, or the endpoint's plain port".into(),
-        );
+        return Err(PrometheusError::Https);
     }
     let rest = given.strip_prefix("http://").unwrap_or(given);
     if rest.contains("://") || rest.is_empty() || rest.starts_with('/') {
-        return Err(format!(
-            "'{given}' is no address like http://127.0.0.1:9121/metrics"
-        ));
+        return Err(PrometheusError::Address(given.into()));
     }
     Ok(match rest.contains('/') {
         true => format!("http://{rest}"),
@@ -126,9 +109,9 @@ impl Selector {
     /// How to read what matches on `page`.
     ///
     /// # Errors
-    /// In words: no such metric and which are near, several series, or a
-    /// quantile that there is not.
-    pub(super) fn plan(&self, page: &Page, kind: StdoutKind) -> Result<Plan, String> {
+    /// No such metric and which are near, several series, or a quantile that
+    /// there is not.
+    pub(super) fn plan(&self, page: &Page, kind: StdoutKind) -> Result<Plan, SelectError> {
         match self.quantile {
             Some(quantile) if !self.buckets(page).is_empty() => Ok(Plan::Histogram(quantile)),
             Some(quantile) => self.plan_summary(page, quantile),
@@ -136,97 +119,79 @@ impl Selector {
         }
     }
 
-    fn plan_summary(&self, page: &Page, wanted: f64) -> Result<Plan, String> {
+    fn plan_summary(&self, page: &Page, wanted: Percentile) -> Result<Plan, SelectError> {
         let all = self.quantiles(page);
         if all.is_empty() {
-            let hits = self.hits(page, &self.name);
-            return Err(match hits.first() {
-                Some(_) => format!(
-                    "{} is neither a histogram nor a summary: leave the percentile out",
-                    self.name
-                ),
-                None => self.absent(page),
+            return Err(match self.hits(page, &self.name).is_empty() {
+                true => self.absent(page),
+                false => SelectError::NoPercentiles(self.name.clone()),
             });
         }
-        let fits: Vec<_> = all
-            .iter()
-            .filter(|(q, _)| (q - wanted).abs() < 1e-9)
-            .collect();
+        let fits: Vec<_> = all.iter().filter(|(q, _)| is(*q, wanted)).collect();
         match fits.len() {
             0 => {
                 let mut there: Vec<String> =
                     all.iter().map(|(q, _)| format!("p{}", 100.0 * q)).collect();
                 there.sort();
                 there.dedup();
-                Err(format!(
-                    "{} is a summary without that percentile; it has {}",
-                    self.name,
-                    there.join(", ")
-                ))
+                Err(SelectError::NoSuchPercentile {
+                    name: self.name.clone(),
+                    there: there.join(", "),
+                })
             }
             1 => Ok(Plan::Summary(wanted)),
             _ => Err(self.several(fits.iter().map(|(_, sample)| *sample))),
         }
     }
 
-    fn plan_plain(&self, page: &Page, kind: StdoutKind) -> Result<Plan, String> {
+    fn plan_plain(&self, page: &Page, kind: StdoutKind) -> Result<Plan, SelectError> {
         let hits = self.hits(page, &self.name);
-        if hits.is_empty() {
-            return Err(match self.buckets(page).is_empty() {
-                true => self.absent(page),
-                false => format!(
-                    "{0} is a histogram: add a percentile ({0}:p99) or read {0}_count",
-                    self.name
-                ),
-            });
-        }
+        let needs_percentile = |what| SelectError::NeedsPercentile {
+            name: self.name.clone(),
+            what,
+        };
         match page.type_of(&self.name) {
+            _ if hits.is_empty() => Err(match self.buckets(page).is_empty() {
+                true => self.absent(page),
+                false => needs_percentile("histogram"),
+            }),
             Type::Counter => Ok(Plan::Counter),
-            Type::Summary => Err(format!(
-                "{0} is a summary: add a percentile ({0}:p99) or read {0}_count",
-                self.name
-            )),
+            Type::Summary => Err(needs_percentile("summary")),
             _ if kind == StdoutKind::Rate => Ok(Plan::Counter),
             _ if hits.len() == 1 => Ok(Plan::Gauge),
             _ => Err(self.several(hits.into_iter())),
         }
     }
 
-    fn several<'a>(&self, hits: impl Iterator<Item = &'a Sample>) -> String {
-        let series: Vec<String> = hits.take(5).map(Sample::series).collect();
-        format!(
-            "several series are called {}; add labels to name one: {}",
-            self.name,
-            series.join(" ")
-        )
+    fn several<'a>(&self, hits: impl Iterator<Item = &'a Sample>) -> SelectError {
+        SelectError::Several {
+            name: self.name.clone(),
+            series: first_series(hits),
+        }
     }
 
-    fn absent(&self, page: &Page) -> String {
-        let same: Vec<String> = page
-            .samples
-            .iter()
-            .filter(|sample| sample.name == self.name)
-            .take(5)
-            .map(Sample::series)
-            .collect();
-        if !same.is_empty() {
-            return format!(
-                "no series fits {}; there are {}",
-                shown(&self.name, &self.labels),
-                same.join(" ")
-            );
+    fn absent(&self, page: &Page) -> SelectError {
+        let same = |sample: &&Sample| sample.name == self.name;
+        let there = first_series(page.samples.iter().filter(same));
+        if !there.is_empty() {
+            return SelectError::NoSeries {
+                wanted: shown(&self.name, &self.labels),
+                there,
+            };
         }
         let names = page.names();
         let otherwise = format!("; the page has {} others", names.len());
-        let hint = near::hint(&self.name, names, &otherwise);
-        format!("there is no metric {} on the page{hint}", self.name)
+        SelectError::NoMetric {
+            name: self.name.clone(),
+            hint: near::hint(&self.name, names, &otherwise),
+        }
     }
 
     /// Totals that grow, by series, for [`grown`].
     ///
     /// # Errors
     /// When there is none any more, or one is not a number.
-    pub(super) fn totals(&self, page: &Page, plan: Plan) -> Result<Totals, String> {
+    pub(super) fn totals(&self, page: &Page, plan: Plan) -> Result<Totals, SelectError> {
         let hits = match plan {
             Plan::Histogram(_) => self.buckets(page),
             _ => self.hits(page, &self.name),
@@ -234,12 +199,11 @@ impl Selector {
         if hits.is_empty() {
             return Err(self.absent(page));
         }
-        let number = |sample: &Sample| match sample.value.is_finite() {
-            true => Ok((
-                sample.series(),
-                (sample.labels.get("le").cloned(), sample.value),
-            )),
-            false => Err(format!("{} is {}", sample.series(), sample.value)),
+        let number = |sample: &Sample| match (sample.series(), sample.value) {
+            (series, value) if value.is_finite() => {
+                Ok((series, (sample.labels.get("le").cloned(), value)))
+            }
+            (series, value) => Err(SelectError::NotFinite { series, value }),
         };
         hits.into_iter().map(number).collect()
     }
@@ -248,25 +212,34 @@ impl Selector {
     ///
     /// # Errors
     /// When it is not there any more, or not a number.
-    pub(super) fn value(&self, page: &Page, plan: Plan) -> Result<f64, String> {
+    pub(super) fn value(&self, page: &Page, plan: Plan) -> Result<f64, SelectError> {
         let sample = match plan {
             Plan::Summary(wanted) => {
-                let all = self.quantiles(page);
-                let hit = all.iter().find(|(q, _)| (q - wanted).abs() < 1e-9);
-                hit.map(|(_, sample)| *sample)
+                let mut all = self.quantiles(page).into_iter();
+                all.find(|(q, _)| is(*q, wanted)).map(|(_, sample)| sample)
             }
             _ => self.hits(page, &self.name).first().copied(),
         };
         match sample {
             None => Err(self.absent(page)),
             Some(sample) if sample.value.is_finite() => Ok(sample.value),
-            Some(sample) => Err(format!(
-                "{} is {}: nothing was observed lately",
-                sample.series(),
-                sample.value
-            )),
+            Some(sample) => Err(SelectError::NothingObserved {
+                series: sample.series(),
+                value: sample.value,
+            }),
         }
     }
+}
+
+/// Whether a summary's quantile (0–1) is the percentile.
+fn is(quantile: f64, wanted: Percentile) -> bool {
+    (quantile - wanted.share()).abs() < 1e-9
+}
+
+/// The first few, as they would be written.
+fn first_series<'a>(samples: impl Iterator<Item = &'a Sample>) -> String {
+    let series: Vec<String> = samples.take(5).map(Sample::series).collect();
+    series.join(" ")
 }
 
 /// By series: the bucket's bound, if it is one, and the total.
@@ -295,14 +268,18 @@ pub(super) fn grown(from: &Totals, to: &Totals) -> f64 {
 /// bound it is that bound.
 ///
 /// # Errors
-/// In words, when the buckets make no sense.
-pub(super) fn quantile(from: &Totals, to: &Totals, wanted: f64) -> Result<(f64, f64), String> {
+/// When the buckets make no sense.
+pub(super) fn quantile(
+    from: &Totals,
+    to: &Totals,
+    wanted: Percentile,
+) -> Result<(f64, f64), SelectError> {
     let mut buckets: Vec<(f64, f64)> = Vec::new();
     for (bound, grown) in growths(from, to) {
         let bound: f64 = bound
             .as_deref()
             .and_then(|bound| bound.parse().ok())
-            .ok_or_else(|| format!("a bucket's bound is {bound:?}"))?;
+            .ok_or_else(|| SelectError::Bound(bound.clone()))?;
         match buckets.iter_mut().find(|(known, _)| *known == bound) {
             Some((_, sum)) => *sum += grown,
             None => buckets.push((bound, grown)),
@@ -316,20 +293,18 @@ pub(super) fn quantile(from: &Totals, to: &Totals, wanted: f64) -> Result<(f64, 
         *count = most;
     }
     if !buckets.last().is_some_and(|(bound, _)| bound.is_infinite()) {
-        return Err("the histogram has no bucket le=\"+Inf\"".into());
+        return Err(SelectError::NoLastBucket);
     }
     if most <= 0.0 {
         return Ok((0.0, f64::NAN));
     }
-    let rank = wanted * most;
+    let rank = wanted.share() * most;
     let at = buckets.iter().position(|(_, count)| *count >= rank);
     let at = at.unwrap_or(buckets.len() - 1);
     let (bound, count) = buckets[at];
     let below = at.checked_sub(1).map(|at| buckets[at]);
     let value = match below {
-        None if bound.is_infinite() => {
-            return Err("the histogram has no finite bucket".into());
-        }
+        None if bound.is_infinite() => return Err(SelectError::NoFiniteBucket),
         // The first bucket begins at 0, unless it lies below.
         None if bound <= 0.0 => bound,
         None => bound * rank / count,
@@ -360,8 +335,8 @@ mod tests {
         let (url, selector) = parts("http://h:1/m?x=y:rpc{a=\"b:c\",d=\"e\"}:p99.9");
         assert_eq!(url, "http://h:1/m?x=y");
         assert_eq!(selector.labels["a"], "b:c");
-        assert!((selector.quantile.unwrap() - 0.999).abs() < 1e-12);
-        assert_eq!(parts("h:1:rpc:p50").1.quantile, Some(0.5));
+        assert!((selector.quantile.unwrap().share() - 0.999).abs() < 1e-12);
+        assert_eq!(parts("h:1:rpc:p50").1.quantile, Some(Percentile::P50));
         for wrong in [
             "",
             "up",
@@ -381,7 +356,7 @@ mod tests {
         Page::parse(text).unwrap()
     }
 
-    fn plan(page: &Page, metric: &str, kind: StdoutKind) -> Result<Plan, String> {
+    fn plan(page: &Page, metric: &str, kind: StdoutKind) -> Result<Plan, SelectError> {
         parts(&format!("h:1:{metric}")).1.plan(page, kind)
     }
 
@@ -400,10 +375,10 @@ mod tests {
         assert_eq!(value("plain"), Ok(Plan::Gauge));
         assert_eq!(plan(&page, "plain", StdoutKind::Rate), Ok(Plan::Counter));
         assert_eq!(value("temp{room=\"a\"}"), Ok(Plan::Gauge));
-        assert_eq!(value("rt:p99"), Ok(Plan::Summary(0.99)));
+        assert_eq!(value("rt:p99"), Ok(Plan::Summary(Percentile::P99)));
         assert_eq!(value("rt_count"), Ok(Plan::Counter));
-        assert_eq!(value("lat:p90"), Ok(Plan::Histogram(0.9)));
-        let error = |metric| value(metric).unwrap_err();
+        assert_eq!(value("lat:p90"), Ok(Plan::Histogram(Percentile::P90)));
+        let error = |metric| value(metric).unwrap_err().to_string();
         assert!(error("temp").contains("temp{room=\"b\"}"));
         assert!(error("temp{room=\"c\"}").contains("no series fits"));
         assert!(error("rt:p90").contains("p50, p99"), "{}", error("rt:p90"));
@@ -429,7 +404,7 @@ mod tests {
         let none = parts("h:1:hits")
             .1
             .totals(&page("hits NaN\n"), Plan::Counter);
-        assert!(none.unwrap_err().contains("NaN"));
+        assert!(none.unwrap_err().to_string().contains("NaN"));
     }
 
     fn buckets(counts: [u32; 4]) -> Totals {
@@ -439,29 +414,34 @@ mod tests {
             .map(|(bound, count)| format!("lat_bucket{{le=\"{bound}\"}} {count}\n"))
             .collect();
         let selector = parts("h:1:lat:p50").1;
-        selector.totals(&page(&text), Plan::Histogram(0.5)).unwrap()
+        selector
+            .totals(&page(&text), Plan::Histogram(Percentile::P50))
+            .unwrap()
     }
 
     #[test]
     fn quantiles_come_from_what_was_added() {
         let from = buckets([100, 100, 100, 100]);
         let to = buckets([150, 190, 200, 200]);
-        let close = |wanted, value: f64| {
-            let (count, found) = quantile(&from, &to, wanted).unwrap();
+        let close = |wanted: &str, value: f64| {
+            let (count, found) = quantile(&from, &to, wanted.parse().unwrap()).unwrap();
             assert_eq!(count, 100.0);
             assert!((found - value).abs() < 1e-9, "{wanted}: {found}");
         };
-        close(0.25, 0.05);
-        close(0.5, 0.1);
-        close(0.7, 0.15);
-        close(0.95, 0.35);
+        close("p25", 0.05);
+        close("p50", 0.1);
+        close("p70", 0.15);
+        close("p95", 0.35);
         // Nothing is known beyond the last bound.
         let beyond = buckets([100, 100, 100, 200]);
-        assert_eq!(quantile(&from, &beyond, 0.9).unwrap(), (100.0, 0.5));
-        // Nothing observed, and a restart in between.
-        assert_eq!(quantile(&from, &from, 0.5).unwrap().0, 0.0);
         assert_eq!(
-            quantile(&from, &buckets([2, 4, 4, 4]), 0.5).unwrap(),
+            quantile(&from, &beyond, Percentile::P90).unwrap(),
+            (100.0, 0.5)
+        );
+        // Nothing observed, and a restart in between.
+        assert_eq!(quantile(&from, &from, Percentile::P50).unwrap().0, 0.0);
+        assert_eq!(
+            quantile(&from, &buckets([2, 4, 4, 4]), Percentile::P50).unwrap(),
             (4.0, 0.1)
         );
     }

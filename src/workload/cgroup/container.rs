@@ -6,9 +6,9 @@ use super::CgroupSpec;
 use super::Hierarchies;
 use super::engines;
 use super::engines::Known;
-use super::near;
 use crate::error::Error;
 use crate::error::Result;
+use crate::near;
 use crate::os;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -207,7 +207,11 @@ pub fn resolve(
         true => "no container runs here".to_string(),
         false => format!("running: {}", list.join(", ")),
     };
-    let near = near::suggestion(given, looked.known.iter().map(|known| known.name.clone()));
+    let near = near::hint(
+        given,
+        looked.known.iter().map(|known| known.name.clone()),
+        "",
+    );
     Err(refused(format!(
         "no running container has that id, and none that name: looked at {}; an id, or the \
          beginning of one, works without any of these; {here}{near}",

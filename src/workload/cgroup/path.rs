@@ -3,10 +3,10 @@
 
 use super::CgroupSpec;
 use super::Hierarchies;
-use super::near;
 use super::processes;
 use crate::error::Error;
 use crate::error::Result;
+use crate::near;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -30,7 +30,7 @@ pub fn resolve(hierarchies: &Hierarchies, given: &str) -> Result<CgroupSpec> {
         None => {
             let candidates = candidates(hierarchies, given);
             if candidates.is_empty() {
-                let near = near::suggestion(given, names(hierarchies));
+                let near = near::hint(given, names(hierarchies), "");
                 return Err(refused(format!(
                     "there is no such cgroup; give a path as in /proc/PID/cgroup, a directory \
                      under /sys/fs/cgroup, or a path relative to the cgroup root{near}"

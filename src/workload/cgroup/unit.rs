@@ -2,9 +2,9 @@
 
 use super::CgroupSpec;
 use super::Hierarchies;
-use super::near;
 use crate::error::Error;
 use crate::error::Result;
+use crate::near;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::path::PathBuf;
@@ -73,7 +73,7 @@ pub fn resolve(hierarchies: &Hierarchies, given: &str) -> Result<CgroupSpec> {
         others.dedup();
         let any = match others.is_empty() {
             true => "; no unit has a cgroup here (is systemd running?)".to_string(),
-            false => near::suggestion(&name, others),
+            false => near::hint(&name, others, ""),
         };
         return Err(refused(format!(
             "no unit {name} runs here; `systemctl status {name}` tells its state{any}"

@@ -1,27 +1,29 @@
-//! The end of a run: what every half may claim, and the reasons in words.
+//! What was measured means: what every half may claim, and the reasons in words.
 
 use super::bootstrap::Bootstrap;
+use super::bootstrap::stream;
+use super::design::Bench;
 use super::design::Counted;
 use super::design::Half;
 use super::design::dear;
 use super::executor::Subject;
+use super::levels::FEWEST_PAIRS;
+use super::log::Log;
 use super::mechanism;
 use super::outcome::HalfOutcome;
 use super::outcome::Measured;
 use super::outcome::SubjectOutcome;
 use super::outcome::join;
 use super::phases;
-use super::run::FAILURES;
-use super::run::FAMILY_ALPHA;
-use super::run::HalfRun;
-use super::run::PairRecord;
-use super::run::Run;
-use super::run::SUBJECT_SHARE;
-use super::run::stream;
-use super::search::FEWEST_PAIRS;
+use super::queue::FAILURES;
+use super::queue::FAMILY_ALPHA;
+use super::queue::HalfRun;
+use super::queue::Queue;
+use super::queue::SUBJECT_SHARE;
 use super::search::Finding;
 use super::search::Verdict;
 use super::settings::Halves;
+use super::settings::Settings;
 use super::stats;
 use jostle_profile::CounterPair;
 use jostle_profile::Estimate;
@@ -29,22 +31,32 @@ use jostle_profile::Phase;
 use jostle_profile::PhasePerformance;
 use jostle_profile::Status;
 use rand_chacha::ChaCha8Rng;
+use std::time::Duration;
 
-impl Run<'_, '_> {
-    /// Closes every half and joins what was learned.
-    pub(super) fn finish(mut self) -> Measured {
+/// A run that is over.
+pub(super) struct Ended<'r, 'a> {
+    pub(super) elapsed: Duration,
+    pub(super) settings: &'a Settings,
+    pub(super) bench: &'r Bench<'a>,
+    pub(super) queue: &'r Queue<'a>,
+    pub(super) log: &'r Log<'a>,
+    /// Why it was cut short, if it was.
+    pub(super) partial: Option<String>,
+}
+
+impl Ended<'_, '_> {
+    /// Closes every half and joins what was learned to the `doubts` there are.
+    pub(super) fn judge(self, mut doubts: Vec<String>) -> Measured {
         let mut rng = stream(self.settings.seed, u64::MAX);
-        let duration = self.elapsed();
-        let mut doubts = std::mem::take(&mut self.doubts);
-        let readings = self.partial.is_some().then(|| self.readings());
+        let cut_short = self.partial.is_some();
+        let readings = cut_short.then(|| self.log.readings(self.elapsed));
         let phases = self.phases();
         doubts.extend(phases_doubt(&phases));
         let mechanisms = self.mechanisms(&mut rng);
         let apart = self.apart(&phases, &mut rng);
-        let halves = std::mem::take(&mut self.halves);
-        let mut parts: Vec<Vec<HalfOutcome>> = vec![Vec::new(); self.subjects.len()];
+        let mut parts: Vec<Vec<HalfOutcome>> = vec![Vec::new(); self.log.subjects.len()];
         let mut first_pairs = None;
-        for run in halves {
+        for run in &self.queue.halves {
             let subject = run.subject;
             let outcome = self.half_outcome(run);
             if subject == 0 && first_pairs.is_none() {
@@ -56,10 +68,11 @@ impl Run<'_, '_> {
             parts[subject].push(outcome);
         }
         let subjects: Vec<SubjectOutcome> = self
+            .log
             .subjects
             .iter()
             .zip(parts)
-            .zip(&self.sharing)
+            .zip(&self.log.sharing)
             .zip(mechanisms.into_iter().zip(apart))
             .map(|(((subject, parts), sharing), (mechanism, apart))| {
                 let mut doubts = Vec::new();
@@ -75,21 +88,17 @@ impl Run<'_, '_> {
                 outcome
             })
             .collect();
-        let logs: Vec<f64> = self.idle.iter().map(|value| value.ln()).collect();
-        let (first, later) = logs.split_at(self.first_idle);
-        let before: Vec<f64> = self
-            .past
-            .undisturbed
-            .iter()
-            .map(|value| value.ln())
-            .collect();
+        let logs = |values: &[f64]| values.iter().map(|value| value.ln()).collect();
+        let idle: Vec<f64> = logs(&self.log.idle);
+        let (first, later) = idle.split_at(self.log.first_idle);
+        let before: Vec<f64> = logs(&self.log.past.undisturbed);
         doubts.extend(changed_since(&before, first, &mut rng));
         let baseline = estimate(&[&before, first].concat(), &mut rng);
         if baseline.is_none() {
             doubts.push("too few undisturbed windows to give the baseline an interval".into());
         }
         doubts.extend(drift(first, later, &mut rng));
-        let noise_percent = stats::variation_percent(&self.idle[..self.first_idle]);
+        let noise_percent = stats::variation_percent(self.log.baseline());
         let smallest_detectable_percent = match (first_pairs, noise_percent) {
             (Some((sd, n)), _) => stats::smallest_detectable_percent(sd, n),
             // A pair's ratio has the noise of two windows.
@@ -108,7 +117,7 @@ impl Run<'_, '_> {
             windows_dropped: self.bench.dropped,
             steal_percent: self.bench.steal_percent(),
             partial: self.partial,
-            duration,
+            duration: self.elapsed,
             phases,
             readings,
             doubts,
@@ -117,52 +126,42 @@ impl Run<'_, '_> {
 
     /// Per subject the counters' changes at its highest intensity.
     fn mechanisms(&self, rng: &mut ChaCha8Rng) -> Vec<Vec<Option<CounterPair>>> {
-        let counters = self.log.iter().map(|pair| pair.counted.treated.len()).max();
-        let verdicts = counters.unwrap_or(0).max(1) * self.subjects.len().max(1);
+        let counters = self
+            .log
+            .pairs
+            .iter()
+            .map(|pair| pair.counted.treated.len())
+            .max();
+        let verdicts = counters.unwrap_or(0).max(1) * self.log.subjects.len().max(1);
         let alpha = FAMILY_ALPHA / 2.0 / verdicts as f64;
-        (0..self.subjects.len())
+        (0..self.log.subjects.len())
             .map(|subject| {
-                let strongest = self.strongest(subject);
+                let strongest = self.log.strongest(subject);
                 let counted: Vec<&Counted> = strongest.map(|pair| &pair.counted).collect();
                 mechanism::changes(&counted, alpha, rng)
             })
             .collect()
     }
 
-    /// Pairs of the target's windows at the highest intensity measured.
-    fn strongest(&self, subject: usize) -> impl Iterator<Item = &PairRecord> {
-        let mine =
-            move |pair: &&PairRecord| pair.subject == subject && pair.half == Half::Tolerated;
-        let top = self.log.iter().filter(mine).map(|pair| pair.intensity);
-        let top = top.fold(0.0, f64::max);
-        self.log
-            .iter()
-            .filter(move |pair| mine(pair) && pair.intensity == top)
-    }
-
     /// The phases of undisturbed performance, as idle windows and control
     /// windows show it; what sharing a CPU costs the latter is taken out.
     fn phases(&self) -> Vec<Phase> {
-        let mut series: Vec<(f64, f64)> = self
+        let log = self.log;
+        let mut series: Vec<(f64, f64)> = log
             .idle_at
             .iter()
-            .zip(&self.idle)
+            .zip(&log.idle)
             .map(|(at, value)| (at.as_secs_f64(), value.ln()))
             .collect();
-        for (subject, sharing) in self.sharing.iter().enumerate() {
+        for (subject, sharing) in log.sharing.iter().enumerate() {
             // What is taken out must be known better than what is looked for.
             let error = stats::standard_deviation(sharing) / (sharing.len() as f64).sqrt();
             if sharing.len() < 3 || error > phases::LEAST_STEP / 4.0 {
                 continue;
             }
             let cost = stats::median(&mut sharing.clone());
-            let mine = |pair: &&PairRecord| pair.subject == subject && pair.half == Half::Tolerated;
-            series.extend(
-                self.log
-                    .iter()
-                    .filter(mine)
-                    .map(|pair| (pair.at.as_secs_f64(), pair.reference.ln() - cost)),
-            );
+            let control = log.of_target(subject);
+            series.extend(control.map(|pair| (pair.at.as_secs_f64(), pair.reference.ln() - cost)));
         }
         series.retain(|(_, log)| log.is_finite());
         series.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
@@ -170,9 +169,10 @@ impl Run<'_, '_> {
     }
 
     fn apart(&self, phases: &[Phase], rng: &mut ChaCha8Rng) -> Vec<Vec<PhasePerformance>> {
-        (0..self.subjects.len())
+        (0..self.log.subjects.len())
             .map(|subject| {
                 let pairs: Vec<(f64, f64)> = self
+                    .log
                     .strongest(subject)
                     .map(|pair| (pair.at.as_secs_f64(), pair.log_ratio))
                     .collect();
@@ -181,9 +181,9 @@ impl Run<'_, '_> {
             .collect()
     }
 
-    fn half_outcome(&self, run: HalfRun) -> HalfOutcome {
+    fn half_outcome(&self, run: &HalfRun) -> HalfOutcome {
         let minimum = run.search.rules().min_pairs;
-        let price = self.price(run.subject, run.half, 100.0, minimum);
+        let price = self.queue.price(run.subject, run.half, 100.0, minimum);
         let half = run.half;
         let started = run.tried > 0;
         let failed = run.error.clone().or_else(|| {
@@ -193,9 +193,9 @@ impl Run<'_, '_> {
         let stolen = run.stolen;
         let line = run.search.rules().line;
         let pairs = run.search.pairs();
-        let subject = &self.subjects[run.subject];
+        let subject = &self.log.subjects[run.subject];
         let spent = run.spent;
-        let finding = run.search.finish();
+        let finding = run.search.clone().finish();
         let learned = finding.bracket.is_some();
         let (status, reason) = if finding.resolved {
             (Status::Measured, failed)
@@ -233,7 +233,8 @@ impl Run<'_, '_> {
     }
 
     fn too_dear(&self, subject: &Subject, pairs: usize, price: f64, half: Half) -> String {
-        let left = self.left().as_secs_f64();
+        let left = self.settings.budget.saturating_sub(self.elapsed);
+        let left = left.as_secs_f64();
         let why = if dear(subject) {
             format!(
                 " (a switch there and back takes {:.1} s)",
@@ -242,8 +243,8 @@ impl Run<'_, '_> {
         } else {
             format!(
                 " (a window takes {:.1} s)",
-                (subject.settle + self.window(subject))
-                    .max(self.natural)
+                (subject.settle + self.queue.window(subject))
+                    .max(self.queue.natural)
                     .as_secs_f64()
             )
         };

@@ -1,0 +1,166 @@
+//! Before anything is stressed: the baseline, the noise, how long windows have to
+//! be, and whether the budget can show anything at all.
+
+use super::design::Bench;
+use super::design::Half;
+use super::executor::WindowError;
+use super::levels::FEWEST_PAIRS;
+use super::log::Log;
+use super::phases;
+use super::queue::Queue;
+use super::settings::Settings;
+use super::stats;
+use std::time::Duration;
+
+/// Windows at the beginning, and the share of the budget they may
+/// take once there are the fewest that give an interval.
+const IDLE_MOST: usize = 16;
+const IDLE_FEWEST: usize = 3;
+const IDLE_SHARE: f64 = 0.04;
+/// The same for a target whose windows differ so much that it matters whether
+/// longer ones would differ less.
+const RESTLESS_MOST: usize = 64;
+const RESTLESS_SHARE: f64 = 0.06;
+/// Longer windows than this are no help: too few fit into any budget.
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// The windows without interference at the beginning.
+pub(super) struct Baseline<'r, 'a> {
+    pub(super) bench: &'r mut Bench<'a>,
+    pub(super) queue: &'r mut Queue<'a>,
+    pub(super) log: &'r mut Log<'a>,
+    pub(super) start: Duration,
+    pub(super) budget: Duration,
+}
+
+impl Baseline<'_, '_> {
+    /// Measures the baseline, the noise, and how long a window of this metric
+    /// takes.
+    pub(super) fn measure(&mut self) -> Result<Option<String>, WindowError> {
+        let mut warning = None;
+        self.idle_windows(IDLE_MOST, IDLE_SHARE)?;
+        if self.queue.natural.is_zero() && phases::restless(&self.log.idle) {
+            self.idle_windows(RESTLESS_MOST, RESTLESS_SHARE)?;
+            warning = self.lengthen();
+        }
+        self.log.first_idle = self.log.idle.len();
+        Ok(warning)
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.bench.now().saturating_sub(self.start)
+    }
+
+    fn idle_windows(&mut self, most: usize, share: f64) -> Result<(), WindowError> {
+        let share = self.budget.mul_f64(share);
+        let first = &self.queue.subjects[0];
+        let asked = first.settle + self.queue.window(first);
+        for taken in self.log.idle.len()..most {
+            let before = self.bench.now();
+            if taken >= IDLE_FEWEST && self.elapsed() >= share {
+                break;
+            }
+            if self.budget.saturating_sub(self.elapsed()) <= asked.max(self.queue.natural) {
+                break;
+            }
+            match self.bench.idle(0) {
+                Ok(Some(value)) => {
+                    let at = self.elapsed();
+                    self.log.push_idle(value, at);
+                }
+                Ok(None) => {}
+                // Idle needs no worker of this subject; its failure shows
+                // again when the subject is measured.
+                Err(WindowError::Subject(_)) => break,
+                Err(error) => return Err(error),
+            }
+            let took = self.bench.now().saturating_sub(before);
+            if took > asked + asked / 2 {
+                self.queue.natural = took;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes windows longer for a target that takes turns within a few of them.
+    fn lengthen(&mut self) -> Option<String> {
+        let stretch = phases::stretch(&self.log.idle)?;
+        let queue = &self.queue;
+        let subjects = queue.subjects.iter();
+        let longest = subjects.map(|subject| queue.window(subject)).max();
+        if longest.is_some_and(|longest| longest * stretch.factor > LONGEST) {
+            return Some(format!(
+                "the undisturbed target takes turns: neighbouring windows differ by {:.0} %, and by \
+                 {:.0} % if {} times as long; that is too long for this budget",
+                100.0 * stretch.before,
+                100.0 * stretch.after,
+                stretch.factor
+            ));
+        }
+        self.bench.stretch = stretch.factor;
+        self.queue.stretch = stretch.factor;
+        let doubt = format!(
+            "the undisturbed target takes turns: neighbouring windows differed by {:.0} %, so all \
+             windows were made {} times as long, where they differ by {:.0} %",
+            100.0 * stretch.before,
+            stretch.factor,
+            100.0 * stretch.after
+        );
+        // What was read counts at the new length.
+        self.log.merge_idle(stretch.factor as usize);
+        Some(doubt)
+    }
+}
+
+/// Whether the metric is too slow or too noisy for the budget, and which budget
+/// would do. `idle` is performance without interference; `elapsed` was spent.
+pub(super) fn forecast(
+    queue: &Queue,
+    idle: &[f64],
+    elapsed: Duration,
+    settings: &Settings,
+) -> Option<String> {
+    let cheapest = (0..queue.halves.len())
+        .filter(|half| queue.halves[*half].half == Half::Tolerated)
+        .map(|half| queue.cost(half, 100.0, FEWEST_PAIRS) / FEWEST_PAIRS as f64)
+        .min_by(f64::total_cmp);
+    let pair = cheapest?;
+    let left = settings.budget.saturating_sub(elapsed).as_secs_f64();
+    let preparation = settings.preparation.as_secs_f64();
+    let spent = elapsed.as_secs_f64() + preparation;
+    let halves = queue.halves.len() as f64;
+    let affordable = left / halves / pair;
+    let fewest = FEWEST_PAIRS as f64;
+    if affordable < fewest {
+        let some = (left / (fewest * pair)).floor();
+        let enough = spent + 1.1 * halves * fewest * pair;
+        return Some(format!(
+            "the metric is slow for this budget: a pair of windows takes {pair:.1} s, {} of the \
+             {halves:.0} halves can have the {FEWEST_PAIRS} pairs they need at least; --budget \
+             {:.0}s would do for all, or name fewer --resources",
+            match some >= 1.0 {
+                true => format!("at most {some:.0}"),
+                false => "none".into(),
+            },
+            enough.ceil()
+        ));
+    }
+    let deviation = phases::deviation(idle)?;
+    let line = 100.0 * (1.0 - settings.qos);
+    let sd = deviation * std::f64::consts::SQRT_2;
+    let smallest = stats::smallest_detectable_percent(sd, affordable as usize);
+    let smallest = smallest.filter(|smallest| *smallest > line)?;
+    // The error shrinks with the root of the number of pairs.
+    let needed = affordable * (smallest / line).powi(2);
+    let enough = spent + needed * pair * halves;
+    let advice = match enough < 50.0 * settings.budget.as_secs_f64() {
+        true => format!("--budget {:.0}s would do", enough.ceil()),
+        false => "no sensible budget would do; a steadier metric may".into(),
+    };
+    Some(format!(
+        "the metric is noisy for this budget: neighbouring windows differ by {:.1} %, so about \
+         {affordable:.0} pairs for each of {halves:.0} halves show losses from {smallest:.1} % \
+         on, not the {line:.1} % asked for; {advice}",
+        100.0 * deviation
+    ))
+}

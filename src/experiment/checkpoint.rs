@@ -1,0 +1,75 @@
+//! Writes down what was read while measuring, so that a measurement that is
+//! killed can be resumed.
+
+use super::outcome::Measured;
+use super::record;
+use super::record::RunMetadata;
+use super::settings::Observer;
+use super::settings::Progress;
+use super::settings::Settings;
+use jostle_profile as profile;
+use jostle_profile::Readings;
+use std::path::PathBuf;
+use std::time::Duration;
+use std::time::Instant;
+
+/// How often what was read is written down.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// Passes everything on, and now and then writes down what was read.
+pub(super) struct Checkpointer<'a> {
+    inner: &'a mut dyn Observer,
+    path: Option<PathBuf>,
+    metadata: RunMetadata,
+    settings: Settings,
+    last: Instant,
+}
+
+impl<'a> Checkpointer<'a> {
+    /// Passes everything on to `inner`; keeps nothing without a `path`.
+    pub(super) fn new(
+        inner: &'a mut dyn Observer,
+        path: Option<PathBuf>,
+        metadata: RunMetadata,
+        settings: Settings,
+    ) -> Checkpointer<'a> {
+        Checkpointer {
+            inner,
+            path,
+            metadata,
+            settings,
+            last: Instant::now(),
+        }
+    }
+}
+
+impl Observer for Checkpointer<'_> {
+    fn progress(&mut self, progress: Progress) {
+        self.inner.progress(progress);
+    }
+
+    fn warn(&mut self, text: &str) {
+        self.inner.warn(text);
+    }
+
+    fn checkpoint(&mut self, readings: &dyn Fn() -> Readings) {
+        let Some(path) = &self.path else {
+            return;
+        };
+        if self.last.elapsed() < EVERY {
+            return;
+        }
+        self.last = Instant::now();
+        let readings = readings();
+        let mut metadata = self.metadata.clone();
+        metadata.duration_seconds = readings.elapsed_seconds;
+        let measured = Measured::unfinished(readings);
+        let profile = record::profile(&measured, &self.settings, metadata);
+        if let Err(error) = profile::save(&profile, path) {
+            self.inner.warn(&format!(
+                "cannot keep what was read so far, an interruption by force would lose it: {error}"
+            ));
+            self.path = None;
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What was read: every pair of windows and every window without interference,
+//! in order, and how an interrupted measurement keeps them.
+
+use super::design::Counted;
+use super::design::Half;
+use super::executor::Subject;
+use super::stats;
+use jostle_profile::PairReading;
+use jostle_profile::Readings;
+use std::time::Duration;
+
+/// One pair of windows as it was measured.
+#[derive(Clone, Debug)]
+pub(super) struct PairRecord {
+    pub(super) at: Duration,
+    pub(super) subject: usize,
+    pub(super) half: Half,
+    pub(super) intensity: f64,
+    pub(super) log_ratio: f64,
+    pub(super) pressure: Option<f64>,
+    pub(super) reference: f64,
+    pub(super) counted: Counted,
+}
+
+/// Everything read in one run of a measurement.
+pub(super) struct Log<'a> {
+    pub(super) subjects: &'a [Subject],
+    /// What an earlier run of this measurement had read.
+    pub(super) past: &'a Readings,
+    /// Performance without interference, metric units, and when it was read.
+    pub(super) idle: Vec<f64>,
+    pub(super) idle_at: Vec<Duration>,
+    /// How many of `idle` were read before anything else.
+    pub(super) first_idle: usize,
+    /// Per subject `ln(control / idle)`.
+    pub(super) sharing: Vec<Vec<f64>>,
+    pub(super) pairs: Vec<PairRecord>,
+}
+
+impl<'a> Log<'a> {
+    pub(super) fn new(subjects: &'a [Subject], past: &'a Readings) -> Log<'a> {
+        Log {
+            subjects,
+            past,
+            idle: Vec::new(),
+            idle_at: Vec::new(),
+            first_idle: 0,
+            sharing: vec![Vec::new(); subjects.len()],
+            pairs: Vec::new(),
+        }
+    }
+
+    pub(super) fn push_idle(&mut self, value: f64, at: Duration) {
+        self.idle.push(value);
+        self.idle_at.push(at);
+    }
+
+    /// Takes every `factor` idle windows for one.
+    pub(super) fn merge_idle(&mut self, factor: usize) {
+        self.idle = self.idle.chunks_exact(factor).map(stats::mean).collect();
+        let last = |times: &[Duration]| times[factor - 1];
+        self.idle_at = self.idle_at.chunks_exact(factor).map(last).collect();
+    }
+
+    /// Performance before anything was stressed.
+    pub(super) fn baseline(&self) -> &[f64] {
+        &self.idle[..self.first_idle]
+    }
+
+    /// Pairs that compare the target beside `subject` with its control.
+    pub(super) fn of_target(&self, subject: usize) -> impl Iterator<Item = &PairRecord> {
+        let tolerated = |pair: &&PairRecord| pair.half == Half::Tolerated;
+        self.pairs
+            .iter()
+            .filter(tolerated)
+            .filter(move |pair| pair.subject == subject)
+    }
+
+    /// Of them, those at the highest intensity measured.
+    pub(super) fn strongest(&self, subject: usize) -> impl Iterator<Item = &PairRecord> {
+        let top = self.of_target(subject).map(|pair| pair.intensity);
+        let top = top.fold(0.0, f64::max);
+        self.of_target(subject)
+            .filter(move |pair| pair.intensity == top)
+    }
+
+    /// Everything read so far, earlier runs included.
+    pub(super) fn readings(&self, elapsed: Duration) -> Readings {
+        let mut all = self.past.clone();
+        all.undisturbed.extend(self.baseline());
+        all.pairs.extend(self.pairs.iter().map(|pair| PairReading {
+            resource: self.subjects[pair.subject].resource.to_string(),
+            half: pair.half.as_str().to_string(),
+            intensity: pair.intensity,
+            log_ratio: pair.log_ratio,
+            pressure: pair.pressure.filter(|pressure| pressure.is_finite()),
+            reference: pair.reference,
+            at_seconds: self.past.elapsed_seconds + pair.at.as_secs_f64(),
+        }));
+        all.elapsed_seconds += elapsed.as_secs_f64();
+        all
+    }
+}

@@ -1,0 +1,215 @@
+//! What is measured, where and within which limits, decided before anything of
+//! the measurement is started.
+
+use super::settings::Settings;
+use crate::counters::CounterOptions;
+use crate::error::Error;
+use crate::error::Result;
+use crate::inject::WorkerPlan;
+use crate::inject::placement::Refusal;
+use crate::inject::plan::Limits;
+use crate::inject::plan::plan;
+use crate::inject::slice;
+use crate::inject::slice::SliceChoice;
+use crate::inject::worker::Slices;
+use crate::machine::Machine;
+use crate::machine::calibration::Calibration;
+use crate::metric::MetricOptions;
+use crate::workload::TargetSpec;
+use crate::workload::hooks::Hooks;
+use jostle_load::LoadPlan;
+use jostle_profile::Profile;
+use jostle_profile::resource::Resource;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// What to measure and within which limits.
+pub struct Request {
+    pub spec: TargetSpec,
+    /// Name in the profile; the target's own when absent.
+    pub name: Option<String>,
+    pub labels: BTreeMap<String, String>,
+    pub resources: Vec<Resource>,
+    /// CPUs of the target.
+    pub target_cpus: Vec<usize>,
+    pub limits: Limits,
+    /// Slice period; calibrated when absent.
+    pub slice_period: Option<Duration>,
+    /// Share of the CPU that a same-CPU worker takes, 0–1.
+    pub share: f64,
+    pub metric: Option<String>,
+    pub metric_options: MetricOptions,
+    /// What is sent to the target meanwhile.
+    pub load: Option<LoadPlan>,
+    /// Raised to end the measurement.
+    pub interrupt: Arc<AtomicBool>,
+    /// What to count beside the metric; nothing when absent.
+    pub counters: Option<CounterOptions>,
+    /// What was calibrated on this machine, if it is to be used.
+    pub calibration: Option<Calibration>,
+    /// Commands around the measurement; their time is not the budget's.
+    pub hooks: Hooks,
+    /// The budget includes the preparations.
+    pub settings: Settings,
+    /// The first part of this measurement, which was cut short.
+    pub past: Option<Profile>,
+    /// Where to keep what was read while measuring; the caller's to remove once
+    /// the profile is safe.
+    pub checkpoint: Option<PathBuf>,
+}
+
+/// Plans for every resource asked for, or why there is none.
+pub struct Plans {
+    pub ready: Vec<(Resource, WorkerPlan)>,
+    pub unavailable: Vec<(&'static str, Refusal)>,
+}
+
+impl Request {
+    /// Plans without starting anything.
+    pub fn plans(&self, machine: &Machine, period: Duration) -> Plans {
+        let slices = self.slices(period);
+        let mut plans = Plans {
+            ready: Vec::new(),
+            unavailable: Vec::new(),
+        };
+        for &resource in &self.resources {
+            match plan(machine, resource, &self.target_cpus, &self.limits, slices) {
+                Ok(mut ready) => {
+                    ready.config.gives_way = self.meets_the_load(&ready);
+                    plans.ready.push((resource, ready));
+                }
+                Err(reason) => plans.unavailable.push((resource.id(), reason)),
+            }
+        }
+        plans
+    }
+
+    /// Whether a source would keep the load generator from its CPU: a request
+    /// that leaves late for that would read as one that was answered late.
+    fn meets_the_load(&self, plan: &WorkerPlan) -> bool {
+        let generator = self.load.as_ref();
+        let generator = generator.map_or(&[][..], |load| &load.spec.placement.cpus);
+        let meets = plan
+            .placement
+            .cpus
+            .iter()
+            .any(|cpu| generator.contains(cpu));
+        meets && plan.config.slices.is_none()
+    }
+
+    fn slices(&self, period: Duration) -> Slices {
+        Slices {
+            period_ns: period.as_nanos() as u64,
+            share: self.share,
+        }
+    }
+
+    pub(super) fn check_interrupt(&self) -> Result<()> {
+        match self.interrupt.load(Relaxed) {
+            true => Err(Error::Interrupted(" before anything was measured".into())),
+            false => Ok(()),
+        }
+    }
+}
+
+/// A request together with everything that is decided once: the slices, and which
+/// workers press where.
+pub struct Plan<'a> {
+    pub machine: &'a Machine,
+    pub request: Request,
+    /// `None` when no worker shares a CPU with the target.
+    pub slices: Option<SliceChoice>,
+    pub workers: Plans,
+    pub doubts: Vec<String>,
+}
+
+impl<'a> Plan<'a> {
+    /// Plans; calibrates the slices where they are not known.
+    ///
+    /// # Errors
+    /// An environment error when the slices cannot be calibrated.
+    pub fn new(machine: &'a Machine, request: Request) -> Result<Plan<'a>> {
+        let mut doubts = Vec::new();
+        let slices = choose_slice(machine, &request, &mut doubts)?;
+        let period = slices.map_or(slice::PERIODS[0], |choice| choice.period);
+        Ok(Plan {
+            workers: request.plans(machine, period),
+            machine,
+            request,
+            slices,
+            doubts,
+        })
+    }
+
+    /// The slice period.
+    pub fn period(&self) -> Duration {
+        self.slices
+            .map_or(slice::PERIODS[0], |choice| choice.period)
+    }
+}
+
+/// The slice period to use; `None` when no worker shares a CPU with the target.
+fn choose_slice(
+    machine: &Machine,
+    request: &Request,
+    doubts: &mut Vec<String>,
+) -> Result<Option<SliceChoice>> {
+    let trial = request.plans(machine, slice::PERIODS[0]);
+    let sliced = |(_, plan): &&(Resource, WorkerPlan)| plan.config.slices.is_some();
+    let Some((_, plan_of_one)) = trial.ready.iter().find(sliced) else {
+        return Ok(None);
+    };
+    let Some(&cpu) = plan_of_one.placement.cpus.first() else {
+        return Ok(None);
+    };
+    if let Some(period) = request.slice_period {
+        return Ok(Some(SliceChoice {
+            period,
+            victim_share: f64::NAN,
+            within_tolerance: true,
+        }));
+    }
+    let known = request.calibration.as_ref();
+    if let Some(slices) = known.and_then(|known| known.slices(request.share)) {
+        let choice = SliceChoice {
+            period: Duration::from_secs_f64(slices.period_seconds),
+            victim_share: slices.victim_percent / 100.0,
+            within_tolerance: slices.within_tolerance,
+        };
+        doubts.extend(tolerance_doubt(&choice, request.share));
+        return Ok(Some(choice));
+    }
+    // Any source that takes turns will do: the placebo is the same.
+    let mut limits = request.limits.clone();
+    limits.cpus = vec![cpu];
+    let choice = slice::calibrate(cpu, request.share, |period| {
+        plan(
+            machine,
+            Resource::L1d,
+            &[cpu],
+            &limits,
+            request.slices(period),
+        )
+        .map_err(|refusal| refusal.to_string())
+    })
+    .map_err(|reason| Error::environment(format!("calibrating the slices: {reason}")))?;
+    doubts.extend(tolerance_doubt(&choice, request.share));
+    Ok(Some(choice))
+}
+
+fn tolerance_doubt(choice: &SliceChoice, share: f64) -> Option<String> {
+    (!choice.within_tolerance).then(|| {
+        format!(
+            "no slice period kept the placebo within {:.0} points of its share: at {:.1} ms a \
+             spinning thread kept {:.0} % of the CPU instead of {:.0} %",
+            slice::TOLERANCE * 100.0,
+            choice.period.as_secs_f64() * 1e3,
+            choice.victim_share * 100.0,
+            (1.0 - share) * 100.0
+        )
+    })
+}
