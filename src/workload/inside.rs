@@ -21,12 +21,6 @@ use std::path::Path;
 use std::time::Duration;
 use std::time::Instant;
 
-const ENDED: Exit = Exit {
-    code: None,
-    signal: None,
-    instance: None,
-};
-
 /// How often a cgroup is looked at while its end is waited for.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -136,7 +130,7 @@ impl Inside {
 
     pub(super) fn state(&self) -> State {
         match population(&self.spec.directory) {
-            Population::Vanished | Population::Empty => State::Exited(ENDED),
+            Population::Vanished | Population::Empty => State::Exited(Exit::default()),
             Population::Living if self.hold.holds() => State::Stopped,
             Population::Living => match Freezer::in_it(&self.hierarchies, &self.spec.directory) {
                 Some(Ok(freezer)) if freezer.frozen_by().is_some() => State::Stopped,

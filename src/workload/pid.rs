@@ -19,12 +19,6 @@ use std::time::Duration;
 /// `PF_KTHREAD` of `/proc/PID/stat`.
 const KERNEL_THREAD: u32 = 0x0020_0000;
 
-const ENDED: Exit = Exit {
-    code: None,
-    signal: None,
-    instance: None,
-};
-
 pub(super) struct Attached {
     pid: i32,
     name: String,
@@ -153,7 +147,7 @@ impl Attached {
 
     pub(super) fn state(&self) -> State {
         if self.pidfd.wait(Duration::ZERO) {
-            return State::Exited(ENDED);
+            return State::Exited(Exit::default());
         }
         match tree::stat(self.pid) {
             _ if self.hold.holds() => State::Stopped,
@@ -163,7 +157,7 @@ impl Attached {
     }
 
     pub(super) fn wait(&self, limit: Duration) -> Option<Exit> {
-        self.pidfd.wait(limit).then_some(ENDED)
+        self.pidfd.wait(limit).then(Exit::default)
     }
 
     /// The process, and those of it that had lost their parent when it was
