@@ -8,8 +8,8 @@ use super::cgroup::Freezer;
 use super::cgroup::Hierarchies;
 
 use super::guard::Guard;
-use super::hold;
 use super::hold::Hold;
+use super::hold_error::HoldError;
 use super::tree;
 use crate::error::Error;
 use crate::error::Result;
@@ -61,7 +61,9 @@ pub(super) fn describe(spec: &CgroupSpec) -> String {
     let found = living(&spec.directory);
     let freezer = hierarchies(spec)
         .map_err(|error| error.to_string())
-        .and_then(|hierarchies| Freezer::of(&hierarchies, &spec.directory));
+        .and_then(|hierarchies| {
+            Freezer::of(&hierarchies, &spec.directory).map_err(|error| error.to_string())
+        });
     let how = match freezer {
         Ok(freezer) => format!("held by the freezer of {}", freezer.directory.display()),
         Err(no_freezer) => match why_no_signals(&found) {
@@ -196,7 +198,7 @@ fn living(directory: &Path) -> Vec<i32> {
 /// Why these processes cannot be stopped by signals, if they cannot.
 fn why_no_signals(processes: &[i32]) -> Option<String> {
     if processes.len() > GuardPage::CAPACITY {
-        return Some(format!("it {}", hold::too_many(processes.len())));
+        return Some(format!("it {}", HoldError::TooMany(processes.len())));
     }
     processes.iter().find_map(|&pid| {
         let error = PidFd::open(pid).ok()?.signal(None).err()?;

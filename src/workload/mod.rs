@@ -7,6 +7,7 @@ mod command;
 pub mod demo;
 mod guard;
 mod hold;
+mod hold_error;
 pub mod hooks;
 mod inside;
 mod output;

@@ -5,8 +5,8 @@ use super::State;
 use super::cgroup::Freezer;
 use super::cgroup::Hierarchies;
 use super::guard::Guard;
-use super::hold;
 use super::hold::Hold;
+use super::hold_error::HoldError;
 use super::tree;
 use crate::error::Error;
 use crate::error::Result;
@@ -127,7 +127,7 @@ impl Attached {
             return Err(Error::request(format!("--pid {pid}: it is frozen; {by}")));
         }
         if freezer.is_none() && members.len() > GuardPage::CAPACITY {
-            let too_many = hold::too_many(members.len());
+            let too_many = HoldError::TooMany(members.len());
             return Err(Error::environment(format!("--pid {pid}: it {too_many}")));
         }
         Ok(attached)
@@ -186,7 +186,7 @@ impl Attached {
                 hold.stop(|| family.members())
             }
         };
-        held.map_err(refused)?;
+        held.map_err(|error| refused(error.to_string()))?;
         if self.pidfd.wait(Duration::ZERO) {
             self.cont()?;
             return Err(ended());
