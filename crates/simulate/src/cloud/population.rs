@@ -1,4 +1,4 @@
-//! Batch jobs, services and strangers, as they really are.
+//! Batch jobs, services and co-tenants, as they really are.
 
 use super::scenario::CloudScenario;
 use crate::truth::TrueApp;
@@ -35,7 +35,7 @@ const SHARED: [Resource; 6] = [
 /// Different applications of each class.
 const PER_CLASS: usize = 24;
 
-/// Levels of strangers' load: 0, 1 … 100 %.
+/// Levels of co-tenants' load: 0, 1 … 100 %.
 const LEVELS: usize = 101;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,7 +111,7 @@ impl Population {
                     caused[*lane] = points.min(100.0) as f32;
                 }
                 apps.push(TrueApp {
-                    name: format!("strangers-{level}-{size}"),
+                    name: format!("co-tenants-{level}-{size}"),
                     curves: Vec::new(),
                     caused,
                     speed: vec![1.0],
@@ -144,8 +144,8 @@ impl Population {
         ((class + number % PER_CLASS) * SIZES.len() + size) as u32
     }
 
-    /// What strangers at `load` (0–1) are to a slice of the size at `size`.
-    pub(super) fn strangers(load: f64, size: usize) -> u32 {
+    /// What co-tenants at `load` (0–1) are to a slice of the size at `size`.
+    pub(super) fn co_tenants(load: f64, size: usize) -> u32 {
         let level = (load.clamp(0.0, 1.0) * (LEVELS - 1) as f64).round() as usize;
         (2 * PER_CLASS * SIZES.len() + size * LEVELS + level) as u32
     }

@@ -80,7 +80,7 @@ impl Driver<'_> {
                             placement[to.piece] = Some(to.to);
                         }
                     }
-                    Scheme::Oracle => placement = self.foreseen(interval, &order),
+                    Scheme::Oracle => placement = self.oracle_placement(interval, &order),
                     _ => {}
                 }
             }
@@ -168,7 +168,7 @@ impl Driver<'_> {
                     packing.consolidate_in(&seen)
                 }),
             Scheme::Oracle => {
-                self.foreseen(scene.history, &self.order(|a, b| scene.true_pair(a, b)))
+                self.oracle_placement(scene.history, &self.order(|a, b| scene.true_pair(a, b)))
             }
         };
         placed
@@ -222,7 +222,7 @@ impl Driver<'_> {
     }
 
     /// The oracle's placement of `interval`.
-    fn foreseen(&self, interval: usize, order: &[usize]) -> Vec<Option<usize>> {
+    fn oracle_placement(&self, interval: usize, order: &[usize]) -> Vec<Option<usize>> {
         let demand: Vec<f64> = self.scene.demand.iter().map(|d| d[interval]).collect();
         let truth = |a, b| self.scene.true_pair(a, b);
         self.pack(&self.demanding(&demand), truth, |packing| {
@@ -282,7 +282,7 @@ impl Driver<'_> {
         let active = there.iter().filter(|members| !members.is_empty()).count();
         totals.most_nodes = totals.most_nodes.max(active);
         for performance in performance {
-            totals.lived += 1;
+            totals.instance_intervals += 1;
             totals.performance += performance;
             totals.lost_3 += usize::from(performance < 0.97);
             totals.lost_10 += usize::from(performance < 0.90);
@@ -325,14 +325,14 @@ impl Driver<'_> {
             Scheme::OneEach => baseline,
             _ => totals.energy,
         };
-        let lived = totals.lived.max(1) as f64;
+        let instance_intervals = totals.instance_intervals.max(1) as f64;
         SchemeOutcome {
             scheme: self.scheme,
             active_share: active / all,
             energy_factor: baseline / energy,
-            mean_performance: totals.performance / lived,
-            losing_over_3_percent: totals.lost_3 as f64 / lived,
-            losing_over_10_percent: totals.lost_10 as f64 / lived,
+            mean_performance: totals.performance / instance_intervals,
+            losing_over_3_percent: totals.lost_3 as f64 / instance_intervals,
+            losing_over_10_percent: totals.lost_10 as f64 / instance_intervals,
             utilization: totals.utilization / active.max(1.0),
             migrations: totals.migrations,
             migration_bandwidth_share: totals.moved / (totals.moved + totals.served).max(1e-9),
@@ -375,7 +375,7 @@ struct Totals {
     energy: f64,
     utilization: f64,
     performance: f64,
-    lived: usize,
+    instance_intervals: usize,
     lost_3: usize,
     lost_10: usize,
     migrations: usize,

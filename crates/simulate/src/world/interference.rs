@@ -94,7 +94,7 @@ impl World<'_> {
             let mut ln = presence.residual as f32 / RESIDUAL_STEPS;
             for curve in &self.truth.apps[presence.app as usize].curves {
                 let lane = curve.lane();
-                if lane != site.spared {
+                if lane != site.unshared_lane {
                     let others = points(site.caused[lane] - presence.caused[lane]);
                     ln += curve.at(others * scale[lane]);
                 }
