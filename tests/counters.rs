@@ -488,7 +488,7 @@ fn wrong_requests_name_the_flag() {
 
 /// What looking costs; run with `--ignored --nocapture`, best in release.
 #[test]
-#[ignore = "a measurement, not a check"]
+#[ignore = "full tier: a measurement, not a check"]
 fn what_sampling_costs() {
     use jostle::sys::perf_group::EventConfig;
     use jostle::sys::perf_group::Group;
