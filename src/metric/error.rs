@@ -51,7 +51,7 @@ pub(super) enum Reason {
 
     // Files and their functions.
     #[error("{} does not exist", .0.display())]
-    NoFile(PathBuf),
+    NoBinary(PathBuf),
     #[error("there is no program {0} in PATH")]
     NoProgram(String),
     #[error("{} is gone", .0.display())]
@@ -138,6 +138,8 @@ pub(super) enum Reason {
     NoProcess,
 
     // Followed files.
+    #[error("there is no file {}", .0.display())]
+    NoFile(PathBuf),
     #[error("not an ordinary file; name a log or status file")]
     NotOrdinary,
     #[error("cannot read it: {0}")]

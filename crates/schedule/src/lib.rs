@@ -1,3 +1,7 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # Design
+//!
 //! Placing applications by their profiles. Knows nothing of measuring: it takes
 //! [`Profile`](jostle_profile::Profile)s and a [`Cluster`], and answers with a
 //! node, and on demand with an [`Explanation`] that says which resource decided and
@@ -63,6 +67,7 @@ pub mod admission;
 mod app;
 mod cluster;
 mod compare;
+mod error;
 mod explanation;
 mod nodes_file;
 pub mod policies;
@@ -80,7 +85,6 @@ pub use app::STEPS_PER_POINT;
 pub use app::to_points;
 pub use app::to_steps;
 pub use cluster::Cluster;
-pub use cluster::ClusterError;
 pub use cluster::Node;
 pub use cluster::NodeId;
 pub use cluster::PlatformId;
@@ -93,6 +97,11 @@ pub use compare::Comparison;
 pub use compare::below_zero;
 pub use compare::compare;
 pub use compare::known_directions;
+pub use error::ClusterError;
+pub use error::MemoryError;
+pub use error::NodesFileError;
+pub use error::SampleSizeError;
+pub use error::StreamError;
 pub use explanation::Deciding;
 pub use explanation::Direction;
 pub use explanation::ExpectedPerformance;
@@ -107,21 +116,18 @@ pub use nodes_file::AppDemand;
 pub use nodes_file::MOST_CPUS;
 pub use nodes_file::NodeEntry;
 pub use nodes_file::NodesFile;
-pub use nodes_file::NodesFileError;
 pub use nodes_file::parse_memory;
 pub use policies::POLICIES;
 pub use policies::PolicyKind;
 pub use policies::PolicyOptions;
 pub use policies::bazaar::Bazaar;
-pub use policies::bin_pack::BinPack;
 pub use policies::bloc::Bloc;
+pub use policies::by_load::BinPack;
+pub use policies::by_load::LeastLoaded;
 pub use policies::ibench_l1::IbenchL1;
-pub use policies::interference_only::InterferenceOnly;
 pub use policies::jostle::Jostle;
-pub use policies::least_loaded::LeastLoaded;
 pub use policies::paragon::Paragon;
 pub use policies::paragon_sampled::ParagonSampled;
-pub use policies::paragon_sampled::SampleSizeError;
 pub use policies::paragon_sampled::colocation_quality;
 pub use policies::paragon_sampled::sample_size;
 pub use policies::platform_only::PlatformOnly;

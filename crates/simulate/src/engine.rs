@@ -122,8 +122,6 @@ struct Engine<'a> {
     repairs_to_come: usize,
     cpus_up: u64,
     meter: Meter,
-    /// CPU-seconds asked for over those up, at the last end.
-    utilization: f64,
     last_end: f64,
     without_progress: u64,
     costs: MigrationCosts,
@@ -132,11 +130,8 @@ struct Engine<'a> {
     noise: ChaCha8Rng,
     stopwatch: Stopwatch,
     starts: Option<Vec<Start>>,
-    handled_events: u64,
-    decisions: u64,
-    conflicts: u64,
-    migrations: u64,
-    restarts: u64,
+    /// Its counts grow as the run goes on.
+    outcome: Outcome,
 }
 
 /// Runs `workload` once with one scheduler per agent, made by `scheduler` from a
@@ -224,7 +219,6 @@ impl<'a> Engine<'a> {
             repairs_to_come: 0,
             cpus_up: workload.nodes.iter().map(|n| u64::from(n.cpus)).sum(),
             meter: Meter::new(first),
-            utilization: 0.0,
             last_end: first,
             without_progress: 0,
             costs: MigrationCosts::default(),
@@ -233,11 +227,7 @@ impl<'a> Engine<'a> {
             noise: draws(settings.seed, 3),
             stopwatch: Stopwatch::default(),
             starts: None,
-            handled_events: 0,
-            decisions: 0,
-            conflicts: 0,
-            migrations: 0,
-            restarts: 0,
+            outcome: Outcome::default(),
             world,
         };
         if count > 1 {
@@ -263,7 +253,7 @@ impl<'a> Engine<'a> {
             return self.give_up();
         }
         self.pass_time(next.max(self.now));
-        self.handled_events += 1;
+        self.outcome.events += 1;
         self.without_progress += 1;
         if own <= next {
             self.job_does_something();
@@ -398,7 +388,7 @@ impl<'a> Engine<'a> {
         self.left -= 1;
         self.running -= 1;
         self.last_end = self.now;
-        self.utilization = self.meter.utilization();
+        self.outcome.utilization = self.meter.utilization();
         self.has_left(job, &left.parts);
     }
 
@@ -473,7 +463,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// What came of it.
+    /// The outcome of the run.
     fn outcome(self) -> Outcome {
         let (mut jobs, mut never) = (Vec::new(), Vec::new());
         for (index, (it, progress)) in self.workload.jobs.iter().zip(&self.jobs).enumerate() {
@@ -511,13 +501,8 @@ impl<'a> Engine<'a> {
             jobs,
             never,
             makespan_seconds: self.last_end - first,
-            utilization: self.utilization,
-            events: self.handled_events,
-            decisions: self.decisions,
-            conflicts: self.conflicts,
-            migrations: self.migrations,
-            restarts: self.restarts,
             samples: self.meter.into_samples(),
+            ..self.outcome
         }
     }
 }

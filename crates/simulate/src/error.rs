@@ -7,7 +7,7 @@ use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Why a world cannot be, or does not change as asked.
+/// Why a world cannot be created or changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum WorldError {
     #[error(transparent)]
@@ -24,7 +24,7 @@ pub enum WorldError {
     Speed { app: String, platform: String },
 }
 
-/// Why a run cannot be, or cannot go on.
+/// Why a run cannot start or go on.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SimulationError {
     #[error(transparent)]

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! A job spread over nodes causes its pressure in proportion to its CPUs on
-//! each. `cpu-time` presses nobody on a node whose applications have CPUs of
-//! their own.
+//! each. `cpu-time` applies no pressure on a node whose applications have CPUs
+//! of their own.
 
 pub(crate) mod counters;
 mod interference;
@@ -93,7 +93,8 @@ struct Presence {
 struct Site {
     /// Index into the true platforms.
     platform: u32,
-    /// A lane that presses nobody here; [`LANES`] when there is none.
+    /// The resource index that applies no pressure here; [`LANES`] when there is
+    /// none.
     unshared_lane: usize,
     caused: Lanes<i32>,
     present: Vec<Presence>,
@@ -156,7 +157,7 @@ impl Run<'_> {
     }
 }
 
-/// A cluster as policies see it, together with what is really so.
+/// A cluster as policies see it, together with the ground truth.
 #[derive(Clone, Debug)]
 pub struct World<'a> {
     truth: &'a Truth,

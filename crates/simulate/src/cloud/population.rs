@@ -1,4 +1,4 @@
-//! Batch jobs, services and co-tenants, as they really are.
+//! The true behaviour of batch jobs, services and co-tenants.
 
 use super::scenario::CloudScenario;
 use crate::truth::TrueApp;
@@ -44,7 +44,7 @@ pub(super) enum Class {
     Service,
 }
 
-/// Everything that is really so in a cloud.
+/// The ground truth of a cloud.
 pub(super) struct Population {
     pub truth: Truth,
     shared: Vec<usize>,

@@ -483,7 +483,7 @@ impl Simulation<'_> {
         instance
     }
 
-    /// Whom an instance has for co-tenants, by number in the list of its size.
+    /// The co-tenants of a new instance, by number in the list of its size.
     fn co_tenants(&mut self, size: usize) -> usize {
         self.rng.random_range(0..self.tenants[size].len())
     }

@@ -84,7 +84,7 @@ impl Driver<'_> {
                     _ => {}
                 }
             }
-            self.live(interval, &placement, &moves, &mut totals);
+            self.simulate_interval(interval, &placement, &moves, &mut totals);
             for (forecast, demand) in forecasts.iter_mut().zip(&scene.demand) {
                 forecast.observe(demand[interval]);
             }
@@ -230,8 +230,8 @@ impl Driver<'_> {
         })
     }
 
-    /// What really happens in `interval`.
-    fn live(
+    /// Simulates `interval` with the true demand.
+    fn simulate_interval(
         &self,
         interval: usize,
         placement: &[Option<usize>],
@@ -269,8 +269,9 @@ impl Driver<'_> {
         for (store, members) in there.iter().enumerate() {
             let used = usage(&scene.stores[store], bandwidth[store], capacity[store]);
             for (instance, share) in members {
-                let alone = self.alone(*instance, used);
-                performance[*instance] += share * alone * self.beside(*instance, members, interval);
+                let alone = self.performance_alone(*instance, used);
+                performance[*instance] +=
+                    share * alone * self.interference_factor(*instance, members, interval);
             }
             if !members.is_empty() {
                 totals.active += 1;
@@ -291,14 +292,19 @@ impl Driver<'_> {
 
     /// Throughput within the latency bound on a node so much in use: all of it
     /// up to the instance's limits, beyond them what they leave.
-    fn alone(&self, instance: usize, (bandwidth, capacity): (f64, f64)) -> f64 {
+    fn performance_alone(&self, instance: usize, (bandwidth, capacity): (f64, f64)) -> f64 {
         let app = &self.scenario.apps[self.scene.instances[instance].app];
         (app.bandwidth_limit / bandwidth).min(1.0) * (app.capacity_limit / capacity).min(1.0)
     }
 
     /// What the others leave of it: for each, its loss beside a whole one at
     /// mean demand, by how much of it is there and how busy it is.
-    fn beside(&self, instance: usize, members: &[(usize, f64)], interval: usize) -> f64 {
+    fn interference_factor(
+        &self,
+        instance: usize,
+        members: &[(usize, f64)],
+        interval: usize,
+    ) -> f64 {
         let scene = self.scene;
         let app = scene.instances[instance].app;
         let mut left = 1.0;

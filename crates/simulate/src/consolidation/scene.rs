@@ -1,4 +1,4 @@
-//! What is so, and what schemes see of it.
+//! The ground truth of a consolidation, and what schemes observe of it.
 
 use super::scenario::ConsolidationScenario;
 use super::scenario::StorageApp;

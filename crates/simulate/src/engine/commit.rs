@@ -1,4 +1,4 @@
-//! Decisions take effect, or not.
+//! Commits: decisions take effect, or conflict with others.
 
 use super::Engine;
 use super::Start;
@@ -56,9 +56,10 @@ impl Engine<'_> {
         if self.start(job, parts) {
             return Ok(());
         }
-        // Somebody else was quicker, or a node broke: look again, decide again.
+        // Another agent committed first, or a node failed: refresh the view and
+        // decide again.
         if self.agents[index].copy.is_some() {
-            self.conflicts += 1;
+            self.outcome.conflicts += 1;
         }
         let agent = &mut self.agents[index];
         let mut news = false;

@@ -1,4 +1,4 @@
-//! Agents make up their minds.
+//! Agents decide.
 
 use super::Engine;
 use super::LEAST_WAIT_SECONDS;
@@ -76,7 +76,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The agent makes up its mind about `job`, and is busy until it has.
+    /// The agent decides about `job`, and is busy until it has.
     pub(super) fn decide(
         &mut self,
         index: usize,
@@ -141,7 +141,7 @@ impl Engine<'_> {
                 },
             }
         };
-        self.decisions += 1;
+        self.outcome.decisions += 1;
         let latency = &self.settings.latency;
         let busy = latency.base_seconds + latency.per_examined_seconds * f64::from(examined);
         self.events

@@ -1,4 +1,4 @@
-//! What breaks, and what comes back.
+//! Faults and repairs.
 
 use super::Engine;
 use super::queue::Event;
@@ -46,7 +46,7 @@ impl Engine<'_> {
         for (job, _) in gone {
             self.running -= 1;
             self.waiting += 1;
-            self.restarts += 1;
+            self.outcome.restarts += 1;
             self.jobs[*job as usize].restarts += 1;
         }
         for (job, left) in gone {

@@ -5,7 +5,7 @@ use crate::outcome::Sample;
 /// Moments are thinned out when there are so many.
 const MOST_SAMPLES: usize = 512;
 
-/// What is so from one event to the next.
+/// The state from one event to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Level {
     pub(super) cpus_asked: u64,
@@ -38,7 +38,7 @@ impl Meter {
         }
     }
 
-    /// It has been so since the last call, until `now`.
+    /// Counts `level` from the last call until `now`.
     #[inline]
     pub(super) fn until(&mut self, now: f64, level: impl Fn() -> Level) {
         let seconds = now - self.at;

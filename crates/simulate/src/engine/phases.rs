@@ -1,4 +1,4 @@
-//! Jobs change their behaviour; some are noticed, and some are moved.
+//! Phase changes: detection and migration.
 
 use super::Engine;
 use super::State;
@@ -87,11 +87,11 @@ impl Engine<'_> {
             if self.agents.len() == 1 {
                 return Err(bad(why.into()));
             }
-            self.conflicts += 1;
+            self.outcome.conflicts += 1;
             return Ok(());
         }
         self.costs.seconds.push(stop);
-        self.migrations += 1;
+        self.outcome.migrations += 1;
         self.jobs[job as usize].migrations += 1;
         self.has_moved(owner, job, before, &choice.parts);
         Ok(())

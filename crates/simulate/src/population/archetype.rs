@@ -1,4 +1,4 @@
-//! What programs live on, and how performance bends when it is taken away.
+//! The resources that programs use, and how performance falls under contention.
 
 use crate::hardware::ServerType;
 use crate::truth::TrueCurve;
