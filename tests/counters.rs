@@ -488,12 +488,12 @@ fn wrong_requests_name_the_flag() {
 
 /// What looking costs; run with `--ignored --nocapture`, best in release.
 #[test]
-#[ignore = "a measurement, not a check"]
+#[ignore = "full tier: a measurement, not a check"]
 fn what_sampling_costs() {
     use jostle::sys::perf_group::EventConfig;
     use jostle::sys::perf_group::Group;
     use jostle::sys::perf_group::MAX_EVENTS;
-    use jostle::sys::perf_group::Whom;
+    use jostle::sys::perf_group::PerfTarget;
     use std::os::fd::AsRawFd;
 
     fn median(mut work: impl FnMut()) -> f64 {
@@ -518,7 +518,7 @@ fn what_sampling_costs() {
         let _ = jostle::sys::cpus::set_affinity(program.pid(), &[1]);
         std::thread::sleep(Duration::from_millis(200));
         let events = [1, 3, 5, 6].map(EventConfig::software);
-        match Group::open(&events, Whom::Thread(program.pid()), true) {
+        match Group::open(&events, PerfTarget::Thread(program.pid()), true) {
             Err(failed) => skip("perf", failed.error),
             Ok(group) => {
                 let mut values = [0; MAX_EVENTS];

@@ -129,7 +129,7 @@ fn planted_thresholds_are_covered_by_quick_profiles() {
 }
 
 #[test]
-#[ignore = "takes minutes"]
+#[ignore = "full tier: a statistics grid"]
 fn planted_thresholds_are_covered_at_every_noise() {
     for quick in [false, true] {
         check_thresholds(&[0.003, 0.01, 0.03], quick, 400);
@@ -175,7 +175,7 @@ fn targets_on_the_line_raise_few_false_alarms() {
 }
 
 #[test]
-#[ignore = "takes minutes"]
+#[ignore = "full tier: a statistics grid"]
 fn false_alarms_are_rare_at_every_noise() {
     for sd in [0.003, 0.01, 0.03] {
         for (count, curve, seconds) in [

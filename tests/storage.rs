@@ -5,6 +5,8 @@ mod common;
 
 use crate::common::JOSTLE;
 use crate::common::alone;
+use crate::common::near;
+use crate::common::once_of_three;
 use crate::common::skip::have;
 use crate::common::skip::skip;
 use assert_cmd::Command;
@@ -94,27 +96,21 @@ fn both_sources_reach_what_is_asked() {
     );
     assert!(number(&held, "requests_per_second") > 0.0);
     for pattern in ["sequential", "random", "mail", MAIL] {
-        let paced = asked("storage-bandwidth", &["--storage-pattern", pattern]);
-        let achieved = number(&paced, "achieved_percent");
-        let behind = number(&paced, "behind_percent");
-        println!("{pattern}: {achieved:.2} % of 40, {behind:.1} % given up");
-        assert!(
-            behind > 1.0 || (20.0..60.0).contains(&achieved),
-            "neither paced nor said to be behind: {paced}"
-        );
-        assert!(
-            paced["engine"]
-                .as_str()
-                .is_some_and(|engine| !engine.is_empty())
-        );
         let chain = pattern::load(pattern).unwrap();
         let block = chain.mean(|kind| f64::from(kind.block_bytes));
-        let measured =
-            number(&paced, "transferred_bytes_per_second") / number(&paced, "requests_per_second");
-        assert!(
-            (measured / block - 1.0).abs() < 0.1,
-            "{measured} bytes a request where the pattern has {block}"
-        );
+        once_of_three(pattern, || {
+            let paced = asked("storage-bandwidth", &["--storage-pattern", pattern]);
+            let engine = paced["engine"].as_str().unwrap_or_default();
+            assert!(!engine.is_empty(), "{paced}");
+            let bytes = number(&paced, "transferred_bytes_per_second");
+            let measured = bytes / number(&paced, "requests_per_second");
+            near(measured / block, 0.9, 1.1)?;
+            // Outside of the time given up as late it keeps to what was asked.
+            let behind = number(&paced, "behind_percent");
+            near(behind, 0.0, 90.0)?;
+            let kept = 1.0 - behind / 100.0;
+            near(number(&paced, "achieved_percent") / kept, 20.0, 60.0)
+        });
     }
     let left = std::fs::read_dir(directory.path()).unwrap().count();
     assert_eq!(left, 0, "the scratch files have no names");

@@ -98,7 +98,7 @@ fn cache_sizes(
         .map(|cache| Size {
             name: cache.name(),
             unit: "bytes".to_string(),
-            told: Reading::Value(cache.size_bytes),
+            reported: Reading::Value(cache.size_bytes),
             measured: Reading::unavailable("a walk over data shows nothing of a cache of code"),
             difference: None,
         });
@@ -111,7 +111,7 @@ fn cache_sizes(
                 .map(|(name, bytes)| Size {
                     name,
                     unit: "bytes".to_string(),
-                    told: Reading::Value(bytes),
+                    reported: Reading::Value(bytes),
                     measured: Reading::unavailable(failure.0.clone()),
                     difference: None,
                 })
@@ -144,7 +144,7 @@ fn tlb_size(machine: &Machine, length: Duration, watch: &dyn Watch) -> Result<Si
     let size = |measured| Size {
         name: "TLB".to_string(),
         unit: "entries".to_string(),
-        told: told.clone(),
+        reported: told.clone(),
         measured,
         difference: None,
     };
@@ -329,7 +329,7 @@ fn named(told: &[(String, u64)], knees: &[Knee], unit: &str, largest: u64) -> Ve
             Size {
                 name: name.clone(),
                 unit: unit.to_string(),
-                told: Reading::Value(*size),
+                reported: Reading::Value(*size),
                 measured: own.map_or(no_knee(unit, largest), |knee| Reading::Value(*knee)),
                 difference: own.and_then(|knee| difference(name, *size, knee.size, unit)),
             }

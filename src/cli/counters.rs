@@ -397,32 +397,15 @@ fn time_share(share: f64) -> String {
     }
 }
 
+/// The rows with their columns aligned, the second one to the right.
 fn aligned(rows: &[[String; 5]]) -> String {
-    let width = |column: usize| {
-        rows.iter()
-            .map(|row| row[column].chars().count())
-            .max()
-            .unwrap_or_default()
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let [a, b, c, d] = [0, 1, 2, 3].map(|column| width(column).unwrap_or_default());
+    let line = |[name, value, of, kind, source]: &[String; 5]| {
+        let line = format!("{name:<a$}  {value:>b$}  {of:<c$}  {kind:>d$}  {source}");
+        format!("{}\n", line.trim_end())
     };
-    let widths = [0, 1, 2, 3].map(width);
-    let mut text = String::new();
-    for row in rows {
-        let line = format!(
-            "{:<a$}  {:>b$}  {:<c$}  {:>d$}  {}",
-            row[0],
-            row[1],
-            row[2],
-            row[3],
-            row[4],
-            a = widths[0],
-            b = widths[1],
-            c = widths[2],
-            d = widths[3],
-        );
-        text += line.trim_end();
-        text += "\n";
-    }
-    text
+    rows.iter().map(line).collect()
 }
 
 /// What cannot be counted: each reason once with `all`, else the one that

@@ -3,6 +3,7 @@
 use super::duration::parse_duration;
 use super::interrupt;
 use super::output;
+use super::select;
 use crate::console;
 use crate::console::note;
 use crate::error::Error;
@@ -73,7 +74,7 @@ pub struct TrafficArgs {
         requires = "load"
     )]
     prefill: Option<YesNo>,
-    /// Requests not answered within this time, from the intended moment, count
+    /// Requests not answered within this time, from the intended time, count
     /// as failed [default: 1s]
     #[arg(long, value_parser = server_wait, value_name = "TIME", requires = "load")]
     timeout: Option<Duration>,
@@ -240,27 +241,11 @@ impl LoadArgs {
         let given = self
             .load_cpus
             .as_deref()
-            .map(|list| cpu_list("--load-cpus", list, machine))
+            .map(|list| select::allowed("--load-cpus", list, machine))
             .transpose()?;
         let mut spec = self.traffic.spec(url, self.closed, seed)?;
         spec.placement = place(&machine.allowed_cpus, target_cpus, given.as_deref())?;
         Ok(Some(LoadPlan { spec, drive }))
-    }
-}
-
-fn cpu_list(flag: &str, list: &str, machine: &Machine) -> Result<Vec<usize>> {
-    let chosen = jostle_profile::cpulist::parse_list(list)
-        .map_err(|error| Error::request(format!("{flag}: {error}")))?;
-    match chosen
-        .iter()
-        .find(|cpu| !machine.allowed_cpus.contains(cpu))
-    {
-        _ if chosen.is_empty() => Err(Error::request(format!("{flag}: give for example 0"))),
-        Some(cpu) => Err(Error::request(format!(
-            "{flag}: CPU {cpu} is outside the allowed set {}",
-            jostle_profile::cpulist::format_list(&machine.allowed_cpus)
-        ))),
-        None => Ok(chosen),
     }
 }
 
@@ -321,7 +306,7 @@ pub fn run(args: Args) -> Result<()> {
     let target = args.slo.map(|slo| slo.target);
     let mut spec = args.traffic.spec(&args.url, args.closed, args.seed)?;
     let cpus = match args.cpus.as_deref() {
-        Some(list) => cpu_list("--cpus", list, &machine)?,
+        Some(list) => select::allowed("--cpus", list, &machine)?,
         None => Vec::new(),
     };
     spec.placement = LoadPlacement {

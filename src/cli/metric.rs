@@ -3,7 +3,8 @@
 use super::duration::parse_duration;
 use crate::metric::MetricOptions;
 use crate::metric::StdoutKind;
-use clap::ValueEnum;
+use clap::builder::PossibleValuesParser;
+use clap::builder::TypedValueParser;
 use jostle_profile::Direction;
 use std::time::Duration;
 
@@ -15,11 +16,18 @@ pub struct MetricArgs {
     #[arg(long)]
     pub metric: Option<String>,
     /// Which way a number is better that is printed or exposed
-    #[arg(long, value_enum, default_value = "higher")]
-    direction: DirectionArg,
+    #[arg(
+        long,
+        default_value = "higher",
+        value_parser = PossibleValuesParser::new(["higher", "lower"]).map(|word| match &*word {
+            "lower" => Direction::Lower,
+            _ => Direction::Higher,
+        })
+    )]
+    direction: Direction,
     /// Whether such a number is a value or a running total
     #[arg(long, value_enum, default_value = "value")]
-    kind: KindArg,
+    kind: StdoutKind,
     /// Longest one run of a finite command may take
     #[arg(long, value_parser = parse_duration, default_value = "600s", value_name = "TIME")]
     run_timeout: Duration,
@@ -31,29 +39,11 @@ pub struct MetricArgs {
     probe_interval: Duration,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum DirectionArg {
-    Higher,
-    Lower,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum KindArg {
-    Value,
-    Rate,
-}
-
 impl MetricArgs {
     pub fn options(&self) -> MetricOptions {
         MetricOptions {
-            direction: match self.direction {
-                DirectionArg::Higher => Direction::Higher,
-                DirectionArg::Lower => Direction::Lower,
-            },
-            kind: match self.kind {
-                KindArg::Value => StdoutKind::Value,
-                KindArg::Rate => StdoutKind::Rate,
-            },
+            direction: self.direction,
+            kind: self.kind,
             run_timeout: self.run_timeout,
             probe_timeout: self.probe_timeout,
             probe_interval: self.probe_interval,

@@ -1,4 +1,4 @@
-//! From flags to whom the network source sends to, and how.
+//! From flags to the peer of the network source and its traffic.
 
 use crate::error::Error;
 use crate::error::Result;
@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::net::ToSocketAddrs;
 use std::path::Path;
 
-/// Whom the network source may send to.
+/// Where the network source may send to.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct NetworkArgs {
     /// Where `jostle sink` runs; without it nothing is ever sent
@@ -84,7 +84,7 @@ fn look_up(peer: &str) -> Result<SocketAddr> {
         .map_err(|error| refuse(error.to_string()))?;
     match addresses.next() {
         Some(address) if address.port() == 0 || address.ip().is_unspecified() => {
-            Err(refuse("nobody can be reached there".to_string()))
+            Err(refuse("that address cannot be reached".to_string()))
         }
         Some(address) if address.ip().is_multicast() || is_broadcast(&address) => {
             Err(refuse("that is not one host".to_string()))

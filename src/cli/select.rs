@@ -171,7 +171,7 @@ fn writable(directory: &Path) -> bool {
 }
 
 /// Parses a CPU list that must lie within the allowed set.
-fn allowed(flag: &str, list: &str, machine: &Machine) -> Result<Vec<usize>> {
+pub(super) fn allowed(flag: &str, list: &str, machine: &Machine) -> Result<Vec<usize>> {
     let chosen = jostle_profile::cpulist::parse_list(list)
         .map_err(|error| Error::request(format!("{flag}: {error}")))?;
     if chosen.is_empty() {

@@ -1,17 +1,19 @@
 //! `jostle simulate`: policies compete in a scenario, and nobody but the
 //! simulator knows the truth.
 
-mod cloud;
-mod consolidation;
 mod jobs;
+mod study;
 mod windows;
 
 use crate::error::Error;
 use crate::error::Result;
+use crate::report;
 use jostle_profile::document;
 use jostle_schedule::POLICIES;
 use jostle_simulate as simulate;
 use jostle_simulate::ScenarioFile;
+use jostle_simulate::cloud::StrategySummary;
+use jostle_simulate::consolidation::SchemeSummary;
 use serde::Serialize;
 use std::path::Path;
 use std::path::PathBuf;
@@ -85,8 +87,26 @@ pub fn run(args: Args) -> Result<()> {
     let out = args.out.as_deref().map(made).transpose()?;
     match file {
         ScenarioFile::Jobs(scenario) => jobs::run(&scenario, &args, out),
-        ScenarioFile::Cloud(scenario) => cloud::run(&scenario, &name, &args, out),
-        ScenarioFile::Consolidation(scenario) => consolidation::run(&scenario, &name, &args, out),
+        ScenarioFile::Cloud(scenario) => study::run(
+            &args,
+            &name,
+            out,
+            [&scenario.name, "cloud", "strategies"],
+            |seed| scenario.run(seed),
+            StrategySummary::all,
+            report::cloud::page,
+        ),
+        ScenarioFile::Consolidation(scenario) => study::run(
+            &args,
+            &name,
+            out,
+            [&name, "consolidation", "schemes"],
+            |seed| scenario.run(seed),
+            SchemeSummary::all,
+            |outcomes, summaries, style| {
+                report::consolidation::page(&name, outcomes, summaries, style)
+            },
+        ),
     }
 }
 

@@ -19,12 +19,12 @@ use std::time::Duration;
 /// Receive what `network-bandwidth` sends, count it and throw it away
 ///
 /// Runs on another host until it is ended (Ctrl-C, or SIGTERM, which is no
-/// error). The source there is told of it with --peer HOST:PORT, and both must
+/// error). Name it to the source there with --peer HOST:PORT, and both must
 /// be of the same version. What arrives, over TCP or UDP, is counted, reported
 /// to the source every millisecond, and stored nowhere. The sink connects to
-/// nobody and answers only on connections that were made to it; datagrams that
+/// no other host and answers only on connections that were made to it; datagrams that
 /// belong to no session are dropped without an answer. There is no password:
-/// name an address with --listen where not everybody who can reach this host
+/// name an address with --listen if not every host that can reach this one
 /// may load it.
 #[derive(Debug, clap::Args)]
 pub struct Args {

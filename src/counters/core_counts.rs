@@ -3,7 +3,7 @@
 
 use super::budget::Budget;
 use super::groups::Running;
-use super::watched::Watched;
+use super::watched::PerfTargets;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::perf::why_no_instructions;
 use crate::sys::perf_group::EventConfig;
@@ -58,7 +58,7 @@ impl CoreCounts {
         scope: &Scope,
         cpus: &[usize],
     ) -> Result<CoreCounts, String> {
-        let watched = Watched::find(Path::new("/"), Some(scope), cpus, &mut Vec::new())?;
+        let watched = PerfTargets::find(Path::new("/"), Some(scope), cpus, &mut Vec::new())?;
         let budget = RefCell::new(Budget::of_process());
         Ok(CoreCounts {
             running: Running::open(events, &watched, &budget, false)?,

@@ -7,7 +7,7 @@ use super::part::Formula;
 use super::part::Row;
 use super::part::Source;
 use super::part::Times;
-use super::watched::Watched;
+use super::watched::PerfTargets;
 use crate::sys::perf::explain_open_error;
 use crate::sys::perf::paranoid;
 use crate::sys::perf_group;
@@ -15,7 +15,7 @@ use crate::sys::perf_group::EventConfig;
 use crate::sys::perf_group::Group;
 use crate::sys::perf_group::MAX_EVENTS;
 use crate::sys::perf_group::OpenError;
-use crate::sys::perf_group::Whom;
+use crate::sys::perf_group::PerfTarget;
 use std::cell::RefCell;
 use std::io;
 
@@ -269,7 +269,7 @@ fn times(events: usize, set: usize) -> Times {
 fn open_on(
     budget: &RefCell<Budget>,
     configs: &[EventConfig],
-    watched: &Watched,
+    watched: &PerfTargets,
     kernel: bool,
 ) -> Result<Vec<Counted>, String> {
     let each = watched.each();
@@ -277,13 +277,13 @@ fn open_on(
         .borrow_mut()
         .take(each.len(), each.len() * configs.len())?;
     let mut counted = Vec::with_capacity(each.len());
-    for whom in each {
-        match Group::open(configs, whom, kernel) {
+    for target in each {
+        match Group::open(configs, target, kernel) {
             Ok(group) => counted.push(start(group)),
             Err(OpenError { error, .. }) => match error.raw_os_error() {
                 // It may end between being listed and being opened.
                 Some(libc::ESRCH) => {}
-                _ => return Err(explain(whom, &error)),
+                _ => return Err(explain(target, &error)),
             },
         }
     }
@@ -300,18 +300,18 @@ fn start(group: Group) -> Counted {
 }
 
 /// What a refusal means that concerns `whom`, since we may count ourselves.
-fn explain(whom: Whom, error: &io::Error) -> String {
-    match (whom, error.raw_os_error()) {
-        (Whom::Thread(thread), Some(libc::EACCES | libc::EPERM)) => format!(
+fn explain(target: PerfTarget, error: &io::Error) -> String {
+    match (target, error.raw_os_error()) {
+        (PerfTarget::Thread(thread), Some(libc::EACCES | libc::EPERM)) => format!(
             "thread {thread} belongs to another user or may not be traced: run as its owner or \
              as root, or grant CAP_PERFMON and CAP_SYS_PTRACE"
         ),
-        (Whom::Cpu(_) | Whom::Cgroup(..), Some(libc::EACCES | libc::EPERM)) => format!(
+        (PerfTarget::Cpu(_) | PerfTarget::Cgroup(..), Some(libc::EACCES | libc::EPERM)) => format!(
             "counting whole CPUs and cgroups is forbidden: kernel.perf_event_paranoid is {}; set \
              it to 0 or lower (sysctl -w kernel.perf_event_paranoid=0), or grant CAP_PERFMON",
             paranoid()
         ),
-        (Whom::Cgroup(..), Some(libc::EINVAL | libc::EBADF)) => {
+        (PerfTarget::Cgroup(..), Some(libc::EINVAL | libc::EBADF)) => {
             "the kernel counts no events per cgroup (it lacks CONFIG_CGROUP_PERF), or the \
              directory is no cgroup"
                 .into()
@@ -351,7 +351,7 @@ impl OnCpus {
         cells: &[usize],
         cpus: &[usize],
     ) -> Result<(), String> {
-        let watched = Watched::Cpus(cpus.to_vec());
+        let watched = PerfTargets::Cpus(cpus.to_vec());
         let counted = open_on(&context.budget, configs, &watched, true)?;
         self.source.sets.push(Set {
             events: cells.to_vec(),
@@ -382,7 +382,7 @@ impl Running {
     /// Why it cannot be counted.
     pub fn open(
         configs: &[EventConfig],
-        watched: &Watched,
+        watched: &PerfTargets,
         budget: &RefCell<Budget>,
         kernel: bool,
     ) -> Result<Running, String> {
@@ -465,7 +465,7 @@ mod tests {
         let mut context = context(std::path::Path::new("/"), None);
         // The test's own thread has its own number.
         let thread = nix::unistd::gettid().as_raw();
-        context.watched = Ok(Watched::Threads(vec![thread]));
+        context.watched = Ok(PerfTargets::Threads(vec![thread]));
         if let Some(probed) = probed {
             let configs: Vec<EventConfig> =
                 plan().members.iter().map(|member| member.config).collect();

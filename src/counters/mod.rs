@@ -56,7 +56,7 @@ use part::Context;
 use part::Open;
 use std::cell::RefCell;
 use target_cgroup::TargetCgroup;
-use watched::Watched;
+use watched::PerfTargets;
 
 /// Whether `event` is written as an event is, and there on this machine.
 ///
@@ -179,7 +179,7 @@ impl Counters {
         let root = self.context.options.root.clone();
         self.notes.clear();
         self.context.scope = scope.cloned();
-        self.context.watched = Watched::find(&root, scope, &self.context.cpus, &mut self.notes);
+        self.context.watched = PerfTargets::find(&root, scope, &self.context.cpus, &mut self.notes);
         self.context.cgroup = TargetCgroup::find(&root, scope);
     }
 

@@ -8,7 +8,7 @@ use super::counter::Kind;
 use super::counter::Owner;
 use super::probe::Probes;
 use super::target_cgroup::TargetCgroup;
-use super::watched::Watched;
+use super::watched::PerfTargets;
 use crate::os::Error;
 use crate::workload::Scope;
 use std::cell::RefCell;
@@ -146,7 +146,7 @@ pub(super) struct Context {
     pub probes: RefCell<Probes>,
     pub budget: RefCell<Budget>,
     /// On whom perf events are opened.
-    pub watched: Result<Watched, String>,
+    pub watched: Result<PerfTargets, String>,
     pub cgroup: TargetCgroup,
 }
 

@@ -7,7 +7,7 @@ use crate::sys::perf_group::EventConfig;
 use crate::sys::perf_group::Group;
 use crate::sys::perf_group::MAX_EVENTS;
 use crate::sys::perf_group::OpenError;
-use crate::sys::perf_group::Whom;
+use crate::sys::perf_group::PerfTarget;
 use std::collections::HashMap;
 use std::io;
 
@@ -124,7 +124,7 @@ impl Verdict {
 
 fn alone(event: EventConfig, kernel: &mut bool) -> io::Result<()> {
     let open = |kernel| {
-        Group::open(&[event], Whom::Us, kernel)
+        Group::open(&[event], PerfTarget::CallingThread, kernel)
             .map(|_| ())
             .map_err(|failed: OpenError| failed.error)
     };
@@ -154,7 +154,7 @@ fn counts(
     kernel: bool,
 ) -> Result<(), Verdict> {
     let configs: Vec<EventConfig> = chosen.iter().map(|&index| events[index]).collect();
-    let group = Group::open(&configs, Whom::Us, kernel).map_err(|failed| {
+    let group = Group::open(&configs, PerfTarget::CallingThread, kernel).map_err(|failed| {
         Verdict::NeverRan(format!(
             "the CPU cannot count these {} events at once: {}",
             configs.len(),

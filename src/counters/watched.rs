@@ -5,20 +5,20 @@ use super::target_cgroup;
 use crate::os::cgroup;
 use crate::os::cpulist;
 use crate::os::text;
-use crate::sys::perf_group::Whom;
+use crate::sys::perf_group::PerfTarget;
 use crate::workload::Scope;
 use crate::workload::tree;
 use std::fs::File;
 use std::path::Path;
 
 /// Those whose events count.
-pub(super) enum Watched {
+pub(super) enum PerfTargets {
     Threads(Vec<i32>),
     Cgroup(File, Vec<usize>),
     Cpus(Vec<usize>),
 }
 
-impl Watched {
+impl PerfTargets {
     /// `None`: the machine, on `cpus`. Notes are added where a cgroup cannot be
     /// counted as one.
     pub fn find(
@@ -26,15 +26,15 @@ impl Watched {
         scope: Option<&Scope>,
         cpus: &[usize],
         notes: &mut Vec<String>,
-    ) -> Result<Watched, String> {
+    ) -> Result<PerfTargets, String> {
         match scope {
-            None => Ok(Watched::Cpus(cpus.to_vec())),
+            None => Ok(PerfTargets::Cpus(cpus.to_vec())),
             Some(Scope::Processes(pids)) => threads(pids),
             Some(Scope::Cgroup(directory)) => match target_cgroup::for_perf(root, directory) {
                 Ok(place) => {
                     let file = File::open(text::below(root, &place))
                         .map_err(|error| format!("{}: {error}", place.display()))?;
-                    Ok(Watched::Cgroup(file, usable(root, directory, cpus)))
+                    Ok(PerfTargets::Cgroup(file, usable(root, directory, cpus)))
                 }
                 Err(why) => {
                     let pids = cgroup::processes(directory).map_err(|error| error.to_string())?;
@@ -49,13 +49,16 @@ impl Watched {
     }
 
     /// Each of them, to open a group on.
-    pub fn each(&self) -> Vec<Whom<'_>> {
+    pub fn each(&self) -> Vec<PerfTarget<'_>> {
         match self {
-            Watched::Threads(threads) => threads.iter().copied().map(Whom::Thread).collect(),
-            Watched::Cgroup(file, cpus) => {
-                cpus.iter().map(|&cpu| Whom::Cgroup(file, cpu)).collect()
+            PerfTargets::Threads(threads) => {
+                threads.iter().copied().map(PerfTarget::Thread).collect()
             }
-            Watched::Cpus(cpus) => cpus.iter().copied().map(Whom::Cpu).collect(),
+            PerfTargets::Cgroup(file, cpus) => cpus
+                .iter()
+                .map(|&cpu| PerfTarget::Cgroup(file, cpu))
+                .collect(),
+            PerfTargets::Cpus(cpus) => cpus.iter().copied().map(PerfTarget::Cpu).collect(),
         }
     }
 }
@@ -64,7 +67,7 @@ impl Watched {
 /// started between this and the opening of its parent is missed: once the
 /// parent is open, its new threads count through it, and nothing tells the two
 /// cases apart.
-fn threads(pids: &[i32]) -> Result<Watched, String> {
+fn threads(pids: &[i32]) -> Result<PerfTargets, String> {
     let processes = tree::with_descendants(pids);
     let threads: Vec<i32> = processes
         .iter()
@@ -76,7 +79,7 @@ fn threads(pids: &[i32]) -> Result<Watched, String> {
             [] => "the cgroup holds no process".into(),
             _ => "the processes have ended".into(),
         }),
-        false => Ok(Watched::Threads(threads)),
+        false => Ok(PerfTargets::Threads(threads)),
     }
 }
 
@@ -114,7 +117,7 @@ mod tests {
     fn our_own_threads_are_found() {
         let us = std::process::id() as i32;
         match threads(&[us]) {
-            Ok(Watched::Threads(found)) => assert!(found.contains(&us)),
+            Ok(PerfTargets::Threads(found)) => assert!(found.contains(&us)),
             _ => panic!("we have threads"),
         }
         assert!(threads(&[i32::MAX]).is_err());

@@ -21,7 +21,7 @@ use crate::metric::Metric;
 use crate::warning::Warning;
 use crate::workload::Target;
 use crate::workload::TargetSpec;
-use crate::workload::hooks::Around;
+use crate::workload::hooks::ActiveHooks;
 use jostle_load::Drive;
 use jostle_profile::Workload;
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ impl Began {
 }
 
 /// Checks the request and sets up; dropping the result tears down.
-pub(super) fn set_up(request: &Request, note: &mut dyn FnMut(&str)) -> Result<Around> {
+pub(super) fn set_up(request: &Request, note: &mut dyn FnMut(&str)) -> Result<ActiveHooks> {
     metric::check(&request.spec, request.metric.as_deref())?;
     match request.hooks.setup {
         None => request.spec.check()?,
@@ -68,7 +68,7 @@ pub(super) struct Prepared<'a> {
     metric: Box<dyn Metric>,
     target: Target,
     sources: Sources,
-    hooks: Around,
+    hooks: ActiveHooks,
     plan: &'a Plan<'a>,
     settings: Settings,
     metadata: RunMetadata,
@@ -83,7 +83,7 @@ impl<'a> Prepared<'a> {
     /// stressed.
     pub(super) fn start(
         plan: &'a Plan<'a>,
-        mut hooks: Around,
+        mut hooks: ActiveHooks,
         began: Began,
         note: &mut dyn FnMut(&str),
     ) -> Result<Prepared<'a>> {
@@ -197,7 +197,7 @@ fn load_cpu_ns(metric: &dyn Metric) -> u64 {
     metric.load().map_or(0, |load| load.cpu_ns())
 }
 
-fn start_target(request: &Request, hooks: &mut Around) -> Result<(Target, Box<dyn Metric>)> {
+fn start_target(request: &Request, hooks: &mut ActiveHooks) -> Result<(Target, Box<dyn Metric>)> {
     let start = metric::Start {
         metric: request.metric.as_deref(),
         options: request.metric_options.clone(),

@@ -46,7 +46,8 @@ pub struct Size {
     pub name: String,
     /// `bytes` or `entries`.
     pub unit: String,
-    pub told: Reading<u64>,
+    #[serde(rename = "told")]
+    pub reported: Reading<u64>,
     /// Where the access time rises.
     pub measured: Reading<Knee>,
     /// In words, when the two are far apart.

@@ -48,7 +48,7 @@ pub(super) fn model() -> Option<String> {
 pub(super) fn tlb_entries() -> Result<u64, String> {
     let cpuid = CpuId::new();
     // Intel: the last level that data accesses use, unified or not.
-    let told = cpuid
+    let listed = cpuid
         .get_deterministic_address_translation_info()
         .into_iter()
         .flatten()
@@ -59,7 +59,8 @@ pub(super) fn tlb_entries() -> Result<u64, String> {
     let amd = cpuid
         .get_l2_l3_cache_and_tlb_info()
         .map(|info| u64::from(info.dtlb_4k_size()));
-    told.or(amd)
+    listed
+        .or(amd)
         .filter(|entries| *entries > 0)
         .ok_or_else(|| "CPUID tells no size of the second-level TLB".to_string())
 }
@@ -80,24 +81,24 @@ pub(super) fn fill_ways(caches: &mut [Cache]) {
     let Some(parameters) = CpuId::new().get_cache_parameters() else {
         return;
     };
-    for told in parameters {
-        let kind = match told.cache_type() {
+    for listed in parameters {
+        let kind = match listed.cache_type() {
             CacheType::Data => CacheKind::Data,
             CacheType::Instruction => CacheKind::Instruction,
             CacheType::Unified => CacheKind::Unified,
             _ => continue,
         };
-        let size = told.associativity()
-            * told.physical_line_partitions()
-            * told.coherency_line_size()
-            * told.sets();
+        let size = listed.associativity()
+            * listed.physical_line_partitions()
+            * listed.coherency_line_size()
+            * listed.sets();
         for cache in caches.iter_mut() {
-            let same = cache.level == told.level()
+            let same = cache.level == listed.level()
                 && cache.kind == kind
                 && cache.size_bytes == size as u64
-                && !told.is_fully_associative();
+                && !listed.is_fully_associative();
             if same && cache.ways.value().is_none() {
-                cache.ways = Reading::Value(told.associativity() as u32);
+                cache.ways = Reading::Value(listed.associativity() as u32);
             }
         }
     }

@@ -50,7 +50,7 @@ impl Binary {
             Binary::Path(path) => {
                 let inside = processes.iter().find_map(|pid| inside(*pid, path));
                 let found = inside.or_else(|| path.canonicalize().ok());
-                found.ok_or_else(|| Reason::NoFile(path.clone()))
+                found.ok_or_else(|| Reason::NoBinary(path.clone()))
             }
             Binary::Name(name) => {
                 let run = processes.iter().find_map(|pid| program(*pid, name));

@@ -84,6 +84,7 @@ pub fn start_warm(
     let context = &Context {
         options: start.options,
         interrupt: start.interrupt,
+        because: String::new(),
     };
     let request = understood(spec, start.metric)?;
     if let (TargetSpec::Command(command), Some(Request::Stdout(..)), StdoutKind::Rate) =
@@ -138,30 +139,26 @@ fn requested_metric(
     target: &mut Target,
     context: &Context,
 ) -> Result<Box<dyn Metric>> {
-    let context = context.clone();
+    let context = context.chosen(ASKED);
     Ok(match request {
-        Request::Progress => progress(spec, target, &context, ASKED)?,
-        Request::Uprobe(what) => Box::new(Events::uprobe(&what, ASKED, context, target)?),
-        Request::Tracepoint(what) => Box::new(Events::tracepoint(&what, ASKED, context, target)?),
+        Request::Progress => progress(spec, target, context)?,
+        Request::Uprobe(what) => Box::new(Events::uprobe(&what, context, target)?),
+        Request::Tracepoint(what) => Box::new(Events::tracepoint(&what, context, target)?),
         Request::Io(bytes) => Box::new(Io::new(bytes, ASKED, &context, target)?),
         Request::Stdout(pattern, feed) => {
             let source = Source::Stdout;
-            Box::new(Printed::new(
-                source, feed, &pattern, ASKED, context, target,
-            )?)
+            Box::new(Printed::new(source, feed, &pattern, context, target)?)
         }
         Request::File(path, pattern, feed) => {
             let tail = tail.map_or_else(|| Tail::start(&path, feed.clone()), Ok)?;
             let source = Source::File(tail);
-            Box::new(Printed::new(
-                source, feed, &pattern, ASKED, context, target,
-            )?)
+            Box::new(Printed::new(source, feed, &pattern, context, target)?)
         }
-        Request::Prometheus(what) => Box::new(Prometheus::new(&what, ASKED, context, target)?),
-        Request::Exec(command) => Box::new(Exec::new(&command, ASKED, context, target)?),
+        Request::Prometheus(what) => Box::new(Prometheus::new(&what, context, target)?),
+        Request::Exec(command) => Box::new(Exec::new(&command, context, target)?),
         Request::Ips => Box::new(Ips::new(target, What::InstructionsPerSecond, ASKED)?),
         Request::Cpi => Box::new(Ips::new(target, What::CyclesPerInstruction, ASKED)?),
-        Request::Runs => Box::new(Runs::new(ASKED, None, context)),
+        Request::Runs => Box::new(Runs::new(None, context)),
         Request::Load(_) => unreachable!("refused above without a load"),
     })
 }
@@ -208,14 +205,15 @@ fn understood(spec: &TargetSpec, requested: Option<&str>) -> Result<Option<Reque
 /// fails meanwhile.
 fn choose(spec: &TargetSpec, target: &mut Target, context: &Context) -> Result<Box<dyn Metric>> {
     match spec {
-        TargetSpec::Demo { .. } => progress(spec, target, context, "demos publish their progress"),
+        TargetSpec::Demo { .. } => {
+            progress(spec, target, context.chosen("demos publish their progress"))
+        }
         TargetSpec::Command(_) => try_out(target, context),
         // Whatever was running before us.
         _ => {
             if let Some(page) = Progress::find_in(&target.scope()).map_err(Error::environment)? {
-                let because = "the process publishes its progress";
-                let context = context.clone();
-                let metric = ProgressMetric::new(page, target, "operations", because, context);
+                let context = context.chosen("the process publishes its progress");
+                let metric = ProgressMetric::new(page, target, "operations", context);
                 return Ok(Box::new(metric));
             }
             fallback(target, "the process publishes no progress")
@@ -223,19 +221,13 @@ fn choose(spec: &TargetSpec, target: &mut Target, context: &Context) -> Result<B
     }
 }
 
-fn progress(
-    spec: &TargetSpec,
-    target: &mut Target,
-    context: &Context,
-    because: &str,
-) -> Result<Box<dyn Metric>> {
+fn progress(spec: &TargetSpec, target: &mut Target, context: Context) -> Result<Box<dyn Metric>> {
     let operation = match spec {
         TargetSpec::Demo { name, .. } => demo::find(name)?.unit,
         _ => "operations",
     };
-    let page = wait_for_page(target, context)?;
-    let context = context.clone();
-    let metric = ProgressMetric::new(page, target, operation, because, context);
+    let page = wait_for_page(target, &context)?;
+    let metric = ProgressMetric::new(page, target, operation, context);
     Ok(Box::new(metric))
 }
 
@@ -245,9 +237,8 @@ fn try_out(target: &mut Target, context: &Context) -> Result<Box<dyn Metric>> {
         context.check_interrupt()?;
         match target.wait(Duration::from_millis(20)) {
             Some(exit) if exit.success() => {
-                let because = "the command ends by itself";
-                let usual = target.ran_for();
-                return Ok(Box::new(Runs::new(because, usual, context.clone())));
+                let context = context.chosen("the command ends by itself");
+                return Ok(Box::new(Runs::new(target.ran_for(), context)));
             }
             Some(exit) => return Err(target.gone(exit)),
             None => {}
@@ -255,9 +246,8 @@ fn try_out(target: &mut Target, context: &Context) -> Result<Box<dyn Metric>> {
         if let State::Running = target.state()
             && let Ok(Some(page)) = Progress::find(target.pid())
         {
-            let because = "the command publishes its progress";
-            let context = context.clone();
-            let metric = ProgressMetric::new(page, target, "operations", because, context);
+            let context = context.chosen("the command publishes its progress");
+            let metric = ProgressMetric::new(page, target, "operations", context);
             return Ok(Box::new(metric));
         }
     }

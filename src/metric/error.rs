@@ -51,7 +51,7 @@ pub(super) enum Reason {
 
     // Files and their functions.
     #[error("{} does not exist", .0.display())]
-    NoFile(PathBuf),
+    NoBinary(PathBuf),
     #[error("there is no program {0} in PATH")]
     NoProgram(String),
     #[error("{} is gone", .0.display())]
@@ -138,6 +138,8 @@ pub(super) enum Reason {
     NoProcess,
 
     // Followed files.
+    #[error("there is no file {}", .0.display())]
+    NoFile(PathBuf),
     #[error("not an ordinary file; name a log or status file")]
     NotOrdinary,
     #[error("cannot read it: {0}")]
@@ -191,7 +193,7 @@ pub(super) enum Reason {
 }
 
 impl Reason {
-    /// The request must change; `name` is what stands behind `--metric`.
+    /// The request must change; `name` is what follows `--metric`.
     pub(super) fn wrong(self, name: &str) -> Error {
         Error::request(format!("--metric {name}: {self}"))
     }
@@ -209,7 +211,7 @@ pub(super) enum PrometheusError {
     Format(#[from] FormatError),
     #[error("'{0}' is no percentile like :p99")]
     Percentile(String),
-    #[error("a metric's name must stand behind the address")]
+    #[error("a metric's name must follow the address")]
     NoName,
     #[error("https is not supported; use exec: with curl, or the endpoint's plain port")]
     Https,
@@ -266,7 +268,7 @@ pub(super) enum FormatError {
     Value(String),
     #[error("'{0}' is no time")]
     Time(String),
-    #[error("'{0}' stands behind the time")]
+    #[error("'{0}' follows the time")]
     Behind(String),
     #[error("a name begins with a letter or _")]
     Name,
@@ -274,7 +276,7 @@ pub(super) enum FormatError {
     Label(String),
     #[error("labels end with }}")]
     Brace,
-    #[error("a \\ in a label stands before \\, \" or n")]
+    #[error("a \\ in a label is followed by \\, \" or n")]
     Escape,
     #[error("a label's value has no closing quote")]
     Quote,

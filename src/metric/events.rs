@@ -150,7 +150,6 @@ pub(super) struct Events {
     name: String,
     /// `call of f in /bin/x`, `event sched:sched_switch`.
     what: String,
-    because: String,
     context: Context,
     counters: Counters,
     /// The leader counted; a restarted command has another.
@@ -166,12 +165,7 @@ pub(super) struct Events {
 
 impl Events {
     /// Counts calls of a function; `request` is `BINARY:SYMBOL`.
-    pub(super) fn uprobe(
-        request: &str,
-        because: &str,
-        context: Context,
-        target: &mut Target,
-    ) -> Result<Events> {
+    pub(super) fn uprobe(request: &str, context: Context, target: &mut Target) -> Result<Events> {
         let name = format!("progress:uprobe:{request}");
         let Some((binary, symbol)) = Binary::split(request) else {
             return Err(Reason::UprobeSyntax.wrong(&name));
@@ -185,7 +179,7 @@ impl Events {
             offset: function.offset,
         };
         let each = probe::uprobe_cost(&function.code).map_err(Reason::Probe);
-        let mut metric = Events::open(name, what, event, each, because, context, target)?;
+        let mut metric = Events::open(name, what, event, each, context, target)?;
         metric.learn_pace(target, || not_called(symbol, &file))?;
         Ok(metric)
     }
@@ -193,7 +187,6 @@ impl Events {
     /// Counts a tracepoint; `request` is `CATEGORY:NAME`.
     pub(super) fn tracepoint(
         request: &str,
-        because: &str,
         context: Context,
         target: &mut Target,
     ) -> Result<Events> {
@@ -203,7 +196,7 @@ impl Events {
         let each = tracepoint::cost();
         let what = format!("event {request}");
         let event = Event::Tracepoint { id };
-        let mut metric = Events::open(name, what, event, each, because, context, target)?;
+        let mut metric = Events::open(name, what, event, each, context, target)?;
         let event = request.to_string();
         metric.learn_pace(target, || {
             format!("the target never passed {event}; name an event of what it does")
@@ -216,7 +209,6 @@ impl Events {
         what: String,
         event: Event,
         each: std::result::Result<Duration, Reason>,
-        because: &str,
         context: Context,
         target: &mut Target,
     ) -> Result<Events> {
@@ -225,7 +217,6 @@ impl Events {
         Ok(Events {
             name,
             what,
-            because: because.into(),
             context,
             counters,
             pid: target.pid(),
@@ -325,7 +316,7 @@ impl Metric for Events {
             Event::Uprobe { .. } => "calls per second",
             Event::Tracepoint { .. } => "events per second",
         };
-        facts(&self.name, unit, Direction::Higher, &self.because)
+        facts(&self.name, unit, Direction::Higher, &self.context.because)
     }
 
     fn natural_window(&self) -> Option<Duration> {

@@ -35,7 +35,7 @@ use std::time::Instant;
 /// Most that one number may take.
 const LONGEST_OUTPUT: usize = 64 * 1024;
 
-/// Tells a probe whom to look at.
+/// The target, for the probe command.
 const TARGET_PID: &str = "JOSTLE_PID";
 
 /// What a probe prints on one of its streams, as far as it is kept.
@@ -177,7 +177,6 @@ fn number(output: &[u8]) -> std::result::Result<f64, Reason> {
 
 pub(super) struct Exec {
     command: String,
-    because: String,
     context: Context,
     /// Time the last runs took at most.
     took: Duration,
@@ -188,12 +187,7 @@ pub(super) struct Exec {
 
 impl Exec {
     /// Runs the probe once, to see whether it works and how long it takes.
-    pub(super) fn new(
-        command: &str,
-        because: &str,
-        context: Context,
-        target: &mut Target,
-    ) -> Result<Exec> {
+    pub(super) fn new(command: &str, context: Context, target: &mut Target) -> Result<Exec> {
         let id = Arc::new(AtomicI32::new(target.pid()));
         let (text, pid, limit) = (
             command.to_string(),
@@ -207,7 +201,6 @@ impl Exec {
         )?;
         let mut metric = Exec {
             command: command.into(),
-            because: because.into(),
             context,
             took: Duration::ZERO,
             target: id,
@@ -253,7 +246,7 @@ impl Metric for Exec {
             &self.name(),
             unit,
             self.context.options.direction,
-            &self.because,
+            &self.context.because,
         )
     }
 

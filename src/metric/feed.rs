@@ -11,7 +11,7 @@ use std::sync::MutexGuard;
 use std::sync::PoisonError;
 
 /// What a printed number means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum StdoutKind {
     /// The level since the last print: a window's reading is the mean.
     Value,

@@ -1,5 +1,5 @@
 //! Follows a file that is written by somebody else: a log that grows, or a
-//! status file that is written anew each time.
+//! status file that is rewritten each time.
 
 use super::error::Reason;
 use super::feed::Feed;
@@ -146,7 +146,7 @@ impl Follower {
                 self.open = Some(file);
                 return Ok(());
             }
-            self.begin_anew(feed);
+            self.restart(feed);
         }
         if !there?.is_file() {
             return Err(std::io::Error::other("not an ordinary file"));
@@ -157,7 +157,7 @@ impl Follower {
         Ok(())
     }
 
-    fn begin_anew(&mut self, feed: &Feed) {
+    fn restart(&mut self, feed: &Feed) {
         self.position = 0;
         self.last.clear();
         // What stood there ended, with or without a newline.
@@ -172,12 +172,12 @@ impl Follower {
             return Ok(());
         }
         // A file that is shorter, other where it was read, or changed without
-        // growing was written anew.
+        // growing was rewritten.
         if length < self.position
             || !self.unchanged(file)
             || (length == self.position && changed != self.changed)
         {
-            self.begin_anew(feed);
+            self.restart(feed);
         }
         self.changed = changed;
         if length - self.position > BACKLOG {
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn truncated_and_rewritten_files_begin_anew() {
+    fn truncated_and_rewritten_files_restart() {
         let mut case = Case::new("v=1\n");
         fs::write(case.path(), "").unwrap();
         case.seen();

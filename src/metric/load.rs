@@ -27,7 +27,7 @@ const MARGIN: f64 = 1.2;
 pub(super) enum Read {
     /// Successes per second.
     Throughput,
-    /// Seconds from the intended moment to the answer.
+    /// Seconds from the intended time to the answer.
     Latency(Percentile),
     MeanLatency,
     /// Successes within this bound per second.
@@ -103,7 +103,7 @@ impl Read {
 
     fn window_rule(&self) -> String {
         let least = self.requests_needed().ceil();
-        let which = "requests whose intended moments lie in the window, some {} at least; what is not \
+        let which = "requests whose intended times lie in the window, some {} at least; what is not \
                      answered in time counts as that late";
         let which = which.replace("{}", &least.to_string());
         match self {
@@ -111,7 +111,7 @@ impl Read {
             Read::Latency(percentile) => format!("{percentile} of the {which}"),
             Read::MeanLatency => format!("mean of the {which}"),
             Read::Goodput(bound) => {
-                format!("answers within {bound:?} of the intended moment ÷ the window's length")
+                format!("answers within {bound:?} of the intended time ÷ the window's length")
             }
         }
     }

@@ -153,11 +153,20 @@ impl Default for MetricOptions {
 #[derive(Clone, Debug, Default)]
 struct Context {
     options: MetricOptions,
+    /// Why this metric was chosen.
+    because: String,
     /// Raised to abandon whatever is being waited for.
     interrupt: Arc<AtomicBool>,
 }
 
 impl Context {
+    fn chosen(&self, because: &str) -> Context {
+        Context {
+            because: because.into(),
+            ..self.clone()
+        }
+    }
+
     fn check_interrupt(&self) -> Result<()> {
         match self.interrupt.load(Relaxed) {
             true => Err(Error::Interrupted(String::new())),

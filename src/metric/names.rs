@@ -47,7 +47,7 @@ impl Request {
 
 /// One kind of metric, as it is shown to people.
 pub struct MetricKind {
-    /// What stands before the words of its own.
+    /// How it begins.
     pub name: &'static str,
     /// How it is written after `--metric`.
     pub syntax: &'static str,
@@ -162,7 +162,7 @@ pub const METRICS: &[MetricKind] = &[
         syntax: "latency:pNN|mean",
         unit: "seconds",
         better: "lower",
-        window_rule: "percentile of --load's requests by their intended moments, with 20 beyond it",
+        window_rule: "percentile of --load's requests by their intended times, with 20 beyond it",
         cost: "none but the load itself",
         targets: "any that --load can send to",
         available: || Ok(()),
@@ -209,7 +209,7 @@ pub const METRICS: &[MetricKind] = &[
         syntax: "file:PATH:REGEX",
         unit: "as written",
         better: "--direction",
-        window_rule: "as for stdout, of what is added to the file or written anew",
+        window_rule: "as for stdout, of what is added to the file or rewritten",
         cost: "one look at the file every 10 ms",
         targets: "any",
         available: || Ok(()),

@@ -60,7 +60,6 @@ pub(super) struct Printed {
     source: Source,
     feed: Arc<Feed>,
     pattern: String,
-    because: String,
     context: Context,
     open: Option<()>,
 }
@@ -71,7 +70,6 @@ impl Printed {
         source: Source,
         feed: Arc<Feed>,
         pattern: &str,
-        because: &str,
         context: Context,
         target: &mut Target,
     ) -> Result<Printed> {
@@ -79,7 +77,6 @@ impl Printed {
             source,
             feed,
             pattern: pattern.into(),
-            because: because.into(),
             context,
             open: None,
         };
@@ -172,7 +169,7 @@ impl Metric for Printed {
             &self.name(),
             unit,
             self.context.options.direction,
-            &self.because,
+            &self.context.because,
         )
     }
 

@@ -24,7 +24,6 @@ pub(super) struct ProgressMetric {
     /// The leader whose page it is; a restarted one has another.
     pid: i32,
     unit: String,
-    because: String,
     context: Context,
     start: Option<Sample>,
 }
@@ -41,7 +40,6 @@ impl ProgressMetric {
         page: Page,
         target: &Target,
         operation: &str,
-        because: &str,
         context: Context,
     ) -> ProgressMetric {
         let per = if page.by_cpu_time() {
@@ -53,7 +51,6 @@ impl ProgressMetric {
             unit: format!("{operation} per {per}"),
             page,
             pid: target.pid(),
-            because: because.into(),
             context,
             start: None,
         }
@@ -103,7 +100,12 @@ pub(super) fn wait_for_page(target: &mut Target, context: &Context) -> Result<Pa
 /// Watches a command until it publishes, ends, or has shown that it stays.
 impl Metric for ProgressMetric {
     fn facts(&self) -> MetricFacts {
-        facts("progress", &self.unit, Direction::Higher, &self.because)
+        facts(
+            "progress",
+            &self.unit,
+            Direction::Higher,
+            &self.context.because,
+        )
     }
 
     fn natural_window(&self) -> Option<Duration> {

@@ -13,7 +13,6 @@ use std::time::Duration;
 use std::time::Instant;
 
 pub(super) struct Runs {
-    because: String,
     context: Context,
     /// Seconds of the first complete run, where it was seen.
     usual: Option<Duration>,
@@ -21,9 +20,8 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    pub(super) fn new(because: &str, usual: Option<Duration>, context: Context) -> Runs {
+    pub(super) fn new(usual: Option<Duration>, context: Context) -> Runs {
         Runs {
-            because: because.into(),
             context,
             usual,
             started: None,
@@ -33,7 +31,7 @@ impl Runs {
 
 impl Metric for Runs {
     fn facts(&self) -> MetricFacts {
-        facts("runs", "seconds", Direction::Lower, &self.because)
+        facts("runs", "seconds", Direction::Lower, &self.context.because)
     }
 
     fn natural_window(&self) -> Option<Duration> {

@@ -11,7 +11,7 @@ use crate::sys::probe::fastest;
 use std::path::Path;
 use std::time::Duration;
 
-/// What stands before the words of this metric.
+/// How the metric begins.
 pub(super) const PREFIX: &str = "progress:tracepoint:";
 
 #[derive(Clone, Debug, PartialEq, Eq)]

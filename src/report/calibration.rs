@@ -86,7 +86,7 @@ fn size(size: &Size) -> String {
         "bytes" => text::bytes(amount),
         unit => format!("{amount} {unit}"),
     };
-    let told = match &size.told {
+    let told = match &size.reported {
         Reading::Value(told) => format!("told {}", amount(*told)),
         Reading::Unavailable { .. } => "told nothing".to_string(),
     };

@@ -4,9 +4,8 @@ use super::simulation::alone;
 use super::simulation::mean;
 use super::simulation::percent;
 use super::simulation::seeds;
+use super::simulation::table;
 use super::style::Style;
-use super::style::trimmed;
-use super::style::whole_words;
 use super::text;
 use jostle_simulate::cloud::CloudOutcome;
 use jostle_simulate::cloud::StrategySummary;
@@ -42,25 +41,21 @@ pub fn page(outcomes: &[CloudOutcome], summaries: &[StrategySummary], style: Sty
 }
 
 fn rows(summaries: &[StrategySummary], style: Style) -> String {
-    let mut table = style.table();
-    table.set_header(
+    let titles = [
+        "strategy",
+        "profiles",
+        "performance",
+        "worst 5 %",
+        "QoS kept",
+        "cost",
+        "vs SR",
+        "reserved",
+        "in use",
+        "on demand",
+        "released as poor",
+    ];
+    let rows = summaries.iter().map(|summary| {
         [
-            "strategy",
-            "profiles",
-            "performance",
-            "worst 5 %",
-            "QoS kept",
-            "cost",
-            "vs SR",
-            "reserved",
-            "in use",
-            "on demand",
-            "released as poor",
-        ]
-        .map(|title| style.heading(title)),
-    );
-    for summary in summaries {
-        table.add_row(vec![
             summary.strategy.name().to_string(),
             if summary.with_profiles { "yes" } else { "no" }.to_string(),
             mean(summary.performance, 3),
@@ -72,10 +67,9 @@ fn rows(summaries: &[StrategySummary], style: Style) -> String {
             percent(alone(summary.reserved_utilization)),
             mean(alone(summary.on_demand_mean), 1),
             percent(alone(summary.poor_share)),
-        ]);
-    }
-    whole_words(&mut table, &[0, 2, 4, 6]);
-    trimmed(&table)
+        ]
+    });
+    table(style, titles, rows, &[0, 2, 4, 6])
 }
 
 /// Which strategy is the cheapest for how long; of the first seed.

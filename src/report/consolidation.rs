@@ -3,9 +3,8 @@
 use super::simulation::mean;
 use super::simulation::percent;
 use super::simulation::seeds;
+use super::simulation::table;
 use super::style::Style;
-use super::style::trimmed;
-use super::style::whole_words;
 use super::text;
 use jostle_simulate::consolidation::ConsolidationOutcome;
 use jostle_simulate::consolidation::SchemeSummary;
@@ -45,23 +44,19 @@ pub fn page(
 }
 
 fn rows(summaries: &[SchemeSummary], style: Style) -> String {
-    let mut table = style.table();
-    table.set_header(
+    let titles = [
+        "scheme",
+        "nodes on",
+        "energy",
+        "performance",
+        "lost >3 %",
+        ">10 %",
+        "bandwidth used",
+        "moves",
+        "of bytes",
+    ];
+    let rows = summaries.iter().map(|summary| {
         [
-            "scheme",
-            "nodes on",
-            "energy",
-            "performance",
-            "lost >3 %",
-            ">10 %",
-            "bandwidth used",
-            "moves",
-            "of bytes",
-        ]
-        .map(|title| style.heading(title)),
-    );
-    for summary in summaries {
-        table.add_row(vec![
             summary.scheme.name().to_string(),
             percent(summary.active_share),
             mean(summary.energy_factor, 2),
@@ -71,8 +66,7 @@ fn rows(summaries: &[SchemeSummary], style: Style) -> String {
             percent(summary.utilization),
             mean(summary.migrations, 0),
             percent(summary.migration_bandwidth_share),
-        ]);
-    }
-    whole_words(&mut table, &[0, 1, 2, 3]);
-    trimmed(&table)
+        ]
+    });
+    table(style, titles, rows, &[0, 1, 2, 3])
 }

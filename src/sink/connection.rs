@@ -24,7 +24,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 /// Most payload thrown away by one call.
-const GULP: usize = 1 << 20;
+const DISCARD_BYTES: usize = 1 << 20;
 /// Between two looks at a session to which nothing is sent.
 const NAP: Duration = Duration::from_millis(5);
 
@@ -55,12 +55,12 @@ pub fn serve(mut stream: TcpStream, from: SocketAddr, sessions: &Sessions) {
 
 /// Throws payload away and counts it: the system need not even copy it.
 fn payload(stream: &TcpStream, session: &Session) {
-    let mut nowhere = vec![0; GULP];
+    let mut discarded = vec![0; DISCARD_BYTES];
     if stream.set_read_timeout(None).is_err() {
         return;
     }
     loop {
-        match recv(stream.as_raw_fd(), &mut nowhere, MsgFlags::MSG_TRUNC) {
+        match recv(stream.as_raw_fd(), &mut discarded, MsgFlags::MSG_TRUNC) {
             Ok(0) => return,
             Ok(bytes) => session.count_bytes(bytes as u64),
             Err(Errno::EINTR) => {}
@@ -86,18 +86,18 @@ fn control(mut stream: TcpStream, sessions: &Sessions, session: &Session) {
 /// Writes reports until the session is over; why it is.
 fn report(stream: &mut TcpStream, sessions: &Sessions, session: &Session) -> String {
     let mut outbox = Outbox::default();
-    let mut told = session.report();
-    let mut told_at = Instant::now();
-    let mut arrived_at = told_at;
+    let mut reported = session.report();
+    let mut reported_at = Instant::now();
+    let mut arrived_at = reported_at;
     loop {
         let now = session.report();
-        let moves = now != told;
-        if moves {
+        let changed = now != reported;
+        if changed {
             arrived_at = Instant::now();
         }
-        if moves || told_at.elapsed() >= KEEP_ALIVE {
-            told_at = Instant::now();
-            told = now;
+        if changed || reported_at.elapsed() >= KEEP_ALIVE {
+            reported_at = Instant::now();
+            reported = now;
             outbox.offer(now.line());
         }
         let idle = sessions.limits.idle;
@@ -119,7 +119,7 @@ fn report(stream: &mut TcpStream, sessions: &Sessions, session: &Session) -> Str
             }
             Err(error) => return format!("is gone ({error})"),
         }
-        sleep(match moves {
+        sleep(match changed {
             true => REPORT,
             false => NAP,
         });

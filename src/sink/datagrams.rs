@@ -16,8 +16,8 @@ use std::time::Duration;
 /// without an answer.
 pub fn count(socket: &UdpSocket, sessions: &Sessions) {
     let mut header = [0; Header::BYTES];
-    // Of whom the last one was: most come in rows from one source. Looked up
-    // anew now and then, so that an ended session is not held for ever.
+    // The session of the last one: most come in rows from one source. Looked up
+    // again now and then, so that an ended session is not held for ever.
     let mut last: Option<Arc<Session>> = None;
     let mut hits = 0u32;
     loop {

@@ -38,12 +38,12 @@ pub struct Limits {
 /// Connections of one session: the control connection, and room for those that
 /// carry payload.
 const CONNECTIONS_OF_SESSION: usize = 9;
-/// Connections that have not said yet what they are.
-const STRANGERS: usize = 32;
+/// Unauthenticated connections: they have not said yet what they are.
+const UNAUTHENTICATED: usize = 32;
 /// Asked for the queue of arriving datagrams, bytes; the system may give less.
 const DATAGRAM_QUEUE: usize = 4 << 20;
 /// Between two attempts when the system refuses connections for the moment.
-const BREATH: Duration = Duration::from_millis(100);
+const RETRY: Duration = Duration::from_millis(100);
 
 /// A sink that listens, until the process ends.
 pub struct Sink {
@@ -53,7 +53,7 @@ pub struct Sink {
 
 impl Sink {
     /// Listens on each of `addresses` (port 0: a free one) and serves whoever
-    /// comes. `note` is told of every session that begins or ends.
+    /// comes. `note` is called with every session that begins or ends.
     ///
     /// # Errors
     /// The address that cannot be listened on, and why.
@@ -68,7 +68,7 @@ impl Sink {
             .map(|&address| bind(address).map_err(|error| (address, error)))
             .collect::<Result<_, _>>()?;
         let mut listening = Vec::new();
-        let most = limits.sessions * CONNECTIONS_OF_SESSION + STRANGERS;
+        let most = limits.sessions * CONNECTIONS_OF_SESSION + UNAUTHENTICATED;
         let open = Arc::new(AtomicUsize::new(0));
         for ((listener, socket), &asked) in bound.into_iter().zip(addresses) {
             listening.push(listener.local_addr().map_err(|error| (asked, error))?);
@@ -87,7 +87,7 @@ fn accept(listener: &TcpListener, sessions: &Arc<Sessions>, open: &Arc<AtomicUsi
     loop {
         let Ok((stream, from)) = listener.accept() else {
             // Out of descriptors, or the connection is gone already.
-            thread::sleep(BREATH);
+            thread::sleep(RETRY);
             continue;
         };
         if open.fetch_add(1, Relaxed) >= most {
@@ -101,7 +101,7 @@ fn accept(listener: &TcpListener, sessions: &Arc<Sessions>, open: &Arc<AtomicUsi
         };
         if thread::Builder::new().spawn(serve).is_err() {
             open.fetch_sub(1, Relaxed);
-            thread::sleep(BREATH);
+            thread::sleep(RETRY);
         }
     }
 }

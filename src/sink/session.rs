@@ -26,7 +26,7 @@ const STREAMS: usize = 8;
 /// All open sessions.
 pub struct Sessions {
     pub limits: Limits,
-    /// Told of every session that begins or ends.
+    /// Called with every session that begins or ends.
     note: fn(&str),
     open: Mutex<HashMap<Token, Arc<Session>>>,
 }
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_are_told_lost_and_out_of_order() {
+    fn datagrams_are_counted_as_lost_and_out_of_order() {
         let session = sessions(1).begin(anybody(), Transport::Udp).unwrap();
         for sequence in [0, 1, 4, 3, 6] {
             let header = Header {

@@ -43,33 +43,10 @@ pub fn sleep_until(deadline_ns: u64) {
     }
 }
 
-/// A moment in UTC to the second, as RFC 3339 writes it. Civil date from days
-/// by Howard Hinnant's `civil_from_days`.
+/// A moment in UTC to the second, as RFC 3339 writes it; none before 1970.
 pub fn rfc3339(moment: SystemTime) -> String {
-    let seconds = moment
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0, |elapsed| elapsed.as_secs());
-    let (days, rest) = ((seconds / 86_400) as i64, seconds % 86_400);
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_index = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_index + 2) / 5 + 1;
-    let month = if month_index < 10 {
-        month_index + 3
-    } else {
-        month_index - 9
-    };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    format!(
-        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
-        rest / 3_600,
-        rest / 60 % 60,
-        rest % 60
-    )
+    let moment = moment.max(SystemTime::UNIX_EPOCH);
+    humantime::format_rfc3339_seconds(moment).to_string()
 }
 
 #[cfg(test)]

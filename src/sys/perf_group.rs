@@ -59,9 +59,9 @@ impl EventConfig {
 
 /// Whose events are counted.
 #[derive(Clone, Copy, Debug)]
-pub enum Whom<'a> {
+pub enum PerfTarget<'a> {
     /// The calling thread alone.
-    Us,
+    CallingThread,
     /// This thread, wherever it runs, and every thread and process that it
     /// starts from now on, also after it has ended.
     Thread(i32),
@@ -100,16 +100,20 @@ impl Group {
     ///
     /// # Errors
     /// Which event the kernel refused, and how.
-    pub fn open(events: &[EventConfig], whom: Whom, kernel: bool) -> Result<Group, OpenError> {
+    pub fn open(
+        events: &[EventConfig],
+        target: PerfTarget,
+        kernel: bool,
+    ) -> Result<Group, OpenError> {
         assert!((1..=MAX_EVENTS).contains(&events.len()));
         let failed = |index| move |error| OpenError { index, error };
-        let mut leader = builder(events[0], whom, kernel)
+        let mut leader = builder(events[0], target, kernel)
             .enabled(false)
             .build()
             .map_err(failed(0))?;
         let mut members = Vec::with_capacity(events.len() - 1);
         for (index, event) in events.iter().enumerate().skip(1) {
-            let member = builder(*event, whom, kernel)
+            let member = builder(*event, target, kernel)
                 .enabled(true)
                 .build_with_group(&mut leader)
                 .map_err(failed(index))?;
@@ -171,7 +175,7 @@ impl AsRawFd for Group {
     }
 }
 
-fn builder(event: EventConfig, whom: Whom<'_>, kernel: bool) -> Builder<'_> {
+fn builder(event: EventConfig, target: PerfTarget<'_>, kernel: bool) -> Builder<'_> {
     let mut builder = Builder::new(Software::DUMMY);
     let attrs = builder.attrs_mut();
     attrs.type_ = event.kind;
@@ -183,14 +187,14 @@ fn builder(event: EventConfig, whom: Whom<'_>, kernel: bool) -> Builder<'_> {
     builder.read_format(
         ReadFormat::GROUP | ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING,
     );
-    match whom {
-        Whom::Us => builder.observe_self().any_cpu(),
-        Whom::Thread(thread) => builder.observe_pid(thread).any_cpu().inherit(true),
-        Whom::Cgroup(directory, cpu) => builder.observe_cgroup(directory).one_cpu(cpu),
-        Whom::Cpu(cpu) => builder.any_pid().one_cpu(cpu),
+    match target {
+        PerfTarget::CallingThread => builder.observe_self().any_cpu(),
+        PerfTarget::Thread(thread) => builder.observe_pid(thread).any_cpu().inherit(true),
+        PerfTarget::Cgroup(directory, cpu) => builder.observe_cgroup(directory).one_cpu(cpu),
+        PerfTarget::Cpu(cpu) => builder.any_pid().one_cpu(cpu),
     };
     // Drivers of whole-machine PMUs refuse events that leave out a mode.
-    if matches!(whom, Whom::Cpu(_)) {
+    if matches!(target, PerfTarget::Cpu(_)) {
         builder.exclude_kernel(false).exclude_hv(false);
     }
     builder
@@ -208,7 +212,8 @@ mod tests {
     #[test]
     fn four_are_read_together() {
         let events = [TASK_CLOCK, CPU_CLOCK, FAULTS, SWITCHES];
-        let group = Group::open(&events, Whom::Us, true).map_err(|failed| failed.error);
+        let group =
+            Group::open(&events, PerfTarget::CallingThread, true).map_err(|failed| failed.error);
         let Some(group) = crate::skip::have("perf", group) else {
             return;
         };
@@ -236,7 +241,8 @@ mod tests {
     #[test]
     fn the_refused_event_is_named() {
         let nonsense = EventConfig::software(0xffff);
-        let Err(failed) = Group::open(&[TASK_CLOCK, nonsense], Whom::Us, false) else {
+        let Err(failed) = Group::open(&[TASK_CLOCK, nonsense], PerfTarget::CallingThread, false)
+        else {
             panic!("an event that does not exist was opened");
         };
         assert!(failed.index == 1 || failed.error.raw_os_error() != Some(libc::ENOENT));

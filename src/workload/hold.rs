@@ -4,7 +4,6 @@
 use super::SIGNAL_LIMIT;
 use super::cgroup::Freezer;
 use super::guard::Guard;
-use super::guard::go_on;
 use super::poll;
 use super::tree;
 use crate::sys::pages::GuardPage;
@@ -68,7 +67,7 @@ impl Hold {
         let frozen = freezer.freeze(SIGNAL_LIMIT);
         self.held = Held::Frozen(freezer);
         if let Err(reason) = frozen {
-            let undone = self.let_go();
+            let undone = self.release();
             return Err(undone.err().unwrap_or(reason));
         }
         Ok(())
@@ -88,7 +87,7 @@ impl Hold {
         self.held = Held::Stopped(Vec::new());
         let outcome = self.stop_all(members);
         if outcome.is_err() {
-            let _ = self.let_go();
+            let _ = self.release();
         }
         outcome
     }
@@ -152,7 +151,7 @@ impl Hold {
     ///
     /// # Errors
     /// In words, when the freezer refuses; the guard then still knows of it.
-    pub(super) fn let_go(&mut self) -> Result<(), String> {
+    pub(super) fn release(&mut self) -> Result<(), String> {
         match std::mem::replace(&mut self.held, Held::Nothing) {
             Held::Nothing => {}
             Held::Frozen(freezer) => match freezer.thaw() {
@@ -167,7 +166,7 @@ impl Hold {
             },
             Held::Stopped(stopped) => {
                 for (pid, start) in stopped {
-                    go_on(pid, start);
+                    tree::resume(pid, start);
                 }
             }
         }
@@ -178,7 +177,7 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        if self.let_go().is_err() {
+        if self.release().is_err() {
             // The guard tries once more, as if we had been killed.
             self.guard.abandon();
         }

@@ -99,8 +99,8 @@ impl Hooks {
     /// # Errors
     /// An environment error when the set-up fails, with its last words; an
     /// interrupted error.
-    pub fn begin(&self, target: Option<i32>, interrupt: &Arc<AtomicBool>) -> Result<Around> {
-        let mut around = Around {
+    pub fn begin(&self, target: Option<i32>, interrupt: &Arc<AtomicBool>) -> Result<ActiveHooks> {
+        let mut around = ActiveHooks {
             hooks: self.clone(),
             interrupt: interrupt.clone(),
             target,
@@ -122,7 +122,7 @@ impl Hooks {
 }
 
 /// Hooks that were begun. Dropping it tears down.
-pub struct Around {
+pub struct ActiveHooks {
     hooks: Hooks,
     interrupt: Arc<AtomicBool>,
     target: Option<i32>,
@@ -131,7 +131,7 @@ pub struct Around {
     took: Duration,
 }
 
-impl Around {
+impl ActiveHooks {
     /// Time spent in hooks so far.
     pub fn took(&self) -> Duration {
         self.took
@@ -197,7 +197,7 @@ impl Around {
     }
 }
 
-impl Drop for Around {
+impl Drop for ActiveHooks {
     fn drop(&mut self) {
         if let Some(script) = &self.hooks.teardown {
             self.tell_guard(0);

@@ -187,7 +187,7 @@ impl Inside {
     }
 
     pub(super) fn cont(&mut self) -> Result<()> {
-        self.hold.let_go().map_err(|reason| {
+        self.hold.release().map_err(|reason| {
             Error::environment(format!("the target {}: {reason}", self.spec.name))
         })
     }

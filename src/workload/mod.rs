@@ -13,13 +13,14 @@ mod output;
 mod pid;
 mod progress;
 pub mod tree;
+mod watch;
 
 pub use crate::sys::process::set_executable;
 pub use guard::executable;
-pub use guard::watch;
 pub use output::OutputSink;
 pub(crate) use output::printable;
 pub use progress::Progress;
+pub use watch::watch;
 
 use crate::error::Error;
 use crate::error::Result;

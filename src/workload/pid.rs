@@ -77,7 +77,7 @@ impl Attached {
                 "--pid {pid}: this is {what}, which must not be stopped; give an ordinary process"
             )));
         }
-        if tree::us_and_above().contains(&pid) {
+        if tree::self_and_ancestors().contains(&pid) {
             return Err(Error::request(format!(
                 "--pid {pid}: this is jostle itself or a process it was started from; stopping it would stop jostle"
             )));
@@ -202,7 +202,7 @@ impl Attached {
 
     pub(super) fn cont(&mut self) -> Result<()> {
         self.hold
-            .let_go()
+            .release()
             .map_err(|reason| Error::environment(format!("the target {}: {reason}", self.name)))
     }
 }

@@ -5,6 +5,8 @@ pub use crate::os::proc::Stat;
 use crate::os::here;
 use crate::os::proc;
 use crate::sys::cpus;
+use crate::sys::pidfd::PidFd;
+use nix::sys::signal::Signal;
 use std::collections::HashMap;
 use std::collections::HashSet;
 
@@ -118,7 +120,7 @@ pub fn with_descendants(roots: &[i32]) -> Vec<i32> {
 }
 
 /// This process and all it descends from.
-pub fn us_and_above() -> Vec<i32> {
+pub fn self_and_ancestors() -> Vec<i32> {
     let mut found = Vec::new();
     let mut process = std::process::id() as i32;
     while process > 0 {
@@ -186,6 +188,17 @@ pub fn ended_orphans(leaders: &[i32]) -> Vec<i32> {
             })
     });
     children
+}
+
+/// SIGCONT to `pid` if it is still the process that started at `start`.
+pub fn resume(pid: i32, start: u64) {
+    let Ok(process) = PidFd::open(pid) else {
+        return;
+    };
+    // Compared after opening: the handle cannot change its mind any more.
+    if stat(pid).is_some_and(|stat| stat.start == start) {
+        let _ = process.signal(Some(Signal::SIGCONT));
+    }
 }
 
 /// The value of [`MARKER`] in the environment `pid` was started with.

@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Above this one thread cannot even draw the moments.
+/// Above this one thread cannot even draw the send times.
 const MAX_RATE: f64 = 1e8;
 
 /// Parses `50000`, `50000/s`, `50k/s`, `1.5M/s`, `600/m` into requests per

@@ -52,7 +52,7 @@ pub struct Trial {
     /// Latency at the percentile of the target, median over the windows.
     pub latency_seconds: f64,
     /// True when requests failed or were not answered in time: the latency is at
-    /// least what is told.
+    /// least this.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub at_least: bool,
     pub windows: usize,
@@ -124,7 +124,7 @@ pub trait Probe {
     fn end(&mut self);
 }
 
-/// Searches from rate `start` on; `told` hears of each rate.
+/// Searches from rate `start` on; `on_trial` is called after each rate.
 ///
 /// # Errors
 /// An environment error when no rate meets the target, and those of `probe`.
@@ -132,12 +132,12 @@ pub fn search(
     target: LatencyTarget,
     start: f64,
     probe: &mut dyn Probe,
-    told: &mut dyn FnMut(&Trial),
+    on_trial: &mut dyn FnMut(&Trial),
 ) -> Result<Capacity> {
     let mut search = Search {
         target,
         probe,
-        told,
+        on_trial,
         curve: Vec::new(),
         noisy: 0,
         generator: false,
@@ -169,7 +169,7 @@ pub fn search(
 struct Search<'a> {
     target: LatencyTarget,
     probe: &'a mut dyn Probe,
-    told: &'a mut dyn FnMut(&Trial),
+    on_trial: &'a mut dyn FnMut(&Trial),
     curve: Vec<Trial>,
     noisy: usize,
     /// Whether the last miss was the generator's fault.
@@ -293,7 +293,7 @@ impl Search<'_> {
         if !decided {
             self.generator = trial.timing_error_seconds > bound * OWN_SHARE;
         }
-        (self.told)(&trial);
+        (self.on_trial)(&trial);
         self.curve.push(trial);
         Ok(decided)
     }

@@ -1,6 +1,6 @@
-//! One socket, and what is under way on it.
+//! One socket, and what is in flight on it.
 
-use crate::protocol::Ask;
+use crate::protocol::Operation;
 use crate::protocol::Parser;
 use crate::url::Kind;
 use crate::window::WindowId;
@@ -14,10 +14,10 @@ use std::io::Write;
 
 /// A request that was written and is not answered.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct InFlight {
     pub intended_ns: u64,
     pub window: WindowId,
-    pub ask: Ask,
+    pub operation: Operation,
     /// Counted already (as timed out or withdrawn); its answer is passed over.
     pub dead: bool,
 }
@@ -41,7 +41,7 @@ pub(super) struct Connection {
     written: usize,
     /// Whether epoll tells when there is room to write.
     pub wants_room: bool,
-    pub under_way: VecDeque<Asked>,
+    pub in_flight: VecDeque<InFlight>,
     /// Greetings that are not answered.
     pub greetings: usize,
     /// When a place for a request became free last.
@@ -65,7 +65,7 @@ impl Connection {
             out: Vec::new(),
             written: 0,
             wants_room: false,
-            under_way: VecDeque::new(),
+            in_flight: VecDeque::new(),
             greetings: 0,
             freed_ns: 0,
             queued: false,
@@ -94,8 +94,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Forgets the socket and everything on it; what was under way is returned.
-    pub(super) fn close(&mut self, kind: Kind) -> VecDeque<Asked> {
+    /// Forgets the socket and everything on it; what was in flight is returned.
+    pub(super) fn close(&mut self, kind: Kind) -> VecDeque<InFlight> {
         self.state = State::Down;
         self.socket = None;
         self.parser = Parser::new(kind);
@@ -104,13 +104,13 @@ impl Connection {
         self.written = 0;
         self.wants_room = false;
         self.greetings = 0;
-        std::mem::take(&mut self.under_way)
+        std::mem::take(&mut self.in_flight)
     }
 
     /// Places for further requests.
     pub(super) fn room(&self, pipeline: usize) -> usize {
         match self.state == State::Up && self.greetings == 0 {
-            true => pipeline.saturating_sub(self.under_way.len()),
+            true => pipeline.saturating_sub(self.in_flight.len()),
             false => 0,
         }
     }

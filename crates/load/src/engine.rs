@@ -1,12 +1,12 @@
-//! The one thread that sends and receives. It draws the moments, sends what is
+//! The one thread that sends and receives. It draws the send times, sends what is
 //! due as soon as a connection is free, reads answers, and never waits for one.
 
 mod receive;
 mod upkeep;
 
 use crate::clock::monotonic_ns;
-use crate::connection::Asked;
 use crate::connection::Connection;
+use crate::connection::InFlight;
 use crate::connection::State;
 use crate::error::Error;
 use crate::error::Result;
@@ -50,13 +50,13 @@ use std::time::Duration;
 pub(super) enum Command {
     /// Sends so from now on; an open loop reaches its rate in this time.
     Pace(Pace, Duration),
-    /// Stops sending; told when nothing is under way, or patience has ended.
+    /// Stops sending; answered when nothing is in flight, or after this time.
     Suspend(Sender<()>, Duration),
     /// Goes on: the schedule starts again.
     Resume,
     /// Opens a window; requests due from now on belong to it.
     Open,
-    /// Closes it, and at the same instant opens another if so told.
+    /// Closes it, and at the same instant opens another if wanted.
     Close { reply: Sender<Window>, next: bool },
     /// Forgets what is due and was not sent; the schedule starts again.
     Restart,
@@ -80,7 +80,7 @@ pub(super) struct Shared {
 const READ: usize = 256 << 10;
 /// Looks at time-outs and lost connections this often.
 const CHECK_NS: u64 = 5_000_000;
-/// Before the next moment it spins this long, where it may.
+/// Before the next send time it spins this long, where it may.
 const SPIN_NS: u64 = 200_000;
 /// Pauses between attempts to connect again.
 const RETRY_NS: [u64; 4] = [1_000_000, 10_000_000, 50_000_000, 200_000_000];
@@ -123,7 +123,7 @@ pub(super) struct Engine {
     /// Last reason why a connection could not be made.
     last_failure: (Failure, String),
     check_ns: u64,
-    /// Requests under way that count.
+    /// Requests in flight that count.
     outstanding: usize,
 }
 
@@ -271,10 +271,10 @@ impl Engine {
         }
     }
 
-    /// Nothing is awaited any more: what is still under way counts nowhere.
+    /// Nothing is awaited any more: what is still in flight counts nowhere.
     fn drain(&mut self) {
         for connection in &mut self.connections {
-            for asked in connection.under_way.iter_mut().filter(|asked| !asked.dead) {
+            for asked in connection.in_flight.iter_mut().filter(|asked| !asked.dead) {
                 asked.dead = true;
                 self.windows.withdrawn(asked.window);
             }
@@ -320,7 +320,7 @@ impl Engine {
                 };
                 let could = waiting.intended_ns.max(self.connections[index].freed_ns);
                 self.windows.sent(waiting.window, now.saturating_sub(could));
-                self.ask(index, waiting.intended_ns, waiting.window);
+                self.send(index, waiting.intended_ns, waiting.window);
             }
             self.flush(index);
             self.offer(index);
@@ -358,15 +358,15 @@ impl Engine {
         }
     }
 
-    fn ask(&mut self, index: usize, intended_ns: u64, window: WindowId) {
-        let question = self.traffic.next_question();
+    fn send(&mut self, index: usize, intended_ns: u64, window: WindowId) {
+        let request = self.traffic.next_request();
         let connection = &mut self.connections[index];
         self.writer
-            .write(question.ask, question.key, connection.out());
-        connection.under_way.push_back(Asked {
+            .write(request.operation, request.key, connection.out());
+        connection.in_flight.push_back(InFlight {
             intended_ns,
             window,
-            ask: question.ask,
+            operation: request.operation,
             dead: false,
         });
         self.outstanding += 1;
@@ -384,7 +384,7 @@ impl Engine {
         let (now, window) = (monotonic_ns(), self.windows.current());
         for _ in 0..room {
             self.windows.due(window);
-            self.ask(index, now, window);
+            self.send(index, now, window);
         }
         self.flush(index);
     }

@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Failure {
-    /// The server closed the connection with requests under way.
+    /// The server closed the connection with requests in flight.
     Closed,
     /// The server answered with an error.
     ErrorReply,

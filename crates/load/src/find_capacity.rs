@@ -26,8 +26,8 @@ const SETTLE: Duration = Duration::from_millis(100);
 const PEAK: Duration = Duration::from_millis(400);
 
 /// Searches with real requests. `start` is the first rate tried [default: a
-/// quarter of what the closed loop reaches]; `told` hears of each rate, and of
-/// the time it took so far.
+/// quarter of what the closed loop reaches]; `on_trial` is called after each rate,
+/// with the time since the start.
 ///
 /// # Errors
 /// Those of [`search`]; an interrupted error when `interrupt` was raised.
@@ -36,7 +36,7 @@ pub fn find_capacity(
     target: LatencyTarget,
     start: Option<f64>,
     interrupt: &AtomicBool,
-    told: &mut dyn FnMut(&Trial, Duration),
+    on_trial: &mut dyn FnMut(&Trial, Duration),
 ) -> Result<Capacity> {
     let began = Instant::now();
     let start = match start {
@@ -50,7 +50,7 @@ pub fn find_capacity(
         rate: start,
     };
     let mut found = search(target, start, &mut probe, &mut |trial| {
-        told(trial, began.elapsed())
+        on_trial(trial, began.elapsed())
     })?;
     found.search_seconds = began.elapsed().as_secs_f64();
     Ok(found)

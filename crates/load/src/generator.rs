@@ -50,14 +50,14 @@ pub struct Generator {
     pace: Option<Pace>,
     /// How late requests were sent, over all windows that were closed.
     timing: std::cell::RefCell<Option<Window>>,
-    /// What [`crate::find_capacity`] found before, to stand in the facts.
+    /// What [`crate::find_capacity`] found before, for the facts.
     pub capacity: Option<Capacity>,
     /// `--load-share`.
     pub share_percent: Option<f64>,
 }
 
 impl Generator {
-    /// Waits for the server, fills it with keys if so told, and connects. Nothing
+    /// Waits for the server, fills it with keys if the spec says so, and connects. Nothing
     /// is sent until [`Generator::pace`]. `alive` tells whether waiting is of use.
     ///
     /// # Errors
@@ -149,7 +149,7 @@ impl Generator {
 
     fn tell(&self, command: Command) {
         if let Some(commands) = &self.commands {
-            // A thread that is gone is told of where its answer is missed.
+            // That the thread has ended is reported where its reply is missed.
             let _ = commands.send(command);
             let _ = self.wake.write(1);
         }
@@ -170,7 +170,7 @@ impl Generator {
         self.pace_within(pace, self.spec.ramp);
     }
 
-    /// As [`Generator::pace`], with a ramp of its own. What is told of timing and
+    /// As [`Generator::pace`], with a ramp of its own. What is reported of timing and
     /// CPU time counts from here.
     pub fn pace_within(&mut self, pace: Pace, ramp: Duration) {
         self.pace = Some(pace);
@@ -220,7 +220,7 @@ impl Generator {
         self.tell(Command::Restart);
     }
 
-    /// Stops sending and waits briefly for what is under way.
+    /// Stops sending and waits briefly for what is in flight.
     pub fn suspend(&self) {
         let (reply, quiet) = channel();
         self.tell(Command::Suspend(reply, QUIET));

@@ -8,7 +8,7 @@
 //! | `traffic` | when requests are due and what each asks for, seeded |
 //! | `protocol` | writing requests, reading answers from any cut of the bytes |
 //! | `failure` | how a request can fail, counted by kind |
-//! | `connection` | one socket and what is under way on it |
+//! | `connection` | one socket and what is in flight on it |
 //! | `window` | what became of the requests due within a time |
 //! | `engine` | the one thread that sends and receives |
 //! | `generator` | the handle on that thread |
@@ -69,16 +69,16 @@ pub use placement::SharedCpus;
 pub use placement::place;
 pub use plan::Drive;
 pub use plan::LoadPlan;
-pub use protocol::Answer;
-pub use protocol::Ask;
+pub use protocol::Operation;
 pub use protocol::Parsed;
 pub use protocol::Parser;
-pub use protocol::Wrong;
+pub use protocol::ProtocolError;
+pub use protocol::Reply;
 pub use spec::Alive;
 pub use spec::LoadSpec;
 pub use spec::Pace;
 pub use traffic::Arrivals;
-pub use traffic::Question;
+pub use traffic::Request;
 pub use traffic::Schedule;
 pub use traffic::Traffic;
 pub use url::Kind;

@@ -12,7 +12,7 @@ const ENOUGH_CPUS: usize = 4;
 pub struct LoadPlacement {
     /// CPUs of its thread; empty leaves that to the kernel.
     pub cpus: Vec<usize>,
-    /// Whether it may spin while it waits for the next moment.
+    /// Whether it may spin while it waits for the next send time.
     pub spin: bool,
     /// CPUs that sources should leave to it.
     pub reserved: Vec<usize>,

@@ -26,7 +26,7 @@ struct Goodput {
     met: bool,
 }
 
-/// Later than the intended moment, through the generator's own fault.
+/// Later than the intended time, through the generator's own fault.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct TimingError {
     p50_seconds: f64,
@@ -49,7 +49,7 @@ pub struct LoadOutcome {
     missing: u64,
     failed: u64,
     failures: Failures,
-    /// From the intended moment; failures count as slower than all successes.
+    /// From the intended time; failures count as slower than all successes.
     latency: BTreeMap<String, Latency>,
     #[serde(skip_serializing_if = "Option::is_none")]
     goodput: Option<Goodput>,
@@ -164,7 +164,7 @@ impl LoadOutcome {
             row(
                 "timing",
                 format!(
-                    "sent p50 {}   p99 {}   max {} after the intended moment",
+                    "sent p50 {}   p99 {}   max {} after the intended time",
                     time(error.p50_seconds),
                     time(error.p99_seconds),
                     time(error.max_seconds)

@@ -6,11 +6,11 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::error::ServerError;
 use crate::failure::Failure;
-use crate::protocol::Answer;
-use crate::protocol::Ask;
+use crate::protocol::Operation;
 use crate::protocol::Parser;
+use crate::protocol::ProtocolError;
+use crate::protocol::Reply;
 use crate::protocol::Writer;
-use crate::protocol::Wrong;
 use crate::protocol::greeting;
 use crate::spec::Alive;
 use crate::spec::LoadSpec;
@@ -82,15 +82,15 @@ fn try_once(spec: &LoadSpec, limit: Duration) -> std::result::Result<SockAddr, S
     let broken = |error| unanswered(spec, error);
     let mut line = Line::new(spec, &socket, limit).map_err(|error| broken(error.into()))?;
     for request in greeting(&spec.url) {
-        judge(line.ask(Ask::Greet, &request).map_err(broken)?)?;
+        judge(line.request(Operation::Greet, &request).map_err(broken)?)?;
     }
-    let ask = match spec.url.kind {
-        Kind::Http => Ask::Fetch,
-        _ => Ask::Get,
+    let operation = match spec.url.kind {
+        Kind::Http => Operation::Fetch,
+        _ => Operation::Get,
     };
     let mut request = Vec::new();
-    Writer::new(&spec.url, 0).write(ask, 0, &mut request);
-    judge(line.ask(ask, &request).map_err(broken)?)?;
+    Writer::new(&spec.url, 0).write(operation, 0, &mut request);
+    judge(line.request(operation, &request).map_err(broken)?)?;
     Ok(address)
 }
 
@@ -134,7 +134,7 @@ fn unanswered(spec: &LoadSpec, error: LineError) -> ServerError {
             io::ErrorKind::UnexpectedEof => ServerError::Closes(at),
             _ => ServerError::NoAnswer { at, reason },
         },
-        LineError::Wrong(Wrong(reason)) => ServerError::WrongProtocol {
+        LineError::ProtocolError(ProtocolError(reason)) => ServerError::WrongProtocol {
             kind: spec.url.kind.name(),
             reason,
         },
@@ -142,16 +142,16 @@ fn unanswered(spec: &LoadSpec, error: LineError) -> ServerError {
 }
 
 /// What the first answers mean for the load to come.
-fn judge(answer: Answer) -> std::result::Result<(), ServerError> {
+fn judge(answer: Reply) -> std::result::Result<(), ServerError> {
     Err(match answer {
-        Answer::Success | Answer::Missing => return Ok(()),
-        Answer::Failed(Failure::Http5xx, text) => ServerError::Busy(text),
-        Answer::Failed(_, text) if text.starts_with("LOADING") => ServerError::Loading,
-        Answer::Failed(Failure::Http4xx, text) => ServerError::WrongPath(text),
-        Answer::Failed(_, text) if text.contains("AUTH") || text.contains("WRONGPASS") => {
+        Reply::Success | Reply::Missing => return Ok(()),
+        Reply::Failed(Failure::Http5xx, text) => ServerError::Busy(text),
+        Reply::Failed(_, text) if text.starts_with("LOADING") => ServerError::Loading,
+        Reply::Failed(Failure::Http4xx, text) => ServerError::WrongPath(text),
+        Reply::Failed(_, text) if text.contains("AUTH") || text.contains("WRONGPASS") => {
             ServerError::Login(text)
         }
-        Answer::Failed(_, text) => ServerError::Refuses(text),
+        Reply::Failed(_, text) => ServerError::Refuses(text),
     })
 }
 
@@ -173,7 +173,7 @@ pub(super) fn prefill(spec: &LoadSpec, address: &SockAddr, interrupt: &AtomicBoo
         socket.connect(address)?;
         let mut line = Line::new(spec, &socket, FILL_PATIENCE)?;
         for request in greeting(&spec.url) {
-            line.ask(Ask::Greet, &request)?;
+            line.request(Operation::Greet, &request)?;
         }
         let writer = Writer::new(&spec.url, spec.value_bytes);
         let mut requests = Vec::new();
@@ -184,12 +184,12 @@ pub(super) fn prefill(spec: &LoadSpec, address: &SockAddr, interrupt: &AtomicBoo
             let keys = next..spec.keys.min(next + batch);
             requests.clear();
             for key in keys.clone() {
-                writer.write(Ask::Set, key, &mut requests);
+                writer.write(Operation::Set, key, &mut requests);
             }
             line.send(&requests)?;
             for _ in keys {
-                if let Answer::Failed(_, text) = line.answer(Ask::Set)? {
-                    return Err(Wrong(text).into());
+                if let Reply::Failed(_, text) = line.reply(Operation::Set)? {
+                    return Err(ProtocolError(text).into());
                 }
             }
         }
@@ -212,7 +212,7 @@ enum LineError {
     #[error("{0}")]
     Io(#[from] io::Error),
     #[error("{0}")]
-    Wrong(#[from] Wrong),
+    ProtocolError(#[from] ProtocolError),
 }
 
 /// One connection that waits for its answers.
@@ -233,19 +233,23 @@ impl<'a> Line<'a> {
         })
     }
 
-    fn ask(&mut self, ask: Ask, request: &[u8]) -> std::result::Result<Answer, LineError> {
+    fn request(
+        &mut self,
+        operation: Operation,
+        request: &[u8],
+    ) -> std::result::Result<Reply, LineError> {
         self.send(request)?;
-        self.answer(ask)
+        self.reply(operation)
     }
 
     fn send(&mut self, request: &[u8]) -> std::result::Result<(), LineError> {
         Ok(self.socket.write_all(request)?)
     }
 
-    fn answer(&mut self, ask: Ask) -> std::result::Result<Answer, LineError> {
+    fn reply(&mut self, operation: Operation) -> std::result::Result<Reply, LineError> {
         loop {
             while !self.held.is_empty() {
-                let parsed = self.parser.advance(ask, &self.held)?;
+                let parsed = self.parser.advance(operation, &self.held)?;
                 self.held.drain(..parsed.consumed);
                 if let Some(answer) = parsed.answer {
                     return Ok(answer);

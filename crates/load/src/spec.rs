@@ -11,7 +11,7 @@ use std::time::Duration;
 pub struct LoadSpec {
     pub url: Url,
     pub connections: usize,
-    /// Requests under way on one connection at most.
+    /// Requests in flight on one connection at most.
     pub pipeline: usize,
     pub arrivals: Arrivals,
     /// Time in which an open loop reaches its rate.
@@ -25,7 +25,7 @@ pub struct LoadSpec {
     pub read_percent: f64,
     /// Sets every key once before anything is measured.
     pub prefill: bool,
-    /// A request not answered within this time, from the intended moment, counts
+    /// A request not answered within this time, from the intended time, counts
     /// as failed.
     pub timeout: Duration,
     /// Longest wait for a server that is starting.
@@ -72,6 +72,6 @@ pub enum Pace {
     Closed,
 }
 
-/// Asked now and then while the server is awaited: an error says why waiting
+/// InFlight now and then while the server is awaited: an error says why waiting
 /// is of no use, for example that the server's process has ended.
 pub type Alive<'a> = dyn FnMut() -> Result<(), Box<dyn std::error::Error + Send + Sync>> + 'a;

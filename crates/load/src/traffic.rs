@@ -1,9 +1,9 @@
-//! When requests are due, and what each asks for. Both come from the seed
+//! When requests are due, and what each operations for. Both come from the seed
 //! alone, so that the same load can be sent again.
 
 use crate::error::Error;
 use crate::error::Result;
-use crate::protocol::Ask;
+use crate::protocol::Operation;
 use crate::url::Kind;
 use rand::Rng;
 use rand::SeedableRng;
@@ -13,7 +13,7 @@ use rand_distr::Exp1;
 use rand_distr::Zipf;
 use std::time::Duration;
 
-/// How the moments of an open loop lie.
+/// Inter-arrival distribution of an open loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrivals {
     /// Independent users: exponential gaps.
@@ -25,7 +25,7 @@ pub enum Arrivals {
 /// A ramp begins at this share of the rate: a gap must end.
 const RAMP_FROM: f64 = 0.02;
 
-/// The moments at which requests are due.
+/// The times at which requests are due.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     arrivals: Arrivals,
@@ -39,7 +39,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Moments from `now_ns` on at `rate` per second, which a `ramp` reaches.
+    /// Times from `now_ns` on at `rate` per second, which a `ramp` reaches.
     pub fn new(arrivals: Arrivals, rate: f64, ramp: Duration, seed: u64, now_ns: u64) -> Self {
         let mut schedule = Schedule {
             arrivals,
@@ -54,12 +54,12 @@ impl Schedule {
         schedule
     }
 
-    /// The next moment, in nanoseconds of the clock given to `new`.
+    /// The next time, in nanoseconds of the clock given to `new`.
     pub fn next_ns(&self) -> u64 {
         self.next_ns
     }
 
-    /// Draws the moment after that.
+    /// Draws the time after that.
     pub fn advance(&mut self) {
         let mut per_ns = self.per_ns;
         let elapsed = (self.next_ns - self.start_ns) as f64;
@@ -75,7 +75,7 @@ impl Schedule {
         self.next_ns += gap as u64;
     }
 
-    /// Begins afresh: the next moment lies one gap after `now_ns`.
+    /// Starts again: the next request is due one gap after `now_ns`.
     pub fn restart(&mut self, now_ns: u64) {
         // The ramp, if any, is not climbed again.
         self.ramp_ns = 0.0;
@@ -86,15 +86,15 @@ impl Schedule {
     }
 }
 
-/// What one request asks for.
+/// What one request operations for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Question {
-    pub ask: Ask,
+pub struct Request {
+    pub operation: Operation,
     /// 0 to keys - 1; the lower the more often asked for.
     pub key: u64,
 }
 
-/// The sequence of questions.
+/// The sequence of requests.
 #[derive(Clone, Debug)]
 pub struct Traffic {
     random: ChaCha8Rng,
@@ -130,7 +130,7 @@ impl Traffic {
             ),
         };
         Ok(Traffic {
-            // Not the sequence of the moments.
+            // Not the sequence of the send times.
             random: ChaCha8Rng::seed_from_u64(seed ^ 0x6b65_7973),
             keys: keys.max(1),
             zipf,
@@ -140,18 +140,18 @@ impl Traffic {
         })
     }
 
-    pub fn next_question(&mut self) -> Question {
+    pub fn next_request(&mut self) -> Request {
         let key = match &self.zipf {
             // Fair to within keys / 2^64.
             None => ((u128::from(self.random.next_u64()) * u128::from(self.keys)) >> 64) as u64,
             Some(zipf) => (zipf.sample(&mut self.random) as u64).clamp(1, self.keys) - 1,
         };
-        let ask = match () {
-            () if self.http => Ask::Fetch,
-            () if self.reads_only || self.random.next_u64() < self.reads_below => Ask::Get,
-            () => Ask::Set,
+        let operation = match () {
+            () if self.http => Operation::Fetch,
+            () if self.reads_only || self.random.next_u64() < self.reads_below => Operation::Get,
+            () => Operation::Set,
         };
-        Question { ask, key }
+        Request { operation, key }
     }
 }
 
@@ -159,7 +159,7 @@ impl Traffic {
 mod tests {
     use super::*;
 
-    fn moments(arrivals: Arrivals, seed: u64, count: usize) -> Vec<u64> {
+    fn times(arrivals: Arrivals, seed: u64, count: usize) -> Vec<u64> {
         let mut schedule = Schedule::new(arrivals, 10_000.0, Duration::ZERO, seed, 5);
         (0..count)
             .map(|_| {
@@ -173,27 +173,27 @@ mod tests {
     #[test]
     fn the_same_seed_gives_the_same_load() {
         assert_eq!(
-            moments(Arrivals::Poisson, 7, 1000),
-            moments(Arrivals::Poisson, 7, 1000)
+            times(Arrivals::Poisson, 7, 1000),
+            times(Arrivals::Poisson, 7, 1000)
         );
         assert_ne!(
-            moments(Arrivals::Poisson, 7, 1000),
-            moments(Arrivals::Poisson, 8, 1000)
+            times(Arrivals::Poisson, 7, 1000),
+            times(Arrivals::Poisson, 8, 1000)
         );
-        let questions = |seed| {
+        let requests = |seed| {
             let mut traffic = Traffic::new(Kind::Redis, 1000, 0.9, 70.0, seed).unwrap();
             (0..1000)
-                .map(|_| traffic.next_question())
+                .map(|_| traffic.next_request())
                 .collect::<Vec<_>>()
         };
-        assert_eq!(questions(7), questions(7));
-        assert_ne!(questions(7), questions(8));
+        assert_eq!(requests(7), requests(7));
+        assert_ne!(requests(7), requests(8));
     }
 
     #[test]
     fn gaps_have_the_mean_and_the_spread_asked_for() {
         for (arrivals, spread) in [(Arrivals::Poisson, 1.0), (Arrivals::Uniform, 0.0)] {
-            let at = moments(arrivals, 3, 100_000);
+            let at = times(arrivals, 3, 100_000);
             let gaps: Vec<f64> = at.windows(2).map(|two| (two[1] - two[0]) as f64).collect();
             let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
             assert!((mean / 100_000.0 - 1.0).abs() < 0.02, "{mean}");
@@ -232,9 +232,9 @@ mod tests {
             let mut seen = vec![0u64; keys as usize];
             let mut reads = 0;
             for _ in 0..draws {
-                let question = traffic.next_question();
-                seen[question.key as usize] += 1;
-                reads += u64::from(question.ask == Ask::Get);
+                let request = traffic.next_request();
+                seen[request.key as usize] += 1;
+                reads += u64::from(request.operation == Operation::Get);
             }
             let norm: f64 = (1..=keys).map(|rank| (rank as f64).powf(-exponent)).sum();
             for rank in [1u64, 2, 10, 100] {
@@ -256,7 +256,7 @@ mod tests {
         let count = |percent| {
             let mut traffic = Traffic::new(Kind::Memcached, 1, 0.0, percent, 1).unwrap();
             (0..10_000)
-                .filter(|_| traffic.next_question().ask == Ask::Get)
+                .filter(|_| traffic.next_request().operation == Operation::Get)
                 .count()
         };
         assert_eq!((count(0.0), count(100.0)), (0, 10_000));

@@ -6,7 +6,7 @@ use crate::placement::SharedCpus;
 use std::fmt;
 use std::time::Duration;
 
-/// Sending later than this after the intended moment, at p99, is warned of.
+/// Sending later than this after the intended time, at p99, is warned of.
 pub const TIMING_BOUND: Duration = Duration::from_micros(50);
 
 /// A caution about a load, with what is needed to judge it.
@@ -19,7 +19,7 @@ pub enum Warning {
         /// What it used, percent of one CPU.
         cpu_percent: f64,
     },
-    /// It sent later than [`TIMING_BOUND`] after the intended moment, at p99.
+    /// It sent later than [`TIMING_BOUND`] after the intended time, at p99.
     SentLate {
         p99: Duration,
     },

@@ -4,29 +4,29 @@ use crate::amount::Latency;
 use crate::amount::Percentile;
 use crate::failure::Failure;
 use crate::failure::Failures;
-use crate::protocol::Answer;
+use crate::protocol::Reply;
 use hdrhistogram::Histogram;
 use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// Finest difference told, and the longest latency: 64 ns and 100 s.
+/// Finest difference kept, and the longest latency: 64 ns and 100 s.
 const LOWEST_NS: u64 = 64;
 const HIGHEST_NS: u64 = 100_000_000_000;
 /// Significant digits.
 const DIGITS: u8 = 3;
 
-/// The requests whose intended moment lies within a time. Failed ones count as
+/// The requests whose intended time lies within a time. Failed ones count as
 /// slower than all others.
 #[derive(Clone, Debug)]
 pub struct Window {
     pub from_ns: u64,
     /// Its end; `from_ns` while it is open.
     pub to_ns: u64,
-    /// From the intended moment to the answer, of successes, nanoseconds.
+    /// From the intended time to the answer, of successes, nanoseconds.
     latency: Histogram<u64>,
-    /// From the intended moment (or that of a free connection, if later) to
+    /// From the intended time (or that of a free connection, if later) to
     /// the sending, nanoseconds.
     lateness: Histogram<u64>,
     /// Requests that were due.
@@ -130,7 +130,7 @@ impl Window {
         self.latency.value_at_quantile(share.min(1.0)) as f64 / 1e9
     }
 
-    /// Successes answered within `bound` of their intended moment.
+    /// Successes answered within `bound` of their intended time.
     pub fn within(&self, bound: Duration) -> u64 {
         let bound = (bound.as_nanos() as u64).min(HIGHEST_NS);
         self.latency.count_between(0, bound).min(self.answered)
@@ -256,11 +256,11 @@ impl Windows {
         }
     }
 
-    pub(super) fn answered(&mut self, id: WindowId, latency_ns: u64, answer: &Answer) {
-        if let Answer::Failed(failure, text) = answer {
+    pub(super) fn answered(&mut self, id: WindowId, latency_ns: u64, answer: &Reply) {
+        if let Reply::Failed(failure, text) = answer {
             return self.failed(id, *failure, text);
         }
-        let missing = u64::from(*answer == Answer::Missing);
+        let missing = u64::from(*answer == Reply::Missing);
         if self.open
             && let Some(entry) = self.list.back_mut()
         {
@@ -319,8 +319,8 @@ mod tests {
         let second = windows.current();
         assert_ne!(first, second);
         windows.due(second);
-        windows.answered(second, 3 * MS, &Answer::Success);
-        windows.answered(first, MS, &Answer::Missing);
+        windows.answered(second, 3 * MS, &Reply::Success);
+        windows.answered(first, MS, &Reply::Missing);
         assert!(!windows.deliver() && result.try_recv().is_err());
         windows.failed(first, Failure::Timeout, "");
         assert!(windows.deliver());
@@ -345,7 +345,7 @@ mod tests {
         for index in 1..=100 {
             windows.due(id);
             match index <= 98 {
-                true => windows.answered(id, index * MS, &Answer::Success),
+                true => windows.answered(id, index * MS, &Reply::Success),
                 false => windows.failed(id, Failure::Reset, "gone"),
             }
         }

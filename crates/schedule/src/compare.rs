@@ -83,6 +83,15 @@ pub fn below_zero(app: &App, summary: &NodeSummary) -> (LaneSet, LaneSet) {
     )
 }
 
+/// Steps by which D1 and D2 of the node of `summary` are below zero, all
+/// resources together.
+pub(crate) fn overrun(app: &App, summary: &NodeSummary) -> i64 {
+    let (d1, d2) = below_zero(app, summary);
+    let residents = d1.iter().map(|at| app.caused()[at] - summary.tolerated[at]);
+    let newcomer = d2.iter().map(|at| summary.caused[at] - app.tolerated()[at]);
+    residents.chain(newcomer).map(i64::from).sum()
+}
+
 /// The `bits` of the lanes on which `t` is below `c`. The sign of the
 /// difference fills a word, so that there is no branch on it: it would be
 /// mispredicted half the time.

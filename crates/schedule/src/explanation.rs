@@ -2,25 +2,15 @@
 
 use crate::compare::Comparison;
 use serde::Serialize;
-use std::fmt;
 use thiserror::Error;
 
 /// Which of the two directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Direction {
-    /// Do the residents bear the newcomer?
+    /// Do the residents tolerate the newcomer?
     D1,
-    /// Does the newcomer bear the residents?
+    /// Does the newcomer tolerate the residents?
     D2,
-}
-
-impl fmt::Display for Direction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Direction::D1 => "D1",
-            Direction::D2 => "D2",
-        })
-    }
 }
 
 /// What tipped the balance.
@@ -30,6 +20,30 @@ pub struct Deciding {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
     pub why: String,
+}
+
+impl Deciding {
+    /// `resource` decided.
+    pub fn by(resource: &str, why: impl Into<String>) -> Self {
+        Deciding {
+            resource: Some(resource.into()),
+            why: why.into(),
+        }
+    }
+
+    /// No single resource did.
+    pub fn because(why: impl Into<String>) -> Self {
+        Deciding {
+            resource: None,
+            why: why.into(),
+        }
+    }
+}
+
+impl std::fmt::Display for Direction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self:?}")
+    }
 }
 
 /// A condition that no node met together with the others.

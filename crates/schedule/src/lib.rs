@@ -1,3 +1,7 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # Design
+//!
 //! Placing applications by their profiles. Knows nothing of measuring: it takes
 //! [`Profile`](jostle_profile::Profile)s and a [`Cluster`], and answers with a
 //! node, and on demand with an [`Explanation`] that says which resource decided and
@@ -113,12 +117,11 @@ pub use policies::POLICIES;
 pub use policies::PolicyKind;
 pub use policies::PolicyOptions;
 pub use policies::bazaar::Bazaar;
-pub use policies::bin_pack::BinPack;
 pub use policies::bloc::Bloc;
+pub use policies::by_load::BinPack;
+pub use policies::by_load::LeastLoaded;
 pub use policies::ibench_l1::IbenchL1;
-pub use policies::interference_only::InterferenceOnly;
 pub use policies::jostle::Jostle;
-pub use policies::least_loaded::LeastLoaded;
 pub use policies::paragon::Paragon;
 pub use policies::paragon_sampled::ParagonSampled;
 pub use policies::paragon_sampled::SampleSizeError;

@@ -54,6 +54,15 @@ impl<'a> PlacementRequest<'a> {
         }
     }
 
+    /// The same for so many CPUs, with the memory of the whole.
+    pub fn with_cpus(&self, cpus: u32) -> Self {
+        let demand = Demand {
+            cpus,
+            ..self.demand
+        };
+        PlacementRequest { demand, ..*self }
+    }
+
     /// Whether `node` may be chosen and has the room.
     #[inline]
     pub fn may_use(&self, cluster: &Cluster, node: NodeId) -> bool {
@@ -133,6 +142,14 @@ impl Choice {
             }],
             ..Choice::default()
         }
+    }
+
+    /// The same with the first few of `nodes` as runners-up.
+    pub fn with_runners_up(mut self, nodes: impl IntoIterator<Item = NodeId>) -> Self {
+        for (place, node) in self.runners_up.iter_mut().zip(nodes) {
+            *place = Some(node);
+        }
+        self
     }
 
     /// The node of the first part.
@@ -392,13 +409,10 @@ pub fn only_candidate(cluster: &Cluster, node: NodeId) -> Deciding {
         .empty_by_kind()
         .any(|alike| alike.len() > 1 && alike.contains(&node));
     let name = cluster.name(node);
-    Deciding {
-        resource: None,
-        why: match alike {
-            true => format!("{name} is the first of empty nodes that are alike; no other has room"),
-            false => format!("{name} is the only node with the CPUs and the memory"),
-        },
-    }
+    Deciding::because(match alike {
+        true => format!("{name} is the first of empty nodes that are alike; no other has room"),
+        false => format!("{name} is the only node with the CPUs and the memory"),
+    })
 }
 
 fn platform_note(app: &App, cluster: &Cluster, node: NodeId) -> Option<String> {

@@ -16,7 +16,6 @@ use jostle_schedule::Direction;
 use jostle_schedule::Explanation;
 use jostle_schedule::Greedy;
 use jostle_schedule::IbenchL1;
-use jostle_schedule::InterferenceOnly;
 use jostle_schedule::LeastLoaded;
 use jostle_schedule::NoPlacement;
 use jostle_schedule::Node;
@@ -354,7 +353,12 @@ fn paragon_prefers_the_platform_only_among_those_that_hurt_nobody() {
         decision.deciding
     );
     assert_eq!(decision.runners_up[0].node, "slow");
-    let blind = place(InterferenceOnly::default(), &new, &cluster).unwrap();
+    let blind = place(
+        Paragon::without_platforms(Greedy::default()),
+        &new,
+        &cluster,
+    )
+    .unwrap();
     assert_eq!(blind.node, "slow");
     let careless = place(PlatformOnly, &new, &cluster).unwrap();
     assert_eq!(careless.node, "best");

@@ -6,7 +6,6 @@ use jostle_schedule::Decision;
 use jostle_schedule::Demand;
 use jostle_schedule::Direction;
 use jostle_schedule::Greedy;
-use jostle_schedule::InterferenceOnly;
 use jostle_schedule::Node;
 use jostle_schedule::NodeId;
 use jostle_schedule::NodeSet;
@@ -374,7 +373,7 @@ proptest! {
             let mut policies: [(Box<dyn Policy>, bool, bool); 3] = [
                 (Box::new(Paragon::default()), false, true),
                 (Box::new(Paragon::new(mended)), true, true),
-                (Box::new(InterferenceOnly::default()), false, false),
+                (Box::new(Paragon::without_platforms(Greedy::default())), false, false),
             ];
             for (policy, mended, by_platform) in &mut policies {
                 let expected = paragon_by_the_book(&request, cluster, *mended, *by_platform);

@@ -1,4 +1,4 @@
-//! When jobs come.
+//! Arrival processes, bursts and traces.
 
 use crate::error::Problem;
 use crate::error::ScenarioError;

@@ -24,8 +24,8 @@ use crate::outcome::Timing;
 use crate::settings::Settings;
 use crate::validate::check;
 use crate::workload::Workload;
-use crate::world::Happening;
-use crate::world::Left;
+use crate::world::Departure;
+use crate::world::StepKind;
 use crate::world::World;
 use agent::Agent;
 use jostle_schedule::MigrationCosts;
@@ -50,7 +50,7 @@ pub type Scheduler = (Box<dyn Policy>, Box<dyn Admission>);
 
 /// So many events in a row without any progress, with nothing running and
 /// nothing to come, mean that there will be none.
-const FRUITLESS: u64 = 10_000;
+const MOST_WITHOUT_PROGRESS: u64 = 10_000;
 
 /// A wish to wait for less is taken for this, so that time goes on.
 const LEAST_WAIT_SECONDS: f64 = 1e-3;
@@ -89,7 +89,7 @@ struct Progress {
     /// How often it was started.
     starts: u32,
     /// The phase whose profile the cluster has.
-    believed: usize,
+    known_phase: usize,
     restarts: u32,
     migrations: u32,
     /// The epoch in which it was last refused, and how often in it.
@@ -113,7 +113,7 @@ struct Engine<'a> {
     waiting: u32,
     running: u32,
     /// Jobs dealt to agents so far.
-    dealt: usize,
+    assigned: usize,
     /// Jobs that wait at each node, first come first.
     queues: Vec<VecDeque<u32>>,
     /// Faults of each node not yet repaired: of the whole, of its CPUs.
@@ -122,21 +122,16 @@ struct Engine<'a> {
     repairs_to_come: usize,
     cpus_up: u64,
     meter: Meter,
-    /// CPU-seconds asked for over those up, at the last end.
-    utilization: f64,
     last_end: f64,
-    fruitless: u64,
+    without_progress: u64,
     costs: MigrationCosts,
     phase_draws: ChaCha8Rng,
     sync_draws: ChaCha8Rng,
     noise: ChaCha8Rng,
     stopwatch: Stopwatch,
     starts: Option<Vec<Start>>,
-    happened: u64,
-    decisions: u64,
-    conflicts: u64,
-    migrations: u64,
-    restarts: u64,
+    /// Its counts grow as the run goes on.
+    outcome: Outcome,
 }
 
 /// Runs `workload` once with one scheduler per agent, made by `scheduler` from a
@@ -197,7 +192,7 @@ impl<'a> Engine<'a> {
             started: f64::INFINITY,
             finished: f64::INFINITY,
             starts: 0,
-            believed: 0,
+            known_phase: 0,
             restarts: 0,
             migrations: 0,
             refused: (0, 0),
@@ -217,27 +212,22 @@ impl<'a> Engine<'a> {
             left: workload.jobs.len(),
             waiting: 0,
             running: 0,
-            dealt: 0,
+            assigned: 0,
             queues: vec![VecDeque::new(); nodes],
             down: vec![0; nodes],
             broken: vec![0; nodes],
             repairs_to_come: 0,
             cpus_up: workload.nodes.iter().map(|n| u64::from(n.cpus)).sum(),
             meter: Meter::new(first),
-            utilization: 0.0,
             last_end: first,
-            fruitless: 0,
+            without_progress: 0,
             costs: MigrationCosts::default(),
             phase_draws: draws(settings.seed, 1),
             sync_draws: draws(settings.seed, 2),
             noise: draws(settings.seed, 3),
             stopwatch: Stopwatch::default(),
             starts: None,
-            happened: 0,
-            decisions: 0,
-            conflicts: 0,
-            migrations: 0,
-            restarts: 0,
+            outcome: Outcome::default(),
             world,
         };
         if count > 1 {
@@ -263,8 +253,8 @@ impl<'a> Engine<'a> {
             return self.give_up();
         }
         self.pass_time(next.max(self.now));
-        self.happened += 1;
-        self.fruitless += 1;
+        self.outcome.events += 1;
+        self.without_progress += 1;
         if own <= next {
             self.job_does_something();
         } else if noted <= next {
@@ -290,7 +280,7 @@ impl<'a> Engine<'a> {
     }
 
     fn is_stuck(&self) -> bool {
-        self.fruitless > FRUITLESS && self.is_idle()
+        self.without_progress > MOST_WITHOUT_PROGRESS && self.is_idle()
     }
 
     /// Nothing runs, comes, breaks or is repaired: only agents themselves can
@@ -327,7 +317,7 @@ impl<'a> Engine<'a> {
     fn arrival(&mut self) {
         let job = self.next_arrival as u32;
         self.next_arrival += 1;
-        self.fruitless = 0;
+        self.without_progress = 0;
         self.waiting += 1;
         let profiling = self.workload.jobs[job as usize].profiling_seconds;
         if profiling > 0.0 {
@@ -339,9 +329,9 @@ impl<'a> Engine<'a> {
 
     /// A profiled job is dealt to an agent.
     fn ready(&mut self, job: u32) {
-        self.fruitless = 0;
-        self.jobs[job as usize].agent = (self.dealt % self.agents.len()) as u32;
-        self.dealt += 1;
+        self.without_progress = 0;
+        self.jobs[job as usize].agent = (self.assigned % self.agents.len()) as u32;
+        self.assigned += 1;
         let it = &self.workload.jobs[job as usize];
         let sized = it.spread || it.target.is_some();
         if !sized && !self.world.cluster().could_ever_fit(it.demand) {
@@ -377,7 +367,7 @@ impl<'a> Engine<'a> {
             },
             self.now,
         );
-        agent.stirred = true;
+        agent.may_offer = true;
     }
 
     fn job_does_something(&mut self) {
@@ -385,36 +375,32 @@ impl<'a> Engine<'a> {
             return;
         };
         match (step.what, step.left) {
-            (Happening::Finished, Some(left)) => self.finished(step.job, &left),
-            (Happening::PhaseBegan, _) => self.phase_began(step.job),
+            (StepKind::Finished, Some(left)) => self.finished(step.job, &left),
+            (StepKind::PhaseBegan, _) => self.phase_began(step.job),
             _ => {}
         }
     }
 
-    fn finished(&mut self, job: u32, left: &Left) {
+    fn finished(&mut self, job: u32, left: &Departure) {
         let progress = &mut self.jobs[job as usize];
         progress.state = State::Done;
         progress.finished = self.now;
         self.left -= 1;
         self.running -= 1;
         self.last_end = self.now;
-        self.utilization = self.meter.utilization();
+        self.outcome.utilization = self.meter.utilization();
         self.has_left(job, &left.parts);
     }
 
     /// Tells everybody that `job` is gone from `parts`, where there is room now.
     fn has_left(&mut self, job: u32, parts: &[Part]) {
-        self.fruitless = 0;
+        self.without_progress = 0;
         let nodes: Vec<NodeId> = parts.iter().map(|part| part.node).collect();
         let agent = &mut self.agents[self.jobs[job as usize].agent as usize];
         for node in &nodes {
-            agent.look_at(*node, self.world.cluster(), self.now);
+            agent.update_view(*node, self.world.cluster(), self.now);
         }
-        let seen = agent.copy.as_ref().unwrap_or(self.world.cluster());
-        agent
-            .admission
-            .ended(u64::from(job), &nodes, self.now, seen);
-        agent.stir();
+        agent.ended(job, &nodes, self.now, self.world.cluster());
         for node in nodes {
             self.start_queued(node);
         }
@@ -431,8 +417,7 @@ impl<'a> Engine<'a> {
             Some(Event::Wake(agent)) => {
                 let agent = &mut self.agents[agent as usize];
                 if agent.wakes(self.now) {
-                    agent.admission.changed(self.now);
-                    agent.stir();
+                    agent.cluster_changed(self.now);
                 }
             }
             None => {}
@@ -464,12 +449,11 @@ impl<'a> Engine<'a> {
         for node in self.world.ids() {
             let seen = agent.copy.as_ref().map(|copy| copy.summary(*node).version);
             if seen != Some(self.world.cluster().summary(*node).version) {
-                news |= agent.look_at(*node, self.world.cluster(), self.now);
+                news |= agent.update_view(*node, self.world.cluster(), self.now);
             }
         }
         if news {
-            agent.admission.changed(self.now);
-            agent.stir();
+            agent.cluster_changed(self.now);
         }
         let deciding = self.agents.iter().any(|agent| agent.pending.is_some());
         if news || deciding || !self.is_idle() {
@@ -479,7 +463,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// What came of it.
+    /// The outcome of the run.
     fn outcome(self) -> Outcome {
         let (mut jobs, mut never) = (Vec::new(), Vec::new());
         for (index, (it, progress)) in self.workload.jobs.iter().zip(&self.jobs).enumerate() {
@@ -517,13 +501,8 @@ impl<'a> Engine<'a> {
             jobs,
             never,
             makespan_seconds: self.last_end - first,
-            utilization: self.utilization,
-            events: self.happened,
-            decisions: self.decisions,
-            conflicts: self.conflicts,
-            migrations: self.migrations,
-            restarts: self.restarts,
-            moments: self.meter.into_moments(),
+            samples: self.meter.into_samples(),
+            ..self.outcome
         }
     }
 }

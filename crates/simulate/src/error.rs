@@ -7,7 +7,7 @@ use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Why a world cannot be, or does not change as asked.
+/// Why a world cannot be created or changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum WorldError {
     #[error(transparent)]
@@ -24,7 +24,7 @@ pub enum WorldError {
     Speed { app: String, platform: String },
 }
 
-/// Why a run cannot be, or cannot go on.
+/// Why a run cannot start or go on.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SimulationError {
     #[error(transparent)]
@@ -51,13 +51,32 @@ pub enum SimulationError {
     BadChoice {
         policy: &'static str,
         job: u32,
-        why: String,
+        why: BadPlacement,
     },
     #[error(
         "nothing can happen any more after {seconds} s; jobs that still wait for a place: {}",
         listed(waiting)
     )]
     Stuck { seconds: u64, waiting: Vec<u32> },
+}
+
+/// How a policy's decision breaks the rules.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BadPlacement {
+    #[error("there is no part")]
+    NoPart,
+    #[error("{0} is not allowed")]
+    NotAllowed(String),
+    #[error("{0} is named twice")]
+    NamedTwice(String),
+    #[error("{node} {lacks}")]
+    Lacks { node: String, lacks: String },
+    #[error("it queues nowhere")]
+    NoQueue,
+    #[error("{0} is too small to queue at")]
+    TooSmall(String),
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
 }
 
 /// The first few job numbers.

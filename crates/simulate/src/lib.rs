@@ -1,9 +1,4 @@
-//! A cluster of discrete events that drives [`schedule`](jostle_schedule) and
-//! knows what the policies do not.
-//!
-//! A [`Workload`] is drawn from a scenario and a seed: nodes, jobs with their
-//! true behaviour, and what breaks. Policies see only the estimates in it. The
-//! same workload is given to every policy.
+#![doc = include_str!("../README.md")]
 
 mod agenda;
 pub mod arrivals;
@@ -13,7 +8,6 @@ mod engine;
 mod error;
 mod estimate;
 pub mod hardware;
-mod mean;
 mod number;
 mod outcome;
 pub mod population;
@@ -21,6 +15,7 @@ mod random;
 mod run;
 mod scenario;
 mod settings;
+mod statistics;
 mod summary;
 mod truth;
 mod validate;
@@ -29,6 +24,7 @@ mod workload;
 mod world;
 
 pub use engine::Scheduler;
+pub use error::BadPlacement;
 pub use error::InvalidKey;
 pub use error::Problem;
 pub use error::RecordedError;
@@ -36,10 +32,9 @@ pub use error::ScenarioError;
 pub use error::SimulationError;
 pub use error::WorldError;
 pub use estimate::Profiling;
-pub use mean::Mean;
 pub use outcome::JobRecord;
-pub use outcome::Moment;
 pub use outcome::Outcome;
+pub use outcome::Sample;
 pub use outcome::Timing;
 pub use run::run;
 pub use run::run_all;
@@ -51,6 +46,7 @@ pub use settings::Agents;
 pub use settings::Latency;
 pub use settings::PhaseDetection;
 pub use settings::Settings;
+pub use statistics::Mean;
 pub use summary::DecisionTimes;
 pub use summary::Figures;
 pub use summary::Summary;
@@ -66,8 +62,8 @@ pub use workload::Fault;
 pub use workload::Job;
 pub use workload::JobPhase;
 pub use workload::Workload;
-pub use world::Happening;
-pub use world::Left;
+pub use world::Departure;
 pub use world::Step;
+pub use world::StepKind;
 pub use world::World;
 pub use world::counters::counter_names;

@@ -33,7 +33,7 @@ pub struct JobRecord {
 
 /// Moments of the run, at fixed intervals of simulated time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Moment {
+pub struct Sample {
     pub seconds: f64,
     /// Share of the CPUs that are up which are asked for, 0–1.
     pub utilization: f64,
@@ -63,7 +63,7 @@ pub struct Outcome {
     pub conflicts: u64,
     pub migrations: u64,
     pub restarts: u64,
-    pub moments: Vec<Moment>,
+    pub samples: Vec<Sample>,
 }
 
 /// Real time that a run took; not part of [`Outcome`], as it is never the same

@@ -3,43 +3,65 @@
 use crate::outcome::JobRecord;
 use crate::outcome::Outcome;
 use crate::outcome::Timing;
+use crate::statistics::Mean;
+use crate::statistics::quantile;
+use crate::statistics::sorted;
 use serde::Serialize;
 
-/// The figures of one run, or their means or standard errors over several.
-/// Shares are 0–1.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Figures {
-    /// Jobs that ran.
-    pub jobs: f64,
-    /// Jobs that fit on no node.
-    pub never: f64,
-    /// Of [`JobRecord::performance`].
-    pub mean_performance: f64,
-    /// Of [`JobRecord::with_waiting`].
-    pub mean_with_waiting: f64,
-    /// Jobs that kept their QoS while they ran.
-    pub qos_share: f64,
-    /// Jobs that kept it counting from their arrival.
-    pub qos_share_with_waiting: f64,
-    /// Jobs that lost more than 10 %, and 20 %, of their performance.
-    pub lost_over_10: f64,
-    pub lost_over_20: f64,
-    pub utilization: f64,
-    pub makespan_seconds: f64,
-    /// Of [`JobRecord::queued_seconds`].
-    pub queueing_mean_seconds: f64,
-    pub queueing_p95_seconds: f64,
-    /// Mean seconds queued per mean second of ideal run, in percent.
-    pub queueing_percent_of_ideal: f64,
-    pub decisions: f64,
-    pub conflicts: f64,
-    pub migrations: f64,
-    pub restarts: f64,
-    pub events: f64,
+/// [`Figures`] of the names listed, and as an array in their order.
+macro_rules! figures {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// The figures of one run, or their means or standard errors over
+        /// several. Shares are 0–1.
+        #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+        pub struct Figures {
+            $($(#[$doc])* pub $name: f64,)*
+        }
+
+        /// How many figures there are.
+        const FIGURES: usize = [$(stringify!($name)),*].len();
+
+        impl Figures {
+            fn values(self) -> [f64; FIGURES] {
+                [$(self.$name),*]
+            }
+
+            fn from_values([$($name),*]: [f64; FIGURES]) -> Figures {
+                Figures { $($name),* }
+            }
+        }
+    };
 }
 
-/// How many figures there are.
-const FIGURES: usize = 18;
+figures! {
+    /// Jobs that ran.
+    jobs,
+    /// Jobs that fit on no node.
+    never,
+    /// Of [`JobRecord::performance`].
+    mean_performance,
+    /// Of [`JobRecord::with_waiting`].
+    mean_with_waiting,
+    /// Jobs that kept their QoS while they ran.
+    qos_share,
+    /// Jobs that kept it counting from their arrival.
+    qos_share_with_waiting,
+    /// Jobs that lost more than 10 %, and 20 %, of their performance.
+    lost_over_10,
+    lost_over_20,
+    utilization,
+    makespan_seconds,
+    /// Of [`JobRecord::queued_seconds`].
+    queueing_mean_seconds,
+    queueing_p95_seconds,
+    /// Mean seconds queued per mean second of ideal run, in percent.
+    queueing_percent_of_ideal,
+    decisions,
+    conflicts,
+    migrations,
+    restarts,
+    events,
+}
 
 impl Figures {
     /// Of one run; `None` when no job ran.
@@ -52,8 +74,7 @@ impl Figures {
         let mean = |of: fn(&JobRecord) -> f64| jobs.iter().map(of).sum::<f64>() / count;
         let share =
             |of: fn(&JobRecord) -> bool| jobs.iter().filter(|job| of(job)).count() as f64 / count;
-        let mut queued: Vec<f64> = jobs.iter().map(|job| job.queued_seconds).collect();
-        queued.sort_by(f64::total_cmp);
+        let queued = sorted(jobs.iter().map(|job| job.queued_seconds));
         let queueing_mean_seconds = mean(|job| job.queued_seconds);
         Some(Figures {
             jobs: count,
@@ -77,72 +98,6 @@ impl Figures {
             events: outcome.events as f64,
         })
     }
-
-    fn values(self) -> [f64; FIGURES] {
-        [
-            self.jobs,
-            self.never,
-            self.mean_performance,
-            self.mean_with_waiting,
-            self.qos_share,
-            self.qos_share_with_waiting,
-            self.lost_over_10,
-            self.lost_over_20,
-            self.utilization,
-            self.makespan_seconds,
-            self.queueing_mean_seconds,
-            self.queueing_p95_seconds,
-            self.queueing_percent_of_ideal,
-            self.decisions,
-            self.conflicts,
-            self.migrations,
-            self.restarts,
-            self.events,
-        ]
-    }
-
-    fn from_values(values: [f64; FIGURES]) -> Figures {
-        let [
-            jobs,
-            never,
-            mean_performance,
-            mean_with_waiting,
-            qos_share,
-            qos_share_with_waiting,
-            lost_over_10,
-            lost_over_20,
-            utilization,
-            makespan_seconds,
-            queueing_mean_seconds,
-            queueing_p95_seconds,
-            queueing_percent_of_ideal,
-            decisions,
-            conflicts,
-            migrations,
-            restarts,
-            events,
-        ] = values;
-        Figures {
-            jobs,
-            never,
-            mean_performance,
-            mean_with_waiting,
-            qos_share,
-            qos_share_with_waiting,
-            lost_over_10,
-            lost_over_20,
-            utilization,
-            makespan_seconds,
-            queueing_mean_seconds,
-            queueing_p95_seconds,
-            queueing_percent_of_ideal,
-            decisions,
-            conflicts,
-            migrations,
-            restarts,
-            events,
-        }
-    }
 }
 
 /// Rounding while work is summed up does not count as a loss.
@@ -150,12 +105,6 @@ const ROUNDING: f64 = 1e-9;
 
 fn kept(performance: f64, least: f64) -> bool {
     performance >= least - ROUNDING
-}
-
-/// Nearest rank; 0 of nothing.
-fn quantile(sorted: &[f64], share: f64) -> f64 {
-    let rank = ((share * sorted.len() as f64).ceil() as usize).max(1);
-    sorted.get(rank - 1).copied().unwrap_or(0.0)
 }
 
 /// Real seconds per decision: medians over runs. Never the same twice.
@@ -195,36 +144,33 @@ impl Summary {
                 all.push(figures.values());
             }
         }
-        let count = all.len() as f64;
         if all.is_empty() {
             return None;
         }
-        let each = |of: &dyn Fn(usize) -> f64| Figures::from_values(std::array::from_fn(of));
-        let mean = |at: usize| all.iter().map(|values| values[at]).sum::<f64>() / count;
-        let error = |at: usize| {
-            let centre = mean(at);
-            let squares = all.iter().map(|values| (values[at] - centre).powi(2));
-            (squares.sum::<f64>() / (count - 1.0) / count).sqrt()
+        let over: [Option<Mean>; FIGURES] =
+            std::array::from_fn(|at| Mean::of(all.iter().map(|values| values[at])));
+        let mean = |at: usize| over[at].map_or(0.0, |mean| mean.mean);
+        let error = |at: usize| over[at].and_then(|mean| mean.standard_error);
+        let decision = |of: fn(&Timing) -> f64| {
+            let times = runs.iter().map(|(_, timing)| of(timing));
+            quantile(&sorted(times), 0.5)
         };
         Some(Summary {
             policy: first.policy.clone(),
             admission: first.admission.clone(),
             seeds,
-            mean: each(&mean),
-            standard_error: (all.len() > 1).then(|| each(&error)),
+            mean: Figures::from_values(std::array::from_fn(mean)),
+            standard_error: (all.len() > 1).then(|| {
+                let values = std::array::from_fn(|at| error(at).unwrap_or(0.0));
+                Figures::from_values(values)
+            }),
             per_seed: all.iter().copied().map(Figures::from_values).collect(),
             decision_times: DecisionTimes {
-                p50_seconds: median(runs, |timing| timing.decision_p50_seconds),
-                p99_seconds: median(runs, |timing| timing.decision_p99_seconds),
+                p50_seconds: decision(|timing| timing.decision_p50_seconds),
+                p99_seconds: decision(|timing| timing.decision_p99_seconds),
             },
         })
     }
-}
-
-fn median(runs: &[(Outcome, Timing)], of: fn(&Timing) -> f64) -> f64 {
-    let mut all: Vec<f64> = runs.iter().map(|(_, timing)| of(timing)).collect();
-    all.sort_by(f64::total_cmp);
-    quantile(&all, 0.5)
 }
 
 /// Performance against the share of all jobs (0–1) that do not pass it, at
@@ -234,11 +180,10 @@ pub fn performance_cdf<'a>(
     steps: usize,
 ) -> Vec<[f64; 2]> {
     let jobs = outcomes.into_iter().flat_map(|outcome| &outcome.jobs);
-    let mut all: Vec<f64> = jobs.map(|job| job.performance).collect();
+    let all = sorted(jobs.map(|job| job.performance));
     if all.is_empty() {
         return Vec::new();
     }
-    all.sort_by(f64::total_cmp);
     let steps = steps.max(1);
     (0..=steps)
         .map(|step| {

@@ -1,4 +1,4 @@
-//! How applications really behave: what no policy sees.
+//! The true behaviour of applications, which no policy sees.
 
 use jostle_schedule::Scaling;
 use jostle_schedule::predict::LANES;
@@ -66,7 +66,7 @@ pub struct TrueApp {
     pub scaling: Scaling,
 }
 
-/// Everything that is really so.
+/// The ground truth of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Truth {
     pub platforms: Vec<TruePlatform>,

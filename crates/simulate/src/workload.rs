@@ -1,4 +1,4 @@
-//! What happens in one run, before any policy has a say.
+//! The input of one run: nodes, jobs and faults.
 
 use crate::truth::Truth;
 use jostle_schedule::App;

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! A job spread over nodes causes its pressure in proportion to its CPUs on
-//! each. `cpu-time` presses nobody on a node whose applications have CPUs of
-//! their own.
+//! each. `cpu-time` applies no pressure on a node whose applications have CPUs
+//! of their own.
 
 pub(crate) mod counters;
 mod interference;
@@ -40,7 +40,7 @@ use steps::to_steps;
 
 /// What the world did by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Happening {
+pub enum StepKind {
     /// The job has done its work and is gone.
     Finished,
     /// The job behaves as in its next phase from now on.
@@ -51,7 +51,7 @@ pub enum Happening {
 
 /// A job that no longer runs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Left {
+pub struct Departure {
     /// Where it ran, in the order of its parts.
     pub parts: Vec<Part>,
     /// Seconds of work done.
@@ -63,9 +63,9 @@ pub struct Left {
 pub struct Step {
     pub seconds: f64,
     pub job: u32,
-    pub what: Happening,
+    pub what: StepKind,
     /// What a finished job left.
-    pub left: Option<Left>,
+    pub left: Option<Departure>,
 }
 
 /// What is computed once of a true application.
@@ -93,8 +93,9 @@ struct Presence {
 struct Site {
     /// Index into the true platforms.
     platform: u32,
-    /// A lane that presses nobody here; [`LANES`] when there is none.
-    spared: usize,
+    /// The resource index that applies no pressure here; [`LANES`] when there is
+    /// none.
+    unshared_lane: usize,
     caused: Lanes<i32>,
     present: Vec<Presence>,
 }
@@ -156,7 +157,7 @@ impl Run<'_> {
     }
 }
 
-/// A cluster as policies see it, together with what is really so.
+/// A cluster as policies see it, together with the ground truth.
 #[derive(Clone, Debug)]
 pub struct World<'a> {
     truth: &'a Truth,
@@ -234,7 +235,7 @@ impl<'a> World<'a> {
             node: node.name.clone(),
             platform: name.into(),
         })?;
-        let spared = match node.shares_cpus {
+        let unshared_lane = match node.shares_cpus {
             true => LANES,
             false => Resource::CpuTime as usize,
         };
@@ -242,7 +243,7 @@ impl<'a> World<'a> {
         self.ids.push(id);
         self.sites.push(Site {
             platform: platform as u32,
-            spared,
+            unshared_lane,
             caused: [0; LANES],
             present: Vec::new(),
         });
@@ -320,7 +321,7 @@ impl<'a> World<'a> {
 
     /// Takes a running job away before its end: it loses what it has done.
     /// `None` when it does not run.
-    pub fn evict(&mut self, id: u32, now: f64) -> Option<Left> {
+    pub fn evict(&mut self, id: u32, now: f64) -> Option<Departure> {
         let place = self.place(id)?;
         Some(self.end(place, now))
     }
@@ -373,7 +374,7 @@ impl<'a> World<'a> {
 
     /// Gives a running job another profile in the cluster, where it was taken
     /// for another one; its true behaviour does not change.
-    pub fn believe(&mut self, id: u32, estimate: &Arc<App>) {
+    pub fn set_estimate(&mut self, id: u32, estimate: &Arc<App>) {
         let Some(place) = self.place(id) else { return };
         let parts = self.runs[place as usize].iter().flat_map(|run| &run.parts);
         for part in parts {
@@ -434,7 +435,7 @@ impl<'a> World<'a> {
 
     /// Takes `node` out of service; the jobs that ran there, or on it and
     /// others, are gone.
-    pub fn take_down(&mut self, node: NodeId, now: f64) -> Vec<(u32, Left)> {
+    pub fn take_down(&mut self, node: NodeId, now: f64) -> Vec<(u32, Departure)> {
         let mut jobs: Vec<u32> = self.jobs_on(node).collect();
         jobs.sort_unstable();
         jobs.dedup();
@@ -453,7 +454,7 @@ impl<'a> World<'a> {
 
     /// One CPU of `node` breaks. While what runs there asks for more than is
     /// left, the job that has done the least work goes.
-    pub fn break_cpu(&mut self, node: NodeId, now: f64) -> Vec<(u32, Left)> {
+    pub fn break_cpu(&mut self, node: NodeId, now: f64) -> Vec<(u32, Departure)> {
         self.cluster.break_cpu(node);
         let mut gone = Vec::new();
         while self.cluster.cpus_used(node) > u64::from(self.cluster.summary(node).cpus) {
@@ -496,20 +497,20 @@ impl<'a> World<'a> {
         };
         if run.stopped_until.take().is_some() {
             self.settle_run(place, seconds);
-            return Some(step(Happening::Resumed, None));
+            return Some(step(StepKind::Resumed, None));
         }
         let (goal, last) = run.goal();
         debug_assert!((run.work_done - goal).abs() <= 1e-6 * goal.max(1.0));
         run.work_done = goal;
         if last {
             let left = self.end(place, seconds);
-            return Some(step(Happening::Finished, Some(left)));
+            return Some(step(StepKind::Finished, Some(left)));
         }
         self.detach(place);
         self.run_mut(place).phase += 1;
         self.attach(place);
         self.settle_run(place, seconds);
-        Some(step(Happening::PhaseBegan, None))
+        Some(step(StepKind::PhaseBegan, None))
     }
 
     fn place(&self, id: u32) -> Option<u32> {
@@ -534,7 +535,7 @@ impl<'a> World<'a> {
         Some(first.2)
     }
 
-    fn end(&mut self, place: u32, now: f64) -> Left {
+    fn end(&mut self, place: u32, now: f64) -> Departure {
         self.detach(place);
         let mut run = self.runs[place as usize].take().expect("a running job");
         run.advance(now);
@@ -546,7 +547,7 @@ impl<'a> World<'a> {
         for part in &run.parts {
             self.settle(part.part.node.index(), now);
         }
-        Left {
+        Departure {
             parts: run.parts.iter().map(|part| part.part).collect(),
             work_done: run.work_done,
         }

@@ -112,7 +112,6 @@ impl Scrape {
 pub(super) struct Prometheus {
     /// As it was asked for.
     name: String,
-    because: String,
     context: Context,
     client: Client,
     selector: Selector,
@@ -142,16 +141,10 @@ fn parts(request: &str) -> Result<(String, Selector)> {
 impl Prometheus {
     /// Waits until the page is there, and learns what the metric is and how fast
     /// it changes.
-    pub(super) fn new(
-        request: &str,
-        because: &str,
-        context: Context,
-        target: &mut Target,
-    ) -> Result<Prometheus> {
+    pub(super) fn new(request: &str, context: Context, target: &mut Target) -> Result<Prometheus> {
         let (url, selector) = parts(request)?;
         let mut metric = Prometheus {
             name: format!("prometheus:{request}"),
-            because: because.into(),
             client: Client::new(url, context.options.probe_timeout),
             context,
             selector,
@@ -366,7 +359,7 @@ impl Metric for Prometheus {
             (_, StdoutKind::Rate) => ("as exposed, per second", self.context.options.direction),
             (_, StdoutKind::Value) => ("as exposed", self.context.options.direction),
         };
-        facts(&self.name, unit, direction, &self.because)
+        facts(&self.name, unit, direction, &self.context.because)
     }
 
     fn natural_window(&self) -> Option<Duration> {

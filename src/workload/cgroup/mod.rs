@@ -70,7 +70,7 @@ pub(super) fn refusal(hierarchies: &Hierarchies, directory: &Path) -> Option<Str
              jostle on the host, or in a container that shares its PID namespace"
         ));
     }
-    let us = tree::us_and_above();
+    let us = tree::self_and_ancestors();
     if let Some(pid) = found.iter().find(|pid| us.contains(pid)) {
         return Some(format!(
             "{shown} holds jostle itself or a process it was started from ({pid}); stopping it \

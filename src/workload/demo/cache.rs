@@ -122,16 +122,22 @@ fn build_l1d(context: &DemoContext) -> Result<Batch> {
     }))
 }
 
+/// So many words, resident: they are written, since untouched zero pages would
+/// all be one page.
+pub(super) fn filled(words: usize, value: u64) -> Vec<u64> {
+    let mut buffer: Vec<u64> = Vec::with_capacity(words);
+    ask_huge_pages(&mut buffer);
+    buffer.resize(words, black_box(value));
+    buffer
+}
+
 /// Sums `bytes` of memory over and over, about `batch` bytes per batch.
 pub(super) fn stream(bytes: usize, batch: usize) -> Batch {
     const CHUNK: usize = 64;
     let words = (bytes / size_of::<u64>())
         .next_multiple_of(CHUNK)
         .max(CHUNK);
-    let mut buffer: Vec<u64> = Vec::with_capacity(words);
-    ask_huge_pages(&mut buffer);
-    // Not zeros: untouched zero pages would all be one page.
-    buffer.resize(words, 1);
+    let buffer = filled(words, 1);
     let per_batch = (batch / size_of::<u64>()).next_multiple_of(CHUNK);
     let mut position = 0;
     Box::new(move || {

@@ -3,11 +3,13 @@
 //! `jostle demo NAME` runs until killed and publishes a progress page, as any
 //! program may. A demo is one file here and one row of [`DEMOS`].
 
+mod branch;
 mod cache;
 mod harness;
 mod kv;
 mod memory_bandwidth;
 mod memory_capacity;
+mod prefetch;
 mod registers;
 mod scratch;
 mod storage_bandwidth;
@@ -57,6 +59,8 @@ pub const DEMOS: &[Demo] = &[
     cache::L1D,
     cache::L2_CAPACITY,
     cache::L2_BANDWIDTH,
+    prefetch::DEMO,
+    branch::DEMO,
     cache::LLC_CAPACITY,
     memory_bandwidth::DEMO,
     memory_capacity::DEMO,

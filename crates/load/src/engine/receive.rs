@@ -4,11 +4,11 @@ use super::Engine;
 use super::READ;
 use super::WAKE;
 use crate::clock::monotonic_ns;
-use crate::connection::Asked;
+use crate::connection::InFlight;
 use crate::connection::State;
 use crate::failure::Failure;
-use crate::protocol::Answer;
-use crate::protocol::Ask;
+use crate::protocol::Operation;
+use crate::protocol::Reply;
 use nix::sys::epoll::EpollFlags;
 use std::io;
 use std::io::Read;
@@ -52,10 +52,10 @@ impl Engine {
         connection.greetings = self.greeting.len();
         for request in &self.greeting {
             connection.out().extend_from_slice(request);
-            connection.under_way.push_back(Asked {
+            connection.in_flight.push_back(InFlight {
                 intended_ns: now,
                 window: 0,
-                ask: Ask::Greet,
+                operation: Operation::Greet,
                 dead: true,
             });
         }
@@ -99,13 +99,13 @@ impl Engine {
         }
     }
 
-    /// The server closed the connection; what that means for those under way.
+    /// The server closed the connection; what that means for those in flight.
     fn ended(&mut self, index: usize, now: u64) -> (Failure, String) {
         let connection = &mut self.connections[index];
         if let Some(answer) = connection.parser.end()
-            && let Some(asked) = connection.under_way.pop_front()
+            && let Some(request) = connection.in_flight.pop_front()
         {
-            self.settle(index, asked, &answer, now);
+            self.settle(index, request, &answer, now);
         }
         (Failure::Closed, "closed by the server".into())
     }
@@ -115,23 +115,25 @@ impl Engine {
         let mut at = 0;
         while at < bytes.len() {
             let connection = &mut self.connections[index];
-            let Some(&asked) = connection.under_way.front() else {
+            let Some(&request) = connection.in_flight.front() else {
                 let text = format!(
                     "bytes that answer nothing: '{}'",
                     bytes[at..bytes.len().min(at + 60)].escape_ascii()
                 );
                 return Some((Failure::Protocol, text));
             };
-            let parsed = match connection.parser.advance(asked.ask, &bytes[at..]) {
+            let parsed = match connection.parser.advance(request.operation, &bytes[at..]) {
                 Ok(parsed) => parsed,
                 Err(wrong) => return Some((Failure::Protocol, wrong.0)),
             };
             at += parsed.consumed;
             match parsed.answer {
                 Some(answer) => {
-                    connection.under_way.pop_front();
-                    self.settle(index, asked, &answer, now);
-                    if let (Ask::Greet, Answer::Failed(failure, text)) = (asked.ask, answer) {
+                    connection.in_flight.pop_front();
+                    self.settle(index, request, &answer, now);
+                    if let (Operation::Greet, Reply::Failed(failure, text)) =
+                        (request.operation, answer)
+                    {
                         return Some((failure, text));
                     }
                     if parsed.closes {
@@ -148,19 +150,19 @@ impl Engine {
         None
     }
 
-    fn settle(&mut self, index: usize, asked: Asked, answer: &Answer, now: u64) {
+    fn settle(&mut self, index: usize, request: InFlight, answer: &Reply, now: u64) {
         let connection = &mut self.connections[index];
         connection.freed_ns = now;
         connection.failed_attempts = 0;
-        if asked.ask == Ask::Greet {
+        if request.operation == Operation::Greet {
             connection.greetings = connection.greetings.saturating_sub(1);
         }
-        if !asked.dead {
+        if !request.dead {
             self.outstanding -= 1;
-            let latency = now.saturating_sub(asked.intended_ns);
+            let latency = now.saturating_sub(request.intended_ns);
             match latency > self.timeout_ns {
-                true => self.windows.failed(asked.window, Failure::Timeout, ""),
-                false => self.windows.answered(asked.window, latency, answer),
+                true => self.windows.failed(request.window, Failure::Timeout, ""),
+                false => self.windows.answered(request.window, latency, answer),
             }
         }
     }

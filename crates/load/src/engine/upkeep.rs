@@ -11,18 +11,18 @@ use nix::sys::epoll::EpollFlags;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Engine {
-    /// The connection is gone, and with it what was under way.
+    /// The connection is gone, and with it what was in flight.
     pub(super) fn lose(&mut self, index: usize, failure: Failure, text: &str) {
         let connection = &mut self.connections[index];
         if connection.state == State::Up {
             self.shared.connections_up.fetch_sub(1, Relaxed);
         }
         let attempt = connection.state == State::Connecting || connection.greetings > 0;
-        let under_way = connection.close(self.spec.url.kind);
+        let in_flight = connection.close(self.spec.url.kind);
         let step = (connection.failed_attempts as usize).min(RETRY_NS.len() - 1);
         connection.failed_attempts += 1;
         connection.retry_ns = monotonic_ns() + RETRY_NS[step];
-        for asked in under_way.iter().filter(|asked| !asked.dead) {
+        for asked in in_flight.iter().filter(|asked| !asked.dead) {
             self.outstanding -= 1;
             self.windows.failed(asked.window, failure, text);
         }
@@ -83,12 +83,12 @@ impl Engine {
     }
 
     /// Counts what waited too long. Its place stays taken until the answer comes;
-    /// a connection that says nothing at all any more is made anew.
+    /// a connection that says nothing at all any more is replaced.
     fn check_timeouts(&mut self, index: usize, now: u64) {
         let connection = &mut self.connections[index];
         let limit = self.timeout_ns;
         let mut timed_out = false;
-        for asked in &mut connection.under_way {
+        for asked in &mut connection.in_flight {
             if asked.intended_ns + limit >= now {
                 continue;
             }

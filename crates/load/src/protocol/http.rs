@@ -1,10 +1,10 @@
 //! HTTP/1.1 answers: by length, in chunks, or until the connection ends.
 
-use super::wire::Answer;
 use super::wire::Body;
 use super::wire::MAX_BODY;
 use super::wire::Parsed;
-use super::wire::Wrong;
+use super::wire::ProtocolError;
+use super::wire::Reply;
 use super::wire::line;
 use super::wire::number;
 use super::wire::shown;
@@ -30,7 +30,7 @@ enum State {
 #[derive(Clone, Debug)]
 pub struct Reader {
     state: State,
-    answer: Answer,
+    answer: Reply,
     closes: bool,
     /// Bytes of trailer lines so far.
     trailer_bytes: usize,
@@ -40,7 +40,7 @@ impl Default for Reader {
     fn default() -> Self {
         Reader {
             state: State::Head,
-            answer: Answer::Success,
+            answer: Reply::Success,
             closes: false,
             trailer_bytes: 0,
         }
@@ -48,7 +48,7 @@ impl Default for Reader {
 }
 
 impl Reader {
-    pub(super) fn advance(&mut self, bytes: &[u8]) -> Result<Parsed, Wrong> {
+    pub(super) fn advance(&mut self, bytes: &[u8]) -> Result<Parsed, ProtocolError> {
         match &mut self.state {
             State::Head => self.head(bytes),
             State::Length(left) => {
@@ -63,7 +63,7 @@ impl Reader {
                 let Some((size, length)) = line(CHUNK, bytes)? else {
                     return Ok(Parsed::MORE);
                 };
-                let left = chunk_size(size).ok_or_else(|| Wrong::bytes(CHUNK, bytes))?;
+                let left = chunk_size(size).ok_or_else(|| ProtocolError::bytes(CHUNK, bytes))?;
                 self.state = match left {
                     0 => State::Trailer,
                     left => State::Chunk(Body { left }),
@@ -83,7 +83,7 @@ impl Reader {
                 Some((_, length)) => {
                     self.trailer_bytes += length;
                     match self.trailer_bytes > MAX_HEAD {
-                        true => Err(Wrong::bytes(CHUNK, bytes)),
+                        true => Err(ProtocolError::bytes(CHUNK, bytes)),
                         false => Ok(Parsed::skipped(length)),
                     }
                 }
@@ -92,7 +92,7 @@ impl Reader {
         }
     }
 
-    pub(super) fn end(&mut self) -> Option<Answer> {
+    pub(super) fn end(&mut self) -> Option<Reply> {
         matches!(self.state, State::UntilEnd).then(|| {
             let answer = self.answer.clone();
             *self = Reader::default();
@@ -109,11 +109,11 @@ impl Reader {
         }
     }
 
-    fn head(&mut self, bytes: &[u8]) -> Result<Parsed, Wrong> {
+    fn head(&mut self, bytes: &[u8]) -> Result<Parsed, ProtocolError> {
         // What cannot be HTTP is told at once.
         let known = bytes.len().min(7);
         if bytes[..known] != b"HTTP/1."[..known] {
-            return Err(Wrong::bytes(WHAT, bytes));
+            return Err(ProtocolError::bytes(WHAT, bytes));
         }
         let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
         let mut response = httparse::Response::new(&mut headers);
@@ -121,10 +121,12 @@ impl Reader {
             Ok(httparse::Status::Complete(length)) => length,
             Ok(httparse::Status::Partial) if bytes.len() < MAX_HEAD => return Ok(Parsed::MORE),
             Ok(httparse::Status::Partial) => {
-                return Err(Wrong(format!("{WHAT} with a head of more than 64 KiB")));
+                return Err(ProtocolError(format!(
+                    "{WHAT} with a head of more than 64 KiB"
+                )));
             }
             Err(error) => {
-                return Err(Wrong(format!(
+                return Err(ProtocolError(format!(
                     "{WHAT} expected: {error} in '{}'",
                     shown(bytes)
                 )));
@@ -136,9 +138,9 @@ impl Reader {
             return Ok(Parsed::skipped(length));
         }
         self.answer = match code {
-            200..=399 => Answer::Success,
-            400..=499 => Answer::Failed(Failure::Http4xx, status(&response)),
-            _ => Answer::Failed(Failure::Http5xx, status(&response)),
+            200..=399 => Reply::Success,
+            400..=499 => Reply::Failed(Failure::Http4xx, status(&response)),
+            _ => Reply::Failed(Failure::Http5xx, status(&response)),
         };
         let value = |name: &str| {
             let mut of = response
@@ -157,7 +159,7 @@ impl Reader {
             _ if code == 204 || code == 304 => State::Length(0),
             Some(digits) => {
                 let left = number(digits);
-                State::Length(left.ok_or_else(|| Wrong::bytes("a content length", digits))?)
+                State::Length(left.ok_or_else(|| ProtocolError::bytes("a content length", digits))?)
             }
             None => State::UntilEnd,
         };

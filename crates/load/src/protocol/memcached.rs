@@ -1,10 +1,10 @@
 //! The text protocol of memcached: get and set.
 
-use super::wire::Answer;
-use super::wire::Ask;
 use super::wire::Body;
+use super::wire::Operation;
 use super::wire::Parsed;
-use super::wire::Wrong;
+use super::wire::ProtocolError;
+use super::wire::Reply;
 use super::wire::line;
 use super::wire::number;
 use super::wire::push_key;
@@ -22,7 +22,11 @@ pub struct Reader {
 }
 
 impl Reader {
-    pub(super) fn advance(&mut self, ask: Ask, bytes: &[u8]) -> Result<Parsed, Wrong> {
+    pub(super) fn advance(
+        &mut self,
+        operation: Operation,
+        bytes: &[u8],
+    ) -> Result<Parsed, ProtocolError> {
         if let Some(body) = &mut self.body {
             let (consumed, complete) = body.advance(WHAT, bytes)?;
             if complete {
@@ -35,39 +39,39 @@ impl Reader {
         match bytes.first() {
             None => return Ok(Parsed::MORE),
             Some(byte) if byte.is_ascii_uppercase() => {}
-            Some(_) => return Err(Wrong::bytes(WHAT, bytes)),
+            Some(_) => return Err(ProtocolError::bytes(WHAT, bytes)),
         }
         let Some((line, length)) = line(WHAT, bytes)? else {
             return Ok(Parsed::MORE);
         };
-        let answer = match (line, ask) {
-            (b"END", Ask::Get) => match std::mem::take(&mut self.found) {
-                true => Answer::Success,
-                false => Answer::Missing,
+        let answer = match (line, operation) {
+            (b"END", Operation::Get) => match std::mem::take(&mut self.found) {
+                true => Reply::Success,
+                false => Reply::Missing,
             },
-            (b"STORED", Ask::Set) => Answer::Success,
-            (b"ERROR" | b"NOT_STORED", _) => Answer::Failed(Failure::ErrorReply, shown(line)),
+            (b"STORED", Operation::Set) => Reply::Success,
+            (b"ERROR" | b"NOT_STORED", _) => Reply::Failed(Failure::ErrorReply, shown(line)),
             _ if line.starts_with(b"SERVER_ERROR") || line.starts_with(b"CLIENT_ERROR") => {
-                Answer::Failed(Failure::ErrorReply, shown(line))
+                Reply::Failed(Failure::ErrorReply, shown(line))
             }
-            _ if ask == Ask::Get && !self.found && line.starts_with(b"VALUE ") => {
+            _ if operation == Operation::Get && !self.found && line.starts_with(b"VALUE ") => {
                 // VALUE key flags bytes
                 let mut words = line.split(|&byte| byte == b' ').skip(3);
                 let left = words.next().and_then(number);
                 self.body = Some(Body {
-                    left: left.ok_or_else(|| Wrong::bytes(WHAT, bytes))?,
+                    left: left.ok_or_else(|| ProtocolError::bytes(WHAT, bytes))?,
                 });
                 return Ok(Parsed::skipped(length));
             }
-            _ => return Err(Wrong::bytes(WHAT, bytes)),
+            _ => return Err(ProtocolError::bytes(WHAT, bytes)),
         };
         Ok(Parsed::done(length, answer))
     }
 }
 
-pub(super) fn write(ask: Ask, key: u64, value: &[u8], out: &mut Vec<u8>) {
-    match ask {
-        Ask::Set => {
+pub(super) fn write(operation: Operation, key: u64, value: &[u8], out: &mut Vec<u8>) {
+    match operation {
+        Operation::Set => {
             out.extend_from_slice(b"set ");
             push_key(key, out);
             write!(out, " 0 0 {}\r\n", value.len()).expect("a vector takes everything");

@@ -6,10 +6,10 @@ mod memcached;
 mod redis;
 mod wire;
 
-pub use wire::Answer;
-pub use wire::Ask;
+pub use wire::Operation;
 pub use wire::Parsed;
-pub use wire::Wrong;
+pub use wire::ProtocolError;
+pub use wire::Reply;
 
 use crate::url::Kind;
 use crate::url::Url;
@@ -31,21 +31,21 @@ impl Parser {
         }
     }
 
-    /// Reads on at `bytes`, which answer `ask`. Nothing consumed and no answer
+    /// Reads on at `bytes`, which answer `operation`. Nothing consumed and no answer
     /// means that more bytes are needed.
     ///
     /// # Errors
     /// When the bytes are not the protocol; the connection is of no use then.
-    pub fn advance(&mut self, ask: Ask, bytes: &[u8]) -> Result<Parsed, Wrong> {
+    pub fn advance(&mut self, operation: Operation, bytes: &[u8]) -> Result<Parsed, ProtocolError> {
         match self {
-            Parser::Redis(reader) => reader.advance(ask, bytes),
-            Parser::Memcached(reader) => reader.advance(ask, bytes),
+            Parser::Redis(reader) => reader.advance(operation, bytes),
+            Parser::Memcached(reader) => reader.advance(operation, bytes),
             Parser::Http(reader) => reader.advance(bytes),
         }
     }
 
     /// The connection was closed: the answer that this completes, if any.
-    pub fn end(&mut self) -> Option<Answer> {
+    pub fn end(&mut self) -> Option<Reply> {
         match self {
             Parser::Http(reader) => reader.end(),
             _ => None,
@@ -95,10 +95,10 @@ impl Writer {
     }
 
     /// Appends one request.
-    pub fn write(&self, ask: Ask, key: u64, out: &mut Vec<u8>) {
+    pub fn write(&self, operation: Operation, key: u64, out: &mut Vec<u8>) {
         match self.kind {
-            Kind::Redis => redis::write(ask, key, &self.value, out),
-            Kind::Memcached => memcached::write(ask, key, &self.value, out),
+            Kind::Redis => redis::write(operation, key, &self.value, out),
+            Kind::Memcached => memcached::write(operation, key, &self.value, out),
             Kind::Http => {
                 out.extend_from_slice(&self.http.0);
                 if self.with_key {

@@ -1,11 +1,11 @@
 //! RESP2: GET, SET, and what a connection says first.
 
-use super::wire::Answer;
-use super::wire::Ask;
 use super::wire::Body;
 use super::wire::KEY_DIGITS;
+use super::wire::Operation;
 use super::wire::Parsed;
-use super::wire::Wrong;
+use super::wire::ProtocolError;
+use super::wire::Reply;
 use super::wire::line;
 use super::wire::number;
 use super::wire::push_key;
@@ -22,46 +22,50 @@ pub struct Reader {
 }
 
 impl Reader {
-    pub(super) fn advance(&mut self, ask: Ask, bytes: &[u8]) -> Result<Parsed, Wrong> {
+    pub(super) fn advance(
+        &mut self,
+        operation: Operation,
+        bytes: &[u8],
+    ) -> Result<Parsed, ProtocolError> {
         if let Some(body) = &mut self.body {
             let (consumed, complete) = body.advance(WHAT, bytes)?;
             if !complete {
                 return Ok(Parsed::skipped(consumed));
             }
             self.body = None;
-            return Ok(Parsed::done(consumed, Answer::Success));
+            return Ok(Parsed::done(consumed, Reply::Success));
         }
         // What cannot be RESP is told at once, before a whole line is there.
         match bytes.first() {
             None => return Ok(Parsed::MORE),
             Some(b'+' | b'-' | b':' | b'$' | b'_') => {}
-            Some(_) => return Err(Wrong::bytes(WHAT, bytes)),
+            Some(_) => return Err(ProtocolError::bytes(WHAT, bytes)),
         }
         let Some((line, length)) = line(WHAT, bytes)? else {
             return Ok(Parsed::MORE);
         };
         let rest = &line[1..];
-        let answer = match (line[0], ask) {
-            (b'-', _) => Answer::Failed(Failure::ErrorReply, shown(rest)),
-            (b'+', Ask::Set | Ask::Greet) => Answer::Success,
-            (b'_', Ask::Get) if rest.is_empty() => Answer::Missing,
-            (b'$', Ask::Get) if rest == b"-1" => Answer::Missing,
-            (b'$', Ask::Get) => {
-                let left = number(rest).ok_or_else(|| Wrong::bytes(WHAT, bytes))?;
+        let answer = match (line[0], operation) {
+            (b'-', _) => Reply::Failed(Failure::ErrorReply, shown(rest)),
+            (b'+', Operation::Set | Operation::Greet) => Reply::Success,
+            (b'_', Operation::Get) if rest.is_empty() => Reply::Missing,
+            (b'$', Operation::Get) if rest == b"-1" => Reply::Missing,
+            (b'$', Operation::Get) => {
+                let left = number(rest).ok_or_else(|| ProtocolError::bytes(WHAT, bytes))?;
                 self.body = Some(Body { left });
                 return Ok(Parsed::skipped(length));
             }
-            _ => return Err(Wrong::bytes(WHAT, bytes)),
+            _ => return Err(ProtocolError::bytes(WHAT, bytes)),
         };
         Ok(Parsed::done(length, answer))
     }
 }
 
-pub(super) fn write(ask: Ask, key: u64, value: &[u8], out: &mut Vec<u8>) {
+pub(super) fn write(operation: Operation, key: u64, value: &[u8], out: &mut Vec<u8>) {
     // 7 letters of the prefix.
     const _: () = assert!(KEY_DIGITS + 7 == 19);
-    match ask {
-        Ask::Set => {
+    match operation {
+        Operation::Set => {
             out.extend_from_slice(b"*3\r\n$3\r\nSET\r\n$19\r\n");
             push_key(key, out);
             write!(out, "\r\n${}\r\n", value.len()).expect("a vector takes everything");

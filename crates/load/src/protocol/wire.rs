@@ -7,7 +7,7 @@ pub(super) const KEY_DIGITS: usize = 12;
 
 /// What was asked; the answer is read accordingly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum Operation {
     /// AUTH, SELECT, PING: any answer that is no error.
     Greet,
     Get,
@@ -18,7 +18,7 @@ pub enum Ask {
 
 /// What came back for one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum Reply {
     Success,
     /// An answer, but there is no such key.
     Missing,
@@ -32,7 +32,7 @@ pub struct Parsed {
     /// Bytes that are done with. Give the others again, with more behind them.
     pub consumed: usize,
     /// The answer, once it is complete.
-    pub answer: Option<Answer>,
+    pub answer: Option<Reply>,
     /// The server closes the connection after this answer.
     pub closes: bool,
 }
@@ -51,7 +51,7 @@ impl Parsed {
         }
     }
 
-    pub(super) fn done(consumed: usize, answer: Answer) -> Parsed {
+    pub(super) fn done(consumed: usize, answer: Reply) -> Parsed {
         Parsed {
             consumed,
             answer: Some(answer),
@@ -63,7 +63,7 @@ impl Parsed {
 /// Bytes that are not the protocol, in words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Wrong(pub String);
+pub struct ProtocolError(pub String);
 
 /// Longest line taken for one.
 pub(super) const MAX_LINE: usize = 8 << 10;
@@ -72,10 +72,10 @@ pub(super) const MAX_BODY: u64 = 1 << 40;
 /// Bytes of an answer that a message shows.
 pub(super) const SHOWN: usize = 60;
 
-impl Wrong {
+impl ProtocolError {
     /// `what` is expected, these bytes came.
-    pub(super) fn bytes(what: &str, bytes: &[u8]) -> Wrong {
-        Wrong(format!("{what} expected, '{}' came", shown(bytes)))
+    pub(super) fn bytes(what: &str, bytes: &[u8]) -> ProtocolError {
+        ProtocolError(format!("{what} expected, '{}' came", shown(bytes)))
     }
 }
 
@@ -98,12 +98,15 @@ pub(super) fn push_key(key: u64, out: &mut Vec<u8>) {
 
 /// The line at the start of `bytes` without its end, and its whole length;
 /// `None` when it is not complete.
-pub(super) fn line<'a>(what: &str, bytes: &'a [u8]) -> Result<Option<(&'a [u8], usize)>, Wrong> {
+pub(super) fn line<'a>(
+    what: &str,
+    bytes: &'a [u8],
+) -> Result<Option<(&'a [u8], usize)>, ProtocolError> {
     let searched = &bytes[..bytes.len().min(MAX_LINE)];
     match searched.iter().position(|&byte| byte == b'\n') {
         Some(end) if end > 0 && bytes[end - 1] == b'\r' => Ok(Some((&bytes[..end - 1], end + 1))),
-        Some(_) => Err(Wrong::bytes(what, bytes)),
-        None if bytes.len() >= MAX_LINE => Err(Wrong::bytes(what, bytes)),
+        Some(_) => Err(ProtocolError::bytes(what, bytes)),
+        None if bytes.len() >= MAX_LINE => Err(ProtocolError::bytes(what, bytes)),
         None => Ok(None),
     }
 }
@@ -130,20 +133,24 @@ impl Body {
     ///
     /// # Errors
     /// When no line end follows the body.
-    pub(super) fn advance(&mut self, what: &str, bytes: &[u8]) -> Result<(usize, bool), Wrong> {
+    pub(super) fn advance(
+        &mut self,
+        what: &str,
+        bytes: &[u8],
+    ) -> Result<(usize, bool), ProtocolError> {
         let take = self.left.min(bytes.len() as u64) as usize;
         self.left -= take as u64;
         let rest = &bytes[take..];
         if self.left > 0 || rest.len() < 2 {
             // A wrong end is seen at its first byte.
             return match rest.first() {
-                Some(&byte) if byte != b'\r' => Err(Wrong::bytes(what, rest)),
+                Some(&byte) if byte != b'\r' => Err(ProtocolError::bytes(what, rest)),
                 _ => Ok((take, false)),
             };
         }
         match rest.starts_with(b"\r\n") {
             true => Ok((take + 2, true)),
-            false => Err(Wrong::bytes(what, rest)),
+            false => Err(ProtocolError::bytes(what, rest)),
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::app::Demand;
 use crate::app::FULL_SCALE;
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
-use crate::compare::below_zero;
+use crate::compare::overrun;
 use crate::explanation::Deciding;
 use crate::policy::Choice;
 use crate::policy::Decision;
@@ -24,13 +24,6 @@ pub fn imbalance(changed: impl IntoIterator<Item = f64>) -> f64 {
         .sum()
 }
 
-/// Bandwidth that a node's link needs for `here` of a tenant's `machines`
-/// virtual machines of `bandwidth` each: what the smaller side can send
-/// (Bazaar, section 3.2).
-pub fn link_bandwidth(here: u32, machines: u32, bandwidth: f64) -> f64 {
-    f64::from(here.min(machines.saturating_sub(here))) * bandwidth
-}
-
 /// Chooses between resource tuples ⟨nodes, CPUs on each⟩ that reach the target
 /// alike. Every tuple is placed where it keeps all residents and the newcomer
 /// within what they tolerate, if it can be (D1, D2 ≥ 0 everywhere), and fills
@@ -43,10 +36,7 @@ pub fn link_bandwidth(here: u32, machines: u32, bandwidth: f64) -> f64 {
 /// whole. Without a target or speed-ups, or when no tuple of up to eight nodes
 /// could reach the target, there is one tuple: the demand.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Bazaar {
-    /// Share of the speed to plan for beyond the target (Bazaar's slack), 0–1.
-    slack: f64,
-}
+pub struct Bazaar;
 
 /// Nodes that a tuple may have at most.
 const MOST_NODES: u32 = 8;
@@ -91,21 +81,6 @@ fn before(a: (i64, f64), b: (i64, f64)) -> std::cmp::Ordering {
     a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
 }
 
-/// Steps by which D1 and D2 are below zero together.
-fn overrun(app: &App, cluster: &Cluster, node: NodeId) -> i64 {
-    let summary = cluster.summary(node);
-    let (d1, d2) = below_zero(app, summary);
-    let newcomer: i64 = d2
-        .iter()
-        .map(|lane| i64::from(summary.caused[lane] - app.tolerated()[lane]))
-        .sum();
-    let residents: i64 = d1
-        .iter()
-        .map(|lane| i64::from(app.caused()[lane] - summary.tolerated[lane]))
-        .sum();
-    newcomer + residents
-}
-
 /// Imbalance of what changes on `node` when `cpus` of `app` come.
 fn node_imbalance(app: &App, cluster: &Cluster, node: NodeId, cpus: u32, memory: u64) -> f64 {
     let summary = cluster.summary(node);
@@ -128,14 +103,6 @@ fn node_imbalance(app: &App, cluster: &Cluster, node: NodeId, cpus: u32, memory:
 }
 
 impl Bazaar {
-    /// Plans for a target of `1/(1 − slack)` times what is asked; `slack` is
-    /// held within 0–0.9.
-    pub fn with_slack(slack: f64) -> Self {
-        Bazaar {
-            slack: slack.clamp(0.0, 0.9),
-        }
-    }
-
     fn tuples(&self, request: &PlacementRequest, cluster: &Cluster) -> Vec<Tuple> {
         let platforms = cluster.platforms().len();
         let (Some(target), Some(scaling)) = (request.target, request.app.scaling()) else {
@@ -144,7 +111,7 @@ impl Bazaar {
                 cpus: vec![Some(request.demand.cpus); platforms],
             }];
         };
-        let target = target / (1.0 - self.slack) * (1.0 - 1e-9);
+        let target = target * (1.0 - 1e-9);
         let most = cluster
             .summaries()
             .iter()
@@ -188,18 +155,12 @@ impl Bazaar {
                 places.push(Place {
                     node,
                     cpus,
-                    overrun: overrun(request.app, cluster, node),
+                    overrun: overrun(request.app, cluster.summary(node)),
                     imbalance: node_imbalance(request.app, cluster, node, cpus, memory),
                 });
             }
         };
-        let one = PlacementRequest {
-            demand: Demand {
-                cpus: 1,
-                ..request.demand
-            },
-            ..*request
-        };
+        let one = request.with_cpus(1);
         match tuple.nodes {
             1 => one.candidates(cluster, look),
             _ => cluster
@@ -243,7 +204,7 @@ impl Bazaar {
             {
                 continue;
             }
-            let mut choice = Choice {
+            let choice = Choice {
                 parts: taken
                     .iter()
                     .map(|place| Part {
@@ -255,10 +216,10 @@ impl Bazaar {
                 ..Choice::default()
             };
             let others = &places[taken.len()..];
-            for (runner_up, place) in choice.runners_up.iter_mut().zip(others) {
-                *runner_up = Some(place.node);
-            }
-            best = Some((key, choice));
+            best = Some((
+                key,
+                choice.with_runners_up(others.iter().map(|place| place.node)),
+            ));
         }
         let (_, mut choice) = best?;
         choice.examined = examined;
@@ -299,18 +260,15 @@ impl Policy for Bazaar {
             .iter()
             .map(|part| part.cpus.to_string())
             .collect();
-        Deciding {
-            resource: None,
-            why: format!(
-                "least imbalance of the resources that change, {:.4}, with {} CPUs",
-                -choice.score,
-                cpus.join(" + ")
-            ),
-        }
+        Deciding::because(format!(
+            "least imbalance of the resources that change, {:.4}, with {} CPUs",
+            -choice.score,
+            cpus.join(" + ")
+        ))
     }
 
     fn runner_up(&self, request: &PlacementRequest, cluster: &Cluster, node: NodeId) -> String {
-        let overrun = overrun(request.app, cluster, node);
+        let overrun = overrun(request.app, cluster.summary(node));
         let free = cluster.summary(node).free_cpus;
         match overrun {
             0 => format!("within tolerances, {free} CPUs free, less full"),
@@ -329,6 +287,13 @@ mod tests {
     use crate::predict::lane;
     use crate::scaling::Scaling;
     use std::sync::Arc;
+
+    /// Bandwidth that a node's link needs for `here` of a tenant's `machines`
+    /// virtual machines of `bandwidth` each: what the smaller side can send
+    /// (Bazaar, section 3.2).
+    fn link_bandwidth(here: u32, machines: u32, bandwidth: f64) -> f64 {
+        f64::from(here.min(machines.saturating_sub(here))) * bandwidth
+    }
 
     /// Utilizations that a tenant's machines, so many per node, change in a
     /// rack of four nodes of 2 slots and 1 Gbit/s: slots, links, the rack.
@@ -370,7 +335,7 @@ mod tests {
     }
 
     fn choose(request: &PlacementRequest, cluster: &Cluster) -> Choice {
-        match Bazaar::default().choose(request, cluster) {
+        match Bazaar.choose(request, cluster) {
             Decision::Place(choice) => choice,
             other => panic!("{other:?}"),
         }
@@ -438,14 +403,14 @@ mod tests {
         assert_eq!(choice.parts[0].cpus, 1);
         assert_eq!(choice.notes, [OUT_OF_REACH]);
         request.demand.cpus = 9;
-        let answer = Bazaar::default().choose(&request, &cluster(&[8]));
+        let answer = Bazaar.choose(&request, &cluster(&[8]));
         assert_eq!(answer, Decision::Wait(crate::policy::Waiting::Never, None));
         // Reachable, but taken: wait.
         let mut full = cluster(&[8]);
         let filler = Arc::new(App::bare("f", Default::default()).with_demand(7, 0));
         full.admit(NodeId(0), filler).unwrap();
         request.target = Some(1.6);
-        let answer = Bazaar::default().choose(&request, &full);
+        let answer = Bazaar.choose(&request, &full);
         assert_eq!(answer, Decision::Wait(crate::policy::Waiting::NoRoom, None));
     }
 }

@@ -75,13 +75,10 @@ impl Policy for IbenchL1 {
         let (ours, theirs) = (of(chosen), of(next));
         let name = cluster.name(next);
         if ours == theirs {
-            return Deciding {
-                resource: None,
-                why: format!(
-                    "{name} is as close ({}); the first in the file is taken",
-                    say(ours)
-                ),
-            };
+            return Deciding::because(format!(
+                "{name} is as close ({}); the first in the file is taken",
+                say(ours)
+            ));
         }
         let resource = largest_gap(
             &compare(request.app, cluster, chosen),

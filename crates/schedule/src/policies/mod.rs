@@ -1,12 +1,10 @@
 //! Every policy by name.
 
 pub mod bazaar;
-pub(crate) mod bin_pack;
 pub mod bloc;
+pub(crate) mod by_load;
 pub(crate) mod ibench_l1;
-pub(crate) mod interference_only;
 pub(crate) mod jostle;
-pub(crate) mod least_loaded;
 pub(crate) mod paragon;
 pub(crate) mod paragon_sampled;
 pub(crate) mod platform_only;
@@ -17,12 +15,11 @@ pub(crate) mod sparrow;
 pub mod tarcil;
 
 use crate::policies::bazaar::Bazaar;
-use crate::policies::bin_pack::BinPack;
 use crate::policies::bloc::Bloc;
+use crate::policies::by_load::BinPack;
+use crate::policies::by_load::LeastLoaded;
 use crate::policies::ibench_l1::IbenchL1;
-use crate::policies::interference_only::InterferenceOnly;
 use crate::policies::jostle::Jostle;
-use crate::policies::least_loaded::LeastLoaded;
 use crate::policies::paragon::Paragon;
 use crate::policies::paragon_sampled::ParagonSampled;
 use crate::policies::platform_only::PlatformOnly;
@@ -88,7 +85,7 @@ pub const POLICIES: &[PolicyKind] = &[
     },
     PolicyKind {
         name: "paragon",
-        summary: "hurts nobody, then the best platform, then the tightest fit",
+        summary: "violates no QoS target, then the best platform, then the tightest fit",
         supports_strict: true,
         make: |options| Box::new(Paragon::new(greedy(options))),
     },
@@ -100,9 +97,9 @@ pub const POLICIES: &[PolicyKind] = &[
     },
     PolicyKind {
         name: "interference-only",
-        summary: "paragon without platforms: hurts nobody, then the tightest fit",
+        summary: "paragon without platforms: violates no QoS target, then the tightest fit",
         supports_strict: true,
-        make: |options| Box::new(InterferenceOnly::new(greedy(options))),
+        make: |options| Box::new(Paragon::without_platforms(greedy(options))),
     },
     PolicyKind {
         name: "platform-only",
@@ -132,7 +129,7 @@ pub const POLICIES: &[PolicyKind] = &[
         name: "bazaar",
         summary: "of CPUs × nodes that reach the target, what leaves the least imbalance",
         supports_strict: false,
-        make: |_| Box::new(Bazaar::default()),
+        make: |_| Box::new(Bazaar),
     },
     PolicyKind {
         name: "bloc",

@@ -16,7 +16,7 @@ use crate::search::greedy::describe_fit;
 /// application causes most, and of those with D2 ≥ 0, in the order of what it
 /// tolerates least; of the nodes in both sets keeps the best platform type for
 /// the application, interference before platform; and takes the least
-/// ‖D1 + D2‖₁, the tightest fit that hurts nobody (Paragon, section 3.3.2).
+/// ‖D1 + D2‖₁, the tightest fit that violates no QoS target (Paragon, section 3.3.2).
 ///
 /// When no node is left, conditions are given up from the latest, least
 /// important one backwards, one of D2 and one of D1 in turn, until one is.
@@ -30,30 +30,52 @@ use crate::search::greedy::describe_fit;
 ///
 /// Takes O(nodes with room · resources), not O(nodes · resources²): each node
 /// is looked at once, for where the giving up would have had to stop for it.
-#[derive(Clone, Debug, Default)]
+///
+/// Without its step on platforms it is `interference-only`, the baseline NH
+/// ("no heterogeneity") of Paragon's evaluation.
+#[derive(Clone, Debug)]
 pub struct Paragon {
     search: Search,
+    by_platform: bool,
+}
+
+impl Default for Paragon {
+    fn default() -> Self {
+        Paragon::new(Greedy::default())
+    }
 }
 
 impl Paragon {
     pub fn new(options: Greedy) -> Self {
         Paragon {
             search: Search::new(options),
+            by_platform: true,
+        }
+    }
+
+    /// The policy `interference-only`: does not look at platforms.
+    pub fn without_platforms(options: Greedy) -> Self {
+        Paragon {
+            by_platform: false,
+            ..Paragon::new(options)
         }
     }
 }
 
 impl Policy for Paragon {
     fn name(&self) -> &'static str {
-        "paragon"
+        match self.by_platform {
+            true => "paragon",
+            false => "interference-only",
+        }
     }
 
     fn choose(&mut self, request: &PlacementRequest, cluster: &Cluster) -> Decision {
-        self.search.run(request, cluster, true)
+        self.search.run(request, cluster, self.by_platform)
     }
 
     fn why(&self, request: &PlacementRequest, cluster: &Cluster, choice: &Choice) -> Deciding {
-        deciding(request, cluster, choice, true)
+        deciding(request, cluster, choice, self.by_platform)
     }
 
     fn runner_up(&self, request: &PlacementRequest, cluster: &Cluster, node: NodeId) -> String {

@@ -3,9 +3,9 @@
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
 use crate::explanation::Deciding;
-use crate::policies::least_loaded::by_freedom;
-use crate::policies::least_loaded::freedom;
-use crate::policies::least_loaded::percent;
+use crate::policies::by_load::by_freedom;
+use crate::policies::by_load::describe;
+use crate::policies::by_load::freedom;
 use crate::policy::Choice;
 use crate::policy::Decision;
 use crate::policy::PlacementRequest;
@@ -71,22 +71,14 @@ impl Policy for PlatformOnly {
             return crate::policy::only_candidate(cluster, chosen);
         };
         match faster(request.app, cluster, chosen, next) {
-            Some(why) => Deciding {
-                resource: Some("platform".into()),
-                why,
-            },
-            None => by_freedom(cluster, chosen, next),
+            Some(why) => Deciding::by("platform", why),
+            None => by_freedom(cluster, chosen, next, false),
         }
     }
 
     fn runner_up(&self, request: &PlacementRequest, cluster: &Cluster, node: NodeId) -> String {
         let platform = cluster.summary(node).platform;
-        let (cpus, memory) = freedom(cluster, node);
-        let free = format!(
-            "{} of its CPUs and {} of its memory free",
-            percent(cpus),
-            percent(memory)
-        );
+        let free = describe(cluster, node);
         match (request.app.speed_on(platform), request.app.best_speed()) {
             (Some(speed), Some(best)) => {
                 format!("{:.0} % of its best speed, {free}", 100.0 * speed / best)

@@ -1,13 +1,11 @@
 //! As little as reaches the target, from the best servers down.
 
 use crate::app::App;
-use crate::app::Demand;
 use crate::app::to_points;
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
 use crate::compare::below_zero;
 use crate::explanation::Deciding;
-use crate::explanation::RUNNERS_UP;
 use crate::policy::Choice;
 use crate::policy::Decision;
 use crate::policy::Part;
@@ -149,13 +147,7 @@ impl QuasarSizing {
         scaling: &Scaling,
         target: f64,
     ) -> Decision {
-        let one = PlacementRequest {
-            demand: Demand {
-                cpus: 1,
-                ..request.demand
-            },
-            ..*request
-        };
+        let one = request.with_cpus(1);
         let mut ranked: Vec<([f64; 2], NodeId)> = Vec::new();
         let mut offer = |node| ranked.push((key(request.app, cluster, node), node));
         match request.spread {
@@ -212,9 +204,7 @@ impl QuasarSizing {
             ..Choice::default()
         };
         let others = ranked.iter().filter(|other| !chosen.contains(other));
-        for (place, (_, node)) in choice.runners_up.iter_mut().zip(others.take(RUNNERS_UP)) {
-            *place = Some(*node);
-        }
+        choice = choice.with_runners_up(others.map(|(_, node)| *node));
         if sizing.speed < target * (1.0 - 1e-9) {
             choice.notes.push(SHORT_OF_TARGET);
         }

@@ -45,13 +45,10 @@ impl Policy for Random {
     }
 
     fn why(&self, _ask: &PlacementRequest, cluster: &Cluster, choice: &Choice) -> Deciding {
-        Deciding {
-            resource: None,
-            why: format!(
-                "{} was drawn from the nodes with room",
-                cluster.name(choice.node())
-            ),
-        }
+        Deciding::because(format!(
+            "{} was drawn from the nodes with room",
+            cluster.name(choice.node())
+        ))
     }
 
     fn runner_up(&self, _ask: &PlacementRequest, _cluster: &Cluster, _node: NodeId) -> String {

@@ -42,10 +42,7 @@ impl Policy for RoundRobin {
             0 | 1 => format!("{name} is next"),
             examined => format!("{name} is next; {} before it have no room", examined - 1),
         };
-        Deciding {
-            resource: None,
-            why,
-        }
+        Deciding::because(why)
     }
 
     fn runner_up(&self, _ask: &PlacementRequest, _cluster: &Cluster, _node: NodeId) -> String {

@@ -115,14 +115,14 @@ impl Policy for Sparrow {
 
     fn why(&self, _ask: &PlacementRequest, cluster: &Cluster, choice: &Choice) -> Deciding {
         let node = choice.node();
-        Deciding {
-            resource: Some("cpus".into()),
-            why: format!(
+        Deciding::by(
+            "cpus",
+            format!(
                 "the least loaded of {} random probes: {:.0} % of its CPUs are free",
                 choice.examined,
                 cluster.free_cpu_fraction(node) * 100.0
             ),
-        }
+        )
     }
 
     fn runner_up(&self, _ask: &PlacementRequest, cluster: &Cluster, node: NodeId) -> String {

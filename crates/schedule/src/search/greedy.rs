@@ -353,10 +353,7 @@ pub(crate) fn deciding(
             ),
         }
     } else if by_platform && let Some(why) = faster(request.app, cluster, chosen, next) {
-        Deciding {
-            resource: Some("platform".into()),
-            why,
-        }
+        Deciding::by("platform", why)
     } else {
         tighter(request.app, cluster, chosen, next, &conditions)
     }
@@ -392,10 +389,9 @@ fn tighter(
     let (ours, theirs) = (slack(chosen), slack(next));
     let name = cluster.name(next);
     if ours == theirs {
-        return Deciding {
-            resource: None,
-            why: format!("{name} fits as well; the first in the file is taken"),
-        };
+        return Deciding::because(format!(
+            "{name} fits as well; the first in the file is taken"
+        ));
     }
     let resource = largest_gap(
         &compare(app, cluster, chosen),
@@ -427,10 +423,7 @@ fn least_harm(app: &App, cluster: &Cluster, choice: &Choice, next: NodeId) -> De
         .collect();
     let comparisons = compare(app, cluster, chosen);
     let Some(worst_here) = worst(&comparisons) else {
-        return Deciding {
-            resource: None,
-            why: "the best of the nodes examined before the search was stopped".into(),
-        };
+        return Deciding::because("the best of the nodes examined before the search was stopped");
     };
     let mut why = format!(
         "no node has headroom everywhere; {} is left when {} may be missed: {}",

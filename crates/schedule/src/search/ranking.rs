@@ -74,10 +74,8 @@ impl<const K: usize> Ranking<K> {
         let mut choice = Choice::on(node, request);
         choice.examined = self.seen;
         choice.score = key.first().copied().unwrap_or(0.0);
-        for (place, other) in choice.runners_up.iter_mut().zip(&self.best[1..]) {
-            *place = other.map(|(_, node)| node);
-        }
-        Decision::Place(choice)
+        let others = self.best[1..].iter().flatten().map(|(_, node)| *node);
+        Decision::Place(choice.with_runners_up(others))
     }
 }
 

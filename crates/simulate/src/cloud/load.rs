@@ -20,10 +20,10 @@ use std::sync::Arc;
 /// The first load builds up over so many seconds.
 const RAMP_SECONDS: f64 = 60.0;
 
-/// Slots of strangers' behaviour per size; each instance takes one at random.
+/// Slots of co-tenants' behaviour per size; each instance takes one at random.
 const TENANTS: usize = 24;
 
-/// Jobs as they come, once with profiles and once without, and the strangers.
+/// Jobs as they come, once with profiles and once without, and the co-tenants.
 pub(super) struct Jobs {
     pub profiled: Vec<Job>,
     pub bare: Vec<Job>,
@@ -144,10 +144,10 @@ fn job(arrival: f64, work_seconds: f64, truth: u32, estimate: Arc<App>, class: u
     }
 }
 
-/// Strangers as jobs that outlive every scenario, with a phase per period.
+/// Co-tenants as jobs that outlive every scenario, with a phase per period.
 fn tenants(scenario: &CloudScenario, end: f64, rng: &mut ChaCha8Rng) -> Vec<Vec<Job>> {
     let external = &scenario.external;
-    let nobody = Arc::new(App::bare("strangers", Responses::default()));
+    let nobody = Arc::new(App::bare("co-tenants", Responses::default()));
     // Long enough for jobs that a slow instance draws out; the last phase stays.
     let phases = (4.0 * end / external.period_seconds).ceil().max(2.0) as usize;
     (0..SIZES.len())
@@ -159,7 +159,7 @@ fn tenants(scenario: &CloudScenario, end: f64, rng: &mut ChaCha8Rng) -> Vec<Vec<
                         let swing = external.swing * rng.random_range(-1.0..=1.0);
                         JobPhase {
                             from: at as f64 * external.period_seconds / 1e9,
-                            truth: Population::strangers(external.mean + swing, size),
+                            truth: Population::co_tenants(external.mean + swing, size),
                             estimate: nobody.clone(),
                         }
                     })

@@ -3,7 +3,7 @@
 //! A [`CloudScenario`] draws one stream of jobs from a load in vCPUs over time
 //! and gives it to every strategy, with and without profiles. Reserved and
 //! largest on-demand instances are whole machines of 16 vCPUs; a smaller one is
-//! a slice of a machine whose other slices strangers press on, by an amount
+//! a slice of a machine whose other slices co-tenants press on, by an amount
 //! that changes over time and that no strategy sees. True rates come from
 //! [`World`](crate::World).
 

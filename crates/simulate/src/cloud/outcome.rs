@@ -3,6 +3,8 @@
 use super::run::Done;
 use super::run::Record;
 use super::scenario::CloudScenario;
+use crate::statistics::mean;
+use crate::statistics::sorted;
 use jostle_schedule::provision::LARGEST;
 use jostle_schedule::provision::Prices;
 use jostle_schedule::provision::Strategy;
@@ -76,11 +78,6 @@ pub struct CloudOutcome {
 /// Weeks looked at for [`CloudOutcome::cheapest`].
 const WEEKS: u32 = 104;
 
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (sum, count) = values.fold((0.0, 0u32), |(sum, count), value| (sum + value, count + 1));
-    (count > 0).then(|| sum / f64::from(count))
-}
-
 impl Done {
     fn performance(&self) -> f64 {
         self.work / (self.finished - self.arrived)
@@ -99,8 +96,7 @@ impl StrategyOutcome {
             mean(those.map(Done::performance))
         };
         let performance = |record: &Record| mean(record.jobs.iter().map(Done::performance));
-        let mut sorted: Vec<f64> = jobs.iter().map(Done::performance).collect();
-        sorted.sort_by(f64::total_cmp);
+        let ascending = sorted(jobs.iter().map(Done::performance));
         let own = performance(record).unwrap_or(0.0);
         let seconds = record.makespan;
         let cost = record.bill.cost(seconds, prices);
@@ -113,7 +109,7 @@ impl StrategyOutcome {
             performance: own,
             batch_performance: of_class(0),
             service_performance: of_class(1),
-            performance_p5: sorted.get(sorted.len() / 20).copied().unwrap_or(0.0),
+            performance_p5: ascending.get(ascending.len() / 20).copied().unwrap_or(0.0),
             performance_running: mean(jobs.iter().map(Done::running)).unwrap_or(0.0),
             qos_share: mean(jobs.iter().map(kept)).unwrap_or(0.0),
             performance_vs_sr: sr.and_then(performance).map(|theirs| own / theirs),

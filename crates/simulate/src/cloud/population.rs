@@ -1,4 +1,4 @@
-//! Batch jobs, services and strangers, as they really are.
+//! The true behaviour of batch jobs, services and co-tenants.
 
 use super::scenario::CloudScenario;
 use crate::truth::TrueApp;
@@ -35,7 +35,7 @@ const SHARED: [Resource; 6] = [
 /// Different applications of each class.
 const PER_CLASS: usize = 24;
 
-/// Levels of strangers' load: 0, 1 … 100 %.
+/// Levels of co-tenants' load: 0, 1 … 100 %.
 const LEVELS: usize = 101;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,7 +44,7 @@ pub(super) enum Class {
     Service,
 }
 
-/// Everything that is really so in a cloud.
+/// The ground truth of a cloud.
 pub(super) struct Population {
     pub truth: Truth,
     shared: Vec<usize>,
@@ -111,7 +111,7 @@ impl Population {
                     caused[*lane] = points.min(100.0) as f32;
                 }
                 apps.push(TrueApp {
-                    name: format!("strangers-{level}-{size}"),
+                    name: format!("co-tenants-{level}-{size}"),
                     curves: Vec::new(),
                     caused,
                     speed: vec![1.0],
@@ -144,8 +144,8 @@ impl Population {
         ((class + number % PER_CLASS) * SIZES.len() + size) as u32
     }
 
-    /// What strangers at `load` (0–1) are to a slice of the size at `size`.
-    pub(super) fn strangers(load: f64, size: usize) -> u32 {
+    /// What co-tenants at `load` (0–1) are to a slice of the size at `size`.
+    pub(super) fn co_tenants(load: f64, size: usize) -> u32 {
         let level = (load.clamp(0.0, 1.0) * (LEVELS - 1) as f64).round() as usize;
         (2 * PER_CLASS * SIZES.len() + size * LEVELS + level) as u32
     }

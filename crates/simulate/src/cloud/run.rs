@@ -7,8 +7,8 @@ use super::scenario::CloudScenario;
 use super::scenario::GREEDY;
 use crate::error::InvalidKey;
 use crate::workload::Job;
-use crate::world::Happening;
 use crate::world::Step;
+use crate::world::StepKind;
 use crate::world::World;
 use jostle_schedule::App;
 use jostle_schedule::Decision;
@@ -114,9 +114,9 @@ struct Instance {
     well: bool,
     /// How often a job has left it.
     idle: u32,
-    /// Its strangers' number in the list of its size; `None` for a whole
+    /// Its co-tenants' number in the list of its size; `None` for a whole
     /// machine and before it is there.
-    strangers: Option<usize>,
+    co_tenants: Option<usize>,
 }
 
 struct Simulation<'a> {
@@ -258,9 +258,9 @@ impl Simulation<'_> {
         for size in 0..SIZES.len() {
             for _ in 0..KNOWN_BEFORE {
                 let tenants = self.tenants;
-                let strangers = &tenants[size][self.strangers(size)];
-                let at = self.rng.random_range(0..strangers.phases.len());
-                self.observe_quality(size, strangers.phases[at].truth);
+                let co_tenants = &tenants[size][self.co_tenants(size)];
+                let at = self.rng.random_range(0..co_tenants.phases.len());
+                self.observe_quality(size, co_tenants.phases[at].truth);
             }
         }
         self.send(0.0, Event::Tick);
@@ -278,7 +278,7 @@ impl Simulation<'_> {
             if due <= arrival && due <= event {
                 let Some(step) = self.world.step() else { break };
                 self.now = step.seconds;
-                self.happened(&step);
+                self.handle_step(&step);
             } else if arrival <= event {
                 self.now = arrival;
                 self.arrive(arrivals as u32);
@@ -312,7 +312,7 @@ impl Simulation<'_> {
             Event::Tick => {
                 self.mapper.follow(self.now, self.queue.len());
                 self.drain();
-                self.lose_patience();
+                self.rent_for_late();
                 self.send(self.now + TICK_SECONDS, Event::Tick);
             }
         }
@@ -430,9 +430,9 @@ impl Simulation<'_> {
             .filter(|instance| instance.size == size && (instance.well || instance.running > 0))
             .filter_map(|instance| instance.node)
             .collect();
-        let bearable = self.scenario.overrun_points;
+        let limit = self.scenario.overrun_points;
         if let Some((node, over)) = self.best(job, &there)
-            && over <= bearable
+            && over <= limit
             && self.start(job, node)
         {
             let instance = self.instance_of[node.index() - self.reserved.len()];
@@ -451,7 +451,7 @@ impl Simulation<'_> {
             instance.node.is_none()
                 && instance.size == size
                 && asked + cpus <= SIZES[size]
-                && overrun(app, bound.map(|job| job.phases[0].estimate.as_ref())) <= bearable
+                && overrun(app, bound.map(|job| job.phases[0].estimate.as_ref())) <= limit
         });
         let instance = on_its_way.unwrap_or_else(|| self.rent(size));
         self.instances[instance].bound.push(job);
@@ -474,7 +474,7 @@ impl Simulation<'_> {
             since: self.now + seconds,
             well: true,
             idle: 0,
-            strangers: None,
+            co_tenants: None,
         });
         self.live.insert(instance);
         self.record.rented += 1;
@@ -483,12 +483,12 @@ impl Simulation<'_> {
         instance
     }
 
-    /// Whom an instance has for strangers, by number in the list of its size.
-    fn strangers(&mut self, size: usize) -> usize {
+    /// The co-tenants of a new instance, by number in the list of its size.
+    fn co_tenants(&mut self, size: usize) -> usize {
         self.rng.random_range(0..self.tenants[size].len())
     }
 
-    /// Notes the quality of an instance beside strangers `truth`, as seen with
+    /// Notes the quality of an instance beside co-tenants `truth`, as seen with
     /// an error of up to 5 points.
     fn observe_quality(&mut self, size: usize, truth: u32) {
         let mut pressure = *self.population.caused(truth);
@@ -498,15 +498,15 @@ impl Simulation<'_> {
         self.quality[size].observe(quality_left(&pressure));
     }
 
-    /// The number under which the strangers of `instance` run in the world.
-    fn stranger_id(&self, instance: usize) -> u32 {
+    /// The number under which the co-tenants of `instance` run in the world.
+    fn co_tenant_id(&self, instance: usize) -> u32 {
         (self.jobs.len() + instance) as u32
     }
 
     fn ready(&mut self, instance: usize) {
         let size = self.instances[instance].size;
         let whole = SIZES[size] == LARGEST;
-        // The strangers take a vCPU of their own.
+        // The co-tenants take a vCPU of their own.
         let cpus = SIZES[size] + u32::from(!whole);
         let added = self
             .world
@@ -520,14 +520,14 @@ impl Simulation<'_> {
             self.quality[size].observe(1.0);
         } else {
             let tenants = self.tenants;
-            let number = self.strangers(size);
-            let strangers = &tenants[size][number];
-            self.instances[instance].strangers = Some(number);
+            let number = self.co_tenants(size);
+            let co_tenants = &tenants[size][number];
+            self.instances[instance].co_tenants = Some(number);
             let part = [Part { node: id, cpus: 1 }];
-            let here = self.stranger_id(instance);
-            let started = self.world.start(here, strangers, &part, self.now);
+            let here = self.co_tenant_id(instance);
+            let started = self.world.start(here, co_tenants, &part, self.now);
             debug_assert!(started.is_ok(), "the node is new and empty");
-            self.observe_quality(size, strangers.phases[0].truth);
+            self.observe_quality(size, co_tenants.phases[0].truth);
         }
         for job in std::mem::take(&mut self.instances[instance].bound) {
             let started = self.start(job, id);
@@ -550,8 +550,8 @@ impl Simulation<'_> {
         }
     }
 
-    fn happened(&mut self, step: &Step) {
-        let (Happening::Finished, Some(left)) = (step.what, &step.left) else {
+    fn handle_step(&mut self, step: &Step) {
+        let (StepKind::Finished, Some(left)) = (step.what, &step.left) else {
             return;
         };
         let Some(job) = self.jobs.get(step.job as usize) else {
@@ -611,7 +611,7 @@ impl Simulation<'_> {
 
     /// Those of the queue who are now expected to wait for longer than a whole
     /// machine takes to appear get one.
-    fn lose_patience(&mut self) {
+    fn rent_for_late(&mut self) {
         let dynamic = matches!(self.scenario.mapping(), Ok(Mapping::Dynamic(_)));
         if !(self.strategy.is_hybrid() && dynamic) {
             return;
@@ -637,10 +637,10 @@ impl Simulation<'_> {
         state.well = satisfied;
         state.idle += 1;
         let (size, idle, running) = (state.size, state.idle, state.running);
-        let phase = self.world.phase(self.stranger_id(instance));
-        match (self.instances[instance].strangers, phase) {
-            (Some(strangers), Some(phase)) => {
-                let truth = self.tenants[size][strangers].phases[phase].truth;
+        let phase = self.world.phase(self.co_tenant_id(instance));
+        match (self.instances[instance].co_tenants, phase) {
+            (Some(co_tenants), Some(phase)) => {
+                let truth = self.tenants[size][co_tenants].phases[phase].truth;
                 self.observe_quality(size, truth);
             }
             _ => self.quality[size].observe(1.0),

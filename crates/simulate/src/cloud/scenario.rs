@@ -44,7 +44,7 @@ impl SpinUp {
     }
 }
 
-/// What strangers do on the machines that small instances are slices of.
+/// What co-tenants do on the machines that small instances are slices of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct External {

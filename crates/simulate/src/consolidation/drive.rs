@@ -80,11 +80,11 @@ impl Driver<'_> {
                             placement[to.piece] = Some(to.to);
                         }
                     }
-                    Scheme::Oracle => placement = self.foreseen(interval, &order),
+                    Scheme::Oracle => placement = self.oracle_placement(interval, &order),
                     _ => {}
                 }
             }
-            self.live(interval, &placement, &moves, &mut totals);
+            self.simulate_interval(interval, &placement, &moves, &mut totals);
             for (forecast, demand) in forecasts.iter_mut().zip(&scene.demand) {
                 forecast.observe(demand[interval]);
             }
@@ -168,7 +168,7 @@ impl Driver<'_> {
                     packing.consolidate_in(&seen)
                 }),
             Scheme::Oracle => {
-                self.foreseen(scene.history, &self.order(|a, b| scene.true_pair(a, b)))
+                self.oracle_placement(scene.history, &self.order(|a, b| scene.true_pair(a, b)))
             }
         };
         placed
@@ -222,7 +222,7 @@ impl Driver<'_> {
     }
 
     /// The oracle's placement of `interval`.
-    fn foreseen(&self, interval: usize, order: &[usize]) -> Vec<Option<usize>> {
+    fn oracle_placement(&self, interval: usize, order: &[usize]) -> Vec<Option<usize>> {
         let demand: Vec<f64> = self.scene.demand.iter().map(|d| d[interval]).collect();
         let truth = |a, b| self.scene.true_pair(a, b);
         self.pack(&self.demanding(&demand), truth, |packing| {
@@ -230,8 +230,8 @@ impl Driver<'_> {
         })
     }
 
-    /// What really happens in `interval`.
-    fn live(
+    /// Simulates `interval` with the true demand.
+    fn simulate_interval(
         &self,
         interval: usize,
         placement: &[Option<usize>],
@@ -269,8 +269,9 @@ impl Driver<'_> {
         for (store, members) in there.iter().enumerate() {
             let used = usage(&scene.stores[store], bandwidth[store], capacity[store]);
             for (instance, share) in members {
-                let alone = self.alone(*instance, used);
-                performance[*instance] += share * alone * self.beside(*instance, members, interval);
+                let alone = self.performance_alone(*instance, used);
+                performance[*instance] +=
+                    share * alone * self.interference_factor(*instance, members, interval);
             }
             if !members.is_empty() {
                 totals.active += 1;
@@ -282,7 +283,7 @@ impl Driver<'_> {
         let active = there.iter().filter(|members| !members.is_empty()).count();
         totals.most_nodes = totals.most_nodes.max(active);
         for performance in performance {
-            totals.lived += 1;
+            totals.instance_intervals += 1;
             totals.performance += performance;
             totals.lost_3 += usize::from(performance < 0.97);
             totals.lost_10 += usize::from(performance < 0.90);
@@ -291,14 +292,19 @@ impl Driver<'_> {
 
     /// Throughput within the latency bound on a node so much in use: all of it
     /// up to the instance's limits, beyond them what they leave.
-    fn alone(&self, instance: usize, (bandwidth, capacity): (f64, f64)) -> f64 {
+    fn performance_alone(&self, instance: usize, (bandwidth, capacity): (f64, f64)) -> f64 {
         let app = &self.scenario.apps[self.scene.instances[instance].app];
         (app.bandwidth_limit / bandwidth).min(1.0) * (app.capacity_limit / capacity).min(1.0)
     }
 
     /// What the others leave of it: for each, its loss beside a whole one at
     /// mean demand, by how much of it is there and how busy it is.
-    fn beside(&self, instance: usize, members: &[(usize, f64)], interval: usize) -> f64 {
+    fn interference_factor(
+        &self,
+        instance: usize,
+        members: &[(usize, f64)],
+        interval: usize,
+    ) -> f64 {
         let scene = self.scene;
         let app = scene.instances[instance].app;
         let mut left = 1.0;
@@ -325,14 +331,14 @@ impl Driver<'_> {
             Scheme::OneEach => baseline,
             _ => totals.energy,
         };
-        let lived = totals.lived.max(1) as f64;
+        let instance_intervals = totals.instance_intervals.max(1) as f64;
         SchemeOutcome {
             scheme: self.scheme,
             active_share: active / all,
             energy_factor: baseline / energy,
-            mean_performance: totals.performance / lived,
-            losing_over_3_percent: totals.lost_3 as f64 / lived,
-            losing_over_10_percent: totals.lost_10 as f64 / lived,
+            mean_performance: totals.performance / instance_intervals,
+            losing_over_3_percent: totals.lost_3 as f64 / instance_intervals,
+            losing_over_10_percent: totals.lost_10 as f64 / instance_intervals,
             utilization: totals.utilization / active.max(1.0),
             migrations: totals.migrations,
             migration_bandwidth_share: totals.moved / (totals.moved + totals.served).max(1e-9),
@@ -375,7 +381,7 @@ struct Totals {
     energy: f64,
     utilization: f64,
     performance: f64,
-    lived: usize,
+    instance_intervals: usize,
     lost_3: usize,
     lost_10: usize,
     migrations: usize,

@@ -1,4 +1,4 @@
-//! What is so, and what schemes see of it.
+//! The ground truth of a consolidation, and what schemes observe of it.
 
 use super::scenario::ConsolidationScenario;
 use super::scenario::StorageApp;
@@ -36,7 +36,7 @@ pub struct Scene {
 
 /// Share of the day's peak demand at `hour`: a raised cosine, squared so that
 /// nights are longer than peaks.
-fn bump(app: &StorageApp, hour: f64) -> f64 {
+fn daily_peak(app: &StorageApp, hour: f64) -> f64 {
     let angle = (hour - app.peak_hour) / 24.0 * std::f64::consts::TAU;
     (0.5 * (1.0 + angle.cos())).powi(2)
 }
@@ -46,7 +46,7 @@ fn shape(app: &StorageApp, hour: f64) -> f64 {
     // The bump's mean over a day.
     const MEAN: f64 = 0.375;
     let low = (1.0 - MEAN * app.peak_over_mean) / (1.0 - MEAN);
-    low + (app.peak_over_mean - low) * bump(app, hour)
+    low + (app.peak_over_mean - low) * daily_peak(app, hour)
 }
 
 impl Scene {

@@ -28,7 +28,7 @@ pub(super) struct Agent {
     pub(super) copy: Option<Cluster>,
     pub(super) pending: Option<Pending>,
     /// Its admission may have somebody to offer.
-    pub(super) stirred: bool,
+    pub(super) may_offer: bool,
     /// Grows with every change that may help who was refused.
     pub(super) epoch: u64,
     /// Demands for which there was no room in this epoch.
@@ -48,16 +48,40 @@ impl Agent {
             admission,
             copy,
             pending: None,
-            stirred: false,
+            may_offer: false,
             epoch: 1,
             no_room: Vec::new(),
             wake: f64::INFINITY,
         }
     }
 
+    /// The cluster as this agent sees it, where `truly` is its true state.
+    pub(super) fn view<'c>(&'c self, actual: &'c Cluster) -> &'c Cluster {
+        self.copy.as_ref().unwrap_or(actual)
+    }
+
+    /// `job` runs on `nodes` now, or waits at nodes of its own.
+    pub(super) fn started(&mut self, job: u32, nodes: &[NodeId], now: f64, actual: &Cluster) {
+        let seen = self.copy.as_ref().unwrap_or(actual);
+        self.admission.started(u64::from(job), nodes, now, seen);
+    }
+
+    /// `job` has left `nodes`, where there is room now.
+    pub(super) fn ended(&mut self, job: u32, nodes: &[NodeId], now: f64, actual: &Cluster) {
+        let seen = self.copy.as_ref().unwrap_or(actual);
+        self.admission.ended(u64::from(job), nodes, now, seen);
+        self.retry_refused();
+    }
+
+    /// The cluster has changed in a way that may help who was refused.
+    pub(super) fn cluster_changed(&mut self, now: f64) {
+        self.admission.changed(now);
+        self.retry_refused();
+    }
+
     /// Something has changed that may help who was refused.
-    pub(super) fn stir(&mut self) {
-        self.stirred = true;
+    pub(super) fn retry_refused(&mut self) {
+        self.may_offer = true;
         self.epoch += 1;
         self.no_room.clear();
     }
@@ -85,17 +109,17 @@ impl Agent {
     }
 
     /// Brings `node` of its copy up to date, where it has one.
-    pub(super) fn look_at(&mut self, node: NodeId, truly: &Cluster, now: f64) -> bool {
+    pub(super) fn update_view(&mut self, node: NodeId, actual: &Cluster, now: f64) -> bool {
         let mut followed = Vec::new();
         match &mut self.copy {
             Some(copy) => {
-                copy.follow(truly, node, &mut followed);
+                copy.follow(actual, node, &mut followed);
                 for node in &followed {
                     self.policy.changed(copy, *node, now);
                 }
             }
             None => {
-                self.policy.changed(truly, node, now);
+                self.policy.changed(actual, node, now);
                 return true;
             }
         }
@@ -103,12 +127,12 @@ impl Agent {
     }
 
     /// No node had room for `demand`; nor will one before the next change.
-    pub(super) fn note_no_room(&mut self, demand: Demand) {
+    pub(super) fn record_no_room(&mut self, demand: Demand) {
         self.no_room.push(demand);
     }
 
     /// Whether it is known already that `demand` has no room.
-    pub(super) fn knows_no_room(&self, demand: Demand) -> bool {
+    pub(super) fn is_known_full(&self, demand: Demand) -> bool {
         self.no_room
             .iter()
             .any(|known| known.cpus <= demand.cpus && known.memory_bytes <= demand.memory_bytes)

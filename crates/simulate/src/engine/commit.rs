@@ -1,4 +1,4 @@
-//! Decisions take effect, or not.
+//! Commits: decisions take effect, or conflict with others.
 
 use super::Engine;
 use super::Start;
@@ -56,18 +56,18 @@ impl Engine<'_> {
         if self.start(job, parts) {
             return Ok(());
         }
-        // Somebody else was quicker, or a node broke: look again, decide again.
+        // Another agent committed first, or a node failed: refresh the view and
+        // decide again.
         if self.agents[index].copy.is_some() {
-            self.conflicts += 1;
+            self.outcome.conflicts += 1;
         }
         let agent = &mut self.agents[index];
         let mut news = false;
         for part in parts {
-            news |= agent.look_at(part.node, self.world.cluster(), self.now);
+            news |= agent.update_view(part.node, self.world.cluster(), self.now);
         }
         if news {
-            agent.admission.changed(self.now);
-            agent.stir();
+            agent.cluster_changed(self.now);
         }
         self.decide(index, job, allowed)
     }
@@ -91,20 +91,17 @@ impl Engine<'_> {
         progress.state = State::Running;
         progress.started = progress.started.min(self.now);
         progress.starts += 1;
-        progress.believed = 0;
+        progress.known_phase = 0;
         self.waiting -= 1;
         self.running += 1;
-        self.fruitless = 0;
+        self.without_progress = 0;
         let agent = &mut self.agents[progress.agent as usize];
         let nodes: Vec<NodeId> = parts.iter().map(|part| part.node).collect();
         for node in &nodes {
-            agent.look_at(*node, self.world.cluster(), self.now);
+            agent.update_view(*node, self.world.cluster(), self.now);
         }
-        let seen = agent.copy.as_ref().unwrap_or(self.world.cluster());
-        agent
-            .admission
-            .started(u64::from(job), &nodes, self.now, seen);
-        agent.stirred = true;
+        agent.started(job, &nodes, self.now, self.world.cluster());
+        agent.may_offer = true;
         true
     }
 
@@ -117,8 +114,7 @@ impl Engine<'_> {
             return;
         }
         let agent = &mut self.agents[index];
-        let seen = agent.copy.as_ref().unwrap_or(cluster);
-        agent.admission.started(u64::from(job), &[], self.now, seen);
+        agent.started(job, &[], self.now, cluster);
         let cpus = self.workload.jobs[job as usize].demand.cpus;
         for node in &nodes {
             if self.start(job, &[Part { node: *node, cpus }]) {
@@ -164,9 +160,7 @@ impl Engine<'_> {
             progress.queued_at.retain(|other| *other != node);
             if progress.queued_at.is_empty() {
                 let agent = &mut self.agents[progress.agent as usize];
-                let seen = agent.copy.as_ref().unwrap_or(self.world.cluster());
-                agent.admission.ended(u64::from(job), &[], self.now, seen);
-                agent.stir();
+                agent.ended(job, &[], self.now, self.world.cluster());
                 self.ask_for_place(job);
             }
         }
@@ -182,17 +176,16 @@ impl Engine<'_> {
     ) {
         let it = &self.workload.jobs[job as usize];
         let agent = &mut self.agents[index];
-        let seen = agent.copy.as_ref().unwrap_or(self.world.cluster());
-        let nowhere = !somewhere_only || !seen.could_ever_fit(it.demand);
+        let actual = self.world.cluster();
+        let nowhere = !somewhere_only || !agent.view(actual).could_ever_fit(it.demand);
         if waiting == Waiting::Never && nowhere {
-            agent.admission.ended(u64::from(job), &[], self.now, seen);
-            agent.stir();
+            agent.ended(job, &[], self.now, actual);
             self.fits_nowhere(job);
             return;
         }
         let for_all = waiting == Waiting::NoRoom && !somewhere_only && !it.spread;
-        if for_all && !has_room(seen, it.demand) {
-            agent.note_no_room(it.demand);
+        if for_all && !has_room(agent.view(actual), it.demand) {
+            agent.record_no_room(it.demand);
         }
         if let Some(seconds) = until {
             let soonest = self.now + super::LEAST_WAIT_SECONDS;

@@ -1,9 +1,10 @@
-//! Agents make up their minds.
+//! Agents decide.
 
 use super::Engine;
 use super::LEAST_WAIT_SECONDS;
 use super::agent::Pending;
 use super::queue::Event;
+use crate::error::BadPlacement;
 use crate::error::SimulationError;
 use jostle_schedule::Cluster;
 use jostle_schedule::Decision;
@@ -21,7 +22,7 @@ const OFFERS: u32 = 16;
 impl Engine<'_> {
     /// Lets an idle agent begin its next decision.
     pub(super) fn consult(&mut self, index: usize) -> Result<(), SimulationError> {
-        while self.agents[index].stirred && self.agents[index].pending.is_none() {
+        while self.agents[index].may_offer && self.agents[index].pending.is_none() {
             let agent = &mut self.agents[index];
             let seen = agent.copy.as_ref().unwrap_or(self.world.cluster());
             let offer = agent.admission.next(self.now, seen);
@@ -29,7 +30,7 @@ impl Engine<'_> {
                 let (epoch, times) = self.jobs[offer.job as usize].refused;
                 epoch != agent.epoch || times < OFFERS
             }) else {
-                agent.stirred = false;
+                agent.may_offer = false;
                 if let Some(seconds) = agent.admission.wake_at() {
                     let soonest = self.now + LEAST_WAIT_SECONDS;
                     agent.wake_at(seconds.max(soonest), index as u32, &mut self.events);
@@ -38,7 +39,7 @@ impl Engine<'_> {
             };
             let job = offer.job as u32;
             let it = &self.workload.jobs[offer.job as usize];
-            let known = offer.allowed.is_none() && !it.spread && agent.knows_no_room(it.demand);
+            let known = offer.allowed.is_none() && !it.spread && agent.is_known_full(it.demand);
             if known {
                 let epoch = agent.epoch;
                 self.refused(index, job, epoch);
@@ -61,7 +62,7 @@ impl Engine<'_> {
         agent.admission.refused(u64::from(job), self.now);
         if agent.epoch != epoch {
             agent.admission.changed(self.now);
-            agent.stirred = true;
+            agent.may_offer = true;
         }
     }
 
@@ -71,11 +72,11 @@ impl Engine<'_> {
         agent.admission.postponed(u64::from(job), until, self.now);
         if agent.epoch != epoch {
             agent.admission.changed(self.now);
-            agent.stirred = true;
+            agent.may_offer = true;
         }
     }
 
-    /// The agent makes up its mind about `job`, and is busy until it has.
+    /// The agent decides about `job`, and is busy until it has.
     pub(super) fn decide(
         &mut self,
         index: usize,
@@ -140,7 +141,7 @@ impl Engine<'_> {
                 },
             }
         };
-        self.decisions += 1;
+        self.outcome.decisions += 1;
         let latency = &self.settings.latency;
         let busy = latency.base_seconds + latency.per_examined_seconds * f64::from(examined);
         self.events
@@ -161,15 +162,15 @@ fn check_decision(
     decision: &Decision,
     request: &PlacementRequest,
     cluster: &Cluster,
-) -> Result<(), String> {
+) -> Result<(), BadPlacement> {
     let allowed = |node: NodeId| match request.allowed.is_none_or(|set| set.contains(node)) {
         true => Ok(()),
-        false => Err(format!("{} is not allowed", cluster.name(node))),
+        false => Err(BadPlacement::NotAllowed(cluster.name(node).to_string())),
     };
     match decision {
         Decision::Place(choice) => {
             if choice.parts.is_empty() {
-                return Err("there is no part".into());
+                return Err(BadPlacement::NoPart);
             }
             for (at, part) in choice.parts.iter().enumerate() {
                 allowed(part.node)?;
@@ -177,23 +178,27 @@ fn check_decision(
                     .iter()
                     .any(|other| other.node == part.node)
                 {
-                    return Err(format!("{} is named twice", cluster.name(part.node)));
+                    return Err(BadPlacement::NamedTwice(
+                        cluster.name(part.node).to_string(),
+                    ));
                 }
                 let demand = part.demand(&choice.parts, request.demand);
                 if let Some(lacks) = cluster.lacks(part.node, demand) {
-                    return Err(format!("{} {lacks}", cluster.name(part.node)));
+                    let node = cluster.name(part.node).to_string();
+                    let lacks = lacks.to_string();
+                    return Err(BadPlacement::Lacks { node, lacks });
                 }
             }
             Ok(())
         }
-        Decision::QueueAt(nodes) if nodes.is_empty() => Err("it queues nowhere".into()),
+        Decision::QueueAt(nodes) if nodes.is_empty() => Err(BadPlacement::NoQueue),
         Decision::QueueAt(nodes) => nodes.iter().try_for_each(|node| {
             let it = cluster.node(*node);
             let fits =
                 it.cpus >= request.demand.cpus && it.memory_bytes >= request.demand.memory_bytes;
             match fits {
                 true => allowed(*node),
-                false => Err(format!("{} is too small to queue at", it.name)),
+                false => Err(BadPlacement::TooSmall(it.name.clone())),
             }
         }),
         Decision::Wait(..) => Ok(()),

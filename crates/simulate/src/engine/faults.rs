@@ -1,15 +1,15 @@
-//! What breaks, and what comes back.
+//! Faults and repairs.
 
 use super::Engine;
 use super::queue::Event;
 use crate::workload::Fault;
-use crate::world::Left;
+use crate::world::Departure;
 
 impl Engine<'_> {
     pub(super) fn fault(&mut self) {
         let (_, fault) = self.workload.faults[self.next_fault];
         self.next_fault += 1;
-        self.fruitless = 0;
+        self.without_progress = 0;
         match fault {
             Fault::Node { node, seconds } => {
                 self.down[node as usize] += 1;
@@ -42,11 +42,11 @@ impl Engine<'_> {
     }
 
     /// Who ran there begins anew elsewhere, and who decides learns of it.
-    fn evicted(&mut self, node: usize, gone: &[(u32, Left)]) {
+    fn evicted(&mut self, node: usize, gone: &[(u32, Departure)]) {
         for (job, _) in gone {
             self.running -= 1;
             self.waiting += 1;
-            self.restarts += 1;
+            self.outcome.restarts += 1;
             self.jobs[*job as usize].restarts += 1;
         }
         for (job, left) in gone {
@@ -61,9 +61,8 @@ impl Engine<'_> {
     fn node_changed(&mut self, node: usize) {
         let id = self.world.ids()[node];
         if let [only] = &mut self.agents[..] {
-            only.look_at(id, self.world.cluster(), self.now);
-            only.admission.changed(self.now);
-            only.stir();
+            only.update_view(id, self.world.cluster(), self.now);
+            only.cluster_changed(self.now);
         }
     }
 
@@ -88,7 +87,7 @@ impl Engine<'_> {
     }
 
     fn is_back(&mut self, node: usize) {
-        self.fruitless = 0;
+        self.without_progress = 0;
         self.count_cpus();
         self.start_queued(self.world.ids()[node]);
         self.node_changed(node);

@@ -1,11 +1,11 @@
 //! How full the cluster is over time.
 
-use crate::outcome::Moment;
+use crate::outcome::Sample;
 
 /// Moments are thinned out when there are so many.
-const MOMENTS: usize = 512;
+const MOST_SAMPLES: usize = 512;
 
-/// What is so from one event to the next.
+/// The state from one event to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Level {
     pub(super) cpus_asked: u64,
@@ -22,8 +22,8 @@ pub(super) struct Meter {
     asked_seconds: f64,
     up_seconds: f64,
     interval: f64,
-    next_moment: f64,
-    moments: Vec<Moment>,
+    next_sample: f64,
+    samples: Vec<Sample>,
 }
 
 impl Meter {
@@ -33,12 +33,12 @@ impl Meter {
             asked_seconds: 0.0,
             up_seconds: 0.0,
             interval: 1.0,
-            next_moment: start,
-            moments: Vec::new(),
+            next_sample: start,
+            samples: Vec::new(),
         }
     }
 
-    /// It has been so since the last call, until `now`.
+    /// Counts `level` from the last call until `now`.
     #[inline]
     pub(super) fn until(&mut self, now: f64, level: impl Fn() -> Level) {
         let seconds = now - self.at;
@@ -49,28 +49,28 @@ impl Meter {
         self.asked_seconds += seconds * level.cpus_asked as f64;
         self.up_seconds += seconds * level.cpus_up as f64;
         self.at = now;
-        while self.next_moment < now {
+        while self.next_sample < now {
             self.note(level);
         }
     }
 
     fn note(&mut self, level: Level) {
-        self.moments.push(Moment {
-            seconds: self.next_moment,
+        self.samples.push(Sample {
+            seconds: self.next_sample,
             utilization: share(level.cpus_asked as f64, level.cpus_up as f64),
             running: level.running,
             waiting: level.waiting,
         });
-        if self.moments.len() == MOMENTS {
+        if self.samples.len() == MOST_SAMPLES {
             let mut at = 0;
-            self.moments.retain(|_| {
+            self.samples.retain(|_| {
                 at += 1;
                 at % 2 == 1
             });
             self.interval *= 2.0;
-            self.next_moment = self.moments.last().map_or(0.0, |last| last.seconds);
+            self.next_sample = self.samples.last().map_or(0.0, |last| last.seconds);
         }
-        self.next_moment += self.interval;
+        self.next_sample += self.interval;
     }
 
     /// CPU-seconds asked for over CPU-seconds up so far.
@@ -78,8 +78,8 @@ impl Meter {
         share(self.asked_seconds, self.up_seconds)
     }
 
-    pub(super) fn into_moments(self) -> Vec<Moment> {
-        self.moments
+    pub(super) fn into_samples(self) -> Vec<Sample> {
+        self.samples
     }
 }
 
@@ -109,7 +109,7 @@ mod tests {
         meter.until(7.0, || level(10));
         meter.until(15.0, || level(5));
         assert!((meter.utilization() - 0.6).abs() < 1e-12);
-        let seconds: Vec<f64> = meter.into_moments().iter().map(|m| m.seconds).collect();
+        let seconds: Vec<f64> = meter.into_samples().iter().map(|m| m.seconds).collect();
         assert_eq!(seconds, (5..15).map(f64::from).collect::<Vec<_>>());
     }
 
@@ -117,10 +117,10 @@ mod tests {
     fn long_runs_have_few_moments_at_one_interval() {
         let mut meter = Meter::new(0.0);
         meter.until(1e6, || level(3));
-        let moments = meter.into_moments();
-        assert!((MOMENTS / 2 - 1..MOMENTS).contains(&moments.len()));
-        let interval = moments[1].seconds - moments[0].seconds;
-        for pair in moments.windows(2) {
+        let samples = meter.into_samples();
+        assert!((MOST_SAMPLES / 2 - 1..MOST_SAMPLES).contains(&samples.len()));
+        let interval = samples[1].seconds - samples[0].seconds;
+        for pair in samples.windows(2) {
             assert_eq!(pair[1].seconds - pair[0].seconds, interval);
         }
     }

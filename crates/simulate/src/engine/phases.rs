@@ -1,8 +1,9 @@
-//! Jobs change their behaviour; some are noticed, and some are moved.
+//! Phase changes: detection and migration.
 
 use super::Engine;
 use super::State;
 use super::queue::Event;
+use crate::error::BadPlacement;
 use crate::error::SimulationError;
 use crate::random::standard_normal;
 use jostle_schedule::NodeId;
@@ -11,7 +12,7 @@ use rand::RngExt;
 
 impl Engine<'_> {
     pub(super) fn phase_began(&mut self, job: u32) {
-        self.fruitless = 0;
+        self.without_progress = 0;
         let detection = &self.settings.phases;
         let noticed = self.phase_draws.random::<f64>() < detection.chance;
         if let (true, Some(phase)) = (noticed, self.world.phase(job)) {
@@ -33,20 +34,19 @@ impl Engine<'_> {
     ) -> Result<(), SimulationError> {
         let progress = &mut self.jobs[job as usize];
         let same = progress.state == State::Running && progress.starts == start;
-        if !same || progress.believed >= phase {
+        if !same || progress.known_phase >= phase {
             return Ok(());
         }
-        progress.believed = phase;
+        progress.known_phase = phase;
         let owner = progress.agent as usize;
         let estimate = &self.workload.jobs[job as usize].phases[phase].estimate;
-        self.world.believe(job, estimate);
+        self.world.set_estimate(job, estimate);
         let parts: Vec<Part> = self.world.parts(job).collect();
         let agent = &mut self.agents[owner];
         for part in &parts {
-            agent.look_at(part.node, self.world.cluster(), self.now);
+            agent.update_view(part.node, self.world.cluster(), self.now);
         }
-        agent.admission.changed(self.now);
-        agent.stir();
+        agent.cluster_changed(self.now);
         if self.settings.phases.migrate {
             self.reconsider(owner, job, &parts)?;
         }
@@ -75,9 +75,9 @@ impl Engine<'_> {
             return Ok(());
         };
         let policy = agent.policy.name();
-        let bad = |why: String| SimulationError::BadChoice { policy, job, why };
+        let bad = |why: BadPlacement| SimulationError::BadChoice { policy, job, why };
         if choice.parts.is_empty() {
-            return Err(bad("there is no part to move it to".into()));
+            return Err(bad(BadPlacement::NoPart));
         }
         let detection = &self.settings.phases;
         let spread = detection.migration_sigma * standard_normal(&mut self.phase_draws);
@@ -85,13 +85,13 @@ impl Engine<'_> {
         let moved = self.world.migrate(job, &choice.parts, stop, self.now);
         if let Err(why) = moved {
             if self.agents.len() == 1 {
-                return Err(bad(why.to_string()));
+                return Err(bad(why.into()));
             }
-            self.conflicts += 1;
+            self.outcome.conflicts += 1;
             return Ok(());
         }
         self.costs.seconds.push(stop);
-        self.migrations += 1;
+        self.outcome.migrations += 1;
         self.jobs[job as usize].migrations += 1;
         self.has_moved(owner, job, before, &choice.parts);
         Ok(())
@@ -102,13 +102,10 @@ impl Engine<'_> {
         let (before, after) = (nodes(before), nodes(after));
         let agent = &mut self.agents[owner];
         for node in before.iter().chain(&after) {
-            agent.look_at(*node, self.world.cluster(), self.now);
+            agent.update_view(*node, self.world.cluster(), self.now);
         }
-        let seen = agent.copy.as_ref().unwrap_or(self.world.cluster());
-        let id = u64::from(job);
-        agent.admission.ended(id, &before, self.now, seen);
-        agent.admission.started(id, &after, self.now, seen);
-        agent.stir();
+        agent.ended(job, &before, self.now, self.world.cluster());
+        agent.started(job, &after, self.now, self.world.cluster());
         for node in before {
             self.start_queued(node);
         }

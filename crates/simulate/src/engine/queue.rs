@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 pub(super) enum Event {
     /// A job is profiled and wants a place.
     Ready(u32),
-    /// An agent has made up its mind.
+    /// An agent has decided.
     Decided(u32),
     /// The new behaviour of a job is known: (job, its how-manieth start, phase).
     Detected(u32, u32, usize),

@@ -4,10 +4,10 @@ use hdrhistogram::Histogram;
 use std::time::Duration;
 use std::time::Instant;
 
-/// Decisions that are all timed; of those after them, one in [`RARELY`] is, and
+/// Decisions that are all timed; of those after them, one in [`TIMED_ONE_IN`] is, and
 /// counts for as many: reading the clock costs as much as a cheap decision.
-const ALL: u64 = 4096;
-const RARELY: u64 = 16;
+const TIMED_FIRST: u64 = 4096;
+const TIMED_ONE_IN: u64 = 16;
 
 /// The longest decision that is told from longer ones: an hour.
 const LONGEST: u64 = 3_600_000_000_000;
@@ -36,8 +36,8 @@ impl Stopwatch {
     pub(super) fn time<T>(&mut self, decision: impl FnOnce() -> T) -> T {
         self.decisions += 1;
         let weight = match self.decisions {
-            ..=ALL => 1,
-            later if later % RARELY == 0 => RARELY,
+            ..=TIMED_FIRST => 1,
+            later if later % TIMED_ONE_IN == 0 => TIMED_ONE_IN,
             _ => return decision(),
         };
         let began = Instant::now();
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn those_not_timed_are_counted_for() {
         let mut watch = Stopwatch::default();
-        let all = ALL + 10 * RARELY;
+        let all = TIMED_FIRST + 10 * TIMED_ONE_IN;
         let made = (0..all).map(|n| watch.time(|| n)).sum::<u64>();
         assert_eq!(made, all * (all - 1) / 2);
         assert_eq!(watch.durations.len(), all);

@@ -1,4 +1,4 @@
-//! What programs live on, and how performance bends when it is taken away.
+//! The resources that programs use, and how performance falls under contention.
 
 use crate::hardware::ServerType;
 use crate::truth::TrueCurve;
@@ -38,7 +38,6 @@ pub fn shared() -> LaneSet {
 /// What a program is like.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Archetype {
-    pub name: &'static str,
     /// How much it lives on each resource, in the order of [`SHARED`], 0–1.
     uses: [f64; SHARED.len()],
     /// Shares of its time alone on cores, caches, memory and devices.
@@ -47,49 +46,41 @@ pub struct Archetype {
 
 /// A program that computes and little else.
 pub const COMPUTE: Archetype = Archetype {
-    name: "compute",
     uses: [0.3, 0.2, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
     needs: [0.85, 0.1, 0.05, 0.0],
 };
 /// A working set that just fits the last-level cache.
 pub const CACHE: Archetype = Archetype {
-    name: "cache",
     uses: [0.4, 0.15, 0.95, 0.3, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
     needs: [0.55, 0.3, 0.15, 0.0],
 };
 /// Streams through memory.
 pub const BANDWIDTH: Archetype = Archetype {
-    name: "bandwidth",
     uses: [0.0, 0.0, 0.15, 0.45, 0.0, 0.95, 0.0, 0.0, 0.0, 0.0],
     needs: [0.5, 0.1, 0.4, 0.0],
 };
 /// Threads that pass data to each other.
 pub const SHARING: Archetype = Archetype {
-    name: "sharing",
     uses: [0.15, 0.0, 0.35, 0.15, 0.0, 0.0, 0.9, 0.0, 0.0, 0.0],
     needs: [0.6, 0.2, 0.2, 0.0],
 };
 /// Reads and writes files.
 pub const STORAGE: Archetype = Archetype {
-    name: "storage",
     uses: [0.0, 0.0, 0.0, 0.0, 0.15, 0.0, 0.0, 0.6, 0.95, 0.0],
     needs: [0.4, 0.05, 0.1, 0.45],
 };
 /// Large tables in memory, filled from files.
 pub const MINING: Archetype = Archetype {
-    name: "mining",
     uses: [0.0, 0.0, 0.15, 0.0, 0.85, 0.35, 0.0, 0.0, 0.35, 0.0],
     needs: [0.5, 0.15, 0.2, 0.15],
 };
 /// Moves data over the network.
 pub const NETWORK: Archetype = Archetype {
-    name: "network",
     uses: [0.0, 0.0, 0.0, 0.0, 0.0, 0.15, 0.2, 0.0, 0.0, 0.95],
     needs: [0.5, 0.1, 0.1, 0.3],
 };
 /// Answers requests within microseconds.
 pub const SERVICE: Archetype = Archetype {
-    name: "service",
     uses: [0.25, 0.0, 0.75, 0.15, 0.15, 0.2, 0.0, 0.0, 0.0, 0.7],
     needs: [0.6, 0.2, 0.1, 0.1],
 };

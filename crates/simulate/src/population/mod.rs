@@ -1,4 +1,4 @@
-//! Applications to draw jobs from, as they really are.
+//! The applications that jobs are drawn from, with their true behaviour.
 
 mod archetype;
 mod class;

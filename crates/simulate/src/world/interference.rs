@@ -1,4 +1,4 @@
-//! Who presses whom, and what that makes of everybody's rate.
+//! Pressure between co-located jobs, and the rates that result.
 
 use super::Presence;
 use super::World;
@@ -8,7 +8,7 @@ use super::steps::residual_steps;
 use super::steps::to_steps;
 
 impl World<'_> {
-    /// Makes a job press its neighbours, and they it.
+    /// Adds a job's pressure to its nodes, and its residuals with its neighbours.
     pub(super) fn attach(&mut self, place: u32) {
         let Some(run) = self.runs[place as usize].as_mut() else {
             return;
@@ -94,7 +94,7 @@ impl World<'_> {
             let mut ln = presence.residual as f32 / RESIDUAL_STEPS;
             for curve in &self.truth.apps[presence.app as usize].curves {
                 let lane = curve.lane();
-                if lane != site.spared {
+                if lane != site.unshared_lane {
                     let others = points(site.caused[lane] - presence.caused[lane]);
                     ln += curve.at(others * scale[lane]);
                 }

@@ -87,10 +87,7 @@ pub fn why(app: &App, cluster: &Cluster, choice: &Choice, weights: &Weights) -> 
     let Some(next) = choice.runners_up[0] else {
         return match choice.examined {
             0 | 1 => crate::policy::only_candidate(cluster, chosen),
-            _ => Deciding {
-                resource: None,
-                why: "the only node where nobody is expected to lose its QoS".into(),
-            },
+            _ => Deciding::because("the only node where nobody is expected to lose its QoS"),
         };
     };
     let (ours, theirs) = (losses(app, cluster, chosen), losses(app, cluster, next));

@@ -12,7 +12,6 @@ use crate::cluster::NodeId;
 use crate::cluster::ResidentId;
 use crate::explanation::Deciding;
 use crate::explanation::Explanation;
-use crate::explanation::RUNNERS_UP;
 use crate::policy::Choice;
 use crate::policy::Decision;
 use crate::policy::MigrationCosts;
@@ -62,8 +61,8 @@ use views::NodeViews;
 ///
 /// Nodes are looked at in two steps: a screening by straight lines in place of
 /// the curves, and of those that do best in it the whole sum for 64 finalists
-/// ([`Jostle::with_finalists`]); with no more candidates than that, all are. Of
-/// more than 1,024 candidates ([`Jostle::with_most_nodes`]) so many are drawn at
+/// ; with no more candidates than that, all are. Of
+/// more than 1,024 candidates  so many are drawn at
 /// random:
 /// with R of them the best is among the best 1 − q of all with probability
 /// 1 − q^R (q = 0.99 and R = 1,024: all but 3 in 100,000).
@@ -122,38 +121,6 @@ impl Jostle {
             merits: Vec::new(),
             drawn: Vec::new(),
         }
-    }
-
-    /// Looks at no more than `nodes` in one decision (at least 1).
-    pub fn with_most_nodes(mut self, nodes: usize) -> Self {
-        self.most_nodes = nodes.max(1);
-        self
-    }
-
-    /// Works out the whole sum for `nodes` candidates (at least 4).
-    pub fn with_finalists(mut self, nodes: usize) -> Self {
-        self.finalists = nodes.max(RUNNERS_UP + 1);
-        self
-    }
-
-    /// Waits for a better place up to `share` of what could be gained by it
-    /// (0 = never).
-    pub fn with_patience(mut self, share: f64) -> Self {
-        self.patience = share.max(0.0);
-        self
-    }
-
-    /// The price of a place, as a share of what it is worth to others when the
-    /// cluster is full (0 = none).
-    pub fn with_price(mut self, price: f64) -> Self {
-        self.price = price as f32;
-        self
-    }
-
-    /// What keeping the QoS counts beside performance.
-    pub fn with_qos_weight(mut self, weight: f64) -> Self {
-        self.weights.qos = weight as f32;
-        self
     }
 
     /// Fills `self.merits` with the finalists, best first by the whole sum.
@@ -277,15 +244,13 @@ impl Policy for Jostle {
         if let Some(until) = self.better_to_wait(request, &best.there) {
             return Decision::Wait(crate::policy::Waiting::ForBetter, Some(until));
         }
-        let mut choice = Choice::on(best.node, request);
+        let others = self.merits[1..].iter().map(|merit| merit.node);
+        let mut choice = Choice::on(best.node, request).with_runners_up(others);
         if let Some(cpus) = enough(request, f64::from(best.there.performance)) {
             choice.parts[0].cpus = cpus.min(cluster.summary(best.node).free_cpus);
         }
         choice.score = f64::from(best.score);
         choice.examined = seen as u32;
-        for (place, other) in choice.runners_up.iter_mut().zip(&self.merits[1..]) {
-            *place = Some(other.node);
-        }
         if drawn {
             choice
                 .notes

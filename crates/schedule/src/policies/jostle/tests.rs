@@ -83,7 +83,14 @@ fn sensitive_neighbours_are_spared_by_hand_computed_values() {
     cluster.admit(ids[1], app("rough", 0.0, 30.0, 0.0)).unwrap();
     let new = app("new", 0.001, 40.0, 0.0);
     let request = PlacementRequest::of(&new);
-    let mut policy = Jostle::new(1, false).with_price(0.0).with_qos_weight(0.0);
+    let mut policy = Jostle {
+        price: 0.0,
+        weights: Weights {
+            qos: 0.0,
+            ..Weights::default()
+        },
+        ..Jostle::new(1, false)
+    };
     let answer = policy.choose(&request, &cluster);
     // n0: 1 − (1 − e^−0.4) = 0.6703; n1: e^−0.03 = 0.9704.
     assert_eq!(chosen(&answer), ids[1]);
@@ -177,7 +184,14 @@ fn moves_only_for_more_than_moves_have_cost() {
     let victim = app("victim", 0.01, 0.0, 0.0);
     let id = cluster.admit(ids[0], victim).unwrap();
     cluster.admit(ids[0], app("rough", 0.0, 50.0, 0.0)).unwrap();
-    let mut policy = Jostle::new(1, false).with_price(0.0).with_qos_weight(0.0);
+    let mut policy = Jostle {
+        price: 0.0,
+        weights: Weights {
+            qos: 0.0,
+            ..Weights::default()
+        },
+        ..Jostle::new(1, false)
+    };
     // It runs at e^−0.5 = 0.607; elsewhere at 1: 0.393 of what is left.
     let costs = MigrationCosts {
         seconds: vec![1.0, 2.0, 20.0],
@@ -208,8 +222,21 @@ fn the_price_leaves_good_places_to_those_who_need_them() {
                 .with_platform_speed(vec![Some(1.0), Some(speed)]),
         )
     };
-    let mut priced = Jostle::new(1, false).with_qos_weight(0.0);
-    let mut unpriced = Jostle::new(1, false).with_qos_weight(0.0).with_price(0.0);
+    let mut priced = Jostle {
+        weights: Weights {
+            qos: 0.0,
+            ..Weights::default()
+        },
+        ..Jostle::new(1, false)
+    };
+    let mut unpriced = Jostle {
+        price: 0.0,
+        weights: Weights {
+            qos: 0.0,
+            ..Weights::default()
+        },
+        ..Jostle::new(1, false)
+    };
     let wants_fast = fast(0.5);
     for _ in 0..64 {
         priced.choose(&PlacementRequest::of(&wants_fast), &cluster);
@@ -299,7 +326,10 @@ fn screening_loses_next_to_nothing() {
         }
     }
     let mut screened = Jostle::new(1, false);
-    let mut whole = Jostle::new(1, false).with_finalists(600);
+    let mut whole = Jostle {
+        finalists: 600,
+        ..Jostle::new(1, false)
+    };
     for _ in 0..100 {
         let new = draw(&mut rng);
         let (a, b) = (
@@ -343,7 +373,10 @@ fn waits_for_a_better_place_up_to_what_could_be_gained() {
     ));
     // Of unknown length, it takes what there is.
     assert!(!waits(policy.choose(&request(0.0, None), &cluster)));
-    let mut hasty = Jostle::new(1, false).with_patience(0.0);
+    let mut hasty = Jostle {
+        patience: 0.0,
+        ..Jostle::new(1, false)
+    };
     assert!(!waits(hasty.choose(&request(0.0, Some(1000.0)), &cluster)));
 }
 

@@ -201,18 +201,15 @@ impl Policy for ParagonSampled {
         let chosen = choice.node();
         let of = |node| colocation_quality(request.app, cluster.summary(node));
         let drawn = choice.examined;
-        Deciding {
-            resource: None,
-            why: match choice.runners_up[0] {
-                Some(next) => format!(
-                    "best of {drawn} drawn at random: {}, {} on {}",
-                    say(of(chosen)),
-                    say(of(next)),
-                    cluster.name(next)
-                ),
-                None => format!("the only one in {drawn} draws: {}", say(of(chosen))),
-            },
-        }
+        Deciding::because(match choice.runners_up[0] {
+            Some(next) => format!(
+                "best of {drawn} drawn at random: {}, {} on {}",
+                say(of(chosen)),
+                say(of(next)),
+                cluster.name(next)
+            ),
+            None => format!("the only one in {drawn} draws: {}", say(of(chosen))),
+        })
     }
 
     fn runner_up(&self, request: &PlacementRequest, cluster: &Cluster, node: NodeId) -> String {

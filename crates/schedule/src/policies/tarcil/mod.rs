@@ -21,13 +21,13 @@ use self::admission::Verdict;
 use self::admission::Waiters;
 use self::buckets::Buckets;
 use crate::app::App;
-use crate::app::Demand;
 use crate::app::to_points;
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
 use crate::cluster::PlatformId;
 use crate::cluster::summary::NodeSummary;
 use crate::compare::below_zero;
+use crate::compare::overrun;
 use crate::explanation::Deciding;
 use crate::policies::paragon_sampled::sample_size;
 use crate::policy::Choice;
@@ -176,16 +176,8 @@ pub fn target(app: &App, shares_cpus: bool) -> f64 {
 }
 
 /// Points by which all directions that are below zero are so together.
-fn overrun(app: &App, summary: &NodeSummary) -> f64 {
-    let (d1, d2) = below_zero(app, summary);
-    let mut steps = 0i64;
-    for lane in d1.iter() {
-        steps += i64::from(app.caused()[lane] - summary.tolerated[lane]);
-    }
-    for lane in d2.iter() {
-        steps += i64::from(summary.caused[lane] - app.tolerated()[lane]);
-    }
-    steps as f64 * to_points(1)
+fn overrun_points(app: &App, summary: &NodeSummary) -> f64 {
+    overrun(app, summary) as f64 * to_points(1)
 }
 
 impl Tarcil {
@@ -229,7 +221,7 @@ impl Tarcil {
         let quality = quality(target, unit, self.options.matching);
         let mut score = wanted.speed(request.app, summary.platform) * (1.0 + quality) / 2.0;
         if score >= least && self.options.check_directions {
-            score /= 1.0 + overrun(request.app, summary) / OVERRUN_POINTS;
+            score /= 1.0 + overrun_points(request.app, summary) / OVERRUN_POINTS;
         }
         (score >= least).then_some(score)
     }
@@ -366,13 +358,7 @@ impl Tarcil {
         wanted: &mut Wanted,
         samples: usize,
     ) -> Decision {
-        let one = PlacementRequest {
-            demand: Demand {
-                cpus: 1,
-                ..request.demand
-            },
-            ..*request
-        };
+        let one = request.with_cpus(1);
         // Node, its score, and how many of its units were drawn.
         let mut drawn: Vec<(NodeId, f64, u32)> = Vec::new();
         let draws = (samples * request.demand.cpus as usize).clamp(samples, MOST_DRAWS);
@@ -548,7 +534,7 @@ impl Policy for Tarcil {
         if let Some(lane) = worst {
             why.push_str(&format!(
                 "; {:.1} points beyond what is tolerated, most of it on {}",
-                overrun(request.app, summary),
+                overrun_points(request.app, summary),
                 resource_id(lane)
             ));
         }
@@ -566,7 +552,7 @@ impl Policy for Tarcil {
             "match {:.3} (unit quality {unit:.3})",
             quality(target, unit, self.options.matching)
         );
-        let overrun = overrun(request.app, summary);
+        let overrun = overrun_points(request.app, summary);
         if overrun > 0.0 {
             said.push_str(&format!(", {overrun:.1} points beyond what is tolerated"));
         }

@@ -2,7 +2,7 @@ use super::*;
 use crate::explanation::Deciding;
 use crate::policies::POLICIES;
 use crate::policies::PolicyOptions;
-use crate::policies::least_loaded::LeastLoaded;
+use crate::policies::by_load::LeastLoaded;
 use crate::policies::policy_kind;
 use crate::predict::Responses;
 use proptest::prelude::*;
@@ -384,10 +384,7 @@ impl Policy for Restless {
     }
 
     fn why(&self, _: &PlacementRequest, _: &Cluster, _: &Choice) -> Deciding {
-        Deciding {
-            resource: None,
-            why: "first".into(),
-        }
+        Deciding::because("first")
     }
 
     fn runner_up(&self, _: &PlacementRequest, _: &Cluster, _: NodeId) -> String {

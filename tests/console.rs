@@ -1,0 +1,49 @@
+//! Standard error that cannot be written: nothing panics, and the exit code and
+//! the results stay.
+
+mod common;
+
+use crate::common::JOSTLE;
+use crate::common::PATIENCE;
+use crate::common::program::Ended;
+use crate::common::program::command;
+use crate::common::root;
+use std::process::Command;
+
+/// `jostle` with `arguments`, its standard error redirected as a shell does.
+fn redirected(arguments: &[&str], to: &str) -> Ended {
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", &format!("exec \"$0\" \"$@\" 2>{to}"), JOSTLE])
+        .args(arguments)
+        .current_dir(root())
+        .env("XDG_STATE_HOME", "/nonexistent");
+    Ended::of(command, PATIENCE)
+}
+
+#[test]
+fn a_closed_or_full_standard_error_changes_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let nodes = directory.path().join("nodes.toml");
+    // A node that runs more than it has: a warning.
+    let text =
+        "[[node]]\nname = \"n1\"\ncpus = 1\nmemory = \"1GiB\"\nruns = [\"web\", \"analytics\"]\n";
+    std::fs::write(&nodes, text).unwrap();
+    let (nodes, apps) = (nodes.to_str().unwrap(), "tests/fixtures/profiles");
+    let requests: [(&[&str], i32); 4] = [
+        (&["show", "/nonexistent/profile.json"], 2),
+        (&["run", "l1d", "--intensity", "1", "--cpus", "4000"], 2),
+        (&["schedule", "--nodes", nodes, "--apps", apps, "--json"], 1),
+        (&["frobnicate"], 2),
+    ];
+    for (arguments, code) in requests {
+        let plain = Ended::of(command(arguments), PATIENCE);
+        assert_eq!(plain.status.code(), Some(code), "{}", plain.stderr);
+        assert!(!plain.stderr.is_empty(), "{arguments:?} says something");
+        for to in ["&-", "/dev/full"] {
+            let ended = redirected(arguments, to);
+            assert_eq!(ended.status.code(), Some(code), "{arguments:?} 2>{to}");
+            assert_eq!(ended.stdout, plain.stdout, "{arguments:?} 2>{to}");
+        }
+    }
+}
