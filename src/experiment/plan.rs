@@ -203,7 +203,7 @@ fn choose_slice(
 }
 
 fn tolerance_warning(choice: &SliceChoice, share: f64) -> Option<Warning> {
-    (!choice.within_tolerance).then(|| Warning::SliceTolerance {
+    (!choice.within_tolerance).then_some(Warning::SliceTolerance {
         tolerance_points: slice::TOLERANCE * 100.0,
         period_seconds: choice.period.as_secs_f64(),
         victim_percent: choice.victim_share * 100.0,

@@ -228,7 +228,7 @@ fn placebo_slowed(
         placement.mode,
         PlacementMode::SharedLlc | PlacementMode::SameNuma | PlacementMode::Device
     );
-    (apart && cost.ci95[1] < 0.95).then(|| Warning::PlaceboSlowed {
+    (apart && cost.ci95[1] < 0.95).then_some(Warning::PlaceboSlowed {
         kept_percent: cost.value * 100.0,
     })
 }
@@ -245,7 +245,7 @@ fn pressure_missed(entry: &ResourceEntry) -> Option<Warning> {
         .iter()
         .filter_map(|point| Some((missing(point)?, point.intensity)))
         .max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (points > SHORT_POINTS).then(|| Warning::PressureMissed {
+    (points > SHORT_POINTS).then_some(Warning::PressureMissed {
         requested_percent: intensity,
         reached_percent: intensity - points,
     })
