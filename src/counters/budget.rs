@@ -1,6 +1,7 @@
 //! How many descriptors the counters may take: a machine must not run out of
 //! them for being looked at.
 
+use super::error::Error;
 use nix::sys::resource::Resource;
 use nix::sys::resource::getrlimit;
 use nix::sys::resource::setrlimit;
@@ -44,29 +45,28 @@ impl Budget {
     /// inherits it.
     ///
     /// # Errors
-    /// What is missing, in words.
-    pub fn take(&mut self, groups: usize, descriptors: usize) -> Result<(), String> {
+    /// What is missing.
+    pub fn take(&mut self, groups: usize, descriptors: usize) -> Result<(), Error> {
         let most = match self.groups {
             0 => MAX_FIRST,
             _ => MAX_GROUPS,
         };
         if self.groups + groups > most {
-            return Err(format!(
-                "counting {groups} threads one by one would make it {} reads per sample, more \
-                 than the {most} that sampling may cost; count a cgroup instead (--cgroup)",
-                self.groups + groups
-            ));
+            return Err(Error::TooManyReads {
+                threads: groups,
+                reads: self.groups + groups,
+                most,
+            });
         }
         let needed = self.used + descriptors;
         if needed > self.limit && needed <= self.hard {
             self.limit = self.raised();
         }
         if needed > self.limit {
-            return Err(format!(
-                "counting needs {descriptors} more open files and the limit is {}: raise \
-                 `ulimit -Hn`, or count a cgroup instead (--cgroup)",
-                self.limit
-            ));
+            return Err(Error::TooManyFiles {
+                needed: descriptors,
+                limit: self.limit,
+            });
         }
         self.used = needed;
         self.groups += groups;
@@ -99,8 +99,20 @@ mod tests {
         assert!(!budget.is_tight());
         budget.take(10, 41).unwrap();
         assert!(budget.is_tight());
-        assert!(budget.take(1, 50).unwrap_err().contains("ulimit -Hn"));
-        assert!(budget.take(250, 1).unwrap_err().contains("--cgroup"));
+        assert!(
+            budget
+                .take(1, 50)
+                .unwrap_err()
+                .to_string()
+                .contains("ulimit -Hn")
+        );
+        assert!(
+            budget
+                .take(250, 1)
+                .unwrap_err()
+                .to_string()
+                .contains("--cgroup")
+        );
         // The first gets its turn, however many threads it has.
         budget.groups = 0;
         assert!(budget.take(1025, 50).is_err());

@@ -1,5 +1,6 @@
 //! Events by the names people know from `perf list`.
 
+use super::error::Error;
 use super::pmu;
 use super::pmu::Pmu;
 use super::pmu::PmuEvent;
@@ -93,7 +94,7 @@ pub(super) fn parse(root: &Path, text: &str) -> Result<Asked, EventError> {
                 "'{text}' should end with a slash, as in cpu/event=0x3c,umask=0x1/"
             )));
         };
-        return of_units(root, unit, terms).map_err(EventError::Absent);
+        return of_units(root, unit, terms).map_err(|error| EventError::Absent(error.to_string()));
     }
     if let Some((_, config)) = NAMES.iter().find(|(name, _)| *name == text) {
         return Ok(alone(*config));
@@ -131,7 +132,7 @@ fn alone(config: EventConfig) -> Asked {
 
 /// The event in the unit of this name, or in all that are numbered so:
 /// `uncore_imc` stands for `uncore_imc_0`, `uncore_imc_1`, …
-fn of_units(root: &Path, name: &str, terms: &str) -> Result<Asked, String> {
+fn of_units(root: &Path, name: &str, terms: &str) -> Result<Asked, Error> {
     let names: Vec<String> = match numbered(root, name) {
         several if several.is_empty() => vec![name.to_string()],
         several => several,
@@ -149,7 +150,10 @@ fn of_units(root: &Path, name: &str, terms: &str) -> Result<Asked, String> {
             asked.units.push((config, cpus));
         }
     }
-    asked.ok_or_else(|| format!("this machine has no PMU {name}"))
+    asked.ok_or_else(|| Error::NoPmu {
+        name: name.into(),
+        units: Vec::new(),
+    })
 }
 
 /// Units called `name` or `name_N`; none when `name` is one by itself.

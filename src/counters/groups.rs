@@ -275,7 +275,8 @@ fn open_on(
     let each = watched.each();
     budget
         .borrow_mut()
-        .take(each.len(), each.len() * configs.len())?;
+        .take(each.len(), each.len() * configs.len())
+        .map_err(|error| error.to_string())?;
     let mut counted = Vec::with_capacity(each.len());
     for target in each {
         match Group::open(configs, target, kernel) {

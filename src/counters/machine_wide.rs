@@ -2,6 +2,7 @@
 
 use super::counter::Kind;
 use super::counter::Owner;
+use super::error::Error;
 use super::events;
 use super::groups::OnCpus;
 use super::part::Built;
@@ -45,7 +46,7 @@ pub(super) fn energy(context: &Context) -> Built {
         .collect();
     let pmu = match Pmu::open(&context.options.root, "power") {
         Ok(pmu) => pmu,
-        Err(reason) => return Built::unavailable(rows, &reason),
+        Err(reason) => return Built::unavailable(rows, &reason.to_string()),
     };
     let cpus = pmu.cpus.clone().unwrap_or_else(|| vec![0]);
     let mut groups = OnCpus::new(ENERGY.len());
@@ -53,7 +54,7 @@ pub(super) fn energy(context: &Context) -> Built {
     for (cell, (event, _)) in ENERGY.iter().enumerate() {
         answers.push(match pmu.events().iter().any(|name| name == event) {
             false => Err(format!("this machine has no power/{event}/")),
-            true => pmu.event(event).and_then(|event| {
+            true => pmu.event(event).map_err(text).and_then(|event| {
                 groups.add(context, &[event.config], &[cell], &cpus)?;
                 Ok(event.scale)
             }),
@@ -166,8 +167,12 @@ fn controllers(root: &Path) -> Result<Vec<Controller>, String> {
     }))
 }
 
+fn text(error: Error) -> String {
+    error.to_string()
+}
+
 fn controller(root: &Path, unit: &str, read: &str, write: &str) -> Result<Controller, String> {
-    let pmu = Pmu::open(root, unit)?;
+    let pmu = Pmu::open(root, unit).map_err(text)?;
     let bytes = |event: &PmuEvent| match (event.rate_unit(), unit.starts_with("amd_umc")) {
         (("B/s", scale), _) => Ok(event.scale * scale),
         (_, true) => Ok(COLUMN_BYTES),
@@ -175,7 +180,8 @@ fn controller(root: &Path, unit: &str, read: &str, write: &str) -> Result<Contro
             "{unit} does not say how many bytes its events stand for"
         )),
     };
-    let (read, write) = (pmu.event(read)?, pmu.event(write)?);
+    let event = |name| pmu.event(name).map_err(text);
+    let (read, write) = (event(read)?, event(write)?);
     let scales = [bytes(&read)?, bytes(&write)?];
     Ok(Controller {
         configs: [read.config, write.config],

@@ -20,6 +20,7 @@ mod budget;
 mod core_counts;
 mod counter;
 mod cpus;
+mod error;
 mod events;
 mod groups;
 mod machine_wide;

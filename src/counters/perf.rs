@@ -201,7 +201,9 @@ pub(super) fn registers(context: &Context) -> Built {
     let share = level("running-frequency-ratio", "%");
     let pmu = match Pmu::open(&context.options.root, "msr") {
         Ok(pmu) => pmu,
-        Err(reason) => return Built::unavailable(vec![tsc, share, frequency, smi], &reason),
+        Err(reason) => {
+            return Built::unavailable(vec![tsc, share, frequency, smi], &reason.to_string());
+        }
     };
     let found: Vec<(&str, EventConfig)> = NAMES
         .iter()

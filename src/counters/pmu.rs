@@ -5,6 +5,7 @@
 //! root, not fields in several pieces (`config:0-7,32-35`), and it wants every
 //! field given.
 
+use super::error::Error;
 use crate::os;
 use crate::os::cpulist;
 use crate::os::sysfs;
@@ -56,17 +57,15 @@ impl PmuEvent {
 impl Pmu {
     /// # Errors
     /// Why there is no such unit.
-    pub fn open(root: &Path, name: &str) -> Result<Pmu, String> {
-        let all = units(root);
-        if !all.iter().any(|other| other == name) {
-            return Err(format!(
-                "this machine has no PMU {name}; it has {}",
-                listed(&all)
-            ));
+    pub fn open(root: &Path, name: &str) -> Result<Pmu, Error> {
+        let units = units(root);
+        if !units.iter().any(|other| other == name) {
+            let name = name.into();
+            return Err(Error::NoPmu { name, units });
         }
-        let kind = sysfs::event_source(root, name).map_err(|error| error.to_string())?;
+        let kind = sysfs::event_source(root, name)?;
         let cpus = cpulist::read(root, format!("{DEVICES}/{name}/cpumask"));
-        let cpus = os::Error::absent_as_none(cpus).map_err(|error| error.to_string())?;
+        let cpus = os::Error::absent_as_none(cpus)?;
         Ok(Pmu {
             name: name.into(),
             kind,
@@ -100,7 +99,7 @@ impl Pmu {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn event(&self, text: &str) -> Result<PmuEvent, String> {
+    pub fn event(&self, text: &str) -> Result<PmuEvent, Error> {
         let mut event = PmuEvent {
             config: EventConfig::new(self.kind, 0),
             scale: 1.0,
@@ -108,7 +107,7 @@ impl Pmu {
         };
         for term in text.split(',').map(str::trim) {
             if term.is_empty() {
-                return Err(format!("'{text}' has an empty term"));
+                return Err(Error::EmptyTerm(text.into()));
             }
             let named = self.events().iter().any(|name| name == term);
             match named {
@@ -119,9 +118,8 @@ impl Pmu {
         Ok(event)
     }
 
-    fn set_named(&self, event: &mut PmuEvent, name: &str) -> Result<(), String> {
-        let terms = self.file(&format!("events/{name}"));
-        let terms = terms.map_err(|error| error.to_string())?;
+    fn set_named(&self, event: &mut PmuEvent, name: &str) -> Result<(), Error> {
+        let terms = self.file(&format!("events/{name}"))?;
         for term in terms.split(',') {
             self.set(&mut event.config, term.trim())?;
         }
@@ -129,53 +127,54 @@ impl Pmu {
             event.unit = unit;
         }
         if let Ok(scale) = self.file(&format!("events/{name}.scale")) {
-            event.scale = scale
-                .parse()
-                .ok()
+            let parsed = scale.parse().ok();
+            event.scale = parsed
                 .filter(|scale: &f64| scale.is_finite() && *scale > 0.0)
-                .ok_or_else(|| {
-                    format!("{}/events/{name}.scale: '{scale}' is no scale", self.name)
+                .ok_or_else(|| Error::Scale {
+                    pmu: self.name.clone(),
+                    event: name.into(),
+                    scale,
                 })?;
         }
         Ok(())
     }
 
-    fn set(&self, config: &mut EventConfig, term: &str) -> Result<(), String> {
+    fn set(&self, config: &mut EventConfig, term: &str) -> Result<(), Error> {
         let (field, value) = match term.split_once('=') {
             Some((field, value)) => (field, Some(value)),
             None => (term, None),
         };
         let value = match value {
-            Some(text) => parse_value(text)
-                .ok_or_else(|| format!("{term}: '{text}' is not a number; write 0x3c or 60"))?,
+            Some(text) => parse_value(text).ok_or_else(|| Error::Number {
+                term: term.into(),
+                text: text.into(),
+            })?,
             None => 1,
         };
         let format = match field {
             "config" | "config1" | "config2" | "config3" => format!("{field}:0-63"),
-            _ => self.file(&format!("format/{field}")).map_err(|_| {
-                let fields = self.names("format");
-                format!(
-                    "PMU {} has neither an event nor a field '{field}'; its events are {}, its \
-                     fields {}",
-                    self.name,
-                    listed(&self.events()),
-                    listed(&fields)
-                )
-            })?,
+            _ => {
+                let format = self.file(&format!("format/{field}"));
+                format.map_err(|_| Error::NoField {
+                    pmu: self.name.clone(),
+                    field: field.into(),
+                    events: self.events(),
+                    fields: self.names("format"),
+                })?
+            }
         };
-        scatter(config, &format, value)
-            .map_err(|problem| format!("{}/format/{field}: {problem}", self.name))
-    }
-}
-
-fn listed(names: &[String]) -> String {
-    const SHOWN: usize = 12;
-    match names.len() {
-        0 => "none".into(),
-        count if count > SHOWN => {
-            format!("{} and {} more", names[..SHOWN].join(", "), count - SHOWN)
+        let rest = scatter(config, &format, value);
+        let (pmu, field) = (self.name.clone(), field.into());
+        match rest {
+            Some(0) => Ok(()),
+            Some(_) => Err(Error::TooLarge {
+                pmu,
+                field,
+                format,
+                value,
+            }),
+            None => Err(Error::Format { pmu, field, format }),
         }
-        _ => names.join(", "),
     }
 }
 
@@ -187,27 +186,23 @@ fn parse_value(text: &str) -> Option<u64> {
 }
 
 /// Lays the bits of `value`, lowest first, into the places that `format` names:
-/// `config1:0-7,32-35`.
-fn scatter(config: &mut EventConfig, format: &str, value: u64) -> Result<(), String> {
-    let wrong = || format!("'{format}' is no format like config:0-7");
-    let (word, places) = format.trim().split_once(':').ok_or_else(wrong)?;
+/// `config1:0-7,32-35`. The bits that are left over; `None` for another format.
+fn scatter(config: &mut EventConfig, format: &str, value: u64) -> Option<u64> {
+    let (word, places) = format.trim().split_once(':')?;
     let word = match word {
         "config" => &mut config.config,
         "config1" => &mut config.config1,
         "config2" => &mut config.config2,
         "config3" => &mut config.config3,
-        _ => return Err(wrong()),
+        _ => return None,
     };
     let mut rest = value;
     for place in places.split(',') {
-        let (low, high) = match place.split_once('-') {
-            Some((low, high)) => (low, high),
-            None => (place, place),
-        };
-        let low: u32 = low.trim().parse().map_err(|_| wrong())?;
-        let high: u32 = high.trim().parse().map_err(|_| wrong())?;
+        let (low, high) = place.split_once('-').unwrap_or((place, place));
+        let low: u32 = low.trim().parse().ok()?;
+        let high: u32 = high.trim().parse().ok()?;
         if low > high || high > 63 {
-            return Err(wrong());
+            return None;
         }
         let width = high - low + 1;
         let mask = u64::MAX >> (64 - width);
@@ -215,10 +210,7 @@ fn scatter(config: &mut EventConfig, format: &str, value: u64) -> Result<(), Str
         *word |= (rest & mask) << low;
         rest = rest.checked_shr(width).unwrap_or(0);
     }
-    match rest {
-        0 => Ok(()),
-        _ => Err(format!("{value:#x} is too large for {format}")),
-    }
+    Some(rest)
 }
 
 #[cfg(test)]
@@ -289,7 +281,7 @@ pub(super) mod tests {
         let root = cpu_and_memory();
         let cpu = Pmu::open(root.path(), "cpu").unwrap();
         let refuse = |text: &str, word: &str| {
-            let problem = cpu.event(text).unwrap_err();
+            let problem = cpu.event(text).unwrap_err().to_string();
             assert!(problem.contains(word), "{text}: {problem}");
         };
         refuse("lods", "its events are loads");
@@ -300,6 +292,7 @@ pub(super) mod tests {
         let Err(problem) = Pmu::open(root.path(), "gpu") else {
             panic!("opened a PMU that is not there");
         };
+        let problem = problem.to_string();
         assert!(problem.contains("it has cpu, uncore_imc_0"), "{problem}");
     }
 }

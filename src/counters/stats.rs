@@ -12,164 +12,170 @@ use crate::os::text::Text;
 use crate::os::text::count;
 use crate::os::text::keyed;
 
-type Parse = fn(&str) -> Result<f64, ParseError>;
+use self::Value::Direction;
+use self::Value::Fields;
+use self::Value::Keys;
+use self::Value::Whole;
 
-/// One quantity: where it stands in v2 and in v1, in order of preference.
+/// One quantity: its places in v2 and in v1, in order of preference.
 struct Quantity {
     name: &'static str,
     unit: &'static str,
     kind: Kind,
-    places: &'static [Place],
+    places: [Place; 2],
 }
 
 struct Place {
     /// Empty for v2.
     controller: &'static str,
     file: &'static str,
-    parse: Parse,
+    value: Value,
     scale: f64,
 }
 
-const fn place(controller: &'static str, file: &'static str, parse: Parse, scale: f64) -> Place {
+/// Where in a file the number is.
+#[derive(Clone, Copy)]
+enum Value {
+    Whole,
+    /// The sum of lines `key number`.
+    Keys(&'static [&'static str]),
+    /// The sum of words `key=number`, one per device; a cgroup that did no I/O
+    /// has an empty file.
+    Fields(&'static str),
+    /// The sum of lines `device word number`.
+    Direction(&'static str),
+}
+
+impl Value {
+    fn read(self, text: &str) -> Result<f64, ParseError> {
+        match self {
+            Whole => count(text),
+            Keys(keys) => keys.iter().map(|key| keyed(text, key)).sum(),
+            Fields(key) => text
+                .split_ascii_whitespace()
+                .filter_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+                .map(count)
+                .sum(),
+            Direction(name) => text
+                .lines()
+                .filter_map(|line| {
+                    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+                    matches!(words[..], [_, word, _] if word == name).then(|| count(words[2]))
+                })
+                .sum(),
+        }
+    }
+}
+
+const fn quantity(
+    name: &'static str,
+    unit: &'static str,
+    kind: Kind,
+    places: [Place; 2],
+) -> Quantity {
+    Quantity {
+        name,
+        unit,
+        kind,
+        places,
+    }
+}
+
+const fn v1(controller: &'static str, file: &'static str, value: Value, scale: f64) -> Place {
     Place {
         controller,
         file,
-        parse,
+        value,
         scale,
     }
 }
 
+const fn v2(file: &'static str, value: Value, scale: f64) -> Place {
+    v1("", file, value, scale)
+}
+
+/// Bytes by device and direction.
+const BLKIO: &str = "blkio.throttle.io_service_bytes_recursive";
+const REFAULTS: Value = Keys(&["workingset_refault_anon", "workingset_refault_file"]);
+const TOTAL_REFAULTS: Value = Keys(&[
+    "total_workingset_refault_anon",
+    "total_workingset_refault_file",
+]);
+
 const QUANTITIES: [Quantity; 8] = [
-    Quantity {
-        name: "cgroup-cpu",
-        unit: "CPU s/s",
-        kind: Kind::Rate,
-        places: &[
-            place("cpuacct", "cpuacct.usage", count, 1e-9),
-            place("", "cpu.stat", |text| keyed(text, "usage_usec"), 1e-6),
+    quantity(
+        "cgroup-cpu",
+        "CPU s/s",
+        Kind::Rate,
+        [
+            v1("cpuacct", "cpuacct.usage", Whole, 1e-9),
+            v2("cpu.stat", Keys(&["usage_usec"]), 1e-6),
         ],
-    },
-    Quantity {
-        name: "cgroup-throttled",
-        unit: "us/s",
-        kind: Kind::Rate,
-        places: &[
-            place("", "cpu.stat", |text| keyed(text, "throttled_usec"), 1.0),
-            place(
-                "cpu",
-                "cpu.stat",
-                |text| keyed(text, "throttled_time"),
-                1e-3,
-            ),
+    ),
+    quantity(
+        "cgroup-throttled",
+        "us/s",
+        Kind::Rate,
+        [
+            v2("cpu.stat", Keys(&["throttled_usec"]), 1.0),
+            v1("cpu", "cpu.stat", Keys(&["throttled_time"]), 1e-3),
         ],
-    },
-    Quantity {
-        name: "cgroup-memory",
-        unit: "B",
-        kind: Kind::Level,
-        places: &[
-            place("", "memory.current", count, 1.0),
-            place("memory", "memory.usage_in_bytes", count, 1.0),
+    ),
+    quantity(
+        "cgroup-memory",
+        "B",
+        Kind::Level,
+        [
+            v2("memory.current", Whole, 1.0),
+            v1("memory", "memory.usage_in_bytes", Whole, 1.0),
         ],
-    },
-    Quantity {
-        name: "cgroup-refaults",
-        unit: "pages/s",
-        kind: Kind::Rate,
-        places: &[
-            place("", "memory.stat", refaults_v2, 1.0),
-            place("memory", "memory.stat", refaults_v1, 1.0),
+    ),
+    quantity(
+        "cgroup-refaults",
+        "pages/s",
+        Kind::Rate,
+        [
+            v2("memory.stat", REFAULTS, 1.0),
+            v1("memory", "memory.stat", TOTAL_REFAULTS, 1.0),
         ],
-    },
-    Quantity {
-        name: "cgroup-major-faults",
-        unit: "faults/s",
-        kind: Kind::Rate,
-        places: &[
-            place("", "memory.stat", |text| keyed(text, "pgmajfault"), 1.0),
-            place(
-                "memory",
-                "memory.stat",
-                |text| keyed(text, "total_pgmajfault"),
-                1.0,
-            ),
+    ),
+    quantity(
+        "cgroup-major-faults",
+        "faults/s",
+        Kind::Rate,
+        [
+            v2("memory.stat", Keys(&["pgmajfault"]), 1.0),
+            v1("memory", "memory.stat", Keys(&["total_pgmajfault"]), 1.0),
         ],
-    },
-    Quantity {
-        name: "cgroup-memory-high",
-        unit: "events/s",
-        kind: Kind::Rate,
-        places: &[
-            place("", "memory.events", |text| keyed(text, "high"), 1.0),
-            place("memory", "memory.failcnt", count, 1.0),
+    ),
+    quantity(
+        "cgroup-memory-high",
+        "events/s",
+        Kind::Rate,
+        [
+            v2("memory.events", Keys(&["high"]), 1.0),
+            v1("memory", "memory.failcnt", Whole, 1.0),
         ],
-    },
-    Quantity {
-        name: "cgroup-io-read",
-        unit: "B/s",
-        kind: Kind::Rate,
-        places: &[
-            place("", "io.stat", |text| fields(text, "rbytes="), 1.0),
-            place(
-                "blkio",
-                "blkio.throttle.io_service_bytes_recursive",
-                reads_v1,
-                1.0,
-            ),
+    ),
+    quantity(
+        "cgroup-io-read",
+        "B/s",
+        Kind::Rate,
+        [
+            v2("io.stat", Fields("rbytes"), 1.0),
+            v1("blkio", BLKIO, Direction("Read"), 1.0),
         ],
-    },
-    Quantity {
-        name: "cgroup-io-written",
-        unit: "B/s",
-        kind: Kind::Rate,
-        places: &[
-            place("", "io.stat", |text| fields(text, "wbytes="), 1.0),
-            place(
-                "blkio",
-                "blkio.throttle.io_service_bytes_recursive",
-                writes_v1,
-                1.0,
-            ),
+    ),
+    quantity(
+        "cgroup-io-written",
+        "B/s",
+        Kind::Rate,
+        [
+            v2("io.stat", Fields("wbytes"), 1.0),
+            v1("blkio", BLKIO, Direction("Write"), 1.0),
         ],
-    },
+    ),
 ];
-
-fn refaults_v2(text: &str) -> Result<f64, ParseError> {
-    Ok(keyed(text, "workingset_refault_anon")? + keyed(text, "workingset_refault_file")?)
-}
-
-fn refaults_v1(text: &str) -> Result<f64, ParseError> {
-    Ok(keyed(text, "total_workingset_refault_anon")?
-        + keyed(text, "total_workingset_refault_file")?)
-}
-
-/// Sum over the devices; a cgroup that did no I/O has an empty file.
-fn fields(text: &str, key: &str) -> Result<f64, ParseError> {
-    text.split_ascii_whitespace()
-        .filter_map(|word| word.strip_prefix(key))
-        .map(count)
-        .sum()
-}
-
-fn reads_v1(text: &str) -> Result<f64, ParseError> {
-    direction(text, "Read")
-}
-
-fn writes_v1(text: &str) -> Result<f64, ParseError> {
-    direction(text, "Write")
-}
-
-fn direction(text: &str, name: &str) -> Result<f64, ParseError> {
-    text.lines()
-        .filter_map(|line| {
-            let words: Vec<&str> = line.split_ascii_whitespace().collect();
-            match words[..] {
-                [_, word, number] if word == name => Some(count(number)),
-                _ => None,
-            }
-        })
-        .sum()
-}
 
 pub(super) fn cgroup(context: &Context) -> Built {
     let mut files = Files::default();
@@ -185,10 +191,11 @@ impl Quantity {
     fn open(&self, context: &Context, files: &mut Files, cell: usize) -> Row {
         let line = |source| row(self.name, self.unit, self.kind, Owner::Target, source);
         let mut reasons: Vec<String> = Vec::new();
-        for place in self.places {
+        for place in &self.places {
             let opened = context.cgroup.of(place.controller).and_then(|directory| {
                 let text = Text::open(&context.options.root, directory.join(place.file))?;
-                Ok(files.add_one(vec![text], cell, place.parse)?)
+                let value = place.value;
+                Ok(files.add_one(vec![text], cell, move |text| value.read(text))?)
             });
             match opened {
                 Ok(()) => {
@@ -286,7 +293,8 @@ mod tests {
     #[test]
     fn v1_block_io_by_direction() {
         let text = "8:0 Read 10\n8:0 Write 4\n8:16 Read 1\nTotal 15\n";
-        assert_eq!((reads_v1(text), writes_v1(text)), (Ok(11.0), Ok(4.0)));
-        assert!(reads_v1("8:0 Read x\n").is_err());
+        let sum = |direction: &'static str| Direction(direction).read(text);
+        assert_eq!((sum("Read"), sum("Write")), (Ok(11.0), Ok(4.0)));
+        assert!(Direction("Read").read("8:0 Read x\n").is_err());
     }
 }

@@ -25,18 +25,7 @@ struct SchedAttr {
 /// # Errors
 /// What the kernel answers; the caller may go on without.
 pub fn request_slice(nanoseconds: u64) -> io::Result<()> {
-    let attributes = SchedAttr {
-        size: size_of::<SchedAttr>() as u32,
-        runtime: nanoseconds,
-        ..SchedAttr::default()
-    };
-    // SAFETY: `attributes` is a valid sched_attr of the size it states, and
-    // lives during the call; policy 0 is SCHED_OTHER.
-    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &attributes, 0) };
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    set_attributes(libc::SCHED_OTHER, nanoseconds)
 }
 
 /// Gives the CPU to any other task at once from now on (`SCHED_IDLE`): for the
@@ -45,9 +34,14 @@ pub fn request_slice(nanoseconds: u64) -> io::Result<()> {
 /// # Errors
 /// What the kernel answers.
 pub fn yield_cpu() -> io::Result<()> {
+    set_attributes(libc::SCHED_IDLE, 0)
+}
+
+fn set_attributes(policy: libc::c_int, runtime: u64) -> io::Result<()> {
     let attributes = SchedAttr {
         size: size_of::<SchedAttr>() as u32,
-        policy: libc::SCHED_IDLE as u32,
+        policy: policy as u32,
+        runtime,
         ..SchedAttr::default()
     };
     // SAFETY: `attributes` is a valid sched_attr of the size it states, and

@@ -2,24 +2,18 @@
 
 use super::READY;
 use super::Session;
-use super::displaced::displaced;
 use super::line;
 use super::report::Level;
 use super::report::Linearity;
-use super::report::Source;
-use super::report::Status;
 use super::report::Strength;
 use crate::error::Error;
 use crate::error::Result;
 use crate::experiment::stats::median;
 use crate::inject::WorkerGroup;
 use crate::inject::peak::find_peak;
-use crate::inject::placement::Refusal;
-use crate::inject::plan::plan;
 use crate::inject::plan::plan_alone;
 use crate::inject::worker::Slices;
 use crate::sys::control_page::Order;
-use jostle_profile::reading::Reading;
 use jostle_profile::resource::Intensity;
 use jostle_profile::resource::Resource;
 use jostle_profile::resource::SwitchCost;
@@ -40,46 +34,10 @@ const PARTS: u32 = 5;
 const LONGEST_WINDOW: Duration = Duration::from_millis(250);
 const SHORTEST_WINDOW: Duration = Duration::from_millis(25);
 
-/// Linearity and strength of one source, in about `budget`.
-pub fn source(
-    session: &Session<'_>,
-    resource: Resource,
-    slices: Slices,
-    budget: Duration,
-    rng: &mut ChaCha8Rng,
-) -> Result<Source> {
-    let limits = session.limits();
-    let beside = plan(
-        session.machine,
-        resource,
-        &[session.target],
-        &limits,
-        slices,
-    );
-    let (status, reason, placement) = match beside {
-        Ok(plan) => (Status::Measured, None, Some(plan.placement)),
-        Err(Refusal::NotShared(reason)) => (Status::NotShared, Some(reason), None),
-        Err(Refusal::Unavailable(reason)) => (Status::Unavailable, Some(reason), None),
-    };
-    let measured = alone(session, resource, slices, budget, rng)?;
-    let (linearity, strength) = match measured {
-        Ok((linearity, strength)) => (Reading::Value(linearity), Reading::Value(strength)),
-        Err(reason) => (Reading::unavailable(&reason), Reading::unavailable(reason)),
-    };
-    Ok(Source {
-        resource: resource.id().to_string(),
-        status,
-        reason,
-        placement,
-        linearity,
-        displaced: displaced(session, resource, slices, rng)?,
-        strength,
-    })
-}
+pub(super) type Measured = std::result::Result<(Linearity, Strength), String>;
 
-type Measured = std::result::Result<(Linearity, Strength), String>;
-
-fn alone(
+/// Linearity and strength of one source alone, in about `budget`.
+pub(super) fn alone(
     session: &Session<'_>,
     resource: Resource,
     slices: Slices,

@@ -15,6 +15,7 @@ pub mod line;
 mod linearity;
 mod matrix;
 mod report;
+mod source;
 
 pub use report::Bars;
 pub use report::Effect;
@@ -118,9 +119,7 @@ pub fn validate(
             &format!("{}: linearity", resource.id()),
         );
         let share = request.budget.mul_f64(linearity_share / count);
-        sources.push(linearity::source(
-            &session, resource, slices, share, &mut rng,
-        )?);
+        sources.push(source::source(&session, resource, slices, share, &mut rng)?);
     }
     let effects = matrix::measure(&session, slices, &mut rng, progress)?;
     Ok(Validation {

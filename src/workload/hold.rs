@@ -4,9 +4,9 @@
 use super::SIGNAL_LIMIT;
 use super::cgroup::Freezer;
 use super::guard::Guard;
+use super::hold_error::HoldError;
 use super::poll;
 use super::tree;
-use crate::sys::pages::GuardPage;
 use crate::sys::pidfd::PidFd;
 use nix::sys::signal::Signal;
 use std::collections::HashMap;
@@ -44,24 +44,21 @@ impl Hold {
     /// Freezes; nothing is held when this fails.
     ///
     /// # Errors
-    /// In words.
-    pub(super) fn freeze(&mut self, freezer: Freezer) -> Result<(), String> {
+    /// Why it cannot be held.
+    pub(super) fn freeze(&mut self, freezer: Freezer) -> Result<(), HoldError> {
         if self.holds() {
             return Ok(());
         }
         if let Some(by) = freezer.frozen_by() {
-            return Err(format!(
-                "{} was frozen by somebody else meanwhile; {by}",
-                freezer.directory.display()
-            ));
+            return Err(HoldError::FrozenMeanwhile {
+                directory: freezer.directory,
+                by,
+            });
         }
         self.guard.hold();
         if !self.guard.will_freeze(&freezer) {
             self.guard.relax();
-            return Err(format!(
-                "{} is too long a path",
-                freezer.directory.display()
-            ));
+            return Err(HoldError::PathTooLong(freezer.directory));
         }
         // Told before the deed: from here on somebody undoes it in any case.
         let frozen = freezer.freeze(SIGNAL_LIMIT);
@@ -78,8 +75,8 @@ impl Hold {
     /// else stopped stay his. Nothing is held when this fails.
     ///
     /// # Errors
-    /// In words.
-    pub(super) fn stop(&mut self, members: impl FnMut() -> Vec<i32>) -> Result<(), String> {
+    /// Why it cannot be held.
+    pub(super) fn stop(&mut self, members: impl FnMut() -> Vec<i32>) -> Result<(), HoldError> {
         if self.holds() {
             return Ok(());
         }
@@ -92,7 +89,7 @@ impl Hold {
         outcome
     }
 
-    fn stop_all(&mut self, mut members: impl FnMut() -> Vec<i32>) -> Result<(), String> {
+    fn stop_all(&mut self, mut members: impl FnMut() -> Vec<i32>) -> Result<(), HoldError> {
         let Held::Stopped(stopped) = &mut self.held else {
             return Ok(());
         };
@@ -113,7 +110,7 @@ impl Hold {
                     continue;
                 }
                 if !self.guard.will_stop(stopped.len(), (pid, stat.start)) {
-                    return Err(too_many(members().len()));
+                    return Err(HoldError::TooMany(members().len()));
                 }
                 stopped.push((pid, stat.start));
                 new.push(pid);
@@ -123,7 +120,7 @@ impl Hold {
                     && let Err(error) = process.signal(Some(Signal::SIGSTOP))
                     && error.raw_os_error() == Some(libc::EPERM)
                 {
-                    return Err(format!("process {pid} may not be stopped: {error}"));
+                    return Err(HoldError::Denied { pid, error });
                 }
             }
             let limit = SIGNAL_LIMIT + PER_PROCESS * seen.len() as u32;
@@ -136,13 +133,10 @@ impl Hold {
                 new.retain(|pid| !stands(pid));
                 new.is_empty()
             }) {
-                return Err("does not stop on SIGSTOP (blocked in the kernel?)".into());
+                return Err(HoldError::NotStopped);
             }
             if began.elapsed() > limit * 4 {
-                return Err(format!(
-                    "starts processes faster than they can be stopped ({} so far)",
-                    seen.len()
-                ));
+                return Err(HoldError::ForksTooFast(seen.len()));
             }
         }
     }
@@ -150,8 +144,8 @@ impl Hold {
     /// Thaws or continues what is held.
     ///
     /// # Errors
-    /// In words, when the freezer refuses; the guard then still knows of it.
-    pub(super) fn release(&mut self) -> Result<(), String> {
+    /// When the freezer refuses; the guard then still knows of it.
+    pub(super) fn release(&mut self) -> Result<(), HoldError> {
         match std::mem::replace(&mut self.held, Held::Nothing) {
             Held::Nothing => {}
             Held::Frozen(freezer) => match freezer.thaw() {
@@ -159,9 +153,9 @@ impl Hold {
                 // Gone: nothing in it can be frozen any more.
                 Err(_) if !freezer.directory.is_dir() => {}
                 Err(error) => {
-                    let shown = freezer.directory.display().to_string();
+                    let directory = freezer.directory.clone();
                     self.held = Held::Frozen(freezer);
-                    return Err(format!("{shown} cannot be thawed: {error}"));
+                    return Err(HoldError::NotThawed { directory, error });
                 }
             },
             Held::Stopped(stopped) => {
@@ -182,13 +176,4 @@ impl Drop for Hold {
             self.guard.abandon();
         }
     }
-}
-
-/// Why so many processes cannot be stopped by signals.
-pub(super) fn too_many(count: usize) -> String {
-    format!(
-        "has {count} processes; at most {} can be stopped safely by signals (any number in a \
-         cgroup of its own with a freezer: give it with --cgroup)",
-        GuardPage::CAPACITY
-    )
 }

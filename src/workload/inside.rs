@@ -8,8 +8,8 @@ use super::cgroup::Freezer;
 use super::cgroup::Hierarchies;
 
 use super::guard::Guard;
-use super::hold;
 use super::hold::Hold;
+use super::hold_error::HoldError;
 use super::tree;
 use crate::error::Error;
 use crate::error::Result;
@@ -20,12 +20,6 @@ use crate::sys::pidfd::PidFd;
 use std::path::Path;
 use std::time::Duration;
 use std::time::Instant;
-
-const ENDED: Exit = Exit {
-    code: None,
-    signal: None,
-    instance: None,
-};
 
 /// How often a cgroup is looked at while its end is waited for.
 const LOOK: Duration = Duration::from_millis(10);
@@ -67,7 +61,9 @@ pub(super) fn describe(spec: &CgroupSpec) -> String {
     let found = living(&spec.directory);
     let freezer = hierarchies(spec)
         .map_err(|error| error.to_string())
-        .and_then(|hierarchies| Freezer::of(&hierarchies, &spec.directory));
+        .and_then(|hierarchies| {
+            Freezer::of(&hierarchies, &spec.directory).map_err(|error| error.to_string())
+        });
     let how = match freezer {
         Ok(freezer) => format!("held by the freezer of {}", freezer.directory.display()),
         Err(no_freezer) => match why_no_signals(&found) {
@@ -136,7 +132,7 @@ impl Inside {
 
     pub(super) fn state(&self) -> State {
         match population(&self.spec.directory) {
-            Population::Vanished | Population::Empty => State::Exited(ENDED),
+            Population::Vanished | Population::Empty => State::Exited(Exit::default()),
             Population::Living if self.hold.holds() => State::Stopped,
             Population::Living => match Freezer::in_it(&self.hierarchies, &self.spec.directory) {
                 Some(Ok(freezer)) if freezer.frozen_by().is_some() => State::Stopped,
@@ -202,7 +198,7 @@ fn living(directory: &Path) -> Vec<i32> {
 /// Why these processes cannot be stopped by signals, if they cannot.
 fn why_no_signals(processes: &[i32]) -> Option<String> {
     if processes.len() > GuardPage::CAPACITY {
-        return Some(format!("it {}", hold::too_many(processes.len())));
+        return Some(format!("it {}", HoldError::TooMany(processes.len())));
     }
     processes.iter().find_map(|&pid| {
         let error = PidFd::open(pid).ok()?.signal(None).err()?;

@@ -7,6 +7,7 @@ mod command;
 pub mod demo;
 mod guard;
 mod hold;
+mod hold_error;
 pub mod hooks;
 mod inside;
 mod output;
@@ -183,7 +184,7 @@ pub enum State {
 }
 
 /// How a target ended; neither is known of a process that we attached to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exit {
     pub code: Option<i32>,
     pub signal: Option<i32>,

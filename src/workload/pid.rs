@@ -5,8 +5,8 @@ use super::State;
 use super::cgroup::Freezer;
 use super::cgroup::Hierarchies;
 use super::guard::Guard;
-use super::hold;
 use super::hold::Hold;
+use super::hold_error::HoldError;
 use super::tree;
 use crate::error::Error;
 use crate::error::Result;
@@ -18,12 +18,6 @@ use std::time::Duration;
 
 /// `PF_KTHREAD` of `/proc/PID/stat`.
 const KERNEL_THREAD: u32 = 0x0020_0000;
-
-const ENDED: Exit = Exit {
-    code: None,
-    signal: None,
-    instance: None,
-};
 
 pub(super) struct Attached {
     pid: i32,
@@ -133,7 +127,7 @@ impl Attached {
             return Err(Error::request(format!("--pid {pid}: it is frozen; {by}")));
         }
         if freezer.is_none() && members.len() > GuardPage::CAPACITY {
-            let too_many = hold::too_many(members.len());
+            let too_many = HoldError::TooMany(members.len());
             return Err(Error::environment(format!("--pid {pid}: it {too_many}")));
         }
         Ok(attached)
@@ -153,7 +147,7 @@ impl Attached {
 
     pub(super) fn state(&self) -> State {
         if self.pidfd.wait(Duration::ZERO) {
-            return State::Exited(ENDED);
+            return State::Exited(Exit::default());
         }
         match tree::stat(self.pid) {
             _ if self.hold.holds() => State::Stopped,
@@ -163,7 +157,7 @@ impl Attached {
     }
 
     pub(super) fn wait(&self, limit: Duration) -> Option<Exit> {
-        self.pidfd.wait(limit).then_some(ENDED)
+        self.pidfd.wait(limit).then(Exit::default)
     }
 
     /// The process, and those of it that had lost their parent when it was
@@ -192,7 +186,7 @@ impl Attached {
                 hold.stop(|| family.members())
             }
         };
-        held.map_err(refused)?;
+        held.map_err(|error| refused(error.to_string()))?;
         if self.pidfd.wait(Duration::ZERO) {
             self.cont()?;
             return Err(ended());

@@ -80,22 +80,6 @@ const MEASURING: &[&str] = &[
 /// The files that may print: results, and the rest.
 const WRITERS: &[&str] = &["src/cli/output.rs", "src/console.rs"];
 
-/// Circles that are still there: without these imports there is none. The list
-/// only shrinks.
-const KNOWN: &[(&str, &str)] = &[
-    ("kernels/src/spec.rs", "kernels/src/network/mod.rs"),
-    (
-        "kernels/src/storage/engine.rs",
-        "kernels/src/storage/threads.rs",
-    ),
-    (
-        "kernels/src/storage/engine.rs",
-        "kernels/src/storage/uring.rs",
-    ),
-    ("src/validate/displaced.rs", "src/validate/linearity.rs"),
-    ("src/workload/guard.rs", "src/workload/hooks.rs"),
-];
-
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -171,32 +155,15 @@ fn packages_depend_only_on_what_they_may() {
 #[test]
 fn no_files_import_one_another() {
     let mut faults = Vec::new();
-    let mut in_circles = BTreeSet::new();
     for package in packages() {
-        let mut edges = package.edges();
-        for group in graph::circles(&edges) {
-            let inside = edges
-                .keys()
-                .filter(|(from, to)| group.contains(from) && group.contains(to));
-            in_circles.extend(inside.cloned());
-        }
-        edges.retain(|(from, to), _| !KNOWN.contains(&(from.as_str(), to.as_str())));
-        for group in graph::circles(&edges) {
-            faults.push(graph::described(&group, &edges));
-        }
+        let edges = package.edges();
+        let circles = graph::circles(&edges);
+        faults.extend(circles.iter().map(|group| graph::described(group, &edges)));
     }
     assert!(
         faults.is_empty(),
         "files import one another:\n{}",
         faults.join("\n\n")
-    );
-    let stale = KNOWN
-        .iter()
-        .filter(|(from, to)| !in_circles.contains(&(from.to_string(), to.to_string())));
-    let stale: Vec<_> = stale.collect();
-    assert!(
-        stale.is_empty(),
-        "no circle any more, take it off KNOWN: {stale:#?}"
     );
 }
 

@@ -24,11 +24,12 @@ use crate::app::App;
 use crate::cluster::Cluster;
 use crate::cluster::ClusterError;
 use crate::cluster::Node;
+use crate::error::MemoryError;
+use crate::error::NodesFileError;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::path::PathBuf;
-use thiserror::Error;
 use toml::Spanned;
 
 /// One `[[node]]`.
@@ -86,15 +87,6 @@ pub struct NodesFile {
     pub path: PathBuf,
     pub nodes: Vec<NodeEntry>,
     pub demands: BTreeMap<String, AppDemand>,
-}
-
-/// Why a nodes file was refused; names the file, and the line where there is one.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{}{}: {problem}", path.display(), line.map_or(String::new(), |line| format!(", line {line}")))]
-pub struct NodesFileError {
-    pub path: PathBuf,
-    pub line: Option<usize>,
-    pub problem: String,
 }
 
 #[derive(Deserialize)]
@@ -314,9 +306,9 @@ const UNITS: [(&str, u64); 11] = [
 ///
 /// # Errors
 ///
-/// What is wrong, in words: no number, negative, no unit, an unknown unit, or
-/// more than 2⁶⁴ bytes.
-pub fn parse_memory(text: &str) -> Result<u64, String> {
+/// [`MemoryError`]: no number, negative, no unit, an unknown unit, or more than
+/// 2⁶⁴ bytes.
+pub fn parse_memory(text: &str) -> Result<u64, MemoryError> {
     let trimmed = text.trim();
     let split = trimmed
         .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+')))
@@ -325,23 +317,19 @@ pub fn parse_memory(text: &str) -> Result<u64, String> {
     let unit = unit.trim();
     let amount: f64 = number
         .parse()
-        .map_err(|_| format!("`{text}` is not a size; write for example \"64GiB\""))?;
+        .map_err(|_| MemoryError::NotASize(text.into()))?;
     if amount < 0.0 {
-        return Err(format!("`{text}` is negative; memory is 0 or more"));
+        return Err(MemoryError::Negative(text.into()));
     }
     if unit.is_empty() {
-        return Err(format!(
-            "`{text}` has no unit; write for example \"{trimmed}GiB\""
-        ));
+        return Err(MemoryError::NoUnit(trimmed.into()));
     }
     let Some((_, scale)) = UNITS.iter().find(|(name, _)| *name == unit) else {
-        return Err(format!(
-            "`{unit}` is not a unit of memory; use B, KB, MB, GB, TB, KiB, MiB, GiB, TiB or PiB"
-        ));
+        return Err(MemoryError::UnknownUnit(unit.into()));
     };
     let bytes = amount * *scale as f64;
     if bytes >= u64::MAX as f64 {
-        return Err(format!("`{text}` is more than can be counted in bytes"));
+        return Err(MemoryError::TooMuch(text.into()));
     }
     Ok(bytes.round() as u64)
 }
@@ -399,7 +387,7 @@ mod tests {
             ("1.2.3GiB", "not a size"),
             ("99999999PiB", "more than"),
         ] {
-            let problem = parse_memory(bad).unwrap_err();
+            let problem = parse_memory(bad).unwrap_err().to_string();
             assert!(problem.contains(says), "{bad}: {problem}");
         }
     }

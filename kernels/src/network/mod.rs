@@ -3,6 +3,7 @@
 mod pattern;
 pub mod protocol;
 mod session;
+mod traffic;
 mod wire;
 
 pub use pattern::Burst;
@@ -10,6 +11,7 @@ pub use pattern::Message;
 pub use pattern::Pattern;
 pub use pattern::Spacing;
 pub use protocol::Transport;
+pub use traffic::Traffic;
 
 use crate::Environment;
 use crate::Failure;
@@ -19,13 +21,9 @@ use crate::Waiting;
 use jostle_profile::resource::Resource;
 use pattern::Draw;
 use pattern::Drawn;
-use serde::Deserialize;
-use serde::Serialize;
 use session::Session;
 use std::cell::RefCell;
-use std::fmt;
 use std::io;
-use std::net::SocketAddr;
 use std::time::Duration;
 use std::time::Instant;
 use wire::Wire;
@@ -62,48 +60,10 @@ const NAP: Duration = Duration::from_micros(200);
 const TURN: Duration = Duration::from_micros(30);
 /// Lateness that the cap and the pattern's spacing let the source make up for.
 const DEBT: Duration = Duration::from_millis(1);
-/// Messages of at least this many bytes fill the segments of a stream.
-const STREAM_BYTES: u64 = 64 << 10;
 /// The connection is at speed once it gains less than a tenth in this time …
 const GAIN: Duration = Duration::from_millis(50);
 /// … or after this time.
 const WARM: Duration = Duration::from_secs(2);
-
-/// Whom to send to, and how.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Traffic {
-    /// The resolved address: nothing goes anywhere else.
-    pub peer: SocketAddr,
-    /// The peer as the user wrote it.
-    pub peer_name: String,
-    pub transport: Transport,
-    pub pattern: Pattern,
-    /// The pattern as the user named it.
-    pub pattern_name: String,
-    /// Most payload handed over, bytes per second.
-    pub cap_bytes_per_second: Option<u64>,
-}
-
-impl Traffic {
-    /// Whether where a message ends makes no difference on the wire.
-    fn is_stream(&self) -> bool {
-        let large = |kind: &Message| kind.bytes >= STREAM_BYTES;
-        self.transport == Transport::Tcp
-            && self.pattern.burst.spacing_seconds == 0.0
-            && self.pattern.message.iter().all(large)
-    }
-}
-
-/// The peer as errors call it.
-impl fmt::Display for Traffic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let address = self.peer.to_string();
-        match self.peer_name == address {
-            true => write!(f, "peer {address}"),
-            false => write!(f, "peer {} ({address})", self.peer_name),
-        }
-    }
-}
 
 /// Holds sending back to a rate, with little made up for.
 struct Cap {

@@ -2,9 +2,9 @@
 //! disk sustains for it.
 
 use super::engine::Queue;
-use super::engine::Request;
 use super::pattern::Pattern;
 use super::pattern::SECTOR;
+use super::request::Request;
 use super::walk::Step;
 use super::walk::Walk;
 use crate::DeviceTraffic;

@@ -1,8 +1,8 @@
 //! `storage-capacity`: random reads over a share of the scratch area.
 
 use super::engine::Queue;
-use super::engine::Request;
 use super::order::Order;
+use super::request::Request;
 use crate::DeviceTraffic;
 use crate::Environment;
 use crate::Failure;

@@ -14,6 +14,7 @@ mod capacity;
 mod engine;
 mod order;
 pub mod pattern;
+mod request;
 mod scratch;
 mod threads;
 mod uring;

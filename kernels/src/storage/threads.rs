@@ -1,8 +1,8 @@
 //! Transfers by threads that block in pread and pwrite.
 
-use super::engine::Ended;
-use super::engine::Engine;
-use super::engine::Request;
+use super::request::Ended;
+use super::request::Engine;
+use super::request::Request;
 use crate::Buffer;
 use crate::Failure;
 use std::fs::File;

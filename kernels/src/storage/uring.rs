@@ -1,8 +1,8 @@
 //! Transfers by io_uring.
 
-use super::engine::Ended;
-use super::engine::Engine;
-use super::engine::Request;
+use super::request::Ended;
+use super::request::Engine;
+use super::request::Request;
 use crate::Buffer;
 use crate::Failure;
 use io_uring::IoUring;

@@ -1,11 +1,11 @@
 //! The walk through a pattern's chain: which I/O comes next, and how long
 //! after the one before.
 
-use super::engine::Request;
 use super::pattern::Access;
 use super::pattern::Arrival;
 use super::pattern::Operation;
 use super::pattern::Pattern;
+use super::request::Request;
 use crate::Failure;
 use rand::RngExt;
 use rand::SeedableRng;

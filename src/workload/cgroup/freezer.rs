@@ -5,6 +5,7 @@ use super::Hierarchies;
 use super::processes;
 use crate::os::here;
 use crate::os::text;
+use crate::workload::hold_error::HoldError;
 use crate::workload::poll;
 use nix::unistd::AccessFlags;
 use std::io;
@@ -35,7 +36,7 @@ impl Freezer {
     pub(in crate::workload) fn of(
         hierarchies: &Hierarchies,
         directory: &Path,
-    ) -> Result<Freezer, String> {
+    ) -> Result<Freezer, HoldError> {
         if let Some(own) = Self::in_it(hierarchies, directory) {
             return own;
         }
@@ -47,14 +48,14 @@ impl Freezer {
                 Ok(None) => {}
                 Ok(Some(other)) => match Self::usable(other, unified) {
                     Ok(freezer) => return Ok(freezer),
-                    Err(reason) => reasons.push(reason),
+                    Err(reason) => reasons.push(reason.to_string()),
                 },
                 Err(reason) => reasons.push(reason.to_string()),
             }
         }
         match reasons.is_empty() {
-            true => Err("no hierarchy has a freezer".into()),
-            false => Err(reasons.join("; ")),
+            true => Err(HoldError::NoFreezer),
+            false => Err(HoldError::NoUsableFreezer(reasons)),
         }
     }
 
@@ -63,7 +64,7 @@ impl Freezer {
     pub(in crate::workload) fn in_it(
         hierarchies: &Hierarchies,
         directory: &Path,
-    ) -> Option<Result<Freezer, String>> {
+    ) -> Option<Result<Freezer, HoldError>> {
         let (own, _) = hierarchies.locate(directory)?;
         (own.unified() || own.has("freezer"))
             .then(|| Self::usable(directory.to_path_buf(), own.unified()))
@@ -88,17 +89,17 @@ impl Freezer {
             .find_map(|(directory, unified)| Self::usable(directory, unified).ok())
     }
 
-    fn usable(directory: PathBuf, unified: bool) -> Result<Freezer, String> {
+    fn usable(directory: PathBuf, unified: bool) -> Result<Freezer, HoldError> {
         let kind = if unified { Kind::V2 } else { Kind::V1 };
         let freezer = Freezer { directory, kind };
         let file = freezer.file();
         match nix::unistd::access(&file, AccessFlags::W_OK) {
             Ok(()) => Ok(freezer),
-            Err(nix::errno::Errno::ENOENT) => Err(format!(
-                "there is no {} (the kernel has it since Linux 5.2)",
-                file.display()
-            )),
-            Err(error) => Err(format!("{} cannot be written: {error}", file.display())),
+            Err(nix::errno::Errno::ENOENT) => Err(HoldError::NoFreezerFile(file)),
+            Err(error) => Err(HoldError::NotWritable {
+                file,
+                error: error.into(),
+            }),
         }
     }
 
@@ -142,16 +143,18 @@ impl Freezer {
     /// thaws when this fails.
     ///
     /// # Errors
-    /// In words; what is frozen by then stays frozen.
-    pub(in crate::workload) fn freeze(&self, limit: Duration) -> Result<(), String> {
+    /// Why; what is frozen by then stays frozen.
+    pub(in crate::workload) fn freeze(&self, limit: Duration) -> Result<(), HoldError> {
         let file = self.file();
         let word = match self.kind {
             Kind::V2 => "1",
             Kind::V1 => "FROZEN",
         };
-        let write =
-            || std::fs::write(&file, word).map_err(|error| format!("{}: {error}", file.display()));
-        write()?;
+        let write = || std::fs::write(&file, word);
+        write().map_err(|error| HoldError::Write {
+            file: file.clone(),
+            error,
+        })?;
         let stands = poll(limit, || match self.kind {
             Kind::V2 => {
                 let events = read(&self.directory, "cgroup.events");
@@ -162,11 +165,10 @@ impl Freezer {
         });
         match stands {
             true => Ok(()),
-            false => Err(format!(
-                "{} does not freeze within {} s (a process blocked in the kernel?)",
-                self.directory.display(),
-                limit.as_secs_f64()
-            )),
+            false => Err(HoldError::NotFrozen {
+                directory: self.directory.clone(),
+                seconds: limit.as_secs_f64(),
+            }),
         }
     }
 

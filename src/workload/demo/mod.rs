@@ -115,7 +115,7 @@ pub fn find(name: &str) -> Result<&'static Demo> {
         let names: Vec<&str> = DEMOS.iter().map(|demo| demo.name).collect();
         let nearest = names
             .iter()
-            .map(|candidate| (edits(name, candidate), candidate))
+            .map(|candidate| (strsim::levenshtein(name, candidate), candidate))
             .min()
             .filter(|(distance, _)| *distance <= 3)
             .map(|(_, candidate)| format!(" (did you mean {candidate}?)"))
@@ -126,23 +126,6 @@ pub fn find(name: &str) -> Result<&'static Demo> {
             names.join(", ")
         ))
     })
-}
-
-/// Levenshtein distance, in characters; long words are simply far.
-fn edits(one: &str, other: &str) -> usize {
-    let one: Vec<char> = one.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=one.len()).collect();
-    for (y, wanted) in other.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = y + 1;
-        for (x, have) in one.iter().enumerate() {
-            let above = row[x + 1];
-            let change = diagonal + usize::from(*have != wanted);
-            row[x + 1] = change.min(above + 1).min(row[x] + 1);
-            diagonal = above;
-        }
-    }
-    row[one.len()]
 }
 
 /// A step of xorshift64*: quick, register-only, good enough for addresses.

@@ -5,11 +5,10 @@ use super::arq::ArqOptions;
 use super::control::Admission;
 use super::none::NoAdmission;
 use super::wrangler::Confidence;
-use super::wrangler::TrainingError;
 use super::wrangler::Wrangler;
 use super::wrangler::WranglerOptions;
+use crate::error::AdmissionError;
 use std::path::PathBuf;
-use thiserror::Error;
 
 /// What an admission may be told when it is made.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,17 +42,6 @@ impl Default for AdmissionOptions {
             seed: 0,
         }
     }
-}
-
-/// Why an admission could not be made.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum AdmissionError {
-    #[error("{0} queues; ARQ takes 1 to 100")]
-    Queues(usize),
-    #[error("wrangler learns from a CSV file of windows; name one")]
-    NoWindows,
-    #[error(transparent)]
-    Training(#[from] TrainingError),
 }
 
 /// One row of the table of admissions.

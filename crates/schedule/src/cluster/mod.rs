@@ -17,8 +17,8 @@ use crate::cluster::summary::NodeSummary;
 use crate::predict::Lanes;
 use std::collections::HashMap;
 use std::sync::Arc;
-use thiserror::Error;
 
+pub use crate::error::ClusterError;
 pub use ids::NodeId;
 pub use ids::PlatformId;
 pub use ids::ResidentId;
@@ -66,27 +66,6 @@ struct NodeState {
     aggregates: Box<NodeAggregates>,
     cpus_used: u64,
     memory_used: u128,
-}
-
-/// Why the cluster did not change as asked.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum ClusterError {
-    #[error("two nodes are called `{0}`")]
-    DuplicateNode(String),
-    #[error("node `{0}` has no CPU")]
-    NoCpu(String),
-    #[error("no node is called `{0}`")]
-    UnknownNode(String),
-    #[error("node `{0}` is down")]
-    Down(String),
-    #[error("there are more than {0} platform types")]
-    Platforms(usize),
-    #[error("node `{node}` cannot take `{app}`: {lacks}")]
-    NoRoom {
-        node: String,
-        app: String,
-        lacks: String,
-    },
 }
 
 /// Nodes in the order they were given, what runs on them, and indexes: which

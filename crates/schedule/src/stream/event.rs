@@ -1,5 +1,6 @@
 //! What a line of the stream may say.
 
+use crate::error::StreamError;
 use crate::nodes_file::MOST_CPUS;
 use crate::nodes_file::parse_memory;
 use jostle_profile as profile;
@@ -102,29 +103,29 @@ const EVENTS: [(&str, &[&str]); 7] = [
 ///
 /// # Errors
 ///
-/// What is wrong and how to mend it, in words.
-pub(super) fn parse(line: &str) -> Result<(Event, Option<f64>), String> {
+/// [`StreamError`]: what is wrong and how to mend it.
+pub(super) fn parse(line: &str) -> Result<(Event, Option<f64>), StreamError> {
     // An array of values in the order of the keys would otherwise do.
     if !line.trim_start().starts_with('{') {
-        return Err("not a JSON object; write for example {\"event\":\"state\"}".into());
+        return Err(StreamError::NotAnObject);
     }
     let mut json = serde_json::Deserializer::from_str(line);
     let raw: Raw = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();
         let problem = without_line(error.inner());
         match path.as_str() {
-            "." => problem,
-            path => format!("key `{path}`: {problem}"),
+            "." => StreamError::Json(problem),
+            _ => StreamError::key(path, problem),
         }
     })?;
-    json.end().map_err(|error| without_line(&error))?;
+    json.end()
+        .map_err(|error| StreamError::Json(without_line(&error)))?;
     let Some((event, keys)) = EVENTS.iter().find(|(event, _)| *event == raw.event) else {
         let events: Vec<&str> = EVENTS.iter().map(|(event, _)| *event).collect();
-        return Err(format!(
-            "no event is called `{}`; there are {}",
-            raw.event,
-            events.join(", ")
-        ));
+        return Err(StreamError::UnknownEvent {
+            event: raw.event,
+            known: events.join(", "),
+        });
     };
     raw.only(event, keys)?;
     let at = raw.at.map(|at| span("at", at)).transpose()?;
@@ -134,7 +135,7 @@ pub(super) fn parse(line: &str) -> Result<(Event, Option<f64>), String> {
 impl Raw {
     /// Refuses what `event` does not have: a key that does nothing is a
     /// mistake somewhere.
-    fn only(&self, event: &str, keys: &[&str]) -> Result<(), String> {
+    fn only(&self, event: &str, keys: &[&str]) -> Result<(), StreamError> {
         let given = [
             ("id", self.id.is_some()),
             ("name", self.name.is_some()),
@@ -153,21 +154,21 @@ impl Raw {
             .iter()
             .find(|(key, given)| *given && !keys.contains(key))
         {
-            Some((key, _)) => Err(format!("key `{key}`: `{event}` has none")),
+            Some((key, _)) => Err(StreamError::key(*key, format!("`{event}` has none"))),
             None => Ok(()),
         }
     }
 
-    fn event(self, event: &str) -> Result<Event, String> {
+    fn event(self, event: &str) -> Result<Event, StreamError> {
         let cpus = self.cpus.map(count).transpose()?;
         let memory_bytes = self.memory.as_deref().map(parse_memory).transpose();
-        let memory_bytes = memory_bytes.map_err(|problem| format!("key `memory`: {problem}"))?;
+        let memory_bytes = memory_bytes.map_err(|problem| StreamError::key("memory", problem))?;
         let seconds_left = self.seconds_left.map(|left| span("seconds_left", left));
         let seconds_left = seconds_left.transpose()?;
         let named = |key: &str, value: Option<String>| match value {
             Some(value) if !value.trim().is_empty() => Ok(value),
-            Some(_) => Err(format!("key `{key}`: is empty")),
-            None => Err(format!("key `{key}` is missing; `{event}` needs it")),
+            Some(_) => Err(StreamError::key(key, "is empty")),
+            None => Err(StreamError::missing(key, event)),
         };
         let what = |app: Option<String>, profile: Option<Box<Profile>>| match (app, profile) {
             (app, Some(mut profile)) => {
@@ -179,9 +180,7 @@ impl Raw {
                 Ok(What::Described(profile))
             }
             (Some(app), None) => Ok(What::Known(app)),
-            (None, None) => Err(format!(
-                "key `app` is missing; `{event}` needs `app` or `profile`"
-            )),
+            (None, None) => Err(StreamError::NoApp(event.into())),
         };
         Ok(match event {
             "arrive" => Event::Arrive(Box::new(Arrival {
@@ -192,7 +191,10 @@ impl Raw {
                 spread: self.spread.unwrap_or(false),
                 target: match self.target {
                     Some(target) if !(target.is_finite() && target > 0.0) => {
-                        return Err(format!("key `target`: is {target}; write a speed above 0"));
+                        return Err(StreamError::key(
+                            "target",
+                            format!("is {target}; write a speed above 0"),
+                        ));
                     }
                     target => target,
                 },
@@ -223,7 +225,7 @@ impl Raw {
                 seconds: span(
                     "seconds",
                     self.seconds
-                        .ok_or("key `seconds` is missing; `move-cost` needs it")?,
+                        .ok_or_else(|| StreamError::missing("seconds", event))?,
                 )?,
             },
             _ => Event::State,
@@ -231,34 +233,41 @@ impl Raw {
     }
 }
 
-fn count(cpus: i64) -> Result<u32, String> {
+fn count(cpus: i64) -> Result<u32, StreamError> {
     u32::try_from(cpus)
         .ok()
         .filter(|cpus| (1..=MOST_CPUS).contains(cpus))
         .ok_or_else(|| {
-            format!(
-                "key `cpus`: is {cpus}; write a whole number of CPUs, 1 or more and at most {MOST_CPUS}"
+            StreamError::key(
+                "cpus",
+                format!(
+                    "is {cpus}; write a whole number of CPUs, 1 or more and at most {MOST_CPUS}"
+                ),
             )
         })
 }
 
-fn span(key: &str, seconds: f64) -> Result<f64, String> {
+fn span(key: &str, seconds: f64) -> Result<f64, StreamError> {
     match seconds.is_finite() && seconds >= 0.0 {
         true => Ok(seconds),
-        false => Err(format!(
-            "key `{key}`: is {seconds}; write seconds, 0 or more"
+        false => Err(StreamError::key(
+            key,
+            format!("is {seconds}; write seconds, 0 or more"),
         )),
     }
 }
 
-fn check(profile: &Profile) -> Result<(), String> {
+fn check(profile: &Profile) -> Result<(), StreamError> {
     let (ours, theirs) = (profile::FORMAT, profile.format.as_str());
     if theirs != ours && !theirs.starts_with(&format!("{ours}.")) {
-        return Err(format!(
-            "key `profile.format`: is {theirs:?}; this version reads {ours:?}"
+        return Err(StreamError::key(
+            "profile.format",
+            format!("is {theirs:?}; this version reads {ours:?}"),
         ));
     }
-    profile::check(profile).map_err(|problem| problem.replacen("key `", "key `profile.", 1))
+    profile::check(profile).map_err(|problem| {
+        StreamError::Profile(problem.to_string().replacen("key `", "key `profile.", 1))
+    })
 }
 
 /// Every event is on one line of its own, so that serde's "line 1" misleads.

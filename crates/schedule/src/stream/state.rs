@@ -12,6 +12,7 @@ use crate::cluster::Cluster;
 use crate::cluster::Node;
 use crate::cluster::NodeId;
 use crate::cluster::ResidentId;
+use crate::error::StreamError;
 use crate::nodes_file::AppDemand;
 use crate::policy::Choice;
 use crate::policy::Decision;
@@ -149,7 +150,7 @@ impl Stream {
         }
         match super::event::parse(line).and_then(|(event, at)| self.take(event, at)) {
             Ok(answers) => answers.iter().map(Value::to_string).collect(),
-            Err(message) => vec![self.error(&message)],
+            Err(error) => vec![self.error(&error.to_string())],
         }
     }
 
@@ -163,12 +164,15 @@ impl Stream {
         json!({"answer": "error", "line": self.line, "message": message}).to_string()
     }
 
-    fn take(&mut self, event: Event, at: Option<f64>) -> Result<Vec<Value>, String> {
+    fn take(&mut self, event: Event, at: Option<f64>) -> Result<Vec<Value>, StreamError> {
         let now = at.unwrap_or(self.now);
         if now < self.now {
-            return Err(format!(
-                "key `at`: is {now}, and it was {} before; time does not run back",
-                self.now
+            return Err(StreamError::key(
+                "at",
+                format!(
+                    "is {now}, and it was {} before; time does not run back",
+                    self.now
+                ),
             ));
         }
         let later = now > self.now;
@@ -197,11 +201,12 @@ impl Stream {
         Ok(answers)
     }
 
-    fn arrive(&mut self, arrival: Arrival) -> Result<(Vec<Value>, bool), String> {
+    fn arrive(&mut self, arrival: Arrival) -> Result<(Vec<Value>, bool), StreamError> {
         let id = arrival.id;
         if self.jobs.contains_key(&id) {
-            return Err(format!(
-                "key `id`: `{id}` is here already; every job has an id of its own"
+            return Err(StreamError::key(
+                "id",
+                format!("`{id}` is here already; every job has an id of its own"),
             ));
         }
         let app = self.app(arrival.what)?;
@@ -226,19 +231,19 @@ impl Stream {
         Ok((vec![self.place(&id, None)], false))
     }
 
-    fn depart(&mut self, id: &str) -> Result<(Vec<Value>, bool), String> {
+    fn depart(&mut self, id: &str) -> Result<(Vec<Value>, bool), StreamError> {
         let job = self.jobs.remove(id).ok_or_else(|| no_job(id))?;
         self.waiting.remove(&job.number);
         self.leave(&job.parts);
         Ok((vec![json!({"answer": "departed", "id": id})], true))
     }
 
-    fn node_up(&mut self, up: NodeUp) -> Result<(Vec<Value>, bool), String> {
+    fn node_up(&mut self, up: NodeUp) -> Result<(Vec<Value>, bool), StreamError> {
         let name = up.name.clone();
         match self.cluster.id(&name) {
             Some(node) => self.back(node, &up)?,
             None => {
-                let missing = |key| format!("key `{key}` is missing; a new node needs it");
+                let missing = |key| StreamError::NewNode(key);
                 let node = Node {
                     name: up.name,
                     cpus: up.cpus.ok_or_else(|| missing("cpus"))?,
@@ -246,8 +251,7 @@ impl Stream {
                     platform: up.platform,
                     shares_cpus: up.shares_cpus.unwrap_or(false),
                 };
-                let added = self.cluster.add_node(node);
-                let node = added.map_err(|error| error.to_string())?;
+                let node = self.cluster.add_node(node)?;
                 self.changed(node);
             }
         }
@@ -255,10 +259,13 @@ impl Stream {
     }
 
     /// A known node is back, as large as it was.
-    fn back(&mut self, node: NodeId, up: &NodeUp) -> Result<(), String> {
+    fn back(&mut self, node: NodeId, up: &NodeUp) -> Result<(), StreamError> {
         let was = self.cluster.node(node);
         if self.cluster.summary(node).up {
-            return Err(format!("key `name`: node `{}` is up already", was.name));
+            return Err(StreamError::key(
+                "name",
+                format!("node `{}` is up already", was.name),
+            ));
         }
         let other = [
             ("cpus", up.cpus.is_some_and(|cpus| cpus != was.cpus)),
@@ -276,9 +283,12 @@ impl Stream {
             ),
         ];
         if let Some((key, _)) = other.iter().find(|(_, other)| *other) {
-            return Err(format!(
-                "key `{key}`: node `{}` had another; it comes back as it was, or under a new name",
-                was.name
+            return Err(StreamError::key(
+                *key,
+                format!(
+                    "node `{}` had another; it comes back as it was, or under a new name",
+                    was.name
+                ),
             ));
         }
         self.cluster.bring_up(node);
@@ -286,16 +296,19 @@ impl Stream {
         Ok(())
     }
 
-    fn node_down(&mut self, name: &str) -> Result<(Vec<Value>, bool), String> {
+    fn node_down(&mut self, name: &str) -> Result<(Vec<Value>, bool), StreamError> {
         let node = self.cluster.id(name).ok_or_else(|| {
             let known = self.cluster.ids().map(|node| self.cluster.name(node));
-            format!(
-                "key `name`: no node is called `{name}`; known: {}",
-                some_of(known)
+            StreamError::key(
+                "name",
+                format!("no node is called `{name}`; known: {}", some_of(known)),
             )
         })?;
         if !self.cluster.summary(node).up {
-            return Err(format!("key `name`: node `{name}` is down already"));
+            return Err(StreamError::key(
+                "name",
+                format!("node `{name}` is down already"),
+            ));
         }
         let mut displaced: BTreeMap<u64, String> = BTreeMap::new();
         for (resident, _) in self.cluster.take_down(node) {
@@ -329,7 +342,7 @@ impl Stream {
         id: &str,
         what: What,
         seconds_left: Option<f64>,
-    ) -> Result<(Vec<Value>, bool), String> {
+    ) -> Result<(Vec<Value>, bool), StreamError> {
         if !self.jobs.contains_key(id) {
             return Err(no_job(id));
         }
@@ -532,22 +545,23 @@ impl Stream {
         self.policy.changed(&self.cluster, node, self.now);
     }
 
-    fn app(&mut self, what: What) -> Result<Arc<App>, String> {
+    fn app(&mut self, what: What) -> Result<Arc<App>, StreamError> {
         match what {
             What::Known(name) => self.apps.get(&name).cloned().ok_or_else(|| {
                 let known = self.apps.keys().map(String::as_str);
-                format!(
-                    "key `app`: no profile of `{name}`; send it as `profile`, or start with --apps. Known: {}",
-                    some_of(known)
+                StreamError::key(
+                    "app",
+                    format!(
+                        "no profile of `{name}`; send it as `profile`, or start with --apps. Known: {}",
+                        some_of(known)
+                    ),
                 )
             }),
             What::Described(profile) => {
                 let app = App::new(&profile);
                 let demand = self.demands.get(app.name());
                 let app = match demand {
-                    Some(demand) => demand
-                        .applied(app, &mut self.cluster)
-                        .map_err(|error| error.to_string())?,
+                    Some(demand) => demand.applied(app, &mut self.cluster)?,
                     None => app,
                 };
                 Ok(Arc::new(app))
@@ -566,8 +580,8 @@ impl Job {
     }
 }
 
-fn no_job(id: &str) -> String {
-    format!("key `id`: no job is called `{id}`")
+fn no_job(id: &str) -> StreamError {
+    StreamError::key("id", format!("no job is called `{id}`"))
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ pub use self::model::GroupReport;
 pub use self::model::Share;
 pub use self::options::Confidence;
 pub use self::options::WranglerOptions;
-pub use self::windows::TrainingError;
 
 use self::model::LEAST_WINDOWS;
 use self::model::Model;
@@ -24,6 +23,7 @@ use super::control::Waiter;
 use super::none::NoAdmission;
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
+use crate::error::TrainingError;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::collections::HashMap;

@@ -1,48 +1,7 @@
 //! Labelled windows of node counters, from CSV.
 
+use crate::error::TrainingError;
 use std::path::Path;
-use thiserror::Error;
-
-/// Why nothing could be learned.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum TrainingError {
-    #[error("cannot read {file}: {why}")]
-    Read { file: String, why: String },
-    #[error(
-        "{file}: no header; its first line has to name the columns: node, the counters, straggler"
-    )]
-    Empty { file: String },
-    #[error("{file}:1: {what}")]
-    Header { file: String, what: String },
-    #[error("{file}:{line}: {what}")]
-    Line {
-        file: String,
-        line: usize,
-        what: String,
-    },
-    #[error("{file}: {windows} windows are too few to learn from; at least {least} are needed")]
-    Few {
-        file: String,
-        windows: usize,
-        least: usize,
-    },
-    #[error(
-        "{file}: of the {windows} windows to learn from (the first two thirds) {}; \
-         both kinds are needed",
-        if *stragglers { "every one is a straggler" } else { "none is a straggler" }
-    )]
-    OneClass {
-        file: String,
-        windows: usize,
-        stragglers: bool,
-    },
-    #[error("{what} is {value}; it has to be {range}")]
-    Option {
-        what: &'static str,
-        value: String,
-        range: &'static str,
-    },
-}
 
 /// One window: what a node's counters said when work started there, and what
 /// became of that work.
@@ -77,15 +36,16 @@ impl Windows {
         }
     }
 
-    /// `text` with a header line of `node`, counters, `straggler` in any order,
-    /// and a line per window. A field may stand in quotes, a quote in it twice,
-    /// but not go over several lines. `file` is named in errors.
+    /// CSV `text` with a header of `node`, counters, `straggler` in any order,
+    /// and a record per window. `file` is named in errors.
     pub(super) fn parse(text: &str, file: &str) -> Result<Self, TrainingError> {
         let file = file.to_string();
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let mut lines = text.lines();
-        let header: Vec<String> = match lines.next() {
-            Some(line) if !line.trim().is_empty() => fields(line),
+        let mut reader = csv::ReaderBuilder::new()
+            .trim(csv::Trim::All)
+            .flexible(true)
+            .from_reader(text.as_bytes());
+        let header = match reader.headers() {
+            Ok(header) if !header.is_empty() => header.clone(),
             _ => return Err(TrainingError::Empty { file }),
         };
         let wrong = |what: String| TrainingError::Header {
@@ -96,19 +56,19 @@ impl Windows {
             if name.is_empty() {
                 return Err(wrong(format!("column {} has no name", at + 1)));
             }
-            if header[..at].contains(name) {
+            if header.iter().take(at).any(|other| other == name) {
                 return Err(wrong(format!("two columns are called `{name}`")));
             }
         }
         let column = |name: &str| {
-            let at = header.iter().position(|column| *column == name);
+            let at = header.iter().position(|column| column == name);
             at.ok_or_else(|| wrong(format!("there is no column `{name}`; add it to the header")))
         };
         let (node, straggler) = (column(NODE)?, column(STRAGGLER)?);
         let counters: Vec<String> = header
             .iter()
             .filter(|name| *name != NODE && *name != STRAGGLER)
-            .cloned()
+            .map(str::to_string)
             .collect();
         if counters.is_empty() {
             return Err(wrong(
@@ -116,16 +76,20 @@ impl Windows {
             ));
         }
         let mut windows = Vec::new();
-        for (number, line) in lines.enumerate() {
-            if line.trim().is_empty() {
-                continue;
-            }
+        for record in reader.records() {
+            let fields = record.map_err(|error| TrainingError::Read {
+                file: file.clone(),
+                why: error.to_string(),
+            })?;
+            let line = fields.position().map_or(0, |at| at.line() as usize);
             let wrong = |what: String| TrainingError::Line {
                 file: file.clone(),
-                line: number + 2,
+                line,
                 what,
             };
-            let fields = fields(line);
+            if fields.len() == 1 && fields[0].is_empty() {
+                continue;
+            }
             if fields.len() != header.len() {
                 return Err(wrong(format!(
                     "{} fields, but the header names {} columns",
@@ -134,9 +98,9 @@ impl Windows {
                 )));
             }
             let mut window = Window {
-                node: fields[node].clone(),
+                node: fields[node].to_string(),
                 counters: Vec::with_capacity(counters.len()),
-                straggler: match fields[straggler].as_str() {
+                straggler: match &fields[straggler] {
                     "0" => false,
                     "1" => true,
                     other => return Err(wrong(format!("`straggler` is `{other}`, not 0 or 1"))),
@@ -170,28 +134,6 @@ impl Windows {
     }
 }
 
-/// The fields of a line, without spaces around them.
-fn fields(line: &str) -> Vec<String> {
-    let (mut fields, mut field, mut quoted) = (Vec::new(), String::new(), false);
-    let mut letters = line.chars().peekable();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '"' if quoted && letters.peek() == Some(&'"') => {
-                letters.next();
-                field.push('"');
-            }
-            '"' => quoted = !quoted,
-            ',' if !quoted => fields.push(std::mem::take(&mut field)),
-            other => field.push(other),
-        }
-    }
-    fields.push(field);
-    fields
-        .iter()
-        .map(|field| field.trim().to_string())
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,8 +154,12 @@ mod tests {
 
     #[test]
     fn fields_may_be_quoted() {
-        assert_eq!(fields(r#""a, ""b""", 2,,"""#), [r#"a, "b""#, "2", "", ""]);
-        assert_eq!(fields("a,b"), ["a", "b"]);
+        let text = "node,\"a, \"\"b\"\"\", straggler
+n,\"2\",0
+";
+        let windows = Windows::parse(text, "w").unwrap();
+        assert_eq!(windows.counters, [r#"a, "b""#]);
+        assert_eq!(windows.windows[0].counters, [2.0]);
     }
 
     #[test]

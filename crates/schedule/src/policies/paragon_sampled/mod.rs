@@ -7,6 +7,7 @@ use crate::cluster::NodeId;
 use crate::cluster::summary::NodeSummary;
 use crate::compare::below_zero;
 use crate::compare::known_directions;
+use crate::error::SampleSizeError;
 use crate::explanation::Deciding;
 use crate::policy::Choice;
 use crate::policy::Decision;
@@ -18,7 +19,6 @@ use crate::search::draw::Draws;
 use crate::search::ranking::Ranking;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use thiserror::Error;
 
 /// Draws R servers at random from those with room and takes the one of the
 /// highest colocation quality (Paragon, section 3.3.3). With t of the server
@@ -63,18 +63,6 @@ pub struct ParagonSampled {
 const DEFAULT_P: f64 = 0.001;
 /// The share of servers that is to be surpassed unless told otherwise.
 const DEFAULT_Q: f64 = 0.9;
-
-/// What p or q cannot be.
-#[derive(Clone, Copy, Debug, PartialEq, Error)]
-pub enum SampleSizeError {
-    #[error("{name} must be between 0 and 1 (both excluded), not {value}")]
-    NotAChance { name: &'static str, value: f64 },
-    #[error(
-        "p = {p} with q = {q} needs {needed:.0} draws; at most {} are possible",
-        u32::MAX
-    )]
-    TooMany { p: f64, q: f64, needed: f64 },
-}
 
 /// How many servers to draw so that with chance 1 − `p` the best of them is
 /// above the share `q` of all: ⌈ln p / ln q⌉ (from Paragon's F(x) = x^R).

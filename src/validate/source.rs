@@ -1,0 +1,52 @@
+//! Everything about one source by itself.
+
+use super::Session;
+use super::displaced::displaced;
+use super::linearity::alone;
+use super::report::Source;
+use super::report::Status;
+use crate::error::Result;
+use crate::inject::placement::Refusal;
+use crate::inject::plan::plan;
+use crate::inject::worker::Slices;
+use jostle_profile::reading::Reading;
+use jostle_profile::resource::Resource;
+use rand_chacha::ChaCha8Rng;
+use std::time::Duration;
+
+/// Linearity and strength of one source, in about `budget`.
+pub fn source(
+    session: &Session<'_>,
+    resource: Resource,
+    slices: Slices,
+    budget: Duration,
+    rng: &mut ChaCha8Rng,
+) -> Result<Source> {
+    let limits = session.limits();
+    let beside = plan(
+        session.machine,
+        resource,
+        &[session.target],
+        &limits,
+        slices,
+    );
+    let (status, reason, placement) = match beside {
+        Ok(plan) => (Status::Measured, None, Some(plan.placement)),
+        Err(Refusal::NotShared(reason)) => (Status::NotShared, Some(reason), None),
+        Err(Refusal::Unavailable(reason)) => (Status::Unavailable, Some(reason), None),
+    };
+    let measured = alone(session, resource, slices, budget, rng)?;
+    let (linearity, strength) = match measured {
+        Ok((linearity, strength)) => (Reading::Value(linearity), Reading::Value(strength)),
+        Err(reason) => (Reading::unavailable(&reason), Reading::unavailable(reason)),
+    };
+    Ok(Source {
+        resource: resource.id().to_string(),
+        status,
+        reason,
+        placement,
+        linearity,
+        displaced: displaced(session, resource, slices, rng)?,
+        strength,
+    })
+}
