@@ -17,6 +17,7 @@
 //! | [`sink`] | the remote end of the network source |
 //! | [`machine`] | topology, caches, limits, and the file of what calibration found |
 //! | [`os`] | what the kernel tells: proc, mounts, cgroups, pressure, sysfs; every reader on a root path |
+//! | [`warning`] | every warning and its text |
 //! | [`console`] | standard error, written without a panic |
 //! | [`sys`] | the only unsafe code outside `jostle-kernels` |
 //!
@@ -48,6 +49,7 @@ pub mod sink;
 #[allow(unsafe_code)]
 pub mod sys;
 pub mod validate;
+pub mod warning;
 pub mod workload;
 
 #[cfg(test)]

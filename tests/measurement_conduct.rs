@@ -299,7 +299,7 @@ fn broken_metrics_are_reasons() {
     mock.override_performance = (0..8).map(|index| (index, None)).collect();
     let measured = run(&mut mock, &subjects, &Settings::default());
     assert_eq!(measured.baseline, None);
-    assert!(!measured.doubts.is_empty());
+    assert!(!measured.warnings.is_empty());
 }
 
 #[test]
@@ -386,9 +386,9 @@ fn a_curve_that_turns_back_is_doubted() {
     assert_eq!(outcome.tolerated, None);
     assert!(
         outcome
-            .doubts
+            .warnings
             .iter()
-            .any(|doubt| doubt.contains("not monotone")),
+            .any(|warning| warning.to_string().contains("not monotone")),
         "{outcome:?}"
     );
 }
@@ -401,7 +401,11 @@ fn what_may_not_be_stopped_has_no_caused_half() {
     let measured = run(&mut mock, &subjects, &Settings::default());
     assert_eq!(measured.subjects[0].caused, None);
     assert_eq!(measured.subjects[0].status, Status::Measured);
-    assert!(measured.subjects[0].doubts[0].contains("may not be stopped"));
+    assert!(
+        measured.subjects[0].warnings[0]
+            .to_string()
+            .contains("may not be stopped")
+    );
     for halves in [Halves::Tolerated, Halves::Caused] {
         let settings = Settings {
             halves,

@@ -16,6 +16,7 @@ use jostle::experiment::run::Settings;
 use jostle::experiment::run::Silent;
 use jostle::experiment::run::go_on;
 use jostle::experiment::run::measure;
+use jostle::warning::Warning;
 use jostle_profile::Readings;
 use jostle_profile::Status;
 use std::time::Duration;
@@ -70,10 +71,10 @@ fn short_turns_make_windows_longer_and_are_said() {
     });
     let measured = measure(&mut mock, &subjects, &tolerated(90), &mut Silent);
     let said = measured
-        .doubts
+        .warnings
         .iter()
-        .find(|doubt| doubt.contains("takes turns"));
-    assert!(said.is_some(), "{:?}", measured.doubts);
+        .find(|warning| matches!(warning, Warning::TargetAlternates { .. }));
+    assert!(said.is_some(), "{:?}", measured.warnings);
     let longest = mock.log.iter().map(|request| request.length).max().unwrap();
     assert!(longest >= Duration::from_millis(60), "{longest:?}");
     assert_eq!(
@@ -126,7 +127,8 @@ fn long_phases_are_found_and_what_they_bear_is_told_apart() {
         let near = |level: f64| (phase.level - level).abs() < 0.05;
         assert!(near(1.0) || near(0.5), "{:?}", measured.phases);
     }
-    assert!(measured.doubts.iter().any(|doubt| doubt.contains("phases")));
+    let phases = |warning: &Warning| matches!(warning, Warning::TargetPhases { .. });
+    assert!(measured.warnings.iter().any(phases));
     let split = &measured.subjects[1];
     assert_eq!(split.phases.len(), 2, "{split:?}");
     assert!(split.phases[0].performance > 0.93, "{:?}", split.phases);
@@ -137,9 +139,9 @@ fn long_phases_are_found_and_what_they_bear_is_told_apart() {
     );
     assert!(
         split
-            .doubts
+            .warnings
             .iter()
-            .any(|doubt| doubt.contains("differ in what they bear"))
+            .any(|warning| matches!(warning, Warning::PhasesDiffer { .. }))
     );
     assert!(measured.subjects[0].phases.is_empty());
     assert!(!split.entry().phases.is_empty());
@@ -299,9 +301,9 @@ fn what_the_budget_cannot_show_is_said_before_anything_presses() {
     );
     assert!(
         measured
-            .doubts
+            .warnings
             .iter()
-            .any(|doubt| doubt.contains("foretold"))
+            .any(|warning| matches!(warning, Warning::NoisyMetric { .. }))
     );
 
     let mut keeper = Keeper::default();

@@ -14,6 +14,7 @@ use jostle_profile::ResourceEntry;
 use jostle_profile::Score;
 use jostle_profile::Status;
 use jostle_profile::Unknown;
+use jostle_profile::WarningFacts;
 use jostle_profile::reading::Reading;
 use proptest::collection::btree_map;
 use proptest::collection::vec;
@@ -138,9 +139,19 @@ fn entry() -> impl Strategy<Value = ResourceEntry> {
             counters: rest.0,
             counters_steady: rest.1.clone(),
             phases: Vec::new(),
+            warnings: warnings(&rest.1),
             doubts: rest.1,
             unknown: rest.2,
         })
+}
+
+fn warnings(messages: &[String]) -> Vec<WarningFacts> {
+    let warning = |message: &String| WarningFacts {
+        code: "pressure-missed".into(),
+        message: message.clone(),
+        fields: [("reached_percent".to_string(), 75.into())].into(),
+    };
+    messages.iter().map(warning).collect()
 }
 
 fn any_profile() -> impl Strategy<Value = Profile> {

@@ -192,7 +192,7 @@ pub fn run(args: Args) -> Result<()> {
         WorkerGroup::spawn(plan, Duration::from_secs(60)).map_err(Error::environment)?;
     let watched = resource.row().timing.peak.max(LEAST_PEAK);
     let peak = find_peak(&mut group, calibration.as_ref(), watched).map_err(Error::environment)?;
-    if let Some(doubt) = &peak.doubt {
+    if let Some(doubt) = &peak.warning {
         warning!("{resource}: {doubt}");
     }
     let full = group.full_scale();
@@ -254,7 +254,7 @@ pub fn run(args: Args) -> Result<()> {
         units_per_operation: group.plan.spec.units_per_operation,
         shortfall: shortfall.clone(),
         peak_calibrated: peak.calibrated,
-        doubt: peak.doubt,
+        doubt: peak.warning.map(|warning| warning.to_string()),
         engine: group.engine(),
         device: Device::between(&group, &first, &end),
         duration_seconds: began.elapsed().as_secs_f64(),

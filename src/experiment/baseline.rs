@@ -10,6 +10,7 @@ use super::phases;
 use super::queue::Queue;
 use super::settings::Settings;
 use super::stats;
+use crate::warning::Warning;
 use std::time::Duration;
 
 /// Windows at the beginning, and the share of the budget they may
@@ -36,7 +37,7 @@ pub(super) struct Baseline<'r, 'a> {
 impl Baseline<'_, '_> {
     /// Measures the baseline, the noise, and how long a window of this metric
     /// takes.
-    pub(super) fn measure(&mut self) -> Result<Option<String>, WindowError> {
+    pub(super) fn measure(&mut self) -> Result<Option<Warning>, WindowError> {
         let mut warning = None;
         self.idle_windows(IDLE_MOST, IDLE_SHARE)?;
         if self.queue.natural.is_zero() && phases::restless(&self.log.idle) {
@@ -83,32 +84,26 @@ impl Baseline<'_, '_> {
     }
 
     /// Makes windows longer for a target that takes turns within a few of them.
-    fn lengthen(&mut self) -> Option<String> {
+    fn lengthen(&mut self) -> Option<Warning> {
         let stretch = phases::stretch(&self.log.idle)?;
         let queue = &self.queue;
         let subjects = queue.subjects.iter();
         let longest = subjects.map(|subject| queue.window(subject)).max();
-        if longest.is_some_and(|longest| longest * stretch.factor > LONGEST) {
-            return Some(format!(
-                "the undisturbed target takes turns: neighbouring windows differ by {:.0} %, and by \
-                 {:.0} % if {} times as long; that is too long for this budget",
-                100.0 * stretch.before,
-                100.0 * stretch.after,
-                stretch.factor
-            ));
+        let fits = longest.is_none_or(|longest| longest * stretch.factor <= LONGEST);
+        let warning = Warning::TargetAlternates {
+            difference_percent: 100.0 * stretch.before,
+            factor: stretch.factor,
+            lengthened_percent: 100.0 * stretch.after,
+            lengthened: fits,
+        };
+        if !fits {
+            return Some(warning);
         }
         self.bench.stretch = stretch.factor;
         self.queue.stretch = stretch.factor;
-        let doubt = format!(
-            "the undisturbed target takes turns: neighbouring windows differed by {:.0} %, so all \
-             windows were made {} times as long, where they differ by {:.0} %",
-            100.0 * stretch.before,
-            stretch.factor,
-            100.0 * stretch.after
-        );
         // What was read counts at the new length.
         self.log.merge_idle(stretch.factor as usize);
-        Some(doubt)
+        Some(warning)
     }
 }
 
@@ -119,7 +114,7 @@ pub(super) fn forecast(
     idle: &[f64],
     elapsed: Duration,
     settings: &Settings,
-) -> Option<String> {
+) -> Option<Warning> {
     let cheapest = (0..queue.halves.len())
         .filter(|half| queue.halves[*half].half == Half::Tolerated)
         .map(|half| queue.cost(half, 100.0, FEWEST_PAIRS) / FEWEST_PAIRS as f64)
@@ -132,18 +127,13 @@ pub(super) fn forecast(
     let affordable = left / halves / pair;
     let fewest = FEWEST_PAIRS as f64;
     if affordable < fewest {
-        let some = (left / (fewest * pair)).floor();
-        let enough = spent + 1.1 * halves * fewest * pair;
-        return Some(format!(
-            "the metric is slow for this budget: a pair of windows takes {pair:.1} s, {} of the \
-             {halves:.0} halves can have the {FEWEST_PAIRS} pairs they need at least; --budget \
-             {:.0}s would do for all, or name fewer --resources",
-            match some >= 1.0 {
-                true => format!("at most {some:.0}"),
-                false => "none".into(),
-            },
-            enough.ceil()
-        ));
+        return Some(Warning::SlowMetric {
+            pair_seconds: pair,
+            affordable: (left / (fewest * pair)).floor(),
+            wanted: halves,
+            fewest_pairs: FEWEST_PAIRS,
+            sufficient_budget_seconds: (spent + 1.1 * halves * fewest * pair).ceil(),
+        });
     }
     let deviation = phases::deviation(idle)?;
     let line = 100.0 * (1.0 - settings.qos);
@@ -153,14 +143,13 @@ pub(super) fn forecast(
     // The error shrinks with the root of the number of pairs.
     let needed = affordable * (smallest / line).powi(2);
     let enough = spent + needed * pair * halves;
-    let advice = match enough < 50.0 * settings.budget.as_secs_f64() {
-        true => format!("--budget {:.0}s would do", enough.ceil()),
-        false => "no sensible budget would do; a steadier metric may".into(),
-    };
-    Some(format!(
-        "the metric is noisy for this budget: neighbouring windows differ by {:.1} %, so about \
-         {affordable:.0} pairs for each of {halves:.0} halves show losses from {smallest:.1} % \
-         on, not the {line:.1} % asked for; {advice}",
-        100.0 * deviation
-    ))
+    let sensible = enough < 50.0 * settings.budget.as_secs_f64();
+    Some(Warning::NoisyMetric {
+        deviation_percent: 100.0 * deviation,
+        pairs: affordable,
+        wanted: halves,
+        smallest_percent: smallest,
+        loss_percent: line,
+        sufficient_budget_seconds: sensible.then_some(enough.ceil()),
+    })
 }

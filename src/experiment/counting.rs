@@ -4,6 +4,7 @@
 use crate::counters::Counters;
 use crate::counters::Owner;
 use crate::counters::Sample;
+use crate::warning::Warning;
 use crate::workload::Scope;
 use jostle_profile::CounterFacts;
 use jostle_profile::reading::Reading;
@@ -64,11 +65,13 @@ impl Counting {
     }
 
     /// What a reader must know of the readings.
-    pub(super) fn notes(&self) -> Vec<String> {
+    pub(super) fn warnings(&self) -> Vec<Warning> {
         let notes = self.counters.notes();
         notes
             .iter()
-            .map(|note| format!("counters: {note}"))
+            .map(|note| Warning::Counters {
+                note: note.to_string(),
+            })
             .collect()
     }
 

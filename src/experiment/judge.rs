@@ -25,6 +25,7 @@ use super::search::Verdict;
 use super::settings::Halves;
 use super::settings::Settings;
 use super::stats;
+use crate::warning::Warning;
 use jostle_profile::CounterPair;
 use jostle_profile::Estimate;
 use jostle_profile::Phase;
@@ -45,13 +46,17 @@ pub(super) struct Ended<'r, 'a> {
 }
 
 impl Ended<'_, '_> {
-    /// Closes every half and joins what was learned to the `doubts` there are.
-    pub(super) fn judge(self, mut doubts: Vec<String>) -> Measured {
+    /// Closes every half and joins what was learned to the `warnings` there are.
+    pub(super) fn judge(self, mut warnings: Vec<Warning>) -> Measured {
         let mut rng = stream(self.settings.seed, u64::MAX);
         let cut_short = self.partial.is_some();
         let readings = cut_short.then(|| self.log.readings(self.elapsed));
         let phases = self.phases();
-        doubts.extend(phases_doubt(&phases));
+        if !phases.is_empty() {
+            warnings.push(Warning::TargetPhases {
+                phases: phases.clone(),
+            });
+        }
         let mechanisms = self.mechanisms(&mut rng);
         let apart = self.apart(&phases, &mut rng);
         let mut parts: Vec<Vec<HalfOutcome>> = vec![Vec::new(); self.log.subjects.len()];
@@ -75,14 +80,16 @@ impl Ended<'_, '_> {
             .zip(&self.log.sharing)
             .zip(mechanisms.into_iter().zip(apart))
             .map(|(((subject, parts), sharing), (mechanism, apart))| {
-                let mut doubts = Vec::new();
+                let mut warnings = Vec::new();
                 if self.settings.halves != Halves::Tolerated && !subject.stoppable {
-                    doubts.push(
-                        "caused: not measured, because the target may not be stopped".to_string(),
-                    );
+                    warnings.push(Warning::CausedNotMeasured);
                 }
-                doubts.extend(apart_doubt(&apart));
-                let mut outcome = join(subject, parts, estimate(sharing, &mut rng), doubts);
+                if !apart.is_empty() {
+                    warnings.push(Warning::PhasesDiffer {
+                        phases: apart.clone(),
+                    });
+                }
+                let mut outcome = join(subject, parts, estimate(sharing, &mut rng), warnings);
                 outcome.mechanism = mechanism;
                 outcome.phases = apart;
                 outcome
@@ -92,12 +99,16 @@ impl Ended<'_, '_> {
         let idle: Vec<f64> = logs(&self.log.idle);
         let (first, later) = idle.split_at(self.log.first_idle);
         let before: Vec<f64> = logs(&self.log.past.undisturbed);
-        doubts.extend(changed_since(&before, first, &mut rng));
+        let changed = change_percent(&before, first, &mut rng);
+        warnings.extend(
+            changed.map(|change_percent| Warning::ChangedSinceInterruption { change_percent }),
+        );
         let baseline = estimate(&[&before, first].concat(), &mut rng);
         if baseline.is_none() {
-            doubts.push("too few undisturbed windows to give the baseline an interval".into());
+            warnings.push(Warning::BaselineWithoutInterval);
         }
-        doubts.extend(drift(first, later, &mut rng));
+        let drift = change_percent(first, later, &mut rng);
+        warnings.extend(drift.map(|change_percent| Warning::BaselineDrift { change_percent }));
         let noise_percent = stats::variation_percent(self.log.baseline());
         let smallest_detectable_percent = match (first_pairs, noise_percent) {
             (Some((sd, n)), _) => stats::smallest_detectable_percent(sd, n),
@@ -120,7 +131,7 @@ impl Ended<'_, '_> {
             duration: self.elapsed,
             phases,
             readings,
-            doubts,
+            warnings,
         }
     }
 
@@ -195,7 +206,7 @@ impl Ended<'_, '_> {
         let pairs = run.search.pairs();
         let subject = &self.log.subjects[run.subject];
         let spent = run.spent;
-        let finding = run.search.clone().finish();
+        let finding = run.search.clone().finish(half.as_str());
         let learned = finding.bracket.is_some();
         let (status, reason) = if finding.resolved {
             (Status::Measured, failed)
@@ -314,84 +325,15 @@ fn estimate(logs: &[f64], rng: &mut ChaCha8Rng) -> Option<Estimate> {
     finite.then_some(estimate)
 }
 
-/// A doubt when undisturbed performance is not what it was before the
-/// interruption.
-fn changed_since(before: &[f64], now: &[f64], rng: &mut ChaCha8Rng) -> Option<String> {
-    let change = change(before, now, rng)?;
-    Some(format!(
-        "undisturbed performance is {:+.1} % from what it was before the interruption; ratios are \
-         taken between neighbouring windows and bear this, the baseline does not",
-        100.0 * (change.exp() - 1.0)
-    ))
-}
-
-/// A doubt when undisturbed performance changed while measuring.
-fn drift(first: &[f64], later: &[f64], rng: &mut ChaCha8Rng) -> Option<String> {
-    let change = change(first, later, rng)?;
-    Some(format!(
-        "undisturbed performance changed by {:+.1} % while measuring; ratios are taken between \
-         neighbouring windows and bear this, the baseline does not",
-        100.0 * (change.exp() - 1.0)
-    ))
-}
-
-/// Change of the location of logs that noise does not explain.
-fn change(before: &[f64], after: &[f64], rng: &mut ChaCha8Rng) -> Option<f64> {
+/// Change of the location of logs that noise does not explain, percent.
+fn change_percent(before: &[f64], after: &[f64], rng: &mut ChaCha8Rng) -> Option<f64> {
     if before.len() < 5 || after.len() < 5 {
         return None;
     }
     let before = Bootstrap::of(before, 400, rng);
     let after = Bootstrap::of(after, 400, rng);
-    let change = after.location - before.location;
+    let change: f64 = after.location - before.location;
     let error = before.error.hypot(after.error);
-    (change.abs() > 3.0 * error && change.abs() > 0.02).then_some(change)
-}
-
-fn phases_doubt(phases: &[Phase]) -> Option<String> {
-    let lowest = phases
-        .iter()
-        .map(|phase| phase.level)
-        .min_by(f64::total_cmp)?;
-    let parts: Vec<String> = phases
-        .iter()
-        .take(6)
-        .map(|phase| {
-            format!(
-                "{:.0}–{:.0} s at {:.0} %",
-                phase.from_seconds,
-                phase.to_seconds,
-                100.0 * phase.level
-            )
-        })
-        .collect();
-    let more = if phases.len() > 6 { ", …" } else { "" };
-    Some(format!(
-        "the target, or the machine below it, had {} phases: undisturbed performance fell to {:.0} % \
-         of its best ({}{more}); what it bears was compared phase by phase, and stands with the \
-         resources where it differs",
-        phases.len(),
-        100.0 * lowest,
-        parts.join(", ")
-    ))
-}
-
-fn apart_doubt(phases: &[PhasePerformance]) -> Option<String> {
-    if phases.is_empty() {
-        return None;
-    }
-    let parts: Vec<String> = phases
-        .iter()
-        .map(|phase| {
-            format!(
-                "{:.0} % kept while it ran at {:.0} % ({} pairs)",
-                100.0 * phase.performance,
-                100.0 * phase.level,
-                phase.windows
-            )
-        })
-        .collect();
-    Some(format!(
-        "tolerated: its phases differ in what they bear: {}; the score mixes them",
-        parts.join(", ")
-    ))
+    let certain = change.abs() > 3.0 * error && change.abs() > 0.02;
+    certain.then(|| 100.0 * (change.exp() - 1.0))
 }

@@ -6,6 +6,7 @@ use super::isotonic::crossing;
 use super::isotonic::performance_fit;
 use super::stats::mean;
 use super::stats::median;
+use crate::warning::Warning;
 use jostle_profile::CurvePoint;
 use rand_chacha::ChaCha8Rng;
 
@@ -199,32 +200,33 @@ impl Levels {
             .collect()
     }
 
-    /// Levels that contradict a monotone curve beyond three standard errors
-    /// and one percent, the worst pair of them in words.
-    pub(super) fn contradictions(&self) -> Vec<String> {
+    /// The two levels that contradict a monotone curve most, beyond three
+    /// standard errors and one percent; `direction` is what they are of.
+    pub(super) fn contradiction(&self, direction: &'static str) -> Option<Warning> {
         let known: Vec<(f64, &Bootstrap)> = self
             .all
             .iter()
             .filter_map(|l| Some((l.intensity, l.bootstrap.as_ref()?)))
             .collect();
-        let mut worst: Option<(f64, String)> = None;
-        for (i, (x, lower)) in known.iter().enumerate() {
-            for (y, upper) in &known[i + 1..] {
+        let mut worst: Option<(f64, Warning)> = None;
+        for (i, (intensity, lower)) in known.iter().enumerate() {
+            for (higher_intensity, upper) in &known[i + 1..] {
                 let rise = upper.location - lower.location;
                 let error = lower.error.hypot(upper.error);
                 let beyond = rise > 0.01 && rise > 3.0 * error;
                 if beyond && worst.as_ref().is_none_or(|(most, _)| rise > *most) {
-                    let text = format!(
-                        "intensity {x:.0} costs more ({:.1} % kept) than intensity {y:.0} ({:.1} % kept): \
-                         the curve is not monotone, and the score holds only as far as it is",
-                        100.0 * lower.location.exp(),
-                        100.0 * upper.location.exp(),
-                    );
-                    worst = Some((rise, text));
+                    let warning = Warning::NotMonotone {
+                        direction,
+                        intensity: *intensity,
+                        kept_percent: 100.0 * lower.location.exp(),
+                        higher_intensity: *higher_intensity,
+                        higher_kept_percent: 100.0 * upper.location.exp(),
+                    };
+                    worst = Some((rise, warning));
                 }
             }
         }
-        worst.map(|(_, text)| text).into_iter().collect()
+        worst.map(|(_, warning)| warning)
     }
 }
 

@@ -18,6 +18,7 @@ use crate::os;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::clock::process_cpu_ns;
 use crate::sys::control_page::Order;
+use crate::warning::Warning;
 use crate::workload::Target;
 use jostle_profile::CounterFacts;
 use jostle_profile::reading::Reading;
@@ -100,10 +101,10 @@ impl<'a> LiveExecutor<'a> {
     }
 
     /// What a reader must know of them.
-    pub fn counter_notes(&self) -> Vec<String> {
+    pub fn counter_warnings(&self) -> Vec<Warning> {
         self.counting
             .as_ref()
-            .map_or_else(Vec::new, Counting::notes)
+            .map_or_else(Vec::new, Counting::warnings)
     }
 
     /// CPU time of this process since the clock started, percent of one CPU.

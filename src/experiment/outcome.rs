@@ -5,6 +5,7 @@ use super::executor::Subject;
 use super::levels::Bracket;
 use super::search::Finding;
 use super::search::Verdict;
+use crate::warning::Warning;
 use jostle_profile::CounterPair;
 use jostle_profile::CurvePoint;
 use jostle_profile::Estimate;
@@ -41,7 +42,7 @@ pub struct Measured {
     pub phases: Vec<Phase>,
     /// Everything that was read, when the measurement was cut short.
     pub readings: Option<Readings>,
-    pub doubts: Vec<String>,
+    pub warnings: Vec<Warning>,
 }
 
 impl Measured {
@@ -61,7 +62,7 @@ impl Measured {
             duration: Duration::from_secs_f64(readings.elapsed_seconds.max(0.0)),
             phases: Vec::new(),
             readings: Some(readings),
-            doubts: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 }
@@ -89,7 +90,7 @@ pub struct SubjectOutcome {
     pub mechanism: Vec<Option<CounterPair>>,
     /// Where the target's phases differ in what they bear.
     pub phases: Vec<PhasePerformance>,
-    pub doubts: Vec<String>,
+    pub warnings: Vec<Warning>,
 }
 
 impl SubjectOutcome {
@@ -111,7 +112,9 @@ impl SubjectOutcome {
             .ok()
             .filter(|_| !self.curve.is_empty() || !self.probe_curve.is_empty())
             .map(|resource| resource.row().pressure_unit.to_string());
-        entry.doubts = self.doubts.clone();
+        for warning in &self.warnings {
+            entry.warn(warning.facts());
+        }
         entry
     }
 }
@@ -159,7 +162,7 @@ pub(super) fn join(
     subject: &Subject,
     halves: Vec<HalfOutcome>,
     sharing_cost: Option<Estimate>,
-    mut doubts: Vec<String>,
+    mut warnings: Vec<Warning>,
 ) -> SubjectOutcome {
     let mut outcome = SubjectOutcome {
         resource: subject.resource,
@@ -173,7 +176,7 @@ pub(super) fn join(
         sharing_cost,
         mechanism: Vec::new(),
         phases: Vec::new(),
-        doubts: Vec::new(),
+        warnings: Vec::new(),
     };
     let mut reasons: Vec<String> = Vec::new();
     if halves.is_empty() {
@@ -207,10 +210,9 @@ pub(super) fn join(
                 outcome.probe_curve = finding.curve;
             }
         }
-        let named = |doubt: String| format!("{}: {doubt}", half.half.as_str());
-        outcome.doubts.extend(finding.doubts.into_iter().map(named));
+        outcome.warnings.extend(finding.warning);
     }
-    outcome.doubts.append(&mut doubts);
+    outcome.warnings.append(&mut warnings);
     outcome.reason = (!reasons.is_empty()).then(|| reasons.join("; "));
     outcome
 }

@@ -15,6 +15,7 @@ use crate::inject::worker::Slices;
 use crate::machine::Machine;
 use crate::machine::calibration::Calibration;
 use crate::metric::MetricOptions;
+use crate::warning::Warning;
 use crate::workload::TargetSpec;
 use crate::workload::hooks::Hooks;
 use jostle_load::LoadPlan;
@@ -124,7 +125,7 @@ pub struct Plan<'a> {
     /// `None` when no worker shares a CPU with the target.
     pub slices: Option<SliceChoice>,
     pub workers: Plans,
-    pub doubts: Vec<String>,
+    pub warnings: Vec<Warning>,
 }
 
 impl<'a> Plan<'a> {
@@ -133,15 +134,15 @@ impl<'a> Plan<'a> {
     /// # Errors
     /// An environment error when the slices cannot be calibrated.
     pub fn new(machine: &'a Machine, request: Request) -> Result<Plan<'a>> {
-        let mut doubts = Vec::new();
-        let slices = choose_slice(machine, &request, &mut doubts)?;
+        let mut warnings = Vec::new();
+        let slices = choose_slice(machine, &request, &mut warnings)?;
         let period = slices.map_or(slice::PERIODS[0], |choice| choice.period);
         Ok(Plan {
             workers: request.plans(machine, period),
             machine,
             request,
             slices,
-            doubts,
+            warnings,
         })
     }
 
@@ -156,7 +157,7 @@ impl<'a> Plan<'a> {
 fn choose_slice(
     machine: &Machine,
     request: &Request,
-    doubts: &mut Vec<String>,
+    warnings: &mut Vec<Warning>,
 ) -> Result<Option<SliceChoice>> {
     let trial = request.plans(machine, slice::PERIODS[0]);
     let sliced = |(_, plan): &&(Resource, WorkerPlan)| plan.config.slices.is_some();
@@ -180,7 +181,7 @@ fn choose_slice(
             victim_share: slices.victim_percent / 100.0,
             within_tolerance: slices.within_tolerance,
         };
-        doubts.extend(tolerance_doubt(&choice, request.share));
+        warnings.extend(tolerance_warning(&choice, request.share));
         return Ok(Some(choice));
     }
     // Any source that takes turns will do: the placebo is the same.
@@ -197,19 +198,15 @@ fn choose_slice(
         .map_err(|refusal| refusal.to_string())
     })
     .map_err(|reason| Error::environment(format!("calibrating the slices: {reason}")))?;
-    doubts.extend(tolerance_doubt(&choice, request.share));
+    warnings.extend(tolerance_warning(&choice, request.share));
     Ok(Some(choice))
 }
 
-fn tolerance_doubt(choice: &SliceChoice, share: f64) -> Option<String> {
-    (!choice.within_tolerance).then(|| {
-        format!(
-            "no slice period kept the placebo within {:.0} points of its share: at {:.1} ms a \
-             spinning thread kept {:.0} % of the CPU instead of {:.0} %",
-            slice::TOLERANCE * 100.0,
-            choice.period.as_secs_f64() * 1e3,
-            choice.victim_share * 100.0,
-            (1.0 - share) * 100.0
-        )
+fn tolerance_warning(choice: &SliceChoice, share: f64) -> Option<Warning> {
+    (!choice.within_tolerance).then_some(Warning::SliceTolerance {
+        tolerance_points: slice::TOLERANCE * 100.0,
+        period_seconds: choice.period.as_secs_f64(),
+        victim_percent: choice.victim_share * 100.0,
+        expected_percent: (1.0 - share) * 100.0,
     })
 }

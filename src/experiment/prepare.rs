@@ -18,6 +18,7 @@ use crate::error::Result;
 use crate::inject::stall::StallGuard;
 use crate::metric;
 use crate::metric::Metric;
+use crate::warning::Warning;
 use crate::workload::Target;
 use crate::workload::TargetSpec;
 use crate::workload::hooks::ActiveHooks;
@@ -105,8 +106,8 @@ impl<'a> Prepared<'a> {
                 subject.stoppable = false;
             }
             metadata
-                .doubts
-                .push(format!("the target cannot be stopped: {reason}"));
+                .warnings
+                .push(Warning::TargetNotStoppable { reason });
         }
         if let Some(natural) = metric.natural_window() {
             for subject in &mut sources.subjects {
@@ -166,17 +167,16 @@ impl<'a> Prepared<'a> {
         );
         let own = executor.own_cpu_percent();
         metadata.counters = executor.counters();
-        metadata.doubts.extend(executor.counter_notes());
+        metadata.warnings.extend(executor.counter_warnings());
         drop(executor);
         let load_ns = load_cpu_ns(metric) - load_from.1;
         let load_percent = load_ns as f64 / load_from.0.elapsed().as_nanos().max(1) as f64 * 100.0;
         metadata.profiler_cpu_percent = Some((own - load_percent).max(0.0));
-        metadata.doubts.extend(metric.doubts());
+        metadata.warnings.extend(metric.warnings());
         if let Some(load) = metric.load() {
             metadata.metric.load = Some(load.facts());
-            let warnings = load.warnings();
-            let warnings = warnings.iter().map(|warning| warning.to_string());
-            metadata.doubts.extend(warnings);
+            let warnings = load.warnings().into_iter();
+            metadata.warnings.extend(warnings.map(Warning::Load));
         }
         if let Some(baseline) = &mut measured.baseline {
             let [low, high] = baseline.ci95.map(|end| metric.in_unit(end));
@@ -244,10 +244,10 @@ fn metadata(
         full_scales: sources.full_scales(),
         peaks_from: sources.peaks_from(calibration),
         reporters: calibration.map_or_else(BTreeMap::new, |known| known.reporters()),
-        source_doubts: sources.doubts.clone(),
+        source_warnings: sources.warnings.clone(),
         bounds: sources.bounds.clone(),
         unavailable: sources.unavailable.clone(),
-        doubts: plan.doubts.clone(),
+        warnings: plan.warnings.clone(),
         profiler_cpu_percent: None,
         counters: Vec::new(),
         started: began.on,

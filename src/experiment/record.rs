@@ -7,6 +7,7 @@ use super::settings::Settings;
 use crate::inject::placement::Refusal;
 use crate::machine::calibration::Reporter;
 use crate::sys::clock::rfc3339;
+use crate::warning::Warning;
 use jostle_profile::Conditions;
 use jostle_profile::CounterFacts;
 use jostle_profile::CounterPair;
@@ -21,6 +22,7 @@ use jostle_profile::Profile;
 use jostle_profile::Qos;
 use jostle_profile::ResourceEntry;
 use jostle_profile::Status;
+use jostle_profile::WarningFacts;
 use jostle_profile::Workload;
 use jostle_profile::reading::Reading;
 use std::collections::BTreeMap;
@@ -48,14 +50,14 @@ pub struct RunMetadata {
     /// Per resource id what a source loses beside a second copy of itself.
     pub reporters: BTreeMap<String, Reporter>,
     /// Per resource id what a reader should know of its source.
-    pub source_doubts: BTreeMap<&'static str, String>,
+    pub source_warnings: BTreeMap<&'static str, Warning>,
     pub bounds: BTreeMap<&'static str, PhysicalBound>,
     /// What was counted beside the metric, in the order of the outcomes'
     /// mechanisms.
     pub counters: Vec<(String, Reading<CounterFacts>)>,
     /// Resources that could not be measured, and why.
     pub unavailable: Vec<(&'static str, Refusal)>,
-    pub doubts: Vec<String>,
+    pub warnings: Vec<Warning>,
     pub profiler_cpu_percent: Option<f64>,
     pub started: SystemTime,
     /// From the start of the preparations on.
@@ -90,29 +92,30 @@ pub fn profile(measured: &Measured, settings: &Settings, metadata: RunMetadata) 
             .reporters
             .get(outcome.resource)
             .and_then(|reporter| equivalent_intensity(reporter, &entry));
-        entry
-            .doubts
-            .extend(metadata.source_doubts.get(outcome.resource).cloned());
         if !entry.curve.is_empty() || !entry.probe_curve.is_empty() {
             entry.full_scale_pressure = metadata.full_scales.get(outcome.resource).copied();
         }
-        let missed = missed_doubt(&entry);
-        entry.doubts.extend(missed);
-        if let Some(doubt) = sharing_doubt(outcome.sharing_cost, entry.placement.as_ref()) {
-            entry.doubts.push(doubt);
+        let warnings = [
+            metadata.source_warnings.get(outcome.resource).cloned(),
+            pressure_missed(&entry),
+            placebo_slowed(outcome.sharing_cost, entry.placement.as_ref()),
+        ];
+        for warning in warnings.into_iter().flatten() {
+            entry.warn(warning.facts());
         }
         resources.insert(outcome.resource.to_string(), entry);
     }
     let mut metric = metadata.metric;
     metric.baseline = measured.baseline;
-    let mut doubts = metadata.doubts;
-    doubts.extend(measured.doubts.iter().cloned());
-    doubts.extend(
-        measured
-            .partial
-            .iter()
-            .map(|reason| format!("cut short: {reason}")),
-    );
+    let cut_short = measured.partial.clone();
+    let cut_short = cut_short.map(|reason| Warning::CutShort { reason });
+    let warnings: Vec<WarningFacts> = metadata
+        .warnings
+        .iter()
+        .chain(&measured.warnings)
+        .chain(&cut_short)
+        .map(Warning::facts)
+        .collect();
     Profile {
         format: FORMAT.to_string(),
         partial: measured.partial.is_some(),
@@ -144,7 +147,8 @@ pub fn profile(measured: &Measured, settings: &Settings, metadata: RunMetadata) 
             profiler_cpu_percent: metadata.profiler_cpu_percent,
             counters: metadata.counters.into_iter().collect(),
             phases: measured.phases.clone(),
-            doubts,
+            doubts: warnings.iter().map(|one| one.message.clone()).collect(),
+            warnings,
             unknown: Default::default(),
         },
         resources,
@@ -215,27 +219,23 @@ fn equivalent_intensity(reporter: &Reporter, entry: &ResourceEntry) -> Option<f6
 
 /// On a CPU of its own the placebo should cost the target nothing; where it
 /// does, something beside the resource is shared.
-fn sharing_doubt(
+fn placebo_slowed(
     cost: Option<jostle_profile::Estimate>,
     placement: Option<&Placement>,
-) -> Option<String> {
+) -> Option<Warning> {
     let (cost, placement) = (cost?, placement?);
     let apart = matches!(
         placement.mode,
         PlacementMode::SharedLlc | PlacementMode::SameNuma | PlacementMode::Device
     );
-    (apart && cost.ci95[1] < 0.95).then(|| {
-        format!(
-            "the placebo alone slowed the target to {:.0} % although it ran on another CPU: \
-             the CPUs share more than this resource",
-            cost.value * 100.0
-        )
+    (apart && cost.ci95[1] < 0.95).then_some(Warning::PlaceboSlowed {
+        kept_percent: cost.value * 100.0,
     })
 }
 
 /// What is to be said when the source stayed below the intensity it was asked
 /// for beside the target.
-fn missed_doubt(entry: &ResourceEntry) -> Option<String> {
+fn pressure_missed(entry: &ResourceEntry) -> Option<Warning> {
     let full = entry.full_scale_pressure?;
     let missing = |point: &CurvePoint| -> Option<f64> {
         Some(point.intensity - point.pressure? / full * 100.0)
@@ -245,12 +245,9 @@ fn missed_doubt(entry: &ResourceEntry) -> Option<String> {
         .iter()
         .filter_map(|point| Some((missing(point)?, point.intensity)))
         .max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (points > SHORT_POINTS).then(|| {
-        format!(
-            "at {intensity:.0} % the source reached {:.0} % beside the target, {points:.0} points \
-             short: the target or another neighbour took it",
-            intensity - points
-        )
+    (points > SHORT_POINTS).then_some(Warning::PressureMissed {
+        requested_percent: intensity,
+        reached_percent: intensity - points,
     })
 }
 
@@ -301,15 +298,15 @@ mod tests {
             windows: 4,
         };
         entry.curve = vec![point(50.0, 98.0), point(100.0, 150.0)];
-        assert_eq!(missed_doubt(&entry), None, "nobody knows what 100 % is");
+        assert_eq!(pressure_missed(&entry), None, "nobody knows what 100 % is");
         entry.full_scale_pressure = Some(200.0);
-        let doubt = missed_doubt(&entry).unwrap();
+        let doubt = pressure_missed(&entry).unwrap().to_string();
         assert!(
-            doubt.contains("reached 75 %") && doubt.contains("25 points"),
+            doubt.contains("reached 75 %") && doubt.contains("25 percentage points"),
             "{doubt}"
         );
         entry.curve.pop();
-        assert_eq!(missed_doubt(&entry), None);
+        assert_eq!(pressure_missed(&entry), None);
     }
 
     #[test]

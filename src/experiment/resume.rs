@@ -6,6 +6,7 @@ use super::record::RunMetadata;
 use crate::error::Error;
 use crate::error::Result;
 use crate::machine::Machine;
+use crate::warning::Warning;
 use jostle_profile::Profile;
 use jostle_profile::Readings;
 use jostle_profile::Status;
@@ -139,13 +140,13 @@ pub(super) fn join(profile: &mut Profile, past: Option<&Profile>) {
     };
     let conditions = &mut profile.conditions;
     let before = &past.conditions;
-    conditions.doubts.insert(
-        0,
-        format!(
-            "measured in parts: begun {}, {:.0} s then, taken up again {}",
-            before.recorded_at, before.duration_seconds, conditions.recorded_at
-        ),
-    );
+    let parts = Warning::MeasuredInParts {
+        begun: before.recorded_at.clone(),
+        first_seconds: before.duration_seconds,
+        resumed: conditions.recorded_at.clone(),
+    };
+    conditions.doubts.insert(0, parts.to_string());
+    conditions.warnings.insert(0, parts.facts());
     conditions.recorded_at = before.recorded_at.clone();
     conditions.duration_seconds += before.duration_seconds;
     conditions.budget_seconds = conditions.budget_seconds.max(before.budget_seconds);
@@ -170,7 +171,7 @@ pub(super) fn join(profile: &mut Profile, past: Option<&Profile>) {
             // It could be pressed on then and cannot now.
             let reason = entry.reason.clone().unwrap_or_default();
             *entry = old.clone();
-            entry.doubts.push(format!("not taken up again: {reason}"));
+            entry.warn(Warning::NotResumed { reason }.facts());
         }
     }
 }

@@ -30,6 +30,7 @@ pub use super::settings::Observer;
 pub use super::settings::Progress;
 pub use super::settings::Settings;
 pub use super::settings::Silent;
+use crate::warning::Warning;
 use jostle_profile::Readings;
 use std::time::Duration;
 
@@ -74,7 +75,7 @@ pub fn go_on(
         observer,
         queue: Queue::new(subjects, settings),
         log: Log::new(subjects, past),
-        doubts: Vec::new(),
+        warnings: Vec::new(),
     };
     // What ends the whole measurement arrives here as an error.
     let partial = run.all().err().map(|error| error.to_string());
@@ -86,7 +87,7 @@ pub fn go_on(
         log: &run.log,
         partial,
     };
-    ended.judge(run.doubts)
+    ended.judge(run.warnings)
 }
 
 struct Run<'a, 'b> {
@@ -97,7 +98,7 @@ struct Run<'a, 'b> {
     queue: Queue<'a>,
     log: Log<'a>,
     /// Of the measurement as a whole.
-    doubts: Vec<String>,
+    warnings: Vec<Warning>,
 }
 
 impl Run<'_, '_> {
@@ -114,7 +115,7 @@ impl Run<'_, '_> {
             start: self.start,
             budget: self.settings.budget,
         };
-        self.doubts.extend(baseline.measure()?);
+        self.warnings.extend(baseline.measure()?);
         let left = self.left();
         self.queue.adapt_minima(left);
         self.forecast();
@@ -134,15 +135,10 @@ impl Run<'_, '_> {
 
     /// Warns before anything is stressed when the budget cannot show anything.
     fn forecast(&mut self) {
-        let text = baseline::forecast(
-            &self.queue,
-            self.log.baseline(),
-            self.elapsed(),
-            self.settings,
-        );
-        if let Some(text) = text {
-            self.observer.warn(&text);
-            self.doubts.push(format!("foretold: {text}"));
+        let (elapsed, idle) = (self.elapsed(), self.log.baseline());
+        if let Some(warning) = baseline::forecast(&self.queue, idle, elapsed, self.settings) {
+            self.observer.warn(&warning.to_string());
+            self.warnings.push(warning);
         }
     }
 

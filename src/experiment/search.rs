@@ -29,6 +29,7 @@ use super::levels::Levels;
 use super::levels::estimate;
 use super::levels::pair_sd;
 use super::stats::normal_quantile;
+use crate::warning::Warning;
 use jostle_profile::CurvePoint;
 use rand_chacha::ChaCha8Rng;
 
@@ -97,7 +98,7 @@ pub struct Finding {
     /// Pairs still missing for an answer, by sd and distance from the line;
     /// infinite when the curve lies on the line.
     pub missing_pairs: f64,
-    pub doubts: Vec<String>,
+    pub warning: Option<Warning>,
 }
 
 /// The state of one search.
@@ -264,8 +265,9 @@ impl Search {
         };
     }
 
-    /// Everything known, with the reported number of resamples.
-    pub fn finish(mut self) -> Finding {
+    /// Everything known, with the reported number of resamples; `direction` is
+    /// what was searched, for the warnings.
+    pub fn finish(mut self, direction: &'static str) -> Finding {
         self.judge(true);
         for level in &mut self.levels.all {
             level.bootstrap = None;
@@ -304,7 +306,7 @@ impl Search {
                 .filter(|sd| sd.is_finite()),
             pairs_at_100: endpoint.ratios.len(),
             missing_pairs,
-            doubts: self.levels.contradictions(),
+            warning: self.levels.contradiction(direction),
         }
     }
 

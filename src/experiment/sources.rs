@@ -11,6 +11,7 @@ use crate::inject::peak::find_peak;
 use crate::inject::placement::Refusal;
 use crate::machine::calibration::Calibration;
 use crate::sys::control_page::Order;
+use crate::warning::Warning;
 use jostle_profile::PhysicalBound;
 use jostle_profile::PlacementMode;
 use jostle_profile::resource::Resource;
@@ -38,7 +39,7 @@ pub(super) struct Sources {
     pub(super) unavailable: Vec<(&'static str, Refusal)>,
     /// Of the sources held at a rate: whether their peak is the calibrated one.
     pub(super) calibrated: BTreeMap<&'static str, bool>,
-    pub(super) doubts: BTreeMap<&'static str, String>,
+    pub(super) warnings: BTreeMap<&'static str, Warning>,
 }
 
 impl Sources {
@@ -94,7 +95,7 @@ pub(super) fn start_sources(plan: &Plan) -> Result<Sources> {
         bounds: BTreeMap::new(),
         unavailable: plan.workers.unavailable.clone(),
         calibrated: BTreeMap::new(),
-        doubts: BTreeMap::new(),
+        warnings: BTreeMap::new(),
     };
     for (resource, mut workers) in plan.workers.ready.clone() {
         plan.request.check_interrupt()?;
@@ -115,8 +116,8 @@ pub(super) fn start_sources(plan: &Plan) -> Result<Sources> {
                         .map(|calibrated| (resource.id(), calibrated)),
                 );
                 sources
-                    .doubts
-                    .extend(peak.doubt.map(|doubt| (resource.id(), doubt)));
+                    .warnings
+                    .extend(peak.warning.map(|warning| (resource.id(), warning)));
                 sources
                     .bounds
                     .extend(bound.map(|bound| (resource.id(), bound)));
@@ -133,7 +134,7 @@ pub(super) fn start_sources(plan: &Plan) -> Result<Sources> {
             .map(|(resource, reason)| format!("{resource}: {reason}"))
             .collect();
         return Err(Error::environment(format!(
-            "none of the resources asked for can be pressed on here: {}",
+            "none of the requested resources can be stressed on this machine: {}",
             reasons.join("; ")
         )));
     }

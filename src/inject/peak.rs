@@ -3,10 +3,11 @@
 
 use super::group::WorkerGroup;
 use crate::machine::calibration::Calibration;
+use crate::warning::Warning;
 use std::time::Duration;
 
 /// What is reached now may fall short of the calibrated peak by this share
-/// before it is worth a doubt; so much is noise.
+/// before it is worth a warning; so much is noise.
 pub const SHORTFALL: f64 = 0.1;
 /// Tries before a shortfall is believed.
 const TRIES: usize = 3;
@@ -18,7 +19,7 @@ pub struct FoundPeak {
     /// `None` for sources that are not held at a rate.
     pub calibrated: Option<bool>,
     /// What a reader should know.
-    pub doubt: Option<String>,
+    pub warning: Option<Warning>,
 }
 
 /// Measures for `length` what the group reaches at 100 %, and makes that its
@@ -35,7 +36,7 @@ pub fn find_peak(
     let Some(mut reached) = group.calibrate_peak(length)? else {
         return Ok(FoundPeak {
             calibrated: None,
-            doubt: None,
+            warning: None,
         });
     };
     let resource = group.plan.spec.resource.id();
@@ -47,7 +48,7 @@ pub fn find_peak(
     let Some((peak, recorded_at)) = known else {
         return Ok(FoundPeak {
             calibrated: Some(false),
-            doubt: None,
+            warning: None,
         });
     };
     for _ in 1..TRIES {
@@ -58,7 +59,7 @@ pub fn find_peak(
     group.set_peak(peak);
     Ok(FoundPeak {
         calibrated: Some(true),
-        doubt: doubt(reached, peak, recorded_at),
+        warning: warning(reached, peak, recorded_at),
     })
 }
 
@@ -67,22 +68,12 @@ fn falls_short(reached: f64, peak: f64) -> bool {
 }
 
 /// What to say when `reached` and the calibrated `peak` are apart.
-fn doubt(reached: f64, peak: f64, recorded_at: &str) -> Option<String> {
-    let apart = (reached / peak - 1.0) * 100.0;
-    if falls_short(reached, peak) {
-        return Some(format!(
-            "at the start the source reached {:.0} % less at full strength than when calibrated \
-             ({recorded_at}), and intensity refers to that peak: a neighbour takes it, or the \
-             machine changed (then run `jostle machine --calibrate`)",
-            -apart
-        ));
-    }
-    (apart > SHORTFALL * 100.0).then(|| {
-        format!(
-            "at the start the source reached {apart:.0} % more at full strength than when \
-             calibrated ({recorded_at}), and intensity refers to that peak: the calibration was \
-             disturbed, or the machine changed; run `jostle machine --calibrate`"
-        )
+fn warning(reached: f64, peak: f64, recorded_at: &str) -> Option<Warning> {
+    let change_percent = (reached / peak - 1.0) * 100.0;
+    let apart = falls_short(reached, peak) || change_percent > SHORTFALL * 100.0;
+    apart.then(|| Warning::PeakChanged {
+        change_percent,
+        recorded_at: recorded_at.to_string(),
     })
 }
 
@@ -92,7 +83,9 @@ mod tests {
 
     #[test]
     fn a_difference_is_said_with_its_size() {
-        let says = |reached| doubt(reached, 100.0, "2026-11-21T00:00:00Z");
+        let says = |reached| {
+            warning(reached, 100.0, "2026-11-21T00:00:00Z").map(|warning| warning.to_string())
+        };
         assert_eq!(says(95.0), None);
         assert_eq!(says(109.0), None);
         let less = says(80.0).unwrap();

@@ -21,6 +21,7 @@ use crate::sys::clock::monotonic_ns;
 use crate::sys::probe;
 use crate::sys::probe::Event;
 use crate::sys::probe::Place;
+use crate::warning::Warning;
 use crate::workload::Scope;
 use crate::workload::Target;
 use jostle_profile::Direction;
@@ -359,13 +360,14 @@ impl Metric for Events {
         )
     }
 
-    fn doubts(&self) -> Vec<String> {
+    fn warnings(&self) -> Vec<Warning> {
         match self.windows_with_new {
             0 => Vec::new(),
-            some => vec![format!(
-                "in {some} of {} windows the target started threads whose {} was not counted until the window's end",
-                self.windows, self.what
-            )],
+            windows_with_new => vec![Warning::ThreadsNotCounted {
+                windows: self.windows,
+                windows_with_new,
+                counted: self.what.to_string(),
+            }],
         }
     }
 

@@ -5,6 +5,7 @@ use super::Metric;
 use super::facts;
 use crate::error::Error;
 use crate::error::Result;
+use crate::warning::Warning;
 use crate::workload::Target;
 use jostle_load::Failure;
 use jostle_load::Generator;
@@ -275,8 +276,8 @@ impl Metric for UnderLoad {
         self.inner.cost()
     }
 
-    fn doubts(&self) -> Vec<String> {
-        self.inner.doubts()
+    fn warnings(&self) -> Vec<Warning> {
+        self.inner.warnings()
     }
 
     fn begin(&mut self, target: &mut Target) -> Result<()> {

@@ -32,6 +32,7 @@ pub use names::MetricKind;
 
 use crate::error::Error;
 use crate::error::Result;
+use crate::warning::Warning;
 use crate::workload::Target;
 use error::Reason;
 use jostle_load::Generator;
@@ -85,7 +86,7 @@ pub trait Metric {
     fn cost(&self) -> String;
 
     /// What a reader of the profile must know about the readings so far.
-    fn doubts(&self) -> Vec<String> {
+    fn warnings(&self) -> Vec<Warning> {
         Vec::new()
     }
 

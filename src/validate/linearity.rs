@@ -100,7 +100,7 @@ pub(super) fn alone(
         resource.row().measured_by,
         basis,
     );
-    linearity.remark = peak.doubt;
+    linearity.remark = peak.warning.map(|warning| warning.to_string());
     Ok(Ok((linearity, strength)))
 }
 

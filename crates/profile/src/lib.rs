@@ -16,6 +16,7 @@ mod readings;
 pub mod resource;
 mod schema;
 mod unique;
+mod warning;
 
 pub use check::check;
 pub use file::LoadError;
@@ -31,6 +32,7 @@ pub use mechanism::PhasePerformance;
 pub use readings::PairReading;
 pub use readings::Readings;
 pub use schema::schema;
+pub use warning::WarningFacts;
 
 use crate::reading::Reading;
 use schemars::JsonSchema;
@@ -197,9 +199,12 @@ pub struct Conditions {
     /// own, in order; empty when its level held.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,
-    /// What a reader should know before believing the numbers.
+    /// What a reader should know before believing the numbers, in sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
+    /// The same for programs; absent in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<WarningFacts>,
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -323,14 +328,31 @@ pub struct ResourceEntry {
     /// had phases and they differ in what they bear.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<PhasePerformance>,
-    /// What a reader should know before believing this entry.
+    /// What a reader should know before believing this entry, in sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
+    /// The same for programs; absent in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<WarningFacts>,
     #[serde(flatten)]
     pub unknown: Unknown,
 }
 
+impl Conditions {
+    /// Adds a warning, as a sentence and for programs.
+    pub fn warn(&mut self, warning: WarningFacts) {
+        self.doubts.push(warning.message.clone());
+        self.warnings.push(warning);
+    }
+}
+
 impl ResourceEntry {
+    /// Adds a warning, as a sentence and for programs.
+    pub fn warn(&mut self, warning: WarningFacts) {
+        self.doubts.push(warning.message.clone());
+        self.warnings.push(warning);
+    }
+
     /// An entry without numbers.
     pub fn without_numbers(status: Status, reason: impl Into<String>) -> Self {
         ResourceEntry {
@@ -351,6 +373,7 @@ impl ResourceEntry {
             counters_steady: Vec::new(),
             phases: Vec::new(),
             doubts: Vec::new(),
+            warnings: Vec::new(),
             unknown: Unknown::new(),
         }
     }
