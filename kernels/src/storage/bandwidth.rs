@@ -1,17 +1,10 @@
 //! `storage-bandwidth`: a pattern of direct I/O at a share of the rate the
 //! disk sustains for it.
 
-<<<<<<< HEAD
-use super::engine::Request;
-use super::pattern::Pattern;
-use super::pattern::SECTOR;
-use super::queue::Queue;
-=======
 use super::engine::Queue;
 use super::pattern::Pattern;
 use super::pattern::SECTOR;
 use super::request::Request;
->>>>>>> main
 use super::walk::Step;
 use super::walk::Walk;
 use crate::DeviceTraffic;

@@ -1,14 +1,8 @@
 //! `storage-capacity`: random reads over a share of the scratch area.
 
-<<<<<<< HEAD
-use super::engine::Request;
-use super::order::Order;
-use super::queue::Queue;
-=======
 use super::engine::Queue;
 use super::order::Order;
 use super::request::Request;
->>>>>>> main
 use crate::DeviceTraffic;
 use crate::Environment;
 use crate::Failure;

@@ -14,11 +14,7 @@ mod capacity;
 mod engine;
 mod order;
 pub mod pattern;
-<<<<<<< HEAD
-mod queue;
-=======
 mod request;
->>>>>>> main
 mod scratch;
 mod threads;
 mod uring;
