@@ -22,7 +22,7 @@ use nix::unistd::Pid;
 use proptest::prelude::*;
 use rand::RngExt;
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;

@@ -9,7 +9,7 @@ use super::stats::standard_deviation;
 use super::stats::student_quantile;
 use rand::Rng;
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 
 /// Below this many pairs a resample has too few distinct values for its
 /// percentiles to mean much; Student's interval is used instead.

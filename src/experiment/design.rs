@@ -9,7 +9,7 @@ use super::executor::TargetState;
 use super::executor::WindowError;
 use super::executor::WindowReading;
 use super::executor::WindowRequest;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 use std::time::Duration;
 
 /// Smallest ratio a pair can have. A target that stands still in a treated

@@ -31,7 +31,7 @@ use jostle_profile::Estimate;
 use jostle_profile::Phase;
 use jostle_profile::PhasePerformance;
 use jostle_profile::Status;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 use std::time::Duration;
 
 /// A run that is over.

@@ -8,7 +8,7 @@ use super::stats::mean;
 use super::stats::median;
 use crate::warning::Warning;
 use jostle_profile::CurvePoint;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 
 /// Fewer pairs than this say nothing about a level.
 pub const FEWEST_PAIRS: usize = 4;

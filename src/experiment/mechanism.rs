@@ -6,7 +6,7 @@ use super::levels::FEWEST_PAIRS;
 use super::stats::median;
 use jostle_profile::CounterPair;
 use jostle_profile::Estimate;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 
 /// Counts that are above zero in this share of the windows have a ratio.
 const MOSTLY: f64 = 0.9;

@@ -10,7 +10,7 @@ use super::executor::WindowReading;
 use super::executor::WindowRequest;
 use rand::Rng;
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 use std::time::Duration;
 
 /// How performance, a fraction of undisturbed, answers to intensity (0–100).
@@ -115,7 +115,7 @@ impl Default for Weather {
 }
 
 /// Seeded normal noise and outliers.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Noise {
     rng: ChaCha8Rng,
 }
@@ -154,7 +154,7 @@ impl Noise {
 pub type Count = fn(&WindowRequest, f64) -> Vec<Option<f64>>;
 
 /// Answers windows from [`Response`]s on a virtual clock.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct MockExecutor {
     subjects: Vec<Subject>,
     responses: Vec<Response>,

@@ -19,7 +19,7 @@ use super::stats::mean;
 use super::stats::median;
 use jostle_profile::Phase;
 use jostle_profile::PhasePerformance;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 
 /// Windows may be stretched to at most this many times their length.
 pub const LONGEST_STRETCH: u32 = 8;

@@ -31,7 +31,7 @@ use super::levels::pair_sd;
 use super::stats::normal_quantile;
 use crate::warning::Warning;
 use jostle_profile::CurvePoint;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 
 /// Levels stand on multiples of this many points.
 const GRID: f64 = 5.0;
@@ -101,6 +101,16 @@ pub struct Finding {
     pub warning: Option<Warning>,
 }
 
+/// The generator of the resamples; a copy goes on with the same numbers.
+#[derive(Debug)]
+struct Resamples(ChaCha8Rng);
+
+impl Clone for Resamples {
+    fn clone(&self) -> Self {
+        Resamples(ChaCha8Rng::deserialize_state(&self.0.serialize_state()))
+    }
+}
+
 /// The state of one search.
 #[derive(Clone, Debug)]
 pub struct Search {
@@ -111,7 +121,7 @@ pub struct Search {
     settled: bool,
     /// As of the last judgement, at the tail of the stop rule.
     bracket: Option<Bracket>,
-    rng: ChaCha8Rng,
+    rng: Resamples,
 }
 
 impl Search {
@@ -123,7 +133,7 @@ impl Search {
             verdict: Verdict::Undecided,
             settled: false,
             bracket: None,
-            rng,
+            rng: Resamples(rng),
         }
     }
 
@@ -191,7 +201,7 @@ impl Search {
             }
         } else {
             for i in (1..batch.len()).rev() {
-                let j = below(&mut self.rng, i + 1);
+                let j = below(&mut self.rng.0, i + 1);
                 batch.swap(i, j);
             }
         }
@@ -242,7 +252,7 @@ impl Search {
         if self.settled {
             return;
         }
-        self.levels.refresh(RESAMPLES, &mut self.rng);
+        self.levels.refresh(RESAMPLES, &mut self.rng.0);
         if self.verdict == Verdict::Undecided {
             let n = self.endpoint_pairs();
             let due = n >= self.next_look();
@@ -272,7 +282,7 @@ impl Search {
         for level in &mut self.levels.all {
             level.bootstrap = None;
         }
-        self.levels.refresh(FINAL_RESAMPLES, &mut self.rng);
+        self.levels.refresh(FINAL_RESAMPLES, &mut self.rng.0);
         let mut bracket = self.levels.bracket_at(TAIL);
         let resolved = match (self.verdict, &mut bracket) {
             (Verdict::Kept, Some(bracket)) => {

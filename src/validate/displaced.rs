@@ -12,7 +12,7 @@ use jostle_kernels::displace::Displacement;
 use jostle_profile::reading::Reading;
 use jostle_profile::resource::Domain;
 use jostle_profile::resource::Resource;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 
 const MEASURED_BY: &str = "share of a working set of the structure's size that was gone when it was \
                            walked right after the source, by its time between all there and all gone";

@@ -17,8 +17,8 @@ use crate::sys::control_page::Order;
 use jostle_profile::resource::Intensity;
 use jostle_profile::resource::Resource;
 use jostle_profile::resource::SwitchCost;
+use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
 use std::thread::sleep;
 use std::time::Duration;
 

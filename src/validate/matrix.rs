@@ -20,8 +20,8 @@ use jostle_profile::resource::Resource;
 use jostle_profile::resource::SwitchCost;
 use jostle_profile::resource::Timing;
 use rand::RngExt;
+use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
 use std::thread::sleep;
 use std::time::Duration;
 

@@ -40,7 +40,7 @@ use crate::machine::calibration::Calibration;
 use jostle_profile::resource::Resource;
 use jostle_profile::resource::SwitchCost;
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 
 use std::sync::Arc;
 use std::sync::Mutex;

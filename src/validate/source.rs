@@ -11,7 +11,7 @@ use crate::inject::plan::plan;
 use crate::inject::worker::Slices;
 use jostle_profile::reading::Reading;
 use jostle_profile::resource::Resource;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 use std::time::Duration;
 
 /// Linearity and strength of one source, in about `budget`.

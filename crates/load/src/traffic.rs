@@ -7,7 +7,7 @@ use crate::protocol::Operation;
 use crate::url::Kind;
 use rand::Rng;
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 use rand_distr::Distribution;
 use rand_distr::Exp1;
 use rand_distr::Zipf;
@@ -26,7 +26,7 @@ pub enum Arrivals {
 const RAMP_FROM: f64 = 0.02;
 
 /// The times at which requests are due.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Schedule {
     arrivals: Arrivals,
     random: ChaCha8Rng,
@@ -95,7 +95,7 @@ pub struct Request {
 }
 
 /// The sequence of requests.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Traffic {
     random: ChaCha8Rng,
     keys: u64,

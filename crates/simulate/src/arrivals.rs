@@ -4,7 +4,7 @@ use crate::error::Problem;
 use crate::error::ScenarioError;
 use crate::number;
 use rand::RngExt;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 use rand_distr::Distribution;
 use rand_distr::Exp1;
 use rand_distr::StandardNormal;

@@ -40,7 +40,7 @@ use queue::Event;
 use queue::EventQueue;
 use rand::RngExt;
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 use std::collections::VecDeque;
 use std::time::Instant;
 use stopwatch::Stopwatch;

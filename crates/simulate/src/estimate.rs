@@ -14,7 +14,7 @@ use jostle_schedule::predict::LANES;
 use jostle_schedule::predict::LaneSet;
 use jostle_schedule::predict::Responses;
 use rand::RngExt;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 use rand_distr::Distribution;
 use rand_distr::StandardNormal;
 use serde::Deserialize;

@@ -9,7 +9,7 @@ use super::request::Request;
 use crate::Failure;
 use rand::RngExt;
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 
 /// One I/O of the walk.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,7 +36,7 @@ struct Area {
 /// share stays within a few I/Os of what the chain prescribes at any time,
 /// where independent draws would stray by the square root of their number.
 /// Positions and times are random, from the pattern's seed.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Walk {
     pattern: Pattern,
     /// Share of each transition.

@@ -4,7 +4,7 @@ use super::*;
 use crate::amount::Percentile;
 use rand::RngExt;
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 use std::time::Duration;
 
 /// A server whose latency climbs as in a queue towards its limit.

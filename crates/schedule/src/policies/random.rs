@@ -9,11 +9,11 @@ use crate::policy::PlacementRequest;
 use crate::policy::Policy;
 use crate::search::draw::Draws;
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 
 /// Each node that has the room with the same chance. The baseline below which
 /// no policy should fall.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Random {
     rng: ChaCha8Rng,
     draws: Draws,

@@ -10,7 +10,7 @@ use crate::policy::Part;
 use crate::policy::PlacementRequest;
 use crate::policy::Policy;
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 
 /// Batch sampling with late binding (Sparrow, as described in the dissertation,
 /// chapter 7): `d` probes for each CPU asked for, at random nodes that are
@@ -18,7 +18,7 @@ use rand_chacha::ChaCha8Rng;
 /// the job; a job that may spread takes its CPUs from the least loaded on. When
 /// they have no room it queues at all of them, and the first to have room runs
 /// it. Does not look at interference.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Sparrow {
     rng: ChaCha8Rng,
     /// Probes for each CPU asked for.

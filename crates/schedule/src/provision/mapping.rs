@@ -2,7 +2,7 @@
 
 use rand::RngExt;
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 use serde::Deserialize;
 use serde::Serialize;
 
@@ -117,7 +117,7 @@ impl Situation {
 }
 
 /// Maps jobs, and follows the queue where the mapping asks for it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Mapper {
     mapping: Mapping,
     soft_limit: f64,

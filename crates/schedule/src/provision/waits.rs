@@ -52,7 +52,7 @@ mod tests {
     use super::*;
     use rand::RngExt;
     use rand::SeedableRng;
-    use rand_chacha::ChaCha8Rng;
+    use rand::rngs::ChaCha8Rng;
 
     #[test]
     fn gaps_by_hand() {

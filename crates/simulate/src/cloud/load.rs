@@ -10,7 +10,7 @@ use jostle_schedule::predict::Responses;
 use jostle_schedule::provision::SIZES;
 use rand::RngExt;
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 use rand_distr::Distribution;
 use rand_distr::LogNormal;
 use std::cmp::Reverse;

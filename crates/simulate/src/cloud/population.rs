@@ -15,7 +15,7 @@ use jostle_schedule::provision::LARGEST;
 use jostle_schedule::provision::SIZES;
 use rand::RngExt;
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 use rand_distr::Distribution;
 use rand_distr::Normal;
 

@@ -37,7 +37,7 @@ use jostle_schedule::provision::quality_needed;
 use jostle_schedule::to_points;
 use rand::RngExt;
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::collections::BinaryHeap;

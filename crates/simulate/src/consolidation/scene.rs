@@ -5,7 +5,7 @@ use super::scenario::StorageApp;
 use jostle_schedule::policies::bloc::Store;
 use rand::RngExt;
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 use rand_distr::StandardNormal;
 
 /// One instance of an application.

@@ -6,7 +6,7 @@ use jostle_profile::resource::Resource;
 use jostle_schedule::predict::LaneSet;
 use jostle_schedule::predict::Lanes;
 use rand::RngExt;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 use rand_distr::Distribution;
 use rand_distr::StandardNormal;
 

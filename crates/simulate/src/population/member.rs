@@ -15,7 +15,7 @@ use jostle_schedule::predict::LaneSet;
 use jostle_schedule::predict::Lanes;
 use jostle_schedule::predict::resource_id;
 use rand::RngExt;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 
 /// Share of undisturbed performance to be kept (the papers' 5 %).
 const QOS: f32 = 0.95;

@@ -17,7 +17,7 @@ use jostle_schedule::Demand;
 use jostle_schedule::Scaling;
 use jostle_schedule::predict::LANES;
 use jostle_schedule::predict::LaneSet;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 use std::path::Path;
 
 /// The profiles in `dir`, by the order of file names.

@@ -6,7 +6,7 @@ use crate::truth::TruePlatform;
 use jostle_schedule::predict::lane;
 use rand::RngExt;
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 
 fn papers_pool(seed: u64) -> (Vec<Member>, Vec<ServerType>) {
     let types = hardware("paragon-40").unwrap().types.to_vec();

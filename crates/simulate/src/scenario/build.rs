@@ -24,8 +24,8 @@ use jostle_schedule::Node;
 use rand::Rng;
 use rand::RngExt;
 use rand::SeedableRng;
+use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 
 /// Each part of a workload has random numbers of its own, so that a change of

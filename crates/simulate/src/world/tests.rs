@@ -251,7 +251,7 @@ fn counters_read_pressure_with_noise() {
     let mut world = World::new(&truth, &[node("n", 4, "big")]).unwrap();
     let here = on(&world, 0, 2);
     world.start(0, &a, &here, 0.0).unwrap();
-    let mut noise: rand_chacha::ChaCha8Rng = rand::SeedableRng::seed_from_u64(1);
+    let mut noise: rand::rngs::ChaCha8Rng = rand::SeedableRng::seed_from_u64(1);
     let draws: Vec<f64> = (0..2000)
         .map(|_| f64::from(world.counters(world.ids()[0], &mut noise)[3]))
         .collect();

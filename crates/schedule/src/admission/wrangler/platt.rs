@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use rand::RngExt;
     use rand::SeedableRng;
-    use rand_chacha::ChaCha8Rng;
+    use rand::rngs::ChaCha8Rng;
 
     #[test]
     fn finds_the_sigmoid_that_made_the_labels() {

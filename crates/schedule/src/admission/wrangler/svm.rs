@@ -2,7 +2,7 @@
 
 use rand::RngExt;
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 
 /// Passes over the data at most.
 const PASSES: usize = 300;

@@ -2,7 +2,7 @@ use super::*;
 use crate::cluster::Node;
 use rand::RngExt;
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 use std::fmt::Write;
 
 /// Windows of two telling counters and one of noise on `nodes` nodes;

@@ -25,7 +25,7 @@ use place::on_node;
 use place::screened_value;
 use rand::RngExt;
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 use value::Weights;
 use views::NodeViews;
 

@@ -18,7 +18,7 @@ use crate::predict::LANES;
 use crate::search::draw::Draws;
 use crate::search::ranking::Ranking;
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 
 /// Draws R servers at random from those with room and takes the one of the
 /// highest colocation quality (Paragon, section 3.3.3). With t of the server
@@ -51,7 +51,7 @@ use rand_chacha::ChaCha8Rng;
 /// [`sample_size`]. Paragon draws by hashing scores, which is only nearly so,
 /// and drawing units instead of servers, as Tarcil does, would favour those
 /// with many free CPUs.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct ParagonSampled {
     servers: u32,
     strict: bool,

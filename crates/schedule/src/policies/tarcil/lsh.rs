@@ -5,7 +5,7 @@ use crate::predict::Lanes;
 use jostle_profile::resource::Resource;
 use rand::RngExt;
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 use rand_distr::StandardNormal;
 
 /// Directions told apart, per platform (Tarcil, section 7.4.1).

@@ -41,7 +41,7 @@ use crate::predict::resource_id;
 use crate::search::ranking::Ranking;
 use rand::RngExt;
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 
 /// What can be set of [`Tarcil`].
 #[derive(Clone, Copy, Debug, PartialEq)]

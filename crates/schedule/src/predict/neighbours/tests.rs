@@ -3,7 +3,7 @@ use crate::predict::Curve;
 use crate::predict::GRID_STEP;
 use proptest::prelude::*;
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 use rand_distr::Distribution;
 use rand_distr::Normal;
 
