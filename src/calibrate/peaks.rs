@@ -4,10 +4,10 @@ use super::press::Press;
 use super::press::Stop;
 use super::press::Watch;
 use super::rounds::Rounds;
-use super::rounds::median;
 use crate::machine::calibration::PressurePoint;
 use crate::sys::control_page::Order;
 use jostle_profile::resource::Timing;
+use jostle_statistics::median;
 use std::time::Duration;
 
 /// Intensities of the map, percent.
@@ -76,8 +76,8 @@ pub fn map(
     Ok(INTENSITIES
         .iter()
         .zip(readings)
-        .map(|(percent, readings)| {
-            let achieved = median(readings);
+        .map(|(percent, mut readings)| {
+            let achieved = median(&mut readings);
             PressurePoint {
                 requested_percent: *percent,
                 achieved,

@@ -5,10 +5,10 @@ use super::press::Press;
 use super::press::Stop;
 use super::press::Watch;
 use super::rounds::Rounds;
-use super::rounds::median;
 use crate::machine::calibration::ReporterPoint;
 use crate::sys::control_page::Order;
 use jostle_profile::resource::Timing;
+use jostle_statistics::median;
 use std::time::Duration;
 
 /// Intensities of the second copy, percent.
@@ -79,10 +79,10 @@ pub fn curve(
     Ok(INTENSITIES
         .iter()
         .zip(ratios)
-        .map(|(intensity, ratios)| ReporterPoint {
+        .map(|(intensity, mut ratios)| ReporterPoint {
             intensity: *intensity,
             windows: ratios.len() as u64,
-            performance: median(ratios),
+            performance: median(&mut ratios),
         })
         .collect())
 }
@@ -116,7 +116,13 @@ pub fn settle(
     }
     second.order(Order::Park, watch)?;
     probe.order(Order::Park, watch)?;
-    let medians = |pieces: Vec<Vec<f64>>| pieces.into_iter().map(median).collect::<Vec<f64>>();
+    let medians = |mut pieces: Vec<Vec<f64>>| {
+        let median = |piece: &mut Vec<f64>| match piece.is_empty() {
+            true => 0.0,
+            false => median(piece),
+        };
+        pieces.iter_mut().map(median).collect::<Vec<f64>>()
+    };
     let pieces = settled_after(&medians(on)).max(settled_after(&medians(off)));
     Ok(first * (1 << pieces.saturating_sub(1)))
 }

@@ -33,13 +33,3 @@ impl<'a> Rounds<'a> {
         go
     }
 }
-
-/// The middle value; of an even number the mean of the two. 0 of none.
-pub(super) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    match (values.len(), values.len() / 2) {
-        (0, _) => 0.0,
-        (count, middle) if count % 2 == 1 => values[middle],
-        (_, middle) => (values[middle - 1] + values[middle]) / 2.0,
-    }
-}

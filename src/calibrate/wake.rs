@@ -3,7 +3,6 @@
 use super::press::Stop;
 use super::press::Watch;
 use super::rounds::Rounds;
-use super::rounds::median;
 use crate::inject::slice::Victim;
 use crate::machine::calibration::WakeUp;
 use crate::sys::clock::monotonic_ns;
@@ -12,6 +11,7 @@ use crate::sys::cpus::set_affinity;
 use crate::sys::process::set_timer_slack;
 use crate::sys::sched::request_slice;
 use jostle_profile::reading::Reading;
+use jostle_statistics::median;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -61,14 +61,14 @@ pub(super) fn cost(cpu: usize, length: Duration, watch: &dyn Watch) -> Result<Wa
     let (low, high) = (costs[costs.len() / 4], costs[costs.len() * 3 / 4]);
     Ok(WakeUp {
         cost_seconds: match low > 0.0 {
-            true => Reading::Value(median(costs)),
+            true => Reading::Value(median(&mut costs)),
             false => Reading::unavailable(format!(
                 "not to be told from noise: half of the readings lie between {:.1} and {:.1} µs",
                 low * 1e6,
                 high * 1e6
             )),
         },
-        lateness_seconds: median(late),
+        lateness_seconds: median(&mut late),
     })
 }
 

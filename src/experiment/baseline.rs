@@ -9,8 +9,8 @@ use super::log::Log;
 use super::phases;
 use super::queue::Queue;
 use super::settings::Settings;
-use super::stats;
 use crate::warning::Warning;
+use jostle_statistics as stats;
 use std::time::Duration;
 
 /// Windows at the beginning, and the share of the budget they may

@@ -1,7 +1,6 @@
 //! Pairs of windows: what is compared with what, in which order, and what a
 //! window is worth.
 
-use super::bootstrap::below;
 use super::executor::Arm;
 use super::executor::Executor;
 use super::executor::Subject;
@@ -9,6 +8,7 @@ use super::executor::TargetState;
 use super::executor::WindowError;
 use super::executor::WindowReading;
 use super::executor::WindowRequest;
+use jostle_statistics::below;
 use rand::rngs::ChaCha8Rng;
 use std::time::Duration;
 

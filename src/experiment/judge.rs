@@ -1,7 +1,5 @@
 //! What was measured means: what every half may claim, and the reasons in words.
 
-use super::bootstrap::Bootstrap;
-use super::bootstrap::stream;
 use super::design::Bench;
 use super::design::Counted;
 use super::design::Half;
@@ -24,13 +22,15 @@ use super::search::Finding;
 use super::search::Verdict;
 use super::settings::Halves;
 use super::settings::Settings;
-use super::stats;
 use crate::warning::Warning;
 use jostle_profile::CounterPair;
 use jostle_profile::Estimate;
 use jostle_profile::Phase;
 use jostle_profile::PhasePerformance;
 use jostle_profile::Status;
+use jostle_statistics as stats;
+use jostle_statistics::Bootstrap;
+use jostle_statistics::stream;
 use rand::rngs::ChaCha8Rng;
 use std::time::Duration;
 

@@ -1,13 +1,13 @@
 //! What the measured levels of a search say together: the monotone fit, where
 //! it crosses the line, and whether the levels contradict it.
 
-use super::bootstrap::Bootstrap;
-use super::isotonic::crossing;
-use super::isotonic::performance_fit;
-use super::stats::mean;
-use super::stats::median;
 use crate::warning::Warning;
 use jostle_profile::CurvePoint;
+use jostle_statistics::Bootstrap;
+use jostle_statistics::crossing;
+use jostle_statistics::mean;
+use jostle_statistics::median;
+use jostle_statistics::performance_fit;
 use rand::rngs::ChaCha8Rng;
 
 /// Fewer pairs than this say nothing about a level.

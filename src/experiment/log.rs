@@ -4,9 +4,9 @@
 use super::design::Counted;
 use super::design::Half;
 use super::executor::Subject;
-use super::stats;
 use jostle_profile::PairReading;
 use jostle_profile::Readings;
+use jostle_statistics as stats;
 use std::time::Duration;
 
 /// One pair of windows as it was measured.

@@ -1,11 +1,11 @@
 //! Which counters moved between control and treat.
 
-use super::bootstrap::Bootstrap;
 use super::design::Counted;
 use super::levels::FEWEST_PAIRS;
-use super::stats::median;
 use jostle_profile::CounterPair;
 use jostle_profile::Estimate;
+use jostle_statistics::Bootstrap;
+use jostle_statistics::median;
 use rand::rngs::ChaCha8Rng;
 
 /// Counts that are above zero in this share of the windows have a ratio.
@@ -90,7 +90,7 @@ fn estimate(bootstrap: &Bootstrap, scale: impl Fn(f64) -> f64) -> Option<Estimat
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::mock::Noise;
+    use jostle_statistics::Noise;
     use rand::SeedableRng;
 
     fn pairs(count: usize, seed: u64, window: impl Fn(&mut Noise, bool) -> f64) -> Vec<Counted> {

@@ -6,17 +6,15 @@
 //!
 //! From the outside in: [`run::measure`] shares the budget among the halves of
 //! all subjects; [`search`] decides what one half wants measured next and when
-//! it knows enough; [`design`] measures one pair of windows; [`stats`],
-//! [`bootstrap`] and [`isotonic`] turn pairs into estimates; [`outcome`] is
-//! what comes out.
+//! it knows enough; [`design`] measures one pair of windows;
+//! [`jostle_statistics`] turns pairs into estimates; [`outcome`] is what comes
+//! out.
 
 mod baseline;
-pub mod bootstrap;
 mod checkpoint;
 mod counting;
 pub mod design;
 pub mod executor;
-pub mod isotonic;
 mod judge;
 mod levels;
 pub mod live;
@@ -35,4 +33,3 @@ pub mod search;
 pub mod session;
 pub mod settings;
 mod sources;
-pub mod stats;

@@ -13,12 +13,12 @@
 //!
 //! Neither can tell the target's phases from those of the machine below it.
 
-use super::bootstrap::Bootstrap;
 use super::levels::FEWEST_PAIRS;
-use super::stats::mean;
-use super::stats::median;
 use jostle_profile::Phase;
 use jostle_profile::PhasePerformance;
+use jostle_statistics::Bootstrap;
+use jostle_statistics::mean;
+use jostle_statistics::median;
 use rand::rngs::ChaCha8Rng;
 
 /// Windows may be stretched to at most this many times their length.
@@ -276,8 +276,8 @@ pub fn apart(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::mock::Noise;
-    use crate::experiment::stats::standard_deviation;
+    use jostle_statistics::Noise;
+    use jostle_statistics::standard_deviation;
     use rand::SeedableRng;
 
     /// Coefficient of variation of the averages over `factor` neighbours.

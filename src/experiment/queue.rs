@@ -1,7 +1,6 @@
 //! Who is next: the halves on their way, what a pair of each costs, and who may
 //! spend what is left of the budget.
 
-use super::bootstrap::stream;
 use super::design::Half;
 use super::design::dear;
 use super::design::probe_settle;
@@ -13,6 +12,7 @@ use super::search::Search;
 use super::settings::Halves;
 use super::settings::Settings;
 use jostle_profile::Readings;
+use jostle_statistics::stream;
 use std::time::Duration;
 
 /// Loss line of the caused half, whatever the QoS asked for: the definition

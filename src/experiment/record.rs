@@ -1,7 +1,5 @@
 //! From what was measured to a profile.
 
-use super::isotonic::crossing;
-use super::isotonic::performance_fit;
 use super::outcome::Measured;
 use super::settings::Settings;
 use crate::inject::placement::Refusal;
@@ -25,6 +23,8 @@ use jostle_profile::Status;
 use jostle_profile::WarningFacts;
 use jostle_profile::Workload;
 use jostle_profile::reading::Reading;
+use jostle_statistics::crossing;
+use jostle_statistics::performance_fit;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 

@@ -11,7 +11,6 @@
 
 use super::baseline;
 use super::baseline::Baseline;
-use super::bootstrap::stream;
 use super::design::Bench;
 use super::design::Half;
 use super::design::Pair;
@@ -32,6 +31,7 @@ pub use super::settings::Settings;
 pub use super::settings::Silent;
 use crate::warning::Warning;
 use jostle_profile::Readings;
+use jostle_statistics::stream;
 use std::time::Duration;
 
 /// One idle window per this many pairs of the tolerated half.

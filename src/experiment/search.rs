@@ -20,7 +20,6 @@
 //! two of them a monotone curve may fall anywhere, a cliff as well as a slope,
 //! and an interval from interpolation alone would miss cliffs.
 
-use super::bootstrap::below;
 use super::design::Half;
 use super::levels::Bracket;
 use super::levels::FEWEST_PAIRS;
@@ -28,9 +27,10 @@ use super::levels::Level;
 use super::levels::Levels;
 use super::levels::estimate;
 use super::levels::pair_sd;
-use super::stats::normal_quantile;
 use crate::warning::Warning;
 use jostle_profile::CurvePoint;
+use jostle_statistics::below;
+use jostle_statistics::normal_quantile;
 use rand::rngs::ChaCha8Rng;
 
 /// Levels stand on multiples of this many points.

@@ -45,7 +45,8 @@ const FORBIDDEN: &[(&str, &str)] = &[("experiment", "calibrate")];
 /// Which package of the workspace may depend on which others.
 const WALLS: &[(&str, &[&str])] = &[
     ("jostle-profile", &[]),
-    ("jostle-schedule", &["jostle-profile"]),
+    ("jostle-statistics", &[]),
+    ("jostle-schedule", &["jostle-profile", "jostle-statistics"]),
     ("jostle-simulate", &["jostle-profile", "jostle-schedule"]),
     ("jostle-load", &["jostle-profile"]),
     ("jostle-kernels", &["jostle-profile"]),
@@ -57,13 +58,19 @@ const WALLS: &[(&str, &[&str])] = &[
             "jostle-profile",
             "jostle-schedule",
             "jostle-simulate",
+            "jostle-statistics",
         ],
     ),
 ];
 
 /// Packages that a scheduler's author compiles, and what none of them needs:
 /// what reads or loads a machine, and what draws.
-const PURE: &[&str] = &["jostle-profile", "jostle-schedule", "jostle-simulate"];
+const PURE: &[&str] = &[
+    "jostle-profile",
+    "jostle-schedule",
+    "jostle-simulate",
+    "jostle-statistics",
+];
 const MEASURING: &[&str] = &[
     "core_affinity",
     "io-uring",

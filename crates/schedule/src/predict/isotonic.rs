@@ -1,5 +1,7 @@
 //! Noisy points of a curve that can only fall, made to fall.
 
+use jostle_statistics::pools;
+
 /// A point of a curve: where, what is believed there, and its variance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Knot {
@@ -13,13 +15,6 @@ pub struct Knot {
 /// No reading is so sure that it outweighs all others without end.
 const LEAST_VARIANCE: f64 = 1e-10;
 
-/// Neighbours taken for one level, because apart they would rise.
-struct Pool {
-    mean: f64,
-    weight: f64,
-    first: usize,
-}
-
 /// Weighted least-squares fit of a non-increasing curve through `knots`
 /// (ascending in `at`), none above 0: pool adjacent violators (Ayer et al.,
 /// 1955), weights 1/variance. A running minimum instead would keep every
@@ -29,27 +24,10 @@ struct Pool {
 /// contradict each other by more than their variances allow, by as much less
 /// (Birge ratio: χ² per degree of freedom).
 pub fn falling(knots: &[Knot]) -> Vec<Knot> {
-    let mut pools: Vec<Pool> = Vec::with_capacity(knots.len());
-    for (first, knot) in knots.iter().enumerate() {
-        let mut pool = Pool {
-            mean: knot.ln,
-            weight: 1.0 / knot.variance.max(LEAST_VARIANCE),
-            first,
-        };
-        while let Some(before) = pools.pop_if(|before| before.mean <= pool.mean) {
-            let weight = before.weight + pool.weight;
-            pool = Pool {
-                mean: (before.mean * before.weight + pool.mean * pool.weight) / weight,
-                weight,
-                first: before.first,
-            };
-        }
-        pools.push(pool);
-    }
+    let precision = |knot: &Knot| 1.0 / knot.variance.max(LEAST_VARIANCE);
     let mut fitted = Vec::with_capacity(knots.len());
-    for (index, pool) in pools.iter().enumerate() {
-        let end = pools.get(index + 1).map_or(knots.len(), |next| next.first);
-        let members = &knots[pool.first..end];
+    for pool in pools(knots.iter().map(|knot| (knot.ln, precision(knot)))) {
+        let members = &knots[pool.first..][..pool.count];
         let chi_squared: f64 = members
             .iter()
             .map(|knot| (knot.ln - pool.mean).powi(2) / knot.variance.max(LEAST_VARIANCE))

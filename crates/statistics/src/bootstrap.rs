@@ -1,12 +1,12 @@
 //! Seeded bootstrap of the robust location, with blocks when successive pairs
 //! correlate.
 
-use super::stats::block_length;
-use super::stats::location_sorted;
-use super::stats::normal_quantile;
-use super::stats::normal_share;
-use super::stats::standard_deviation;
-use super::stats::student_quantile;
+use super::robust::block_length;
+use super::robust::location_sorted;
+use super::robust::normal_quantile;
+use super::robust::normal_share;
+use super::robust::standard_deviation;
+use super::robust::student_quantile;
 use rand::Rng;
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
@@ -171,7 +171,7 @@ pub fn quantile_sorted(sorted: &[f64], probability: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::mock::Noise;
+    use crate::Noise;
 
     fn misses(n: usize, correlation: f64, outliers: f64, rounds: usize) -> (f64, f64) {
         let mut noise = Noise::seeded(11);

@@ -210,7 +210,7 @@ pub fn block_length(values: &[f64]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::mock::Noise;
+    use crate::Noise;
     use proptest::prelude::*;
 
     fn brute(values: &[f64]) -> f64 {

@@ -1,31 +1,48 @@
 //! Monotone curve through noisy levels, and where it crosses a line.
 
-/// Weighted least-squares fit that never rises: pool adjacent violators.
-///
-/// `values` and `weights` have one element per level, levels ascending;
-/// weights are positive. Returns the fitted values, same shape.
-pub fn antitonic(values: &[f64], weights: &[f64]) -> Vec<f64> {
-    // Blocks of (mean, weight, how many levels).
-    let mut blocks: Vec<(f64, f64, usize)> = Vec::with_capacity(values.len());
-    for (value, weight) in values.iter().zip(weights) {
-        let mut block = (*value, *weight, 1);
-        while let Some(&(mean, mass, count)) = blocks.last() {
-            if mean >= block.0 {
-                break;
-            }
-            blocks.pop();
-            let total = mass + block.1;
-            block = (
-                (mean * mass + block.0 * block.1) / total,
-                total,
-                count + block.2,
-            );
+/// Neighbouring levels taken for one, because apart they would rise.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pool {
+    pub mean: f64,
+    pub weight: f64,
+    /// Index of its first level, and how many levels it has.
+    pub first: usize,
+    pub count: usize,
+}
+
+/// Weighted least-squares fit that never rises, as its pools: pool adjacent
+/// violators (Ayer et al., 1955). `levels` are (value, positive weight), in
+/// ascending order of intensity.
+pub fn pools(levels: impl IntoIterator<Item = (f64, f64)>) -> Vec<Pool> {
+    let mut pools: Vec<Pool> = Vec::new();
+    for (first, (mean, weight)) in levels.into_iter().enumerate() {
+        let mut pool = Pool {
+            mean,
+            weight,
+            first,
+            count: 1,
+        };
+        while let Some(before) = pools.pop_if(|before| before.mean <= pool.mean) {
+            let weight = before.weight + pool.weight;
+            pool = Pool {
+                mean: (before.mean * before.weight + pool.mean * pool.weight) / weight,
+                weight,
+                first: before.first,
+                count: before.count + pool.count,
+            };
         }
-        blocks.push(block);
+        pools.push(pool);
     }
-    blocks
+    pools
+}
+
+/// Weighted least-squares fit that never rises. `values` and `weights` have one
+/// element per level, levels ascending; weights are positive. Returns the
+/// fitted values, same shape.
+pub fn antitonic(values: &[f64], weights: &[f64]) -> Vec<f64> {
+    pools(values.iter().copied().zip(weights.iter().copied()))
         .iter()
-        .flat_map(|(mean, _, count)| std::iter::repeat_n(*mean, *count))
+        .flat_map(|pool| std::iter::repeat_n(pool.mean, pool.count))
         .collect()
 }
 
