@@ -2,6 +2,7 @@
 //! which tests put made-up ones.
 
 use crate::inject::Snapshot;
+use crate::inject::WorkerError;
 use crate::inject::WorkerGroup;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::control_page::Order;
@@ -80,9 +81,9 @@ impl Press for WorkerGroup {
         self.check_exits().map_err(Stop::Failed)?;
         let command = self.set(order);
         self.wait_applied(command, PATIENCE, &|| watch.check().is_err())
-            .map_err(|reason| match reason.is_empty() {
-                true => Stop::Interrupted,
-                false => Stop::Failed(reason),
+            .map_err(|error| match error {
+                WorkerError::Stopped => Stop::Interrupted,
+                error => Stop::Failed(error.to_string()),
             })
     }
 

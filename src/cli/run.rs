@@ -11,6 +11,7 @@ use crate::console::warning;
 use crate::error::Error;
 use crate::error::Result;
 use crate::inject::Snapshot;
+use crate::inject::WorkerError;
 use crate::inject::WorkerGroup;
 use crate::inject::peak::find_peak;
 use crate::inject::plan::plan_alone;
@@ -207,11 +208,13 @@ pub fn run(args: Args) -> Result<()> {
         stop
     };
     let applied = group.wait_applied(command, Duration::from_secs(300), &stop);
-    if let Err(reason) = applied {
-        return Err(match (backed_off.take(), reason.is_empty()) {
+    if let Err(error) = applied {
+        return Err(match (backed_off.take(), error) {
             (Some(stalled), _) => Error::environment(stalled),
-            (None, true) => Error::Interrupted(" before the intensity was reached".into()),
-            (None, false) => Error::environment(reason),
+            (None, WorkerError::Stopped) => {
+                Error::Interrupted(" before the intensity was reached".into())
+            }
+            (None, error) => Error::environment(error.to_string()),
         });
     }
     let began = Instant::now();

@@ -11,6 +11,7 @@ use super::executor::WindowRequest;
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::inject::Snapshot;
+use crate::inject::WorkerError;
 use crate::inject::WorkerGroup;
 use crate::inject::stall::StallGuard;
 use crate::metric::Metric;
@@ -224,8 +225,8 @@ impl<'a> LiveExecutor<'a> {
         match (outcome, stalled) {
             (Ok(()), None) => Ok(()),
             (_, Some(reason)) => Err(WindowError::Subject(reason)),
-            (Err(reason), None) if reason.is_empty() => Err(WindowError::Interrupted),
-            (Err(reason), None) => Err(WindowError::Subject(reason)),
+            (Err(WorkerError::Stopped), None) => Err(WindowError::Interrupted),
+            (Err(error), None) => Err(WindowError::Subject(error.to_string())),
         }
     }
 

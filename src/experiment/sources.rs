@@ -194,10 +194,14 @@ fn take(
 ) -> std::result::Result<Duration, String> {
     let from = Instant::now();
     let command = group.set(Order::Treat(part * 100.0));
-    group.wait_applied(command, patience, &|| false)?;
+    group
+        .wait_applied(command, patience, &|| false)
+        .map_err(|error| error.to_string())?;
     let took = from.elapsed();
     let command = group.set(Order::Park);
-    group.wait_applied(command, patience, &|| false)?;
+    group
+        .wait_applied(command, patience, &|| false)
+        .map_err(|error| error.to_string())?;
     Ok(took)
 }
 

@@ -1,5 +1,6 @@
 //! The workers of one resource, steered as one.
 
+use crate::inject::error::WorkerError;
 use crate::inject::worker::Slices;
 use crate::inject::worker::WorkerConfig;
 use crate::os;
@@ -125,26 +126,22 @@ impl WorkerGroup {
     /// Waits until `command` is fully in force.
     ///
     /// # Errors
-    /// In words: a worker ended or hangs, `patience` ran out, or `stop` said so
-    /// (then the text is empty).
+    /// A worker ended or hangs, `patience` ran out, or `stop` said so.
     pub fn wait_applied(
         &self,
         command: Command,
         patience: Duration,
         stop: &dyn Fn() -> bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), WorkerError> {
         let deadline = Instant::now() + patience;
         let mut nap = Duration::from_micros(50);
         while !self.applied(command) {
             self.check()?;
             if stop() {
-                return Err(String::new());
+                return Err(WorkerError::Stopped);
             }
             if Instant::now() > deadline {
-                return Err(format!(
-                    "its worker did not reach the intensity within {:.1} s",
-                    patience.as_secs_f64()
-                ));
+                return Err(WorkerError::Late(patience));
             }
             sleep(nap);
             nap = (nap * 2).min(Duration::from_millis(5));
@@ -245,7 +242,8 @@ impl WorkerGroup {
             worker.page.hold_at_peak(false);
         }
         let command = self.set(Order::Treat(100.0));
-        self.wait_applied(command, HANG, &|| false)?;
+        self.wait_applied(command, HANG, &|| false)
+            .map_err(|error| error.to_string())?;
         sleep(length / 4);
         let deadline = Instant::now() + HANG;
         let readings = loop {

@@ -6,6 +6,7 @@
 //! through a [`ControlPage`](crate::sys::control_page::ControlPage): switching
 //! an arm is one store.
 
+mod error;
 pub mod group;
 pub mod pattern;
 pub mod peak;
@@ -15,6 +16,7 @@ pub mod slice;
 pub mod stall;
 pub mod worker;
 
+pub use error::WorkerError;
 pub use group::Snapshot;
 pub use group::WorkerGroup;
 pub use group::WorkerPlan;

@@ -8,6 +8,7 @@ use super::report::Linearity;
 use super::report::Strength;
 use crate::error::Error;
 use crate::error::Result;
+use crate::inject::WorkerError;
 use crate::inject::WorkerGroup;
 use crate::inject::peak::find_peak;
 use crate::inject::plan::plan_alone;
@@ -86,10 +87,10 @@ pub(super) fn alone(
             session.interrupted()
         }) {
             Ok(value) => achieved[index].push(value / full_scale * 100.0),
-            Err(reason) if reason.is_empty() => {
+            Err(WorkerError::Stopped) => {
                 return Err(Error::Interrupted("; the sources are gone".into()));
             }
-            Err(reason) => return Ok(Err(reason)),
+            Err(error) => return Ok(Err(error.to_string())),
         }
     }
     let (mut linearity, strength) = summary(
@@ -214,7 +215,7 @@ impl Gauge {
         settle: Duration,
         window: Duration,
         stop: &dyn Fn() -> bool,
-    ) -> std::result::Result<f64, String> {
+    ) -> std::result::Result<f64, WorkerError> {
         let command = group.set(Order::Treat(level));
         group.wait_applied(command, PATIENCE, stop)?;
         sleep(settle);

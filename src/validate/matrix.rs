@@ -8,6 +8,7 @@ use super::report::Effect;
 use super::report::Size;
 use crate::error::Result;
 use crate::inject::Snapshot;
+use crate::inject::WorkerError;
 use crate::inject::WorkerGroup;
 use crate::inject::plan::plan;
 use crate::inject::plan::plan_alone;
@@ -167,7 +168,7 @@ fn visit(
     victim: &mut Party,
     slices: Slices,
     rng: &mut ChaCha8Rng,
-) -> std::result::Result<Vec<f64>, String> {
+) -> std::result::Result<Vec<f64>, WorkerError> {
     let period = Duration::from_nanos(slices.period_ns);
     // The victim goes on as it is; only the source has to find its state.
     let settle = source
@@ -191,7 +192,7 @@ fn visit(
         .group
         .wait_applied(command, PATIENCE, &stop)
         .and_then(|()| {
-            let mut read = |order| -> std::result::Result<f64, String> {
+            let mut read = |order| -> std::result::Result<f64, WorkerError> {
                 let command = source.group.set(order);
                 source.group.wait_applied(command, PATIENCE, &stop)?;
                 sleep(settle);

@@ -1,0 +1,23 @@
+//! Why a source did not do what it was ordered.
+
+use std::time::Duration;
+use thiserror::Error;
+
+/// Why workers are not in the state that was ordered.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum WorkerError {
+    /// The caller's `stop` said so.
+    #[error("stopped")]
+    Stopped,
+    #[error("its worker did not reach the intensity within {:.1} s", .0.as_secs_f64())]
+    Late(Duration),
+    /// A worker ended or hangs.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<String> for WorkerError {
+    fn from(reason: String) -> Self {
+        WorkerError::Failed(reason)
+    }
+}
