@@ -23,7 +23,12 @@ fn near(wanted: &str, names: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<S
                 () if contained || lower.contains(&wanted_lower) => {
                     (1, lower.len().abs_diff(wanted_lower.len()))
                 }
-                () if last.len().abs_diff(wanted_lower.len()) > most => return None,
+                () if [last, &lower]
+                    .iter()
+                    .all(|other| other.len().abs_diff(wanted_lower.len()) > most) =>
+                {
+                    return None;
+                }
                 () => match edits(&lower).min(edits(last)) {
                     few @ ..=2 => (0, few),
                     some => (2, some),

@@ -90,7 +90,11 @@ fn a_lone_source_achieves_what_was_asked() {
 fn sources_are_listed_quickly() {
     let place = Place::new();
     let listed = place.run(&["list", "--json"]).json();
-    assert_eq!(listed.as_array().map(Vec::len), Some(18), "{listed}");
+    assert_eq!(
+        listed.as_array().map(Vec::len),
+        Some(jostle_profile::resource::Resource::ALL.len()),
+        "{listed}"
+    );
     for command in ["list", "machine"] {
         // The best of several: other work may only slow a run down.
         let best = (0..5)

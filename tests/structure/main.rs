@@ -32,9 +32,9 @@ const FLOORS: &[&str] = &[
     "machine",
     "sys",
     "os",
-    "near",
     "error",
     "near",
+    "warning",
     "console",
 ];
 

@@ -7,7 +7,6 @@ use crate::amount::LatencyTarget;
 use crate::error::Error;
 use crate::error::Result;
 use crate::warning::Warning;
-use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The gap between a rate that met the target and one that missed it is closed
@@ -43,7 +42,7 @@ pub struct TrialWindow {
 }
 
 /// What one rate led to.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Trial {
     /// Requests intended per second.
     pub rate_per_second: f64,
@@ -65,7 +64,7 @@ pub struct Trial {
 }
 
 /// Why a search ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StoppedBy {
     /// The gap is as small as asked for.
@@ -77,7 +76,7 @@ pub enum StoppedBy {
 }
 
 /// The highest rate that met the target, and how it was found.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Capacity {
     /// Like `p99:1ms`.
     pub slo: String,

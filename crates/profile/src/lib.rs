@@ -14,6 +14,7 @@ mod mechanism;
 pub mod reading;
 mod readings;
 pub mod resource;
+#[cfg(feature = "schema")]
 mod schema;
 mod unique;
 mod warning;
@@ -31,10 +32,12 @@ pub use mechanism::Phase;
 pub use mechanism::PhasePerformance;
 pub use readings::PairReading;
 pub use readings::Readings;
+#[cfg(feature = "schema")]
 pub use schema::schema;
 pub use warning::WarningFacts;
 
 use crate::reading::Reading;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::Serialize;
@@ -48,10 +51,14 @@ pub const FORMAT: &str = "jostle-profile/1";
 pub type Unknown = BTreeMap<String, Value>;
 
 /// Both halves of a sensitivity vector, and everything needed to doubt it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Profile {
     /// `jostle-profile/1`.
-    #[schemars(regex(pattern = r"^jostle-profile/1(\..*)?$"))]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(regex(pattern = r"^jostle-profile/1(\..*)?$"))
+    )]
     pub format: String,
     /// True when the measurement was cut short and only what was learned until
     /// then is in this file.
@@ -73,7 +80,8 @@ pub struct Profile {
 }
 
 /// What was profiled.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Workload {
     pub name: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -85,7 +93,8 @@ pub struct Workload {
 }
 
 /// Where it was profiled.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct MachineFacts {
     /// Changes when CPU, caches, kernel, allowed CPUs or hypervisor change.
     pub fingerprint: String,
@@ -102,7 +111,8 @@ pub struct MachineFacts {
 }
 
 /// One cache, as the machine reports it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CacheFacts {
     /// `L1d`, `L1i`, `L2`, `L3`.
     pub name: String,
@@ -112,7 +122,8 @@ pub struct CacheFacts {
 }
 
 /// Which way the metric is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
     Higher,
@@ -120,7 +131,8 @@ pub enum Direction {
 }
 
 /// How the target's performance was read.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct MetricFacts {
     /// As given to `--metric`.
     pub name: String,
@@ -144,21 +156,24 @@ pub struct MetricFacts {
 }
 
 /// A number and the interval that holds it with 95 % confidence.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Estimate {
     pub value: f64,
     pub ci95: [f64; 2],
 }
 
 /// When performance counts as kept.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Qos {
     /// Fraction of the baseline, 0.95 unless told otherwise.
     pub threshold: f64,
 }
 
 /// The state of the machine and the settings while measuring.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Conditions {
     /// RFC 3339, UTC.
     pub recorded_at: String,
@@ -210,7 +225,8 @@ pub struct Conditions {
 }
 
 /// Where an entry's numbers come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
     Measured,
@@ -221,7 +237,8 @@ pub enum Status {
 }
 
 /// How target and worker came to share the resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum PlacementMode {
     SmtSibling,
@@ -232,7 +249,8 @@ pub enum PlacementMode {
     Device,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Placement {
     pub mode: PlacementMode,
     /// CPUs the workers ran on.
@@ -240,18 +258,20 @@ pub struct Placement {
 }
 
 /// A position on the 0–100 scale with its 95 % interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Score {
-    #[schemars(range(min = 0.0, max = 100.0))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 100.0)))]
     pub score: f64,
     pub ci95: [f64; 2],
 }
 
 /// Performance at one intensity.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CurvePoint {
     /// Requested intensity, percent.
-    #[schemars(range(min = 0.0, max = 100.0))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 100.0)))]
     pub intensity: f64,
     /// Fraction of the same thing's performance under control (curve) or alone
     /// (probe curve).
@@ -265,7 +285,8 @@ pub struct CurvePoint {
 }
 
 /// The most the resource could cost here, from timings and not from windows.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PhysicalBound {
     pub loss_percent: f64,
     /// How it was computed, in words with numbers.
@@ -273,7 +294,8 @@ pub struct PhysicalBound {
 }
 
 /// Both halves for one resource.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ResourceEntry {
     pub status: Status,
     /// Why the status is not `measured`, or what limits it.
@@ -293,7 +315,7 @@ pub struct ResourceEntry {
     /// 100 % as much as the target does; 100 = at least the whole copy. Needs a
     /// calibrated machine; absent where not even the whole copy costs it much.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0.0, max = 100.0))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 100.0)))]
     pub equivalent_intensity: Option<f64>,
     /// True when a loss beyond the QoS threshold was shown at some intensity,
     /// with the chance of any false alarm over all resources of the profile

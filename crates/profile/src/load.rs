@@ -1,11 +1,13 @@
 //! What a profile keeps of the load it was measured under. Pure data.
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::Serialize;
 
 /// How the moments of the requests lay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ArrivalsFact {
     Poisson,
@@ -15,7 +17,8 @@ pub enum ArrivalsFact {
 }
 
 /// The load a target was under.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LoadFacts {
     /// `redis`, `memcached`, `http`.
     pub url_kind: String,

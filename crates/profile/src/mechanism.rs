@@ -1,12 +1,14 @@
 //! What moved while a source pressed, and how the target itself changed.
 
 use super::Estimate;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::Serialize;
 
 /// What a counter counts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CounterFacts {
     pub unit: String,
     /// Whose doing it is: `target`, `cpus` (the target's CPUs, whoever runs on
@@ -18,13 +20,14 @@ pub struct CounterFacts {
     /// turns with others on the CPU's registers; its readings are scaled up by
     /// the inverse. Absent when it always counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0.0, max = 1.0))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0)))]
     pub running_share: Option<f64>,
 }
 
 /// One counter under both arms, at the highest intensity measured. Its unit
 /// stands in `conditions.counters`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CounterPair {
     pub control: f64,
     pub treat: f64,
@@ -44,7 +47,8 @@ pub struct CounterPair {
 }
 
 /// A stretch of time in which the target ran at a level of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Phase {
     /// Since the measurement began.
     pub from_seconds: f64,
@@ -54,7 +58,8 @@ pub struct Phase {
 }
 
 /// Performance at the highest intensity in one phase of the target.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PhasePerformance {
     /// As in `conditions.phases`; phases of the same level are taken together.
     pub level: f64,

@@ -1,5 +1,6 @@
 //! A value, or the reason why there is none.
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::Serialize;
@@ -9,7 +10,8 @@ use std::fmt;
 ///
 /// In JSON a value stands as itself and an absent one as
 /// `{"unavailable": "reason"}`. It is never 0 and never left out.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(untagged)]
 pub enum Reading<T> {
     Unavailable { unavailable: String },

@@ -3,6 +3,7 @@
 //! A new source of interference is one row here and one kernel file in
 //! `jostle-kernels`; whatever else differs between resources is a column.
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::Serialize;
@@ -11,7 +12,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// Who shares a resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Domain {
     LogicalCpu,
@@ -188,8 +190,8 @@ macro_rules! resources {
         /// A shared part of the machine, in the order of measurement.
         #[derive(
             Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-            JsonSchema,
         )]
+        #[cfg_attr(feature = "schema", derive(JsonSchema))]
         pub enum Resource {
             $(#[serde(rename = $id)] $name,)*
         }

@@ -1,5 +1,6 @@
 //! A warning as a profile keeps it.
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::Serialize;
@@ -7,7 +8,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A caution about the numbers, for programs that filter or count them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct WarningFacts {
     /// Kebab case; stays the same between versions.
     pub code: String,
