@@ -84,7 +84,7 @@ fn calls_are_counted_and_nobody_is_hurt() {
         };
         // Threads and processes that begin and end within a window do not
         // count, as the facts say: 20 calls of 220 are the main thread's.
-        let rule = started.1.facts().window_rule.unwrap();
+        let rule = started.1.window_rule();
         assert!(rule.contains("count from the next one on"), "{rule}");
         once_of_three("as many as the main thread made", || {
             let (before, begin) = (made(), Instant::now());
