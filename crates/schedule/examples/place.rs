@@ -1,7 +1,7 @@
 //! Places three profiled applications on two nodes and says why there.
 //!
 //! ```text
-//! cargo run --example place
+//! cargo run -p jostle-schedule --example place
 //! ```
 
 use jostle_profile as profile;
