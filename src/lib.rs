@@ -32,6 +32,7 @@
 //! `sys`, `os`. What `calibrate` finds reaches `experiment` as data of `machine`
 //! only.
 #![deny(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod calibrate;
 pub mod cli;

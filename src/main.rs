@@ -1,4 +1,5 @@
 //! Parse, dispatch, print the error, exit. Nothing else.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -9,6 +9,7 @@
 //! are assembled into this crate; each has a twin in plain Rust with the same
 //! result, which is also what runs on architectures without assembly.
 #![doc = include_str!("../README.md")]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod branch;
 mod buffer;

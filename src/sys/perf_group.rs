@@ -220,7 +220,8 @@ mod tests {
         let mut before = [0; MAX_EVENTS];
         let mut after = [0; MAX_EVENTS];
         let first = group.read(&mut before).unwrap();
-        let pages: Vec<Vec<u8>> = (0..64).map(|_| vec![1u8; 1 << 16]).collect();
+        // Fresh memory, in pages of at most 2 MiB.
+        let pages = vec![1u8; 32 << 20];
         std::hint::black_box(&pages);
         let last = group.read(&mut after).unwrap();
         // Software events never wait for a register.
@@ -234,7 +235,7 @@ mod tests {
         for clock in [task, cpu] {
             assert!(clock.abs_diff(enabled) <= enabled / 2, "{clock} {enabled}");
         }
-        assert!(after[2] - before[2] >= 64, "{after:?} {before:?}");
+        assert!(after[2] - before[2] >= 16, "{after:?} {before:?}");
         assert_eq!(after[4..], [0; 4]);
     }
 

@@ -4,6 +4,8 @@
 //! use it alone. Percentages run 0–100; performance is a fraction of the
 //! target's own baseline; units stand in key names; absent is absent, never 0.
 #![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod check;
 pub mod cpulist;
