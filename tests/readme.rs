@@ -151,8 +151,8 @@ fn the_two_set_up_commands_are_those_of_the_checks() {
     assert_eq!(
         run[..2],
         [
-            format!("{tests} --locked"),
-            format!("{tests} --locked -- --ignored")
+            format!("{tests} --locked --no-fail-fast"),
+            format!("{tests} --locked --no-fail-fast -- --ignored")
         ]
     );
 }

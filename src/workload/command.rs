@@ -191,7 +191,10 @@ impl Started {
         if let Some(exit) = self.reap_leaders() {
             return State::Exited(exit);
         }
-        let stopped = |run: &Run| tree::stat(run.pid()).is_some_and(|stat| stat.stopped());
+        let stopped = |run: &Run| {
+            let pid = run.pid();
+            tree::stat(pid).is_some_and(|stat| !stat.ended()) && tree::stands(pid)
+        };
         let mut living = self.runs.iter().filter(|run| run.exit.is_none());
         match living.all(stopped) {
             true => State::Stopped,
@@ -238,7 +241,6 @@ impl Started {
             let (name, exit) = (&self.name, exit);
             return Err(Error::environment(format!("the target {name} {exit}")));
         }
-        let stands = |pid| tree::stat(pid).is_none_or(|stat| stat.stopped() || stat.ended());
         let began = Instant::now();
         // Again while a look finds one that runs: it may have been forked by
         // one that was not stopped yet.
@@ -248,11 +250,11 @@ impl Started {
             let limit = SIGNAL_LIMIT + PER_PROCESS * all.len() as u32;
             let known = all.len();
             if poll(limit, || {
-                all.retain(|&pid| !stands(pid));
+                all.retain(|&pid| !tree::stands(pid));
                 all.is_empty()
             }) {
                 let mut again = tree::members(&self.leaders(), &self.marker);
-                again.retain(|&pid| !stands(pid));
+                again.retain(|&pid| !tree::stands(pid));
                 if again.is_empty() {
                     return Ok(());
                 }

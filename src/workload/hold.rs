@@ -127,10 +127,8 @@ impl Hold {
             if new.is_empty() {
                 return Ok(());
             }
-            let stands =
-                |&pid: &i32| tree::stat(pid).is_none_or(|stat| stat.stopped() || stat.ended());
             if !poll(limit, || {
-                new.retain(|pid| !stands(pid));
+                new.retain(|&pid| !tree::stands(pid));
                 new.is_empty()
             }) {
                 return Err(HoldError::NotStopped);

@@ -20,6 +20,19 @@ pub fn stat(pid: i32) -> Option<Stat> {
     proc::stat(here(), pid)
 }
 
+/// Whether `pid` executes nothing of its own: it has ended, is stopped, or waits
+/// in vfork for a child that was stopped before its exec. In the last case the
+/// signal that is pending stops it before it returns to its own code.
+pub fn stands(pid: i32) -> bool {
+    let Some(own) = stat(pid) else {
+        return true;
+    };
+    let child_stopped = |stat: Stat| stat.parent == pid && stat.stopped();
+    own.stopped()
+        || own.ended()
+        || own.state == 'D' && processes().into_iter().filter_map(stat).any(child_stopped)
+}
+
 /// Thread ids of a process, ascending; empty when it is gone.
 pub fn threads(pid: i32) -> Vec<i32> {
     proc::threads(here(), pid)
