@@ -9,6 +9,7 @@
 void jostle_int(uint64_t *lanes, uint64_t rounds, uint64_t k);
 void jostle_fp_neon(double *lanes, uint64_t rounds, double factor, double step);
 void jostle_vector_neon(double *lanes, uint64_t rounds, double factor);
+uint64_t jostle_branch(uint64_t state, uint64_t blocks);
 uint64_t jostle_stream_load_neon(const uint8_t *base, size_t blocks);
 
 static const uint64_t K = 0x9E3779B97F4A7C15;
@@ -78,12 +79,30 @@ static void check_stream(uint64_t blocks)
     same("jostle_stream_load_neon", blocks, &got, &expected, sizeof got);
 }
 
+static void check_branch(uint64_t blocks)
+{
+    const uint64_t factor = 0x5851f42d4c957f2d;
+    uint64_t expected = blocks * K, slot = 0;
+    uint64_t got = jostle_branch(expected, blocks);
+    for (uint64_t block = 0; block < blocks; block++) {
+        expected = expected * factor + 2 * slot + 1;
+        uint64_t bits = expected >> 48;
+        if (bits & 1)
+            expected += factor;
+        if (bits & 2)
+            expected ^= factor;
+        slot = bits >> 8;
+    }
+    same("jostle_branch", blocks, &got, &expected, sizeof got);
+}
+
 int main(void)
 {
     for (uint64_t rounds = 1; rounds <= 8; rounds++) {
         check_int(rounds);
         check_floats(rounds);
         check_stream(rounds);
+        check_branch(rounds * 500);
     }
     if (failures == 0)
         printf("every aarch64 routine does what its twin does\n");
