@@ -24,8 +24,9 @@
 //! Below them, in crates of their own that know nothing of measuring:
 //! `jostle-profile` (the sensitivity vector and the resources),
 //! `jostle-schedule` (prediction and placement), `jostle-simulate` (a cluster
-//! in discrete events), `jostle-load` (the load generator); and
-//! `jostle-kernels`, which runs inside a worker.
+//! in discrete events), `jostle-load` (the load generator), `jostle-statistics`
+//! (location, intervals, monotone regression); and `jostle-kernels`, which runs
+//! inside a worker.
 //!
 //! Imports run downwards: `cli` → `report` → `validate` → `experiment`,
 //! `calibrate` → `metric`, `counters` → `workload`, `inject` → `machine` →
