@@ -463,7 +463,7 @@ mod tests {
         assert!(nothing.len() >= 6, "most could be measured: {shares:?}");
         // Other work may spoil some, not most. How much of the whole rise a
         // refill from the next level makes depends on the processor: an EPYC
-        // showed 0.25 in every try, where Intel's cores show 0.6 and more.
+        // showed 0.25 in every try.
         let (most, least) = (quantile(&mut nothing, 0.75), quantile(&mut all, 0.25));
         assert!(least > most + 0.15, "{shares:?}");
     }

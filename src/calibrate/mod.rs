@@ -118,7 +118,7 @@ pub fn calibrate(request: &Request, watch: &dyn Watch) -> Result<Calibration, St
 fn slice_period(request: &Request, cpu: usize, watch: &dyn Watch) -> Result<SlicePeriod, Stop> {
     watch.say("slice period")?;
     let share = Slices::DEFAULT_SHARE;
-    // Any source that takes turns will do: the placebo is the same.
+    // Any source that time-shares the CPU will do: the placebo is the same.
     let mut limits = request.limits.clone();
     limits.cpus = vec![cpu];
     let choice = slice::calibrate(cpu, share, |period| {

@@ -83,7 +83,7 @@ impl Baseline<'_, '_> {
         Ok(())
     }
 
-    /// Makes windows longer for a target that takes turns within a few of them.
+    /// Makes windows longer for a target that alternates between activities within a few of them.
     fn lengthen(&mut self) -> Option<Warning> {
         let stretch = phases::stretch(&self.log.idle)?;
         let queue = &self.queue;

@@ -16,9 +16,9 @@ use std::time::Duration;
 /// window is starved, which is an effect and not a failure; its log ratio must
 /// be finite all the same.
 pub const RATIO_FLOOR: f64 = 1e-3;
-/// A switch that costs more than this many windows is dear.
+/// A switch that costs more than this many windows is expensive.
 const DEAR_SWITCH: u32 = 4;
-/// Longest window when dear switches make longer ones worthwhile.
+/// Longest window when expensive switches make longer ones worthwhile.
 const LONGEST_WINDOW: Duration = Duration::from_millis(500);
 
 /// Which half of an entry is measured.
@@ -41,16 +41,16 @@ impl Half {
 
 /// Whether a switch of arms takes so long that windows are lengthened and
 /// ordered to save switches.
-pub fn dear(subject: &Subject) -> bool {
+pub fn expensive(subject: &Subject) -> bool {
     let switch = subject.switch_cost + subject.settle;
     subject.switch_cost > Duration::ZERO && switch > DEAR_SWITCH * subject.window
 }
 
-/// Window length used: the subject's own, or with dear switches an eighth of a
+/// Window length used: the subject's own, or with expensive switches an eighth of a
 /// switch, at most half a second; `stretch` times as long for a target whose
 /// own ups and downs are shorter than that.
 pub fn window_length(subject: &Subject, stretch: u32) -> Duration {
-    let own = if dear(subject) {
+    let own = if expensive(subject) {
         (subject.switch_cost / 8).clamp(subject.window, LONGEST_WINDOW.max(subject.window))
     } else {
         subject.window
@@ -58,7 +58,7 @@ pub fn window_length(subject: &Subject, stretch: u32) -> Duration {
     own * stretch
 }
 
-/// Settle time of a dear subject in the caused half: only the target is stopped
+/// Settle time of an expensive subject in the caused half: only the target is stopped
 /// and continued, what was switched at such cost stays as it is.
 pub fn probe_settle(subject: &Subject) -> Duration {
     subject.settle / 10
@@ -153,7 +153,7 @@ impl<'a> Bench<'a> {
         Ok(None)
     }
 
-    /// `pairs` (1 or 2) pairs at `intensity`, each in random order. With dear
+    /// `pairs` (1 or 2) pairs at `intensity`, each in random order. With expensive
     /// switches the order is C T T C: one way in and one way out for two pairs,
     /// and a steady drift cancels. A pair with stolen time is redone once, if
     /// the budget is not over.
@@ -164,7 +164,7 @@ impl<'a> Bench<'a> {
         intensity: f64,
         pairs: usize,
     ) -> Result<Vec<Pair>, WindowError> {
-        let saving = half == Half::Tolerated && dear(&self.subjects[subject]);
+        let saving = half == Half::Tolerated && expensive(&self.subjects[subject]);
         let mut results = Vec::with_capacity(pairs);
         for index in 0..pairs {
             if index > 0 && self.now() >= self.budget {
@@ -237,7 +237,7 @@ impl<'a> Bench<'a> {
             arm,
             target,
             read_target,
-            settle: match dear(facts) {
+            settle: match expensive(facts) {
                 // Nothing changed since the last window.
                 true if held => Duration::ZERO,
                 true if !read_target => probe_settle(facts),

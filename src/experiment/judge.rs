@@ -3,7 +3,7 @@
 use super::design::Bench;
 use super::design::Counted;
 use super::design::Half;
-use super::design::dear;
+use super::design::expensive;
 use super::executor::Subject;
 use super::levels::FEWEST_PAIRS;
 use super::log::Log;
@@ -221,7 +221,7 @@ impl Ended<'_, '_> {
             let reason = format!("stopped after {pairs} pairs: {partial}");
             (Status::Unresolved, Some(reason))
         } else if !started {
-            let reason = self.too_dear(subject, minimum, price, half);
+            let reason = self.too_expensive(subject, minimum, price, half);
             (Status::Unresolved, Some(reason))
         } else if !learned && stolen > 0 {
             let reason = format!(
@@ -243,10 +243,10 @@ impl Ended<'_, '_> {
         }
     }
 
-    fn too_dear(&self, subject: &Subject, pairs: usize, price: f64, half: Half) -> String {
+    fn too_expensive(&self, subject: &Subject, pairs: usize, price: f64, half: Half) -> String {
         let left = self.settings.budget.saturating_sub(self.elapsed);
         let left = left.as_secs_f64();
-        let why = if dear(subject) {
+        let why = if expensive(subject) {
             format!(
                 " (a switch there and back takes {:.1} s)",
                 2.0 * subject.switch_cost.as_secs_f64()

@@ -184,7 +184,7 @@ fn choose_slice(
         warnings.extend(tolerance_warning(&choice, request.share));
         return Ok(Some(choice));
     }
-    // Any source that takes turns will do: the placebo is the same.
+    // Any source that time-shares the CPU will do: the placebo is the same.
     let mut limits = request.limits.clone();
     limits.cpus = vec![cpu];
     let choice = slice::calibrate(cpu, request.share, |period| {

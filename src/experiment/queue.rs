@@ -2,7 +2,7 @@
 //! spend what is left of the budget.
 
 use super::design::Half;
-use super::design::dear;
+use super::design::expensive;
 use super::design::probe_settle;
 use super::design::window_length;
 use super::executor::Subject;
@@ -84,7 +84,7 @@ impl<'a> Queue<'a> {
                     alpha,
                     min_pairs: settings.min_pairs(),
                     half_width: settings.half_width(),
-                    dear: dear(subject),
+                    expensive: expensive(subject),
                 };
                 let number = 1 + 2 * index as u64 + u64::from(half == Half::Caused);
                 halves.push(HalfRun {
@@ -155,7 +155,7 @@ impl<'a> Queue<'a> {
             let each = endpoints * self.cost(index, 100.0, most) / most as f64;
             let affordable = (fair / each.max(1e-9)) as usize;
             let mut pairs = affordable.clamp(FEWEST_PAIRS, most);
-            if self.halves[index].search.rules().dear {
+            if self.halves[index].search.rules().expensive {
                 pairs -= pairs % 2;
             }
             self.halves[index].search.set_min_pairs(pairs);
@@ -188,12 +188,12 @@ impl<'a> Queue<'a> {
         let running = own.max(self.natural).as_secs_f64();
         let windows = match half {
             // Between equal arms of one visit nothing has to settle.
-            Half::Tolerated if dear(subject) => {
+            Half::Tolerated if expensive(subject) => {
                 let settled = (pairs as f64 + 1.0) / pairs.max(1) as f64;
                 2.0 * (running - subject.settle.as_secs_f64())
                     + settled * subject.settle.as_secs_f64()
             }
-            Half::Caused if dear(subject) => {
+            Half::Caused if expensive(subject) => {
                 2.0 * (probe_settle(subject) + self.window(subject)).as_secs_f64()
             }
             Half::Tolerated => 2.0 * running,
@@ -203,7 +203,7 @@ impl<'a> Queue<'a> {
         // In and out of treatment: once per pair, once per two pairs when the
         // order saves switches, once per visit when both arms are treated.
         let switches = match half {
-            Half::Tolerated if dear(subject) => pairs.div_ceil(2),
+            Half::Tolerated if expensive(subject) => pairs.div_ceil(2),
             Half::Tolerated => pairs,
             Half::Caused => 1,
         };
@@ -286,7 +286,7 @@ impl<'a> Queue<'a> {
         let run = &self.halves[half];
         if run.tried == 0 {
             self.minimum(half)
-        } else if run.search.rules().dear {
+        } else if run.search.rules().expensive {
             // Two pairs of one level, at worst the highest.
             self.cost(half, 100.0, 2)
         } else {
@@ -300,7 +300,7 @@ impl<'a> Queue<'a> {
         let fill = facts.switch_cost.as_secs_f64() * intensity / 100.0;
         self.held = match half {
             // The last window of the saving order is a control window.
-            Half::Tolerated if dear(facts) => (subject, 0.0),
+            Half::Tolerated if expensive(facts) => (subject, 0.0),
             Half::Tolerated | Half::Caused => (subject, fill),
         };
     }

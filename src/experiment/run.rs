@@ -14,7 +14,7 @@ use super::baseline::Baseline;
 use super::design::Bench;
 use super::design::Half;
 use super::design::Pair;
-use super::design::dear;
+use super::design::expensive;
 use super::executor::Executor;
 use super::executor::Subject;
 use super::executor::WindowError;
@@ -168,7 +168,7 @@ impl Run<'_, '_> {
         let subject = self.queue.halves[index].subject;
         let batch = self.queue.halves[index].search.wanted();
         self.tell(Some(index), describe(&batch));
-        let unit = match dear(&self.queue.subjects[subject]) {
+        let unit = match expensive(&self.queue.subjects[subject]) {
             true => 2,
             false => 1,
         };

@@ -69,8 +69,8 @@ pub struct Rules {
     /// Stop when the half-width of the crossing's 95 % interval is at most
     /// this, points.
     pub half_width: f64,
-    /// Pairs come in even numbers at one level (switching is dear).
-    pub dear: bool,
+    /// Pairs come in even numbers at one level (switching is expensive).
+    pub expensive: bool,
 }
 
 /// What is known about the endpoint.
@@ -172,7 +172,7 @@ impl Search {
         self.levels.all.iter().map(|level| level.ratios.len()).sum()
     }
 
-    /// Intensities of the pairs wanted next, in random order (dear switches:
+    /// Intensities of the pairs wanted next, in random order (expensive switches:
     /// equal ones together). Empty once settled.
     pub fn wanted(&mut self) -> Vec<f64> {
         if self.settled {
@@ -180,7 +180,7 @@ impl Search {
         }
         let mut batch = Vec::new();
         if self.verdict == Verdict::Undecided {
-            let whole = self.looks == 0 || self.rules.dear;
+            let whole = self.looks == 0 || self.rules.expensive;
             for &endpoint in self.rules.endpoints {
                 let missing = self.next_look().saturating_sub(self.count_at(endpoint));
                 let turn = if whole { missing } else { missing.min(TURN) };
@@ -195,7 +195,7 @@ impl Search {
         } else {
             self.extend_search(&mut batch);
         }
-        if self.rules.dear {
+        if self.rules.expensive {
             if batch.len() % 2 == 1 {
                 batch.push(batch[batch.len() - 1]);
             }
@@ -216,7 +216,7 @@ impl Search {
             return;
         };
         let have = self.levels.find(next).map_or(0, |level| level.ratios.len());
-        let turn = if self.rules.dear {
+        let turn = if self.rules.expensive {
             FEWEST_PAIRS
         } else {
             LEVEL_TURN.max(FEWEST_PAIRS.saturating_sub(have))
@@ -224,7 +224,7 @@ impl Search {
         batch.extend(std::iter::repeat_n(next, turn));
         // A level already in play is measured along with the new one, so that
         // a slow change of the machine does not fall on the new one alone.
-        if !self.rules.dear {
+        if !self.rules.expensive {
             let companion = self
                 .levels
                 .all

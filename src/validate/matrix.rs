@@ -41,7 +41,7 @@ const LONGEST_WINDOW: Duration = Duration::from_millis(60);
 const ROUNDS: usize = 2;
 const QUICK_WINDOW: Duration = Duration::from_millis(10);
 /// Passes from one visit to the next of sources that take long to switch.
-const DEAR_EVERY: usize = 4;
+const EXPENSIVE_EVERY: usize = 4;
 
 /// A running source, at rest until it is needed.
 struct Party {
@@ -82,15 +82,15 @@ pub fn measure(
         let mut order: Vec<usize> = (0..cells.len())
             .filter(|&index| {
                 let cell = &cells[index];
-                let dear =
+                let expensive =
                     sources[cell.source].resource.row().switch_cost == SwitchCost::FillsMemory;
-                (!dear || pass % DEAR_EVERY == 0)
+                (!expensive || pass % EXPENSIVE_EVERY == 0)
                     && !lost.contains(&index)
                     && (cell.log_ratios.len() < LEAST_PAIRS
                         || effect(cell, &sources, &victims, bar, rng).size == Size::Unresolved)
             })
             .collect();
-        if order.is_empty() && pass % DEAR_EVERY == 0 {
+        if order.is_empty() && pass % EXPENSIVE_EVERY == 0 {
             break;
         }
         order.shuffle(rng);

@@ -252,8 +252,8 @@ impl Policy for QuasarSizing {
     }
 
     fn runner_up(&self, request: &PlacementRequest, cluster: &Cluster, node: NodeId) -> String {
-        let [bears, quality] = key(request.app, cluster, node);
-        match bears > 0.0 {
+        let [margin, quality] = key(request.app, cluster, node);
+        match margin > 0.0 {
             true => format!("quality {quality:.3}"),
             false => format!("quality {quality:.3}, and residents that would not bear it"),
         }

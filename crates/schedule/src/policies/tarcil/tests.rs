@@ -367,7 +367,7 @@ fn waits_for_better_while_that_is_likely_and_not_forever() {
     assert!(until > now && until < now + 60.0, "{until}");
     request.now = until;
     placed(policy.choose(&request, &cluster));
-    // One that bears anything goes ahead at once.
+    // One that tolerates anything is placed at once.
     let easy = app(&[(llc, 0.0)], 100.0, 1);
     let mut request = PlacementRequest::of(&easy);
     request.now = now;
