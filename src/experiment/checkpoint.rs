@@ -13,7 +13,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 use std::time::Instant;
 
-/// How often what was read is written down.
+/// When the readings are first written down.
+const FIRST: Duration = Duration::from_secs(2);
+/// The interval between later writes, which grow with the readings.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// Passes everything on, and now and then writes down what was read.
@@ -22,7 +24,7 @@ pub(super) struct Checkpointer<'a> {
     path: Option<PathBuf>,
     metadata: RunMetadata,
     settings: Settings,
-    last: Instant,
+    due: Instant,
 }
 
 impl<'a> Checkpointer<'a> {
@@ -38,7 +40,7 @@ impl<'a> Checkpointer<'a> {
             path,
             metadata,
             settings,
-            last: Instant::now(),
+            due: Instant::now() + FIRST,
         }
     }
 }
@@ -56,10 +58,11 @@ impl Observer for Checkpointer<'_> {
         let Some(path) = &self.path else {
             return;
         };
-        if self.last.elapsed() < EVERY {
+        let now = Instant::now();
+        if now < self.due {
             return;
         }
-        self.last = Instant::now();
+        self.due = now + EVERY;
         let readings = readings();
         let mut metadata = self.metadata.clone();
         metadata.duration_seconds = readings.elapsed_seconds;
