@@ -44,8 +44,6 @@ impl CoreReading {
 }
 
 impl CoreCounts {
-    /// # Errors
-    /// Why this machine or target cannot be counted.
     pub fn open(scope: &Scope, cpus: &[usize]) -> Result<CoreCounts, Error> {
         if let Some(reason) = why_no_instructions() {
             return Err(Error::Other(reason));

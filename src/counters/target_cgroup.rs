@@ -38,9 +38,6 @@ impl TargetCgroup {
 
     /// Its directory in the v1 hierarchy with `controller`, in v2 where that is
     /// empty.
-    ///
-    /// # Errors
-    /// Why no cgroup there is the target's alone.
     pub fn of(&self, controller: &'static str) -> Result<PathBuf, Error> {
         let mut known = self.known.borrow_mut();
         let found = known.entry(controller);

@@ -34,8 +34,6 @@ pub(super) enum Bytes {
 }
 
 impl Bytes {
-    /// # Errors
-    /// A request error for another word than those of the metric's syntax.
     pub(super) fn parse(word: Option<&str>) -> Result<Bytes> {
         match word {
             None => Ok(Bytes::Both),

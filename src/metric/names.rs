@@ -282,9 +282,6 @@ fn all_syntaxes() -> String {
 }
 
 /// Understands what was written after `--metric`.
-///
-/// # Errors
-/// A request error with what there is.
 pub(super) fn parse(text: &str) -> Result<Request> {
     let fits = |kind: &&MetricKind| {
         let rest = text.strip_prefix(kind.name);

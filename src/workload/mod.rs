@@ -434,9 +434,6 @@ impl Target {
     }
 
     /// [`Target::gone`] when it, or one of its instances, has ended.
-    ///
-    /// # Errors
-    /// That.
     pub fn check_alive(&mut self) -> Result<()> {
         if let State::Exited(exit) = self.state() {
             return Err(self.gone(exit));

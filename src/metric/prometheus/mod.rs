@@ -126,9 +126,6 @@ pub(super) struct Prometheus {
 }
 
 /// The address and the metric of `request`, before anything is started.
-///
-/// # Errors
-/// A request error.
 pub(super) fn check(request: &str) -> Result<()> {
     parts(request).map(|_| ())
 }

@@ -30,9 +30,6 @@ pub(in crate::workload) struct Freezer {
 
 impl Freezer {
     /// The freezer that holds exactly what the cgroup at `directory` holds.
-    ///
-    /// # Errors
-    /// Why there is none that can be used.
     pub(in crate::workload) fn of(
         hierarchies: &Hierarchies,
         directory: &Path,
