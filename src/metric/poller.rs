@@ -15,7 +15,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 /// One answer: when it was complete, and the number or why there is none.
-type Answer = std::result::Result<f64, Reason>;
+type Answer = Result<f64, Reason>;
 
 /// Asked for the number; the function it is given says whether the answer is no
 /// longer wanted.
