@@ -376,7 +376,7 @@ mod tests {
     /// The engine is linear: what makes others take years is over at once.
     #[test]
     fn expressions_cannot_explode() {
-        let Ok(Request::Stdout(_, feed)) = parse("stdout:^(a+)+$") else {
+        let Ok(Request::Printed(_, _, feed)) = parse("stdout:^(a+)+$") else {
             panic!("this is an expression with a group");
         };
         let line = [&b"a".repeat(4000)[..], b"!\n"].concat();
