@@ -446,11 +446,7 @@ impl Target {
         if let Kind::Inside(inside) = &self.kind {
             return Error::environment(inside.end());
         }
-        let tail = self.stderr_tail();
-        let tail = match tail.trim().is_empty() {
-            true => String::new(),
-            false => format!("; its last words on standard error:\n{}", tail.trim_end()),
-        };
+        let tail = output::last_words(&self.stderr_tail());
         Error::environment(format!("the target {} {exit}{tail}", self.name()))
     }
 

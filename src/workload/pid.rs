@@ -211,9 +211,7 @@ impl Family {
 
 /// CPUs that any thread of `pid` or of what descends from it may run on.
 pub(super) fn own_cpus(pid: i32) -> Vec<usize> {
-    let mut members = tree::descendants(pid);
-    members.push(pid);
-    tree::affinities(members)
+    tree::affinities(tree::with_descendants(&[pid]))
 }
 
 /// The freezer of a cgroup that holds `members`, `pid` among them, and nothing
