@@ -200,7 +200,8 @@ fn choose(spec: &TargetSpec, target: &mut Target, context: &Context) -> Result<B
         TargetSpec::Command(_) => try_out(target, context),
         // Whatever was running before us.
         _ => {
-            if let Some(page) = Progress::find_in(&target.scope()).map_err(Error::environment)? {
+            let found = Progress::find_in(&target.scope());
+            if let Some(page) = found.map_err(|error| Error::environment(error.to_string()))? {
                 let context = context.chosen("the process publishes its progress");
                 let metric = ProgressMetric::new(page, target, "operations", context);
                 return Ok(Box::new(metric));
