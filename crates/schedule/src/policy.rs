@@ -364,7 +364,7 @@ pub fn explained<P: Policy + ?Sized>(
     let usual = matches!(choice.parts[..], [part] if part.cpus == request.app.cpus());
     let mut notes: Vec<String> = choice.notes.iter().map(|note| note.to_string()).collect();
     notes.extend(platform_note(request.app, cluster, node));
-    let unknown = request.app.unknown_resources();
+    let unknown = &request.app.unknown_resources;
     if !unknown.is_empty() {
         notes.push(format!(
             "not known to this version and left out: {}",
@@ -418,11 +418,11 @@ pub fn only_candidate(cluster: &Cluster, node: NodeId) -> Deciding {
 fn platform_note(app: &App, cluster: &Cluster, node: NodeId) -> Option<String> {
     let platform = cluster.node(node).platform.as_ref()?;
     let known = app.speed_on(cluster.summary(node).platform).is_some();
-    (platform != app.measured_on() && !known && !app.measured_on().is_empty()).then(|| {
+    (*platform != app.measured_on && !known && !app.measured_on.is_empty()).then(|| {
         format!(
             "{} was measured on `{}`; on `{platform}` its scores may differ",
             app.name(),
-            app.measured_on()
+            app.measured_on
         )
     })
 }

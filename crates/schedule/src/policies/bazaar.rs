@@ -89,13 +89,9 @@ fn node_imbalance(app: &App, cluster: &Cluster, node: NodeId, cpus: u32, memory:
     if memory > 0 && capacity > 0 {
         sum += imbalance([1.0 - (summary.free_memory - memory) as f64 / capacity as f64]);
     }
-    for lane in app
-        .caused_known()
-        .and(app.counted(summary.shares_cpus))
-        .iter()
-    {
-        if app.caused()[lane] > 0 {
-            let pressure = f64::from(summary.caused[lane] + app.caused()[lane]);
+    for lane in app.caused_on(summary.shares_cpus).iter() {
+        if app.caused[lane] > 0 {
+            let pressure = f64::from(summary.caused[lane] + app.caused[lane]);
             sum += imbalance([(pressure / f64::from(FULL_SCALE)).min(1.0)]);
         }
     }

@@ -44,7 +44,7 @@ fn quality(app: &App, cluster: &Cluster, node: NodeId) -> f64 {
     };
     let pressure = summary.caused.map(|steps| to_points(steps) as f32);
     let counted = app.counted(summary.shares_cpus);
-    speed * performance(app.responses(), &pressure, &[0.0; LANES], counted).performance()
+    speed * performance(&app.responses, &pressure, &[0.0; LANES], counted).performance()
 }
 
 /// Whether every resident is expected to bear it, and the quality.

@@ -40,14 +40,14 @@ pub fn load(dir: &Path) -> Result<Vec<Profile>, RecordedError> {
 pub fn member(profile: &Profile, types: &[ServerType], rng: &mut ChaCha8Rng) -> Member {
     let app = App::new(profile);
     let counted = app.counted(false);
-    let responses = app.responses();
+    let responses = &app.responses;
     let program = Program::draw(&archetype::SERVICE, rng);
     let (known, caused_known) = (
-        responses.known().and(counted),
-        responses.caused_known().and(counted),
+        responses.known.and(counted),
+        responses.caused_known.and(counted),
     );
     let mut curves: Vec<TrueCurve> = responses
-        .curves()
+        .curves
         .iter()
         .filter(|curve| counted.contains(curve.lane()))
         .map(|curve| TrueCurve::new(curve.lane(), |x| f64::from(curve.at(x as f32).0).exp()))
@@ -57,7 +57,7 @@ pub fn member(profile: &Profile, types: &[ServerType], rng: &mut ChaCha8Rng) -> 
     }
     let mut caused = [0.0; LANES];
     for lane in caused_known.iter() {
-        caused[lane] = responses.caused()[lane];
+        caused[lane] = responses.caused[lane];
     }
     for lane in shared().without(caused_known).iter() {
         caused[lane] = program.caused[lane] as f32;

@@ -69,12 +69,12 @@ const OVER: &str = "no node takes it within its limits; it is where it oversteps
 pub fn pair_interference(a: &App, b: &App, shares_cpus: bool) -> Option<f64> {
     let counted = a.counted(shares_cpus).and(b.counted(shares_cpus));
     let loss = |of: &App, by: &App| {
-        let known = of.responses().known().and(by.caused_known()).and(counted);
+        let known = of.responses.known.and(by.caused_known).and(counted);
         if known.is_empty() {
             return None;
         }
-        let pressure = by.caused().map(|steps| to_points(steps) as f32);
-        let expected = performance(of.responses(), &pressure, &[0.0; LANES], known);
+        let pressure = by.caused.map(|steps| to_points(steps) as f32);
+        let expected = performance(&of.responses, &pressure, &[0.0; LANES], known);
         Some(1.0 - expected.performance())
     };
     match (loss(a, b), loss(b, a)) {
@@ -109,12 +109,12 @@ impl Bloc {
         let counted = app.counted(summary.shares_cpus);
         let pressed: LaneSet = counted
             .iter()
-            .filter(|lane| summary.caused[*lane] + app.caused()[*lane] > 0)
+            .filter(|lane| summary.caused[*lane] + app.caused[*lane] > 0)
             .collect();
         let over = |lane: usize| {
-            let limit = summary.tolerated[lane].min(app.tolerated()[lane]) - self.reserve;
+            let limit = summary.tolerated[lane].min(app.tolerated[lane]) - self.reserve;
             // Below the limit, not at it.
-            summary.caused[lane] + app.caused()[lane] - limit + 1
+            summary.caused[lane] + app.caused[lane] - limit + 1
         };
         match pressed.iter().max_by_key(|lane| over(*lane)) {
             Some(lane) => (over(lane), Some(lane)),

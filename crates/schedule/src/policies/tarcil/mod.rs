@@ -169,8 +169,8 @@ impl Wanted {
 /// equation 7.2).
 pub fn target(app: &App, shares_cpus: bool) -> f64 {
     let mut points: Lanes<f32> = [0.0; LANES];
-    for lane in app.caused_known().and(app.counted(shares_cpus)).iter() {
-        points[lane] = to_points(app.caused()[lane]) as f32;
+    for lane in app.caused_on(shares_cpus).iter() {
+        points[lane] = to_points(app.caused[lane]) as f32;
     }
     intensity(&points)
 }
@@ -527,8 +527,8 @@ impl Policy for Tarcil {
         );
         let (d1, d2) = below_zero(request.app, summary);
         let worst = d1.or(d2).iter().max_by_key(|lane| {
-            let d1 = request.app.caused()[*lane] - summary.tolerated[*lane];
-            let d2 = summary.caused[*lane] - request.app.tolerated()[*lane];
+            let d1 = request.app.caused[*lane] - summary.tolerated[*lane];
+            let d2 = summary.caused[*lane] - request.app.tolerated[*lane];
             d1.max(d2)
         });
         if let Some(lane) = worst {
