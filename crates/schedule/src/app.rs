@@ -1,5 +1,6 @@
 //! An application to place: its scores, what is expected of it, what it asks for.
 
+use crate::cluster::ids::PlatformId;
 use crate::predict::LANES;
 use crate::predict::LaneSet;
 use crate::predict::Lanes;
@@ -62,7 +63,7 @@ pub struct App {
     /// Resources of the profile that this version does not know and leaves out.
     pub unknown_resources: Vec<String>,
     pub responses: Arc<Responses>,
-    /// Speed per platform of the cluster, by [`PlatformId`](crate::PlatformId),
+    /// Speed per platform of the cluster, by [`PlatformId`],
     /// on any one scale; `None` where it is not known.
     platform_speed: Vec<Option<f32>>,
     /// ln of the same over the best; 0 where not known.
@@ -240,17 +241,23 @@ impl App {
     }
 
     /// Speed on a platform, on the application's own scale.
-    pub fn speed_on(&self, platform: crate::cluster::ids::PlatformId) -> Option<f32> {
+    pub fn speed_on(&self, platform: PlatformId) -> Option<f32> {
         self.platform_speed.get(platform.index()).copied().flatten()
+    }
+
+    /// Speed on a platform over the best known; 1 where either is not known.
+    pub(crate) fn relative_speed(&self, platform: PlatformId) -> f64 {
+        match (self.speed_on(platform), self.best_speed()) {
+            (Some(speed), Some(best)) if best > 0.0 => f64::from(speed / best),
+            _ => 1.0,
+        }
     }
 
     /// ln of its speed on a platform over that on its best; 0 where not known.
     #[inline]
-    pub fn platform_ln(&self, platform: crate::cluster::ids::PlatformId) -> f32 {
-        self.platform_ln
-            .get(platform.index())
-            .copied()
-            .unwrap_or(0.0)
+    pub fn platform_ln(&self, platform: PlatformId) -> f32 {
+        let known = self.platform_ln.get(platform.index());
+        known.copied().unwrap_or(0.0)
     }
 
     /// Highest known speed on any platform.

@@ -63,6 +63,25 @@ impl<'a> PlacementRequest<'a> {
         PlacementRequest { demand, ..*self }
     }
 
+    /// The same for one CPU, wherever it is of use: calls `look` with one node
+    /// of each empty kind for an application on one node, and with all of them,
+    /// as two may be needed, for one on `several`.
+    pub(crate) fn candidates_for_sizing(
+        &self,
+        cluster: &Cluster,
+        several: bool,
+        look: impl FnMut(NodeId),
+    ) {
+        let one = self.with_cpus(1);
+        match several {
+            false => one.candidates(cluster, look),
+            true => cluster
+                .ids()
+                .filter(|node| one.may_use(cluster, *node))
+                .for_each(look),
+        }
+    }
+
     /// Whether `node` may be chosen and has the room.
     #[inline]
     pub fn may_use(&self, cluster: &Cluster, node: NodeId) -> bool {
@@ -224,6 +243,18 @@ impl Decision {
             },
             None,
         )
+    }
+
+    /// At `nodes`, if there are any.
+    pub(crate) fn queue_at(
+        nodes: Vec<NodeId>,
+        request: &PlacementRequest,
+        cluster: &Cluster,
+    ) -> Self {
+        match nodes.is_empty() {
+            true => Decision::no_room(request, cluster),
+            false => Decision::QueueAt(nodes),
+        }
     }
 
     /// One node, with no more to say.
