@@ -131,13 +131,6 @@ impl StreamError {
             problem: problem.to_string(),
         }
     }
-
-    pub(crate) fn missing(key: &str, event: &str) -> Self {
-        StreamError::Missing {
-            key: key.into(),
-            event: event.into(),
-        }
-    }
 }
 
 /// What p or q cannot be.
