@@ -118,8 +118,6 @@ pub enum StreamError {
     /// A key with a value that cannot be, or cannot be now.
     #[error("key `{key}`: {problem}")]
     Key { key: String, problem: String },
-    #[error("{0}")]
-    Profile(String),
     #[error(transparent)]
     Cluster(#[from] ClusterError),
 }

@@ -151,9 +151,8 @@ pub(super) fn check_profile(profile: &Profile) -> Result<(), StreamError> {
             format!("is {theirs:?}; this version reads {ours:?}"),
         ));
     }
-    profile::check(profile).map_err(|problem| {
-        StreamError::Profile(problem.to_string().replacen("key `", "key `profile.", 1))
-    })
+    profile::check(profile)
+        .map_err(|error| StreamError::key(format!("profile.{}", error.key), error.problem))
 }
 
 /// Every event is on one line of its own, so that serde's "line 1" misleads.
