@@ -4,7 +4,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `url`, `endpoint` | `redis://…`, `memcached://…`, `http://…`, and where that is |
+//! | `url` | `redis://…`, `memcached://…`, `http://…`, and where that is |
 //! | `amount` | rates, percentiles, latencies and their targets |
 //! | `spec` | everything about the requests apart from their rate |
 //! | `traffic` | when requests are due and what each asks for, seeded |
@@ -26,7 +26,6 @@ mod amount;
 mod capacity;
 mod clock;
 mod connection;
-mod endpoint;
 mod engine;
 mod error;
 mod failure;
@@ -43,48 +42,20 @@ mod url;
 mod warning;
 mod window;
 
-pub use amount::Latency;
-pub use amount::LatencyTarget;
-pub use amount::Percentile;
-pub use amount::parse_bound;
-pub use amount::parse_rate;
+pub use amount::*;
 pub use capacity::Capacity;
-pub use capacity::Probe;
 pub use capacity::StoppedBy;
 pub use capacity::Trial;
-pub use capacity::TrialWindow;
-pub use capacity::search;
-pub use endpoint::Endpoint;
-pub use error::Error;
-pub use error::ErrorKind;
-pub use error::ParseError;
-pub use error::Result;
-pub use error::ServerError;
-pub use failure::Failure;
-pub use failure::Failures;
+pub use error::*;
+pub use failure::*;
 pub use find_capacity::find_capacity;
 pub use generator::Generator;
 pub use jostle_profile::ArrivalsFact;
 pub use jostle_profile::LoadFacts;
-pub use placement::LoadPlacement;
-pub use placement::SharedCpus;
-pub use placement::place;
-pub use plan::Drive;
-pub use plan::LoadPlan;
-pub use protocol::Operation;
-pub use protocol::Parsed;
-pub use protocol::Parser;
-pub use protocol::ProtocolError;
-pub use protocol::Reply;
-pub use spec::Alive;
-pub use spec::LoadSpec;
-pub use spec::Pace;
+pub use placement::*;
+pub use plan::*;
+pub use spec::*;
 pub use traffic::Arrivals;
-pub use traffic::Request;
-pub use traffic::Schedule;
-pub use traffic::Traffic;
-pub use url::Kind;
-pub use url::Url;
-pub use warning::TIMING_BOUND;
-pub use warning::Warning;
+pub use url::*;
+pub use warning::*;
 pub use window::Window;

@@ -1,4 +1,6 @@
-//! When something next happens on each node.
+//! When something next happens: on each node, and at times that are known.
+
+use std::collections::BTreeMap;
 
 /// A tournament over nodes: the earliest time is read at once, and a change of
 /// one node's time costs a walk from its leaf to the root. Unlike a heap with
@@ -76,6 +78,53 @@ impl Agenda {
     }
 }
 
+/// Events at known times: the earliest first, and of one time what was noted
+/// first.
+#[derive(Clone, Debug)]
+pub struct EventQueue<E> {
+    /// By time, then by how many were noted before.
+    events: BTreeMap<(i64, u64), E>,
+    noted: u64,
+}
+
+impl<E> Default for EventQueue<E> {
+    fn default() -> Self {
+        EventQueue {
+            events: BTreeMap::new(),
+            noted: 0,
+        }
+    }
+}
+
+/// Numbers in the order of [`f64::total_cmp`] from the bits of a time, and the
+/// other way round.
+fn in_order(bits: i64) -> i64 {
+    bits ^ (((bits >> 63) as u64) >> 1) as i64
+}
+
+impl<E> EventQueue<E> {
+    /// Notes `event`; one at no finite time never happens.
+    pub fn note(&mut self, seconds: f64, event: E) {
+        if seconds.is_finite() {
+            let at = in_order(seconds.to_bits() as i64);
+            self.events.insert((at, self.noted), event);
+            self.noted += 1;
+        }
+    }
+
+    /// Infinite when nothing is to happen.
+    pub fn due(&self) -> f64 {
+        let first = self.events.first_key_value();
+        first.map_or(f64::INFINITY, |((at, _), _)| {
+            f64::from_bits(in_order(*at) as u64)
+        })
+    }
+
+    pub fn pop(&mut self) -> Option<E> {
+        self.events.pop_first().map(|(_, event)| event)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,6 +135,20 @@ mod tests {
         for nodes in [0, 1, 2, 3, 9] {
             assert_eq!(Agenda::new(nodes).first().0, f64::INFINITY);
         }
+    }
+
+    #[test]
+    fn earlier_first_and_then_by_order_of_noting() {
+        let mut queue = EventQueue::default();
+        queue.note(2.0, 0);
+        queue.note(1.0, 1);
+        queue.note(2.0, 2);
+        queue.note(f64::INFINITY, 4);
+        queue.note(-1.0, 3);
+        assert_eq!(queue.due(), -1.0);
+        let order: Vec<i32> = std::iter::from_fn(|| queue.pop()).collect();
+        assert_eq!(order, [3, 1, 0, 2]);
+        assert_eq!(queue.due(), f64::INFINITY);
     }
 
     proptest! {

@@ -12,11 +12,11 @@ mod decide;
 mod faults;
 mod meter;
 mod phases;
-mod queue;
 mod stopwatch;
 #[cfg(test)]
 mod tests;
 
+use crate::agenda::EventQueue;
 use crate::error::SimulationError;
 use crate::outcome::JobRecord;
 use crate::outcome::Outcome;
@@ -36,8 +36,6 @@ use jostle_schedule::admission::Admission;
 use jostle_schedule::admission::Waiter;
 use meter::Level;
 use meter::Meter;
-use queue::Event;
-use queue::EventQueue;
 use rand::RngExt;
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
@@ -62,6 +60,23 @@ pub(crate) struct Start {
     pub(crate) seconds: f64,
     pub(crate) node: NodeId,
     pub(crate) counters: Vec<f32>,
+}
+
+/// Something that happens at its time whatever else does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Event {
+    /// A job is profiled and wants a place.
+    Ready(u32),
+    /// An agent has decided.
+    Decided(u32),
+    /// The new behaviour of a job is known: (job, its how-manieth start, phase).
+    Detected(u32, u32, usize),
+    NodeRepaired(u32),
+    CpuRepaired(u32),
+    /// An agent's copy of the cluster is brought up to date.
+    Sync(u32),
+    /// An agent, or its admission, wanted to be asked again.
+    Wake(u32),
 }
 
 /// How far a job is.
@@ -103,7 +118,7 @@ struct Engine<'a> {
     settings: &'a Settings,
     world: World<'a>,
     now: f64,
-    events: EventQueue,
+    events: EventQueue<Event>,
     next_arrival: usize,
     next_fault: usize,
     agents: Vec<Agent>,

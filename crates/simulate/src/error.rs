@@ -4,6 +4,7 @@ use jostle_schedule::ClusterError;
 use jostle_schedule::admission::AdmissionError;
 use std::fmt;
 use std::io;
+use std::path::Path;
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -100,6 +101,18 @@ pub struct ScenarioError {
     /// Path of the key in the file, as `nodes[0].count`.
     pub key: Option<String>,
     pub problem: Box<Problem>,
+}
+
+impl ScenarioError {
+    /// Of the file as a whole.
+    pub(crate) fn new(path: &Path, problem: Problem) -> Self {
+        ScenarioError {
+            path: path.into(),
+            line: None,
+            key: None,
+            problem: Box::new(problem),
+        }
+    }
 }
 
 fn on_line(line: Option<usize>) -> String {

@@ -172,11 +172,6 @@ impl Hardware {
         self.types.iter().map(|kind| kind.count).sum()
     }
 
-    /// CPUs of all servers.
-    pub fn cpus(&self) -> u32 {
-        self.types.iter().map(|kind| kind.count * kind.cpus).sum()
-    }
-
     /// How many of each type there are among `servers` of this mix: the same
     /// shares, by largest remainder, ties to the earlier type.
     pub fn counts(&self, servers: u32) -> Vec<u32> {
@@ -229,7 +224,6 @@ mod tests {
             let mix = hardware(name).unwrap();
             assert_eq!(mix.servers(), servers, "{name}");
             assert_eq!(mix.types.len(), types, "{name}");
-            assert_eq!(mix.cpus(), cpus, "{name}");
             let nodes = mix.nodes(servers);
             assert_eq!(nodes.len() as u32, servers);
             assert_eq!(nodes.iter().map(|node| node.cpus).sum::<u32>(), cpus);

@@ -13,7 +13,6 @@ use jostle_schedule::admission::ADMISSIONS;
 use jostle_schedule::admission::AdmissionOptions;
 use jostle_schedule::admission::admission_kind;
 use jostle_schedule::policy_kind;
-use rayon::prelude::*;
 
 /// Runs `workload` once, with the policy and the admission that `settings`
 /// name.
@@ -77,12 +76,4 @@ pub fn run_with(
     let mut scheduler = |seed| Ok(scheduler(seed));
     let (outcome, timing, _) = engine::run(workload, settings, &mut scheduler, false)?;
     Ok((outcome, timing))
-}
-
-/// [`run`] for each of `runs`, on as many threads as the pool has; results in
-/// the order given, each as it would be alone but for its [`Timing`].
-pub fn run_all(runs: &[(&Workload, Settings)]) -> Vec<Result<(Outcome, Timing), SimulationError>> {
-    let each = runs.par_iter();
-    each.map(|(workload, settings)| run(workload, settings))
-        .collect()
 }

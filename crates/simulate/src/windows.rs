@@ -39,19 +39,7 @@ pub fn windows(workload: &Workload, settings: &Settings) -> Result<Windows, Simu
 }
 
 /// [`windows`] with agents made by `scheduler`, which is given a seed for each.
-///
-/// # Errors
-///
-/// As [`run`](super::run).
-pub fn windows_with(
-    workload: &Workload,
-    settings: &Settings,
-    scheduler: &mut dyn FnMut(u64) -> Scheduler,
-) -> Result<Windows, SimulationError> {
-    labelled(workload, settings, &mut |seed| Ok(scheduler(seed)))
-}
-
-fn labelled(
+pub(crate) fn labelled(
     workload: &Workload,
     settings: &Settings,
     scheduler: &mut dyn FnMut(u64) -> Result<Scheduler, SimulationError>,

@@ -409,11 +409,6 @@ impl<'a> World<'a> {
         present.map(|presence| self.run(presence.run).id)
     }
 
-    /// Work per second of a running job, 1 = as alone on its best platform.
-    pub fn rate(&self, id: u32) -> Option<f64> {
-        Some(self.run(self.place(id)?).rate)
-    }
-
     /// Seconds of work done by a running job at `now`.
     pub fn work_done(&self, id: u32, now: f64) -> Option<f64> {
         let run = self.run(self.place(id)?);

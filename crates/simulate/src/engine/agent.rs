@@ -1,7 +1,7 @@
 //! A scheduler at work: its policy, its admission, and what it knows.
 
-use super::queue::Event;
-use super::queue::EventQueue;
+use super::Event;
+use crate::agenda::EventQueue;
 use jostle_schedule::Cluster;
 use jostle_schedule::Decision;
 use jostle_schedule::Demand;
@@ -87,7 +87,7 @@ impl Agent {
     }
 
     /// To be asked again at `seconds`.
-    pub(super) fn wake_at(&mut self, seconds: f64, index: u32, events: &mut EventQueue) {
+    pub(super) fn wake_at(&mut self, seconds: f64, index: u32, events: &mut EventQueue<Event>) {
         if seconds < self.wake {
             self.wake = seconds;
             events.note(seconds, Event::Wake(index));

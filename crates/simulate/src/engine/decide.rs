@@ -1,9 +1,9 @@
 //! Agents decide.
 
 use super::Engine;
+use super::Event;
 use super::LEAST_WAIT_SECONDS;
 use super::agent::Pending;
-use super::queue::Event;
 use crate::error::BadPlacement;
 use crate::error::SimulationError;
 use jostle_schedule::Cluster;

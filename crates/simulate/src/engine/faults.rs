@@ -1,7 +1,7 @@
 //! Faults and repairs.
 
 use super::Engine;
-use super::queue::Event;
+use super::Event;
 use crate::workload::Fault;
 use crate::world::Departure;
 

@@ -1,8 +1,8 @@
 //! Phase changes: detection and migration.
 
 use super::Engine;
+use super::Event;
 use super::State;
-use super::queue::Event;
 use crate::error::BadPlacement;
 use crate::error::SimulationError;
 use crate::random::standard_normal;

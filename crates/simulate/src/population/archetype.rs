@@ -1,14 +1,13 @@
 //! The resources that programs use, and how performance falls under contention.
 
 use crate::hardware::ServerType;
+use crate::random::normal;
 use crate::truth::TrueCurve;
 use jostle_profile::resource::Resource;
 use jostle_schedule::predict::LaneSet;
 use jostle_schedule::predict::Lanes;
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
-use rand_distr::Distribution;
-use rand_distr::StandardNormal;
 
 /// The resources that the applications of a population meet on: those that
 /// neighbours with CPUs of their own share, and as many as the papers' N = 10.
@@ -146,10 +145,6 @@ pub struct Program {
     /// Points on the reference server.
     pub caused: Lanes<f64>,
     needs: [f64; 4],
-}
-
-fn normal(rng: &mut ChaCha8Rng) -> f64 {
-    StandardNormal.sample(rng)
 }
 
 impl Program {

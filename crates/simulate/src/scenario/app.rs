@@ -133,7 +133,7 @@ fn one(source: &Source, at: usize, all: &[AppKeys], cluster: &ClusterPlan) -> Re
             },
             profiled: population::shared(),
         },
-        speed: keys.speed.clone().into_iter().collect(),
+        speed: keys.speed.clone(),
         work: keys.work_seconds,
         then,
     })

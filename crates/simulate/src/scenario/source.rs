@@ -40,10 +40,8 @@ impl Source<'_> {
                 problem.push_str(&format!(" (in `{text}`)"));
             }
             ScenarioError {
-                path: self.path.into(),
                 line,
-                key: None,
-                problem: Box::new(Problem::Toml(problem)),
+                ..ScenarioError::new(self.path, Problem::Toml(problem))
             }
         })
     }
@@ -69,10 +67,9 @@ impl Source<'_> {
 
     pub fn invalid(&self, InvalidKey { key, problem }: InvalidKey) -> ScenarioError {
         ScenarioError {
-            path: self.path.into(),
             line: self.line_of(&key),
             key: Some(key),
-            problem: Box::new(problem),
+            ..ScenarioError::new(self.path, problem)
         }
     }
 

@@ -8,6 +8,13 @@ use jostle_schedule::Demand;
 use jostle_schedule::predict::Responses;
 use proptest::prelude::*;
 
+impl World<'_> {
+    /// Work per second of a running job, 1 = as alone on its best platform.
+    pub fn rate(&self, id: u32) -> Option<f64> {
+        Some(self.run(self.place(id)?).rate)
+    }
+}
+
 const GIB: u64 = 1 << 30;
 
 pub(super) fn node(name: &str, cpus: u32, platform: &str) -> Node {
