@@ -266,7 +266,7 @@ impl<'a> Simulation<'a> {
             if due <= arrival && due <= event {
                 let Some(step) = self.world.step() else { break };
                 self.now = step.seconds;
-                self.handle_step(&step);
+                self.handle_step(step);
             } else if arrival <= event {
                 self.now = arrival;
                 self.arrive(arrivals as u32);
@@ -524,8 +524,8 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    fn handle_step(&mut self, step: &Step) {
-        let (StepKind::Finished, Some(left)) = (step.what, &step.left) else {
+    fn handle_step(&mut self, step: Step) {
+        let StepKind::Finished(parts) = step.what else {
             return;
         };
         let Some(job) = self.jobs.get(step.job as usize) else {
@@ -541,7 +541,7 @@ impl<'a> Simulation<'a> {
             qos: f64::from(job.phases[0].estimate.qos()),
         };
         self.record.jobs.push(done);
-        let node = left.parts[0].node;
+        let node = parts[0].node;
         if let Some(at) = node.index().checked_sub(self.reserved.len()) {
             let satisfied = done.work / (self.now - started) >= done.qos;
             return self.left(self.instance_of[at], satisfied);
