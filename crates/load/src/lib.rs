@@ -49,6 +49,7 @@ pub use capacity::Trial;
 pub use error::*;
 pub use failure::*;
 pub use find_capacity::find_capacity;
+pub use find_capacity::nap;
 pub use generator::Generator;
 pub use jostle_profile::ArrivalsFact;
 pub use jostle_profile::LoadFacts;
