@@ -38,12 +38,8 @@ pub enum SimulationError {
     UnknownAdmission { name: String, known: String },
     #[error("admission: {0}")]
     Admission(#[from] AdmissionError),
-    #[error("agents: {0}")]
-    Agents(&'static str),
-    #[error("latency: {0}")]
-    Latency(&'static str),
-    #[error("phases: {0}")]
-    Phases(&'static str),
+    #[error("{of}: {why}")]
+    Settings { of: &'static str, why: &'static str },
     #[error("job {job}: {why}")]
     Job { job: usize, why: &'static str },
     #[error("fault {fault}: {why}")]

@@ -179,7 +179,7 @@ impl<'a> World<'a> {
             ids: Vec::with_capacity(nodes.len()),
             sites: Vec::with_capacity(nodes.len()),
             runs: Vec::new(),
-            agenda: Agenda::new(nodes.len()),
+            agenda: Agenda::default(),
             cpus_asked: 0,
         };
         for app in &truth.apps {
@@ -278,13 +278,6 @@ impl<'a> World<'a> {
         self.attach(id);
         self.settle_run(id, now);
         Ok(())
-    }
-
-    /// Takes a running job away before its end: it loses what it has done.
-    /// Where it was; `None` when it does not run.
-    pub fn evict(&mut self, id: u32, now: f64) -> Option<Vec<Part>> {
-        self.running(id)?;
-        Some(self.end(id, now))
     }
 
     /// Moves a running job to `parts`, where it goes on after `stop_seconds`;

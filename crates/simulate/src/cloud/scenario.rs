@@ -12,12 +12,12 @@ use jostle_schedule::provision::SIZES;
 use jostle_schedule::provision::Strategy;
 use jostle_schedule::provision::mapping;
 use serde::Deserialize;
-use serde::Serialize;
+use serde::de::IgnoredAny;
 
 /// How long an on-demand instance takes to appear: uniform over the usual
 /// range, or, with a small chance, over the late one. The default has the usual
 /// 12–19 s of the paper and its 95th percentile of two minutes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SpinUp {
     pub usual_seconds: [f64; 2],
@@ -45,7 +45,7 @@ impl SpinUp {
 }
 
 /// What co-tenants do on the machines that small instances are slices of.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct External {
     /// Their load as a share of the machine, on average (paper: 0.25).
@@ -71,19 +71,12 @@ impl Default for External {
     }
 }
 
-/// Only `cloud`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    #[default]
-    Cloud,
-}
-
 /// A load and everything about the cloud that serves it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CloudScenario {
-    pub kind: Kind,
+    /// Read before everything else.
+    pub kind: IgnoredAny,
     /// For reports.
     pub name: String,
     /// Minutes and vCPUs that are to be busy then, straight in between; jobs
@@ -128,7 +121,7 @@ pub struct CloudScenario {
 impl Default for CloudScenario {
     fn default() -> Self {
         CloudScenario {
-            kind: Kind::Cloud,
+            kind: IgnoredAny,
             name: "cloud".into(),
             load: Vec::new(),
             strategies: Strategy::ALL.to_vec(),

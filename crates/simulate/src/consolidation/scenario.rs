@@ -5,9 +5,10 @@ use crate::error::Problem;
 use jostle_schedule::policies::bloc::Rules;
 use serde::Deserialize;
 use serde::Serialize;
+use serde::de::IgnoredAny;
 
 /// A type of storage node.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoreType {
     pub name: String,
@@ -18,7 +19,7 @@ pub struct StoreType {
 }
 
 /// An application that keeps data.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StorageApp {
     pub name: String,
@@ -85,20 +86,13 @@ impl Scheme {
     }
 }
 
-/// Only `consolidation`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    #[default]
-    Consolidation,
-}
-
 /// The scenario's parameters; those left out are BLOC's, or ours where the
 /// source is silent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConsolidationScenario {
-    pub kind: Kind,
+    /// Read before everything else.
+    pub kind: IgnoredAny,
     pub nodes: Vec<StoreType>,
     pub apps: Vec<StorageApp>,
     pub schemes: Vec<Scheme>,
@@ -135,7 +129,7 @@ impl Default for ConsolidationScenario {
     fn default() -> Self {
         let rules = Rules::default();
         ConsolidationScenario {
-            kind: Kind::Consolidation,
+            kind: IgnoredAny,
             nodes: default_nodes(),
             apps: default_apps(),
             schemes: Scheme::ALL.to_vec(),

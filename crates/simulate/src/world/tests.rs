@@ -9,6 +9,13 @@ use jostle_schedule::predict::Responses;
 use proptest::prelude::*;
 
 impl World<'_> {
+    /// Takes a running job away before its end: it loses what it has done.
+    /// Where it was; `None` when it does not run.
+    pub fn evict(&mut self, id: u32, now: f64) -> Option<Vec<Part>> {
+        self.running(id)?;
+        Some(self.end(id, now))
+    }
+
     /// Work per second of a running job, 1 = as alone on its best platform.
     pub fn rate(&self, id: u32) -> Option<f64> {
         Some(self.running(id)?.rate)
