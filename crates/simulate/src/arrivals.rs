@@ -81,13 +81,9 @@ pub struct Arrival {
     pub line: usize,
 }
 
-/// Reads a trace: a CSV file of `seconds` or `seconds,app` lines, ascending; a
-/// first line `seconds…`, empty lines and lines with `#` are passed over.
-///
-/// # Errors
-///
-/// A file that cannot be read, a line that is neither, time that is negative,
-/// not a number or goes backwards, and no arrival at all.
+/// Reads a trace: a CSV file of `seconds` or `seconds,app` lines, ascending and
+/// at least one; a first line `seconds…`, empty lines and lines with `#` are
+/// passed over.
 pub fn load_trace(path: &Path) -> Result<Vec<Arrival>, ScenarioError> {
     let refuse = |line: Option<usize>, problem| ScenarioError {
         line,

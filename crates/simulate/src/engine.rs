@@ -151,11 +151,6 @@ struct Engine<'a> {
 
 /// Runs `workload` once with one scheduler per agent, made by `scheduler` from a
 /// seed; records counters at every start if `starts` are wanted.
-///
-/// # Errors
-///
-/// A workload or settings that are not valid, a scheduler that cannot be made or
-/// breaks the rules, and jobs that wait for ever.
 pub(crate) fn run(
     workload: &Workload,
     settings: &Settings,

@@ -28,10 +28,6 @@ pub fn run(workload: &Workload, settings: &Settings) -> Result<(Outcome, Timing)
 }
 
 /// Makes agents as `settings` say, each with the seed it is given.
-///
-/// # Errors
-///
-/// A policy or an admission that there is not.
 pub(crate) fn schedulers(
     settings: &Settings,
 ) -> Result<impl FnMut(u64) -> Result<Scheduler, SimulationError>, SimulationError> {

@@ -10,7 +10,6 @@ pub use class::CLASSES;
 pub use class::ClassKind;
 pub use class::class;
 pub use member::Member;
-pub use member::names;
 pub use member::pool;
 pub use member::tolerated;
 pub use member::under_memory_load;

@@ -241,7 +241,7 @@ fn cluster(source: &Source, keys: &Keys) -> Result<ClusterPlan> {
 /// of the papers, else the reference server.
 fn node_type(name: Option<&str>, platforms: &[PlatformKeys]) -> NodeType {
     let known = name.and_then(hardware::server_type);
-    let mut hardware: ServerType = known.copied().unwrap_or(ServerType::reference());
+    let mut hardware: ServerType = known.copied().unwrap_or(hardware::REFERENCE);
     let mut truth = hardware.platform();
     truth.name = name.unwrap_or_default().into();
     let given = platforms.iter().find(|it| Some(it.name.as_str()) == name);

@@ -20,10 +20,8 @@ pub struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// # Errors
-    ///
-    /// TOML that is not well formed, and keys that are unknown, missing, of the
-    /// wrong type or out of range; with the line.
+    /// Refuses TOML that is not well formed, and keys that are unknown, missing, of
+    /// the wrong type or out of range, with the line.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
         toml::from_str(self.text).map_err(|error| {
             let line = error.span().map(|span| self.line_at(span.start));
