@@ -1,6 +1,6 @@
 //! Why there is no load. All error texts of the crate are in this file.
 
-use crate::url::Endpoint;
+use crate::endpoint::Endpoint;
 use std::io;
 use std::time::Duration;
 use thiserror::Error;

@@ -4,7 +4,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `url` | `redis://…`, `memcached://…`, `http://…`, and where that is |
+//! | `url`, `endpoint` | `redis://…`, `memcached://…`, `http://…`, and where that is |
 //! | `amount` | rates, percentiles, latencies and their targets |
 //! | `spec` | everything about the requests apart from their rate |
 //! | `traffic` | when requests are due and what each asks for, seeded |
@@ -26,6 +26,7 @@ mod amount;
 mod capacity;
 mod clock;
 mod connection;
+mod endpoint;
 mod engine;
 mod error;
 mod failure;
@@ -46,6 +47,7 @@ pub use amount::*;
 pub use capacity::Capacity;
 pub use capacity::StoppedBy;
 pub use capacity::Trial;
+pub use endpoint::Endpoint;
 pub use error::*;
 pub use failure::*;
 pub use find_capacity::find_capacity;

@@ -1,6 +1,7 @@
 //! Before any load: the server is waited for, asked once, and filled with keys.
 
 use crate::connection::open;
+use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::error::Result;
 use crate::error::ServerError;
@@ -13,7 +14,6 @@ use crate::protocol::Writer;
 use crate::protocol::greeting;
 use crate::spec::Alive;
 use crate::spec::LoadSpec;
-use crate::url::Endpoint;
 use crate::url::Kind;
 use socket2::SockAddr;
 use socket2::Socket;

@@ -1,8 +1,8 @@
 //! Where the server is and what it speaks.
 
+use crate::endpoint::Endpoint;
 use crate::error::ParseError;
 use std::fmt;
-use std::path::PathBuf;
 use std::str::FromStr;
 
 /// What a server speaks.
@@ -32,23 +32,6 @@ impl Kind {
             Kind::Redis => 6379,
             Kind::Memcached => 11211,
             Kind::Http => 80,
-        }
-    }
-}
-
-/// Where a server listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Endpoint {
-    Tcp { host: String, port: u16 },
-    Unix(PathBuf),
-}
-
-impl fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Endpoint::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Endpoint::Tcp { host, port } => write!(f, "{host}:{port}"),
-            Endpoint::Unix(path) => write!(f, "{}", path.display()),
         }
     }
 }
