@@ -4,6 +4,7 @@
 use crate::number;
 use crate::population;
 use crate::population::Member;
+use crate::random::normal;
 use crate::truth::TrueApp;
 use crate::truth::TrueCurve;
 use jostle_schedule::App;
@@ -15,8 +16,6 @@ use jostle_schedule::predict::LaneSet;
 use jostle_schedule::predict::Responses;
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
-use rand_distr::Distribution;
-use rand_distr::StandardNormal;
 use serde::Deserialize;
 
 /// How long profiling takes, and how wrong it is.
@@ -159,10 +158,6 @@ impl Profiling {
         };
         truth.speed.iter().map(wrong).collect()
     }
-}
-
-fn normal(rng: &mut ChaCha8Rng) -> f64 {
-    StandardNormal.sample(rng)
 }
 
 /// `curve` as seen: moved by `shift` points, whose standard deviation is `sd`,
