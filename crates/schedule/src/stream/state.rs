@@ -73,9 +73,11 @@ pub struct Stream {
 /// The answers to an event, and whether it made room.
 type Answered = Result<(Vec<Value>, bool), StreamError>;
 
+type Handler = fn(&mut Stream, Event) -> Answered;
+
 /// The events, the keys that each may have beside `event` and `at`, and what is
 /// done.
-const EVENTS: [(&str, &[&str], fn(&mut Stream, Event) -> Answered); 7] = [
+const EVENTS: [(&str, &[&str], Handler); 7] = [
     (
         "arrive",
         &[
