@@ -31,6 +31,13 @@ pub(super) struct Probed {
     pub kernel: bool,
 }
 
+impl Probed {
+    fn refuse(&mut self, events: &[usize], why: &str) {
+        let refused = events.iter().map(|&index| (index, why.to_string()));
+        self.refused.extend(refused);
+    }
+}
+
 impl Probes {
     /// `must_count`: events that cannot stand still while we run, by index.
     pub fn probe(&mut self, events: &[EventConfig], must_count: &[usize]) -> Probed {
@@ -76,9 +83,7 @@ fn probe(events: &[EventConfig], must_count: &[usize]) -> Probed {
             let (mute, heard): (Vec<usize>, Vec<usize>) =
                 there.into_iter().partition(|index| silent.contains(index));
             let reason = "it can be opened and then counts nothing, as a hypervisor arranges it";
-            probed
-                .refused
-                .extend(mute.into_iter().map(|index| (index, reason.to_string())));
+            probed.refuse(&mute, reason);
             if !heard.is_empty() {
                 probed.groups = vec![heard];
             }
@@ -87,20 +92,11 @@ fn probe(events: &[EventConfig], must_count: &[usize]) -> Probed {
             for pair in there.chunks(2) {
                 match counts(events, pair, must_count, probed.kernel) {
                     Ok(()) => probed.groups.push(pair.to_vec()),
-                    Err(verdict) => {
-                        let why = verdict.words(&why);
-                        probed
-                            .refused
-                            .extend(pair.iter().map(|&index| (index, why.clone())));
-                    }
+                    Err(verdict) => probed.refuse(pair, &verdict.words(&why)),
                 }
             }
         }
-        Err(Verdict::NeverRan(why)) => {
-            probed
-                .refused
-                .extend(there.into_iter().map(|index| (index, why.clone())));
-        }
+        Err(Verdict::NeverRan(why)) => probed.refuse(&there, &why),
     }
     probed.refused.sort();
     probed

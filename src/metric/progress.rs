@@ -107,10 +107,6 @@ impl Metric for ProgressMetric {
         )
     }
 
-    fn natural_window(&self) -> Option<Duration> {
-        None
-    }
-
     fn window_rule(&self) -> String {
         match self.page.by_cpu_time() {
             true => "growth of the target's own count per second of its CPU time",
