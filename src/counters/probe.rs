@@ -17,7 +17,7 @@ const PATIENCE_NS: u64 = 20_000_000;
 /// What was found out about each set of events.
 #[derive(Default)]
 pub(super) struct Probes {
-    known: HashMap<Vec<EventConfig>, Probed>,
+    pub known: HashMap<Vec<EventConfig>, Probed>,
 }
 
 /// How a set of events can be counted.
@@ -47,16 +47,6 @@ impl Probes {
         let probed = probe(events, must_count);
         self.known.insert(events.to_vec(), probed.clone());
         probed
-    }
-}
-
-#[cfg(test)]
-impl Probes {
-    /// As if `events` had been tried with this result.
-    pub fn knowing(events: &[EventConfig], probed: Probed) -> Probes {
-        Probes {
-            known: HashMap::from([(events.to_vec(), probed)]),
-        }
     }
 }
 
