@@ -22,13 +22,10 @@ pub const GROUP: u64 = 8;
 /// both counts are above zero.
 pub type Scatter = unsafe fn(base: *const u8, segment: u64, groups: u64, state: u64) -> u64;
 
-#[cfg(target_arch = "x86_64")]
-std::arch::global_asm!(include_str!("../asm/x86_64/scatter.s"));
-#[cfg(target_arch = "aarch64")]
-std::arch::global_asm!(include_str!("../asm/aarch64/scatter.s"));
+crate::assembly!("scatter.s");
 
 #[cfg(target_arch = "x86_64")]
-unsafe extern "sysv64" {
+unsafe extern "C" {
     fn jostle_scatter_avx512(base: *const u8, segment: u64, groups: u64, state: u64) -> u64;
     fn jostle_scatter_avx2(base: *const u8, segment: u64, groups: u64, state: u64) -> u64;
     fn jostle_scatter_sse2(base: *const u8, segment: u64, groups: u64, state: u64) -> u64;

@@ -29,13 +29,9 @@ use std::time::Instant;
 use wire::Wire;
 
 pub const SPEC: KernelSpec = KernelSpec {
-    resource: Resource::NetworkBandwidth,
     waiting: Waiting::Sleep,
     operation: "byte of payload that arrived at the sink",
-    units_per_operation: 1,
     operations_per_call: 64 << 10,
-    pause_ns: 0,
-    spans_cpus: false,
     doc: "Sends to the peer named with --peer, where `jostle sink` runs, and to nobody else: \
           over one TCP connection, or with --network-protocol udp in datagrams no larger than \
           the path takes in one piece. What counts is the payload that the sink reports as \
@@ -50,8 +46,7 @@ pub const SPEC: KernelSpec = KernelSpec {
           a target suffers from is not shown. Sending and acknowledgements also take time of \
           the worker's CPU and of the CPU that serves the device's interrupts. It does not show \
           what received traffic would cost, nor what many connections would.",
-    accesses: &[],
-    build,
+    ..KernelSpec::of(Resource::NetworkBandwidth, build)
 };
 
 /// Longest nap while something is not due.
@@ -227,11 +222,8 @@ impl Kernel for Network {
         }
         let mut now = began;
         loop {
-            let capped = self
-                .cap
-                .as_ref()
-                .map(|cap| cap.due)
-                .filter(|&due| now < due);
+            let cap = self.cap.as_ref().map(|cap| cap.due);
+            let capped = cap.filter(|&due| now < due);
             let spaced = match self.left == 0 && capped.is_none() {
                 true => (!self.begin_burst(now)).then_some(self.due),
                 false => None,

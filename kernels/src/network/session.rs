@@ -108,10 +108,7 @@ impl Session {
             self.looked = now;
             self.failed = self.read_reports(now).err();
         }
-        match &self.failed {
-            Some(failure) => Err(failure.clone()),
-            None => Ok(()),
-        }
+        self.failed.clone().map_or(Ok(()), Err)
     }
 
     fn read_reports(&mut self, now: Instant) -> Result<(), Failure> {

@@ -9,6 +9,7 @@ use crate::network::protocol::Transport;
 use crate::network::session::Session;
 use crate::network::session::connect;
 use crate::weyl::GOLDEN;
+use crate::weyl::xorshift;
 use nix::poll::PollFd;
 use nix::poll::PollFlags;
 use nix::poll::PollTimeout;
@@ -155,14 +156,9 @@ impl Wire {
 
 /// Bytes that do not compress, from a fixed seed.
 fn noise(bytes: usize) -> Vec<u8> {
-    let mut state = GOLDEN;
-    (0..bytes)
-        .map(|_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state as u8
-        })
+    std::iter::successors(Some(xorshift(GOLDEN)), |&state| Some(xorshift(state)))
+        .map(|state| state as u8)
+        .take(bytes)
         .collect()
 }
 
