@@ -4,6 +4,7 @@
 use crate::inject::Snapshot;
 use crate::inject::WorkerError;
 use crate::inject::WorkerGroup;
+use crate::inject::placement::Refusal;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::control_page::Order;
 use std::thread::sleep;
@@ -16,6 +17,21 @@ pub enum Stop {
     Interrupted,
     /// This source cannot go on, in words; the others can.
     Failed(String),
+}
+
+impl From<WorkerError> for Stop {
+    fn from(error: WorkerError) -> Self {
+        match error {
+            WorkerError::Stopped => Stop::Interrupted,
+            error => Stop::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Stop::Failed(refusal.to_string())
+    }
 }
 
 /// The clock, the user, and the way to tell how it goes.
@@ -78,18 +94,14 @@ const NAP: Duration = Duration::from_millis(50);
 
 impl Press for WorkerGroup {
     fn order(&mut self, order: Order, watch: &dyn Watch) -> Result<(), Stop> {
-        self.check_exits().map_err(Stop::Failed)?;
+        self.check_exits()?;
         let command = self.set(order);
-        self.wait_applied(command, PATIENCE, &|| watch.check().is_err())
-            .map_err(|error| match error {
-                WorkerError::Stopped => Stop::Interrupted,
-                error => Stop::Failed(error.to_string()),
-            })
+        Ok(self.wait_applied(command, PATIENCE, &|| watch.check().is_err())?)
     }
 
     fn reach_peak(&mut self, length: Duration, watch: &dyn Watch) -> Result<Option<f64>, Stop> {
         watch.check()?;
-        self.calibrate_peak(length).map_err(Stop::Failed)
+        Ok(self.calibrate_peak(length)?)
     }
 
     fn set_peak(&mut self, operations_per_second: f64) {

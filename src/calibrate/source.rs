@@ -8,7 +8,6 @@ use super::press::Stop;
 use super::press::Watch;
 use super::reading;
 use super::reporter;
-use super::turns;
 use crate::inject::WorkerGroup;
 use crate::inject::WorkerPlan;
 use crate::inject::placement::Refusal;
@@ -16,6 +15,7 @@ use crate::inject::plan::Limits;
 use crate::inject::plan::plan;
 use crate::inject::plan::plan_alone;
 use crate::inject::slice::PERIODS;
+use crate::inject::worker::Slices;
 use crate::machine::Machine;
 use crate::machine::calibration::Alone;
 use crate::machine::calibration::Peak;
@@ -66,7 +66,7 @@ fn plans(
     if resource.row().switch_cost == SwitchCost::FillsMemory {
         limits.memory_bytes = limits.memory_bytes.min(MEMORY_BYTES);
     }
-    let slices = turns(period);
+    let slices = Slices::usual(period);
     let on = |cpus: Option<&[usize]>| plan_alone(machine, resource, cpus, &limits, slices);
     let not_shared = |who: &str| Err(Refusal::NotShared(format!("{who} has its own")));
     let sharing = sharing(machine, resource, cpu, &limits.cpus);
@@ -94,20 +94,11 @@ fn plans(
 /// The allowed CPUs that share `resource` with `cpu`, itself included.
 fn sharing(machine: &Machine, resource: Resource, cpu: usize, allowed: &[usize]) -> Vec<usize> {
     let group = match resource.row().domain {
-        Domain::PhysicalCore => machine.core_siblings(cpu).to_vec(),
-        Domain::L2Group => machine.l2_group(cpu),
-        Domain::LlcGroup => machine.llc_group(cpu),
-        Domain::NumaNode => machine
-            .node_of(cpu)
-            .map_or(Vec::new(), |node| machine.node_cpus(node).to_vec()),
         Domain::Machine => allowed.to_vec(),
-        Domain::LogicalCpu | Domain::BlockDevice | Domain::NetworkDevice => vec![cpu],
+        domain => machine.sharing(domain, cpu),
     };
-    allowed
-        .iter()
-        .copied()
-        .filter(|cpu| group.contains(cpu))
-        .collect()
+    let cpus = allowed.iter().copied();
+    cpus.filter(|cpu| group.contains(cpu)).collect()
 }
 
 /// Measures one source within about `length`.
@@ -126,17 +117,12 @@ pub(super) fn measure(
     let end = watch.now() + length;
     let part = |share: f64| end.saturating_sub(watch.now()).mul_f64(share);
     let timing = resource.row().timing;
+    let without_numbers = |reason: &str| Source::without_numbers(resource, reason);
     let plan = match plans.alone {
         Ok(plan) => plan,
-        Err(refusal) => {
-            let reason = refusal.to_string();
-            return Ok(Source::without_numbers(
-                resource.row().pressure_unit,
-                &reason,
-            ));
-        }
+        Err(refusal) => return Ok(without_numbers(&refusal.to_string())),
     };
-    let mut entry = Source::without_numbers(resource.row().pressure_unit, "not measured");
+    let mut entry = without_numbers("not measured");
     entry.settings = plan.settings();
     if resource.row().switch_cost == SwitchCost::FillsMemory {
         entry.notes.push(format!(
@@ -150,11 +136,9 @@ pub(super) fn measure(
         Reading::Value(group) => group,
         Reading::Unavailable { unavailable } => {
             return Ok(Source {
-                alone: Reading::unavailable(unavailable.clone()),
-                together: Reading::unavailable(unavailable.clone()),
-                settle_seconds: Reading::unavailable(unavailable.clone()),
-                reporter: Reading::unavailable(unavailable),
-                ..entry
+                settings: entry.settings,
+                notes: entry.notes,
+                ..without_numbers(&unavailable)
             });
         }
     };
@@ -163,15 +147,8 @@ pub(super) fn measure(
         .alone
         .value()
         .and_then(|alone| alone.peak.operations_per_second);
-    let pair = pair(
-        resource,
-        group,
-        plans.beside,
-        plans.second,
-        alone_peak,
-        watch,
-    );
-    match reading(pair)? {
+    let (beside, second) = (plans.beside, plans.second);
+    match reading(pair(resource, group, beside, second, alone_peak, watch))? {
         Reading::Value(mut pair) => {
             let settle = pair.settle(timing, period, part(SETTLE_SHARE), watch);
             entry.settle_seconds = reading(settle)?;
@@ -191,7 +168,7 @@ pub(super) fn measure(
 
 fn spawn(plan: WorkerPlan, watch: &dyn Watch) -> Result<WorkerGroup, Stop> {
     watch.check()?;
-    WorkerGroup::spawn(plan, READY).map_err(Stop::Failed)
+    Ok(WorkerGroup::spawn(plan, READY)?)
 }
 
 fn alone(
@@ -263,8 +240,7 @@ fn pair(
                 .to_string(),
         ));
     }
-    let refused = |refusal: Refusal| Stop::Failed(refusal.to_string());
-    let (beside, second) = (beside.map_err(refused)?, second.map_err(refused)?);
+    let (beside, second) = (beside?, second?);
     let same = |plan: &WorkerPlan| {
         plan.placement.cpus == group.plan.placement.cpus
             && plan.config.slices == group.plan.config.slices
@@ -280,22 +256,15 @@ fn pair(
         }
         Ok(other)
     };
-    Ok(if same(&beside) {
-        Pair {
-            second: other(second)?,
-            probe: group,
-        }
+    let (probe, second) = if same(&beside) {
+        let second = other(second)?;
+        (group, second)
     } else if same(&second) {
-        Pair {
-            probe: other(beside)?,
-            second: group,
-        }
+        (other(beside)?, group)
     } else {
-        Pair {
-            probe: other(beside)?,
-            second: other(second)?,
-        }
-    })
+        (other(beside)?, other(second)?)
+    };
+    Ok(Pair { probe, second })
 }
 
 impl Pair {

@@ -42,10 +42,7 @@ pub fn run(args: Args) -> Result<()> {
     let machine = Machine::detect();
     let limits = select::LimitArgs::default().resolve(&machine, None)?;
     let target: Vec<usize> = machine.quietest_cpu().into_iter().collect();
-    let slices = Slices {
-        period_ns: PERIODS[0].as_nanos() as u64,
-        share: Slices::DEFAULT_SHARE,
-    };
+    let slices = Slices::usual(PERIODS[0]);
     let rows: Vec<Row> = Resource::ALL
         .iter()
         .map(|&resource| {

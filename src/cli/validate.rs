@@ -128,10 +128,7 @@ fn progress_bar() -> ProgressBar {
 
 fn dry_run(machine: &Machine, request: &Request) -> String {
     let target: Vec<usize> = machine.quietest_cpu().into_iter().collect();
-    let slices = Slices {
-        period_ns: PERIODS[0].as_nanos() as u64,
-        share: Slices::DEFAULT_SHARE,
-    };
+    let slices = Slices::usual(PERIODS[0]);
     let mut text = select::dry_run_limits(&request.limits, request.budget);
     text += "each source alone at 0 to 100 %, then at 100 % beside each other source on CPU ";
     text += &format!("{}:\n", jostle_profile::cpulist::format_list(&target));

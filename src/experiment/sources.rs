@@ -194,14 +194,10 @@ fn take(
 ) -> std::result::Result<Duration, String> {
     let from = Instant::now();
     let command = group.set(Order::Treat(part * 100.0));
-    group
-        .wait_applied(command, patience, &|| false)
-        .map_err(|error| error.to_string())?;
+    group.wait_applied(command, patience, &|| false)?;
     let took = from.elapsed();
     let command = group.set(Order::Park);
-    group
-        .wait_applied(command, patience, &|| false)
-        .map_err(|error| error.to_string())?;
+    group.wait_applied(command, patience, &|| false)?;
     Ok(took)
 }
 

@@ -1,6 +1,7 @@
 //! The peak that intensity refers to: the calibrated one where there is one,
 //! checked against what is reached now.
 
+use super::error::WorkerError;
 use super::group::WorkerGroup;
 use crate::machine::calibration::Calibration;
 use crate::warning::Warning;
@@ -32,7 +33,7 @@ pub fn find_peak(
     group: &mut WorkerGroup,
     calibration: Option<&Calibration>,
     length: Duration,
-) -> Result<FoundPeak, String> {
+) -> Result<FoundPeak, WorkerError> {
     let Some(mut reached) = group.calibrate_peak(length)? else {
         return Ok(FoundPeak {
             calibrated: None,

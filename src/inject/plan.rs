@@ -214,9 +214,7 @@ fn plan_at(
 /// core has caches of its own, however many cores are pressed on.
 fn sharers(machine: &Machine, domain: Domain, cpus: &[usize]) -> u64 {
     let group = |cpu: usize| match domain {
-        Domain::PhysicalCore => machine.core_siblings(cpu).to_vec(),
-        Domain::L2Group => machine.l2_group(cpu),
-        Domain::LlcGroup => machine.llc_group(cpu),
+        Domain::PhysicalCore | Domain::L2Group | Domain::LlcGroup => machine.sharing(domain, cpu),
         _ => cpus.to_vec(),
     };
     let together = |cpu: &usize| {

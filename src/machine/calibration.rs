@@ -8,6 +8,7 @@
 use jostle_profile::Placement;
 use jostle_profile::Unknown;
 use jostle_profile::reading::Reading;
+use jostle_profile::resource::Resource;
 use serde::Deserialize;
 use serde::Serialize;
 use serde_json::Value;
@@ -231,9 +232,9 @@ impl Calibration {
 
 impl Source {
     /// An entry that says only why there is nothing.
-    pub fn without_numbers(pressure_unit: &str, reason: &str) -> Self {
+    pub fn without_numbers(resource: Resource, reason: &str) -> Self {
         Source {
-            pressure_unit: pressure_unit.to_string(),
+            pressure_unit: resource.row().pressure_unit.to_string(),
             settings: Value::Null,
             alone: Reading::unavailable(reason),
             together: Reading::unavailable(reason),

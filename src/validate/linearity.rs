@@ -51,14 +51,14 @@ pub(super) fn alone(
         Err(refusal) => return Ok(Err(refusal.reason().to_string())),
     };
     let timing = resource.row().timing;
-    let mut group = match WorkerGroup::spawn(plan, READY) {
-        Ok(group) => group,
-        Err(reason) => return Ok(Err(reason)),
-    };
     let calibration = session.request.calibration.as_ref();
-    let peak = match find_peak(&mut group, calibration, timing.peak.max(budget / 10)) {
-        Ok(peak) => peak,
-        Err(reason) => return Ok(Err(reason)),
+    let started = WorkerGroup::spawn(plan, READY).and_then(|mut group| {
+        let peak = find_peak(&mut group, calibration, timing.peak.max(budget / 10))?;
+        Ok((group, peak))
+    });
+    let (mut group, peak) = match started {
+        Ok(started) => started,
+        Err(error) => return Ok(Err(error.into())),
     };
     let (step, repetitions) = match session.request.quick {
         true => (25.0, QUICK_REPETITIONS),
