@@ -2,12 +2,7 @@
 
 use crate::Failure;
 use crate::scatter::LINE;
-use nix::sys::mman::MapFlags;
-use nix::sys::mman::MmapAdvise;
-use nix::sys::mman::ProtFlags;
-use nix::sys::mman::madvise;
-use nix::sys::mman::mmap_anonymous;
-use nix::sys::mman::munmap;
+use nix::sys::mman;
 use std::ffi::c_void;
 use std::io;
 use std::num::NonZeroUsize;
@@ -29,20 +24,20 @@ impl Mapping {
     pub fn new(
         bytes: usize,
         alignment: usize,
-        protection: ProtFlags,
-        advice: MmapAdvise,
+        protection: mman::ProtFlags,
+        advice: mman::MmapAdvise,
     ) -> io::Result<Mapping> {
         let mapped = NonZeroUsize::new(bytes + alignment).expect("an alignment is not zero");
-        let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
+        let flags = mman::MapFlags::MAP_PRIVATE | mman::MapFlags::MAP_NORESERVE;
         // SAFETY: a fresh anonymous mapping at an address the kernel chooses
         // aliases nothing.
-        let mapping = unsafe { mmap_anonymous(None, mapped, protection, flags)? };
+        let mapping = unsafe { mman::mmap_anonymous(None, mapped, protection, flags)? };
         let base = mapping.as_ptr().cast::<u8>();
         let base = base.wrapping_add(base.align_offset(alignment));
         let start = NonNull::new(base.cast()).expect("it lies in the mapping");
         // SAFETY: the range lies inside the mapping made above, and the advice
         // never changes what memory holds.
-        let _ = unsafe { madvise(start, bytes, advice) };
+        let _ = unsafe { mman::madvise(start, bytes, advice) };
         Ok(Mapping {
             mapping,
             mapped,
@@ -54,7 +49,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: unmaps exactly the mapping this value made.
-        let _ = unsafe { munmap(self.mapping, self.mapped.get()) };
+        let _ = unsafe { mman::munmap(self.mapping, self.mapped.get()) };
     }
 }
 
@@ -75,31 +70,25 @@ impl Buffer {
     /// # Errors
     /// When the kernel refuses the mapping.
     pub fn reserve(bytes: usize) -> Result<Self, Failure> {
-        Buffer::advised(bytes, MmapAdvise::MADV_HUGEPAGE)
+        Buffer::advised(bytes, mman::MmapAdvise::MADV_HUGEPAGE)
     }
 
-    fn advised(bytes: usize, advice: MmapAdvise) -> Result<Self, Failure> {
+    fn advised(bytes: usize, advice: mman::MmapAdvise) -> Result<Self, Failure> {
         let bytes = bytes.max(1).next_multiple_of(PAGE);
-        let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        let protection = mman::ProtFlags::PROT_READ | mman::ProtFlags::PROT_WRITE;
         let mapping = Mapping::new(bytes, HUGE_PAGE, protection, advice)
             .map_err(|error| Failure::new(format!("cannot map {bytes} bytes: {error}")))?;
         Ok(Buffer { mapping, bytes })
     }
 
     /// A buffer on base pages, every one resident and written once.
-    ///
-    /// # Errors
-    /// As [`Buffer::reserve`].
     pub fn of_base_pages(bytes: usize) -> Result<Self, Failure> {
-        let mut buffer = Buffer::advised(bytes, MmapAdvise::MADV_NOHUGEPAGE)?;
+        let mut buffer = Buffer::advised(bytes, mman::MmapAdvise::MADV_NOHUGEPAGE)?;
         buffer.fault_in(0, bytes);
         Ok(buffer)
     }
 
     /// A buffer with every page resident and written once.
-    ///
-    /// # Errors
-    /// As [`Buffer::reserve`].
     pub fn resident(bytes: usize) -> Result<Self, Failure> {
         let mut buffer = Buffer::reserve(bytes)?;
         buffer.fault_in(0, bytes);
@@ -108,9 +97,6 @@ impl Buffer {
 
     /// A resident buffer with a zero at the beginning of every cache line: what
     /// dependent walks expect to read there.
-    ///
-    /// # Errors
-    /// As [`Buffer::reserve`].
     pub fn of_zeroed_lines(bytes: u64) -> Result<Self, Failure> {
         let mut buffer = Buffer::resident(bytes as usize)?;
         for word in (0..buffer.len() / 8).step_by(LINE as usize / 8) {

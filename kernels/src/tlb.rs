@@ -9,8 +9,7 @@ use crate::cycle::Cycle;
 use crate::scatter::LINE;
 use crate::weyl::Weyl;
 use jostle_profile::resource::Resource;
-use nix::sys::mman::MmapAdvise;
-use nix::sys::mman::ProtFlags;
+use nix::sys::mman;
 use nix::unistd::SysconfVar;
 use nix::unistd::sysconf;
 
@@ -44,16 +43,13 @@ pub struct Pages {
 
 impl Pages {
     /// Maps `count` base pages and reads each once.
-    ///
-    /// # Errors
-    /// When the kernel refuses the mapping.
     pub fn mapped(count: usize) -> Result<Self, Failure> {
         let page_bytes = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
         let page_bytes = page_bytes.map_or(4096, |bytes| bytes as usize);
         let count = count.max(1);
         let alignment = (count * page_bytes).next_power_of_two();
-        let no_huge = MmapAdvise::MADV_NOHUGEPAGE;
-        let mapping = Mapping::new(alignment, alignment, ProtFlags::PROT_READ, no_huge)
+        let no_huge = mman::MmapAdvise::MADV_NOHUGEPAGE;
+        let mapping = Mapping::new(alignment, alignment, mman::ProtFlags::PROT_READ, no_huge)
             .map_err(|error| Failure::new(format!("cannot map {count} pages: {error}")))?;
         let pages = Pages {
             mapping,

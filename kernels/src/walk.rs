@@ -70,9 +70,6 @@ impl Lines {
 
 impl Pages {
     /// `pages` base pages, every one touched once.
-    ///
-    /// # Errors
-    /// As [`Lines::new`].
     pub fn new(pages: u64) -> Result<Self, Failure> {
         let buffer = Buffer::of_base_pages((pages * PAGE) as usize)?;
         Ok(Pages {

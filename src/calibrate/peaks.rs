@@ -22,9 +22,6 @@ const LEAST_WINDOW: Duration = Duration::from_millis(30);
 /// The best of several tries, operations per second of all workers, left in
 /// force as the peak: what disturbs a try can only lower it. `None` for sources
 /// that are not held at a rate.
-///
-/// # Errors
-/// When the source fails or the user interrupts.
 pub fn peak(
     source: &mut dyn Press,
     timing: Timing,
@@ -47,9 +44,6 @@ pub fn peak(
 
 /// Pressure at each of [`INTENSITIES`]: the median of several readings, taken
 /// in turns so that a slow change of the machine meets all of them.
-///
-/// # Errors
-/// As [`peak`].
 pub fn map(
     source: &mut dyn Press,
     timing: Timing,

@@ -40,36 +40,22 @@ pub trait Watch: Sync {
     fn now(&self) -> Duration;
 
     /// Waits.
-    ///
-    /// # Errors
-    /// When interrupted.
     fn pause(&self, length: Duration) -> Result<(), Stop>;
 
-    /// # Errors
-    /// When interrupted.
     fn check(&self) -> Result<(), Stop>;
 
     /// Tells what is being done.
-    ///
-    /// # Errors
-    /// When interrupted.
     fn say(&self, text: &str) -> Result<(), Stop>;
 }
 
 /// A source that can be switched and read.
 pub trait Press {
     /// Switches, and waits until that is in force.
-    ///
-    /// # Errors
-    /// When the source fails or the user interrupts.
     fn order(&mut self, order: Order, watch: &dyn Watch) -> Result<(), Stop>;
 
     /// Watches full strength for `length`, makes what is reached the peak that
     /// intensity refers to, and returns it, operations per second. `None` for
     /// sources that are not held at a rate.
-    ///
-    /// # Errors
-    /// As [`Press::order`].
     fn reach_peak(&mut self, length: Duration, watch: &dyn Watch) -> Result<Option<f64>, Stop>;
 
     /// Sets the peak, operations per second of all workers together.

@@ -35,9 +35,6 @@ fn alone(probe_takes_turns: bool) -> Order {
 /// The performance of `probe` at 100 % against the intensity of `second`, as a
 /// fraction of what it does while `second` is parked; readings of one round
 /// are compared, the median over rounds counts.
-///
-/// # Errors
-/// When a source fails or the user interrupts.
 pub fn curve(
     probe: &mut dyn Press,
     second: &mut dyn Press,
@@ -90,9 +87,6 @@ pub fn curve(
 /// How long after a switch of `second`, on and off, `probe` still does something
 /// else than in the end. Known to the doubling, and not below the first piece
 /// watched, which is an eighth of what is expected, or `shortest`.
-///
-/// # Errors
-/// As [`curve`].
 pub fn settle(
     probe: &mut dyn Press,
     second: &mut dyn Press,

@@ -102,9 +102,6 @@ fn sharing(machine: &Machine, resource: Resource, cpu: usize, allowed: &[usize])
 }
 
 /// Measures one source within about `length`.
-///
-/// # Errors
-/// Only when interrupted.
 pub(super) fn measure(
     request: &Request,
     resource: Resource,

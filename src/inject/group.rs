@@ -70,9 +70,6 @@ pub struct WorkerGroup {
 impl WorkerGroup {
     /// Starts one worker per CPU of the placement and waits until all are
     /// ready, parked.
-    ///
-    /// # Errors
-    /// In words: why this resource cannot be pressed on here.
     pub fn spawn(plan: WorkerPlan, patience: Duration) -> Result<Self, WorkerError> {
         let mut config = plan.config.clone();
         let homes = match plan.spec.spans_cpus {
@@ -235,9 +232,6 @@ impl WorkerGroup {
     /// Measures what all workers together reach at full strength for
     /// `length`, and makes it the peak that intensity refers to. Nothing to do
     /// for sources that are not held at a rate. Returns operations per second.
-    ///
-    /// # Errors
-    /// In words, when a worker ends or achieves nothing.
     pub fn calibrate_peak(&mut self, length: Duration) -> Result<Option<f64>, WorkerError> {
         if self.plan.spec.intensity() != Intensity::Rate {
             return Ok(None);

@@ -26,9 +26,6 @@ pub struct FoundPeak {
 /// Measures for `length` what the group reaches at 100 %, and makes that its
 /// peak, or the one that `calibration` holds for as many workers under the same
 /// settings.
-///
-/// # Errors
-/// In words, when a worker ends or achieves nothing.
 pub fn find_peak(
     group: &mut WorkerGroup,
     calibration: Option<&Calibration>,

@@ -119,9 +119,6 @@ pub fn plan(
 /// Plans the workers of `resource` with nobody to keep clear of: on `cpus`, or
 /// where they would run beside a target on the quietest CPU; what needs more
 /// CPUs than that leaves gets all. Only `cpu-time` takes turns.
-///
-/// # Errors
-/// As [`plan`].
 pub fn plan_alone(
     machine: &Machine,
     resource: Resource,

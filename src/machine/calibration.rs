@@ -56,6 +56,18 @@ pub struct Size {
     pub difference: Option<String>,
 }
 
+impl Size {
+    pub fn new(name: &str, unit: &str, reported: Reading<u64>, measured: Reading<Knee>) -> Self {
+        Size {
+            name: name.to_string(),
+            unit: unit.to_string(),
+            reported,
+            measured,
+            difference: None,
+        }
+    }
+}
+
 /// A rise of the access time from one plateau to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Knee {
@@ -207,18 +219,9 @@ impl Calibration {
         positive("key `duration_seconds", self.duration_seconds)?;
         positive("key `budget_seconds", self.budget_seconds)?;
         if let Reading::Value(slices) = &self.slices {
-            between(
-                "key `slices.period_seconds",
-                slices.period_seconds,
-                50e-6,
-                1.0,
-            )?;
-            between(
-                "key `slices.share_percent",
-                slices.share_percent,
-                0.1,
-                100.0,
-            )?;
+            let (period, share) = (slices.period_seconds, slices.share_percent);
+            between("key `slices.period_seconds", period, 50e-6, 1.0)?;
+            between("key `slices.share_percent", share, 0.1, 100.0)?;
             positive("key `slices.victim_percent", slices.victim_percent)?;
         }
         for (id, source) in &self.resources {

@@ -152,9 +152,6 @@ fn fill_memory(root: &Path, memory: &Place, cgroup: &mut Cgroup) {
 
 /// Outer `None`: this level has no limit file. Inner `None`: it has one that
 /// does not limit.
-///
-/// # Errors
-/// The file that is not understood.
 fn level_limit(root: &Path, v2: bool, dir: &Path) -> Result<Option<Option<u64>>, Error> {
     // Past memory.high the kernel slows the cgroup down until it gives memory
     // back: for pressure that nobody asked for, that is a limit too.

@@ -152,9 +152,6 @@ impl Cache {
 
 impl Cgroup {
     /// Bytes the limits leave, or none when nothing limits.
-    ///
-    /// # Errors
-    /// Why it is not known how much of a limit is left.
     fn checked_headroom_bytes(&self) -> Result<Option<u64>, String> {
         match (&self.memory_headroom_bytes, &self.memory_limit_bytes) {
             (Reading::Value(bytes), _) => Ok(Some(*bytes)),

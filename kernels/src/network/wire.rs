@@ -53,9 +53,6 @@ pub enum Wire {
 
 impl Wire {
     /// Opens the way for payload of `session` to the same peer.
-    ///
-    /// # Errors
-    /// In words, when it cannot be opened.
     pub fn open(traffic: &Traffic, session: &Session) -> Result<Self, Failure> {
         let failure = |error: io::Error| Failure::new(format!("{traffic}: {error}"));
         match traffic.transport {

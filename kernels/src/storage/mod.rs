@@ -28,9 +28,6 @@ use crate::Failure;
 use scratch::Scratch;
 
 /// The scratch file that `env` allows.
-///
-/// # Errors
-/// As [`Scratch::create`], or when there is no place for it.
 fn scratch(env: &Environment) -> Result<Scratch, Failure> {
     match &env.scratch_directory {
         Some(directory) => Scratch::create(directory, env.scratch_bytes),

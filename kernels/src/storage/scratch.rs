@@ -6,14 +6,8 @@ use crate::Failure;
 use crate::weyl::GOLDEN;
 use crate::weyl::xorshift;
 use nix::errno::Errno;
-use nix::fcntl::FallocateFlags;
-use nix::fcntl::FcntlArg;
-use nix::fcntl::OFlag;
-use nix::fcntl::fallocate;
-use nix::fcntl::fcntl;
-use nix::sys::statfs::FsType;
-use nix::sys::statfs::TMPFS_MAGIC;
-use nix::sys::statfs::fstatfs;
+use nix::fcntl;
+use nix::sys::statfs;
 use std::fs::File;
 use std::fs::OpenOptions;
 use std::io;
@@ -133,14 +127,18 @@ fn open_unlinked(directory: &Path) -> io::Result<File> {
 /// Some kernels take O_DIRECT on file systems that lie in memory, where it
 /// presses on no disk.
 fn in_memory(file: &File) -> bool {
-    const RAMFS: FsType = FsType(0x8584_58f6);
-    fstatfs(file).is_ok_and(|found| [TMPFS_MAGIC, RAMFS].contains(&found.filesystem_type()))
+    const RAMFS: statfs::FsType = statfs::FsType(0x8584_58f6);
+    statfs::fstatfs(file)
+        .is_ok_and(|found| [statfs::TMPFS_MAGIC, RAMFS].contains(&found.filesystem_type()))
 }
 
 /// Turns direct I/O on: refused where the file system has none.
 fn direct(file: &File) -> io::Result<()> {
-    let flags = OFlag::from_bits_retain(fcntl(file, FcntlArg::F_GETFL)?);
-    fcntl(file, FcntlArg::F_SETFL(flags | OFlag::O_DIRECT))?;
+    let flags = fcntl::OFlag::from_bits_retain(fcntl::fcntl(file, fcntl::FcntlArg::F_GETFL)?);
+    fcntl::fcntl(
+        file,
+        fcntl::FcntlArg::F_SETFL(flags | fcntl::OFlag::O_DIRECT),
+    )?;
     Ok(())
 }
 
@@ -194,7 +192,12 @@ fn logical_block_bytes(device: u64) -> Option<u32> {
 /// disk: what a disk or its host still had to write would be measured as slow
 /// reads.
 fn fill(file: &File, bytes: u64) -> io::Result<()> {
-    match fallocate(file, FallocateFlags::empty(), 0, bytes as libc::off_t) {
+    match fcntl::fallocate(
+        file,
+        fcntl::FallocateFlags::empty(),
+        0,
+        bytes as libc::off_t,
+    ) {
         Ok(()) | Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => {}
         Err(errno) => return Err(errno.into()),
     }
