@@ -15,6 +15,7 @@ mod rounds;
 mod source;
 mod wake;
 
+pub use press::Slot;
 pub use press::Stop;
 pub use press::Watch;
 pub use source::dry_run;

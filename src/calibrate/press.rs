@@ -7,6 +7,7 @@ use crate::inject::WorkerGroup;
 use crate::inject::placement::Refusal;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::control_page::Order;
+use jostle_profile::resource::Timing;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -46,6 +47,14 @@ pub trait Watch: Sync {
 
     /// Tells what is being done.
     fn say(&self, text: &str) -> Result<(), Stop>;
+}
+
+/// The time that a measurement of a source has, and how it is spent.
+#[derive(Clone, Copy)]
+pub struct Slot<'a> {
+    pub timing: Timing,
+    pub length: Duration,
+    pub watch: &'a dyn Watch,
 }
 
 /// A source that can be switched and read.

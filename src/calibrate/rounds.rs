@@ -1,5 +1,6 @@
 //! As many repetitions as there is time for, between a fewest and a most.
 
+use super::press::Slot;
 use super::press::Watch;
 use std::time::Duration;
 
@@ -13,6 +14,10 @@ pub(super) struct Rounds<'a> {
 }
 
 impl<'a> Rounds<'a> {
+    pub fn of(slot: Slot<'a>, range: (usize, usize)) -> Self {
+        Rounds::new(slot.length, range, slot.watch)
+    }
+
     pub fn new(length: Duration, (fewest, most): (usize, usize), watch: &'a dyn Watch) -> Self {
         Rounds {
             watch,

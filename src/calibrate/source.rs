@@ -4,6 +4,7 @@
 use super::Request;
 use super::peaks;
 use super::press::Press;
+use super::press::Slot;
 use super::press::Stop;
 use super::press::Watch;
 use super::reading;
@@ -28,7 +29,6 @@ use jostle_profile::resource::Domain;
 use jostle_profile::resource::Intensity;
 use jostle_profile::resource::Resource;
 use jostle_profile::resource::SwitchCost;
-use jostle_profile::resource::Timing;
 use std::time::Duration;
 
 /// Most memory that `memory-capacity` takes here: all of it would take as long
@@ -112,8 +112,11 @@ pub(super) fn measure(
 ) -> Result<Source, Stop> {
     let plans = plans(request.machine, resource, cpu, &request.limits, period);
     let end = watch.now() + length;
-    let part = |share: f64| end.saturating_sub(watch.now()).mul_f64(share);
-    let timing = resource.row().timing;
+    let slot = |share: f64| Slot {
+        timing: resource.row().timing,
+        length: end.saturating_sub(watch.now()).mul_f64(share),
+        watch,
+    };
     let without_numbers = |reason: &str| Source::without_numbers(resource, reason);
     let plan = match plans.alone {
         Ok(plan) => plan,
@@ -139,7 +142,7 @@ pub(super) fn measure(
             });
         }
     };
-    entry.alone = reading(alone(&mut group, timing, &part, watch))?;
+    entry.alone = reading(alone(&mut group, &slot))?;
     let alone_peak = entry
         .alone
         .value()
@@ -147,9 +150,8 @@ pub(super) fn measure(
     let (beside, second) = (plans.beside, plans.second);
     match reading(pair(resource, group, beside, second, alone_peak, watch))? {
         Reading::Value(mut pair) => {
-            let settle = pair.settle(timing, period, part(SETTLE_SHARE), watch);
-            entry.settle_seconds = reading(settle)?;
-            entry.reporter = reading(pair.curve(timing, part(REPORTER_SHARE), watch))?;
+            entry.settle_seconds = reading(pair.settle(period, slot(SETTLE_SHARE)))?;
+            entry.reporter = reading(pair.curve(slot(REPORTER_SHARE)))?;
         }
         Reading::Unavailable { unavailable } => {
             entry.settle_seconds = Reading::unavailable(unavailable.clone());
@@ -157,7 +159,7 @@ pub(super) fn measure(
         }
     }
     entry.together = match plans.together {
-        Ok(plan) => reading(together(plan, timing, part(TOGETHER_SHARE), watch))?,
+        Ok(plan) => reading(together(plan, slot(TOGETHER_SHARE)))?,
         Err(refusal) => Reading::unavailable(refusal.to_string()),
     };
     Ok(entry)
@@ -168,27 +170,17 @@ fn spawn(plan: WorkerPlan, watch: &dyn Watch) -> Result<WorkerGroup, Stop> {
     Ok(WorkerGroup::spawn(plan, READY)?)
 }
 
-fn alone(
-    group: &mut WorkerGroup,
-    timing: Timing,
-    part: &dyn Fn(f64) -> Duration,
-    watch: &dyn Watch,
-) -> Result<Alone, Stop> {
-    let operations_per_second = peaks::peak(group, timing, part(PEAK_SHARE), watch)?;
-    let pressure = peaks::map(group, timing, part(MAP_SHARE), watch)?;
+fn alone<'a>(group: &mut WorkerGroup, slot: &dyn Fn(f64) -> Slot<'a>) -> Result<Alone, Stop> {
+    let operations_per_second = peaks::peak(group, slot(PEAK_SHARE))?;
+    let pressure = peaks::map(group, slot(MAP_SHARE))?;
     Ok(Alone {
         peak: peak_of(group, operations_per_second)?,
         pressure,
     })
 }
 
-fn together(
-    plan: WorkerPlan,
-    timing: Timing,
-    length: Duration,
-    watch: &dyn Watch,
-) -> Result<Peak, Stop> {
-    if plan.spec.resource.row().intensity != Intensity::Rate {
+fn together(plan: WorkerPlan, slot: Slot) -> Result<Peak, Stop> {
+    if plan.spec.intensity() != Intensity::Rate {
         return Err(Stop::Failed(
             "what is held does not grow with the CPUs that hold it".to_string(),
         ));
@@ -198,8 +190,8 @@ fn together(
             "its one worker spans all CPUs: see what it reached alone".to_string(),
         ));
     }
-    let mut group = spawn(plan, watch)?;
-    let reached = peaks::peak(&mut group, timing, length, watch)?;
+    let mut group = spawn(plan, slot.watch)?;
+    let reached = peaks::peak(&mut group, slot)?;
     peak_of(&group, reached)
 }
 
@@ -238,6 +230,11 @@ fn pair(
         ));
     }
     let (beside, second) = (beside?, second?);
+    let shortest = Slot {
+        timing: resource.row().timing,
+        length: Duration::ZERO,
+        watch,
+    };
     let same = |plan: &WorkerPlan| {
         plan.placement.cpus == group.plan.placement.cpus
             && plan.config.slices == group.plan.config.slices
@@ -246,10 +243,7 @@ fn pair(
         let mut other = spawn(plan, watch)?;
         match peak {
             Some(peak) if other.workers() == group.workers() => other.set_peak(peak),
-            _ => {
-                let timing = resource.row().timing;
-                peaks::peak(&mut other, timing, Duration::ZERO, watch)?;
-            }
+            _ => drop(peaks::peak(&mut other, shortest)?),
         }
         Ok(other)
     };
@@ -269,50 +263,24 @@ impl Pair {
         self.probe.plan.config.slices.is_some()
     }
 
-    fn settle(
-        &mut self,
-        timing: Timing,
-        period: Duration,
-        length: Duration,
-        watch: &dyn Watch,
-    ) -> Result<f64, Stop> {
+    fn settle(&mut self, period: Duration, slot: Slot) -> Result<f64, Stop> {
         let turns = self.takes_turns();
         // Whole turns are averaged over.
         let shortest = match turns {
             true => period * 2,
             false => Duration::from_millis(1),
         };
-        reporter::settle(
-            &mut self.probe,
-            &mut self.second,
-            turns,
-            timing,
-            shortest,
-            length,
-            watch,
-        )
-        .map(|settle| settle.as_secs_f64())
+        let (probe, second) = (&mut self.probe, &mut self.second);
+        let settle = reporter::settle(probe, second, turns, shortest, slot)?;
+        Ok(settle.as_secs_f64())
     }
 
-    fn curve(
-        &mut self,
-        timing: Timing,
-        length: Duration,
-        watch: &dyn Watch,
-    ) -> Result<Reporter, Stop> {
+    fn curve(&mut self, slot: Slot) -> Result<Reporter, Stop> {
         let turns = self.takes_turns();
-        let curve = reporter::curve(
-            &mut self.probe,
-            &mut self.second,
-            turns,
-            timing,
-            length,
-            watch,
-        )?;
         Ok(Reporter {
+            curve: reporter::curve(&mut self.probe, &mut self.second, turns, slot)?,
             placement: self.probe.plan.placement.clone(),
             second_cpus: self.second.plan.placement.cpus.clone(),
-            curve,
         })
     }
 }
@@ -356,7 +324,7 @@ pub fn dry_run(request: &Request) -> String {
         };
         let together = match &plans.together {
             Ok(plan)
-                if plan.spec.resource.row().intensity == Intensity::Rate
+                if plan.spec.intensity() == Intensity::Rate
                     && !plan.spec.spans_cpus
                     && plans.alone.is_ok() =>
             {
