@@ -49,11 +49,11 @@ fn build(env: &Environment) -> Result<Box<dyn Kernel>, Failure> {
             env.memory_headroom_bytes, env.memory_reserve_bytes
         )));
     }
-    if (env.available_bytes)().is_none() {
+    let Some(available_bytes) = env.available_bytes.filter(|ask| ask().is_some()) else {
         return Err(Failure::new(
             "the kernel does not tell how much memory is available, so the reserve could not be kept",
         ));
-    }
+    };
     Ok(Box::new(MemoryCapacity {
         buffer: Buffer::reserve(bytes as usize)?,
         resident: 0,
@@ -61,7 +61,7 @@ fn build(env: &Environment) -> Result<Box<dyn Kernel>, Failure> {
         reserve: env.memory_reserve_bytes,
         unchecked: 0,
         order: Weyl::default(),
-        available_bytes: env.available_bytes,
+        available_bytes,
     }))
 }
 
@@ -143,7 +143,7 @@ mod tests {
         Environment {
             memory_headroom_bytes: headroom,
             memory_reserve_bytes: reserve,
-            available_bytes: || Some(1 << 40),
+            available_bytes: Some(|| Some(1 << 40)),
             ..Environment::default()
         }
     }

@@ -86,7 +86,7 @@ pub enum Access {
 }
 
 /// The machine as far as kernels need it. Sizes in bytes.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Environment {
     pub l1d_bytes: u64,
@@ -110,41 +110,14 @@ pub struct Environment {
     /// What the I/O of `storage-bandwidth` looks like.
     pub storage_pattern: Pattern,
     /// How many workers share one instance of the resource (one L1d, one LLC);
-    /// each takes its part.
+    /// each takes its part. 0 counts as 1.
     pub workers: u64,
     /// CPUs a kernel with threads of its own may use, the worker's first.
     pub cpus: Vec<usize>,
     /// Memory that can be taken at this moment without hurting anybody, bytes;
     /// `None` when it cannot be told.
-    #[serde(skip, default = "not_told")]
-    pub available_bytes: fn() -> Option<u64>,
-}
-
-fn not_told() -> fn() -> Option<u64> {
-    || None
-}
-
-impl Default for Environment {
-    /// One worker on a machine of which nothing is known.
-    fn default() -> Self {
-        Environment {
-            l1d_bytes: 0,
-            l1i_bytes: 0,
-            l2_bytes: 0,
-            llc_bytes: 0,
-            tlb_entries: 0,
-            memory_headroom_bytes: 0,
-            memory_reserve_bytes: 0,
-            access: Access::Load,
-            scratch_directory: None,
-            scratch_bytes: 0,
-            network: None,
-            storage_pattern: Pattern::default(),
-            workers: 1,
-            cpus: Vec::new(),
-            available_bytes: not_told(),
-        }
-    }
+    #[serde(skip)]
+    pub available_bytes: Option<fn() -> Option<u64>>,
 }
 
 impl Environment {

@@ -109,7 +109,7 @@ fn start<'a>(config: &WorkerConfig, page: &'a ControlPage) -> Result<Worker<'a>,
         let _ = request_slice(((slices.period_ns as f64 * share) as u64).max(100_000));
     }
     let kernel = (spec.build)(&Environment {
-        available_bytes: || crate::machine::available_memory_bytes().ok(),
+        available_bytes: Some(|| crate::machine::available_memory_bytes().ok()),
         ..config.environment.clone()
     })?;
     if let Some(engine) = kernel.engine() {

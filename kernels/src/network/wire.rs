@@ -4,7 +4,6 @@ use crate::Failure;
 use crate::network::Traffic;
 use crate::network::protocol::Header;
 use crate::network::protocol::Opening;
-use crate::network::protocol::Token;
 use crate::network::protocol::Transport;
 use crate::network::session::Session;
 use crate::network::session::connect;
@@ -46,8 +45,7 @@ pub enum Wire {
     Udp {
         socket: UdpSocket,
         datagram: Vec<u8>,
-        token: Token,
-        sequence: u64,
+        next: Header,
     },
 }
 
@@ -81,8 +79,10 @@ impl Wire {
                 Ok(Wire::Udp {
                     datagram: noise(datagram_bytes(&socket, traffic.peer)),
                     socket,
-                    token: session.token,
-                    sequence: 0,
+                    next: Header {
+                        token: session.token,
+                        sequence: 0,
+                    },
                 })
             }
         }
@@ -101,18 +101,13 @@ impl Wire {
             Wire::Udp {
                 socket,
                 datagram,
-                token,
-                sequence,
+                next,
             } => {
                 let bytes = left.clamp(Header::BYTES, datagram.len());
-                let header = Header {
-                    token: *token,
-                    sequence: *sequence,
-                };
-                header.write(datagram);
+                next.write(datagram);
                 let sent = socket.send(&datagram[..bytes]);
                 match &sent {
-                    Ok(_) => *sequence += 1,
+                    Ok(_) => next.sequence += 1,
                     Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
                         // The path became narrower.
                         let narrower = datagram_bytes(socket, socket.peer_addr()?);

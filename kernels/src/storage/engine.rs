@@ -96,22 +96,16 @@ impl Queue {
         for (slot, moved) in self.ended.drain(..) {
             let request = self.slots[slot];
             self.free.push(slot);
-            let what = match request.write {
-                true => "writing",
-                false => "reading",
+            let what = if request.write { "writing" } else { "reading" };
+            let problem = match moved {
+                Ok(bytes) if bytes == request.bytes as usize => {
+                    seen(request);
+                    continue;
+                }
+                Ok(bytes) => format!(" moved {bytes} of {} bytes", request.bytes),
+                Err(error) => format!(": {error}"),
             };
-            match moved {
-                Ok(bytes) if bytes == request.bytes as usize => seen(request),
-                Ok(bytes) => {
-                    return Err(Failure::new(format!(
-                        "{what} the scratch file moved {bytes} of {} bytes",
-                        request.bytes
-                    )));
-                }
-                Err(error) => {
-                    return Err(Failure::new(format!("{what} the scratch file: {error}")));
-                }
-            }
+            return Err(Failure::new(format!("{what} the scratch file{problem}")));
         }
         Ok(())
     }
