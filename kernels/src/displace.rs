@@ -240,8 +240,8 @@ fn pages(entries: u64) -> Result<Box<dyn Reference>, Failure> {
     let pages = Pages::mapped(entries as usize)?;
     let intruder = Pages::mapped(2 * entries as usize)?;
     let push_out = move || {
-        for page in 0..2 * intruder.count() {
-            intruder.read(page % intruder.count());
+        for page in 0..2 * intruder.count {
+            intruder.read(page % intruder.count);
         }
     };
     let read = move |page| pages.read(page as usize);

@@ -38,7 +38,8 @@ pub const SPEC: KernelSpec = KernelSpec {
 pub struct Pages {
     mapping: Mapping,
     page_bytes: usize,
-    count: usize,
+    /// How many there are.
+    pub count: usize,
 }
 
 impl Pages {
@@ -60,11 +61,6 @@ impl Pages {
             pages.read(page);
         }
         Ok(pages)
-    }
-
-    /// How many there are.
-    pub fn count(&self) -> usize {
-        self.count
     }
 
     /// Zero, read from a page; neighbouring pages are read at different lines.
@@ -170,7 +166,7 @@ fn build(env: &Environment) -> Result<Box<dyn Kernel>, Failure> {
 
 impl Kernel for Tlb {
     fn set_intensity(&mut self, percent: f64) {
-        let full = self.pages.count() as u64;
+        let full = self.pages.count as u64;
         self.wanted = ((full as f64 * percent / 100.0).round() as u64).clamp(1, full);
     }
 
@@ -188,7 +184,7 @@ impl Kernel for Tlb {
     }
 
     fn holds_at_most(&self) -> u64 {
-        self.pages.count() as u64
+        self.pages.count as u64
     }
 }
 

@@ -46,7 +46,20 @@ struct Worker {
     child: Child,
     page: SharedPage<ControlPage>,
     cpu: usize,
+    /// The last sign of life seen, and when.
     last_beat: std::cell::Cell<(u64, u64)>,
+}
+
+impl Worker {
+    /// Whether it showed a sign of life since the last look.
+    fn went_on(&self) -> bool {
+        let beat = self.page.heartbeat.get();
+        let went_on = beat != self.last_beat.get().0;
+        if went_on {
+            self.last_beat.set((beat, monotonic_ns()));
+        }
+        went_on
+    }
 }
 
 /// Counters of a worker at one moment, or of a group, summed over workers.
@@ -325,12 +338,8 @@ impl WorkerGroup {
             if let Some(reason) = worker.page.failure() {
                 return Err(reason.into());
             }
-            let beat = worker.page.heartbeat.get();
-            let (last, since) = worker.last_beat.get();
-            let now = monotonic_ns();
-            if beat != last {
-                worker.last_beat.set((beat, now));
-            } else if now - since > HANG.as_nanos() as u64 {
+            let (_, since) = worker.last_beat.get();
+            if !worker.went_on() && monotonic_ns() - since > HANG.as_nanos() as u64 {
                 let what = match is_gone(worker.child.id()) {
                     true => "was killed".to_string(),
                     false => format!("showed no sign of life for {} s", HANG.as_secs()),
@@ -346,10 +355,7 @@ impl WorkerGroup {
     pub fn check_exits(&mut self) -> Result<(), WorkerError> {
         for worker in &mut self.workers {
             // A worker that went on since the last look has not ended.
-            let beat = worker.page.heartbeat.get();
-            let (last, _) = worker.last_beat.get();
-            if beat != last && worker.page.failure().is_none() {
-                worker.last_beat.set((beat, monotonic_ns()));
+            if worker.page.failure().is_none() && worker.went_on() {
                 continue;
             }
             let ended = worker.child.try_wait();
@@ -389,12 +395,9 @@ fn spawn_worker(config: &str, cpu: usize) -> std::io::Result<Worker> {
     // Only this worker inherits it: `prepare` clears the flag in the child.
     fcntl(&page, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
     let mut process = Process::new(executable()?);
+    let fd = page.as_fd().as_raw_fd().to_string();
     process
-        .arg("worker")
-        .arg("--fd")
-        .arg(page.as_fd().as_raw_fd().to_string())
-        .arg("--config")
-        .arg(config)
+        .args(["worker", "--fd", &fd, "--config", config])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());

@@ -188,12 +188,6 @@ impl Machine {
         machine
     }
 
-    /// Reads the machine that `<root>/proc` and `<root>/sys` describe, and
-    /// nothing else: no CPUID, no system call about the machine at hand.
-    pub fn detect_at(root: &Path) -> Machine {
-        Machine::read(root, identity::allowed_cpus(root), |_| Ok(()))
-    }
-
     fn read(
         root: &Path,
         allowed: Result<Vec<usize>, os::Error>,

@@ -186,7 +186,7 @@ impl Network {
     }
 
     fn warm_up(&mut self, now: Instant) {
-        let bytes = self.session.borrow().report().bytes;
+        let bytes = self.session.borrow().report.bytes;
         let state = self.warm_up.get_or_insert(WarmUp {
             began: now,
             since: now,
@@ -208,7 +208,7 @@ impl Network {
 impl Kernel for Network {
     fn set_intensity(&mut self, percent: f64) {
         self.percent = percent;
-        self.before = self.session.borrow().report().bytes;
+        self.before = self.session.borrow().report.bytes;
     }
 
     /// Returns what the worker is to charge for: 0 until a burst is done, then
@@ -262,7 +262,7 @@ impl Kernel for Network {
     /// In force once something arrived since it was set, and at 100 %, the
     /// first time, once the connection has come to speed.
     fn applied(&self) -> bool {
-        let arrived = self.session.borrow().report().bytes > self.before;
+        let arrived = self.session.borrow().report.bytes > self.before;
         let warm = self.percent < 100.0 || self.warm_up.as_ref().is_some_and(|state| state.done);
         self.percent == 0.0 || (arrived && warm)
     }
@@ -271,6 +271,6 @@ impl Kernel for Network {
         let mut session = self.session.borrow_mut();
         // What is wrong comes up again in the next call of `work`.
         let _ = session.look();
-        Some(session.report().bytes)
+        Some(session.report.bytes)
     }
 }

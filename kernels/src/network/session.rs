@@ -33,7 +33,8 @@ pub struct Session {
     control: TcpStream,
     /// The beginning of a report of which the end is to come.
     line: Vec<u8>,
-    report: Report,
+    /// What the sink counted last.
+    pub report: Report,
     looked: Instant,
     heard: Instant,
     failed: Option<Failure>,
@@ -89,11 +90,6 @@ impl Session {
             failed: None,
             first_sent: None,
         })
-    }
-
-    /// What the sink counted last.
-    pub fn report(&self) -> Report {
-        self.report
     }
 
     /// Reads what the sink reported since the last look, without waiting;

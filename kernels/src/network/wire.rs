@@ -23,8 +23,6 @@ use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
 
 /// Most that one call hands over: fewer calls where the CPU is the limit.
-/// Between namespaces of a busy machine 64 KiB seemed slower (in 11 of 17
-/// alternating pairs), which is not enough to be sure.
 pub const PIECE: usize = 256 << 10;
 /// Longest datagram, with all headers.
 const LONGEST_DATAGRAM: usize = 65_535;
