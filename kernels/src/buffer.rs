@@ -1,7 +1,6 @@
 //! Memory to press on: anonymous, aligned to huge pages, faulted in.
 
 use crate::Failure;
-use crate::scatter::LINE;
 use nix::sys::mman;
 use std::ffi::c_void;
 use std::io;
@@ -10,6 +9,7 @@ use std::ptr::NonNull;
 
 const HUGE_PAGE: usize = 2 << 20;
 const PAGE: usize = 4096;
+const WORDS_PER_LINE: usize = 64 / 8;
 
 /// Anonymous memory from an aligned address on, given back when dropped.
 pub(crate) struct Mapping {
@@ -99,7 +99,7 @@ impl Buffer {
     /// dependent walks expect to read there.
     pub fn of_zeroed_lines(bytes: u64) -> Result<Self, Failure> {
         let mut buffer = Buffer::resident(bytes as usize)?;
-        for word in (0..buffer.len() / 8).step_by(LINE as usize / 8) {
+        for word in (0..buffer.len() / 8).step_by(WORDS_PER_LINE) {
             buffer.write(word, 0);
         }
         Ok(buffer)

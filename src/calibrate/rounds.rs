@@ -8,8 +8,8 @@ pub(super) struct Rounds<'a> {
     watch: &'a dyn Watch,
     began: Duration,
     length: Duration,
-    fewest: usize,
-    most: usize,
+    /// Fewest and most.
+    range: (usize, usize),
     done: usize,
 }
 
@@ -18,13 +18,12 @@ impl<'a> Rounds<'a> {
         Rounds::new(slot.length, range, slot.watch)
     }
 
-    pub fn new(length: Duration, (fewest, most): (usize, usize), watch: &'a dyn Watch) -> Self {
+    pub fn new(length: Duration, range: (usize, usize), watch: &'a dyn Watch) -> Self {
         Rounds {
             watch,
             began: watch.now(),
             length,
-            fewest,
-            most,
+            range,
             done: 0,
         }
     }
@@ -33,7 +32,8 @@ impl<'a> Rounds<'a> {
     pub fn another(&mut self) -> bool {
         let spent = self.watch.now().saturating_sub(self.began);
         let expected = spent + spent / self.done.max(1) as u32;
-        let go = self.done < self.fewest || self.done < self.most && expected <= self.length;
+        let (fewest, most) = self.range;
+        let go = self.done < fewest || self.done < most && expected <= self.length;
         self.done += usize::from(go);
         go
     }

@@ -68,50 +68,30 @@ impl Command {
     }
 }
 
-/// What fits in one word of the page; zero stands for a value.
-pub trait Plain: Copy {
-    fn to_word(self) -> u64;
-    fn from_word(word: u64) -> Self;
+/// What fits in one word of the page, and how; zero stands for a value.
+pub trait Plain: Sized {
+    const TO_WORD: fn(Self) -> u64;
+    const FROM_WORD: fn(u64) -> Self;
 }
 
 impl Plain for u64 {
-    fn to_word(self) -> u64 {
-        self
-    }
-
-    fn from_word(word: u64) -> Self {
-        word
-    }
+    const TO_WORD: fn(u64) -> u64 = |value| value;
+    const FROM_WORD: fn(u64) -> u64 = |word| word;
 }
 
 impl Plain for f64 {
-    fn to_word(self) -> u64 {
-        self.to_bits()
-    }
-
-    fn from_word(word: u64) -> Self {
-        f64::from_bits(word)
-    }
+    const TO_WORD: fn(f64) -> u64 = f64::to_bits;
+    const FROM_WORD: fn(u64) -> f64 = f64::from_bits;
 }
 
 impl Plain for bool {
-    fn to_word(self) -> u64 {
-        self.into()
-    }
-
-    fn from_word(word: u64) -> Self {
-        word != 0
-    }
+    const TO_WORD: fn(bool) -> u64 = u64::from;
+    const FROM_WORD: fn(u64) -> bool = |word| word != 0;
 }
 
 impl Plain for Command {
-    fn to_word(self) -> u64 {
-        self.0
-    }
-
-    fn from_word(word: u64) -> Self {
-        Command(word)
-    }
+    const TO_WORD: fn(Command) -> u64 = |command| command.0;
+    const FROM_WORD: fn(u64) -> Command = Command;
 }
 
 /// One word of the page, written by one side and read by the other. Whoever
@@ -121,11 +101,11 @@ pub struct Word<T>(AtomicU64, PhantomData<T>);
 
 impl<T: Plain> Word<T> {
     pub fn set(&self, value: T) {
-        self.0.store(value.to_word(), Release);
+        self.0.store(T::TO_WORD(value), Release);
     }
 
     pub fn get(&self) -> T {
-        T::from_word(self.0.load(Acquire))
+        T::FROM_WORD(self.0.load(Acquire))
     }
 }
 
@@ -179,10 +159,8 @@ struct Text<const BYTES: usize> {
 impl<const BYTES: usize> Text<BYTES> {
     /// Keeps as much of `text` as there is room for.
     fn set(&self, text: &str) {
-        let mut end = text.len().min(BYTES);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
+        let fits = |end: &usize| text.is_char_boundary(*end);
+        let end = (0..=text.len().min(BYTES)).rfind(fits).unwrap_or(0);
         for (slot, byte) in self.bytes.iter().zip(&text.as_bytes()[..end]) {
             slot.store(*byte, Relaxed);
         }
@@ -191,11 +169,8 @@ impl<const BYTES: usize> Text<BYTES> {
 
     fn get(&self) -> String {
         let length = (self.length.load(Acquire) as usize).min(BYTES);
-        let bytes: Vec<u8> = self.bytes[..length]
-            .iter()
-            .map(|slot| slot.load(Relaxed))
-            .collect();
-        String::from_utf8_lossy(&bytes).into_owned()
+        let bytes = self.bytes[..length].iter().map(|slot| slot.load(Relaxed));
+        String::from_utf8_lossy(&bytes.collect::<Vec<u8>>()).into_owned()
     }
 }
 

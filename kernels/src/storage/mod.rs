@@ -37,11 +37,6 @@ fn scratch(env: &Environment) -> Result<Scratch, Failure> {
     }
 }
 
-/// Bytes as MiB, for messages.
-fn mebibytes(bytes: u64) -> String {
-    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,5 @@
 //! The scratch file: unlinked, filled, open for direct I/O.
 
-use super::mebibytes;
 use crate::Buffer;
 use crate::Failure;
 use crate::weyl::GOLDEN;
@@ -97,9 +96,9 @@ impl Scratch {
 
 fn no_space(bytes: u64, error: &io::Error) -> String {
     format!(
-        "no space for a scratch file of {} ({error}); free some, give less with --scratch-size or \
+        "no space for a scratch file of {:.1} MiB ({error}); free some, give less with --scratch-size or \
          name a directory elsewhere with --scratch",
-        mebibytes(bytes)
+        bytes as f64 / f64::from(1 << 20)
     )
 }
 
