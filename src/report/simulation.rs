@@ -70,22 +70,6 @@ fn names(summaries: &[Summary]) -> Vec<String> {
     summaries.iter().map(name).collect()
 }
 
-/// A table of `titles` and `rows`; columns `whole` keep their words together.
-pub(super) fn table<const N: usize>(
-    style: Style,
-    titles: [&str; N],
-    rows: impl Iterator<Item = [String; N]>,
-    whole: &[usize],
-) -> String {
-    let mut table = style.table();
-    table.set_header(titles.map(|title| style.heading(title)));
-    for row in rows {
-        table.add_row(row);
-    }
-    whole_words(&mut table, whole);
-    trimmed(&table)
-}
-
 /// As `seed 3`, or `seeds 1 to 10`.
 pub(super) fn seeds(seeds: &[u64]) -> String {
     match seeds {

@@ -84,6 +84,22 @@ impl Style {
     }
 }
 
+/// A table of `titles` and `rows`; columns `whole` keep their words together.
+pub fn table<const N: usize, C: Into<Cell>>(
+    style: Style,
+    titles: [&str; N],
+    rows: impl IntoIterator<Item = [C; N]>,
+    whole: &[usize],
+) -> String {
+    let mut table = style.table();
+    table.set_header(titles.map(|title| style.heading(title)));
+    for row in rows {
+        table.add_row(row);
+    }
+    whole_words(&mut table, whole);
+    trimmed(&table)
+}
+
 /// Keeps the cells of these columns in one piece, and lets no column waste the
 /// width that others need.
 pub fn whole_words(table: &mut Table, columns: &[usize]) {
