@@ -77,7 +77,9 @@ pub struct Progress {
 
 /// Is told how the measurement goes.
 pub trait Observer {
-    fn progress(&mut self, progress: Progress);
+    fn progress(&mut self, progress: Progress) {
+        let _ = progress;
+    }
 
     /// Something the user should know before the sources press, with the fix.
     fn warn(&mut self, text: &str) {
@@ -91,10 +93,5 @@ pub trait Observer {
     }
 }
 
-/// An observer that does nothing.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Silent;
-
-impl Observer for Silent {
-    fn progress(&mut self, _progress: Progress) {}
-}
+/// Nobody wants to know.
+impl Observer for () {}
