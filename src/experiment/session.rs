@@ -36,8 +36,7 @@ use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
 
-/// Measures and returns the profile; everything started is gone then. `note`
-/// is told what is being prepared.
+/// Measures and returns the profile; everything started is gone then.
 ///
 /// # Errors
 /// When the target cannot be started or read, or when no resource can be
@@ -46,13 +45,12 @@ pub fn profile(
     machine: &Machine,
     request: Request,
     observer: &mut dyn Observer,
-    note: &mut dyn FnMut(&str),
 ) -> Result<Profile> {
     let began = Instant::now();
-    let hooks = set_up(&request, note)?;
-    note("calibrating the slices");
+    let hooks = set_up(&request, observer)?;
+    observer.preparing("calibrating the slices");
     let plan = Plan::new(machine, request)?;
-    let prepared = Prepared::start(&plan, hooks, began, note)?;
+    let prepared = Prepared::start(&plan, hooks, began, observer)?;
     let (measured, metadata) = prepared.measure(observer);
     let mut profile = record::profile(&measured, metadata);
     resume::join(&mut profile, plan.request.past.as_ref());
@@ -63,11 +61,11 @@ pub fn profile(
 const FINISH: Duration = Duration::from_millis(500);
 
 /// Checks the request and sets up; dropping the result tears down.
-fn set_up(request: &Request, note: &mut dyn FnMut(&str)) -> Result<ActiveHooks> {
+fn set_up(request: &Request, observer: &mut dyn Observer) -> Result<ActiveHooks> {
     metric::check(&request.spec, request.metric.as_deref())?;
     match request.hooks.setup {
         None => request.spec.check()?,
-        Some(_) => note("setting up"),
+        Some(_) => observer.preparing("setting up"),
     }
     let hooks = request
         .hooks
@@ -99,12 +97,12 @@ impl<'a> Prepared<'a> {
         plan: &'a Plan<'a>,
         mut hooks: ActiveHooks,
         began: Instant,
-        note: &mut dyn FnMut(&str),
+        observer: &mut dyn Observer,
     ) -> Result<Prepared<'a>> {
         let request = &plan.request;
-        note("starting the sources");
+        observer.preparing("starting the sources");
         let mut sources = start_sources(plan)?;
-        note(match &request.load {
+        observer.preparing(match &request.load {
             None => "starting the target",
             Some(load) if matches!(load.drive, Drive::ShareOfCapacity { .. }) => {
                 "starting the target and searching its capacity"

@@ -1,11 +1,12 @@
 //! What a caller chooses, and how it is kept informed.
 
 use super::design::Half;
+use clap::ValueEnum;
 use jostle_profile::Readings;
 use std::time::Duration;
 
 /// Which halves to measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Halves {
     Both,
     Tolerated,
@@ -77,6 +78,11 @@ pub struct Progress {
 
 /// Is told how the measurement goes.
 pub trait Observer {
+    /// What is being prepared.
+    fn preparing(&mut self, text: &str) {
+        let _ = text;
+    }
+
     fn progress(&mut self, progress: Progress) {
         let _ = progress;
     }
