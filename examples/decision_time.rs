@@ -21,7 +21,9 @@ use jostle_schedule::ResidentId;
 use jostle_schedule::policy_kind;
 use jostle_schedule::predict::LANES;
 use jostle_schedule::predict::Responses;
+use jostle_statistics::mean;
 use plotters::prelude::*;
+use procfs::process::Process;
 use rand::RngExt;
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
@@ -33,14 +35,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
-
-const DEFAULT_POLICIES: [&str; 5] = [
-    "paragon",
-    "paragon-sampled",
-    "tarcil",
-    "jostle",
-    "least-loaded",
-];
 
 /// CPUs of the 14 types; ten on average.
 const TYPES: [u32; 14] = [4, 4, 4, 8, 8, 8, 8, 8, 12, 12, 12, 12, 16, 24];
@@ -60,9 +54,12 @@ const LIMITS: &[(&str, usize, f64)] = &[
 #[derive(Parser)]
 #[command(about = "Times decisions of policies against the size of the cluster")]
 struct Args {
-    /// Policies to time; paragon, paragon-sampled, tarcil, jostle and
-    /// least-loaded unless given.
-    #[arg(long, value_delimiter = ',')]
+    /// Policies to time.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "paragon,paragon-sampled,tarcil,jostle,least-loaded"
+    )]
     policies: Vec<String>,
     /// Resource units (CPUs) of the clusters.
     #[arg(
@@ -129,13 +126,7 @@ struct Size {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse();
-    let kinds = match args.policies.is_empty() {
-        true => DEFAULT_POLICIES
-            .iter()
-            .filter_map(|name| policy_kind(name))
-            .collect(),
-        false => chosen(&args.policies)?,
-    };
+    let kinds = chosen(&args.policies)?;
     let pool = pool(args.seed);
     let mut report = Report {
         seed: args.seed,
@@ -157,18 +148,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     for units in &args.units {
         let before = resident_bytes()?;
         let started = Instant::now();
-        let base = Filled::new(*units, args.filled, &pool, args.seed)?;
+        let mut world = Filled::new(*units, args.filled, &pool, args.seed)?;
         let build_seconds = started.elapsed().as_secs_f64();
         let after = resident_bytes()?;
         report.clusters.push(Built {
             units: *units,
-            nodes: base.cluster.len(),
-            residents: base.running.len(),
+            nodes: world.cluster.len(),
+            residents: world.running.len(),
             megabytes: after.saturating_sub(before) as f64 / 1e6,
             process_megabytes: after as f64 / 1e6,
             build_seconds,
         });
-        let mut world = base;
         for (kind, timed) in kinds.iter().zip(&mut report.policies) {
             let size = time(kind, &mut world, &pool, *units, &args);
             println!(
@@ -224,18 +214,14 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn chosen(names: &[String]) -> Result<Vec<&'static PolicyKind>, String> {
-    names
-        .iter()
-        .map(|name| {
-            policy_kind(name).ok_or_else(|| {
-                let known: Vec<&str> = POLICIES.iter().map(|kind| kind.name).collect();
-                format!(
-                    "--policies: no policy is called `{name}`; there are {}",
-                    known.join(", ")
-                )
-            })
+    let kind = |name: &String| {
+        policy_kind(name).ok_or_else(|| {
+            let known: Vec<&str> = POLICIES.iter().map(|kind| kind.name).collect();
+            let known = known.join(", ");
+            format!("--policies: no policy is called `{name}`; there are {known}")
         })
-        .collect()
+    };
+    names.iter().map(kind).collect()
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -260,13 +246,9 @@ fn pool(seed: u64) -> Vec<Arc<App>> {
                 app.set_scores(*lane, Some(rng.random_range(30.0..100.0)), Some(caused));
             }
             let speed = TYPES.map(|_| Some(rng.random_range(0.4f32..=1.0)));
-            let cpus = *[1, 1, 2, 2, 4]
-                .get(rng.random_range(0..5usize))
-                .unwrap_or(&1);
-            Arc::new(
-                app.with_demand(cpus, 1 << 30)
-                    .with_platform_speed(speed.to_vec()),
-            )
+            let cpus = [1, 1, 2, 2, 4][rng.random_range(0..5usize)];
+            let app = app.with_demand(cpus, 1 << 30);
+            Arc::new(app.with_platform_speed(speed.to_vec()))
         })
         .collect()
 }
@@ -311,13 +293,10 @@ impl Filled {
     fn start_somewhere(&mut self, pool: &[Arc<App>]) {
         let app = &pool[self.rng.random_range(0..pool.len())];
         let units = self.cluster.units();
-        if units.is_empty() {
-            return;
-        }
-        let Some(node) = units.node_at(self.rng.random_range(0..units.len())) else {
-            return;
-        };
-        if let Ok(id) = self.cluster.admit(node, app.clone()) {
+        if !units.is_empty()
+            && let Some(node) = units.node_at(self.rng.random_range(0..units.len()))
+            && let Ok(id) = self.cluster.admit(node, app.clone())
+        {
             self.running.push(id);
         }
     }
@@ -400,11 +379,8 @@ fn growth(sizes: &[Size]) -> Option<f64> {
     if points.len() < 2 {
         return None;
     }
-    let count = points.len() as f64;
-    let (x, y) = points
-        .iter()
-        .fold((0.0, 0.0), |sum, p| (sum.0 + p.0, sum.1 + p.1));
-    let (x, y) = (x / count, y / count);
+    let (x, y): (Vec<f64>, Vec<f64>) = points.iter().copied().unzip();
+    let (x, y) = (mean(&x), mean(&y));
     let covariance: f64 = points.iter().map(|p| (p.0 - x) * (p.1 - y)).sum();
     let variance: f64 = points.iter().map(|p| (p.0 - x).powi(2)).sum();
     (variance > 0.0).then(|| covariance / variance)
@@ -412,25 +388,18 @@ fn growth(sizes: &[Size]) -> Option<f64> {
 
 /// Bytes of memory that the process holds (VmRSS).
 fn resident_bytes() -> Result<u64, Box<dyn Error>> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
+    let status = Process::myself()?.status()?;
+    let kib = status
+        .vmrss
         .ok_or("/proc/self/status says nothing of VmRSS")?;
-    let kib = line.trim().trim_end_matches("kB").trim();
-    Ok(kib.parse::<u64>()? * 1024)
+    Ok(kib * 1024)
 }
 
 fn plot(path: &Path, report: &Report) -> Result<(), Box<dyn Error>> {
     let sizes = || report.policies.iter().flat_map(|timed| &timed.sizes);
-    let least = sizes()
-        .map(|size| size.units)
-        .min()
-        .ok_or("nothing was timed")?;
-    let most = sizes()
-        .map(|size| size.units)
-        .max()
-        .ok_or("nothing was timed")?;
+    let units = || sizes().map(|size| size.units);
+    let least = units().min().ok_or("nothing was timed")?;
+    let most = units().max().unwrap_or(least);
     let highest = sizes().map(|size| size.p99_us).fold(1.0, f64::max);
     let lowest = sizes().map(|size| size.median_us).fold(highest, f64::min);
     let area = SVGBackend::new(path, (760, 480)).into_drawing_area();
@@ -458,11 +427,9 @@ fn plot(path: &Path, report: &Report) -> Result<(), Box<dyn Error>> {
         .draw()?;
     for (index, timed) in report.policies.iter().enumerate() {
         let color = Palette99::pick(index).to_rgba();
-        let median = timed
-            .sizes
-            .iter()
-            .map(|s| (f64::from(s.units), s.median_us));
-        let p99 = timed.sizes.iter().map(|s| (f64::from(s.units), s.p99_us));
+        let sizes = timed.sizes.iter();
+        let median = sizes.clone().map(|s| (f64::from(s.units), s.median_us));
+        let p99 = sizes.map(|s| (f64::from(s.units), s.p99_us));
         chart
             .draw_series(LineSeries::new(median, color.stroke_width(2)).point_size(3))?
             .label(timed.policy)

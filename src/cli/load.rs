@@ -14,7 +14,6 @@ use jostle_load::Arrivals;
 use jostle_load::Drive;
 use jostle_load::Generator;
 use jostle_load::LatencyTarget;
-use jostle_load::LoadPlacement;
 use jostle_load::LoadPlan;
 use jostle_load::LoadSpec;
 use jostle_load::Pace;
@@ -23,6 +22,7 @@ use jostle_load::Trial;
 use jostle_load::Url;
 use jostle_load::Window;
 use jostle_load::find_capacity;
+use jostle_load::nap;
 use jostle_load::parse_rate;
 use jostle_load::place;
 use jostle_load::report;
@@ -31,7 +31,6 @@ use std::io::IsTerminal;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
-use std::thread::sleep;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -109,12 +108,9 @@ where
 }
 
 fn server_wait(text: &str) -> std::result::Result<Duration, String> {
-    let time = parse_duration(text)?;
     let range = Duration::from_millis(1)..=Duration::from_secs(60);
-    range
-        .contains(&time)
-        .then_some(time)
-        .ok_or("give 1ms to 60s".into())
+    let time = Some(parse_duration(text)?).filter(|time| range.contains(time));
+    time.ok_or("give 1ms to 60s".into())
 }
 
 impl TrafficArgs {
@@ -147,20 +143,16 @@ impl TrafficArgs {
 
     /// A flag that would do nothing is a misunderstanding.
     fn refuse_without_effect(&self, url: &Url, closed: bool) -> Result<()> {
-        let values = (
-            url.kind.has_keys(),
-            "http:// only fetches, so this does nothing; leave it out",
-        );
-        let keys = (
-            url.uses_keys(),
+        let values = (!url.kind.has_keys())
+            .then_some("http:// only fetches, so this does nothing; leave it out");
+        let keys = (!url.uses_keys()).then_some(
             "this path names no key; put {key} where its number belongs, or leave the flag out",
         );
-        let open = (
-            !closed,
+        let open = closed.then_some(
             "in a closed loop (--closed) requests follow answers, so this does nothing; leave it \
              out",
         );
-        let flags = [
+        for (flag, given, reason) in [
             ("--value-bytes", self.value_bytes.is_some(), values),
             ("--reads", self.reads.is_some(), values),
             ("--prefill", self.prefill.is_some(), values),
@@ -168,9 +160,8 @@ impl TrafficArgs {
             ("--zipf", self.zipf.is_some(), keys),
             ("--arrivals", self.arrivals.is_some(), open),
             ("--ramp", self.ramp.is_some(), open),
-        ];
-        for (flag, given, (has_effect, reason)) in flags {
-            if given && !has_effect {
+        ] {
+            if let Some(reason) = reason.filter(|_| given) {
                 return Err(Error::request(format!("{flag}: {reason}")));
             }
         }
@@ -212,9 +203,6 @@ pub struct LoadArgs {
 impl LoadArgs {
     /// The load to send, if one was asked for; and the CPUs that sources should
     /// leave to it are in its placement.
-    ///
-    /// # Errors
-    /// A request error naming the flag.
     pub fn plan(
         &self,
         machine: &Machine,
@@ -305,15 +293,10 @@ pub fn run(args: Args) -> Result<()> {
     let machine = Machine::detect();
     let target = args.slo.map(|slo| slo.target);
     let mut spec = args.traffic.spec(&args.url, args.closed, args.seed)?;
-    let cpus = match args.cpus.as_deref() {
-        Some(list) => select::allowed("--cpus", list, &machine)?,
-        None => Vec::new(),
-    };
-    spec.placement = LoadPlacement {
-        spin: machine.allowed_cpus.len() > 1,
-        cpus,
-        ..LoadPlacement::default()
-    };
+    spec.placement.spin = machine.allowed_cpus.len() > 1;
+    if let Some(list) = &args.cpus {
+        spec.placement.cpus = select::allowed("--cpus", list, &machine)?;
+    }
     let interrupt = interrupt::flag()?;
     if let (true, Some(target)) = (args.find_capacity, target) {
         return capacity(&args, spec, target, &interrupt);
@@ -365,17 +348,6 @@ pub fn run(args: Args) -> Result<()> {
     }
 }
 
-fn nap(length: Duration, interrupt: &AtomicBool) {
-    let until = Instant::now() + length;
-    while !interrupt::raised(interrupt) {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return;
-        }
-        sleep(left.min(Duration::from_millis(50)));
-    }
-}
-
 /// Sends for `length`, second by second; everything that was due in it.
 fn watch(
     generator: &Generator,
@@ -398,23 +370,25 @@ fn watch(
         if live {
             console::write(format_args!("\r{}\x1b[K", report::line(&window)));
         }
-        match &mut sum {
-            Some(sum) => sum.merge(&window),
-            None => sum = Some(window),
-        }
+        let all = match sum.take() {
+            Some(mut all) => {
+                all.merge(&window);
+                all
+            }
+            None => window,
+        };
         if last {
-            break;
+            if live {
+                note!("");
+            }
+            return Ok(all);
         }
+        sum = Some(all);
     }
-    if live {
-        note!("");
-    }
-    sum.ok_or_else(|| Error::environment("nothing was sent"))
 }
 
 fn warn(generator: &Generator, window: &Window) {
-    let late = window.lateness(jostle_load::Percentile::P99);
-    if let Some(late) = late
+    if let Some(late) = window.lateness(jostle_load::Percentile::P99)
         && late > TIMING_BOUND.as_secs_f64()
     {
         note!(
@@ -459,7 +433,12 @@ fn capacity(
     };
     let found = find_capacity(&mut generator, target, args.rate, interrupt, &mut told)?;
     match args.json {
-        true => output::json(&report::CapacityOutcome::new(&generator, &found))?,
+        true => output::json(&report::CapacityOutcome {
+            url: generator.spec().url.to_string(),
+            connections: generator.spec().connections,
+            pipeline: generator.spec().pipeline,
+            capacity: &found,
+        })?,
         false => output::text(&report::capacity_text(&found, target))?,
     }
     if let Some(warning) = found.warning() {

@@ -3,14 +3,15 @@
 
 mod jobs;
 mod study;
-mod windows;
 
+use crate::cli::output;
 use crate::error::Error;
 use crate::error::Result;
 use crate::report;
 use jostle_profile::document;
 use jostle_schedule::POLICIES;
 use jostle_simulate as simulate;
+use jostle_simulate::Scenario;
 use jostle_simulate::ScenarioFile;
 use jostle_simulate::cloud::StrategySummary;
 use jostle_simulate::consolidation::SchemeSummary;
@@ -75,7 +76,7 @@ pub fn run(args: Args) -> Result<()> {
     if let ScenarioFile::Jobs(scenario) = &file
         && let Some(path) = &args.windows
     {
-        return windows::write(scenario, &args, path);
+        return write_windows(scenario, &args, path);
     }
     let name = args.scenario.file_stem().unwrap_or_default();
     let name = name.to_string_lossy();
@@ -141,6 +142,31 @@ impl Args {
         }
         Ok(())
     }
+}
+
+/// Runs the first policy once, first come, first served, and writes labelled
+/// windows of it to `path`.
+fn write_windows(scenario: &Scenario, args: &Args, path: &Path) -> Result<()> {
+    let policies = args.policies.iter().chain(&scenario.policies);
+    let policy = policies.map(String::as_str).next().unwrap_or_default();
+    let workload = scenario
+        .workload(args.seed)
+        .map_err(|error| Error::request(error.to_string()))?;
+    let settings = scenario.settings(policy, "none", args.seed);
+    let (name, seed) = (&scenario.name, args.seed);
+    let windows = simulate::windows(&workload, &settings)
+        .map_err(|error| Error::request(format!("{name}, {policy}, seed {seed}: {error}")))?;
+    let mut csv = Vec::new();
+    windows
+        .write_csv(&mut csv)
+        .map_err(|error| unwritten(path, error))?;
+    document::replace(path, &csv).map_err(|error| unwritten(path, error))?;
+    output::text(&format!(
+        "{}: {} windows of {policy}, seed {seed}; in {} of them the job straggled\n",
+        path.display(),
+        windows.len(),
+        windows.stragglers()
+    ))
 }
 
 /// A directory that is there.

@@ -35,9 +35,6 @@ pub(super) enum Read {
 }
 
 /// The metric called `name`; `None` when the name is none of these.
-///
-/// # Errors
-/// A request error when what follows the colon is wrong.
 pub(super) fn parse(name: &str) -> Result<Option<Read>> {
     let wrong =
         |error: jostle_load::ParseError| Error::request(format!("--metric {name}: {error}"));
@@ -45,18 +42,12 @@ pub(super) fn parse(name: &str) -> Result<Option<Read>> {
         None if name == "throughput" => Read::Throughput,
         Some(("latency", "mean")) => Read::MeanLatency,
         Some(("latency", percentile)) => Read::Latency(percentile.parse().map_err(wrong)?),
-        Some(("goodput", bound)) => {
-            let bound = jostle_load::parse_bound(bound).map_err(wrong)?;
-            Read::Goodput(bound)
-        }
+        Some(("goodput", bound)) => Read::Goodput(jostle_load::parse_bound(bound).map_err(wrong)?),
         _ => return Ok(None),
     }))
 }
 
 /// Whether `read` fits the load.
-///
-/// # Errors
-/// A request error naming the flag.
 pub(super) fn check(read: Option<&Read>, load: Option<&LoadPlan>) -> Result<()> {
     match (read, load) {
         (Some(read), None) => Err(Error::request(format!(
@@ -102,10 +93,11 @@ impl Read {
     }
 
     fn window_rule(&self) -> String {
-        let least = self.requests_needed().ceil();
-        let which = "requests whose intended times lie in the window, some {} at least; what is not \
-                     answered in time counts as that late";
-        let which = which.replace("{}", &least.to_string());
+        let which = format!(
+            "requests whose intended times lie in the window, some {} at least; what is not \
+             answered in time counts as that late",
+            self.requests_needed().ceil()
+        );
         match self {
             Read::Throughput => "successful answers in the window ÷ its length".into(),
             Read::Latency(percentile) => format!("{percentile} of the {which}"),
@@ -152,16 +144,14 @@ impl LoadMetric {
 
     /// Tail latency of an open loop, throughput of a closed one.
     pub(super) fn usual(generator: Generator) -> LoadMetric {
-        match generator.current_pace() {
-            Some(Pace::Open(_)) => {
-                let because = "the usual one for a load at a given rate";
-                LoadMetric::new(generator, Read::Latency(Percentile::P99), because)
-            }
-            _ => {
-                let because = "the usual one for a closed loop";
-                LoadMetric::new(generator, Read::Throughput, because)
-            }
-        }
+        let (read, because) = match generator.current_pace() {
+            Some(Pace::Open(_)) => (
+                Read::Latency(Percentile::P99),
+                "the usual one for a load at a given rate",
+            ),
+            _ => (Read::Throughput, "the usual one for a closed loop"),
+        };
+        LoadMetric::new(generator, read, because)
     }
 
     fn performance(&self, window: &Window, target: &Target) -> Result<f64> {

@@ -1,8 +1,7 @@
 //! What policies made of a scenario, as a person reads it.
 
 use super::style::Style;
-use super::style::trimmed;
-use super::style::whole_words;
+use super::style::table;
 use super::text;
 use jostle_simulate::Figures;
 use jostle_simulate::Mean;
@@ -40,24 +39,20 @@ pub fn page(scenario: &str, summaries: &[Summary], parallel: bool, style: Style)
          counts; queued = mean wait for a first place; CPUs = share that was asked for. ± is one standard error over seeds.",
         style.prose(),
     ));
-    page.push_str(&text::wrap(
-        "",
-        match parallel {
-            true => {
-                "Decision times are real, and pessimistic here: runs shared the machine. --jobs 1 \
-                 runs one after the other."
-            }
-            false => "Decision times are real.",
-        },
-        style.prose(),
-    ));
+    let times = match parallel {
+        true => {
+            "Decision times are real, and pessimistic here: runs shared the machine. --jobs 1 \
+             runs one after the other."
+        }
+        false => "Decision times are real.",
+    };
+    page.push_str(&text::wrap("", times, style.prose()));
     page
 }
 
 fn one_admission(summaries: &[Summary]) -> bool {
-    summaries
-        .iter()
-        .all(|summary| summary.admission == summaries[0].admission)
+    let mut pairs = summaries.windows(2);
+    pairs.all(|pair| pair[0].admission == pair[1].admission)
 }
 
 /// Policies, with their admission where there are several.
@@ -114,7 +109,6 @@ pub(super) fn percent(value: Option<Mean>) -> String {
 }
 
 fn rows(summaries: &[Summary], style: Style) -> String {
-    let mut table = style.table();
     let several = !one_admission(summaries);
     let titles = [
         "policy",
@@ -128,43 +122,37 @@ fn rows(summaries: &[Summary], style: Style) -> String {
         "queued",
         "decision p50/p99",
     ];
-    let shown = titles.iter().filter(|it| several || **it != "admission");
-    table.set_header(shown.map(|title| style.heading(title)));
-    for summary in summaries {
-        let mean = &summary.mean;
-        let error = |of: fn(&Figures) -> f64| summary.standard_error.as_ref().map(of);
-        let share = |of: fn(&Figures) -> f64| match error(of) {
-            Some(error) => format!("{:.1} ± {:.1} %", of(mean) * 100.0, error * 100.0),
-            None => format!("{:.1} %", of(mean) * 100.0),
+    let shown = titles.into_iter();
+    let shown = shown.filter(|title| several || *title != "admission");
+    let rows = summaries.iter().map(|summary| {
+        let (means, times) = (&summary.mean, &summary.decision_times);
+        let over_seeds = |of: fn(&Figures) -> f64| {
+            Some(Mean {
+                mean: of(means),
+                standard_error: summary.standard_error.as_ref().map(of),
+                runs: summary.seeds.len(),
+            })
         };
-        let performance = match error(|figures| figures.mean_performance) {
-            Some(error) => format!("{:.3} ± {error:.3}", mean.mean_performance),
-            None => format!("{:.3}", mean.mean_performance),
-        };
+        let (over_10, over_20) = (means.lost_over_10 * 100.0, means.lost_over_20 * 100.0);
         let mut row = vec![summary.policy.clone()];
         row.extend(several.then(|| summary.admission.clone()));
         row.extend([
-            performance,
-            share(|figures| figures.qos_share),
-            format!(
-                "{:.1} / {:.1}",
-                mean.lost_over_10 * 100.0,
-                mean.lost_over_20 * 100.0
-            ),
-            format!("{:.3}", mean.mean_with_waiting),
-            format!("{:.0} %", mean.utilization * 100.0),
-            seconds(mean.makespan_seconds),
-            seconds(mean.queueing_mean_seconds),
+            mean(over_seeds(|figures| figures.mean_performance), 3),
+            percent(over_seeds(|figures| figures.qos_share)),
+            format!("{over_10:.1} / {over_20:.1}"),
+            format!("{:.3}", means.mean_with_waiting),
+            format!("{:.0} %", means.utilization * 100.0),
+            seconds(means.makespan_seconds),
+            seconds(means.queueing_mean_seconds),
             format!(
                 "{} / {}",
-                brief(summary.decision_times.p50_seconds),
-                brief(summary.decision_times.p99_seconds)
+                brief(times.p50_seconds),
+                brief(times.p99_seconds)
             ),
         ]);
-        table.add_row(row);
-    }
-    whole_words(&mut table, &[0, 1, 2, 3]);
-    trimmed(&table)
+        row
+    });
+    table(style, shown, rows, &[0, 1, 2, 3])
 }
 
 fn notes(summary: &Summary, policy: &str) -> Vec<String> {
@@ -208,7 +196,7 @@ fn brief(seconds: f64) -> String {
 
 /// An SVG of performance (x) against the share of jobs that do not pass it (y),
 /// one line per name; `None` when it could not be drawn.
-pub fn cdf_plot(title: &str, lines: &[(&str, &[[f64; 2]])]) -> Option<String> {
+pub fn cdf_plot(title: &str, lines: &[(String, &[[f64; 2]])]) -> Option<String> {
     let mut svg = String::new();
     draw(&mut svg, title, lines).ok()?;
     Some(svg)
@@ -217,7 +205,7 @@ pub fn cdf_plot(title: &str, lines: &[(&str, &[[f64; 2]])]) -> Option<String> {
 fn draw(
     svg: &mut String,
     title: &str,
-    lines: &[(&str, &[[f64; 2]])],
+    lines: &[(String, &[[f64; 2]])],
 ) -> Result<(), Box<dyn std::error::Error>> {
     let area = SVGBackend::with_string(svg, (WIDTH, HEIGHT)).into_drawing_area();
     area.fill(&WHITE)?;
@@ -241,7 +229,7 @@ fn draw(
             .map(|[performance, share]| (*performance, *share));
         chart
             .draw_series(LineSeries::new(points, colour))?
-            .label(*name)
+            .label(name)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour));
     }
     chart
@@ -279,7 +267,11 @@ mod tests {
     #[test]
     fn the_plot_has_a_line_and_a_name_for_each() {
         let points = [[0.5, 0.0], [0.9, 0.5], [1.0, 1.0]];
-        let svg = cdf_plot("two", &[("first", &points), ("second", &points)]).unwrap();
+        let svg = cdf_plot(
+            "two",
+            &[("first".into(), &points), ("second".into(), &points)],
+        )
+        .unwrap();
         assert!(svg.starts_with("<svg"));
         assert!(svg.contains("first") && svg.contains("second"));
         assert!(

@@ -26,7 +26,7 @@ fn answers(spec: LoadSpec, pace: Pace) -> jostle_load::Window {
     assert_eq!(window.failures.total(), closed, "{words}");
     assert!(closed <= window.answered / 100, "{words}");
     assert!(window.percentile(Percentile::P50).unwrap().seconds > 1e-6);
-    assert!(generator.cpu_ns() > 0 && !generator.cpus_seen().is_empty());
+    assert!(generator.cpu_ns() > 0 && !generator.facts().generator_cpus.is_empty());
     window
 }
 

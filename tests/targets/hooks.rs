@@ -243,7 +243,11 @@ fn a_daemon_of_a_hook_is_not_the_targets() {
     setup();
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("pid");
-    let script = format!("setsid sleep 1000 & echo $! > {}", file.display());
+    // The hook ends only when the daemon has left its session.
+    let script = format!(
+        "setsid sh -c 'echo $$ > {0}; exec sleep 1000' & until [ -s {0} ]; do sleep 0.01; done",
+        file.display()
+    );
     let hooks = Hooks {
         warm_up: Some(WarmUp::Run(script)),
         ..Hooks::default()

@@ -22,12 +22,10 @@ pub fn parse_rate(text: &str) -> Result<f64, ParseError> {
         Some((amount, "m" | "min")) => (amount, 60.0),
         Some(_) => return Err(wrong()),
     };
-    let (number, factor) = match amount.strip_suffix(['k', 'K']) {
-        Some(number) => (number, 1e3),
-        None => match amount.strip_suffix('M') {
-            Some(number) => (number, 1e6),
-            None => (amount, 1.0),
-        },
+    let (number, factor) = match amount.chars().last() {
+        Some('k' | 'K') => (&amount[..amount.len() - 1], 1e3),
+        Some('M') => (&amount[..amount.len() - 1], 1e6),
+        _ => (amount, 1.0),
     };
     let rate = number.parse::<f64>().map_err(|_| wrong())? * factor / seconds;
     match rate > 0.0 && rate <= MAX_RATE {

@@ -107,26 +107,19 @@ impl Capacity {
     }
 }
 
-/// Who sends at a rate and tells what came of it.
+/// Who sends at a rate and tells what came of it; errors are those of what can
+/// not be measured any more.
 pub trait Probe {
     /// Sends at `rate` from now on.
-    ///
-    /// # Errors
-    /// When nothing can be measured any more.
     fn begin(&mut self, rate: f64) -> Result<()>;
     /// The next window at that rate.
-    ///
-    /// # Errors
-    /// When nothing can be measured any more.
     fn window(&mut self) -> Result<TrialWindow>;
     /// Leaves nothing of it to the next rate.
     fn end(&mut self);
 }
 
-/// Searches from rate `start` on; `on_trial` is called after each rate.
-///
-/// # Errors
-/// An environment error when no rate meets the target, and those of `probe`.
+/// Searches from rate `start` on; `on_trial` is called after each rate. An
+/// environment error when no rate meets the target.
 pub fn search(
     target: LatencyTarget,
     start: f64,
@@ -182,10 +175,12 @@ impl Search<'_> {
         let mut rate = start.max(LOWEST_RATE);
         let (mut low, mut high) = (None, None);
         for _ in 0..MOST_STEPS {
-            match self.meets(rate)? {
-                true => low = Some(rate),
-                false => high = Some(rate),
-            }
+            let limit = if self.meets(rate)? {
+                &mut low
+            } else {
+                &mut high
+            };
+            *limit = Some(rate);
             rate = match (low, high) {
                 (Some(low), Some(_)) => return Ok((low, high)),
                 (Some(low), None) => low * 2.0,
@@ -194,10 +189,7 @@ impl Search<'_> {
                 (None, None) => unreachable!("one of them was just set"),
             };
         }
-        match low {
-            Some(low) => Ok((low, None)),
-            None => Err(self.hopeless()),
-        }
+        low.map(|low| (low, None)).ok_or_else(|| self.hopeless())
     }
 
     fn hopeless(&self) -> Error {
@@ -252,44 +244,37 @@ impl Search<'_> {
     /// Whether the target is met at `rate`.
     fn meets(&mut self, rate: f64) -> Result<bool> {
         self.probe.begin(rate)?;
-        let mut windows: Vec<(TrialWindow, bool)> = Vec::new();
-        let bound = self.target.bound.as_secs_f64();
+        let mut windows: Vec<TrialWindow> = Vec::new();
+        let mut met = 0;
         let decided = loop {
             let window = self.probe.window()?;
-            let met = window.latency.is_some_and(|it| self.target.is_met_by(it));
-            windows.push((window, met));
-            let met = windows.iter().filter(|(_, met)| *met).count();
+            met += usize::from(window.latency.is_some_and(|it| self.target.is_met_by(it)));
+            windows.push(window);
             let missed = windows.len() - met;
             if met.abs_diff(missed) >= LEAD || windows.len() >= MOST_WINDOWS {
                 break met > missed;
             }
         };
         self.probe.end();
-        if windows.len() > CLEAR_WINDOWS {
-            self.noisy += 1;
-        }
-        let median = |of: &dyn Fn(&TrialWindow) -> f64| {
-            let mut values: Vec<f64> = windows.iter().map(|(window, _)| of(window)).collect();
+        self.noisy += usize::from(windows.len() > CLEAR_WINDOWS);
+        let median = |of: fn(&TrialWindow) -> f64| {
+            let mut values: Vec<f64> = windows.iter().map(of).collect();
             values.sort_by(f64::total_cmp);
             values[values.len() / 2]
         };
-        let latency = |window: &TrialWindow| window.latency.map_or(f64::NAN, |it| it.seconds);
+        let at_least = |window: &&TrialWindow| window.latency.is_none_or(|it| it.at_least);
         let trial = Trial {
             rate_per_second: rate,
-            achieved_per_second: median(&|window| window.achieved_per_second),
-            latency_seconds: median(&latency),
-            at_least: windows
-                .iter()
-                .filter(|(window, _)| window.latency.is_none_or(|it| it.at_least))
-                .count()
-                * 2
-                > windows.len(),
+            achieved_per_second: median(|window| window.achieved_per_second),
+            latency_seconds: median(|window| window.latency.map_or(f64::NAN, |it| it.seconds)),
+            at_least: windows.iter().filter(at_least).count() * 2 > windows.len(),
             windows: windows.len(),
-            windows_met: windows.iter().filter(|(_, met)| *met).count(),
+            windows_met: met,
             met: decided,
-            timing_error_seconds: median(&|window| window.own_lateness),
+            timing_error_seconds: median(|window| window.own_lateness),
         };
         if !decided {
+            let bound = self.target.bound.as_secs_f64();
             self.generator = trial.timing_error_seconds > bound * OWN_SHARE;
         }
         (self.on_trial)(&trial);

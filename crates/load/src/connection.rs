@@ -37,7 +37,8 @@ pub(super) struct Connection {
     pub parser: Parser,
     /// The start of an answer whose rest has not come.
     pub partial: Vec<u8>,
-    out: Vec<u8>,
+    /// To be written from `written` on.
+    pub out: Vec<u8>,
     written: usize,
     /// Whether epoll tells when there is room to write.
     pub wants_room: bool,
@@ -76,16 +77,13 @@ impl Connection {
     }
 
     /// Begins to connect.
-    ///
-    /// # Errors
-    /// What the system says at once.
     pub(super) fn connect(&mut self, address: &SockAddr, now_ns: u64) -> io::Result<()> {
         let socket = open(address)?;
         socket.set_nonblocking(true)?;
-        match socket.connect(address) {
-            Ok(()) => {}
-            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
-            Err(error) => return Err(error),
+        if let Err(error) = socket.connect(address)
+            && error.raw_os_error() != Some(libc::EINPROGRESS)
+        {
+            return Err(error);
         }
         self.socket = Some(socket);
         self.state = State::Connecting;
@@ -96,15 +94,15 @@ impl Connection {
 
     /// Forgets the socket and everything on it; what was in flight is returned.
     pub(super) fn close(&mut self, kind: Kind) -> VecDeque<InFlight> {
-        self.state = State::Down;
-        self.socket = None;
-        self.parser = Parser::new(kind);
-        self.partial.clear();
-        self.out.clear();
-        self.written = 0;
-        self.wants_room = false;
-        self.greetings = 0;
-        std::mem::take(&mut self.in_flight)
+        let closed = Connection {
+            freed_ns: self.freed_ns,
+            queued: self.queued,
+            heard_ns: self.heard_ns,
+            retry_ns: self.retry_ns,
+            failed_attempts: self.failed_attempts,
+            ..Connection::new(kind)
+        };
+        std::mem::replace(self, closed).in_flight
     }
 
     /// Places for further requests.
@@ -115,18 +113,11 @@ impl Connection {
         }
     }
 
-    pub(super) fn out(&mut self) -> &mut Vec<u8> {
-        &mut self.out
-    }
-
     pub(super) fn has_output(&self) -> bool {
         self.written < self.out.len()
     }
 
     /// Writes what there is; what does not fit is kept.
-    ///
-    /// # Errors
-    /// What the system says, but for a full socket.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let Some(mut socket) = self.socket.as_ref() else {
             return Ok(());

@@ -362,7 +362,7 @@ impl Engine {
         let request = self.traffic.next_request();
         let connection = &mut self.connections[index];
         self.writer
-            .write(request.operation, request.key, connection.out());
+            .write(request.operation, request.key, &mut connection.out);
         connection.in_flight.push_back(InFlight {
             intended_ns,
             window,

@@ -126,21 +126,15 @@ pub enum ServerError {
 impl ServerError {
     /// Whether waiting may help: the server may be starting.
     pub fn may_pass(&self) -> bool {
-        match self {
-            ServerError::NobodyListens { .. }
-            | ServerError::NoConnection { .. }
-            | ServerError::Silent(_)
-            | ServerError::Closes(_)
-            | ServerError::NoAnswer { .. }
-            | ServerError::Busy(_)
-            | ServerError::Loading => true,
+        !matches!(
+            self,
             ServerError::NoAddress
-            | ServerError::UnknownHost { .. }
-            | ServerError::WrongPath(_)
-            | ServerError::Login(_)
-            | ServerError::Refuses(_)
-            | ServerError::WrongProtocol { .. } => false,
-        }
+                | ServerError::UnknownHost { .. }
+                | ServerError::WrongPath(_)
+                | ServerError::Login(_)
+                | ServerError::Refuses(_)
+                | ServerError::WrongProtocol { .. }
+        )
     }
 }
 

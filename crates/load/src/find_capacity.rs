@@ -82,17 +82,23 @@ struct Sender<'a> {
 
 impl Sender<'_> {
     fn nap(&self, length: Duration) -> Result<()> {
-        let until = Instant::now() + length;
-        loop {
-            if self.interrupt.load(Relaxed) {
-                return Err(Error::Interrupted("while the capacity was searched"));
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(());
-            }
-            sleep(left.min(Duration::from_millis(50)));
+        nap(length, self.interrupt);
+        match self.interrupt.load(Relaxed) {
+            true => Err(Error::Interrupted("while the capacity was searched")),
+            false => Ok(()),
         }
+    }
+}
+
+/// Sleeps for `length`, or until `interrupt` was raised.
+pub fn nap(length: Duration, interrupt: &AtomicBool) {
+    let until = Instant::now() + length;
+    while !interrupt.load(Relaxed) {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        sleep(left.min(Duration::from_millis(50)));
     }
 }
 

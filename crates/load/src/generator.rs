@@ -3,6 +3,7 @@
 use crate::amount::Percentile;
 use crate::capacity::Capacity;
 use crate::clock::monotonic_ns;
+use crate::clock::nanoseconds;
 use crate::clock::pin;
 use crate::engine::Command;
 use crate::engine::Engine;
@@ -141,10 +142,8 @@ impl Generator {
 
     fn check_thread(&self) -> Result<()> {
         let fatal = self.shared.fatal.lock();
-        match fatal.map_or(None, |reason| reason.clone()) {
-            Some(reason) => Err(Error::Stopped(reason)),
-            None => Ok(()),
-        }
+        let reason = fatal.map_or(None, |reason| reason.clone());
+        reason.map_or(Ok(()), |reason| Err(Error::Stopped(reason)))
     }
 
     fn tell(&self, command: Command) {
@@ -188,7 +187,7 @@ impl Generator {
     /// failed, or has timed out.
     ///
     /// # Errors
-    /// An environment error when the generator has ended.
+    /// When the generator has ended.
     pub fn close_window(&self) -> Result<Window> {
         self.close(false)
     }
@@ -247,12 +246,6 @@ impl Generator {
         self.cpu_ns().saturating_sub(self.began_cpu_ns) as f64 / wall as f64 * 100.0
     }
 
-    /// CPUs that its thread was seen on, ascending.
-    pub fn cpus_seen(&self) -> Vec<usize> {
-        let cpus = self.shared.cpus.lock();
-        cpus.map_or_else(|_| Vec::new(), |cpus| cpus.iter().copied().collect())
-    }
-
     /// What a profile keeps of the load.
     pub fn facts(&self) -> LoadFacts {
         let spec = &self.spec;
@@ -262,14 +255,16 @@ impl Generator {
             Some(Pace::Open(rate)) => Some(rate),
             _ => None,
         };
+        let capacity = self.capacity.as_ref();
+        let cpus = self.shared.cpus.lock();
         LoadFacts {
             url_kind: spec.url.kind.name().into(),
             url: spec.url.to_string(),
             rate_per_second: rate,
-            capacity_per_second: self.capacity.as_ref().map(|found| found.rate_per_second),
-            share_percent: self.capacity.as_ref().and(self.share_percent),
-            slo: self.capacity.as_ref().map(|found| found.slo.clone()),
-            capacity_search_seconds: self.capacity.as_ref().map(|found| found.search_seconds),
+            capacity_per_second: capacity.map(|found| found.rate_per_second),
+            share_percent: capacity.and(self.share_percent),
+            slo: capacity.map(|found| found.slo.clone()),
+            capacity_search_seconds: capacity.map(|found| found.search_seconds),
             connections: spec.connections as u64,
             pipeline: spec.pipeline as u64,
             arrivals: match (rate, spec.arrivals) {
@@ -285,7 +280,7 @@ impl Generator {
             timeout_seconds: spec.timeout.as_secs_f64(),
             timing_error_p99_us: self.timing_error().map(|seconds| seconds * 1e6),
             generator_cpu_percent: self.cpu_percent(),
-            generator_cpus: self.cpus_seen(),
+            generator_cpus: cpus.map_or_else(|_| Vec::new(), |cpus| cpus.iter().copied().collect()),
         }
     }
 
@@ -297,24 +292,24 @@ impl Generator {
     /// What a reader of a profile must know about the load.
     pub fn warnings(&self) -> Vec<Warning> {
         let shared = self.spec.placement.warning.clone();
-        let shared = shared.map(|shared| Warning::SharedCpus {
-            shared,
-            cpu_percent: self.cpu_percent(),
-        });
-        let late = self.timing_error().map(Duration::from_secs_f64);
-        let late = late.filter(|late| *late > TIMING_BOUND);
+        let cpu_percent = self.cpu_percent();
+        let p99 = self.timing_error().map(Duration::from_secs_f64);
         let timing = self.timing.borrow();
         let failed = timing.as_ref().filter(|sum| sum.failures.total() > 0);
-        let failed = failed.map(|sum| Warning::RequestsFailed {
-            failures: sum.failures.clone(),
-            due: sum.due,
-        });
-        let late = late.map(|p99| Warning::SentLate { p99 });
-        let capacity = self.capacity.as_ref().and_then(Capacity::warning);
-        [shared, late, failed, capacity]
-            .into_iter()
-            .flatten()
-            .collect()
+        let warnings = [
+            shared.map(|shared| Warning::SharedCpus {
+                shared,
+                cpu_percent,
+            }),
+            p99.filter(|p99| *p99 > TIMING_BOUND)
+                .map(|p99| Warning::SentLate { p99 }),
+            failed.map(|sum| Warning::RequestsFailed {
+                failures: sum.failures.clone(),
+                due: sum.due,
+            }),
+            self.capacity.as_ref().and_then(Capacity::warning),
+        ];
+        warnings.into_iter().flatten().collect()
     }
 }
 
@@ -334,9 +329,7 @@ impl Drop for Generator {
 /// and 2 for "as scheduled".
 fn thread_cpu_ns(tid: i32) -> u64 {
     let clock = ClockId::from_raw((!tid << 3) | 4 | 2);
-    clock_gettime(clock).map_or(0, |time| {
-        time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
-    })
+    clock_gettime(clock).map_or(0, nanoseconds)
 }
 
 /// Whether the calling thread runs under the usual policy; false as well when

@@ -120,64 +120,50 @@ impl LoadOutcome {
             self.duration_seconds
         );
         let mut row = |name: &str, words: String| text += &format!("{name:<11}{words}\n");
-        let asked = match self.requested_per_second {
-            Some(rate) => format!("{} asked for, ", per_second(rate)),
-            None => String::new(),
+        let (asked, from) = match self.requested_per_second {
+            Some(rate) => (format!("{} asked for, ", per_second(rate)), ""),
+            None => (
+                String::new(),
+                "   (from the sending: a slow answer delays the next request)",
+            ),
         };
-        row(
-            "rate",
-            format!("{asked}{} answered", per_second(self.achieved_per_second)),
-        );
+        let achieved = per_second(self.achieved_per_second);
+        row("rate", format!("{asked}{achieved} answered"));
         let latency: Vec<String> = ["p50", "p90", "p99", "p99.9", "max"]
             .iter()
             .filter_map(|&at| Some(format!("{at} {}", words(*self.latency.get(at)?))))
             .collect();
-        let from = match self.requested_per_second {
-            Some(_) => "",
-            None => "   (from the sending: a slow answer delays the next request)",
-        };
         row("latency", latency.join("   ") + from);
         if let Some(goodput) = &self.goodput {
-            row(
-                "goodput",
-                format!(
-                    "{} within {} ({:.2} % of the requests)",
-                    per_second(goodput.per_second),
-                    time(goodput.bound_seconds),
-                    goodput.percent
-                ),
-            );
+            let rate = per_second(goodput.per_second);
+            let (bound, percent) = (time(goodput.bound_seconds), goodput.percent);
+            let words = format!("{rate} within {bound} ({percent:.2} % of the requests)");
+            row("goodput", words);
         }
-        row(
-            "failures",
-            match self.failed {
-                0 => "none".into(),
-                failed => format!(
-                    "{} ({:.3} % of {} requests)",
-                    self.failures,
-                    failed as f64 / self.requests_due.max(1) as f64 * 100.0,
-                    self.requests_due
-                ),
-            },
-        );
+        let failures = match self.failed {
+            0 => "none".into(),
+            failed => format!(
+                "{} ({:.3} % of {} requests)",
+                self.failures,
+                failed as f64 / self.requests_due.max(1) as f64 * 100.0,
+                self.requests_due
+            ),
+        };
+        row("failures", failures);
         if let Some(error) = &self.timing_error {
-            row(
-                "timing",
-                format!(
-                    "sent p50 {}   p99 {}   max {} after the intended time",
-                    time(error.p50_seconds),
-                    time(error.p99_seconds),
-                    time(error.max_seconds)
-                ),
+            let sent = format!(
+                "sent p50 {}   p99 {}   max {} after the intended time",
+                time(error.p50_seconds),
+                time(error.p99_seconds),
+                time(error.max_seconds)
             );
+            row("timing", sent);
         }
+        let (percent, cpus) = (load.generator_cpu_percent, &load.generator_cpus);
+        let cpus = format_list(cpus);
         row(
             "generator",
-            format!(
-                "{:.0} % of one CPU, on CPU {}",
-                load.generator_cpu_percent,
-                format_list(&load.generator_cpus)
-            ),
+            format!("{percent:.0} % of one CPU, on CPU {cpus}"),
         );
         text
     }
@@ -231,16 +217,15 @@ pub fn trial_line(trial: &Trial, target: LatencyTarget) -> String {
         seconds: trial.latency_seconds,
         at_least: trial.at_least,
     };
+    let (verdict, times) = match trial.met {
+        true => ("met   ", trial.windows_met),
+        false => ("missed", trial.windows - trial.windows_met),
+    };
     format!(
-        "{:>12}   {} {:<10} {} in {} of {} windows",
+        "{:>12}   {} {:<10} {verdict} in {times} of {} windows",
         per_second(trial.rate_per_second),
         target.percentile,
         words(latency),
-        if trial.met { "met   " } else { "missed" },
-        match trial.met {
-            true => trial.windows_met,
-            false => trial.windows - trial.windows_met,
-        },
         trial.windows
     )
 }
@@ -248,41 +233,28 @@ pub fn trial_line(trial: &Trial, target: LatencyTarget) -> String {
 /// The search as JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct CapacityOutcome<'a> {
-    url: String,
-    connections: usize,
-    pipeline: usize,
+    pub url: String,
+    pub connections: usize,
+    pub pipeline: usize,
     #[serde(flatten)]
-    capacity: &'a Capacity,
-}
-
-impl<'a> CapacityOutcome<'a> {
-    pub fn new(generator: &Generator, capacity: &'a Capacity) -> CapacityOutcome<'a> {
-        let spec = generator.spec();
-        CapacityOutcome {
-            url: spec.url.to_string(),
-            connections: spec.connections,
-            pipeline: spec.pipeline,
-            capacity,
-        }
-    }
+    pub capacity: &'a Capacity,
 }
 
 /// The search for people: the curve, then the capacity.
 pub fn capacity_text(found: &Capacity, target: LatencyTarget) -> String {
-    let mut text = String::new();
-    for trial in &found.curve {
-        text += &trial_line(trial, target);
-        text.push('\n');
-    }
-    text + &format!(
-        "capacity   {} at {target}{}, found in {:.1} s\n",
-        per_second(found.rate_per_second),
-        match found.missed_at_per_second {
-            Some(missed) => format!(" (missed at {})", per_second(missed)),
-            None => String::new(),
-        },
-        found.search_seconds
-    )
+    let lines = found
+        .curve
+        .iter()
+        .map(|trial| trial_line(trial, target) + "\n");
+    let missed = found.missed_at_per_second;
+    let missed = missed.map(|missed| format!(" (missed at {})", per_second(missed)));
+    lines.collect::<String>()
+        + &format!(
+            "capacity   {} at {target}{}, found in {:.1} s\n",
+            per_second(found.rate_per_second),
+            missed.unwrap_or_default(),
+            found.search_seconds
+        )
 }
 
 fn per_second(rate: f64) -> String {

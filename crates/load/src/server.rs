@@ -26,6 +26,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use std::time::Instant;
 
+type Answered<T> = std::result::Result<T, LineError>;
+type Usable<T> = std::result::Result<T, ServerError>;
+
 /// Pause between two attempts to reach a server that is starting.
 const RETRY: Duration = Duration::from_millis(20);
 /// Time that one attempt is given at least and at most.
@@ -37,12 +40,8 @@ const FILL_BATCH: u64 = 500;
 const FILL_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Waits until the server of `spec` answers a request of the right kind; its
-/// address.
-///
-/// # Errors
-/// A request error when the address is wrong or another protocol answers, an
-/// environment error when nobody answers in time, an interrupted error when
-/// `interrupt` was raised, and what `alive` reports.
+/// address. A request error when the address is wrong or another protocol
+/// answers, an environment error when nobody answers in time.
 pub(super) fn wait_for(
     spec: &LoadSpec,
     interrupt: &AtomicBool,
@@ -51,33 +50,31 @@ pub(super) fn wait_for(
     let deadline = Instant::now() + spec.connect_timeout;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let url = || spec.url.to_string();
         let problem = match try_once(spec, left.clamp(LEAST_ATTEMPT, MOST_ATTEMPT)) {
             Ok(address) => return Ok(address),
-            Err(problem) if problem.may_pass() => problem,
-            Err(problem) => {
-                return Err(Error::Server {
-                    url: url(),
-                    problem,
-                });
-            }
+            Err(problem) => problem,
         };
+        let url = spec.url.to_string();
+        if !problem.may_pass() {
+            return Err(Error::Server { url, problem });
+        }
         if interrupt.load(Relaxed) {
             return Err(Error::Interrupted("before the server answered"));
         }
         alive().map_err(Error::NotAlive)?;
         if Instant::now() >= deadline {
+            let waited = spec.connect_timeout;
             return Err(Error::NotReady {
-                url: url(),
+                url,
                 problem,
-                waited: spec.connect_timeout,
+                waited,
             });
         }
         std::thread::sleep(RETRY);
     }
 }
 
-fn try_once(spec: &LoadSpec, limit: Duration) -> std::result::Result<SockAddr, ServerError> {
+fn try_once(spec: &LoadSpec, limit: Duration) -> Usable<SockAddr> {
     let (address, socket) = connect(spec, limit)?;
     let broken = |error| unanswered(spec, error);
     let mut line = Line::new(spec, &socket, limit).map_err(|error| broken(error.into()))?;
@@ -94,10 +91,7 @@ fn try_once(spec: &LoadSpec, limit: Duration) -> std::result::Result<SockAddr, S
     Ok(address)
 }
 
-fn connect(
-    spec: &LoadSpec,
-    limit: Duration,
-) -> std::result::Result<(SockAddr, Socket), ServerError> {
+fn connect(spec: &LoadSpec, limit: Duration) -> Usable<(SockAddr, Socket)> {
     let at = || spec.url.endpoint.clone();
     let addresses: Vec<SockAddr> = match &spec.url.endpoint {
         Endpoint::Unix(path) => SockAddr::unix(path).map(|address| vec![address]),
@@ -142,7 +136,7 @@ fn unanswered(spec: &LoadSpec, error: LineError) -> ServerError {
 }
 
 /// What the first answers mean for the load to come.
-fn judge(answer: Reply) -> std::result::Result<(), ServerError> {
+fn judge(answer: Reply) -> Usable<()> {
     Err(match answer {
         Reply::Success | Reply::Missing => return Ok(()),
         Reply::Failed(Failure::Http5xx, text) => ServerError::Busy(text),
@@ -156,19 +150,10 @@ fn judge(answer: Reply) -> std::result::Result<(), ServerError> {
 }
 
 /// Sets every key once.
-///
-/// # Errors
-/// An environment error when the server does not take them, an interrupted
-/// error when `interrupt` was raised.
 pub(super) fn prefill(spec: &LoadSpec, address: &SockAddr, interrupt: &AtomicBool) -> Result<()> {
-    let refused = |reason: String| Error::Prefill {
-        url: spec.url.to_string(),
-        keys: spec.keys,
-        value_bytes: spec.value_bytes,
-        reason,
-    };
-    let batch = batch(spec.value_bytes);
-    let set = || -> std::result::Result<bool, LineError> {
+    // Few enough that both sides can hold them while nobody reads.
+    let batch = ((128 << 10) / (spec.value_bytes as u64 + 64)).clamp(1, FILL_BATCH);
+    let set = || -> Answered<bool> {
         let socket = open(address)?;
         socket.connect(address)?;
         let mut line = Line::new(spec, &socket, FILL_PATIENCE)?;
@@ -198,13 +183,13 @@ pub(super) fn prefill(spec: &LoadSpec, address: &SockAddr, interrupt: &AtomicBoo
     match set() {
         Ok(true) => Ok(()),
         Ok(false) => Err(Error::Interrupted("while the keys were set")),
-        Err(error) => Err(refused(error.to_string())),
+        Err(error) => Err(Error::Prefill {
+            url: spec.url.to_string(),
+            keys: spec.keys,
+            value_bytes: spec.value_bytes,
+            reason: error.to_string(),
+        }),
     }
-}
-
-/// Few enough that both sides can hold them while nobody reads.
-fn batch(value_bytes: usize) -> u64 {
-    ((128 << 10) / (value_bytes as u64 + 64)).clamp(1, FILL_BATCH)
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -233,20 +218,16 @@ impl<'a> Line<'a> {
         })
     }
 
-    fn request(
-        &mut self,
-        operation: Operation,
-        request: &[u8],
-    ) -> std::result::Result<Reply, LineError> {
+    fn request(&mut self, operation: Operation, request: &[u8]) -> Answered<Reply> {
         self.send(request)?;
         self.reply(operation)
     }
 
-    fn send(&mut self, request: &[u8]) -> std::result::Result<(), LineError> {
+    fn send(&mut self, request: &[u8]) -> Answered<()> {
         Ok(self.socket.write_all(request)?)
     }
 
-    fn reply(&mut self, operation: Operation) -> std::result::Result<Reply, LineError> {
+    fn reply(&mut self, operation: Operation) -> Answered<Reply> {
         loop {
             while !self.held.is_empty() {
                 let parsed = self.parser.advance(operation, &self.held)?;

@@ -72,6 +72,6 @@ pub enum Pace {
     Closed,
 }
 
-/// InFlight now and then while the server is awaited: an error says why waiting
+/// Called now and then while the server is awaited: an error says why waiting
 /// is of no use, for example that the server's process has ended.
 pub type Alive<'a> = dyn FnMut() -> Result<(), Box<dyn std::error::Error + Send + Sync>> + 'a;

@@ -1,4 +1,4 @@
-//! When requests are due, and what each operations for. Both come from the seed
+//! When requests are due, and what each asks for. Both come from the seed
 //! alone, so that the same load can be sent again.
 
 use crate::error::Error;
@@ -78,15 +78,13 @@ impl Schedule {
     /// Starts again: the next request is due one gap after `now_ns`.
     pub fn restart(&mut self, now_ns: u64) {
         // The ramp, if any, is not climbed again.
-        self.ramp_ns = 0.0;
-        self.start_ns = now_ns;
-        self.next_ns = now_ns;
-        self.rest_ns = 0.0;
+        (self.ramp_ns, self.rest_ns) = (0.0, 0.0);
+        (self.start_ns, self.next_ns) = (now_ns, now_ns);
         self.advance();
     }
 }
 
-/// What one request operations for.
+/// What one request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     pub operation: Operation,
@@ -108,10 +106,8 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// `keys` ≥ 1, `zipf_exponent` ≥ 0, `read_percent` 0–100.
-    ///
-    /// # Errors
-    /// When the distribution does not exist.
+    /// `keys` ≥ 1, `zipf_exponent` ≥ 0, `read_percent` 0–100; an error when the
+    /// distribution does not exist.
     pub fn new(
         kind: Kind,
         keys: u64,
@@ -121,14 +117,13 @@ impl Traffic {
     ) -> Result<Traffic> {
         let zipf = match zipf_exponent == 0.0 {
             true => None,
-            false => Some(
-                Zipf::new(keys as f64, zipf_exponent).map_err(|reason| Error::Zipf {
-                    keys,
-                    exponent: zipf_exponent,
-                    reason,
-                })?,
-            ),
+            false => Some(Zipf::new(keys as f64, zipf_exponent)),
         };
+        let zipf = zipf.transpose().map_err(|reason| Error::Zipf {
+            keys,
+            exponent: zipf_exponent,
+            reason,
+        })?;
         Ok(Traffic {
             // Not the sequence of the send times.
             random: ChaCha8Rng::seed_from_u64(seed ^ 0x6b65_7973),

@@ -51,6 +51,11 @@ fn histogram() -> Histogram<u64> {
     histogram
 }
 
+fn latency(ns: f64, at_least: bool) -> Latency {
+    let seconds = ns / 1e9;
+    Latency { seconds, at_least }
+}
+
 impl Window {
     pub fn new(from_ns: u64, timeout: Duration) -> Window {
         Window {
@@ -81,20 +86,12 @@ impl Window {
     /// was no request.
     pub fn percentile(&self, percentile: Percentile) -> Option<Latency> {
         let all = self.answered + self.failures.total();
-        if all == 0 {
-            return None;
-        }
         // 0.99 × 100 must not become the 100th.
         let rank = (percentile.share() * all as f64 - 1e-9).ceil().max(1.0);
-        Some(match rank <= self.answered as f64 {
-            true => Latency {
-                seconds: self.at(rank / self.answered as f64),
-                at_least: false,
-            },
-            false => Latency {
-                seconds: self.timeout_ns as f64 / 1e9,
-                at_least: true,
-            },
+        let share = rank / self.answered as f64;
+        (all > 0).then(|| match rank <= self.answered as f64 {
+            true => latency(self.latency.value_at_quantile(share.min(1.0)) as f64, false),
+            false => latency(self.timeout_ns as f64, true),
         })
     }
 
@@ -102,32 +99,18 @@ impl Window {
     pub fn mean(&self) -> Option<Latency> {
         let failed = self.failures.total();
         let all = self.answered + failed;
-        (all > 0).then(|| Latency {
-            seconds: (self.latency.mean() * self.answered as f64
-                + (failed * self.timeout_ns) as f64)
-                / all as f64
-                / 1e9,
-            at_least: failed > 0,
-        })
+        let sum = self.latency.mean() * self.answered as f64 + (failed * self.timeout_ns) as f64;
+        (all > 0).then(|| latency(sum / all as f64, failed > 0))
     }
 
     /// The longest latency of a success; the time-out when any request failed.
     pub fn max(&self) -> Option<Latency> {
+        let max = self.latency.max();
         match (self.failures.total(), self.answered) {
             (0, 0) => None,
-            (0, _) => Some(Latency {
-                seconds: self.latency.max() as f64 / 1e9,
-                at_least: false,
-            }),
-            _ => Some(Latency {
-                seconds: self.timeout_ns.max(self.latency.max()) as f64 / 1e9,
-                at_least: true,
-            }),
+            (0, _) => Some(latency(max as f64, false)),
+            _ => Some(latency(self.timeout_ns.max(max) as f64, true)),
         }
-    }
-
-    fn at(&self, share: f64) -> f64 {
-        self.latency.value_at_quantile(share.min(1.0)) as f64 / 1e9
     }
 
     /// Successes answered within `bound` of their intended time.
@@ -214,16 +197,14 @@ impl Windows {
     pub(super) fn deliver(&mut self) -> bool {
         let mut delivered = false;
         while let Some(entry) = self.list.front()
-            && entry.reply.is_some()
             && entry.window.pending == 0
+            && let Some(reply) = entry.reply.clone()
         {
             let entry = self.list.pop_front().expect("just seen");
             self.first += 1;
             delivered = true;
-            if let Some(reply) = entry.reply {
-                // Nobody listens any more: nothing is lost.
-                let _ = reply.send(entry.window);
-            }
+            // Where nobody listens any more nothing is lost.
+            let _ = reply.send(entry.window);
         }
         delivered
     }
@@ -238,9 +219,7 @@ impl Windows {
 
     fn get(&mut self, id: WindowId) -> Option<&mut Window> {
         let index = id.checked_sub(self.first)?;
-        self.list
-            .get_mut(index as usize)
-            .map(|entry| &mut entry.window)
+        Some(&mut self.list.get_mut(index as usize)?.window)
     }
 
     pub(super) fn due(&mut self, id: WindowId) {
@@ -260,16 +239,14 @@ impl Windows {
         if let Reply::Failed(failure, text) = answer {
             return self.failed(id, *failure, text);
         }
-        let missing = u64::from(*answer == Reply::Missing);
-        if self.open
-            && let Some(entry) = self.list.back_mut()
-        {
-            entry.window.finished += 1;
+        let current = self.current();
+        if let Some(window) = self.get(current) {
+            window.finished += 1;
         }
         if let Some(window) = self.get(id) {
             window.latency.saturating_record(latency_ns);
             window.answered += 1;
-            window.missing += missing;
+            window.missing += u64::from(*answer == Reply::Missing);
             window.pending = window.pending.saturating_sub(1);
         }
     }
@@ -291,8 +268,8 @@ impl Windows {
 
     /// A connection that could not be made, where no request waits for it.
     pub(super) fn trouble(&mut self, failure: Failure, text: &str) {
-        let id = self.current();
-        if let Some(window) = self.get(id) {
+        let current = self.current();
+        if let Some(window) = self.get(current) {
             window.failures.add(failure, text);
         }
     }

@@ -3,11 +3,11 @@
 use crate::error::Problem;
 use crate::error::ScenarioError;
 use crate::number;
+use crate::random::normal;
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
 use rand_distr::Distribution;
 use rand_distr::Exp1;
-use rand_distr::StandardNormal;
 use serde::Deserialize;
 use std::path::Path;
 
@@ -52,14 +52,8 @@ impl Process {
     fn gap(self, rng: &mut ChaCha8Rng) -> f64 {
         match self {
             Process::Constant { seconds } => seconds,
-            Process::Gaussian { mean, sd } => {
-                let z: f64 = StandardNormal.sample(rng);
-                (mean + sd * z).max(0.0)
-            }
-            Process::Poisson { mean } => {
-                let gap: f64 = Exp1.sample(rng);
-                mean * gap
-            }
+            Process::Gaussian { mean, sd } => (mean + sd * normal(rng)).max(0.0),
+            Process::Poisson { mean } => mean * exponential(rng),
         }
     }
 }
@@ -87,19 +81,13 @@ pub struct Arrival {
     pub line: usize,
 }
 
-/// Reads a trace: a CSV file of `seconds` or `seconds,app` lines, ascending; a
-/// first line `seconds…`, empty lines and lines with `#` are passed over.
-///
-/// # Errors
-///
-/// A file that cannot be read, a line that is neither, time that is negative,
-/// not a number or goes backwards, and no arrival at all.
+/// Reads a trace: a CSV file of `seconds` or `seconds,app` lines, ascending and
+/// at least one; a first line `seconds…`, empty lines and lines with `#` are
+/// passed over.
 pub fn load_trace(path: &Path) -> Result<Vec<Arrival>, ScenarioError> {
     let refuse = |line: Option<usize>, problem| ScenarioError {
-        path: path.into(),
         line,
-        key: None,
-        problem: Box::new(problem),
+        ..ScenarioError::new(path, problem)
     };
     let text = std::fs::read_to_string(path).map_err(|error| refuse(None, error.into()))?;
     let mut arrivals: Vec<Arrival> = Vec::new();
@@ -122,10 +110,8 @@ fn arrival(text: &str, line: usize, last: Option<&Arrival>) -> Result<Arrival, P
     if app.contains(',') {
         return Err(Problem::TraceColumns(text.into()));
     }
-    let seconds = match first.trim().parse() {
-        Ok(seconds) if f64::is_finite(seconds) => seconds,
-        _ => return Err(Problem::TraceSeconds(text.into())),
-    };
+    let seconds = first.trim().parse().ok().filter(|it| f64::is_finite(*it));
+    let seconds = seconds.ok_or_else(|| Problem::TraceSeconds(text.into()))?;
     if seconds < 0.0 {
         return Err(Problem::TraceNegative(seconds));
     }
@@ -141,28 +127,27 @@ fn arrival(text: &str, line: usize, last: Option<&Arrival>) -> Result<Arrival, P
     })
 }
 
+fn exponential(rng: &mut ChaCha8Rng) -> f64 {
+    Exp1.sample(rng)
+}
+
 /// Moments at which something happens on average `rate` times per second,
 /// before `until`.
 pub fn poisson_moments(rate: f64, until: f64, rng: &mut ChaCha8Rng) -> Vec<f64> {
-    let mut moments = Vec::new();
-    if rate <= 0.0 {
-        return moments;
-    }
     let mut now = 0.0;
-    loop {
-        let gap: f64 = Exp1.sample(rng);
-        now += gap / rate;
-        if now >= until {
-            return moments;
-        }
-        moments.push(now);
+    let moment = || {
+        now += exponential(rng) / rate;
+        (now < until).then_some(now)
+    };
+    match rate > 0.0 {
+        true => std::iter::from_fn(moment).collect(),
+        false => Vec::new(),
     }
 }
 
 /// A lognormal amount with `median` and `sigma` (of its logarithm).
 pub fn lognormal(median: f64, sigma: f64, rng: &mut ChaCha8Rng) -> f64 {
-    let z: f64 = StandardNormal.sample(rng);
-    median * (sigma * z).exp()
+    median * (sigma * normal(rng)).exp()
 }
 
 /// Uniform from `least` to `most`.

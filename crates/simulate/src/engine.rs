@@ -12,19 +12,19 @@ mod decide;
 mod faults;
 mod meter;
 mod phases;
-mod queue;
 mod stopwatch;
 #[cfg(test)]
 mod tests;
 
+use crate::agenda::EventQueue;
 use crate::error::SimulationError;
 use crate::outcome::JobRecord;
 use crate::outcome::Outcome;
 use crate::outcome::Timing;
+use crate::random::stream;
 use crate::settings::Settings;
 use crate::validate::check;
 use crate::workload::Workload;
-use crate::world::Departure;
 use crate::world::StepKind;
 use crate::world::World;
 use agent::Agent;
@@ -36,10 +36,7 @@ use jostle_schedule::admission::Admission;
 use jostle_schedule::admission::Waiter;
 use meter::Level;
 use meter::Meter;
-use queue::Event;
-use queue::EventQueue;
 use rand::RngExt;
-use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -64,10 +61,28 @@ pub(crate) struct Start {
     pub(crate) counters: Vec<f32>,
 }
 
+/// Something that happens at its time whatever else does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Event {
+    /// A job is profiled and wants a place.
+    Ready(u32),
+    /// An agent has decided.
+    Decided(u32),
+    /// The new behaviour of a job is known: (job, its how-manieth start, phase).
+    Detected(u32, u32, usize),
+    NodeRepaired(u32),
+    CpuRepaired(u32),
+    /// An agent's copy of the cluster is brought up to date.
+    Sync(u32),
+    /// An agent, or its admission, wanted to be asked again.
+    Wake(u32),
+}
+
 /// How far a job is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     /// Not there, or being profiled.
+    #[default]
     Coming,
     /// With its admission, or being decided on.
     Waiting,
@@ -79,7 +94,7 @@ enum State {
 }
 
 /// What is kept of a job.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Progress {
     state: State,
     agent: u32,
@@ -103,7 +118,7 @@ struct Engine<'a> {
     settings: &'a Settings,
     world: World<'a>,
     now: f64,
-    events: EventQueue,
+    events: EventQueue<Event>,
     next_arrival: usize,
     next_fault: usize,
     agents: Vec<Agent>,
@@ -136,11 +151,6 @@ struct Engine<'a> {
 
 /// Runs `workload` once with one scheduler per agent, made by `scheduler` from a
 /// seed; records counters at every start if `starts` are wanted.
-///
-/// # Errors
-///
-/// A workload or settings that are not valid, a scheduler that cannot be made or
-/// breaks the rules, and jobs that wait for ever.
 pub(crate) fn run(
     workload: &Workload,
     settings: &Settings,
@@ -164,11 +174,8 @@ pub(crate) fn run(
     Ok((engine.outcome(), timing, starts))
 }
 
-/// Draws for one purpose, independent of those for others.
-fn draws(seed: u64, purpose: u64) -> ChaCha8Rng {
-    let mut draws = ChaCha8Rng::seed_from_u64(seed);
-    draws.set_stream(purpose);
-    draws
+fn nodes_of(parts: &[Part]) -> Vec<NodeId> {
+    parts.iter().map(|part| part.node).collect()
 }
 
 impl<'a> Engine<'a> {
@@ -187,16 +194,8 @@ impl<'a> Engine<'a> {
             agents.push(Agent::new(policy, admission, copy));
         }
         let coming = Progress {
-            state: State::Coming,
-            agent: 0,
             started: f64::INFINITY,
-            finished: f64::INFINITY,
-            starts: 0,
-            known_phase: 0,
-            restarts: 0,
-            migrations: 0,
-            refused: (0, 0),
-            queued_at: Vec::new(),
+            ..Progress::default()
         };
         let nodes = workload.nodes.len();
         let first = workload.jobs.first().map_or(0.0, |job| job.arrival);
@@ -222,9 +221,9 @@ impl<'a> Engine<'a> {
             last_end: first,
             without_progress: 0,
             costs: MigrationCosts::default(),
-            phase_draws: draws(settings.seed, 1),
-            sync_draws: draws(settings.seed, 2),
-            noise: draws(settings.seed, 3),
+            phase_draws: stream(settings.seed, 1),
+            sync_draws: stream(settings.seed, 2),
+            noise: stream(settings.seed, 3),
             stopwatch: Stopwatch::default(),
             starts: None,
             outcome: Outcome::default(),
@@ -239,17 +238,14 @@ impl<'a> Engine<'a> {
     }
 
     fn next_event(&mut self) -> Result<(), SimulationError> {
-        let arrival = match self.workload.jobs.get(self.next_arrival) {
-            Some(job) => job.arrival,
-            None => f64::INFINITY,
-        };
-        let fault = match self.workload.faults.get(self.next_fault) {
-            Some((seconds, _)) => *seconds,
-            None => f64::INFINITY,
-        };
+        let arrival = self.workload.jobs.get(self.next_arrival);
+        let arrival = arrival.map_or(f64::INFINITY, |job| job.arrival);
+        let fault = self.workload.faults.get(self.next_fault);
+        let fault = fault.map_or(f64::INFINITY, |(seconds, _)| *seconds);
         let (own, noted) = (self.world.due(), self.events.due());
         let next = own.min(noted).min(fault).min(arrival);
-        if next == f64::INFINITY || self.is_stuck() {
+        let stuck = self.without_progress > MOST_WITHOUT_PROGRESS && self.is_idle();
+        if next == f64::INFINITY || stuck {
             return self.give_up();
         }
         self.pass_time(next.max(self.now));
@@ -268,19 +264,14 @@ impl<'a> Engine<'a> {
     }
 
     fn pass_time(&mut self, now: f64) {
-        let (asked, up) = (self.world.cpus_asked(), self.cpus_up);
-        let (running, waiting) = (self.running, self.waiting);
-        self.meter.until(now, || Level {
-            cpus_asked: asked,
-            cpus_up: up,
-            running,
-            waiting,
-        });
+        let level = Level {
+            cpus_asked: self.world.cpus_asked(),
+            cpus_up: self.cpus_up,
+            running: self.running,
+            waiting: self.waiting,
+        };
+        self.meter.until(now, level);
         self.now = now;
-    }
-
-    fn is_stuck(&self) -> bool {
-        self.without_progress > MOST_WITHOUT_PROGRESS && self.is_idle()
     }
 
     /// Nothing runs, comes, breaks or is repaired: only agents themselves can
@@ -349,24 +340,20 @@ impl<'a> Engine<'a> {
 
     /// A job joins those that wait for its agent.
     fn ask_for_place(&mut self, job: u32) {
-        let (it, progress) = (
-            &self.workload.jobs[job as usize],
-            &mut self.jobs[job as usize],
-        );
+        let it = &self.workload.jobs[job as usize];
+        let progress = &mut self.jobs[job as usize];
         progress.state = State::Waiting;
         progress.refused = (0, 0);
         let agent = &mut self.agents[progress.agent as usize];
-        agent.admission.arrive(
-            Waiter {
-                job: u64::from(job),
-                app: it.phases[0].estimate.clone(),
-                demand: it.demand,
-                ideal_seconds: Some(it.work_seconds),
-                overhead_seconds: it.profiling_seconds,
-                priority: it.priority,
-            },
-            self.now,
-        );
+        let waiter = Waiter {
+            job: u64::from(job),
+            app: it.phases[0].estimate.clone(),
+            demand: it.demand,
+            ideal_seconds: Some(it.work_seconds),
+            overhead_seconds: it.profiling_seconds,
+            priority: it.priority,
+        };
+        agent.admission.arrive(waiter, self.now);
         agent.may_offer = true;
     }
 
@@ -374,14 +361,14 @@ impl<'a> Engine<'a> {
         let Some(step) = self.world.step() else {
             return;
         };
-        match (step.what, step.left) {
-            (StepKind::Finished, Some(left)) => self.finished(step.job, &left),
-            (StepKind::PhaseBegan, _) => self.phase_began(step.job),
-            _ => {}
+        match step.what {
+            StepKind::Finished(parts) => self.finished(step.job, &parts),
+            StepKind::PhaseBegan => self.phase_began(step.job),
+            StepKind::Resumed => {}
         }
     }
 
-    fn finished(&mut self, job: u32, left: &Departure) {
+    fn finished(&mut self, job: u32, parts: &[Part]) {
         let progress = &mut self.jobs[job as usize];
         progress.state = State::Done;
         progress.finished = self.now;
@@ -389,17 +376,15 @@ impl<'a> Engine<'a> {
         self.running -= 1;
         self.last_end = self.now;
         self.outcome.utilization = self.meter.utilization();
-        self.has_left(job, &left.parts);
+        self.has_left(job, parts);
     }
 
     /// Tells everybody that `job` is gone from `parts`, where there is room now.
     fn has_left(&mut self, job: u32, parts: &[Part]) {
         self.without_progress = 0;
-        let nodes: Vec<NodeId> = parts.iter().map(|part| part.node).collect();
+        let nodes = nodes_of(parts);
         let agent = &mut self.agents[self.jobs[job as usize].agent as usize];
-        for node in &nodes {
-            agent.update_view(*node, self.world.cluster(), self.now);
-        }
+        agent.update_view(&nodes, self.world.cluster(), self.now);
         agent.ended(job, &nodes, self.now, self.world.cluster());
         for node in nodes {
             self.start_queued(node);
@@ -434,7 +419,7 @@ impl<'a> Engine<'a> {
     /// Nothing new was seen while all is idle: nothing will be before an agent
     /// wakes up, however long a policy wants to wait for something better.
     fn note_sync_at_wake(&mut self, agent: u32) {
-        let wakes = self.agents.iter().map(Agent::wakes_at);
+        let wakes = self.agents.iter().map(|agent| agent.wake);
         let first = wakes.fold(f64::INFINITY, f64::min);
         match first > self.now && first < f64::INFINITY {
             true => self.events.note(first, Event::Sync(agent)),
@@ -445,13 +430,7 @@ impl<'a> Engine<'a> {
     /// Brings an agent's whole copy up to date.
     fn sync(&mut self, index: u32) {
         let agent = &mut self.agents[index as usize];
-        let mut news = false;
-        for node in self.world.ids() {
-            let seen = agent.copy.as_ref().map(|copy| copy.summary(*node).version);
-            if seen != Some(self.world.cluster().summary(*node).version) {
-                news |= agent.update_view(*node, self.world.cluster(), self.now);
-            }
-        }
+        let news = agent.update_view(self.world.ids(), self.world.cluster(), self.now);
         if news {
             agent.cluster_changed(self.now);
         }

@@ -4,6 +4,7 @@ use jostle_schedule::ClusterError;
 use jostle_schedule::admission::AdmissionError;
 use std::fmt;
 use std::io;
+use std::path::Path;
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -37,12 +38,8 @@ pub enum SimulationError {
     UnknownAdmission { name: String, known: String },
     #[error("admission: {0}")]
     Admission(#[from] AdmissionError),
-    #[error("agents: {0}")]
-    Agents(&'static str),
-    #[error("latency: {0}")]
-    Latency(&'static str),
-    #[error("phases: {0}")]
-    Phases(&'static str),
+    #[error("{of}: {why}")]
+    Settings { of: &'static str, why: &'static str },
     #[error("job {job}: {why}")]
     Job { job: usize, why: &'static str },
     #[error("fault {fault}: {why}")]
@@ -100,6 +97,18 @@ pub struct ScenarioError {
     /// Path of the key in the file, as `nodes[0].count`.
     pub key: Option<String>,
     pub problem: Box<Problem>,
+}
+
+impl ScenarioError {
+    /// Of the file as a whole.
+    pub(crate) fn new(path: &Path, problem: Problem) -> Self {
+        ScenarioError {
+            path: path.into(),
+            line: None,
+            key: None,
+            problem: Box::new(problem),
+        }
+    }
 }
 
 fn on_line(line: Option<usize>) -> String {

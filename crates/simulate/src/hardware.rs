@@ -6,7 +6,6 @@
 use crate::truth::TruePlatform;
 use jostle_profile::resource::Resource;
 use jostle_schedule::Node;
-use jostle_schedule::predict::LANES;
 use jostle_schedule::predict::Lanes;
 
 /// One type of server.
@@ -123,23 +122,17 @@ pub fn server_type(name: &str) -> Option<&'static ServerType> {
 }
 
 /// The type on which one point of caused pressure is one point.
-const REFERENCE: ServerType = HARDWARE[0].types[5];
+pub const REFERENCE: ServerType = HARDWARE[0].types[5];
 
 /// How much less capacity tells on pressure: half the cache makes 2^0.15 = 1.11
 /// times the pressure, not twice, as those who press are slowed too.
 const PRESSURE_EXPONENT: f64 = 0.15;
 
 impl ServerType {
-    /// The type against which pressure is scaled.
-    pub fn reference() -> ServerType {
-        REFERENCE
-    }
-
     /// Points of pressure that one point of `c` makes here, per resource:
     /// `(reference's capacity / own)^0.15`.
     pub fn pressure_scale(&self) -> Lanes<f32> {
-        let mut scale = [1.0; LANES];
-        for (lane, scale) in scale.iter_mut().enumerate() {
+        std::array::from_fn(|lane| {
             let of = |kind: &ServerType| match Resource::ALL[lane] {
                 Resource::L2Capacity | Resource::L2Bandwidth => kind.l2_mib,
                 Resource::LlcCapacity => kind.llc_mib,
@@ -152,9 +145,8 @@ impl ServerType {
                 | Resource::NetworkBandwidth => kind.io_speed,
                 _ => 1.0,
             };
-            *scale = (of(&REFERENCE) / of(self)).powf(PRESSURE_EXPONENT) as f32;
-        }
-        scale
+            (of(&REFERENCE) / of(self)).powf(PRESSURE_EXPONENT) as f32
+        })
     }
 
     /// The type as it really is.
@@ -172,21 +164,13 @@ impl Hardware {
         self.types.iter().map(|kind| kind.count).sum()
     }
 
-    /// CPUs of all servers.
-    pub fn cpus(&self) -> u32 {
-        self.types.iter().map(|kind| kind.count * kind.cpus).sum()
-    }
-
     /// How many of each type there are among `servers` of this mix: the same
     /// shares, by largest remainder, ties to the earlier type.
     pub fn counts(&self, servers: u32) -> Vec<u32> {
         let all = u64::from(self.servers());
         let share = |kind: &ServerType| u64::from(kind.count) * u64::from(servers);
-        let mut counts: Vec<u32> = self
-            .types
-            .iter()
-            .map(|kind| (share(kind) / all) as u32)
-            .collect();
+        let whole = self.types.iter().map(|kind| (share(kind) / all) as u32);
+        let mut counts: Vec<u32> = whole.collect();
         let mut order: Vec<usize> = (0..self.types.len()).collect();
         order.sort_by_key(|index| std::cmp::Reverse(share(&self.types[*index]) % all));
         let left = servers - counts.iter().sum::<u32>();
@@ -198,19 +182,17 @@ impl Hardware {
 
     /// `servers` nodes of this mix, type by type.
     pub fn nodes(&self, servers: u32) -> Vec<Node> {
-        let mut nodes = Vec::with_capacity(servers as usize);
-        for (kind, count) in self.types.iter().zip(self.counts(servers)) {
-            for number in 1..=count {
-                nodes.push(Node {
-                    name: format!("{}-{number}", kind.name.to_lowercase().replace(' ', "-")),
-                    cpus: kind.cpus,
-                    memory_bytes: u64::from(kind.memory_gib) << 30,
-                    platform: Some(kind.name.into()),
-                    shares_cpus: false,
-                });
-            }
-        }
-        nodes
+        let node = |kind: &ServerType, number: u32| Node {
+            name: format!("{}-{number}", kind.name.to_lowercase().replace(' ', "-")),
+            cpus: kind.cpus,
+            memory_bytes: u64::from(kind.memory_gib) << 30,
+            platform: Some(kind.name.into()),
+            shares_cpus: false,
+        };
+        let counts = self.types.iter().zip(self.counts(servers));
+        counts
+            .flat_map(|(kind, count)| (1..=count).map(move |number| node(kind, number)))
+            .collect()
     }
 }
 
@@ -229,7 +211,6 @@ mod tests {
             let mix = hardware(name).unwrap();
             assert_eq!(mix.servers(), servers, "{name}");
             assert_eq!(mix.types.len(), types, "{name}");
-            assert_eq!(mix.cpus(), cpus, "{name}");
             let nodes = mix.nodes(servers);
             assert_eq!(nodes.len() as u32, servers);
             assert_eq!(nodes.iter().map(|node| node.cpus).sum::<u32>(), cpus);

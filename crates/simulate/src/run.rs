@@ -13,7 +13,6 @@ use jostle_schedule::admission::ADMISSIONS;
 use jostle_schedule::admission::AdmissionOptions;
 use jostle_schedule::admission::admission_kind;
 use jostle_schedule::policy_kind;
-use rayon::prelude::*;
 
 /// Runs `workload` once, with the policy and the admission that `settings`
 /// name.
@@ -29,10 +28,6 @@ pub fn run(workload: &Workload, settings: &Settings) -> Result<(Outcome, Timing)
 }
 
 /// Makes agents as `settings` say, each with the seed it is given.
-///
-/// # Errors
-///
-/// A policy or an admission that there is not.
 pub(crate) fn schedulers(
     settings: &Settings,
 ) -> Result<impl FnMut(u64) -> Result<Scheduler, SimulationError>, SimulationError> {
@@ -77,12 +72,4 @@ pub fn run_with(
     let mut scheduler = |seed| Ok(scheduler(seed));
     let (outcome, timing, _) = engine::run(workload, settings, &mut scheduler, false)?;
     Ok((outcome, timing))
-}
-
-/// [`run`] for each of `runs`, on as many threads as the pool has; results in
-/// the order given, each as it would be alone but for its [`Timing`].
-pub fn run_all(runs: &[(&Workload, Settings)]) -> Vec<Result<(Outcome, Timing), SimulationError>> {
-    let each = runs.par_iter();
-    each.map(|(workload, settings)| run(workload, settings))
-        .collect()
 }

@@ -137,20 +137,18 @@ impl Summary {
     /// Of runs of one policy and admission; `None` when no job ran in any.
     pub fn of(runs: &[(Outcome, Timing)]) -> Option<Summary> {
         let first = &runs.first()?.0;
-        let (mut seeds, mut all) = (Vec::new(), Vec::new());
-        for (outcome, _) in runs {
-            if let Some(figures) = Figures::of(outcome) {
-                seeds.push(outcome.seed);
-                all.push(figures.values());
-            }
-        }
-        if all.is_empty() {
+        let figures = |outcome: &Outcome| Some((outcome.seed, Figures::of(outcome)?));
+        let each = runs.iter().filter_map(|(outcome, _)| figures(outcome));
+        let (seeds, per_seed): (Vec<u64>, Vec<Figures>) = each.unzip();
+        if per_seed.is_empty() {
             return None;
         }
-        let over: [Option<Mean>; FIGURES] =
-            std::array::from_fn(|at| Mean::of(all.iter().map(|values| values[at])));
-        let mean = |at: usize| over[at].map_or(0.0, |mean| mean.mean);
-        let error = |at: usize| over[at].and_then(|mean| mean.standard_error);
+        let over_seeds = |of: fn(Mean) -> f64| {
+            Figures::from_values(std::array::from_fn(|at| {
+                let values = per_seed.iter().map(|figures| figures.values()[at]);
+                Mean::of(values).map_or(0.0, of)
+            }))
+        };
         let decision = |of: fn(&Timing) -> f64| {
             let times = runs.iter().map(|(_, timing)| of(timing));
             quantile(&sorted(times), 0.5)
@@ -158,13 +156,11 @@ impl Summary {
         Some(Summary {
             policy: first.policy.clone(),
             admission: first.admission.clone(),
+            mean: over_seeds(|mean| mean.mean),
+            standard_error: (seeds.len() > 1)
+                .then(|| over_seeds(|mean| mean.standard_error.unwrap_or(0.0))),
             seeds,
-            mean: Figures::from_values(std::array::from_fn(mean)),
-            standard_error: (all.len() > 1).then(|| {
-                let values = std::array::from_fn(|at| error(at).unwrap_or(0.0));
-                Figures::from_values(values)
-            }),
-            per_seed: all.iter().copied().map(Figures::from_values).collect(),
+            per_seed,
             decision_times: DecisionTimes {
                 p50_seconds: decision(|timing| timing.decision_p50_seconds),
                 p99_seconds: decision(|timing| timing.decision_p99_seconds),

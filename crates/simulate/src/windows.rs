@@ -3,6 +3,7 @@
 
 use crate::engine;
 use crate::engine::Scheduler;
+use crate::engine::Start;
 use crate::error::SimulationError;
 use crate::run::schedulers;
 use crate::settings::Settings;
@@ -39,19 +40,7 @@ pub fn windows(workload: &Workload, settings: &Settings) -> Result<Windows, Simu
 }
 
 /// [`windows`] with agents made by `scheduler`, which is given a seed for each.
-///
-/// # Errors
-///
-/// As [`run`](super::run).
-pub fn windows_with(
-    workload: &Workload,
-    settings: &Settings,
-    scheduler: &mut dyn FnMut(u64) -> Scheduler,
-) -> Result<Windows, SimulationError> {
-    labelled(workload, settings, &mut |seed| Ok(scheduler(seed)))
-}
-
-fn labelled(
+pub(crate) fn labelled(
     workload: &Workload,
     settings: &Settings,
     scheduler: &mut dyn FnMut(u64) -> Result<Scheduler, SimulationError>,
@@ -65,20 +54,16 @@ fn labelled(
     for (at, start) in starts.iter().enumerate() {
         last[start.job as usize] = at;
     }
-    let labelled: Vec<_> = starts
-        .iter()
-        .enumerate()
-        .filter(|(at, start)| last[start.job as usize] == *at)
-        .filter_map(|(_, start)| {
-            let record = record_of[start.job as usize]?;
-            let took = (record.finished - start.seconds) / record.ideal_seconds;
-            Some((start, took))
-        })
-        .collect();
+    let label = |(at, start): (usize, &Start)| {
+        let record = record_of[start.job as usize].filter(|_| last[start.job as usize] == at)?;
+        let took = (record.finished - start.seconds) / record.ideal_seconds;
+        Some((start.clone(), took))
+    };
+    let labelled: Vec<_> = starts.iter().enumerate().filter_map(label).collect();
     let limit = BETA * median(&sorted(labelled.iter().map(|(_, took)| *took)));
     let windows = labelled.into_iter().map(|(start, took)| Window {
         node: workload.nodes[start.node.index()].name.clone(),
-        counters: start.counters.clone(),
+        counters: start.counters,
         straggler: took > limit,
     });
     Ok(Windows(windows.collect()))
@@ -106,12 +91,8 @@ impl Windows {
     /// When `out` cannot be written to.
     pub fn write_csv(&self, out: impl Write) -> std::io::Result<()> {
         let mut csv = csv::Writer::from_writer(out);
-        csv.write_record(
-            ["node"]
-                .into_iter()
-                .chain(counter_names())
-                .chain(["straggler"]),
-        )?;
+        let counters = counter_names();
+        csv.write_record([&["node"], &counters[..], &["straggler"]].concat())?;
         for window in &self.0 {
             csv.write_field(&window.node)?;
             for counter in &window.counters {

@@ -16,7 +16,6 @@
 
 pub(crate) mod counters;
 mod interference;
-mod steps;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +23,8 @@ use crate::agenda::Agenda;
 use crate::error::WorldError;
 use crate::truth::Truth;
 use crate::workload::Job;
+use interference::points;
+use interference::to_steps;
 use jostle_profile::resource::Resource;
 use jostle_schedule::App;
 use jostle_schedule::Cluster;
@@ -34,28 +35,18 @@ use jostle_schedule::Part;
 use jostle_schedule::ResidentId;
 use jostle_schedule::predict::LANES;
 use jostle_schedule::predict::Lanes;
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use steps::points;
-use steps::to_steps;
 
 /// What the world did by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum StepKind {
-    /// The job has done its work and is gone.
-    Finished,
+    /// The job has done its work and is gone from these parts.
+    Finished(Vec<Part>),
     /// The job behaves as in its next phase from now on.
     PhaseBegan,
     /// A job that was stopped for a move goes on.
     Resumed,
-}
-
-/// A job that no longer runs.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Departure {
-    /// Where it ran, in the order of its parts.
-    pub parts: Vec<Part>,
-    /// Seconds of work done.
-    pub work_done: f64,
 }
 
 /// A step of the world.
@@ -64,8 +55,6 @@ pub struct Step {
     pub seconds: f64,
     pub job: u32,
     pub what: StepKind,
-    /// What a finished job left.
-    pub left: Option<Departure>,
 }
 
 /// What is computed once of a true application.
@@ -78,8 +67,8 @@ struct Facts {
 /// A part of a job at a node.
 #[derive(Clone, Debug)]
 struct Presence {
-    run: u32,
-    /// Which of the run's parts.
+    job: u32,
+    /// Which of the job's parts.
     part: u32,
     /// Index into the true applications.
     app: u32,
@@ -165,21 +154,16 @@ pub struct World<'a> {
     cluster: Cluster,
     ids: Vec<NodeId>,
     sites: Vec<Site>,
-    runs: Vec<Option<Run<'a>>>,
-    vacant: Vec<u32>,
-    /// Place in `runs` + 1 by job; 0 for one that does not run.
-    by_job: Vec<u32>,
+    /// By job.
+    runs: Vec<Option<Box<Run<'a>>>>,
     agenda: Agenda,
     cpus_asked: u64,
 }
 
 impl<'a> World<'a> {
-    /// `nodes`, up and empty, under `truth`.
-    ///
-    /// # Errors
-    ///
-    /// When the nodes make no cluster, a node's platform is not in `truth`, or
-    /// an application lacks a speed there.
+    /// `nodes`, up and empty, under `truth`. Refused when the nodes make no
+    /// cluster, a node's platform is not in `truth`, or an application lacks a
+    /// speed there.
     pub fn new(truth: &'a Truth, nodes: &[Node]) -> Result<Self, WorldError> {
         let facts = truth.apps.iter().map(|app| {
             let best = app.speed.iter().copied().fold(0.0, f32::max);
@@ -195,9 +179,7 @@ impl<'a> World<'a> {
             ids: Vec::with_capacity(nodes.len()),
             sites: Vec::with_capacity(nodes.len()),
             runs: Vec::new(),
-            vacant: Vec::new(),
-            by_job: Vec::new(),
-            agenda: Agenda::new(nodes.len()),
+            agenda: Agenda::default(),
             cpus_asked: 0,
         };
         for app in &truth.apps {
@@ -224,10 +206,6 @@ impl<'a> World<'a> {
     }
 
     /// A further node, up and empty.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::new`].
     pub fn add_node(&mut self, node: Node) -> Result<NodeId, WorldError> {
         let name = node.platform.as_deref().unwrap_or_default();
         let known = self.truth.platforms.iter().position(|p| p.name == name);
@@ -266,12 +244,9 @@ impl<'a> World<'a> {
         self.cpus_asked
     }
 
-    /// `job`, called `id` from now on, begins its first phase on `parts`.
-    /// Its memory is divided among them as its CPUs are.
-    ///
-    /// # Errors
-    ///
-    /// When a part does not fit; nothing has changed then.
+    /// `job`, called `id` from now on (a number that is not much higher than
+    /// there are jobs), begins its first phase on `parts`. Its memory is divided
+    /// among them as its CPUs are. When a part does not fit, nothing has changed.
     ///
     /// # Panics
     ///
@@ -284,9 +259,12 @@ impl<'a> World<'a> {
         parts: &[Part],
         now: f64,
     ) -> Result<(), ClusterError> {
-        assert!(!self.runs(id), "job {id} runs already");
+        assert!(self.running(id).is_none(), "job {id} runs already");
         let parts = self.admit(job, &job.phases[0].estimate, parts)?;
-        let run = Run {
+        if id as usize >= self.runs.len() {
+            self.runs.resize(id as usize + 1, None);
+        }
+        self.runs[id as usize] = Some(Box::new(Run {
             id,
             job,
             phase: 0,
@@ -296,42 +274,15 @@ impl<'a> World<'a> {
             rate: 0.0,
             stopped_until: None,
             due: f64::INFINITY,
-        };
-        let place = match self.vacant.pop() {
-            Some(place) => place,
-            None => {
-                self.runs.push(None);
-                (self.runs.len() - 1) as u32
-            }
-        };
-        if id as usize >= self.by_job.len() {
-            self.by_job.resize(id as usize + 1, 0);
-        }
-        self.by_job[id as usize] = place + 1;
-        self.runs[place as usize] = Some(run);
-        self.attach(place);
-        self.settle_run(place, now);
+        }));
+        self.attach(id);
+        self.settle_run(id, now);
         Ok(())
     }
 
-    /// Whether job `id` runs.
-    pub fn runs(&self, id: u32) -> bool {
-        self.place(id).is_some()
-    }
-
-    /// Takes a running job away before its end: it loses what it has done.
-    /// `None` when it does not run.
-    pub fn evict(&mut self, id: u32, now: f64) -> Option<Departure> {
-        let place = self.place(id)?;
-        Some(self.end(place, now))
-    }
-
     /// Moves a running job to `parts`, where it goes on after `stop_seconds`;
-    /// its profile in the cluster stays what it was.
-    ///
-    /// # Errors
-    ///
-    /// When a part does not fit; the job runs on where it was then.
+    /// its profile in the cluster stays what it was. When a part does not fit,
+    /// the job runs on where it was.
     ///
     /// # Panics
     ///
@@ -343,12 +294,11 @@ impl<'a> World<'a> {
         stop_seconds: f64,
         now: f64,
     ) -> Result<(), ClusterError> {
-        let place = self.place(id).expect("the job runs");
         let estimate = self.estimate(id).expect("the job runs").clone();
-        let job = self.run(place).job;
+        let job = self.run(id).job;
         let before: Vec<Part> = self.parts(id).collect();
-        self.detach(place);
-        for part in &self.run(place).parts.clone() {
+        self.detach(id);
+        for part in &self.run(id).parts.clone() {
             self.cluster.remove(part.resident);
         }
         let (held, outcome) = match self.admit(job, &estimate, parts) {
@@ -358,14 +308,14 @@ impl<'a> World<'a> {
                 (held.expect("it fitted a moment ago"), Err(why))
             }
         };
-        let run = self.run_mut(place);
+        let run = self.run_mut(id);
         run.advance(now);
         run.parts = held;
         if outcome.is_ok() {
             run.stopped_until = Some(now + stop_seconds);
         }
-        self.attach(place);
-        self.settle_run(place, now);
+        self.attach(id);
+        self.settle_run(id, now);
         for part in before {
             self.settle(part.node.index(), now);
         }
@@ -375,54 +325,45 @@ impl<'a> World<'a> {
     /// Gives a running job another profile in the cluster, where it was taken
     /// for another one; its true behaviour does not change.
     pub fn set_estimate(&mut self, id: u32, estimate: &Arc<App>) {
-        let Some(place) = self.place(id) else { return };
-        let parts = self.runs[place as usize].iter().flat_map(|run| &run.parts);
-        for part in parts {
-            self.cluster.replace(part.resident, estimate.clone());
+        for resident in self.residents(id).collect::<Vec<_>>() {
+            self.cluster.replace(resident, estimate.clone());
         }
     }
 
     /// The profile under which a running job stands in the cluster.
     pub fn estimate(&self, id: u32) -> Option<&Arc<App>> {
-        let resident = self.run(self.place(id)?).parts[0].resident;
+        let resident = self.residents(id).next()?;
         Some(&self.cluster.resident(resident)?.app)
     }
 
     /// Where a running job is; nothing for one that does not run.
     pub fn parts(&self, id: u32) -> impl Iterator<Item = Part> + '_ {
-        let run = self.place(id).map(|place| self.run(place));
-        run.into_iter()
-            .flat_map(|run| run.parts.iter().map(|part| part.part))
+        let parts = self.running(id).into_iter().flat_map(|run| &run.parts);
+        parts.map(|part| part.part)
     }
 
     /// The residents of the cluster that a running job is.
     pub fn residents(&self, id: u32) -> impl Iterator<Item = ResidentId> + '_ {
-        let run = self.place(id).map(|place| self.run(place));
-        run.into_iter()
-            .flat_map(|run| run.parts.iter().map(|part| part.resident))
+        let parts = self.running(id).into_iter().flat_map(|run| &run.parts);
+        parts.map(|part| part.resident)
     }
 
     /// The jobs on `node`, in no order; one with several parts there is told
     /// several times.
     pub fn jobs_on(&self, node: NodeId) -> impl Iterator<Item = u32> + '_ {
         let present = self.sites[node.index()].present.iter();
-        present.map(|presence| self.run(presence.run).id)
-    }
-
-    /// Work per second of a running job, 1 = as alone on its best platform.
-    pub fn rate(&self, id: u32) -> Option<f64> {
-        Some(self.run(self.place(id)?).rate)
+        present.map(|presence| presence.job)
     }
 
     /// Seconds of work done by a running job at `now`.
     pub fn work_done(&self, id: u32, now: f64) -> Option<f64> {
-        let run = self.run(self.place(id)?);
+        let run = self.running(id)?;
         Some(run.work_done + run.rate * (now - run.at).max(0.0))
     }
 
     /// The phase a running job is in, from 0.
     pub fn phase(&self, id: u32) -> Option<usize> {
-        Some(self.run(self.place(id)?).phase)
+        Some(self.running(id)?.phase)
     }
 
     /// Points of pressure on each resource of `node`, all of its jobs together,
@@ -434,15 +375,11 @@ impl<'a> World<'a> {
     }
 
     /// Takes `node` out of service; the jobs that ran there, or on it and
-    /// others, are gone.
-    pub fn take_down(&mut self, node: NodeId, now: f64) -> Vec<(u32, Departure)> {
-        let mut jobs: Vec<u32> = self.jobs_on(node).collect();
-        jobs.sort_unstable();
-        jobs.dedup();
-        let gone = jobs
-            .into_iter()
-            .filter_map(|job| Some((job, self.evict(job, now)?)))
-            .collect();
+    /// others, are gone from where they were.
+    pub fn take_down(&mut self, node: NodeId, now: f64) -> Vec<(u32, Vec<Part>)> {
+        let jobs: BTreeSet<u32> = self.jobs_on(node).collect();
+        let gone = jobs.into_iter().map(|job| (job, self.end(job, now)));
+        let gone = gone.collect();
         self.cluster.take_down(node);
         gone
     }
@@ -454,7 +391,7 @@ impl<'a> World<'a> {
 
     /// One CPU of `node` breaks. While what runs there asks for more than is
     /// left, the job that has done the least work goes.
-    pub fn break_cpu(&mut self, node: NodeId, now: f64) -> Vec<(u32, Departure)> {
+    pub fn break_cpu(&mut self, node: NodeId, now: f64) -> Vec<(u32, Vec<Part>)> {
         self.cluster.break_cpu(node);
         let mut gone = Vec::new();
         while self.cluster.cpus_used(node) > u64::from(self.cluster.summary(node).cpus) {
@@ -463,7 +400,7 @@ impl<'a> World<'a> {
                 .jobs_on(node)
                 .min_by(|a, b| done(*a).total_cmp(&done(*b)).then(a.cmp(b)));
             let Some(job) = least else { break };
-            gone.extend(self.evict(job, now).map(|left| (job, left)));
+            gone.push((job, self.end(job, now)));
         }
         gone
     }
@@ -485,72 +422,62 @@ impl<'a> World<'a> {
         if seconds.is_infinite() {
             return None;
         }
-        let place = self.first_at(node)?;
-        let run = self.run_mut(place);
-        let job = run.id;
+        let job = self.first_at(node)?;
+        let run = self.run_mut(job);
         run.advance(seconds);
-        let step = |what, left| Step {
-            seconds,
-            job,
-            what,
-            left,
+        let what = if run.stopped_until.take().is_some() {
+            self.settle_run(job, seconds);
+            StepKind::Resumed
+        } else {
+            let (goal, last) = run.goal();
+            debug_assert!((run.work_done - goal).abs() <= 1e-6 * goal.max(1.0));
+            run.work_done = goal;
+            match last {
+                true => StepKind::Finished(self.end(job, seconds)),
+                false => {
+                    self.detach(job);
+                    self.run_mut(job).phase += 1;
+                    self.attach(job);
+                    self.settle_run(job, seconds);
+                    StepKind::PhaseBegan
+                }
+            }
         };
-        if run.stopped_until.take().is_some() {
-            self.settle_run(place, seconds);
-            return Some(step(StepKind::Resumed, None));
-        }
-        let (goal, last) = run.goal();
-        debug_assert!((run.work_done - goal).abs() <= 1e-6 * goal.max(1.0));
-        run.work_done = goal;
-        if last {
-            let left = self.end(place, seconds);
-            return Some(step(StepKind::Finished, Some(left)));
-        }
-        self.detach(place);
-        self.run_mut(place).phase += 1;
-        self.attach(place);
-        self.settle_run(place, seconds);
-        Some(step(StepKind::PhaseBegan, None))
+        Some(Step { seconds, job, what })
     }
 
-    fn place(&self, id: u32) -> Option<u32> {
-        self.by_job.get(id as usize)?.checked_sub(1)
+    fn running(&self, id: u32) -> Option<&Run<'a>> {
+        self.runs.get(id as usize)?.as_deref()
     }
 
-    fn run(&self, place: u32) -> &Run<'a> {
-        self.runs[place as usize].as_ref().expect("a running job")
+    fn run(&self, id: u32) -> &Run<'a> {
+        self.running(id).expect("a running job")
     }
 
-    fn run_mut(&mut self, place: u32) -> &mut Run<'a> {
-        self.runs[place as usize].as_mut().expect("a running job")
+    fn run_mut(&mut self, id: u32) -> &mut Run<'a> {
+        self.runs[id as usize].as_mut().expect("a running job")
     }
 
     /// The job of `node` that is due first; among equals that of lower number.
     fn first_at(&self, node: usize) -> Option<u32> {
-        let at_home = self.sites[node].present.iter().filter_map(|presence| {
-            let run = self.run(presence.run);
-            (run.home() == node).then_some((run.due, run.id, presence.run))
-        });
-        let first = at_home.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))?;
-        Some(first.2)
+        let present = self.sites[node].present.iter();
+        let runs = present.map(|presence| self.run(presence.job));
+        let at_home = runs.filter(|run| run.home() == node);
+        let first = at_home.min_by(|a, b| a.due.total_cmp(&b.due).then(a.id.cmp(&b.id)));
+        first.map(|run| run.id)
     }
 
-    fn end(&mut self, place: u32, now: f64) -> Departure {
-        self.detach(place);
-        let mut run = self.runs[place as usize].take().expect("a running job");
-        run.advance(now);
-        self.vacant.push(place);
-        self.by_job[run.id as usize] = 0;
+    /// Where job `id` was until now.
+    fn end(&mut self, id: u32, now: f64) -> Vec<Part> {
+        self.detach(id);
+        let run = self.runs[id as usize].take().expect("a running job");
         for part in &run.parts {
             self.cluster.remove(part.resident);
         }
         for part in &run.parts {
             self.settle(part.part.node.index(), now);
         }
-        Departure {
-            parts: run.parts.iter().map(|part| part.part).collect(),
-            work_done: run.work_done,
-        }
+        run.parts.iter().map(|part| part.part).collect()
     }
 
     /// Room in the cluster for every part, or for none.
@@ -564,8 +491,7 @@ impl<'a> World<'a> {
         let mut held: Vec<RunPart> = Vec::with_capacity(parts.len());
         for part in parts {
             let demand = part.demand(parts, job.demand);
-            let admitted = self.cluster.admit_as(part.node, estimate.clone(), demand);
-            match admitted {
+            match self.cluster.admit_as(part.node, estimate.clone(), demand) {
                 Ok(resident) => held.push(RunPart {
                     part: *part,
                     resident,

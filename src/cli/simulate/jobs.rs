@@ -32,23 +32,23 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Serialize)]
 struct Document<'a> {
     scenario: &'a str,
-    policies: Vec<PolicyResult<'a>>,
+    policies: Vec<PolicyResult>,
     /// Real time; never the same twice.
-    timing: Vec<PolicyTiming<'a>>,
+    timing: Vec<PolicyTiming>,
 }
 
 #[derive(Serialize)]
-struct PolicyResult<'a> {
+struct PolicyResult {
     #[serde(flatten)]
-    summary: &'a Summary,
+    summary: Summary,
     /// Performance, and the share of jobs that do not pass it.
-    performance_cdf: &'a [[f64; 2]],
+    performance_cdf: Vec<[f64; 2]>,
 }
 
 #[derive(Serialize)]
-struct PolicyTiming<'a> {
-    policy: &'a str,
-    admission: &'a str,
+struct PolicyTiming {
+    policy: String,
+    admission: String,
     decision_p50_seconds: f64,
     decision_p99_seconds: f64,
     /// Runs shared the machine with others, which makes decisions slower.
@@ -72,67 +72,58 @@ pub fn run(scenario: &Scenario, args: &Args, out: Option<&Path>) -> Result<()> {
             .check_admission(admission)
             .map_err(|error| Error::request(format!("{admission}: {error}")))?;
     }
-    let contenders: Vec<Contender> = policies
-        .iter()
-        .flat_map(|policy| {
-            let with = |admission: &String| (policy.clone(), admission.clone());
-            admissions.iter().map(with)
-        })
-        .collect();
+    let with = |policy: &String| {
+        let with = |admission: &String| (policy.clone(), admission.clone());
+        admissions.iter().map(with).collect::<Vec<Contender>>()
+    };
+    let contenders: Vec<Contender> = policies.iter().flat_map(with).collect();
     let seeds = args.all_seeds();
     let pool = args.pool()?;
     let parallel = pool.current_num_threads() > 1 && contenders.len() * seeds.len() > 1;
     let runs = pool.install(|| all(scenario, &contenders, &seeds))?;
 
-    let mut summaries = Vec::with_capacity(contenders.len());
-    let mut cdfs = Vec::with_capacity(contenders.len());
-    for (policy, runs) in contenders.iter().zip(&runs) {
+    let mut results = Vec::with_capacity(contenders.len());
+    for ((policy, _), runs) in contenders.iter().zip(&runs) {
         let summary = Summary::of(runs).ok_or_else(|| {
             Error::Gate(format!(
-                "{}: no job ran under {}: every one asks for more CPUs or memory than any node has",
+                "{}: no job ran under {policy}: every one asks for more CPUs or memory than any \
+                 node has",
                 args.scenario.display(),
-                policy.0
             ))
         })?;
-        summaries.push(summary);
         let outcomes = runs.iter().map(|(outcome, _)| outcome);
-        cdfs.push(simulate::performance_cdf(outcomes, CDF_STEPS));
+        results.push(PolicyResult {
+            summary,
+            performance_cdf: simulate::performance_cdf(outcomes, CDF_STEPS),
+        });
     }
+    let timing = results.iter().map(|result| PolicyTiming {
+        policy: result.summary.policy.clone(),
+        admission: result.summary.admission.clone(),
+        decision_p50_seconds: result.summary.decision_times.p50_seconds,
+        decision_p99_seconds: result.summary.decision_times.p99_seconds,
+        parallel,
+    });
     let document = Document {
         scenario: &scenario.name,
-        policies: summaries
-            .iter()
-            .zip(&cdfs)
-            .map(|(summary, cdf)| PolicyResult {
-                summary,
-                performance_cdf: cdf,
-            })
-            .collect(),
-        timing: summaries
-            .iter()
-            .map(|summary| PolicyTiming {
-                policy: &summary.policy,
-                admission: &summary.admission,
-                decision_p50_seconds: summary.decision_times.p50_seconds,
-                decision_p99_seconds: summary.decision_times.p99_seconds,
-                parallel,
-            })
-            .collect(),
+        timing: timing.collect(),
+        policies: results,
     };
     if let Some(dir) = out {
         write(dir, &document)?;
     }
     if args.json {
-        output::json(&document)
-    } else {
-        let style = Style::for_stdout();
-        output::text(&simulation::page(
-            &scenario.name,
-            &summaries,
-            parallel,
-            style,
-        ))
+        return output::json(&document);
     }
+    let results = document.policies.into_iter();
+    let summaries: Vec<Summary> = results.map(|result| result.summary).collect();
+    let style = Style::for_stdout();
+    output::text(&simulation::page(
+        &scenario.name,
+        &summaries,
+        parallel,
+        style,
+    ))
 }
 
 /// Runs by contender, each in the order of `seeds`. A workload is drawn once
@@ -178,19 +169,13 @@ fn all(
 fn write(dir: &Path, document: &Document) -> Result<()> {
     write_json(dir, document.scenario, document)?;
     let path = dir.join(format!("{}.svg", document.scenario));
-    let names: Vec<String> = document
-        .policies
-        .iter()
-        .map(|result| match result.summary.admission.as_str() {
-            "none" => result.summary.policy.clone(),
-            admission => format!("{} + {admission}", result.summary.policy),
-        })
-        .collect();
-    let lines: Vec<(&str, &[[f64; 2]])> = names
-        .iter()
-        .zip(&document.policies)
-        .map(|(name, result)| (name.as_str(), result.performance_cdf))
-        .collect();
+    let name = |summary: &Summary| match summary.admission.as_str() {
+        "none" => summary.policy.clone(),
+        admission => format!("{} + {admission}", summary.policy),
+    };
+    let results = document.policies.iter();
+    let lines = results.map(|result| (name(&result.summary), &result.performance_cdf[..]));
+    let lines: Vec<(String, &[[f64; 2]])> = lines.collect();
     let svg = simulation::cdf_plot(document.scenario, &lines)
         .ok_or_else(|| unwritten(&path, "the plot could not be drawn"))?;
     document::replace(&path, svg.as_bytes()).map_err(|error| unwritten(&path, error))

@@ -51,7 +51,7 @@ impl Engine {
         connection.freed_ns = now;
         connection.greetings = self.greeting.len();
         for request in &self.greeting {
-            connection.out().extend_from_slice(request);
+            connection.out.extend_from_slice(request);
             connection.in_flight.push_back(InFlight {
                 intended_ns: now,
                 window: 0,

@@ -1,7 +1,6 @@
 //! HTTP/1.1 answers: by length, in chunks, or until the connection ends.
 
 use super::wire::Body;
-use super::wire::MAX_BODY;
 use super::wire::Parsed;
 use super::wire::ProtocolError;
 use super::wire::Reply;
@@ -16,8 +15,9 @@ const CHUNK: &str = "an HTTP chunk";
 const MAX_HEAD: usize = 64 << 10;
 const MAX_HEADERS: usize = 100;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 enum State {
+    #[default]
     Head,
     Length(u64),
     ChunkSize,
@@ -27,24 +27,13 @@ enum State {
     UntilEnd,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Reader {
     state: State,
     answer: Reply,
     closes: bool,
     /// Bytes of trailer lines so far.
     trailer_bytes: usize,
-}
-
-impl Default for Reader {
-    fn default() -> Self {
-        Reader {
-            state: State::Head,
-            answer: Reply::Success,
-            closes: false,
-            trailer_bytes: 0,
-        }
-    }
 }
 
 impl Reader {
@@ -61,7 +50,7 @@ impl Reader {
             }
             State::ChunkSize => {
                 let Some((size, length)) = line(CHUNK, bytes)? else {
-                    return Ok(Parsed::MORE);
+                    return Ok(Parsed::default());
                 };
                 let left = chunk_size(size).ok_or_else(|| ProtocolError::bytes(CHUNK, bytes))?;
                 self.state = match left {
@@ -78,7 +67,7 @@ impl Reader {
                 Ok(Parsed::skipped(consumed))
             }
             State::Trailer => match line(CHUNK, bytes)? {
-                None => Ok(Parsed::MORE),
+                None => Ok(Parsed::default()),
                 Some(([], length)) => Ok(self.done(length)),
                 Some((_, length)) => {
                     self.trailer_bytes += length;
@@ -93,11 +82,8 @@ impl Reader {
     }
 
     pub(super) fn end(&mut self) -> Option<Reply> {
-        matches!(self.state, State::UntilEnd).then(|| {
-            let answer = self.answer.clone();
-            *self = Reader::default();
-            answer
-        })
+        let until_end = matches!(self.state, State::UntilEnd);
+        until_end.then(|| std::mem::take(self).answer)
     }
 
     fn done(&mut self, consumed: usize) -> Parsed {
@@ -119,17 +105,14 @@ impl Reader {
         let mut response = httparse::Response::new(&mut headers);
         let length = match response.parse(bytes) {
             Ok(httparse::Status::Complete(length)) => length,
-            Ok(httparse::Status::Partial) if bytes.len() < MAX_HEAD => return Ok(Parsed::MORE),
+            Ok(httparse::Status::Partial) if bytes.len() < MAX_HEAD => return Ok(Parsed::default()),
             Ok(httparse::Status::Partial) => {
-                return Err(ProtocolError(format!(
-                    "{WHAT} with a head of more than 64 KiB"
-                )));
+                let wrong = format!("{WHAT} with a head of more than 64 KiB");
+                return Err(ProtocolError(wrong));
             }
             Err(error) => {
-                return Err(ProtocolError(format!(
-                    "{WHAT} expected: {error} in '{}'",
-                    shown(bytes)
-                )));
+                let wrong = format!("{WHAT} expected: {error} in '{}'", shown(bytes));
+                return Err(ProtocolError(wrong));
             }
         };
         let code = response.code.unwrap_or(0);
@@ -143,22 +126,19 @@ impl Reader {
             _ => Reply::Failed(Failure::Http5xx, status(&response)),
         };
         let value = |name: &str| {
-            let mut of = response
-                .headers
-                .iter()
-                .filter(|header| header.name.eq_ignore_ascii_case(name));
-            of.next().map(|header| header.value.trim_ascii())
+            let mut headers = response.headers.iter();
+            let found = headers.find(|header| header.name.eq_ignore_ascii_case(name));
+            found.map(|header| header.value.trim_ascii())
         };
         let connection = value("connection").unwrap_or(b"");
         self.closes = holds(connection, "close")
             || (response.version == Some(0) && !holds(connection, "keep-alive"));
         let chunked = value("transfer-encoding").is_some_and(|words| holds(words, "chunked"));
-        let given = value("content-length");
-        self.state = match given {
+        self.state = match value("content-length") {
             _ if chunked => State::ChunkSize,
             _ if code == 204 || code == 304 => State::Length(0),
             Some(digits) => {
-                let left = number(digits);
+                let left = number(digits, 10);
                 State::Length(left.ok_or_else(|| ProtocolError::bytes("a content length", digits))?)
             }
             None => State::UntilEnd,
@@ -186,12 +166,6 @@ fn holds(list: &[u8], word: &str) -> bool {
 
 /// Hexadecimal digits, and what may follow a semicolon.
 fn chunk_size(line: &[u8]) -> Option<u64> {
-    let digits = line.split(|&byte| byte == b';').next()?.trim_ascii();
-    if digits.is_empty() || digits.len() > 12 || !digits.iter().all(u8::is_ascii_hexdigit) {
-        return None;
-    }
-    let digits = std::str::from_utf8(digits).ok()?;
-    u64::from_str_radix(digits, 16)
-        .ok()
-        .filter(|size| *size <= MAX_BODY)
+    let digits = line.split(|&byte| byte == b';').next()?;
+    number(digits.trim_ascii(), 16)
 }

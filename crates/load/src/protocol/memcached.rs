@@ -37,12 +37,12 @@ impl Reader {
         }
         // Every answer begins with a capital; `HTTP/` is told at its first line.
         match bytes.first() {
-            None => return Ok(Parsed::MORE),
+            None => return Ok(Parsed::default()),
             Some(byte) if byte.is_ascii_uppercase() => {}
             Some(_) => return Err(ProtocolError::bytes(WHAT, bytes)),
         }
         let Some((line, length)) = line(WHAT, bytes)? else {
-            return Ok(Parsed::MORE);
+            return Ok(Parsed::default());
         };
         let answer = match (line, operation) {
             (b"END", Operation::Get) => match std::mem::take(&mut self.found) {
@@ -56,11 +56,10 @@ impl Reader {
             }
             _ if operation == Operation::Get && !self.found && line.starts_with(b"VALUE ") => {
                 // VALUE key flags bytes
-                let mut words = line.split(|&byte| byte == b' ').skip(3);
-                let left = words.next().and_then(number);
-                self.body = Some(Body {
-                    left: left.ok_or_else(|| ProtocolError::bytes(WHAT, bytes))?,
-                });
+                let size = line.split(|&byte| byte == b' ').nth(3);
+                let left = size.and_then(|size| number(size, 10));
+                let left = left.ok_or_else(|| ProtocolError::bytes(WHAT, bytes))?;
+                self.body = Some(Body { left });
                 return Ok(Parsed::skipped(length));
             }
             _ => return Err(ProtocolError::bytes(WHAT, bytes)),

@@ -32,10 +32,7 @@ impl Parser {
     }
 
     /// Reads on at `bytes`, which answer `operation`. Nothing consumed and no answer
-    /// means that more bytes are needed.
-    ///
-    /// # Errors
-    /// When the bytes are not the protocol; the connection is of no use then.
+    /// means that more bytes are needed; after an error the connection is of no use.
     pub fn advance(&mut self, operation: Operation, bytes: &[u8]) -> Result<Parsed, ProtocolError> {
         match self {
             Parser::Redis(reader) => reader.advance(operation, bytes),
@@ -75,22 +72,15 @@ impl Writer {
                 b'a' + (state >> 40) as u8 % 26
             })
             .collect();
-        let (before, behind) = match url.path.split_once("{key}") {
-            Some((before, behind)) => (before, behind),
-            None => (url.path.as_str(), ""),
-        };
+        let divided = url.path.split_once("{key}");
+        let (before, behind) = divided.unwrap_or((&url.path, ""));
+        let host = &url.endpoint;
+        let behind = format!("{behind} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: jostle\r\n\r\n");
         Writer {
             kind: url.kind,
             value,
-            http: (
-                format!("GET {before}").into_bytes(),
-                format!(
-                    "{behind} HTTP/1.1\r\nHost: {}\r\nUser-Agent: jostle\r\n\r\n",
-                    url.endpoint
-                )
-                .into_bytes(),
-            ),
-            with_key: url.path.contains("{key}"),
+            http: (format!("GET {before}").into(), behind.into()),
+            with_key: divided.is_some(),
         }
     }
 

@@ -37,12 +37,12 @@ impl Reader {
         }
         // What cannot be RESP is told at once, before a whole line is there.
         match bytes.first() {
-            None => return Ok(Parsed::MORE),
+            None => return Ok(Parsed::default()),
             Some(b'+' | b'-' | b':' | b'$' | b'_') => {}
             Some(_) => return Err(ProtocolError::bytes(WHAT, bytes)),
         }
         let Some((line, length)) = line(WHAT, bytes)? else {
-            return Ok(Parsed::MORE);
+            return Ok(Parsed::default());
         };
         let rest = &line[1..];
         let answer = match (line[0], operation) {
@@ -51,7 +51,7 @@ impl Reader {
             (b'_', Operation::Get) if rest.is_empty() => Reply::Missing,
             (b'$', Operation::Get) if rest == b"-1" => Reply::Missing,
             (b'$', Operation::Get) => {
-                let left = number(rest).ok_or_else(|| ProtocolError::bytes(WHAT, bytes))?;
+                let left = number(rest, 10).ok_or_else(|| ProtocolError::bytes(WHAT, bytes))?;
                 self.body = Some(Body { left });
                 return Ok(Parsed::skipped(length));
             }

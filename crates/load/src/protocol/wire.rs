@@ -17,8 +17,9 @@ pub enum Operation {
 }
 
 /// What came back for one request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Reply {
+    #[default]
     Success,
     /// An answer, but there is no such key.
     Missing,
@@ -27,7 +28,7 @@ pub enum Reply {
 }
 
 /// How far the bytes led.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parsed {
     /// Bytes that are done with. Give the others again, with more behind them.
     pub consumed: usize,
@@ -38,24 +39,17 @@ pub struct Parsed {
 }
 
 impl Parsed {
-    pub(super) const MORE: Parsed = Parsed {
-        consumed: 0,
-        answer: None,
-        closes: false,
-    };
-
     pub(super) fn skipped(consumed: usize) -> Parsed {
         Parsed {
             consumed,
-            ..Parsed::MORE
+            ..Parsed::default()
         }
     }
 
     pub(super) fn done(consumed: usize, answer: Reply) -> Parsed {
         Parsed {
-            consumed,
             answer: Some(answer),
-            closes: false,
+            ..Parsed::skipped(consumed)
         }
     }
 }
@@ -105,21 +99,19 @@ pub(super) fn line<'a>(
     let searched = &bytes[..bytes.len().min(MAX_LINE)];
     match searched.iter().position(|&byte| byte == b'\n') {
         Some(end) if end > 0 && bytes[end - 1] == b'\r' => Ok(Some((&bytes[..end - 1], end + 1))),
-        Some(_) => Err(ProtocolError::bytes(what, bytes)),
-        None if bytes.len() >= MAX_LINE => Err(ProtocolError::bytes(what, bytes)),
-        None => Ok(None),
+        None if bytes.len() < MAX_LINE => Ok(None),
+        _ => Err(ProtocolError::bytes(what, bytes)),
     }
 }
 
 /// Digits and nothing else, within bounds.
-pub(super) fn number(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() || digits.len() > 15 || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    let number = digits
+pub(super) fn number(digits: &[u8], radix: u32) -> Option<u64> {
+    let valid = digits
         .iter()
-        .fold(0, |number, digit| number * 10 + u64::from(digit - b'0'));
-    (number <= MAX_BODY).then_some(number)
+        .all(|digit| char::from(*digit).is_digit(radix));
+    let digits = std::str::from_utf8(digits).ok()?;
+    let number = u64::from_str_radix(digits, radix).ok()?;
+    (valid && digits.len() <= 15 && number <= MAX_BODY).then_some(number)
 }
 
 /// A body of known length and the line end behind it, being passed over.
@@ -129,10 +121,8 @@ pub(super) struct Body {
 }
 
 impl Body {
-    /// Passes over what is there: bytes consumed, and whether it is complete.
-    ///
-    /// # Errors
-    /// When no line end follows the body.
+    /// Passes over what is there: bytes consumed, and whether it is complete. An
+    /// error when no line end follows the body.
     pub(super) fn advance(
         &mut self,
         what: &str,
@@ -140,17 +130,11 @@ impl Body {
     ) -> Result<(usize, bool), ProtocolError> {
         let take = self.left.min(bytes.len() as u64) as usize;
         self.left -= take as u64;
-        let rest = &bytes[take..];
-        if self.left > 0 || rest.len() < 2 {
-            // A wrong end is seen at its first byte.
-            return match rest.first() {
-                Some(&byte) if byte != b'\r' => Err(ProtocolError::bytes(what, rest)),
-                _ => Ok((take, false)),
-            };
-        }
-        match rest.starts_with(b"\r\n") {
-            true => Ok((take + 2, true)),
-            false => Err(ProtocolError::bytes(what, rest)),
+        // A wrong end is seen at its first byte.
+        match &bytes[take..] {
+            [] | [b'\r'] => Ok((take, false)),
+            [b'\r', b'\n', ..] => Ok((take + 2, true)),
+            rest => Err(ProtocolError::bytes(what, rest)),
         }
     }
 }

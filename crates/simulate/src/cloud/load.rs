@@ -3,13 +3,13 @@
 use super::population::Class;
 use super::population::Population;
 use super::scenario::CloudScenario;
+use crate::random;
 use crate::workload::Job;
 use crate::workload::JobPhase;
 use jostle_schedule::App;
 use jostle_schedule::predict::Responses;
 use jostle_schedule::provision::SIZES;
 use rand::RngExt;
-use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
 use rand_distr::Distribution;
 use rand_distr::LogNormal;
@@ -44,26 +44,11 @@ fn wanted(scenario: &CloudScenario, seconds: f64) -> f64 {
     a[1] + (b[1] - a[1]) * (minutes - a[0]) / (b[0] - a[0])
 }
 
-fn pick(rng: &mut ChaCha8Rng, weights: &[f64; 5]) -> usize {
-    let mut left = rng.random::<f64>() * weights.iter().sum::<f64>();
-    for (at, weight) in weights.iter().enumerate() {
-        left -= weight;
-        if left < 0.0 {
-            return at;
-        }
-    }
-    weights
-        .iter()
-        .rposition(|weight| *weight > 0.0)
-        .unwrap_or(0)
-}
-
 /// Second by second, jobs arrive until those that would still run if each had
 /// started at once and run undisturbed ask for the load wanted. The class that
 /// is further below its share comes next.
 pub(super) fn draw(scenario: &CloudScenario, population: &Population, seed: u64) -> Jobs {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    rng.set_stream(2);
+    let mut rng = random::stream(seed, 2);
     let mean = scenario.job_minutes * 60.0;
     let sigma = scenario.job_sigma;
     let length = LogNormal::new(mean.ln() - 0.5 * sigma * sigma, sigma).ok();
@@ -72,10 +57,9 @@ pub(super) fn draw(scenario: &CloudScenario, population: &Population, seed: u64)
     let (mut busy, mut by_class) = (0.0, [0.0f64; 2]);
     let (mut profiled, mut bare) = (Vec::new(), Vec::new());
     for second in 0..end as u64 {
-        while let Some((Reverse(until), cpus, batch)) = running.peek().copied() {
-            if until > second * 1000 {
-                break;
-            }
+        while let Some((Reverse(until), cpus, batch)) = running.peek().copied()
+            && until <= second * 1000
+        {
             running.pop();
             busy -= f64::from(cpus);
             by_class[usize::from(batch)] -= f64::from(cpus);
@@ -89,7 +73,7 @@ pub(super) fn draw(scenario: &CloudScenario, population: &Population, seed: u64)
                 true => (Class::Batch, &scenario.batch_sizes),
                 false => (Class::Service, &scenario.service_sizes),
             };
-            let size = pick(&mut rng, weights);
+            let size = random::pick(weights, &mut rng);
             let cpus = SIZES[size];
             let mut work = length.map_or(mean, |length| length.sample(&mut rng));
             if at < RAMP_SECONDS {
@@ -111,10 +95,7 @@ pub(super) fn draw(scenario: &CloudScenario, population: &Population, seed: u64)
             let known = population.estimate(app, cpus, error, &mut rng);
             let unknown = App::bare(known.name(), Responses::default());
             let unknown = unknown.with_demand(cpus, 0).with_qos(scenario.qos);
-            let class = match class {
-                Class::Batch => 0,
-                Class::Service => 1,
-            };
+            let class = class as u16;
             profiled.push(job(arrival, work, app, Arc::new(known), class));
             bare.push(job(arrival, work, app, Arc::new(unknown), class));
         }
@@ -150,24 +131,22 @@ fn tenants(scenario: &CloudScenario, end: f64, rng: &mut ChaCha8Rng) -> Vec<Vec<
     let nobody = Arc::new(App::bare("co-tenants", Responses::default()));
     // Long enough for jobs that a slow instance draws out; the last phase stays.
     let phases = (4.0 * end / external.period_seconds).ceil().max(2.0) as usize;
+    let mut one = |size: usize| {
+        let phase = |at: usize| {
+            let swing = external.swing * rng.random_range(-1.0..=1.0);
+            JobPhase {
+                from: at as f64 * external.period_seconds / 1e9,
+                truth: Population::co_tenants(external.mean + swing, size),
+                estimate: nobody.clone(),
+            }
+        };
+        Job {
+            phases: (0..phases).map(phase).collect(),
+            ..job(0.0, 1e9, 0, nobody.clone(), 0)
+        }
+    };
     (0..SIZES.len())
-        .map(|size| {
-            let mut one = || {
-                let mut tenant = job(0.0, 1e9, 0, nobody.clone(), 0);
-                tenant.phases = (0..phases)
-                    .map(|at| {
-                        let swing = external.swing * rng.random_range(-1.0..=1.0);
-                        JobPhase {
-                            from: at as f64 * external.period_seconds / 1e9,
-                            truth: Population::co_tenants(external.mean + swing, size),
-                            estimate: nobody.clone(),
-                        }
-                    })
-                    .collect();
-                tenant
-            };
-            (0..TENANTS).map(|_| one()).collect()
-        })
+        .map(|size| (0..TENANTS).map(|_| one(size)).collect())
         .collect()
 }
 

@@ -12,15 +12,11 @@ mod outcome;
 mod population;
 mod run;
 mod scenario;
-mod summary;
 
-pub use outcome::Cheapest;
-pub use outcome::CloudOutcome;
-pub use outcome::StrategyOutcome;
+pub use outcome::*;
 pub use scenario::CloudScenario;
 pub use scenario::External;
 pub use scenario::SpinUp;
-pub use summary::StrategySummary;
 
 use crate::error::InvalidKey;
 use jostle_schedule::provision::Strategy;
@@ -43,7 +39,7 @@ impl CloudScenario {
             .iter()
             .flat_map(|known| self.strategies.iter().map(|strategy| (*strategy, *known)))
             .collect();
-        let records: Vec<run::Record> = runs
+        let records = runs
             .into_par_iter()
             .map(|(strategy, known)| run::run(self, &population, &jobs, strategy, known, seed))
             .collect::<Result<_, _>>()?;

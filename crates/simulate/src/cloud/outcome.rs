@@ -1,10 +1,13 @@
-//! What the strategies came to, side by side.
+//! What the strategies came to, side by side and over several seeds.
 
 use super::run::Done;
 use super::run::Record;
 use super::scenario::CloudScenario;
+use crate::statistics::Figure;
+use crate::statistics::Mean;
 use crate::statistics::mean;
 use crate::statistics::sorted;
+use crate::statistics::summary;
 use jostle_schedule::provision::LARGEST;
 use jostle_schedule::provision::Prices;
 use jostle_schedule::provision::Strategy;
@@ -151,25 +154,26 @@ impl CloudOutcome {
             .map(|record| StrategyOutcome::of(record, sr(record.with_profiles), prices))
             .collect();
         let mut cheapest: Vec<Cheapest> = Vec::new();
-        for known in &scenario.with_profiles {
+        for with_profiles in scenario.with_profiles.iter().copied() {
             let mut before = None;
-            for week in 1..=WEEKS {
+            for from_week in 1..=WEEKS {
                 let cost = |record: &&Record| {
-                    let bill = &record.bill;
-                    bill.cost_over(f64::from(week), record.makespan, prices)
+                    let weeks = f64::from(from_week);
+                    record.bill.cost_over(weeks, record.makespan, prices)
                 };
                 let those = records
                     .iter()
-                    .filter(|record| record.with_profiles == *known);
+                    .filter(|it| it.with_profiles == with_profiles);
                 let best = those.min_by(|a, b| cost(a).total_cmp(&cost(b)));
-                let best = best.map(|record| record.strategy);
-                if best != before {
-                    before = best;
-                    cheapest.extend(best.map(|strategy| Cheapest {
-                        with_profiles: *known,
-                        from_week: week,
+                let Some(strategy) = best.map(|record| record.strategy) else {
+                    continue;
+                };
+                if before.replace(strategy) != Some(strategy) {
+                    cheapest.push(Cheapest {
+                        with_profiles,
+                        from_week,
                         strategy,
-                    }));
+                    });
                 }
             }
         }
@@ -181,4 +185,28 @@ impl CloudOutcome {
             cheapest,
         }
     }
+}
+
+summary! {
+    /// One strategy over several seeds; each field as in
+    /// [`StrategyOutcome`], absent when no run has it.
+    StrategySummary of CloudOutcome.strategies by strategy: Strategy, with_profiles: bool;
+    performance,
+    batch_performance,
+    service_performance,
+    performance_p5,
+    performance_running,
+    qos_share,
+    performance_vs_sr,
+    cost,
+    cost_vs_sr,
+    makespan_minutes,
+    reserved_instances,
+    reserved_utilization,
+    on_demand_instances,
+    on_demand_mean,
+    poor_share,
+    queued,
+    wait_seconds,
+    break_even_weeks,
 }

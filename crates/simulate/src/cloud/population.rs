@@ -1,6 +1,7 @@
 //! The true behaviour of batch jobs, services and co-tenants.
 
 use super::scenario::CloudScenario;
+use crate::random;
 use crate::truth::TrueApp;
 use crate::truth::TrueCurve;
 use crate::truth::TruePlatform;
@@ -14,10 +15,7 @@ use jostle_schedule::predict::Responses;
 use jostle_schedule::provision::LARGEST;
 use jostle_schedule::provision::SIZES;
 use rand::RngExt;
-use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
-use rand_distr::Distribution;
-use rand_distr::Normal;
 
 /// The one platform: machines of 16 vCPUs, whole or in slices.
 pub(super) const PLATFORM: &str = "cloud";
@@ -38,7 +36,8 @@ const PER_CLASS: usize = 24;
 /// Levels of co-tenants' load: 0, 1 … 100 %.
 const LEVELS: usize = 101;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What a job is; as a number, its class.
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Class {
     Batch,
     Service,
@@ -57,49 +56,38 @@ impl Population {
     /// applications with CPUs of their own share, and each presses three, by
     /// so many points per vCPU.
     pub(super) fn draw(scenario: &CloudScenario, seed: u64) -> Self {
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        rng.set_stream(1);
+        let mut rng = random::stream(seed, 1);
         let shared: Vec<usize> = SHARED.map(|resource| resource as usize).to_vec();
         let mut apps = Vec::new();
-        for class in [Class::Batch, Class::Service] {
+        for (class, onset, loss, shape, per_cpu) in [
+            ("batch", 35.0..85.0, 0.2..0.6, 1.0..2.0, 2.0..8.0),
+            ("service", 10.0..45.0, 0.7..0.98, 0.35..0.8, 1.0..5.0),
+        ] {
             for number in 0..PER_CLASS {
-                let (onset, loss, shape, per_cpu) = match class {
-                    Class::Batch => ((35.0, 85.0), (0.2, 0.6), (1.0, 2.0), (2.0, 8.0)),
-                    Class::Service => ((10.0, 45.0), (0.7, 0.98), (0.35, 0.8), (1.0, 5.0)),
-                };
-                let uniform =
-                    |rng: &mut ChaCha8Rng, (from, to): (f64, f64)| rng.random_range(from..to);
-                let curves: Vec<TrueCurve> = three(&mut rng, &shared)
-                    .into_iter()
-                    .map(|lane| {
-                        let from = uniform(&mut rng, onset);
-                        let most = uniform(&mut rng, loss);
-                        let bend = uniform(&mut rng, shape);
-                        TrueCurve::new(lane, |pressure| {
-                            let beyond = ((pressure - from) / (100.0 - from)).max(0.0);
-                            1.0 - most * beyond.powf(bend)
-                        })
+                let curve = |lane, rng: &mut ChaCha8Rng| {
+                    let from: f64 = rng.random_range(onset.clone());
+                    let most = rng.random_range(loss.clone());
+                    let bend: f64 = rng.random_range(shape.clone());
+                    TrueCurve::new(lane, |pressure| {
+                        let beyond = ((pressure - from) / (100.0 - from)).max(0.0);
+                        1.0 - most * beyond.powf(bend)
                     })
-                    .collect();
+                };
+                let lanes = three(&mut rng, &shared);
+                let curves = lanes.into_iter().map(|lane| curve(lane, &mut rng));
+                let curves: Vec<TrueCurve> = curves.collect();
                 let mut pressure = [0.0f64; LANES];
                 for lane in three(&mut rng, &shared) {
-                    pressure[lane] = uniform(&mut rng, per_cpu);
+                    pressure[lane] = rng.random_range(per_cpu.clone());
                 }
-                for size in SIZES {
-                    let name = match class {
-                        Class::Batch => format!("batch-{number}-{size}"),
-                        Class::Service => format!("service-{number}-{size}"),
-                    };
-                    let caused = pressure.map(|points| (points * f64::from(size)).min(100.0));
-                    apps.push(TrueApp {
-                        name,
-                        curves: curves.clone(),
-                        caused: caused.map(|points| points as f32),
-                        speed: vec![1.0],
-                        qos: scenario.qos as f32,
-                        scaling: Scaling::amdahl(0.02, LARGEST, 1),
-                    });
-                }
+                apps.extend(SIZES.map(|size| TrueApp {
+                    name: format!("{class}-{number}-{size}"),
+                    curves: curves.clone(),
+                    caused: pressure.map(|points| (points * f64::from(size)).min(100.0) as f32),
+                    speed: vec![1.0],
+                    qos: scenario.qos as f32,
+                    scaling: Scaling::amdahl(0.02, LARGEST, 1),
+                }));
             }
         }
         for size in SIZES {
@@ -137,11 +125,7 @@ impl Population {
 
     /// A true application of `class` with the size at `size` of [`SIZES`].
     pub(super) fn app(class: Class, number: usize, size: usize) -> u32 {
-        let class = match class {
-            Class::Batch => 0,
-            Class::Service => PER_CLASS,
-        };
-        ((class + number % PER_CLASS) * SIZES.len() + size) as u32
+        ((class as usize * PER_CLASS + number % PER_CLASS) * SIZES.len() + size) as u32
     }
 
     /// What co-tenants at `load` (0–1) are to a slice of the size at `size`.
@@ -162,10 +146,7 @@ impl Population {
         let mut estimate = App::bare(&real.name, Responses::default());
         // A mean absolute error of e is a standard deviation of e √(π/2).
         let sd = error * (std::f64::consts::PI / 2.0).sqrt();
-        let noise = |rng: &mut ChaCha8Rng| match Normal::new(0.0, sd) {
-            Ok(normal) => normal.sample(rng),
-            Err(_) => 0.0,
-        };
+        let noise = |rng: &mut ChaCha8Rng| sd * random::normal(rng);
         for lane in &self.shared {
             let curve = real.curves.iter().find(|curve| curve.lane() == *lane);
             let tolerated = curve.map_or(100.0, |curve| {

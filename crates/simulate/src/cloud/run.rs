@@ -5,7 +5,9 @@ use super::population::PLATFORM;
 use super::population::Population;
 use super::scenario::CloudScenario;
 use super::scenario::GREEDY;
+use crate::agenda::EventQueue;
 use crate::error::InvalidKey;
+use crate::random;
 use crate::workload::Job;
 use crate::world::Step;
 use crate::world::StepKind;
@@ -23,6 +25,7 @@ use jostle_schedule::PolicyOptions;
 use jostle_schedule::policy_kind;
 use jostle_schedule::predict::LANES;
 use jostle_schedule::provision::Bill;
+use jostle_schedule::provision::Dynamic;
 use jostle_schedule::provision::LARGEST;
 use jostle_schedule::provision::Mapper;
 use jostle_schedule::provision::Mapping;
@@ -36,11 +39,8 @@ use jostle_schedule::provision::quality_left;
 use jostle_schedule::provision::quality_needed;
 use jostle_schedule::to_points;
 use rand::RngExt;
-use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 /// What became of one job.
@@ -85,9 +85,8 @@ const DEPTH: usize = 32;
 /// Instances of every size looked at before the scenario begins.
 const KNOWN_BEFORE: usize = 32;
 
-/// What happens outside the world; times are not negative, so that their bits
-/// are in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What happens outside the world.
+#[derive(Clone, Copy, Debug)]
 enum Event {
     /// An on-demand instance is there.
     Ready(usize),
@@ -114,8 +113,7 @@ struct Instance {
     well: bool,
     /// How often a job has left it.
     idle: u32,
-    /// Its co-tenants' number in the list of its size; `None` for a whole
-    /// machine and before it is there.
+    /// `None` for a whole machine and before it is there.
     co_tenants: Option<usize>,
 }
 
@@ -123,9 +121,8 @@ struct Simulation<'a> {
     scenario: &'a CloudScenario,
     population: &'a Population,
     jobs: &'a [Job],
+    /// By size; co-tenants have a number there.
     tenants: &'a [Vec<Job>],
-    strategy: Strategy,
-    with_profiles: bool,
     /// `None` for the greedy search.
     policy: Option<Box<dyn Policy>>,
     world: World<'a>,
@@ -133,16 +130,18 @@ struct Simulation<'a> {
     reserved: Arc<[NodeId]>,
     reserved_used: u32,
     mapper: Mapper,
+    /// Where a hybrid maps jobs by its load.
+    dynamic: Option<Dynamic>,
     instances: Vec<Instance>,
     /// Those that are not released, in order of renting.
     live: BTreeSet<usize>,
     /// Instance by node, after the reserved ones.
     instance_of: Vec<usize>,
-    quality: Vec<QualityHistory>,
-    releases: Vec<Releases>,
+    /// By size.
+    quality: [QualityHistory; SIZES.len()],
+    releases: [Releases; SIZES.len()],
     queue: Vec<u32>,
-    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
-    sent: u64,
+    events: EventQueue<Event>,
     started: Vec<f64>,
     rng: ChaCha8Rng,
     now: f64,
@@ -155,15 +154,15 @@ fn overrun<'a>(newcomer: &'a App, residents: impl Iterator<Item = &'a App> + Clo
     let everybody = residents.chain(std::iter::once(newcomer));
     let mut pressure = [0i32; LANES];
     for app in everybody.clone() {
-        for (sum, own) in pressure.iter_mut().zip(app.caused()) {
+        for (sum, own) in pressure.iter_mut().zip(&app.caused) {
             *sum += own;
         }
     }
     let mut over = 0i64;
     for app in everybody {
-        for lane in app.tolerated_known().and(app.counted(false)).iter() {
-            let others = (pressure[lane] - app.caused()[lane]).min(FULL_SCALE);
-            over += i64::from((others - app.tolerated()[lane]).max(0));
+        for lane in app.tolerated_on(false).iter() {
+            let others = (pressure[lane] - app.caused[lane]).min(FULL_SCALE);
+            over += i64::from((others - app.tolerated[lane]).max(0));
         }
     }
     over as f64 * to_points(1)
@@ -179,56 +178,52 @@ pub(super) fn run(
 ) -> Result<Record, InvalidKey> {
     let (least, peak) = scenario.span();
     let count = strategy.reserved_instances(least, peak, scenario.overprovision);
-    let nodes: Vec<Node> = (0..count)
-        .map(|n| node(format!("reserved-{n}"), LARGEST))
-        .collect();
+    let node = |n: u32| node(format!("reserved-{n}"), LARGEST);
+    let nodes: Vec<Node> = (0..count).map(node).collect();
     let world = World::new(&population.truth, &nodes)
         .map_err(|error| InvalidKey::new("load", error.into()))?;
     let policy = match (with_profiles, scenario.placement.as_str()) {
         (true, GREEDY) => None,
-        (true, name) => Some(name),
-        (false, _) => Some("least-loaded"),
+        (true, name) => policy_kind(name),
+        (false, _) => policy_kind("least-loaded"),
     };
     let options = PolicyOptions {
         seed,
         ..PolicyOptions::default()
     };
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    rng.set_stream(3);
-    let of_jobs = if with_profiles {
-        &jobs.profiled
-    } else {
-        &jobs.bare
+    let mapping = scenario.mapping()?;
+    let jobs_of_run = match with_profiles {
+        true => &jobs.profiled,
+        false => &jobs.bare,
     };
     let simulation = Simulation {
         scenario,
         population,
-        jobs: of_jobs,
+        jobs: jobs_of_run,
         tenants: &jobs.tenants,
-        strategy,
-        with_profiles,
-        policy: policy
-            .and_then(policy_kind)
-            .map(|kind| (kind.make)(&options)),
+        policy: policy.map(|kind| (kind.make)(&options)),
         reserved: world.ids().into(),
         reserved_used: 0,
         world,
-        mapper: Mapper::new(scenario.mapping()?, seed),
+        mapper: Mapper::new(mapping, seed),
+        dynamic: match mapping {
+            Mapping::Dynamic(dynamic) if strategy.is_hybrid() => Some(dynamic),
+            _ => None,
+        },
         instances: Vec::new(),
         live: BTreeSet::new(),
         instance_of: Vec::new(),
-        quality: vec![QualityHistory::default(); SIZES.len()],
-        releases: vec![Releases::default(); SIZES.len()],
+        quality: Default::default(),
+        releases: Default::default(),
         queue: Vec::new(),
-        events: BinaryHeap::new(),
-        sent: 0,
-        started: vec![f64::NAN; of_jobs.len()],
-        rng,
+        events: EventQueue::default(),
+        started: vec![f64::NAN; jobs_of_run.len()],
+        rng: random::stream(seed, 3),
         now: 0.0,
         record: Record {
             strategy,
             with_profiles,
-            jobs: Vec::with_capacity(of_jobs.len()),
+            jobs: Vec::with_capacity(jobs_of_run.len()),
             bill: Bill::reserved(u64::from(count) * u64::from(LARGEST)),
             makespan: 0.0,
             reserved_instances: count,
@@ -253,37 +248,30 @@ fn node(name: String, cpus: u32) -> Node {
     }
 }
 
-impl Simulation<'_> {
+impl<'a> Simulation<'a> {
     fn finish(mut self) -> Record {
         for size in 0..SIZES.len() {
             for _ in 0..KNOWN_BEFORE {
-                let tenants = self.tenants;
-                let co_tenants = &tenants[size][self.co_tenants(size)];
+                let co_tenants = &self.tenants[size][self.co_tenants(size)];
                 let at = self.rng.random_range(0..co_tenants.phases.len());
                 self.observe_quality(size, co_tenants.phases[at].truth);
             }
         }
-        self.send(0.0, Event::Tick);
+        self.events.note(0.0, Event::Tick);
         let mut arrivals = 0;
         while self.record.jobs.len() < self.jobs.len() {
-            let arrival = self
-                .jobs
-                .get(arrivals)
-                .map_or(f64::INFINITY, |job| job.arrival);
-            let event = self
-                .events
-                .peek()
-                .map_or(f64::INFINITY, |Reverse((at, ..))| f64::from_bits(*at));
-            let due = self.world.due();
+            let arrival = self.jobs.get(arrivals);
+            let arrival = arrival.map_or(f64::INFINITY, |job| job.arrival);
+            let (due, event) = (self.world.due(), self.events.due());
             if due <= arrival && due <= event {
                 let Some(step) = self.world.step() else { break };
                 self.now = step.seconds;
-                self.handle_step(&step);
+                self.handle_step(step);
             } else if arrival <= event {
                 self.now = arrival;
                 self.arrive(arrivals as u32);
                 arrivals += 1;
-            } else if let Some(Reverse((_, _, what))) = self.events.pop() {
+            } else if let Some(what) = self.events.pop() {
                 self.now = event;
                 self.event(what);
             }
@@ -295,9 +283,8 @@ impl Simulation<'_> {
         self.record
     }
 
-    fn send(&mut self, at: f64, event: Event) {
-        self.sent += 1;
-        self.events.push(Reverse((at.to_bits(), self.sent, event)));
+    fn job(&self, job: u32) -> &'a Job {
+        &self.jobs[job as usize]
     }
 
     fn event(&mut self, what: Event) {
@@ -313,21 +300,18 @@ impl Simulation<'_> {
                 self.mapper.follow(self.now, self.queue.len());
                 self.drain();
                 self.rent_for_late();
-                self.send(self.now + TICK_SECONDS, Event::Tick);
+                self.events.note(self.now + TICK_SECONDS, Event::Tick);
             }
         }
     }
 
     fn arrive(&mut self, job: u32) {
-        let cpus = self.jobs[job as usize].demand.cpus;
-        let size = self.strategy.on_demand_size(cpus);
-        let target = match (self.strategy, size) {
+        let strategy = self.record.strategy;
+        let size = strategy.on_demand_size(self.job(job).demand.cpus);
+        let target = match (strategy, size) {
             (Strategy::StaticReserved, _) | (_, None) => Target::Reserved,
             (Strategy::OnDemandFull | Strategy::OnDemandMixed, _) => Target::OnDemand,
-            (_, Some(size)) => {
-                let situation = self.situation(job, size, self.queue.len());
-                self.mapper.target(&situation)
-            }
+            (_, Some(size)) => self.mapper.target(&self.situation(self.job(job), size)),
         };
         match (target, size) {
             (Target::OnDemand, Some(size)) => self.on_demand(job, size),
@@ -340,18 +324,20 @@ impl Simulation<'_> {
         }
     }
 
-    fn situation(&self, job: u32, size: u32, ahead: usize) -> Situation {
-        let job = &self.jobs[job as usize];
-        let total = self.reserved.len() as u32 * LARGEST;
+    fn reserved_cpus(&self) -> u32 {
+        self.reserved.len() as u32 * LARGEST
+    }
+
+    fn situation(&self, job: &Job, size: u32) -> Situation {
+        let needs = || quality_needed(&job.phases[0].estimate);
         let share = self.scenario.dynamic.share_of_instances;
+        let total = self.reserved_cpus().max(1);
+        let releases = &self.releases[place(job.demand.cpus)];
         Situation {
-            needs: match self.with_profiles {
-                true => quality_needed(&job.phases[0].estimate),
-                false => None,
-            },
+            needs: self.record.with_profiles.then(needs).flatten(),
             on_demand_reaches: self.quality[place(size)].reached_by(share),
-            reserved_utilization: f64::from(self.reserved_used) / f64::from(total.max(1)),
-            expected_wait: self.releases[place(job.demand.cpus)].expected_wait(ahead),
+            reserved_utilization: f64::from(self.reserved_used) / f64::from(total),
+            expected_wait: releases.expected_wait(self.queue.len()),
             large_spin_up: self.scenario.spin_up.mean(),
         }
     }
@@ -359,19 +345,17 @@ impl Simulation<'_> {
     /// Where `job` goes among `nodes`, and by how many points that would
     /// overrun what is tolerated; `None` when there is no room, or the policy
     /// would rather wait.
-    fn best(&mut self, job: u32, nodes: &[NodeId]) -> Option<(NodeId, f64)> {
+    fn best(&mut self, job: u32, nodes: impl Iterator<Item = NodeId>) -> Option<(NodeId, f64)> {
+        let job = self.job(job);
         let cluster = self.world.cluster();
-        let (app, demand) = {
-            let job = &self.jobs[job as usize];
-            (&job.phases[0].estimate, job.demand)
-        };
-        let fits = |node: &NodeId| cluster.fits(*node, demand);
+        let app = &job.phases[0].estimate;
+        let nodes = nodes.filter(|node| cluster.fits(*node, job.demand));
         let over = |node: NodeId| {
             let residents = cluster.residents(node);
             overrun(app, residents.map(|(_, resident)| resident.app.as_ref()))
         };
         if let Some(policy) = &mut self.policy {
-            let allowed: NodeSet = nodes.iter().copied().filter(fits).collect();
+            let allowed: NodeSet = nodes.collect();
             let request = PlacementRequest {
                 allowed: Some(&allowed),
                 now: self.now,
@@ -384,25 +368,21 @@ impl Simulation<'_> {
         }
         // The least overrun; of those the emptiest where all are paid for
         // anyway, and the fullest on demand, so that others can go.
-        let on_demand = |node: NodeId| node.index() >= self.reserved.len();
         let rank = |node: NodeId| {
             let free = i64::from(cluster.summary(node).free_cpus);
-            if on_demand(node) { free } else { -free }
+            let on_demand = node.index() >= self.reserved.len();
+            if on_demand { free } else { -free }
         };
         nodes
-            .iter()
-            .copied()
-            .filter(fits)
             .map(|node| (node, over(node), rank(node)))
             .min_by(|a, b| a.1.total_cmp(&b.1).then(a.2.cmp(&b.2)).then(a.0.cmp(&b.0)))
             .map(|(node, over, _)| (node, over))
     }
 
     fn start(&mut self, job: u32, node: NodeId) -> bool {
-        let cpus = self.jobs[job as usize].demand.cpus;
-        let part = [Part { node, cpus }];
-        let jobs = self.jobs;
-        let started = self.world.start(job, &jobs[job as usize], &part, self.now);
+        let it = self.job(job);
+        let cpus = it.demand.cpus;
+        let started = self.world.start(job, it, &[Part { node, cpus }], self.now);
         if started.is_ok() {
             self.started[job as usize] = self.now;
         }
@@ -411,10 +391,10 @@ impl Simulation<'_> {
 
     fn start_reserved(&mut self, job: u32) -> bool {
         let nodes = self.reserved.clone();
-        let best = self.best(job, &nodes);
+        let best = self.best(job, nodes.iter().copied());
         let started = best.is_some_and(|(node, _)| self.start(job, node));
         if started {
-            self.reserved_used += self.jobs[job as usize].demand.cpus;
+            self.reserved_used += self.job(job).demand.cpus;
         }
         started
     }
@@ -423,15 +403,13 @@ impl Simulation<'_> {
     /// one that is on its way, or a new one.
     fn on_demand(&mut self, job: u32, size: u32) {
         let size = place(size);
-        let there: Vec<NodeId> = self
-            .live
-            .iter()
-            .map(|at| &self.instances[*at])
+        let live = self.live.iter().map(|at| &self.instances[*at]);
+        let there: Vec<NodeId> = live
             .filter(|instance| instance.size == size && (instance.well || instance.running > 0))
             .filter_map(|instance| instance.node)
             .collect();
         let limit = self.scenario.overrun_points;
-        if let Some((node, over)) = self.best(job, &there)
+        if let Some((node, over)) = self.best(job, there.into_iter())
             && over <= limit
             && self.start(job, node)
         {
@@ -439,19 +417,16 @@ impl Simulation<'_> {
             self.instances[instance].running += 1;
             return;
         }
-        let jobs = self.jobs;
-        let (app, cpus) = {
-            let job = &jobs[job as usize];
-            (&job.phases[0].estimate, job.demand.cpus)
-        };
+        let it = self.job(job);
         let on_its_way = self.live.iter().copied().find(|at| {
             let instance = &self.instances[*at];
-            let bound = instance.bound.iter().map(|job| &jobs[*job as usize]);
+            let bound = instance.bound.iter().map(|job| self.job(*job));
             let asked: u32 = bound.clone().map(|job| job.demand.cpus).sum();
+            let estimates = bound.map(|job| job.phases[0].estimate.as_ref());
             instance.node.is_none()
                 && instance.size == size
-                && asked + cpus <= SIZES[size]
-                && overrun(app, bound.map(|job| job.phases[0].estimate.as_ref())) <= limit
+                && asked + it.demand.cpus <= SIZES[size]
+                && overrun(&it.phases[0].estimate, estimates) <= limit
         });
         let instance = on_its_way.unwrap_or_else(|| self.rent(size));
         self.instances[instance].bound.push(job);
@@ -459,19 +434,18 @@ impl Simulation<'_> {
 
     fn rent(&mut self, size: usize) -> usize {
         let spin_up = &self.scenario.spin_up;
-        let late = self.rng.random::<f64>() < spin_up.late_share;
-        let [from, to] = match late {
+        let [from, to] = match self.rng.random::<f64>() < spin_up.late_share {
             true => spin_up.late_seconds,
             false => spin_up.usual_seconds,
         };
-        let seconds = from + (to - from) * self.rng.random::<f64>();
+        let since = self.now + (from + (to - from) * self.rng.random::<f64>());
         let instance = self.instances.len();
         self.instances.push(Instance {
             size,
             node: None,
             bound: Vec::new(),
             running: 0,
-            since: self.now + seconds,
+            since,
             well: true,
             idle: 0,
             co_tenants: None,
@@ -479,7 +453,7 @@ impl Simulation<'_> {
         self.live.insert(instance);
         self.record.rented += 1;
         self.record.most_at_once = self.record.most_at_once.max(self.live.len());
-        self.send(self.now + seconds, Event::Ready(instance));
+        self.events.note(since, Event::Ready(instance));
         instance
     }
 
@@ -511,26 +485,25 @@ impl Simulation<'_> {
         let added = self
             .world
             .add_node(node(format!("on-demand-{instance}"), cpus));
-        let Ok(id) = added else {
+        let Ok(node) = added else {
             unreachable!("names are counted and the platform is that of the truth")
         };
         self.instance_of.push(instance);
-        self.instances[instance].node = Some(id);
+        self.instances[instance].node = Some(node);
         if whole {
             self.quality[size].observe(1.0);
         } else {
-            let tenants = self.tenants;
             let number = self.co_tenants(size);
-            let co_tenants = &tenants[size][number];
+            let co_tenants = &self.tenants[size][number];
             self.instances[instance].co_tenants = Some(number);
-            let part = [Part { node: id, cpus: 1 }];
             let here = self.co_tenant_id(instance);
+            let part = [Part { node, cpus: 1 }];
             let started = self.world.start(here, co_tenants, &part, self.now);
             debug_assert!(started.is_ok(), "the node is new and empty");
             self.observe_quality(size, co_tenants.phases[0].truth);
         }
         for job in std::mem::take(&mut self.instances[instance].bound) {
-            let started = self.start(job, id);
+            let started = self.start(job, node);
             debug_assert!(started, "what was bound to it fits");
             self.instances[instance].running += 1;
         }
@@ -540,71 +513,62 @@ impl Simulation<'_> {
     fn release(&mut self, instance: usize) {
         self.live.remove(&instance);
         let state = &self.instances[instance];
-        let (size, since, node) = (state.size, state.since, state.node);
-        let held = (self.now - since).max(0.0);
+        let held = (self.now - state.since).max(0.0);
         self.record.on_demand_seconds += held;
         let prices = &self.scenario.prices;
-        self.record.bill.use_on_demand(SIZES[size], held, prices);
-        if let Some(node) = node {
+        self.record
+            .bill
+            .use_on_demand(SIZES[state.size], held, prices);
+        if let Some(node) = state.node {
             self.world.take_down(node, self.now);
         }
     }
 
-    fn handle_step(&mut self, step: &Step) {
-        let (StepKind::Finished, Some(left)) = (step.what, &step.left) else {
+    fn handle_step(&mut self, step: Step) {
+        let StepKind::Finished(parts) = step.what else {
             return;
         };
         let Some(job) = self.jobs.get(step.job as usize) else {
             return;
         };
         let started = self.started[step.job as usize];
-        let estimate = &job.phases[0].estimate;
         let done = Done {
             class: job.class,
             work: job.work_seconds,
             arrived: job.arrival,
             started,
             finished: self.now,
-            qos: f64::from(estimate.qos()),
+            qos: f64::from(job.phases[0].estimate.qos()),
         };
         self.record.jobs.push(done);
-        let node = left.parts[0].node;
-        match node.index().checked_sub(self.reserved.len()) {
-            None => {
-                let cpus = job.demand.cpus;
-                self.reserved_used -= cpus;
-                self.record.reserved_busy += f64::from(cpus) * (self.now - started);
-                for (size, releases) in SIZES.iter().zip(&mut self.releases) {
-                    if *size <= cpus {
-                        releases.observe(self.now);
-                    }
-                }
-                self.drain();
-            }
-            Some(at) => {
-                let instance = self.instance_of[at];
-                self.left(instance, done.work / (self.now - started) >= done.qos);
+        let node = parts[0].node;
+        if let Some(at) = node.index().checked_sub(self.reserved.len()) {
+            let satisfied = done.work / (self.now - started) >= done.qos;
+            return self.left(self.instance_of[at], satisfied);
+        }
+        let cpus = job.demand.cpus;
+        self.reserved_used -= cpus;
+        self.record.reserved_busy += f64::from(cpus) * (self.now - started);
+        for (size, releases) in SIZES.iter().zip(&mut self.releases) {
+            if *size <= cpus {
+                releases.observe(self.now);
             }
         }
+        self.drain();
     }
 
     /// Starts those of the queue that find room on the reserved side, in order.
     fn drain(&mut self) {
-        let limit = match self.scenario.mapping() {
-            Ok(Mapping::Dynamic(dynamic)) if self.strategy.is_hybrid() => dynamic.hard_limit,
-            _ => 1.0,
-        };
-        let total = f64::from(self.reserved.len() as u32 * LARGEST);
-        let (mut at, mut tried) = (0, 0);
-        while at < self.queue.len() && tried < DEPTH {
-            if f64::from(self.reserved_used) >= limit * total {
+        let limit = self.dynamic.map_or(1.0, |dynamic| dynamic.hard_limit);
+        let most = limit * f64::from(self.reserved_cpus());
+        let mut at = 0;
+        for _ in 0..DEPTH {
+            if at >= self.queue.len() || f64::from(self.reserved_used) >= most {
                 break;
             }
-            tried += 1;
-            if self.start_reserved(self.queue[at]) {
-                self.queue.remove(at);
-            } else {
-                at += 1;
+            match self.start_reserved(self.queue[at]) {
+                true => drop(self.queue.remove(at)),
+                false => at += 1,
             }
         }
     }
@@ -612,15 +576,10 @@ impl Simulation<'_> {
     /// Those of the queue who are now expected to wait for longer than a whole
     /// machine takes to appear get one.
     fn rent_for_late(&mut self) {
-        let dynamic = matches!(self.scenario.mapping(), Ok(Mapping::Dynamic(_)));
-        if !(self.strategy.is_hybrid() && dynamic) {
-            return;
-        }
         let mut ahead = 0;
-        while ahead < self.queue.len() {
+        while self.dynamic.is_some() && ahead < self.queue.len() {
             let job = self.queue[ahead];
-            let cpus = self.jobs[job as usize].demand.cpus;
-            let wait = self.releases[place(cpus)].expected_wait(ahead);
+            let wait = self.releases[place(self.job(job).demand.cpus)].expected_wait(ahead);
             if wait.is_some_and(|wait| wait > self.scenario.spin_up.mean()) {
                 self.queue.remove(ahead);
                 self.on_demand(job, LARGEST);
@@ -637,8 +596,8 @@ impl Simulation<'_> {
         state.well = satisfied;
         state.idle += 1;
         let (size, idle, running) = (state.size, state.idle, state.running);
-        let phase = self.world.phase(self.co_tenant_id(instance));
-        match (self.instances[instance].co_tenants, phase) {
+        let co_tenants = state.co_tenants;
+        match (co_tenants, self.world.phase(self.co_tenant_id(instance))) {
             (Some(co_tenants), Some(phase)) => {
                 let truth = self.tenants[size][co_tenants].phases[phase].truth;
                 self.observe_quality(size, truth);
@@ -648,16 +607,13 @@ impl Simulation<'_> {
         if running > 0 {
             return;
         }
-        if !satisfied {
-            self.record.poor += 1;
-        }
+        self.record.poor += usize::from(!satisfied);
         let spin_up = self.scenario.spin_up.mean();
-        let retention = &self.scenario.retention;
-        let until = retention.until(self.now, spin_up, satisfied);
+        let until = self.scenario.retention.until(self.now, spin_up, satisfied);
         if until <= self.now {
             self.release(instance);
         } else {
-            self.send(until, Event::Expired(instance, idle));
+            self.events.note(until, Event::Expired(instance, idle));
         }
     }
 }

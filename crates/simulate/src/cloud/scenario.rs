@@ -12,12 +12,12 @@ use jostle_schedule::provision::SIZES;
 use jostle_schedule::provision::Strategy;
 use jostle_schedule::provision::mapping;
 use serde::Deserialize;
-use serde::Serialize;
+use serde::de::IgnoredAny;
 
 /// How long an on-demand instance takes to appear: uniform over the usual
 /// range, or, with a small chance, over the late one. The default has the usual
 /// 12–19 s of the paper and its 95th percentile of two minutes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SpinUp {
     pub usual_seconds: [f64; 2],
@@ -45,7 +45,7 @@ impl SpinUp {
 }
 
 /// What co-tenants do on the machines that small instances are slices of.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct External {
     /// Their load as a share of the machine, on average (paper: 0.25).
@@ -71,19 +71,12 @@ impl Default for External {
     }
 }
 
-/// Only `cloud`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    #[default]
-    Cloud,
-}
-
 /// A load and everything about the cloud that serves it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CloudScenario {
-    pub kind: Kind,
+    /// Read before everything else.
+    pub kind: IgnoredAny,
     /// For reports.
     pub name: String,
     /// Minutes and vCPUs that are to be busy then, straight in between; jobs
@@ -128,7 +121,7 @@ pub struct CloudScenario {
 impl Default for CloudScenario {
     fn default() -> Self {
         CloudScenario {
-            kind: Kind::Cloud,
+            kind: IgnoredAny,
             name: "cloud".into(),
             load: Vec::new(),
             strategies: Strategy::ALL.to_vec(),
@@ -205,63 +198,44 @@ impl CloudScenario {
                 return wrong(key, Problem::NoWeight(format!("{SIZES:?}")));
             }
         }
-        let any = f64::MAX;
         let (late, usual) = (self.spin_up.late_seconds, self.spin_up.usual_seconds);
         let (external, dynamic) = (&self.external, &self.dynamic);
+        for (key, share) in [
+            ("batch_share", self.batch_share),
+            ("residual_sd", self.residual_sd),
+            ("spin_up.late_share", self.spin_up.late_share),
+            ("external.mean", external.mean),
+            ("external.swing", external.swing),
+            ("dynamic.first_soft_limit", dynamic.first_soft_limit),
+            ("dynamic.least_soft_limit", dynamic.least_soft_limit),
+            ("dynamic.fall_per_queued", dynamic.fall_per_queued),
+            ("dynamic.rise_when_idle", dynamic.rise_when_idle),
+            ("dynamic.share_of_instances", dynamic.share_of_instances),
+        ] {
+            number(key, share, 0.0, 1.0)?;
+        }
+        let any = f64::MAX;
+        let on_demand_ratio = self.prices.on_demand_ratio;
         let soft = dynamic.first_soft_limit;
+        let (error, points) = (self.estimation_error_points, external.points_per_percent);
         for (key, value, least, most) in [
             ("load", self.load[self.load.len() - 1][0], 1.0, 10_000.0),
             ("overprovision", self.overprovision, 0.0, 10.0),
             ("overrun_points", self.overrun_points, 0.0, any),
             ("job_minutes", self.job_minutes, 0.01, 10_000.0),
             ("job_sigma", self.job_sigma, 0.0, 3.0),
-            ("batch_share", self.batch_share, 0.0, 1.0),
             ("qos", self.qos, 0.01, 1.0),
-            (
-                "estimation_error_points",
-                self.estimation_error_points,
-                0.0,
-                50.0,
-            ),
-            ("residual_sd", self.residual_sd, 0.0, 1.0),
-            (
-                "prices.on_demand_ratio",
-                self.prices.on_demand_ratio,
-                0.001,
-                1e6,
-            ),
+            ("estimation_error_points", error, 0.0, 50.0),
+            ("prices.on_demand_ratio", on_demand_ratio, 0.001, 1e6),
             ("retention.spin_ups", self.retention.spin_ups, 0.0, 1e6),
-            ("spin_up.late_share", self.spin_up.late_share, 0.0, 1.0),
             ("spin_up.usual_seconds", usual[0], 0.0, DAY),
             ("spin_up.usual_seconds", usual[1], usual[0], DAY),
             ("spin_up.late_seconds", late[0], 0.0, DAY),
             ("spin_up.late_seconds", late[1], late[0], DAY),
-            ("external.mean", external.mean, 0.0, 1.0),
-            ("external.swing", external.swing, 0.0, 1.0),
             ("external.period_seconds", external.period_seconds, 1.0, DAY),
-            (
-                "external.points_per_percent",
-                external.points_per_percent,
-                0.0,
-                100.0,
-            ),
-            ("dynamic.first_soft_limit", soft, 0.0, 1.0),
-            (
-                "dynamic.least_soft_limit",
-                dynamic.least_soft_limit,
-                0.0,
-                1.0,
-            ),
+            ("external.points_per_percent", points, 0.0, 100.0),
             ("dynamic.hard_limit", dynamic.hard_limit, soft, 1.0),
             ("dynamic.period_seconds", dynamic.period_seconds, 0.1, any),
-            ("dynamic.fall_per_queued", dynamic.fall_per_queued, 0.0, 1.0),
-            ("dynamic.rise_when_idle", dynamic.rise_when_idle, 0.0, 1.0),
-            (
-                "dynamic.share_of_instances",
-                dynamic.share_of_instances,
-                0.0,
-                1.0,
-            ),
         ] {
             number(key, value, least, most)?;
         }
@@ -281,10 +255,8 @@ impl CloudScenario {
     /// Least and most vCPUs of the load.
     pub(super) fn span(&self) -> (f64, f64) {
         let cpus = || self.load.iter().map(|[_, cpus]| *cpus);
-        (
-            cpus().fold(f64::INFINITY, f64::min),
-            cpus().fold(0.0, f64::max),
-        )
+        let least = cpus().fold(f64::INFINITY, f64::min);
+        (least, cpus().fold(0.0, f64::max))
     }
 }
 

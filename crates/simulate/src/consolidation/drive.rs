@@ -3,35 +3,20 @@
 use super::outcome::SchemeOutcome;
 use super::scenario::ConsolidationScenario;
 use super::scenario::Scheme;
+use super::scenario::StorageApp;
 use super::scene::Scene;
 use jostle_schedule::policies::bloc::Forecast;
 use jostle_schedule::policies::bloc::Move;
 use jostle_schedule::policies::bloc::Packing;
 use jostle_schedule::policies::bloc::Piece;
-use jostle_schedule::policies::bloc::Store;
-
-/// Pieces of equal size; piece `p` belongs to instance `p / of_each`.
-#[derive(Clone, Copy)]
-struct Pieces {
-    of_each: usize,
-}
-
-impl Pieces {
-    fn instance(self, piece: usize) -> usize {
-        piece / self.of_each
-    }
-
-    /// Share of an instance that a piece is.
-    fn share(self) -> f64 {
-        1.0 / self.of_each as f64
-    }
-}
 
 struct Driver<'a> {
     scenario: &'a ConsolidationScenario,
     scene: &'a Scene,
     scheme: Scheme,
-    pieces: Pieces,
+    /// Pieces of each instance, of equal size; piece `p` belongs to instance
+    /// `p / of_each`.
+    of_each: usize,
 }
 
 /// Runs `scheme`. A placement is made before each interval from what was seen
@@ -45,7 +30,7 @@ pub fn drive(scenario: &ConsolidationScenario, scene: &Scene, scheme: Scheme) ->
         scenario,
         scene,
         scheme,
-        pieces: Pieces { of_each },
+        of_each,
     };
     driver.run()
 }
@@ -64,10 +49,8 @@ impl Driver<'_> {
         };
         let start = self.one_each();
         let mut placement = self.first(&expected(&forecasts), &start);
-        let initially_moved_gb = (0..placement.len())
-            .filter(|piece| placement[*piece] != start[*piece])
-            .map(|piece| self.size(piece))
-            .sum();
+        let moved = (0..start.len()).filter(|piece| placement[*piece] != start[*piece]);
+        let initially_moved_gb = moved.map(|piece| self.size(piece)).sum();
         let mut totals = Totals::default();
         let order = self.order(|a, b| scene.true_pair(a, b));
         for interval in scene.history..scene.history + scene.intervals {
@@ -75,7 +58,8 @@ impl Driver<'_> {
             if interval > scene.history {
                 match self.scheme {
                     Scheme::BDyn | Scheme::Bloc => {
-                        moves = self.repacked(&expected(&forecasts), &placement);
+                        let pieces = self.demanding(&expected(&forecasts));
+                        moves = self.mirrored(&pieces, |packing| packing.repack(&placement));
                         for to in &moves {
                             placement[to.piece] = Some(to.to);
                         }
@@ -103,23 +87,44 @@ impl Driver<'_> {
         for (store, instance) in by_demand.into_iter().enumerate() {
             node[instance] = store;
         }
-        (0..node.len() * self.pieces.of_each)
-            .map(|piece| Some(node[self.pieces.instance(piece)]))
+        (0..node.len() * self.of_each)
+            .map(|piece| Some(node[self.instance(piece)]))
             .collect()
     }
 
+    /// With instances that are not divided.
+    fn whole(&self) -> Driver<'_> {
+        Driver {
+            of_each: 1,
+            ..*self
+        }
+    }
+
+    fn instance(&self, piece: usize) -> usize {
+        piece / self.of_each
+    }
+
+    /// Share of an instance that a piece is.
+    fn share(&self) -> f64 {
+        1.0 / self.of_each as f64
+    }
+
+    fn app(&self, instance: usize) -> &StorageApp {
+        &self.scenario.apps[self.scene.instances[instance].app]
+    }
+
     fn size(&self, piece: usize) -> f64 {
-        self.scene.instances[self.pieces.instance(piece)].size_gb * self.pieces.share()
+        self.scene.instances[self.instance(piece)].size_gb * self.share()
     }
 
     /// Pieces with so much demand of each instance.
     fn demanding(&self, demand: &[f64]) -> Vec<Piece> {
-        (0..demand.len() * self.pieces.of_each)
+        (0..demand.len() * self.of_each)
             .map(|piece| {
-                let instance = self.pieces.instance(piece);
-                let app = &self.scenario.apps[self.scene.instances[instance].app];
+                let instance = self.instance(piece);
+                let app = self.app(instance);
                 Piece {
-                    bandwidth: demand[instance] * self.pieces.share(),
+                    bandwidth: demand[instance] * self.share(),
                     capacity: self.size(piece),
                     bandwidth_limit: app.bandwidth_limit,
                     capacity_limit: app.capacity_limit,
@@ -132,12 +137,12 @@ impl Driver<'_> {
     /// and y of two instances, x·y of what whole ones suffer. Parts of one
     /// instance do not disturb each other.
     fn pair(&self, of: impl Fn(usize, usize) -> f64, a: usize, b: usize) -> f64 {
-        let (a, b) = (self.pieces.instance(a), self.pieces.instance(b));
+        let (a, b) = (self.instance(a), self.instance(b));
         if a == b {
             return 0.0;
         }
         let instances = &self.scene.instances;
-        of(instances[a].app, instances[b].app) * self.pieces.share() * self.pieces.share()
+        of(instances[a].app, instances[b].app) * self.share() * self.share()
     }
 
     /// The placement of the first interval, from `expected` demand. What finds
@@ -145,6 +150,7 @@ impl Driver<'_> {
     fn first(&self, expected: &[f64], start: &[Option<usize>]) -> Vec<Option<usize>> {
         let scene = self.scene;
         let seen = self.order(|a, b| scene.mirrored[a][b]);
+        let in_order = |packing: Packing| packing.consolidate_in(&seen);
         let placed = match self.scheme {
             Scheme::OneEach => return start.to_vec(),
             Scheme::Capacity => {
@@ -156,17 +162,12 @@ impl Driver<'_> {
             }
             Scheme::BMax => {
                 let past = scene.demand.iter().map(|demand| &demand[..scene.history]);
-                let peak: Vec<f64> = past
-                    .map(|past| past.iter().copied().fold(0.0, f64::max))
-                    .collect();
-                self.mirrored(&self.demanding(&peak), |packing| {
-                    packing.consolidate_in(&seen)
-                })
+                let peak = past.map(|past| past.iter().copied().fold(0.0, f64::max));
+                self.mirrored(&self.demanding(&peak.collect::<Vec<_>>()), in_order)
             }
-            Scheme::BDyn | Scheme::BFine | Scheme::Bloc => self
-                .mirrored(&self.demanding(expected), |packing| {
-                    packing.consolidate_in(&seen)
-                }),
+            Scheme::BDyn | Scheme::BFine | Scheme::Bloc => {
+                self.mirrored(&self.demanding(expected), in_order)
+            }
             Scheme::Oracle => {
                 self.oracle_placement(scene.history, &self.order(|a, b| scene.true_pair(a, b)))
             }
@@ -176,12 +177,6 @@ impl Driver<'_> {
             .zip(start)
             .map(|(placed, start)| placed.or(*start))
             .collect()
-    }
-
-    fn repacked(&self, expected: &[f64], placement: &[Option<usize>]) -> Vec<Move> {
-        self.mirrored(&self.demanding(expected), |packing| {
-            packing.repack(placement)
-        })
     }
 
     /// Packs with what mirrors measured.
@@ -208,12 +203,9 @@ impl Driver<'_> {
     /// instance, which do not disturb each other, would all come first, and the
     /// order would say nothing.
     fn order(&self, of: impl Fn(usize, usize) -> f64) -> Vec<usize> {
-        let whole = Driver {
-            pieces: Pieces { of_each: 1 },
-            ..*self
-        };
+        let whole = self.whole();
         let instances = whole.demanding(&vec![0.0; self.scene.instances.len()]);
-        let each = self.pieces.of_each;
+        let each = self.of_each;
         whole
             .pack(&instances, of, |packing| packing.order())
             .into_iter()
@@ -240,7 +232,7 @@ impl Driver<'_> {
     ) {
         let scene = self.scene;
         let seconds = (self.scenario.interval_minutes * 60) as f64;
-        let share = self.pieces.share();
+        let share = self.share();
         let stores = scene.stores.len();
         // By node: MB/s, GB, and shares of the instances there.
         let mut bandwidth = vec![0.0; stores];
@@ -248,7 +240,7 @@ impl Driver<'_> {
         let mut there: Vec<Vec<(usize, f64)>> = vec![Vec::new(); stores];
         for (piece, store) in placement.iter().enumerate() {
             let Some(store) = *store else { continue };
-            let instance = self.pieces.instance(piece);
+            let instance = self.instance(piece);
             bandwidth[store] += scene.demand[instance][interval] * share;
             capacity[store] += self.size(piece);
             match there[store].last_mut() {
@@ -267,20 +259,24 @@ impl Driver<'_> {
         totals.migrations += moves.len();
         let mut performance = vec![0.0; scene.instances.len()];
         for (store, members) in there.iter().enumerate() {
-            let used = usage(&scene.stores[store], bandwidth[store], capacity[store]);
+            let rated = &scene.stores[store];
+            let used = (
+                bandwidth[store] / rated.bandwidth,
+                capacity[store] / rated.capacity,
+            );
             for (instance, share) in members {
                 let alone = self.performance_alone(*instance, used);
                 performance[*instance] +=
                     share * alone * self.interference_factor(*instance, members, interval);
             }
             if !members.is_empty() {
-                totals.active += 1;
                 totals.utilization += used.0;
                 let idle = self.scenario.idle_power;
                 totals.energy += idle + (1.0 - idle) * used.0.min(1.0);
             }
         }
         let active = there.iter().filter(|members| !members.is_empty()).count();
+        totals.active += active;
         totals.most_nodes = totals.most_nodes.max(active);
         for performance in performance {
             totals.instance_intervals += 1;
@@ -293,7 +289,7 @@ impl Driver<'_> {
     /// Throughput within the latency bound on a node so much in use: all of it
     /// up to the instance's limits, beyond them what they leave.
     fn performance_alone(&self, instance: usize, (bandwidth, capacity): (f64, f64)) -> f64 {
-        let app = &self.scenario.apps[self.scene.instances[instance].app];
+        let app = self.app(instance);
         (app.bandwidth_limit / bandwidth).min(1.0) * (app.capacity_limit / capacity).min(1.0)
     }
 
@@ -319,17 +315,12 @@ impl Driver<'_> {
     fn outcome(&self, totals: &Totals, initially_moved_gb: f64) -> SchemeOutcome {
         let stores = self.scene.stores.len();
         let all = (stores * self.scene.intervals) as f64;
-        let active = match self.scheme {
-            Scheme::OneEach => all,
-            _ => totals.active as f64,
-        };
         // Without consolidation every node is on, and serves the same.
         let idle = self.scenario.idle_power;
-        let spread = self.spread_utilization();
-        let baseline = all * idle + (1.0 - idle) * spread;
-        let energy = match self.scheme {
-            Scheme::OneEach => baseline,
-            _ => totals.energy,
+        let baseline = all * idle + (1.0 - idle) * self.spread_utilization();
+        let (active, energy, most_nodes) = match self.scheme {
+            Scheme::OneEach => (all, baseline, stores),
+            _ => (totals.active as f64, totals.energy, totals.most_nodes),
         };
         let instance_intervals = totals.instance_intervals.max(1) as f64;
         SchemeOutcome {
@@ -343,22 +334,15 @@ impl Driver<'_> {
             migrations: totals.migrations,
             migration_bandwidth_share: totals.moved / (totals.moved + totals.served).max(1e-9),
             initially_moved_gb,
-            most_nodes: match self.scheme {
-                Scheme::OneEach => stores,
-                _ => totals.most_nodes,
-            },
+            most_nodes,
         }
     }
 
     /// Utilization summed over nodes and intervals with a node each.
     fn spread_utilization(&self) -> f64 {
-        let whole = Driver {
-            pieces: Pieces { of_each: 1 },
-            ..*self
-        };
         let measured = self.scene.history..self.scene.history + self.scene.intervals;
-        whole
-            .one_each()
+        let start = self.whole().one_each();
+        start
             .iter()
             .enumerate()
             .filter_map(|(instance, store)| {
@@ -368,11 +352,6 @@ impl Driver<'_> {
             })
             .sum()
     }
-}
-
-/// Shares of rated bandwidth and capacity in use.
-fn usage(store: &Store, bandwidth: f64, capacity: f64) -> (f64, f64) {
-    (bandwidth / store.bandwidth, capacity / store.capacity)
 }
 
 #[derive(Default)]

@@ -10,15 +10,12 @@ mod drive;
 mod outcome;
 mod scenario;
 mod scene;
-mod summary;
 
-pub use outcome::ConsolidationOutcome;
-pub use outcome::SchemeOutcome;
+pub use outcome::*;
 pub use scenario::ConsolidationScenario;
 pub use scenario::Scheme;
 pub use scenario::StorageApp;
 pub use scenario::StoreType;
-pub use summary::SchemeSummary;
 
 use crate::error::InvalidKey;
 

@@ -1,6 +1,9 @@
-//! What schemes came to, in one run.
+//! What schemes came to, in one run and over several seeds.
 
 use super::scenario::Scheme;
+use crate::statistics::Figure;
+use crate::statistics::Mean;
+use crate::statistics::summary;
 use serde::Serialize;
 
 /// What came of one scheme.
@@ -37,4 +40,19 @@ pub struct ConsolidationOutcome {
     /// applications, as drawn.
     pub mirror_error: f64,
     pub schemes: Vec<SchemeOutcome>,
+}
+
+summary! {
+    /// One scheme over several seeds; each field as in [`SchemeOutcome`].
+    SchemeSummary of ConsolidationOutcome.schemes by scheme: Scheme;
+    active_share,
+    energy_factor,
+    mean_performance,
+    losing_over_3_percent,
+    losing_over_10_percent,
+    utilization,
+    migrations,
+    migration_bandwidth_share,
+    initially_moved_gb,
+    most_nodes,
 }

@@ -5,9 +5,10 @@ use crate::error::Problem;
 use jostle_schedule::policies::bloc::Rules;
 use serde::Deserialize;
 use serde::Serialize;
+use serde::de::IgnoredAny;
 
 /// A type of storage node.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoreType {
     pub name: String,
@@ -18,7 +19,7 @@ pub struct StoreType {
 }
 
 /// An application that keeps data.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StorageApp {
     pub name: String,
@@ -85,20 +86,13 @@ impl Scheme {
     }
 }
 
-/// Only `consolidation`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    #[default]
-    Consolidation,
-}
-
 /// The scenario's parameters; those left out are BLOC's, or ours where the
 /// source is silent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConsolidationScenario {
-    pub kind: Kind,
+    /// Read before everything else.
+    pub kind: IgnoredAny,
     pub nodes: Vec<StoreType>,
     pub apps: Vec<StorageApp>,
     pub schemes: Vec<Scheme>,
@@ -135,7 +129,7 @@ impl Default for ConsolidationScenario {
     fn default() -> Self {
         let rules = Rules::default();
         ConsolidationScenario {
-            kind: Kind::Consolidation,
+            kind: IgnoredAny,
             nodes: default_nodes(),
             apps: default_apps(),
             schemes: Scheme::ALL.to_vec(),
@@ -177,7 +171,7 @@ fn default_nodes() -> Vec<StoreType> {
 /// The ten applications of section B.7 with 40 instances; demand, times and all
 /// limits but websearch's and webmail's are ours.
 fn default_apps() -> Vec<StorageApp> {
-    let table: [(&str, usize, f64, f64, f64, f64); 10] = [
+    let table = [
         ("websearch", 5, 20.0, 2.2, 14.0, 0.30),
         ("webmail", 4, 20.0, 2.4, 11.0, 0.70),
         ("d-process", 4, 32.0, 1.2, 2.0, 0.60),
@@ -189,19 +183,17 @@ fn default_apps() -> Vec<StorageApp> {
         ("tpc-e", 3, 20.0, 1.3, 12.0, 0.40),
         ("tpc-h", 4, 32.0, 1.4, 3.0, 0.65),
     ];
-    table
-        .iter()
-        .map(|(name, instances, mean, peak, hour, limit)| StorageApp {
-            name: (*name).into(),
-            instances: *instances,
-            bandwidth_mb_per_s: *mean,
-            peak_over_mean: *peak,
-            peak_hour: *hour,
-            size_gb: [50.0, 450.0],
-            bandwidth_limit: *limit,
-            capacity_limit: 0.85,
-        })
-        .collect()
+    let app = |(name, instances, mean, peak, hour, limit): (&str, _, _, _, _, _)| StorageApp {
+        name: name.into(),
+        instances,
+        bandwidth_mb_per_s: mean,
+        peak_over_mean: peak,
+        peak_hour: hour,
+        size_gb: [50.0, 450.0],
+        bandwidth_limit: limit,
+        capacity_limit: 0.85,
+    };
+    table.map(app).to_vec()
 }
 
 /// Most nodes, and instances, of one kind.
@@ -231,19 +223,17 @@ impl ConsolidationScenario {
     /// The first key whose value makes no sense.
     pub fn check(&self) -> Result<(), InvalidKey> {
         let wrong = |key: &str, problem| Err(InvalidKey::new(key, problem));
-        let nodes = self.nodes.iter().map(|kind| kind.count).enumerate();
-        let apps = self.apps.iter().map(|app| app.instances).enumerate();
-        for (key, count) in nodes
-            .map(|(at, count)| (format!("nodes[{at}].count"), count))
-            .chain(apps.map(|(at, count)| (format!("apps[{at}].instances"), count)))
-        {
+        let of_kind = self.nodes.iter().map(|kind| kind.count);
+        let of_app = self.apps.iter().map(|app| app.instances);
+        let (nodes, instances): (usize, usize) = (of_kind.clone().sum(), of_app.clone().sum());
+        let key_of_kind = |(at, count)| (format!("nodes[{at}].count"), count);
+        let key_of_app = |(at, count)| (format!("apps[{at}].instances"), count);
+        let counts = of_kind.enumerate().map(key_of_kind);
+        let mut counts = counts.chain(of_app.enumerate().map(key_of_app));
+        if let Some((key, count)) = counts.find(|(_, count)| *count > MOST_STORES) {
             let most = MOST_STORES;
-            if count > most {
-                return wrong(&key, Problem::TooMany { count, most });
-            }
+            return wrong(&key, Problem::TooMany { count, most });
         }
-        let nodes: usize = self.nodes.iter().map(|kind| kind.count).sum();
-        let instances: usize = self.apps.iter().map(|app| app.instances).sum();
         if nodes == 0 {
             return wrong("nodes", Problem::None("nodes"));
         }
@@ -261,7 +251,7 @@ impl ConsolidationScenario {
         if minutes == 0 || 24 * 60 % minutes != 0 {
             return wrong("interval_minutes", Problem::DividesNoDay(minutes));
         }
-        let mut ranges: Vec<(&str, f64, f64, f64)> = vec![
+        let ranges = [
             ("days", self.days as f64, 1.0, 366.0),
             ("history_days", self.history_days as f64, 1.0, 366.0),
             ("pieces", self.pieces as f64, 1.0, 64.0),
@@ -277,21 +267,21 @@ impl ConsolidationScenario {
             ("hysteresis_capacity", self.hysteresis_capacity, 0.0, 1.0),
             ("idle_power", self.idle_power, 0.0, 1.0),
         ];
-        within("", &ranges)?;
-        let most = MOST_DRAWN;
+        within("", ranges)?;
         let drawn = (self.days + self.history_days) * self.per_day() * instances;
-        if drawn > most {
+        if drawn > MOST_DRAWN {
+            let most = MOST_DRAWN;
             return wrong("days", Problem::TooManyIntervals { drawn, most });
         }
         for (at, kind) in self.nodes.iter().enumerate() {
-            ranges = vec![
+            let ranges = [
                 ("bandwidth_mb_per_s", kind.bandwidth_mb_per_s, 1e-3, 1e9),
                 ("capacity_gb", kind.capacity_gb, 1e-3, 1e9),
             ];
-            within(&format!("nodes[{at}]."), &ranges)?;
+            within(&format!("nodes[{at}]."), ranges)?;
         }
         for (at, app) in self.apps.iter().enumerate() {
-            ranges = vec![
+            let ranges = [
                 ("bandwidth_mb_per_s", app.bandwidth_mb_per_s, 1e-6, 1e9),
                 ("peak_over_mean", app.peak_over_mean, 1.0, 2.6),
                 ("peak_hour", app.peak_hour, 0.0, 24.0),
@@ -300,15 +290,18 @@ impl ConsolidationScenario {
                 ("bandwidth_limit", app.bandwidth_limit, 1e-3, 1.0),
                 ("capacity_limit", app.capacity_limit, 1e-3, 1.0),
             ];
-            within(&format!("apps[{at}]."), &ranges)?;
+            within(&format!("apps[{at}]."), ranges)?;
         }
         Ok(())
     }
 }
 
 /// Whether the value of each key of `table` is within least … most.
-fn within(table: &str, ranges: &[(&str, f64, f64, f64)]) -> Result<(), InvalidKey> {
-    for &(key, value, least, most) in ranges {
+fn within<const N: usize>(
+    table: &str,
+    ranges: [(&str, f64, f64, f64); N],
+) -> Result<(), InvalidKey> {
+    for (key, value, least, most) in ranges {
         if !(least..=most).contains(&value) {
             let value = value.to_string();
             let problem = Problem::NotWithin { value, least, most };

@@ -52,44 +52,37 @@ fn shape(app: &StorageApp, hour: f64) -> f64 {
 impl Scene {
     pub fn draw(scenario: &ConsolidationScenario, seed: u64) -> Scene {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let mut stores: Vec<Store> = Vec::new();
-        for kind in &scenario.nodes {
-            stores.extend((0..kind.count).map(|_| Store {
+        let nodes = scenario.nodes.iter().flat_map(|kind| {
+            let store = Store {
                 bandwidth: kind.bandwidth_mb_per_s,
                 capacity: kind.capacity_gb,
-            }));
-        }
+            };
+            std::iter::repeat_n(store, kind.count)
+        });
+        let mut stores: Vec<Store> = nodes.collect();
         stores.sort_by(|a, b| b.bandwidth.total_cmp(&a.bandwidth));
         let mut instances = Vec::new();
         for (app, kind) in scenario.apps.iter().enumerate() {
-            for _ in 0..kind.instances {
-                let [least, most] = kind.size_gb;
-                instances.push(Instance {
-                    app,
-                    size_gb: least + (most - least) * rng.random::<f64>(),
-                });
-            }
+            let [least, most] = kind.size_gb;
+            instances.extend((0..kind.instances).map(|_| Instance {
+                app,
+                size_gb: least + (most - least) * rng.random::<f64>(),
+            }));
         }
         let per_day = scenario.per_day();
         let history = scenario.history_days * per_day;
         let intervals = scenario.days * per_day;
+        let app = |instance: &Instance| &scenario.apps[instance.app];
         let demand = instances
             .iter()
-            .map(|instance| {
-                let app = &scenario.apps[instance.app];
-                demand(scenario, app, history + intervals, &mut rng)
-            })
+            .map(|instance| demand(scenario, app(instance), history + intervals, &mut rng))
             .collect();
         let loss = losses(scenario, &mut rng);
         let mirrored = mirrored(scenario, &loss, &mut rng);
         Scene {
             stores,
             instances,
-            mean_demand: scenario
-                .apps
-                .iter()
-                .map(|app| app.bandwidth_mb_per_s)
-                .collect(),
+            mean_demand: (scenario.apps.iter().map(|app| app.bandwidth_mb_per_s)).collect(),
             demand,
             history,
             intervals,
@@ -100,17 +93,26 @@ impl Scene {
 
     /// Mean loss of a pair of applications, as it is.
     pub fn true_pair(&self, a: usize, b: usize) -> f64 {
-        (self.loss[a][b] + self.loss[b][a]) / 2.0
+        true_pair(&self.loss, a, b)
     }
 
     /// Mean absolute error of what mirrors measured.
     pub fn mirror_error(&self) -> f64 {
-        let apps = self.loss.len();
-        let errors = (0..apps)
-            .flat_map(|a| (a..apps).map(move |b| (a, b)))
-            .map(|(a, b)| (self.mirrored[a][b] - self.true_pair(a, b)).abs());
-        errors.sum::<f64>() / (apps * (apps + 1) / 2) as f64
+        let pairs = pairs(self.loss.len());
+        let error =
+            |(a, b): &(usize, usize)| (self.mirrored[*a][*b] - self.true_pair(*a, *b)).abs();
+        pairs.iter().map(error).sum::<f64>() / pairs.len() as f64
     }
+}
+
+fn true_pair(loss: &[Vec<f64>], a: usize, b: usize) -> f64 {
+    (loss[a][b] + loss[b][a]) / 2.0
+}
+
+/// All pairs of so many applications, also of one with itself.
+fn pairs(apps: usize) -> Vec<(usize, usize)> {
+    let with = |a| (a..apps).map(move |b| (a, b));
+    (0..apps).flat_map(with).collect()
 }
 
 fn demand(
@@ -145,19 +147,13 @@ fn losses(scenario: &ConsolidationScenario, rng: &mut ChaCha8Rng) -> Vec<Vec<f64
     let mut skewed = || rng.random::<f64>().powi(3);
     let sensitivity: Vec<f64> = (0..apps).map(|_| skewed()).collect();
     let force: Vec<f64> = (0..apps).map(|_| skewed()).collect();
-    sensitivity
-        .iter()
-        .map(|sensitivity| {
-            force
-                .iter()
-                .map(|force| {
-                    let pair = 0.5 + rng.random::<f64>();
-                    let most = scenario.most_interference;
-                    (most * sensitivity * force * pair).min(most)
-                })
-                .collect()
-        })
-        .collect()
+    let most = scenario.most_interference;
+    let mut loss = |sensitivity: f64, force: f64| {
+        let pair = 0.5 + rng.random::<f64>();
+        (most * sensitivity * force * pair).min(most)
+    };
+    let mut all = |sensitivity: &f64| force.iter().map(|it| loss(*sensitivity, *it)).collect();
+    sensitivity.iter().map(&mut all).collect()
 }
 
 /// Pair interference with the mirrors' error, never below none. Errors grow
@@ -168,16 +164,14 @@ fn mirrored(
     rng: &mut ChaCha8Rng,
 ) -> Vec<Vec<f64>> {
     let apps = loss.len();
-    let truth = |a: usize, b: usize| (loss[a][b] + loss[b][a]) / 2.0;
-    let pairs: Vec<(usize, usize)> = (0..apps)
-        .flat_map(|a| (a..apps).map(move |b| (a, b)))
-        .collect();
-    let mean = pairs.iter().map(|(a, b)| truth(*a, *b)).sum::<f64>() / pairs.len() as f64;
+    let pairs = pairs(apps);
+    let sum: f64 = pairs.iter().map(|(a, b)| true_pair(loss, *a, *b)).sum();
+    let mean = sum / pairs.len() as f64;
     // |N(0, σ)| has the mean σ·√(2/π).
     let sd = scenario.mirror_error * (std::f64::consts::PI / 2.0).sqrt();
     let mut seen = vec![vec![0.0; apps]; apps];
     for (a, b) in pairs {
-        let truth = truth(a, b);
+        let truth = true_pair(loss, a, b);
         let weight = match mean > 0.0 {
             true => 0.2 + 0.8 * truth / mean,
             false => 1.0,

@@ -1,7 +1,8 @@
 //! A scheduler at work: its policy, its admission, and what it knows.
 
-use super::queue::Event;
-use super::queue::EventQueue;
+use super::Event;
+use super::LEAST_WAIT_SECONDS;
+use crate::agenda::EventQueue;
 use jostle_schedule::Cluster;
 use jostle_schedule::Decision;
 use jostle_schedule::Demand;
@@ -31,10 +32,10 @@ pub(super) struct Agent {
     pub(super) may_offer: bool,
     /// Grows with every change that may help who was refused.
     pub(super) epoch: u64,
-    /// Demands for which there was no room in this epoch.
-    no_room: Vec<Demand>,
+    /// Demands for which no node had room in this epoch.
+    pub(super) no_room: Vec<Demand>,
     /// Seconds at which it is to be asked again; infinite for not at all.
-    wake: f64,
+    pub(super) wake: f64,
 }
 
 impl Agent {
@@ -86,17 +87,27 @@ impl Agent {
         self.no_room.clear();
     }
 
-    /// To be asked again at `seconds`.
-    pub(super) fn wake_at(&mut self, seconds: f64, index: u32, events: &mut EventQueue) {
-        if seconds < self.wake {
-            self.wake = seconds;
-            events.note(seconds, Event::Wake(index));
+    /// What has changed since that epoch may help who was refused then.
+    pub(super) fn offer_if_changed_since(&mut self, epoch: u64, now: f64) {
+        if self.epoch != epoch {
+            self.admission.changed(now);
+            self.may_offer = true;
         }
     }
 
-    /// Seconds at which it is to be asked again; infinite for not at all.
-    pub(super) fn wakes_at(&self) -> f64 {
-        self.wake
+    /// To be asked again at `seconds`, but not at once.
+    pub(super) fn wake_at(
+        &mut self,
+        seconds: f64,
+        now: f64,
+        index: usize,
+        events: &mut EventQueue<Event>,
+    ) {
+        let seconds = seconds.max(now + LEAST_WAIT_SECONDS);
+        if seconds < self.wake {
+            self.wake = seconds;
+            events.note(seconds, Event::Wake(index as u32));
+        }
     }
 
     /// Whether it was to be asked again at `now`.
@@ -108,27 +119,27 @@ impl Agent {
         wakes
     }
 
-    /// Brings `node` of its copy up to date, where it has one.
-    pub(super) fn update_view(&mut self, node: NodeId, actual: &Cluster, now: f64) -> bool {
-        let mut followed = Vec::new();
-        match &mut self.copy {
-            Some(copy) => {
-                copy.follow(actual, node, &mut followed);
-                for node in &followed {
-                    self.policy.changed(copy, *node, now);
-                }
+    /// Brings `nodes` of its copy, if it has one, up to date with `actual`;
+    /// whether that was news.
+    pub(super) fn update_view(&mut self, nodes: &[NodeId], actual: &Cluster, now: f64) -> bool {
+        let mut news = false;
+        for node in nodes {
+            let Some(copy) = &mut self.copy else {
+                self.policy.changed(actual, *node, now);
+                news = true;
+                continue;
+            };
+            if copy.summary(*node).version == actual.summary(*node).version {
+                continue;
             }
-            None => {
-                self.policy.changed(actual, node, now);
-                return true;
+            let mut followed = Vec::new();
+            copy.follow(actual, *node, &mut followed);
+            news |= !followed.is_empty();
+            for node in followed {
+                self.policy.changed(copy, node, now);
             }
         }
-        !followed.is_empty()
-    }
-
-    /// No node had room for `demand`; nor will one before the next change.
-    pub(super) fn record_no_room(&mut self, demand: Demand) {
-        self.no_room.push(demand);
+        news
     }
 
     /// Whether it is known already that `demand` has no room.

@@ -5,6 +5,7 @@ use super::Start;
 use super::State;
 use super::agent::Pending;
 use super::agent::has_room;
+use super::nodes_of;
 use crate::error::SimulationError;
 use jostle_schedule::Decision;
 use jostle_schedule::NodeId;
@@ -62,11 +63,7 @@ impl Engine<'_> {
             self.outcome.conflicts += 1;
         }
         let agent = &mut self.agents[index];
-        let mut news = false;
-        for part in parts {
-            news |= agent.update_view(part.node, self.world.cluster(), self.now);
-        }
-        if news {
+        if agent.update_view(&nodes_of(parts), self.world.cluster(), self.now) {
             agent.cluster_changed(self.now);
         }
         self.decide(index, job, allowed)
@@ -96,10 +93,8 @@ impl Engine<'_> {
         self.running += 1;
         self.without_progress = 0;
         let agent = &mut self.agents[progress.agent as usize];
-        let nodes: Vec<NodeId> = parts.iter().map(|part| part.node).collect();
-        for node in &nodes {
-            agent.update_view(*node, self.world.cluster(), self.now);
-        }
+        let nodes = nodes_of(parts);
+        agent.update_view(&nodes, self.world.cluster(), self.now);
         agent.started(job, &nodes, self.now, self.world.cluster());
         agent.may_offer = true;
         true
@@ -134,11 +129,8 @@ impl Engine<'_> {
         let mut at = 0;
         while let Some(job) = self.queues[node.index()].get(at).copied() {
             let demand = self.workload.jobs[job as usize].demand;
-            let part = Part {
-                node,
-                cpus: demand.cpus,
-            };
-            if self.world.cluster().fits(node, demand) && self.start(job, &[part]) {
+            let cpus = demand.cpus;
+            if self.world.cluster().fits(node, demand) && self.start(job, &[Part { node, cpus }]) {
                 self.leave_queues(job);
             } else {
                 at += 1;
@@ -185,11 +177,10 @@ impl Engine<'_> {
         }
         let for_all = waiting == Waiting::NoRoom && !somewhere_only && !it.spread;
         if for_all && !has_room(agent.view(actual), it.demand) {
-            agent.record_no_room(it.demand);
+            agent.no_room.push(it.demand);
         }
         if let Some(seconds) = until {
-            let soonest = self.now + super::LEAST_WAIT_SECONDS;
-            agent.wake_at(seconds.max(soonest), index as u32, &mut self.events);
+            agent.wake_at(seconds, self.now, index, &mut self.events);
         }
     }
 }

@@ -1,9 +1,8 @@
 //! Agents decide.
 
 use super::Engine;
-use super::LEAST_WAIT_SECONDS;
+use super::Event;
 use super::agent::Pending;
-use super::queue::Event;
 use crate::error::BadPlacement;
 use crate::error::SimulationError;
 use jostle_schedule::Cluster;
@@ -32,15 +31,13 @@ impl Engine<'_> {
             }) else {
                 agent.may_offer = false;
                 if let Some(seconds) = agent.admission.wake_at() {
-                    let soonest = self.now + LEAST_WAIT_SECONDS;
-                    agent.wake_at(seconds.max(soonest), index as u32, &mut self.events);
+                    agent.wake_at(seconds, self.now, index, &mut self.events);
                 }
                 return Ok(());
             };
             let job = offer.job as u32;
             let it = &self.workload.jobs[offer.job as usize];
-            let known = offer.allowed.is_none() && !it.spread && agent.is_known_full(it.demand);
-            if known {
+            if offer.allowed.is_none() && !it.spread && agent.is_known_full(it.demand) {
                 let epoch = agent.epoch;
                 self.refused(index, job, epoch);
             } else {
@@ -55,25 +52,17 @@ impl Engine<'_> {
     pub(super) fn refused(&mut self, index: usize, job: u32, epoch: u64) {
         let agent = &mut self.agents[index];
         let refused = &mut self.jobs[job as usize].refused;
-        *refused = match refused.0 == epoch {
-            true => (epoch, refused.1 + 1),
-            false => (epoch, 1),
-        };
+        let times = if refused.0 == epoch { refused.1 } else { 0 };
+        *refused = (epoch, times + 1);
         agent.admission.refused(u64::from(job), self.now);
-        if agent.epoch != epoch {
-            agent.admission.changed(self.now);
-            agent.may_offer = true;
-        }
+        agent.offer_if_changed_since(epoch, self.now);
     }
 
     /// The policy wants to be asked about `job` at `until` again and not before.
     pub(super) fn postponed(&mut self, index: usize, job: u32, until: f64, epoch: u64) {
         let agent = &mut self.agents[index];
         agent.admission.postponed(u64::from(job), until, self.now);
-        if agent.epoch != epoch {
-            agent.admission.changed(self.now);
-            agent.may_offer = true;
-        }
+        agent.offer_if_changed_since(epoch, self.now);
     }
 
     /// The agent decides about `job`, and is busy until it has.
@@ -101,13 +90,9 @@ impl Engine<'_> {
             let seen = agent.copy.as_ref().unwrap_or(self.world.cluster());
             let policy = &mut agent.policy;
             let decision = self.stopwatch.time(|| policy.choose(&request, seen));
-            check_decision(&decision, &request, seen).map_err(|why| {
-                SimulationError::BadChoice {
-                    policy: agent.policy.name(),
-                    job,
-                    why,
-                }
-            })?;
+            let policy = policy.name();
+            check_decision(&decision, &request, seen)
+                .map_err(|why| SimulationError::BadChoice { policy, job, why })?;
             match decision {
                 Decision::Place(choice) => {
                     examined += choice.examined;
@@ -116,18 +101,14 @@ impl Engine<'_> {
                         true => self.world.counters(node, &mut self.noise),
                         false => Vec::new(),
                     };
-                    let stands = agent
-                        .admission
-                        .accept(u64::from(job), node, &counters, self.now);
+                    let admission = &mut agent.admission;
+                    let stands = admission.accept(u64::from(job), node, &counters, self.now);
                     if stands || vetoes == VETOES {
                         break Decision::Place(choice);
                     }
                     vetoes += 1;
-                    let mut others = narrowed
-                        .take()
-                        .unwrap_or_else(|| self.world.ids().iter().copied().collect());
-                    others.remove(node);
-                    narrowed = Some(others);
+                    let all = || self.world.ids().iter().copied().collect();
+                    narrowed.get_or_insert_with(all).remove(node);
                     vetoed = Some(choice);
                 }
                 Decision::QueueAt(nodes) => {
@@ -144,8 +125,8 @@ impl Engine<'_> {
         self.outcome.decisions += 1;
         let latency = &self.settings.latency;
         let busy = latency.base_seconds + latency.per_examined_seconds * f64::from(examined);
-        self.events
-            .note(self.now + busy, Event::Decided(index as u32));
+        let decided = Event::Decided(index as u32);
+        self.events.note(self.now + busy, decided);
         let agent = &mut self.agents[index];
         agent.pending = Some(Pending {
             job,
@@ -163,9 +144,10 @@ fn check_decision(
     request: &PlacementRequest,
     cluster: &Cluster,
 ) -> Result<(), BadPlacement> {
+    let name = |node: NodeId| cluster.name(node).to_string();
     let allowed = |node: NodeId| match request.allowed.is_none_or(|set| set.contains(node)) {
         true => Ok(()),
-        false => Err(BadPlacement::NotAllowed(cluster.name(node).to_string())),
+        false => Err(BadPlacement::NotAllowed(name(node))),
     };
     match decision {
         Decision::Place(choice) => {
@@ -174,18 +156,13 @@ fn check_decision(
             }
             for (at, part) in choice.parts.iter().enumerate() {
                 allowed(part.node)?;
-                if choice.parts[..at]
-                    .iter()
-                    .any(|other| other.node == part.node)
-                {
-                    return Err(BadPlacement::NamedTwice(
-                        cluster.name(part.node).to_string(),
-                    ));
+                let mut before = choice.parts[..at].iter();
+                if before.any(|other| other.node == part.node) {
+                    return Err(BadPlacement::NamedTwice(name(part.node)));
                 }
                 let demand = part.demand(&choice.parts, request.demand);
                 if let Some(lacks) = cluster.lacks(part.node, demand) {
-                    let node = cluster.name(part.node).to_string();
-                    let lacks = lacks.to_string();
+                    let (node, lacks) = (name(part.node), lacks.to_string());
                     return Err(BadPlacement::Lacks { node, lacks });
                 }
             }
@@ -193,10 +170,8 @@ fn check_decision(
         }
         Decision::QueueAt(nodes) if nodes.is_empty() => Err(BadPlacement::NoQueue),
         Decision::QueueAt(nodes) => nodes.iter().try_for_each(|node| {
-            let it = cluster.node(*node);
-            let fits =
-                it.cpus >= request.demand.cpus && it.memory_bytes >= request.demand.memory_bytes;
-            match fits {
+            let (it, demand) = (cluster.node(*node), request.demand);
+            match it.cpus >= demand.cpus && it.memory_bytes >= demand.memory_bytes {
                 true => allowed(*node),
                 false => Err(BadPlacement::TooSmall(it.name.clone())),
             }

@@ -1,9 +1,9 @@
 //! Faults and repairs.
 
 use super::Engine;
-use super::queue::Event;
+use super::Event;
 use crate::workload::Fault;
-use crate::world::Departure;
+use jostle_schedule::Part;
 
 impl Engine<'_> {
     pub(super) fn fault(&mut self) {
@@ -42,15 +42,15 @@ impl Engine<'_> {
     }
 
     /// Who ran there begins anew elsewhere, and who decides learns of it.
-    fn evicted(&mut self, node: usize, gone: &[(u32, Departure)]) {
+    fn evicted(&mut self, node: usize, gone: &[(u32, Vec<Part>)]) {
         for (job, _) in gone {
             self.running -= 1;
             self.waiting += 1;
             self.outcome.restarts += 1;
             self.jobs[*job as usize].restarts += 1;
         }
-        for (job, left) in gone {
-            self.has_left(*job, &left.parts);
+        for (job, parts) in gone {
+            self.has_left(*job, parts);
             self.ask_for_place(*job);
         }
         self.node_changed(node);
@@ -61,7 +61,7 @@ impl Engine<'_> {
     fn node_changed(&mut self, node: usize) {
         let id = self.world.ids()[node];
         if let [only] = &mut self.agents[..] {
-            only.update_view(id, self.world.cluster(), self.now);
+            only.update_view(&[id], self.world.cluster(), self.now);
             only.cluster_changed(self.now);
         }
     }

@@ -40,12 +40,11 @@ impl Meter {
 
     /// Counts `level` from the last call until `now`.
     #[inline]
-    pub(super) fn until(&mut self, now: f64, level: impl Fn() -> Level) {
+    pub(super) fn until(&mut self, now: f64, level: Level) {
         let seconds = now - self.at;
         if seconds <= 0.0 {
             return;
         }
-        let level = level();
         self.asked_seconds += seconds * level.cpus_asked as f64;
         self.up_seconds += seconds * level.cpus_up as f64;
         self.at = now;
@@ -106,8 +105,8 @@ mod tests {
     #[test]
     fn utilization_is_the_mean_over_time() {
         let mut meter = Meter::new(5.0);
-        meter.until(7.0, || level(10));
-        meter.until(15.0, || level(5));
+        meter.until(7.0, level(10));
+        meter.until(15.0, level(5));
         assert!((meter.utilization() - 0.6).abs() < 1e-12);
         let seconds: Vec<f64> = meter.into_samples().iter().map(|m| m.seconds).collect();
         assert_eq!(seconds, (5..15).map(f64::from).collect::<Vec<_>>());
@@ -116,7 +115,7 @@ mod tests {
     #[test]
     fn long_runs_have_few_moments_at_one_interval() {
         let mut meter = Meter::new(0.0);
-        meter.until(1e6, || level(3));
+        meter.until(1e6, level(3));
         let samples = meter.into_samples();
         assert!((MOST_SAMPLES / 2 - 1..MOST_SAMPLES).contains(&samples.len()));
         let interval = samples[1].seconds - samples[0].seconds;

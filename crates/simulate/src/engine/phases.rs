@@ -1,12 +1,12 @@
 //! Phase changes: detection and migration.
 
 use super::Engine;
+use super::Event;
 use super::State;
-use super::queue::Event;
+use super::nodes_of;
 use crate::error::BadPlacement;
 use crate::error::SimulationError;
 use crate::random::standard_normal;
-use jostle_schedule::NodeId;
 use jostle_schedule::Part;
 use rand::RngExt;
 
@@ -16,11 +16,9 @@ impl Engine<'_> {
         let detection = &self.settings.phases;
         let noticed = self.phase_draws.random::<f64>() < detection.chance;
         if let (true, Some(phase)) = (noticed, self.world.phase(job)) {
-            let start = self.jobs[job as usize].starts;
-            self.events.note(
-                self.now + detection.delay_seconds,
-                Event::Detected(job, start, phase),
-            );
+            let detected = Event::Detected(job, self.jobs[job as usize].starts, phase);
+            let at = self.now + detection.delay_seconds;
+            self.events.note(at, detected);
         }
     }
 
@@ -43,9 +41,7 @@ impl Engine<'_> {
         self.world.set_estimate(job, estimate);
         let parts: Vec<Part> = self.world.parts(job).collect();
         let agent = &mut self.agents[owner];
-        for part in &parts {
-            agent.update_view(part.node, self.world.cluster(), self.now);
-        }
+        agent.update_view(&nodes_of(&parts), self.world.cluster(), self.now);
         agent.cluster_changed(self.now);
         if self.settings.phases.migrate {
             self.reconsider(owner, job, &parts)?;
@@ -68,13 +64,12 @@ impl Engine<'_> {
         let left = work - self.world.work_done(job, self.now).unwrap_or(work);
         let agent = &mut self.agents[owner];
         let seen = agent.copy.as_ref().unwrap_or(self.world.cluster());
-        let choice = agent
-            .policy
-            .reconsider(resident, seen, left.max(0.0), &self.costs);
+        let policy = &mut agent.policy;
+        let choice = policy.reconsider(resident, seen, left.max(0.0), &self.costs);
         let Some(choice) = choice.filter(|choice| choice.parts != before) else {
             return Ok(());
         };
-        let policy = agent.policy.name();
+        let policy = policy.name();
         let bad = |why: BadPlacement| SimulationError::BadChoice { policy, job, why };
         if choice.parts.is_empty() {
             return Err(bad(BadPlacement::NoPart));
@@ -98,11 +93,10 @@ impl Engine<'_> {
     }
 
     fn has_moved(&mut self, owner: usize, job: u32, before: &[Part], after: &[Part]) {
-        let nodes = |parts: &[Part]| -> Vec<NodeId> { parts.iter().map(|p| p.node).collect() };
-        let (before, after) = (nodes(before), nodes(after));
+        let (before, after) = (nodes_of(before), nodes_of(after));
         let agent = &mut self.agents[owner];
-        for node in before.iter().chain(&after) {
-            agent.update_view(*node, self.world.cluster(), self.now);
+        for nodes in [&before, &after] {
+            agent.update_view(nodes, self.world.cluster(), self.now);
         }
         agent.ended(job, &before, self.now, self.world.cluster());
         agent.started(job, &after, self.now, self.world.cluster());

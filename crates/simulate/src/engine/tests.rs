@@ -31,6 +31,7 @@ use jostle_schedule::admission::AdmissionOptions;
 use jostle_schedule::admission::NoAdmission;
 use jostle_schedule::predict::LANES;
 use jostle_schedule::predict::Responses;
+use rayon::prelude::*;
 use std::sync::Arc;
 
 const GIB: u64 = 1 << 30;
@@ -538,7 +539,10 @@ impl Admission for Picky {
     }
 
     fn accept(&mut self, job: u64, node: NodeId, counters: &[f32], _: f64) -> bool {
-        assert_eq!(counters.len(), crate::counter_names().len());
+        assert_eq!(
+            counters.len(),
+            crate::world::counters::counter_names().len()
+        );
         assert!(!self.1.contains(&(job, node)), "asked again without it");
         self.1.push((job, node));
         node.index() > 1
@@ -646,13 +650,17 @@ fn windows_label_the_stragglers() {
         false,
     );
     let settings = settings("scripted");
-    let windows = crate::windows::windows_with(&workload, &settings, &mut scheduler).unwrap();
+    let mut scheduler = |seed| Ok(scheduler(seed));
+    let windows = crate::windows::labelled(&workload, &settings, &mut scheduler).unwrap();
     assert_eq!((windows.len(), windows.stragglers()), (7, 2));
     let mut csv = Vec::new();
     windows.write_csv(&mut csv).unwrap();
     let csv = String::from_utf8(csv).unwrap();
     let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
-    assert_eq!(rows[0].len(), 2 + crate::counter_names().len());
+    assert_eq!(
+        rows[0].len(),
+        2 + crate::world::counters::counter_names().len()
+    );
     assert!(rows.iter().all(|row| row.len() == rows[0].len()));
     let labels: Vec<&str> = rows[1..].iter().map(|row| row[row.len() - 1]).collect();
     assert_eq!(labels, ["0", "1", "1", "0", "0", "0", "0"]);
@@ -680,7 +688,10 @@ fn a_batch_is_its_runs() {
             })
         })
         .collect();
-    let all = crate::run::run_all(&runs);
+    let each = runs.par_iter();
+    let all: Vec<_> = each
+        .map(|(workload, settings)| run(workload, settings))
+        .collect();
     assert_eq!(all.len(), runs.len());
     for ((workload, settings), result) in runs.iter().zip(all) {
         let outcome = result.unwrap().0;

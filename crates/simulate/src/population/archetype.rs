@@ -1,14 +1,14 @@
 //! The resources that programs use, and how performance falls under contention.
 
 use crate::hardware::ServerType;
+use crate::random::normal;
 use crate::truth::TrueCurve;
 use jostle_profile::resource::Resource;
 use jostle_schedule::predict::LaneSet;
 use jostle_schedule::predict::Lanes;
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
-use rand_distr::Distribution;
-use rand_distr::StandardNormal;
+use std::collections::BTreeMap;
 
 /// The resources that the applications of a population meet on: those that
 /// neighbours with CPUs of their own share, and as many as the papers' N = 10.
@@ -25,14 +25,12 @@ pub const SHARED: [Resource; 10] = [
     Resource::NetworkBandwidth,
 ];
 
-/// [`SHARED`] as lanes.
-pub fn shared_lanes() -> impl Iterator<Item = usize> {
-    SHARED.into_iter().map(|resource| resource as usize)
-}
-
 /// [`SHARED`] as a set.
 pub fn shared() -> LaneSet {
-    shared_lanes().collect()
+    SHARED
+        .map(|resource| resource as usize)
+        .into_iter()
+        .collect()
 }
 
 /// What a program is like.
@@ -148,10 +146,6 @@ pub struct Program {
     needs: [f64; 4],
 }
 
-fn normal(rng: &mut ChaCha8Rng) -> f64 {
-    StandardNormal.sample(rng)
-}
-
 impl Program {
     /// A program of `archetype`.
     pub fn draw(archetype: &Archetype, rng: &mut ChaCha8Rng) -> Self {
@@ -160,7 +154,8 @@ impl Program {
             caused: Lanes::default(),
             needs: archetype.needs,
         };
-        for (lane, uses) in shared_lanes().zip(archetype.uses) {
+        for (resource, uses) in SHARED.into_iter().zip(archetype.uses) {
+            let lane = resource as usize;
             let (a, b) = (normal(rng), normal(rng));
             let other = CORRELATION * a + (1.0 - CORRELATION * CORRELATION).sqrt() * b;
             let sensitivity = uses * (SPREAD * a).exp();
@@ -219,37 +214,24 @@ fn draw_shape(sensitivity: f64, rng: &mut ChaCha8Rng) -> Shape {
 /// The curves of programs that run together as one application and share its
 /// CPUs alike: the mean of their performance.
 pub fn curves(programs: &[Program]) -> Vec<TrueCurve> {
-    let bends = programs
-        .iter()
-        .fold(LaneSet::EMPTY, |set, program| set.or(program.bends()));
+    let bends = programs.iter().map(Program::bends);
     let mean = |lane: usize, x: f64| {
-        let sum: f64 = programs
-            .iter()
-            .map(|program| program.performance(lane, x))
-            .sum();
-        sum / programs.len() as f64
+        let each = programs.iter().map(|program| program.performance(lane, x));
+        each.sum::<f64>() / programs.len() as f64
     };
-    bends
-        .iter()
-        .map(|lane| TrueCurve::new(lane, |x| mean(lane, x)))
-        .collect()
+    let curve = |lane| TrueCurve::new(lane, |x| mean(lane, x));
+    let bends = bends.fold(LaneSet::EMPTY, LaneSet::or);
+    bends.iter().map(curve).collect()
 }
 
 /// Speed on each of `types`, the best = 1. Besides what the hardware says, each
 /// family and type suits a program more or less, by chance.
 pub fn speeds(programs: &[Program], types: &[ServerType], rng: &mut ChaCha8Rng) -> Vec<f32> {
-    let mut families: Vec<(&str, f64)> = Vec::new();
+    let mut families: BTreeMap<&str, f64> = BTreeMap::new();
     let mut speeds = Vec::with_capacity(types.len());
     for kind in types {
-        let known = families.iter().find(|(name, _)| *name == kind.family);
-        let family = match known {
-            Some((_, affinity)) => *affinity,
-            None => {
-                let affinity = FAMILY_SPREAD * normal(rng);
-                families.push((kind.family, affinity));
-                affinity
-            }
-        };
+        let family = families.entry(kind.family);
+        let family = *family.or_insert_with(|| FAMILY_SPREAD * normal(rng));
         let time: f64 = programs.iter().map(|program| program.time_on(kind)).sum();
         let chance = (family + TYPE_SPREAD * normal(rng)).exp();
         speeds.push(chance * programs.len() as f64 / time);

@@ -13,7 +13,6 @@ use jostle_schedule::Scaling;
 use jostle_schedule::predict::LANES;
 use jostle_schedule::predict::LaneSet;
 use jostle_schedule::predict::Lanes;
-use jostle_schedule::predict::resource_id;
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
 
@@ -109,10 +108,8 @@ const HIGH_LOAD_FELT: f64 = 1.4;
 /// `app` under a high memory load: it presses harder on caches and memory, and
 /// feels the others' pressure on them more.
 pub fn under_memory_load(app: &TrueApp) -> TrueApp {
-    let memory: LaneSet = MEMORY
-        .map(|resource| resource as usize)
-        .into_iter()
-        .collect();
+    let memory = MEMORY.map(|resource| resource as usize);
+    let memory: LaneSet = memory.into_iter().collect();
     let mut high = app.clone();
     high.name = format!("{} (memory load high)", app.name);
     for lane in memory.iter() {
@@ -138,10 +135,4 @@ pub fn tolerated(app: &TrueApp, lane: usize) -> Option<f64> {
     }
     let (a, b) = (curve.at((above - 1) as f32), curve.at(above as f32));
     Some(f64::from(above - 1) + f64::from((a - limit) / (a - b)))
-}
-
-/// Names of the resources in `lanes`, for people.
-pub fn names(lanes: LaneSet) -> String {
-    let names: Vec<&str> = lanes.iter().map(resource_id).collect();
-    names.join(", ")
 }

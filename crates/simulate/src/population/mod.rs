@@ -5,14 +5,11 @@ mod class;
 mod member;
 mod recorded;
 
-pub use archetype::SHARED;
 pub use archetype::shared;
 pub use class::CLASSES;
 pub use class::ClassKind;
 pub use class::class;
 pub use member::Member;
-pub use member::draw;
-pub use member::names;
 pub use member::pool;
 pub use member::tolerated;
 pub use member::under_memory_load;

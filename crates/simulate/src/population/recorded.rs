@@ -16,15 +16,11 @@ use jostle_schedule::App;
 use jostle_schedule::Demand;
 use jostle_schedule::Scaling;
 use jostle_schedule::predict::LANES;
-use jostle_schedule::predict::LaneSet;
 use rand::rngs::ChaCha8Rng;
 use std::path::Path;
 
-/// The profiles in `dir`, by the order of file names.
-///
-/// # Errors
-///
-/// When one cannot be read, two are of one workload, or there is none.
+/// The profiles in `dir`, by the order of file names; at least one, and not two
+/// of one workload.
 pub fn load(dir: &Path) -> Result<Vec<Profile>, RecordedError> {
     let profiles =
         profile::load_dir(dir).map_err(|error| RecordedError::Unreadable(error.to_string()))?;
@@ -40,15 +36,12 @@ pub fn load(dir: &Path) -> Result<Vec<Profile>, RecordedError> {
 pub fn member(profile: &Profile, types: &[ServerType], rng: &mut ChaCha8Rng) -> Member {
     let app = App::new(profile);
     let counted = app.counted(false);
-    let responses = app.responses();
+    let responses = &app.responses;
     let program = Program::draw(&archetype::SERVICE, rng);
-    let (known, caused_known) = (
-        responses.known().and(counted),
-        responses.caused_known().and(counted),
-    );
-    let mut curves: Vec<TrueCurve> = responses
-        .curves()
-        .iter()
+    let known = responses.known.and(counted);
+    let caused_known = responses.caused_known.and(counted);
+    let curves = responses.curves.iter();
+    let mut curves: Vec<TrueCurve> = curves
         .filter(|curve| counted.contains(curve.lane()))
         .map(|curve| TrueCurve::new(curve.lane(), |x| f64::from(curve.at(x as f32).0).exp()))
         .collect();
@@ -57,12 +50,11 @@ pub fn member(profile: &Profile, types: &[ServerType], rng: &mut ChaCha8Rng) -> 
     }
     let mut caused = [0.0; LANES];
     for lane in caused_known.iter() {
-        caused[lane] = responses.caused()[lane];
+        caused[lane] = responses.caused[lane];
     }
     for lane in shared().without(caused_known).iter() {
         caused[lane] = program.caused[lane] as f32;
     }
-    let profiled: LaneSet = known.and(caused_known);
     Member {
         app: TrueApp {
             name: profile.workload.name.clone(),
@@ -76,6 +68,6 @@ pub fn member(profile: &Profile, types: &[ServerType], rng: &mut ChaCha8Rng) -> 
             cpus: (profile.conditions.target_cpus.len().max(1)) as u32,
             memory_bytes: 0,
         },
-        profiled,
+        profiled: known.and(caused_known),
     }
 }

@@ -17,6 +17,7 @@ use jostle_schedule::Demand;
 use jostle_schedule::Scaling;
 use jostle_schedule::predict::LANES;
 use jostle_schedule::predict::lane;
+use jostle_schedule::predict::resource_id;
 use std::collections::BTreeMap;
 
 type Result<T> = std::result::Result<T, ScenarioError>;
@@ -28,10 +29,8 @@ pub fn known(sources: &[JobSource], name: &str) -> bool {
         source.class == name
             || match &source.pool {
                 Pool::Synthetic(kind) => {
-                    let numbered = name
-                        .strip_prefix(kind.name)
-                        .and_then(|it| it.strip_prefix('-'));
-                    let number = numbered.and_then(|number| number.parse().ok());
+                    let number = name.strip_prefix(kind.name);
+                    let number = number.and_then(|it| it.strip_prefix('-')?.parse().ok());
                     number.is_some_and(|number| (1..=kind.pool).contains(&number))
                 }
                 Pool::Recorded(profiles) => profiles.iter().any(|it| it.workload.name == name),
@@ -94,10 +93,8 @@ fn one(source: &Source, at: usize, all: &[AppKeys], cluster: &ClusterPlan) -> Re
     for (platform, value) in &keys.speed {
         let key = format!("speed.{platform}");
         if !(value.is_finite() && *value > 0.0) {
-            return Err(wrong(
-                &key,
-                Problem::out_of_range(value, "a number above 0"),
-            ));
+            let problem = Problem::out_of_range(value, "a number above 0");
+            return Err(wrong(&key, problem));
         }
         let known = || cluster.types.iter().filter_map(|kind| kind.name.as_deref());
         if !known().any(|known| known == platform) {
@@ -133,7 +130,7 @@ fn one(source: &Source, at: usize, all: &[AppKeys], cluster: &ClusterPlan) -> Re
             },
             profiled: population::shared(),
         },
-        speed: keys.speed.clone().into_iter().collect(),
+        speed: keys.speed.clone(),
         work: keys.work_seconds,
         then,
     })
@@ -149,7 +146,11 @@ fn lane_of(resource: &str, points: f64) -> std::result::Result<(usize, f64), Pro
         Some(lane) if shared.contains(lane) => Ok((lane, points)),
         Some(_) => Err(Problem::NotShared {
             resource: resource.into(),
-            shared: population::names(shared),
+            shared: shared
+                .iter()
+                .map(resource_id)
+                .collect::<Vec<_>>()
+                .join(", "),
         }),
         None => Err(Problem::unknown(
             resource,

@@ -1,11 +1,13 @@
 //! From a scenario and a seed to what one run is given.
 
+use super::keys::FaultPlan;
+use super::keys::PhaseKind;
+use super::keys::PhasePlan;
+use super::keys::Reservations;
 use super::plan::Arrivals;
-use super::plan::FaultPlan;
-use super::plan::JobPlan;
-use super::plan::PhaseKind;
+use super::plan::GivenApp;
+use super::plan::NodeType;
 use super::plan::Pool;
-use super::plan::Reservations;
 use super::plan::Scenario;
 use super::plan::Work;
 use crate::arrivals;
@@ -14,6 +16,7 @@ use crate::error::ScenarioError;
 use crate::hardware::ServerType;
 use crate::population;
 use crate::population::Member;
+use crate::random;
 use crate::truth::Truth;
 use crate::workload::Fault;
 use crate::workload::Job;
@@ -21,11 +24,10 @@ use crate::workload::JobPhase;
 use crate::workload::Workload;
 use jostle_schedule::Demand;
 use jostle_schedule::Node;
-use rand::Rng;
 use rand::RngExt;
-use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Each part of a workload has random numbers of its own, so that a change of
@@ -40,19 +42,23 @@ enum Stream {
 }
 
 fn stream(seed: u64, of: Stream) -> ChaCha8Rng {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    rng.set_stream(of as u64);
-    rng
+    random::stream(seed, of as u64)
 }
 
 /// Members of all pools, one after the other.
+#[derive(Default)]
 struct Pools {
-    members: Vec<Member>,
-    /// Per source: the first of its members and how many it has.
-    ranges: Vec<(usize, usize)>,
-    /// What a given application turns into: member, and when.
-    then: Vec<Option<(usize, f64)>>,
-    work: Vec<Option<f64>>,
+    members: Vec<Drawn>,
+    /// Those of each source.
+    ranges: Vec<Range<usize>>,
+}
+
+#[derive(Clone)]
+struct Drawn {
+    member: Member,
+    /// What a given application turns into, and when.
+    then: Option<(usize, f64)>,
+    work: Option<f64>,
 }
 
 pub fn workload(scenario: &Scenario, seed: u64) -> Result<Workload, ScenarioError> {
@@ -60,111 +66,87 @@ pub fn workload(scenario: &Scenario, seed: u64) -> Result<Workload, ScenarioErro
     // By chance, so that ties, which go to the earlier node, favour no type.
     nodes.shuffle(&mut stream(seed, Stream::Nodes));
     // Platforms stand in the order in which the nodes name them first.
-    let mut order: Vec<usize> = Vec::new();
+    let mut types: Vec<&NodeType> = Vec::new();
     for node in &nodes {
-        let types = &scenario.cluster.types;
-        if let Some(at) = types.iter().position(|kind| kind.name == node.platform)
-            && !order.contains(&at)
-        {
-            order.push(at);
+        if !types.iter().any(|kind| kind.name == node.platform) {
+            let mut all = scenario.cluster.types.iter();
+            types.extend(all.find(|kind| kind.name == node.platform));
         }
     }
-    let types = |at: &usize| &scenario.cluster.types[*at];
-    let hardware: Vec<ServerType> = order.iter().map(|at| types(at).hardware).collect();
-    let names: Vec<Option<&str>> = order.iter().map(|at| types(at).name.as_deref()).collect();
-    let plan = &scenario.jobs;
-    let mut pools = pools(
-        plan,
-        &hardware,
-        &names,
-        &mut stream(seed, Stream::Population),
-    );
-    if let Some(phases) = &plan.phases
-        && phases.to == PhaseKind::MemoryLoad
-    {
+    let mut pools = pools(scenario, &types, &mut stream(seed, Stream::Population));
+    let phases = scenario.keys.phases.as_ref();
+    if phases.is_some_and(|phases| phases.to == PhaseKind::MemoryLoad) {
         // The application at i under load stands at i + the number of all.
-        let high: Vec<Member> = pools.members.iter().map(under_load).collect();
+        let mut high = pools.members.clone();
+        for drawn in &mut high {
+            drawn.member.app = population::under_memory_load(&drawn.member.app);
+        }
         pools.members.extend(high);
     }
     let largest = nodes.iter().map(|node| node.cpus).max().unwrap_or(1);
     let jobs = jobs(scenario, &pools, largest, seed)?;
-    let faults = match &scenario.faults {
-        Some(plan) => faults(plan, &nodes, &jobs, &mut stream(seed, Stream::Faults)),
-        None => Vec::new(),
-    };
+    let faults = scenario.keys.faults.as_ref().map_or_else(Vec::new, |plan| {
+        faults(plan, &nodes, &jobs, &mut stream(seed, Stream::Faults))
+    });
+    let apps = pools.members.into_iter().map(|drawn| drawn.member.app);
     Ok(Workload {
         nodes,
         truth: Truth {
-            platforms: order.iter().map(|at| types(at).truth.clone()).collect(),
-            apps: pools.members.into_iter().map(|member| member.app).collect(),
-            residual_sd: scenario.residual_sd as f32,
+            platforms: types.iter().map(|kind| kind.truth.clone()).collect(),
+            apps: apps.collect(),
+            residual_sd: scenario.keys.jobs.residual as f32,
             seed,
         },
         jobs,
         faults,
-        classes: plan.sources.iter().map(|it| it.class.clone()).collect(),
+        classes: scenario.sources.iter().map(|it| it.class.clone()).collect(),
     })
 }
 
-fn under_load(member: &Member) -> Member {
-    Member {
-        app: population::under_memory_load(&member.app),
-        ..member.clone()
-    }
-}
-
-fn pools(
-    plan: &JobPlan,
-    hardware: &[ServerType],
-    names: &[Option<&str>],
-    rng: &mut ChaCha8Rng,
-) -> Pools {
-    let mut pools = Pools {
-        members: Vec::new(),
-        ranges: Vec::new(),
-        then: Vec::new(),
-        work: Vec::new(),
-    };
-    for source in &plan.sources {
+fn pools(scenario: &Scenario, types: &[&NodeType], rng: &mut ChaCha8Rng) -> Pools {
+    let hardware: Vec<ServerType> = types.iter().map(|kind| kind.hardware).collect();
+    let mut pools = Pools::default();
+    for source in &scenario.sources {
         let first = pools.members.len();
-        match &source.pool {
-            Pool::Synthetic(kind) => {
-                pools.members.extend(population::pool(kind, hardware, rng));
-            }
-            Pool::Recorded(profiles) => {
-                for profile in profiles {
-                    pools
-                        .members
-                        .push(population::recorded(profile, hardware, rng));
-                }
-            }
-            Pool::Given(apps) => {
-                for app in apps {
-                    let mut member = app.member.clone();
-                    let speed = |name: &Option<&str>| {
-                        let given = app.speed.iter().find(|(of, _)| Some(of.as_str()) == *name);
-                        given.map_or(1.0, |(_, speed)| *speed as f32)
-                    };
-                    member.app.speed = names.iter().map(speed).collect();
-                    let best = member.app.speed.iter().copied().fold(f32::MIN, f32::max);
-                    member.app.speed.iter_mut().for_each(|speed| *speed /= best);
-                    pools.members.push(member);
-                }
-                pools.then.resize(first, None);
-                pools.work.resize(first, None);
-                for app in apps {
-                    pools
-                        .then
-                        .push(app.then.map(|(next, at)| (first + next, at)));
-                    pools.work.push(app.work);
-                }
+        let members = match &source.pool {
+            Pool::Synthetic(kind) => population::pool(kind, &hardware, rng),
+            Pool::Recorded(profiles) => profiles
+                .iter()
+                .map(|profile| population::recorded(profile, &hardware, rng))
+                .collect(),
+            Pool::Given(apps) => apps.iter().map(|app| app.on(types)).collect(),
+        };
+        pools
+            .members
+            .extend(members.into_iter().map(|member| Drawn {
+                member,
+                then: None,
+                work: None,
+            }));
+        if let Pool::Given(apps) = &source.pool {
+            for (drawn, app) in pools.members[first..].iter_mut().zip(apps) {
+                drawn.then = app.then.map(|(next, at)| (first + next, at));
+                drawn.work = app.work;
             }
         }
-        pools.ranges.push((first, pools.members.len() - first));
+        pools.ranges.push(first..pools.members.len());
     }
-    pools.then.resize(pools.members.len(), None);
-    pools.work.resize(pools.members.len(), None);
     pools
+}
+
+impl GivenApp {
+    /// The application with its speeds on `types`, the best = 1.
+    fn on(&self, types: &[&NodeType]) -> Member {
+        let speed = |kind: &&NodeType| {
+            let given = kind.name.as_ref().and_then(|name| self.speed.get(name));
+            given.map_or(1.0, |speed| *speed as f32)
+        };
+        let mut member = self.member.clone();
+        member.app.speed = types.iter().map(speed).collect();
+        let best = member.app.speed.iter().copied().fold(f32::MIN, f32::max);
+        member.app.speed.iter_mut().for_each(|speed| *speed /= best);
+        member
+    }
 }
 
 fn jobs(
@@ -173,67 +155,66 @@ fn jobs(
     largest: u32,
     seed: u64,
 ) -> Result<Vec<Job>, ScenarioError> {
-    let plan = &scenario.jobs;
+    let keys = &scenario.keys;
     let mut times = stream(seed, Stream::Arrivals);
     let mut rng = stream(seed, Stream::Jobs);
     let mut estimates = stream(seed, Stream::Estimates);
-    let (arrivals, named): (Vec<f64>, Vec<Option<&str>>) = match &plan.arrivals {
+    let arrivals: Vec<(f64, Option<&str>)> = match &scenario.arrivals {
         Arrivals::Process(process) => {
-            let mut arrivals = process.times(plan.count, &mut times);
-            if let Some(burst) = plan.burst {
+            let mut arrivals = process.times(scenario.count, &mut times);
+            if let Some(burst) = keys.burst {
                 arrivals = burst.added_to(arrivals);
             }
-            let named = vec![None; arrivals.len()];
-            (arrivals, named)
+            arrivals
+                .into_iter()
+                .map(|seconds| (seconds, None))
+                .collect()
         }
-        Arrivals::Trace(trace) => trace[..plan.count]
+        Arrivals::Trace(trace) => trace[..scenario.count]
             .iter()
             .map(|arrival| (arrival.seconds, arrival.app.as_deref()))
-            .unzip(),
+            .collect(),
     };
     let mut jobs = Vec::with_capacity(arrivals.len());
-    for (arrival, name) in arrivals.into_iter().zip(named) {
+    for (arrival, name) in arrivals {
         let (class, member) = choose(scenario, pools, name, &mut rng)?;
-        let source = &plan.sources[class];
-        let stretches = stretches(plan, pools, class, member, &mut rng);
-        let work = source.work.unwrap_or(plan.work);
-        let work_seconds = match (pools.work[member], work) {
+        let source = &scenario.sources[class];
+        let stretches = stretches(keys.phases.as_ref(), pools, class, member, &mut rng);
+        let drawn = &pools.members[member];
+        let work_seconds = match (drawn.work, source.work.unwrap_or(scenario.work)) {
             (Some(seconds), _) => seconds,
             (None, Work::Lognormal { median, sigma }) => {
                 arrivals::lognormal(median, sigma, &mut rng)
             }
             (None, Work::Uniform { least, most }) => arrivals::uniform(least, most, &mut rng),
         };
-        let needed = pools.members[member].demand;
-        let scaling = &pools.members[member].app.scaling;
-        let priority = u32::from(rng.random::<f64>() < plan.priority);
-        let asked = match &plan.reservations {
+        let needed = drawn.member.demand;
+        let scaling = &drawn.member.app.scaling;
+        let priority = u32::from(rng.random::<f64>() < keys.jobs.priority);
+        let asked = match &keys.reservations {
             Some(reservations) => reservations.asked(needed, largest, &mut rng),
             None => needed,
         };
         let speed_up = |cpus: u32| scaling.by_cpus(f64::from(cpus));
-        let phases = stretches
-            .into_iter()
-            .map(|(from, at)| {
-                let member = &pools.members[at];
-                let app = scenario.profiling.estimate(member, &mut estimates);
-                JobPhase {
-                    from,
-                    truth: at as u32,
-                    estimate: Arc::new(app.with_demand(asked.cpus, asked.memory_bytes)),
-                }
-            })
-            .collect();
+        let phases = stretches.into_iter().map(|(from, at)| {
+            let member = &pools.members[at].member;
+            let app = keys.profiling.estimate(member, &mut estimates);
+            JobPhase {
+                from,
+                truth: at as u32,
+                estimate: Arc::new(app.with_demand(asked.cpus, asked.memory_bytes)),
+            }
+        });
         jobs.push(Job {
             arrival,
             // The same work, done with other CPUs.
             work_seconds: work_seconds * speed_up(needed.cpus) / speed_up(asked.cpus),
-            phases,
+            phases: phases.collect(),
             demand: asked,
-            profiling_seconds: scenario.profiling.seconds,
+            profiling_seconds: keys.profiling.seconds,
             priority,
             spread: source.spread,
-            target: plan.reservations.map(|_| speed_up(needed.cpus)),
+            target: keys.reservations.map(|_| speed_up(needed.cpus)),
             class: class as u16,
         });
     }
@@ -247,41 +228,34 @@ fn choose(
     name: Option<&str>,
     rng: &mut ChaCha8Rng,
 ) -> Result<(usize, usize), ScenarioError> {
-    let sources = &scenario.jobs.sources;
+    let sources = &scenario.sources;
     let class = match name {
         Some(name) => {
-            for (class, (first, count)) in pools.ranges.iter().enumerate() {
-                let members = &pools.members[*first..first + count];
-                if let Some(at) = members.iter().position(|member| member.app.name == name) {
-                    return Ok((class, first + at));
-                }
+            let mut members = pools.members.iter();
+            let named = members.position(|drawn| drawn.member.app.name == name);
+            let class = |at: &usize| pools.ranges.iter().position(|range| range.contains(at));
+            if let Some(at) = named
+                && let Some(class) = class(&at)
+            {
+                return Ok((class, at));
             }
-            sources.iter().position(|source| source.class == name)
+            let class = sources.iter().position(|source| source.class == name);
+            class.ok_or_else(|| {
+                ScenarioError::new(&scenario.path, Problem::NoApplication(name.into()))
+            })?
         }
         None => {
-            let all: f64 = sources.iter().map(|source| source.percent).sum();
-            let mut at = rng.random::<f64>() * all;
-            let drawn = sources.iter().position(|source| {
-                at -= source.percent;
-                at < 0.0
-            });
-            drawn.or(sources.len().checked_sub(1))
+            let percent: Vec<f64> = sources.iter().map(|source| source.percent).collect();
+            random::pick(&percent, rng)
         }
     };
-    let class = class.ok_or_else(|| ScenarioError {
-        path: scenario.path.clone(),
-        line: None,
-        key: None,
-        problem: Box::new(Problem::NoApplication(name.unwrap_or_default().into())),
-    })?;
-    let (first, count) = pools.ranges[class];
-    Ok((class, first + rng.random_range(0..count)))
+    Ok((class, rng.random_range(pools.ranges[class].clone())))
 }
 
 /// What a job of `member` does: from which fraction of its work on it behaves
 /// like which member.
 fn stretches(
-    plan: &JobPlan,
+    phases: Option<&PhasePlan>,
     pools: &Pools,
     class: usize,
     member: usize,
@@ -289,28 +263,25 @@ fn stretches(
 ) -> Vec<(f64, usize)> {
     let mut stretches = vec![(0.0, member)];
     let mut at = member;
-    while let Some((next, from)) = pools.then[at] {
+    while let Some((next, from)) = pools.members[at].then {
         stretches.push((from, next));
         at = next;
     }
-    let Some(phases) = &plan.phases else {
+    let Some(phases) = phases else {
         return stretches;
     };
     if stretches.len() > 1 || rng.random::<f64>() >= phases.share {
         return stretches;
     }
-    let all: usize = pools.ranges.iter().map(|(_, count)| count).sum();
-    for (index, from) in phases.at.iter().enumerate() {
+    let all = pools.ranges.last().map_or(0, |range| range.end);
+    stretches.extend(phases.at.iter().enumerate().map(|(index, from)| {
         let to = match phases.to {
             PhaseKind::MemoryLoad if index % 2 == 0 => all + member,
             PhaseKind::MemoryLoad => member,
-            PhaseKind::Another => {
-                let (first, count) = pools.ranges[class];
-                first + rng.random_range(0..count)
-            }
+            PhaseKind::Another => rng.random_range(pools.ranges[class].clone()),
         };
-        stretches.push((*from, to));
-    }
+        (*from, to)
+    }));
     stretches
 }
 
@@ -355,35 +326,23 @@ fn faults(
     let last = jobs.last().map_or(0.0, |job| job.arrival);
     let until = last + HORIZON * (work / cpus).max(longest);
     let mut faults = Vec::new();
-    for (index, node) in nodes.iter().enumerate() {
-        let node_index = index as u32;
+    // Half to one and a half times the usual repair.
+    let repair = |rng: &mut ChaCha8Rng| plan.repair_seconds * rng.random_range(0.5..1.5);
+    for (node, cpus) in (0u32..).zip(nodes.iter().map(|node| node.cpus)) {
         let mut up_again = 0.0;
         for at in arrivals::poisson_moments(plan.nodes, until, rng) {
             // What is down cannot break.
             if at >= up_again {
-                let seconds = repair(plan, rng);
+                let seconds = repair(rng);
                 up_again = at + seconds;
-                let fault = Fault::Node {
-                    node: node_index,
-                    seconds,
-                };
-                faults.push((at, fault));
+                faults.push((at, Fault::Node { node, seconds }));
             }
         }
-        let rate = plan.cpus * f64::from(node.cpus);
-        for at in arrivals::poisson_moments(rate, until, rng) {
-            let fault = Fault::Cpu {
-                node: node_index,
-                seconds: repair(plan, rng),
-            };
-            faults.push((at, fault));
+        for at in arrivals::poisson_moments(plan.cpus * f64::from(cpus), until, rng) {
+            let seconds = repair(rng);
+            faults.push((at, Fault::Cpu { node, seconds }));
         }
     }
     faults.sort_by(|a, b| a.0.total_cmp(&b.0));
     faults
-}
-
-/// Half to one and a half times the usual repair.
-fn repair(plan: &FaultPlan, rng: &mut impl Rng) -> f64 {
-    plan.repair_seconds * rng.random_range(0.5..1.5)
 }

@@ -1,6 +1,5 @@
 //! From a file as it stands to a scenario that can run.
 
-use super::admission;
 use super::app;
 use super::keys::ArrivalKeys;
 use super::keys::ClassKeys;
@@ -9,7 +8,6 @@ use super::keys::PlatformKeys;
 use super::keys::WorkKeys;
 use super::plan::Arrivals;
 use super::plan::ClusterPlan;
-use super::plan::JobPlan;
 use super::plan::NodeType;
 use super::plan::Pool;
 use super::plan::Scenario;
@@ -17,6 +15,7 @@ use super::plan::Source as JobSource;
 use super::plan::Work;
 use super::source::Source;
 use crate::arrivals;
+use crate::arrivals::Arrival;
 use crate::arrivals::Process;
 use crate::error::Problem;
 use crate::error::ScenarioError;
@@ -27,26 +26,58 @@ use crate::population;
 use crate::population::CLASSES;
 use jostle_schedule::Node;
 use jostle_schedule::POLICIES;
+use jostle_schedule::admission::ADMISSIONS;
+use jostle_schedule::admission::AdmissionOptions;
 use std::collections::BTreeSet;
+use toml::Value;
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 
-/// The scenario that `keys` describe.
-///
-/// # Errors
-///
-/// The first key that contradicts another, or names something that does not
-/// exist.
+/// Most queues of ARQ.
+const QUEUES: usize = 100;
+
+/// The scenario that `keys` describe, or the first key that contradicts another
+/// or names something that does not exist.
 pub fn checked(source: &Source, keys: Keys) -> Result<Scenario> {
     let policies = policies(source, &keys)?;
-    let admissions = admission::admissions(source, &keys)?;
-    let admission_options = admission::options(source, &keys)?;
+    let admissions = admissions(source, &keys)?;
+    let admission_options = admission_options(source, &keys)?;
     let cluster = cluster(source, &keys)?;
-    let profiling = keys.profiling;
-    if profiling.inferred + profiling.missing > 1.0 {
+    if keys.profiling.inferred + keys.profiling.missing > 1.0 {
         let problem = Problem::MoreThanAll("missing_percent");
         return Err(source.wrong("profiling.inferred_percent", problem));
     }
+    let arrivals = arrivals(source, &keys.arrivals)?;
+    let count = match (&arrivals, keys.jobs.count) {
+        (Arrivals::Process(_), Some(count)) => count,
+        (Arrivals::Process(_), None) => {
+            let problem = Problem::Missing("say how many jobs come");
+            return Err(source.wrong("jobs.count", problem));
+        }
+        (Arrivals::Trace(trace), count) => count.unwrap_or(trace.len()).min(trace.len()),
+    };
+    if let Some(burst) = keys.burst.filter(|burst| burst.after > count) {
+        let (after, jobs) = (burst.after, count);
+        return Err(source.wrong("burst.after", Problem::BurstTooLate { after, jobs }));
+    }
+    let sources = sources(source, &keys, &cluster)?;
+    if let Arrivals::Trace(trace) = &arrivals {
+        check_trace(source, &keys, trace, &sources)?;
+    }
+    if let Some(phases) = &keys.phases {
+        check_phases(source, &phases.at)?;
+    }
+    if keys.reservations.is_some_and(|it| it.over + it.under > 1.0) {
+        let problem = Problem::MoreThanAll("under_percent");
+        return Err(source.wrong("reservations.over_percent", problem));
+    }
+    let work = match &keys.work {
+        Some(keys) => work(source, "work", keys)?,
+        None => Work::Lognormal {
+            median: 600.0,
+            sigma: 0.5,
+        },
+    };
     let name = source.path.file_stem().unwrap_or_default();
     Ok(Scenario {
         name: name.to_string_lossy().into_owned(),
@@ -54,36 +85,104 @@ pub fn checked(source: &Source, keys: Keys) -> Result<Scenario> {
         admissions,
         admission_options,
         path: source.path.into(),
-        profiling,
-        residual_sd: keys.jobs.residual,
-        faults: keys.faults,
-        jobs: jobs(source, &keys, &cluster)?,
-        agents: keys.agents,
-        latency: keys.latency,
-        phases: keys.migration,
         cluster,
+        count,
+        arrivals,
+        work,
+        sources,
+        keys,
     })
 }
 
 fn policies(source: &Source, keys: &Keys) -> Result<Vec<String>> {
-    let known = || POLICIES.iter().map(|kind| kind.name);
-    let Some(policies) = &keys.policies else {
-        return Ok(known().map(str::to_string).collect());
+    let known: Vec<&str> = POLICIES.iter().map(|kind| kind.name).collect();
+    let Some(names) = &keys.policies else {
+        return Ok(known.into_iter().map(str::to_string).collect());
     };
-    let wrong = |problem| Err(source.wrong("policies", problem));
-    if policies.is_empty() {
-        let fix = "name at least one, or leave it out for all";
+    let fix = "name at least one, or leave it out for all";
+    chosen(source, "policies", fix, names.clone(), &known)
+}
+
+/// The admissions named, in the order given; first come, first served when none
+/// is.
+fn admissions(source: &Source, keys: &Keys) -> Result<Vec<String>> {
+    let given = match &keys.admission {
+        None => return Ok(vec!["none".into()]),
+        Some(Value::Array(several)) => several.as_slice(),
+        Some(one) => std::slice::from_ref(one),
+    };
+    let wrong = |problem| source.wrong("admission", problem);
+    let name = |value: &Value| {
+        let name = value.as_str().map(str::to_string);
+        name.ok_or_else(|| wrong(Problem::NoName(value.to_string())))
+    };
+    let names = given.iter().map(name).collect::<Result<_>>()?;
+    let known: Vec<&str> = ADMISSIONS.iter().map(|kind| kind.name).collect();
+    let fix = "name at least one, or leave it out";
+    let admissions = chosen(source, "admission", fix, names, &known)?;
+    match keys.wrangler.is_none() && admissions.iter().any(|name| name == "wrangler") {
+        true => Err(wrong(Problem::NoWindows)),
+        false => Ok(admissions),
+    }
+}
+
+/// `names` under `key`, if they are some of those `known`, each once.
+fn chosen(
+    source: &Source,
+    key: &str,
+    fix: &str,
+    names: Vec<String>,
+    known: &[&str],
+) -> Result<Vec<String>> {
+    let wrong = |problem| Err(source.wrong(key, problem));
+    if names.is_empty() {
         return wrong(Problem::Empty(fix.into()));
     }
-    for (at, name) in policies.iter().enumerate() {
-        if !known().any(|known| known == name) {
-            return wrong(Problem::unknown(name, known()));
+    for (at, name) in names.iter().enumerate() {
+        if !known.contains(&name.as_str()) {
+            return wrong(Problem::unknown(name, known.iter().copied()));
         }
-        if policies[..at].contains(name) {
+        if names[..at].contains(name) {
             return wrong(Problem::NamedTwice(name.clone()));
         }
     }
-    Ok(policies.clone())
+    Ok(names)
+}
+
+/// The options in [arq] and [wrangler]. The file of windows is looked for when
+/// an admission learns from it: the scenario itself can make it.
+fn admission_options(source: &Source, keys: &Keys) -> Result<AdmissionOptions> {
+    let (arq, usual) = (&keys.arq, AdmissionOptions::default());
+    if let Some(queues) = arq.queues.filter(|queues| *queues > QUEUES) {
+        let problem = Problem::out_of_range(queues, format!("1 to {QUEUES}"));
+        return Err(source.wrong("arq.queues", problem));
+    }
+    let mut options = AdmissionOptions {
+        queues: arq.queues.unwrap_or(usual.queues),
+        sjf: arq.sjf.unwrap_or(usual.sjf),
+        priorities: arq.priorities.unwrap_or(usual.priorities),
+        relative: arq.relative.unwrap_or(usual.relative),
+        ..usual
+    };
+    let Some(wrangler) = &keys.wrangler else {
+        return Ok(options);
+    };
+    if wrangler.windows.trim().is_empty() {
+        let problem = Problem::Empty("name a CSV file".into());
+        return Err(source.wrong("wrangler.windows", problem));
+    }
+    options.wrangler_csv = Some(source.beside(&wrangler.windows));
+    if let Some(value) = &wrangler.confidence {
+        options.wrangler_confidence = match value {
+            Value::Float(number) if (0.5..1.0).contains(number) => Some(*number),
+            Value::String(word) if word == "tuned" => None,
+            _ => {
+                let problem = Problem::Confidence(value.to_string());
+                return Err(source.wrong("wrangler.confidence", problem));
+            }
+        };
+    }
+    Ok(options)
 }
 
 fn cluster(source: &Source, keys: &Keys) -> Result<ClusterPlan> {
@@ -112,12 +211,8 @@ fn cluster(source: &Source, keys: &Keys) -> Result<ClusterPlan> {
     }
     if plan.nodes.is_empty() {
         let known: Vec<&str> = mixes().collect();
-        return Err(ScenarioError {
-            path: source.path.into(),
-            line: None,
-            key: None,
-            problem: Box::new(Problem::NoNode(known.join(", "))),
-        });
+        let problem = Problem::NoNode(known.join(", "));
+        return Err(ScenarioError::new(source.path, problem));
     }
     let mut seen = BTreeSet::new();
     if let Some(twice) = plan.nodes.iter().find(|node| !seen.insert(&node.name)) {
@@ -146,7 +241,7 @@ fn cluster(source: &Source, keys: &Keys) -> Result<ClusterPlan> {
 /// of the papers, else the reference server.
 fn node_type(name: Option<&str>, platforms: &[PlatformKeys]) -> NodeType {
     let known = name.and_then(hardware::server_type);
-    let mut hardware: ServerType = known.copied().unwrap_or(ServerType::reference());
+    let mut hardware: ServerType = known.copied().unwrap_or(hardware::REFERENCE);
     let mut truth = hardware.platform();
     truth.name = name.unwrap_or_default().into();
     let given = platforms.iter().find(|it| Some(it.name.as_str()) == name);
@@ -165,61 +260,24 @@ fn node_type(name: Option<&str>, platforms: &[PlatformKeys]) -> NodeType {
     }
 }
 
-fn jobs(source: &Source, keys: &Keys, cluster: &ClusterPlan) -> Result<JobPlan> {
-    let arrivals = arrivals(source, &keys.arrivals)?;
-    let count = match (&arrivals, keys.jobs.count) {
-        (Arrivals::Process(_), Some(count)) => count,
-        (Arrivals::Process(_), None) => {
-            let problem = Problem::Missing("say how many jobs come");
-            return Err(source.wrong("jobs.count", problem));
-        }
-        (Arrivals::Trace(trace), count) => count.unwrap_or(trace.len()).min(trace.len()),
+/// Whether there is every application that the trace names.
+fn check_trace(
+    source: &Source,
+    keys: &Keys,
+    trace: &[Arrival],
+    sources: &[JobSource],
+) -> Result<()> {
+    let named = |arrival: &Arrival| Some((arrival.line, arrival.app.clone()?));
+    let mut named = trace.iter().filter_map(named);
+    let Some((line, name)) = named.find(|(_, name)| !app::known(sources, name)) else {
+        return Ok(());
     };
-    if let Some(burst) = keys.burst.filter(|burst| burst.after > count) {
-        let problem = Problem::BurstTooLate {
-            after: burst.after,
-            jobs: count,
-        };
-        return Err(source.wrong("burst.after", problem));
-    }
-    let sources = sources(source, keys, cluster)?;
-    if let Arrivals::Trace(trace) = &arrivals {
-        for arrival in trace {
-            if let Some(name) = &arrival.app
-                && !app::known(&sources, name)
-            {
-                let classes = sources.iter().map(|it| it.class.as_str());
-                return Err(ScenarioError {
-                    path: source.beside(keys.arrivals.file.as_deref().unwrap_or_default()),
-                    line: Some(arrival.line),
-                    key: Some("app".into()),
-                    problem: Box::new(Problem::unknown(name, classes)),
-                });
-            }
-        }
-    }
-    if let Some(phases) = &keys.phases {
-        check_phases(source, &phases.at)?;
-    }
-    if keys.reservations.is_some_and(|it| it.over + it.under > 1.0) {
-        let problem = Problem::MoreThanAll("under_percent");
-        return Err(source.wrong("reservations.over_percent", problem));
-    }
-    Ok(JobPlan {
-        count,
-        priority: keys.jobs.priority,
-        arrivals,
-        burst: keys.burst,
-        work: match &keys.work {
-            Some(keys) => work(source, "work", keys)?,
-            None => Work::Lognormal {
-                median: 600.0,
-                sigma: 0.5,
-            },
-        },
-        phases: keys.phases.clone(),
-        reservations: keys.reservations,
-        sources,
+    let classes = sources.iter().map(|it| it.class.as_str());
+    let file = keys.arrivals.file.as_deref().unwrap_or_default();
+    Err(ScenarioError {
+        line: Some(line),
+        key: Some("app".into()),
+        ..ScenarioError::new(&source.beside(file), Problem::unknown(&name, classes))
     })
 }
 
@@ -228,23 +286,23 @@ fn jobs(source: &Source, keys: &Keys, cluster: &ClusterPlan) -> Result<JobPlan> 
 /// likelihood" (dissertation, 3.4).
 fn sources(source: &Source, keys: &Keys, cluster: &ClusterPlan) -> Result<Vec<JobSource>> {
     source.check_names("class", keys.class.iter().map(|class| &class.name))?;
-    let (given, recorded) = (!keys.app.is_empty(), keys.population.is_some());
     if keys.class.is_empty() {
-        let names: Vec<&str> = match (given, recorded) {
-            (true, _) => vec!["given"],
-            (false, true) => vec!["recorded"],
-            _ => CLASSES[..4].iter().map(|kind| kind.name).collect(),
+        let names: Vec<&str> = match (keys.app.is_empty(), &keys.population) {
+            (false, _) => vec!["given"],
+            (true, Some(_)) => vec!["recorded"],
+            (true, None) => CLASSES[..4].iter().map(|kind| kind.name).collect(),
         };
         let percent = 100.0 / names.len() as f64;
-        let classes = names.into_iter().map(|name| ClassKeys {
-            name: name.into(),
-            percent,
-            work: None,
-            spread: false,
-        });
-        return classes
-            .map(|it| class(source, keys, cluster, "class", &it))
-            .collect();
+        let class_of = |name: &&str| {
+            let keys_of_class = ClassKeys {
+                name: name.to_string(),
+                percent,
+                work: None,
+                spread: false,
+            };
+            class(source, keys, cluster, "class", &keys_of_class)
+        };
+        return names.iter().map(class_of).collect();
     }
     let sum: f64 = keys.class.iter().map(|class| class.percent).sum();
     if (sum - 100.0).abs() > 0.01 {
@@ -270,9 +328,8 @@ fn class(
         }
         ("recorded", Some(population)) => {
             let profiles = population::load_profiles(&source.beside(&population.profiles));
-            Pool::Recorded(
-                profiles.map_err(|error| source.wrong("population.profiles", error.into()))?,
-            )
+            let wrong = |error| source.wrong("population.profiles", Problem::Recorded(error));
+            Pool::Recorded(profiles.map_err(wrong)?)
         }
         (name, population) => Pool::Synthetic(population::class(name).ok_or_else(|| {
             let known = CLASSES.iter().map(|kind| kind.name);
@@ -281,14 +338,12 @@ fn class(
             source.wrong(format!("{key}.name"), Problem::unknown(name, known))
         })?),
     };
+    let work = |keys| work(source, &format!("{key}.work"), keys);
     Ok(JobSource {
         class: class.name.clone(),
         percent: class.percent,
         pool,
-        work: match &class.work {
-            Some(keys) => Some(work(source, &format!("{key}.work"), keys)?),
-            None => None,
-        },
+        work: class.work.as_ref().map(work).transpose()?,
         spread: class.spread,
     })
 }
@@ -313,11 +368,8 @@ fn arrivals(source: &Source, keys: &ArrivalKeys) -> Result<Arrivals> {
         ("file", keys.file.is_some()),
     ] {
         if given && !takes.contains(&key) {
-            let problem = Problem::ProcessTakes {
-                process: process.into(),
-                takes: takes.join(", "),
-            };
-            return Err(wrong(key, problem));
+            let (process, takes) = (process.into(), takes.join(", "));
+            return Err(wrong(key, Problem::ProcessTakes { process, takes }));
         }
     }
     let needs = |key| {
@@ -348,6 +400,7 @@ fn arrivals(source: &Source, keys: &ArrivalKeys) -> Result<Arrivals> {
 
 /// The [work] table at `key`.
 fn work(source: &Source, key: &str, keys: &WorkKeys) -> Result<Work> {
+    let wrong = |name: &str, problem| Err(source.wrong(format!("{key}.{name}"), problem));
     match (
         keys.median_seconds,
         keys.sigma,
@@ -360,18 +413,12 @@ fn work(source: &Source, key: &str, keys: &WorkKeys) -> Result<Work> {
         }),
         (None, None, Some(least), Some(most)) if least <= most => Ok(Work::Uniform { least, most }),
         (None, None, Some(least), Some(most)) => {
-            let problem = Problem::WorkInterval { least, most };
-            Err(source.wrong(format!("{key}.least_seconds"), problem))
+            wrong("least_seconds", Problem::WorkInterval { least, most })
         }
-        (median, sigma, least, _) => {
-            let first = match (median, sigma, least) {
-                (Some(_), ..) => "median_seconds",
-                (_, Some(_), _) => "sigma",
-                (.., Some(_)) => "least_seconds",
-                _ => "most_seconds",
-            };
-            Err(source.wrong(format!("{key}.{first}"), Problem::Work))
-        }
+        (Some(_), ..) => wrong("median_seconds", Problem::Work),
+        (_, Some(_), ..) => wrong("sigma", Problem::Work),
+        (_, _, Some(_), _) => wrong("least_seconds", Problem::Work),
+        _ => wrong("most_seconds", Problem::Work),
     }
 }
 

@@ -1,9 +1,5 @@
-//! A scenario as it stands in the file, as far as its keys depend on each other
-//! or on other files. Everything else is read into the [`plan`](super::plan).
+//! A scenario as it stands in the file.
 
-use super::plan::FaultPlan;
-use super::plan::PhasePlan;
-use super::plan::Reservations;
 use crate::arrivals::Burst;
 use crate::estimate::Profiling;
 use crate::number;
@@ -15,7 +11,7 @@ use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 use toml::Value;
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Keys {
     /// Read before everything else.
@@ -53,7 +49,7 @@ pub struct Keys {
     pub migration: PhaseDetection,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ArqKeys {
     #[serde(deserialize_with = "number::some_count")]
@@ -63,14 +59,14 @@ pub struct ArqKeys {
     pub relative: Option<bool>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WranglerKeys {
     pub windows: String,
     pub confidence: Option<Value>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClusterKeys {
     pub hardware: String,
@@ -78,7 +74,7 @@ pub struct ClusterKeys {
     pub servers: Option<usize>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeKeys {
     pub name: String,
@@ -95,7 +91,7 @@ fn one<N: From<u8>>() -> N {
     N::from(1)
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlatformKeys {
     pub name: String,
@@ -105,22 +101,18 @@ pub struct PlatformKeys {
     pub pressure: Option<f64>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobKeys {
     #[serde(default, deserialize_with = "number::some_count")]
     pub count: Option<usize>,
-    #[serde(
-        rename = "residual_percent",
-        default = "residual",
-        deserialize_with = "number::percent"
-    )]
+    /// Standard deviation of ln performance by pair of applications.
+    #[serde(rename = "residual_percent", default = "residual")]
+    #[serde(deserialize_with = "number::percent")]
     pub residual: f64,
-    #[serde(
-        rename = "priority_percent",
-        default,
-        deserialize_with = "number::percent"
-    )]
+    /// Share of the jobs that have priority.
+    #[serde(rename = "priority_percent", default)]
+    #[serde(deserialize_with = "number::percent")]
     pub priority: f64,
 }
 
@@ -128,7 +120,7 @@ fn residual() -> f64 {
     0.02
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArrivalKeys {
     pub process: String,
@@ -141,7 +133,7 @@ pub struct ArrivalKeys {
     pub file: Option<String>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WorkKeys {
     #[serde(deserialize_with = "number::some_positive")]
@@ -154,7 +146,7 @@ pub struct WorkKeys {
     pub most_seconds: Option<f64>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClassKeys {
     pub name: String,
@@ -165,13 +157,13 @@ pub struct ClassKeys {
     pub spread: bool,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PopulationKeys {
     pub profiles: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AppKeys {
     pub name: String,
@@ -202,4 +194,56 @@ fn qos() -> f64 {
 
 fn serial() -> f64 {
     0.1
+}
+
+/// Phases that jobs go through.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PhasePlan {
+    /// Share of the jobs.
+    #[serde(rename = "percent", deserialize_with = "number::percent")]
+    pub share: f64,
+    /// Fractions of the work, ascending.
+    pub at: Vec<f64>,
+    pub to: PhaseKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PhaseKind {
+    /// To a high memory load and back, in turn.
+    MemoryLoad,
+    /// To another application of the same class each time.
+    Another,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FaultPlan {
+    /// Per node and second.
+    #[serde(rename = "nodes_per_hour", default)]
+    #[serde(deserialize_with = "number::per_hour")]
+    pub nodes: f64,
+    /// Per CPU and second.
+    #[serde(rename = "cpus_per_hour", default)]
+    #[serde(deserialize_with = "number::per_hour")]
+    pub cpus: f64,
+    #[serde(deserialize_with = "number::positive")]
+    pub repair_seconds: f64,
+}
+
+/// How far what users ask for is from what they need.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reservations {
+    /// Share of the jobs that ask for too much.
+    #[serde(rename = "over_percent", deserialize_with = "number::percent")]
+    pub over: f64,
+    #[serde(deserialize_with = "number::factor")]
+    pub over_factor: f64,
+    /// Share of the jobs that ask for too little.
+    #[serde(rename = "under_percent", deserialize_with = "number::percent")]
+    pub under: f64,
+    #[serde(deserialize_with = "number::factor")]
+    pub under_factor: f64,
 }

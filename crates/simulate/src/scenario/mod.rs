@@ -3,7 +3,6 @@
 //!
 //! A scenario and a seed make a [`Workload`]; every policy is given the same.
 
-mod admission;
 mod app;
 mod build;
 mod check;
@@ -40,22 +39,18 @@ pub enum ScenarioFile {
     Consolidation(Box<ConsolidationScenario>),
 }
 
+/// What is read of a file before everything else.
 #[derive(Deserialize)]
 struct Head {
-    #[serde(default = "jobs")]
-    kind: String,
-}
-
-fn jobs() -> String {
-    "jobs".into()
+    kind: Option<String>,
 }
 
 impl ScenarioFile {
-    /// Reads and checks the file at `path`.
+    /// [`Self::parse`] with the file at `path`.
     ///
     /// # Errors
     ///
-    /// When it cannot be read or [`Self::parse`] refuses it.
+    /// When it cannot be read or is refused.
     pub fn load(path: &Path) -> Result<Self, ScenarioError> {
         Self::parse(path, &read(path)?)
     }
@@ -70,18 +65,17 @@ impl ScenarioFile {
     pub fn parse(path: &Path, text: &str) -> Result<Self, ScenarioError> {
         let source = Source { path, text };
         let head: Head = source.parse()?;
-        Ok(match head.kind.as_str() {
-            "jobs" => ScenarioFile::Jobs(Box::new(Scenario::parse(path, text)?)),
-            "cloud" => ScenarioFile::Cloud(Box::new(valid(&source, CloudScenario::check)?)),
+        match head.kind.as_deref().unwrap_or("jobs") {
+            "jobs" => Ok(ScenarioFile::Jobs(Scenario::parse(path, text)?.into())),
+            "cloud" => valid(&source, CloudScenario::check).map(ScenarioFile::Cloud),
             "consolidation" => {
-                let scenario = valid(&source, ConsolidationScenario::check)?;
-                ScenarioFile::Consolidation(Box::new(scenario))
+                valid(&source, ConsolidationScenario::check).map(ScenarioFile::Consolidation)
             }
             other => {
                 let problem = Problem::unknown(other, ["jobs", "cloud", "consolidation"]);
-                return Err(source.wrong("kind", problem));
+                Err(source.wrong("kind", problem))
             }
-        })
+        }
     }
 }
 
@@ -89,10 +83,10 @@ impl ScenarioFile {
 fn valid<T: DeserializeOwned>(
     source: &Source,
     check: fn(&T) -> Result<(), InvalidKey>,
-) -> Result<T, ScenarioError> {
+) -> Result<Box<T>, ScenarioError> {
     let scenario = source.parse()?;
     check(&scenario).map_err(|error| source.invalid(error))?;
-    Ok(scenario)
+    Ok(Box::new(scenario))
 }
 
 /// Names of the admissions that a scenario may use.
@@ -101,20 +95,15 @@ pub fn admissions() -> Vec<&'static str> {
 }
 
 fn read(path: &Path) -> Result<String, ScenarioError> {
-    std::fs::read_to_string(path).map_err(|error| ScenarioError {
-        path: path.into(),
-        line: None,
-        key: None,
-        problem: Box::new(error.into()),
-    })
+    std::fs::read_to_string(path).map_err(|error| ScenarioError::new(path, error.into()))
 }
 
 impl Scenario {
-    /// Reads and checks the file at `path`.
+    /// [`Self::parse`] with the file at `path`.
     ///
     /// # Errors
     ///
-    /// When it cannot be read or [`Self::parse`] refuses it.
+    /// When it cannot be read or is refused.
     pub fn load(path: &Path) -> Result<Self, ScenarioError> {
         Self::parse(path, &read(path)?)
     }
@@ -150,12 +139,7 @@ impl Scenario {
     /// Wrangler without windows to learn from.
     pub fn check_admission(&self, name: &str) -> Result<(), ScenarioError> {
         match name == "wrangler" && self.admission_options.wrangler_csv.is_none() {
-            true => Err(ScenarioError {
-                path: self.path.clone(),
-                line: None,
-                key: None,
-                problem: Box::new(Problem::NoWindows),
-            }),
+            true => Err(ScenarioError::new(&self.path, Problem::NoWindows)),
             false => Ok(()),
         }
     }
@@ -167,9 +151,9 @@ impl Scenario {
             admission: admission.into(),
             admission_options: self.admission_options.clone(),
             seed,
-            agents: self.agents.clone(),
-            latency: self.latency,
-            phases: self.phases,
+            agents: self.keys.agents.clone(),
+            latency: self.keys.latency,
+            phases: self.keys.migration,
         }
     }
 }

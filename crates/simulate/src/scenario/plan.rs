@@ -1,21 +1,16 @@
 //! What a scenario says, checked.
 
+use super::keys::Keys;
 use crate::arrivals::Arrival;
-use crate::arrivals::Burst;
 use crate::arrivals::Process;
-use crate::estimate::Profiling;
 use crate::hardware::ServerType;
-use crate::number;
 use crate::population::ClassKind;
 use crate::population::Member;
-use crate::settings::Agents;
-use crate::settings::Latency;
-use crate::settings::PhaseDetection;
 use crate::truth::TruePlatform;
 use jostle_profile::Profile;
 use jostle_schedule::Node;
 use jostle_schedule::admission::AdmissionOptions;
-use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// A cluster and the jobs that come to it, checked.
@@ -31,14 +26,13 @@ pub struct Scenario {
     pub(super) admission_options: AdmissionOptions,
     pub(super) path: PathBuf,
     pub(super) cluster: ClusterPlan,
-    pub(super) jobs: JobPlan,
-    pub(super) profiling: Profiling,
-    /// Standard deviation of ln performance by pair of applications.
-    pub(super) residual_sd: f64,
-    pub(super) faults: Option<FaultPlan>,
-    pub(super) agents: Agents,
-    pub(super) latency: Latency,
-    pub(super) phases: PhaseDetection,
+    /// How many jobs come, without those of the burst.
+    pub(super) count: usize,
+    pub(super) arrivals: Arrivals,
+    pub(super) work: Work,
+    pub(super) sources: Vec<Source>,
+    /// All that holds as it stands in the file.
+    pub(super) keys: Keys,
 }
 
 /// Nodes, and the types that their platform names refer to.
@@ -55,19 +49,6 @@ pub struct NodeType {
     pub name: Option<String>,
     pub hardware: ServerType,
     pub truth: TruePlatform,
-}
-
-#[derive(Clone, Debug)]
-pub struct JobPlan {
-    pub count: usize,
-    /// Share of the jobs that have priority.
-    pub priority: f64,
-    pub arrivals: Arrivals,
-    pub burst: Option<Burst>,
-    pub work: Work,
-    pub sources: Vec<Source>,
-    pub phases: Option<PhasePlan>,
-    pub reservations: Option<Reservations>,
 }
 
 #[derive(Clone, Debug)]
@@ -105,66 +86,8 @@ pub enum Pool {
 pub struct GivenApp {
     pub member: Member,
     /// Speed by platform name; 1 elsewhere.
-    pub speed: Vec<(String, f64)>,
+    pub speed: BTreeMap<String, f64>,
     pub work: Option<f64>,
     /// The application of the same pool that it turns into, and when.
     pub then: Option<(usize, f64)>,
-}
-
-/// Phases that jobs go through.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PhasePlan {
-    /// Share of the jobs.
-    #[serde(rename = "percent", deserialize_with = "number::percent")]
-    pub share: f64,
-    /// Fractions of the work, ascending.
-    pub at: Vec<f64>,
-    pub to: PhaseKind,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PhaseKind {
-    /// To a high memory load and back, in turn.
-    MemoryLoad,
-    /// To another application of the same class each time.
-    Another,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FaultPlan {
-    /// Per node and second.
-    #[serde(
-        rename = "nodes_per_hour",
-        default,
-        deserialize_with = "number::per_hour"
-    )]
-    pub nodes: f64,
-    /// Per CPU and second.
-    #[serde(
-        rename = "cpus_per_hour",
-        default,
-        deserialize_with = "number::per_hour"
-    )]
-    pub cpus: f64,
-    #[serde(deserialize_with = "number::positive")]
-    pub repair_seconds: f64,
-}
-
-/// How far what users ask for is from what they need.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Reservations {
-    /// Share of the jobs that ask for too much.
-    #[serde(rename = "over_percent", deserialize_with = "number::percent")]
-    pub over: f64,
-    #[serde(deserialize_with = "number::factor")]
-    pub over_factor: f64,
-    /// Share of the jobs that ask for too little.
-    #[serde(rename = "under_percent", deserialize_with = "number::percent")]
-    pub under: f64,
-    #[serde(deserialize_with = "number::factor")]
-    pub under_factor: f64,
 }

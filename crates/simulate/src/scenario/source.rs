@@ -20,10 +20,8 @@ pub struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// # Errors
-    ///
-    /// TOML that is not well formed, and keys that are unknown, missing, of the
-    /// wrong type or out of range; with the line.
+    /// Refuses TOML that is not well formed, and keys that are unknown, missing, of
+    /// the wrong type or out of range, with the line.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
         toml::from_str(self.text).map_err(|error| {
             let line = error.span().map(|span| self.line_at(span.start));
@@ -40,10 +38,8 @@ impl Source<'_> {
                 problem.push_str(&format!(" (in `{text}`)"));
             }
             ScenarioError {
-                path: self.path.into(),
                 line,
-                key: None,
-                problem: Box::new(Problem::Toml(problem)),
+                ..ScenarioError::new(self.path, Problem::Toml(problem))
             }
         })
     }
@@ -69,10 +65,9 @@ impl Source<'_> {
 
     pub fn invalid(&self, InvalidKey { key, problem }: InvalidKey) -> ScenarioError {
         ScenarioError {
-            path: self.path.into(),
             line: self.line_of(&key),
             key: Some(key),
-            problem: Box::new(problem),
+            ..ScenarioError::new(self.path, problem)
         }
     }
 

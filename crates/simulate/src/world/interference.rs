@@ -2,15 +2,34 @@
 
 use super::Presence;
 use super::World;
-use super::steps::RESIDUAL_STEPS;
-use super::steps::points;
-use super::steps::residual_steps;
-use super::steps::to_steps;
+use crate::truth::Truth;
+
+/// Pressure is summed in whole steps, so that a job which leaves takes away
+/// exactly what it brought.
+const STEPS: f64 = 1024.0;
+
+/// More than this no application causes; a thousand such make a sum that fits.
+const MOST_POINTS: f64 = 1000.0;
+
+/// Likewise residuals (ln performance).
+const RESIDUAL_STEPS: f32 = 16_777_216.0;
+
+pub(super) fn to_steps(points: f64) -> i32 {
+    (points.clamp(0.0, MOST_POINTS) * STEPS).round() as i32
+}
+
+pub(super) fn points(steps: i32) -> f32 {
+    (f64::from(steps) / STEPS) as f32
+}
+
+fn residual_steps(truth: &Truth, app: u32, other: u32) -> i64 {
+    (truth.residual(app, other) * RESIDUAL_STEPS) as i64
+}
 
 impl World<'_> {
     /// Adds a job's pressure to its nodes, and its residuals with its neighbours.
-    pub(super) fn attach(&mut self, place: u32) {
-        let Some(run) = self.runs[place as usize].as_mut() else {
+    pub(super) fn attach(&mut self, job: u32) {
+        let Some(run) = &mut self.runs[job as usize] else {
             return;
         };
         let app = run.job.phases[run.phase].truth;
@@ -33,7 +52,7 @@ impl World<'_> {
             };
             let mut residual = 0;
             if self.truth.residual_sd != 0.0 {
-                for other in site.present.iter_mut().filter(|other| other.run != place) {
+                for other in site.present.iter_mut().filter(|other| other.job != job) {
                     other.residual += residual_steps(self.truth, other.app, app);
                     residual += residual_steps(self.truth, app, other.app);
                 }
@@ -42,7 +61,7 @@ impl World<'_> {
                 *sum += own;
             }
             site.present.push(Presence {
-                run: place,
+                job,
                 part: index as u32,
                 app,
                 caused,
@@ -52,21 +71,21 @@ impl World<'_> {
     }
 
     /// Undoes [`Self::attach`].
-    pub(super) fn detach(&mut self, place: u32) {
-        let Some(run) = self.runs[place as usize].as_ref() else {
+    pub(super) fn detach(&mut self, job: u32) {
+        let Some(run) = &self.runs[job as usize] else {
             return;
         };
         for part in &run.parts {
             self.cpus_asked -= u64::from(part.part.cpus);
             let site = &mut self.sites[part.part.node.index()];
-            let mine = site.present.iter().position(|other| other.run == place);
+            let mine = site.present.iter().position(|other| other.job == job);
             let Some(mine) = mine else { continue };
             let gone = site.present.swap_remove(mine);
             for (sum, own) in site.caused.iter_mut().zip(&gone.caused) {
                 *sum -= own;
             }
             if self.truth.residual_sd != 0.0 {
-                for other in site.present.iter_mut().filter(|other| other.run != place) {
+                for other in site.present.iter_mut().filter(|other| other.job != job) {
                     other.residual -= residual_steps(self.truth, other.app, gone.app);
                 }
             }
@@ -74,10 +93,10 @@ impl World<'_> {
     }
 
     /// [`Self::settle`] for every node of a running job.
-    pub(super) fn settle_run(&mut self, place: u32, now: f64) {
-        let parts = self.run(place).parts.len();
+    pub(super) fn settle_run(&mut self, job: u32, now: f64) {
+        let parts = self.run(job).parts.len();
         for part in 0..parts {
-            let node = self.run(place).parts[part].part.node;
+            let node = self.run(job).parts[part].part.node;
             self.settle(node.index(), now);
         }
     }
@@ -88,7 +107,7 @@ impl World<'_> {
         let scale = &self.truth.platforms[site.platform as usize].pressure_scale;
         let (mut due, mut elsewhere) = (f64::INFINITY, false);
         for presence in &site.present {
-            let Some(run) = self.runs[presence.run as usize].as_mut() else {
+            let Some(run) = &mut self.runs[presence.job as usize] else {
                 continue;
             };
             let mut ln = presence.residual as f32 / RESIDUAL_STEPS;
@@ -117,9 +136,9 @@ impl World<'_> {
     /// Jobs of `node` whose home is another one are due at another time now.
     fn reschedule_homes(&mut self, node: usize) {
         for at in 0..self.sites[node].present.len() {
-            let home = self.run(self.sites[node].present[at].run).home();
+            let home = self.run(self.sites[node].present[at].job).home();
             if home != node {
-                let first = self.first_at(home).map(|place| self.run(place).due);
+                let first = self.first_at(home).map(|job| self.run(job).due);
                 self.agenda.set(home, first.unwrap_or(f64::INFINITY));
             }
         }
