@@ -97,7 +97,11 @@ pub fn start_warm(
             "--kind rate: the running totals of several --instances cannot be told apart in what they print; let each print its rate and use --kind value",
         ));
     }
-    load::check(request.as_ref().and_then(Request::reads_load), start.load)?;
+    let read = match &request {
+        Some(Request::Load(read)) => Some(read),
+        _ => None,
+    };
+    load::check(read, start.load)?;
     // Before the target, so that all it writes counts.
     let sink = match &request {
         Some(Request::Printed(source, _, feed)) => source.follow(feed)?,

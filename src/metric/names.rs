@@ -37,16 +37,6 @@ pub(super) enum Request {
     Exec(String),
 }
 
-impl Request {
-    /// What is read of the answers to a load, if that is what was asked for.
-    pub(super) fn reads_load(&self) -> Option<&Read> {
-        match self {
-            Request::Load(read) => Some(read),
-            _ => None,
-        }
-    }
-}
-
 /// One kind of metric, as it is shown to people.
 pub struct MetricKind {
     /// How it begins.
@@ -123,7 +113,10 @@ pub const METRICS: &[MetricKind] = &[
         window_rule: "growth over all processes of the target, at least 200 reads and writes in a window",
         cost: "one read of /proc/PID/io per process at each end of a window",
         targets: "any",
-        available: io_account,
+        available: || {
+            let account = std::fs::read_to_string("/proc/self/io");
+            account.map(drop).map_err(Reason::NoIoAccount)
+        },
         parse: |rest| {
             let word = if rest.is_empty() { "" } else { ":" };
             Bytes::parse(&format!("progress:io{word}{rest}")).map(Request::Io)
@@ -275,11 +268,6 @@ fn nothing(name: &str, rest: &str) -> Result<()> {
             all_syntaxes()
         ))),
     }
-}
-
-fn io_account() -> Result<(), Reason> {
-    let account = std::fs::read_to_string("/proc/self/io");
-    account.map(drop).map_err(Reason::NoIoAccount)
 }
 
 fn all_syntaxes() -> String {

@@ -96,12 +96,6 @@ impl Poller {
         self.shared.changed.notify_all();
     }
 
-    fn close(&self) {
-        let mut state = self.shared.lock();
-        state.phase += state.phase % 2;
-        self.shared.changed.notify_all();
-    }
-
     /// Closes the window once it holds `wanted` readings, and returns all.
     ///
     /// # Errors
@@ -115,7 +109,10 @@ impl Poller {
         name: &str,
     ) -> Result<Vec<(u64, f64)>> {
         let result = self.gather(wanted, alive, context, name);
-        self.close();
+        let mut state = self.shared.lock();
+        state.phase += state.phase % 2;
+        self.shared.changed.notify_all();
+        drop(state);
         result
     }
 
