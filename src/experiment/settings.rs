@@ -1,9 +1,26 @@
 //! What a caller chooses, and how it is kept informed.
 
-use super::design::Half;
 use clap::ValueEnum;
 use jostle_profile::Readings;
 use std::time::Duration;
+
+/// Which half of an entry is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Half {
+    /// Target performance, treat against control.
+    Tolerated,
+    /// Source performance, target running against stopped.
+    Caused,
+}
+
+impl Half {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Half::Tolerated => "tolerated",
+            Half::Caused => "caused",
+        }
+    }
+}
 
 /// Which halves to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
