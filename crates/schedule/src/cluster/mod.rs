@@ -310,6 +310,14 @@ impl Cluster {
             & (summary.free_memory >= demand.memory_bytes)
     }
 
+    /// Whether `demand` would fit on `node`, which is up, if it were empty.
+    pub(crate) fn could_fit(&self, node: NodeId, demand: Demand) -> bool {
+        let summary = self.summary(node);
+        summary.up
+            && summary.cpus >= demand.cpus
+            && self.node(node).memory_bytes >= demand.memory_bytes
+    }
+
     /// Whether `demand` would fit on some node if it were up and empty.
     pub fn could_ever_fit(&self, demand: Demand) -> bool {
         self.kinds

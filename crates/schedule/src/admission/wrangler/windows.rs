@@ -46,12 +46,19 @@ impl Windows {
             .from_reader(text.as_bytes());
         let header = match reader.headers() {
             Ok(header) if !header.is_empty() => header.clone(),
-            _ => return Err(TrainingError::Empty { file }),
+            _ => {
+                let what = "no header; its first line has to name the columns: \
+                            node, the counters, straggler";
+                let what = what.into();
+                return Err(TrainingError::Windows { file, what });
+            }
         };
-        let wrong = |what: String| TrainingError::Header {
+        let wrong_at = |line: usize, what: String| TrainingError::Line {
             file: file.clone(),
+            line,
             what,
         };
+        let wrong = |what: String| wrong_at(1, what);
         for (at, name) in header.iter().enumerate() {
             if name.is_empty() {
                 return Err(wrong(format!("column {} has no name", at + 1)));
@@ -82,11 +89,7 @@ impl Windows {
                 why: error.to_string(),
             })?;
             let line = fields.position().map_or(0, |at| at.line() as usize);
-            let wrong = |what: String| TrainingError::Line {
-                file: file.clone(),
-                line,
-                what,
-            };
+            let wrong = |what: String| wrong_at(line, what);
             if fields.len() == 1 && fields[0].is_empty() {
                 continue;
             }
