@@ -128,14 +128,12 @@ impl Cluster {
             platform,
             shares_cpus: node.shares_cpus,
         };
-        let kind_index = match self.kinds.iter().position(|known| *known == kind) {
-            Some(index) => index,
-            None => {
-                self.kinds.push(kind);
-                self.empty.push(NodeList::default());
-                self.kinds.len() - 1
-            }
-        };
+        let known = self.kinds.iter().position(|known| *known == kind);
+        let kind_index = known.unwrap_or_else(|| {
+            self.kinds.push(kind);
+            self.empty.push(NodeList::default());
+            self.kinds.len() - 1
+        });
         let id = NodeId(self.summaries.len() as u32);
         self.by_name.insert(node.name.clone(), id);
         self.summaries.push(NodeSummary::empty(
@@ -172,7 +170,7 @@ impl Cluster {
             return Err(ClusterError::Platforms(most));
         }
         self.platforms.push(name.into());
-        Ok(PlatformId((self.platforms.len() - 1) as u16))
+        Ok(PlatformId::nth(self.platforms.len() - 1))
     }
 
     /// Names of the platform types, by [`PlatformId`]; an empty one is that of
@@ -183,8 +181,8 @@ impl Cluster {
 
     /// The platform type called `name`.
     pub fn platform(&self, name: &str) -> Option<PlatformId> {
-        let index = self.platforms.iter().position(|known| known == name)?;
-        Some(PlatformId(index as u16))
+        let place = self.platforms.iter().position(|known| known == name);
+        place.map(PlatformId::nth)
     }
 
     /// Nodes, up or down.
@@ -384,18 +382,13 @@ impl Cluster {
 
     /// Notes that `app` already runs on `node`, whether it fits or not.
     pub fn record(&mut self, node: NodeId, app: Arc<App>, demand: Demand) -> ResidentId {
-        let slot = match self.vacant.pop() {
-            Some(slot) => slot,
-            None => {
-                self.residents.push(None);
-                (self.residents.len() - 1) as u32
-            }
-        };
+        let slot = self.vacant.pop().unwrap_or_else(|| {
+            self.residents.push(None);
+            (self.residents.len() - 1) as u32
+        });
         self.generation = self.generation.wrapping_add(1);
-        let (summary, state) = (
-            &mut self.summaries[node.index()],
-            &mut self.states[node.index()],
-        );
+        let at = node.index();
+        let (summary, state) = (&mut self.summaries[at], &mut self.states[at]);
         summary.add(&mut state.aggregates, &app, demand.cpus);
         let resident = Resident {
             app,
@@ -423,10 +416,8 @@ impl Cluster {
         self.vacant.push(id.slot);
         self.running -= 1;
         let node = resident.node;
-        let (summary, state) = (
-            &mut self.summaries[node.index()],
-            &mut self.states[node.index()],
-        );
+        let at = node.index();
+        let (summary, state) = (&mut self.summaries[at], &mut self.states[at]);
         state.residents.swap_remove(resident.place as usize);
         if let Some(moved) = state.residents.get(resident.place as usize)
             && let Some(moved) = self.residents[*moved as usize].as_mut()
@@ -457,10 +448,8 @@ impl Cluster {
         let resident = self.residents[id.slot as usize].as_mut()?;
         let (node, cpus) = (resident.node, resident.demand.cpus);
         let old = std::mem::replace(&mut resident.app, app);
-        let (summary, state) = (
-            &mut self.summaries[node.index()],
-            &mut self.states[node.index()],
-        );
+        let at = node.index();
+        let (summary, state) = (&mut self.summaries[at], &mut self.states[at]);
         let others = state
             .residents
             .iter()
@@ -492,35 +481,31 @@ impl Cluster {
 
     /// Puts `node` back into service with all its CPUs.
     pub fn bring_up(&mut self, node: NodeId) {
-        let cpus = self.node(node).cpus;
-        let summary = &mut self.summaries[node.index()];
-        summary.up = true;
-        summary.cpus = cpus;
-        self.settle(node);
+        self.summaries[node.index()].up = true;
+        self.set_cpus(node, self.node(node).cpus);
     }
 
     /// One CPU of `node` breaks. When its residents now ask for more than is
     /// left, [`NodeSummary::cpus`] is below [`Self::cpus_used`] and somebody must go.
     pub fn break_cpu(&mut self, node: NodeId) {
-        let summary = &mut self.summaries[node.index()];
-        summary.cpus = summary.cpus.saturating_sub(1);
-        self.settle(node);
+        self.set_cpus(node, self.summary(node).cpus.saturating_sub(1));
     }
 
     /// One broken CPU of `node` works again.
     pub fn repair_cpu(&mut self, node: NodeId) {
-        let cpus = self.node(node).cpus;
-        let summary = &mut self.summaries[node.index()];
-        summary.cpus = (summary.cpus + 1).min(cpus);
+        let all = self.node(node).cpus;
+        self.set_cpus(node, (self.summary(node).cpus + 1).min(all));
+    }
+
+    fn set_cpus(&mut self, node: NodeId, cpus: u32) {
+        self.summaries[node.index()].cpus = cpus;
         self.settle(node);
     }
 
     /// Brings what is free and the indexes in line after a change of `node`.
     fn settle(&mut self, node: NodeId) {
-        let (summary, state) = (
-            &mut self.summaries[node.index()],
-            &self.states[node.index()],
-        );
+        let at = node.index();
+        let (summary, state) = (&mut self.summaries[at], &self.states[at]);
         let before = summary.free_cpus;
         let free = u64::from(summary.cpus).saturating_sub(state.cpus_used);
         summary.free_cpus = if summary.up { free as u32 } else { 0 };

@@ -15,7 +15,6 @@ use crate::explanation::Explanation;
 use crate::policy::Choice;
 use crate::policy::Decision;
 use crate::policy::MigrationCosts;
-use crate::policy::Part;
 use crate::policy::PlacementRequest;
 use crate::policy::Policy;
 use newcomers::RecentNewcomers;
@@ -280,13 +279,9 @@ impl Policy for Jostle {
         let gained = f64::from(best.there.performance - best.there.lost - leaving) * seconds_left;
         let cost = costs.p95().unwrap_or(self.first_move_seconds);
         (gained > cost).then(|| Choice {
-            parts: vec![Part {
-                node: best.node,
-                cpus: request.demand.cpus,
-            }],
             score: gained,
             examined: seen as u32,
-            ..Choice::default()
+            ..Choice::on(best.node, &request)
         })
     }
 
