@@ -172,17 +172,12 @@ impl Conditions {
 
     /// Sum over what the node of `row` misses of by how much, in steps.
     pub(crate) fn shortfall(&self, summary: &NodeSummary, missed: Missed) -> i64 {
-        let bits = self.by_importance(missed);
-        let mut sum = 0;
-        for (rank, (direction, lane)) in self.by_rank.iter().enumerate() {
-            if bits >> rank & 1 == 1 {
-                sum += i64::from(match direction {
-                    Direction::D1 => self.caused[*lane] - summary.tolerated[*lane],
-                    Direction::D2 => summary.caused[*lane] - self.tolerated[*lane],
-                });
-            }
-        }
-        sum
+        let missed = self.in_order(missed).into_iter();
+        let short = missed.map(|(direction, lane)| match direction {
+            Direction::D1 => self.caused[lane] - summary.tolerated[lane],
+            Direction::D2 => summary.caused[lane] - self.tolerated[lane],
+        });
+        short.map(i64::from).sum()
     }
 
     /// Mean |D1 + D2| in steps over the resources known in both directions:
