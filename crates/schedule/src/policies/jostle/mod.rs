@@ -11,7 +11,7 @@ use crate::cluster::Cluster;
 use crate::cluster::NodeId;
 use crate::cluster::ResidentId;
 use crate::explanation::Deciding;
-use crate::explanation::Explanation;
+use crate::explanation::ExpectedPerformance;
 use crate::policy::Choice;
 use crate::policy::Decision;
 use crate::policy::MigrationCosts;
@@ -293,15 +293,13 @@ impl Policy for Jostle {
         explain::at(request.app, cluster, node, &self.weights)
     }
 
-    fn explain(
+    fn expected(
         &self,
         request: &PlacementRequest,
         cluster: &Cluster,
-        choice: &Choice,
-    ) -> Explanation {
-        let mut decision = crate::policy::explained(self, request, cluster, choice);
-        decision.expected = Some(explain::expected(request.app, cluster, choice.node()));
-        decision
+        node: NodeId,
+    ) -> Option<ExpectedPerformance> {
+        Some(explain::expected(request.app, cluster, node))
     }
 }
 
