@@ -507,10 +507,7 @@ impl Cluster {
         let at = node.index();
         let (summary, state) = (&mut self.summaries[at], &self.states[at]);
         let before = summary.free_cpus;
-        let free = u64::from(summary.cpus).saturating_sub(state.cpus_used);
-        summary.free_cpus = if summary.up { free as u32 } else { 0 };
-        let memory = u128::from(state.node.memory_bytes).saturating_sub(state.memory_used);
-        summary.free_memory = memory as u64;
+        summary.set_free(state.node.memory_bytes, state.cpus_used, state.memory_used);
         summary.version = summary.version.wrapping_add(1);
         self.index(node, before);
     }
@@ -532,15 +529,10 @@ impl Cluster {
     }
 
     /// The row of `node` computed afresh from its residents; equal to
-    /// [`Self::row`] but for its version, whatever was added and removed before.
+    /// [`Self::summary`] but for its version, whatever was added and removed before.
     pub fn recomputed(&self, node: NodeId) -> NodeSummary {
-        let old = self.summary(node);
-        let mut summary = NodeSummary::empty(
-            old.cpus,
-            self.node(node).memory_bytes,
-            old.platform,
-            old.shares_cpus,
-        );
+        let (old, memory_bytes) = (self.summary(node), self.node(node).memory_bytes);
+        let mut summary = NodeSummary::empty(old.cpus, memory_bytes, old.platform, old.shares_cpus);
         let mut aggregates = NodeAggregates::default();
         let (mut cpus, mut memory) = (0u64, 0u128);
         for (_, resident) in self.residents(node) {
@@ -549,12 +541,7 @@ impl Cluster {
             memory += u128::from(resident.demand.memory_bytes);
         }
         summary.up = old.up;
-        summary.free_cpus = match old.up {
-            true => u64::from(old.cpus).saturating_sub(cpus) as u32,
-            false => 0,
-        };
-        summary.free_memory =
-            u128::from(self.node(node).memory_bytes).saturating_sub(memory) as u64;
+        summary.set_free(memory_bytes, cpus, memory);
         summary.version = old.version;
         summary
     }
