@@ -2,17 +2,17 @@
 
 use super::app;
 use super::keys::ArrivalKeys;
+use super::keys::Arrivals;
 use super::keys::ClassKeys;
+use super::keys::ClusterPlan;
 use super::keys::Keys;
+use super::keys::NodeType;
 use super::keys::PlatformKeys;
+use super::keys::Pool;
+use super::keys::Scenario;
+use super::keys::Source as JobSource;
+use super::keys::Work;
 use super::keys::WorkKeys;
-use super::plan::Arrivals;
-use super::plan::ClusterPlan;
-use super::plan::NodeType;
-use super::plan::Pool;
-use super::plan::Scenario;
-use super::plan::Source as JobSource;
-use super::plan::Work;
 use super::source::Source;
 use crate::arrivals;
 use crate::arrivals::Arrival;
@@ -328,7 +328,7 @@ fn class(
         }
         ("recorded", Some(population)) => {
             let profiles = population::load_profiles(&source.beside(&population.profiles));
-            let wrong = |error| source.wrong("population.profiles", Problem::Recorded(error));
+            let wrong = |problem| source.wrong("population.profiles", problem);
             Pool::Recorded(profiles.map_err(wrong)?)
         }
         (name, population) => Pool::Synthetic(population::class(name).ok_or_else(|| {
