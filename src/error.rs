@@ -1,5 +1,6 @@
 //! Errors a person sees, and the exit code each kind earns.
 
+use std::fmt::Display;
 use thiserror::Error;
 
 /// Why a command did not do what was asked. The message of `Request` names the
@@ -21,12 +22,12 @@ pub enum Error {
 }
 
 impl Error {
-    pub fn request(message: impl Into<String>) -> Self {
-        Error::Request(message.into())
+    pub fn request(message: impl Display) -> Self {
+        Error::Request(message.to_string())
     }
 
-    pub fn environment(message: impl Into<String>) -> Self {
-        Error::Environment(message.into())
+    pub fn environment(message: impl Display) -> Self {
+        Error::Environment(message.to_string())
     }
 
     pub fn exit_code(&self) -> u8 {
@@ -55,4 +56,4 @@ impl From<jostle_load::Error> for Error {
     }
 }
 
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -6,14 +6,20 @@ use jostle_profile::PhasePerformance;
 use jostle_profile::WarningFacts;
 use serde::Serialize;
 use serde_json::Value;
-use std::fmt;
+use thiserror::Error;
 
 /// A caution, with the numbers needed to judge it. Its code is the variant's
 /// name in kebab case and does not change between versions.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Error, PartialEq, Serialize)]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum Warning {
     /// No slice period kept the placebo within the tolerance.
+    #[error(
+        "no slice period kept the placebo within {tolerance_points:.0} points of its share: at \
+         {:.1} ms a spinning thread kept {victim_percent:.0} % of the CPU instead of \
+         {expected_percent:.0} %",
+        .period_seconds * 1e3
+    )]
     SliceTolerance {
         tolerance_points: f64,
         period_seconds: f64,
@@ -21,17 +27,33 @@ pub enum Warning {
         expected_percent: f64,
     },
     /// The source now reaches less, or more, than when it was calibrated.
+    #[error("{}", peak_changed(*.change_percent, .recorded_at))]
     PeakChanged {
         /// Below 0: less.
         change_percent: f64,
         recorded_at: String,
     },
-    TargetNotStoppable {
-        reason: String,
-    },
+    #[error("the target cannot be stopped: {reason}")]
+    TargetNotStoppable { reason: String },
     /// `caused` was asked for and needs a target that may be stopped.
+    #[error("caused: not measured, because the target may not be stopped")]
     CausedNotMeasured,
     /// The target alternates between kinds of work within a few windows.
+    #[error(
+        "without interference the target alternates: adjacent windows {}",
+        match .lengthened {
+            true => format!(
+                "differed by {:.0} %, so all windows were made {} times as long, where they \
+                 differ by {:.0} %",
+                .difference_percent, .factor, .lengthened_percent
+            ),
+            false => format!(
+                "differ by {:.0} %, and by {:.0} % if {} times as long; that is too long for \
+                 this budget",
+                .difference_percent, .lengthened_percent, .factor
+            ),
+        }
+    )]
     TargetAlternates {
         difference_percent: f64,
         factor: u32,
@@ -40,6 +62,15 @@ pub enum Warning {
         lengthened: bool,
     },
     /// Not all directions can have their fewest pairs.
+    #[error(
+        "the metric is slow for this budget: a pair of windows takes {pair_seconds:.1} s, {} of \
+         the {wanted:.0} directions can have the {fewest_pairs} pairs they need at least; \
+         --budget {sufficient_budget_seconds:.0}s would do for all, or name fewer --resources",
+        match *.affordable {
+            pairs if pairs >= 1.0 => format!("at most {pairs:.0}"),
+            _ => "none".to_string(),
+        }
+    )]
     SlowMetric {
         pair_seconds: f64,
         affordable: f64,
@@ -47,6 +78,15 @@ pub enum Warning {
         fewest_pairs: usize,
         sufficient_budget_seconds: f64,
     },
+    #[error(
+        "the metric is noisy for this budget: adjacent windows differ by \
+         {deviation_percent:.1} %, so about {pairs:.0} pairs for each of {wanted:.0} directions \
+         show losses from {smallest_percent:.1} % on, not the {loss_percent:.1} % asked for; {}",
+        match .sufficient_budget_seconds {
+            Some(seconds) => format!("--budget {seconds:.0}s would do"),
+            None => "no sensible budget would do; a steadier metric may".to_string(),
+        }
+    )]
     NoisyMetric {
         deviation_percent: f64,
         pairs: f64,
@@ -56,12 +96,15 @@ pub enum Warning {
         /// Absent when no sensible budget would do.
         sufficient_budget_seconds: Option<f64>,
     },
-    TargetPhases {
-        phases: Vec<Phase>,
-    },
-    PhasesDiffer {
-        phases: Vec<PhasePerformance>,
-    },
+    #[error("{}", target_phases(.phases))]
+    TargetPhases { phases: Vec<Phase> },
+    #[error("{}", phases_differ(.phases))]
+    PhasesDiffer { phases: Vec<PhasePerformance> },
+    #[error(
+        "{direction}: intensity {intensity:.0} costs more ({kept_percent:.1} % kept) than \
+         intensity {higher_intensity:.0} ({higher_kept_percent:.1} % kept): the curve is not \
+         monotone, and the score holds only as far as it is"
+    )]
     NotMonotone {
         /// `tolerated` or `caused`.
         direction: &'static str,
@@ -71,45 +114,65 @@ pub enum Warning {
         higher_kept_percent: f64,
     },
     /// The baseline is not what it was before the interruption.
-    ChangedSinceInterruption {
-        change_percent: f64,
-    },
-    BaselineDrift {
-        change_percent: f64,
-    },
+    #[error(
+        "performance without interference is {change_percent:+.1} % from what it was before the \
+         interruption; {ADJACENT}"
+    )]
+    ChangedSinceInterruption { change_percent: f64 },
+    #[error(
+        "performance without interference changed by {change_percent:+.1} % while measuring; \
+         {ADJACENT}"
+    )]
+    BaselineDrift { change_percent: f64 },
+    #[error("too few windows without interference to give the baseline an interval")]
     BaselineWithoutInterval,
     /// The source did not reach what was asked for beside the target.
+    #[error(
+        "at {requested_percent:.0} % the source reached {reached_percent:.0} % beside the target, \
+         {:.0} percentage points below the request: contention from the target or a co-located \
+         process",
+        .requested_percent - .reached_percent
+    )]
     PressureMissed {
         requested_percent: f64,
         reached_percent: f64,
     },
     /// The placebo slowed a target on another CPU.
-    PlaceboSlowed {
-        kept_percent: f64,
-    },
-    Counters {
-        note: String,
-    },
+    #[error(
+        "the placebo alone slowed the target to {kept_percent:.0} % although it ran on another \
+         CPU: the CPUs share more than this resource"
+    )]
+    PlaceboSlowed { kept_percent: f64 },
+    #[error("counters: {note}")]
+    Counters { note: String },
     /// Threads of the target that were not counted from their beginning.
+    #[error(
+        "in {windows_with_new} of {windows} windows the target started threads whose {counted} \
+         was not counted until the window's end"
+    )]
     ThreadsNotCounted {
         windows: u64,
         windows_with_new: u64,
         counted: String,
     },
+    #[error("measured in parts: begun {begun}, {first_seconds:.0} s then, resumed {resumed}")]
     MeasuredInParts {
         begun: String,
         first_seconds: f64,
         resumed: String,
     },
-    NotResumed {
-        reason: String,
-    },
-    CutShort {
-        reason: String,
-    },
+    #[error("not resumed: {reason}")]
+    NotResumed { reason: String },
+    #[error("cut short: {reason}")]
+    CutShort { reason: String },
     #[serde(skip)]
+    #[error("{0}")]
     Load(jostle_load::Warning),
 }
+
+/// Why an estimate that compares adjacent windows survives a change.
+const ADJACENT: &str =
+    "ratios compare adjacent windows and are unaffected; the baseline is affected";
 
 impl Warning {
     /// As it is kept in a profile.
@@ -136,219 +199,59 @@ impl Warning {
     }
 }
 
-/// Why an estimate that compares adjacent windows survives a change.
-const ADJACENT: &str =
-    "ratios compare adjacent windows and are unaffected; the baseline is affected";
+fn peak_changed(change_percent: f64, recorded_at: &str) -> String {
+    let (more, why) = match change_percent < 0.0 {
+        true => (
+            "less",
+            "a neighbour takes it, or the machine changed (then run `jostle machine --calibrate`)",
+        ),
+        false => (
+            "more",
+            "the calibration was disturbed, or the machine changed; run `jostle machine --calibrate`",
+        ),
+    };
+    format!(
+        "at the start the source reached {:.0} % {more} at full strength than when calibrated \
+         ({recorded_at}), and intensity refers to that peak: {why}",
+        change_percent.abs()
+    )
+}
 
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Warning::SliceTolerance {
-                tolerance_points,
-                period_seconds,
-                victim_percent,
-                expected_percent,
-            } => write!(
-                f,
-                "no slice period kept the placebo within {tolerance_points:.0} points of its \
-                 share: at {:.1} ms a spinning thread kept {victim_percent:.0} % of the CPU \
-                 instead of {expected_percent:.0} %",
-                period_seconds * 1e3
-            ),
-            Warning::PeakChanged {
-                change_percent,
-                recorded_at,
-            } if *change_percent < 0.0 => write!(
-                f,
-                "at the start the source reached {:.0} % less at full strength than when \
-                 calibrated ({recorded_at}), and intensity refers to that peak: a neighbour takes \
-                 it, or the machine changed (then run `jostle machine --calibrate`)",
-                -change_percent
-            ),
-            Warning::PeakChanged {
-                change_percent,
-                recorded_at,
-            } => write!(
-                f,
-                "at the start the source reached {change_percent:.0} % more at full strength than \
-                 when calibrated ({recorded_at}), and intensity refers to that peak: the \
-                 calibration was disturbed, or the machine changed; run `jostle machine \
-                 --calibrate`"
-            ),
-            Warning::TargetNotStoppable { reason } => {
-                write!(f, "the target cannot be stopped: {reason}")
-            }
-            Warning::CausedNotMeasured => write!(
-                f,
-                "caused: not measured, because the target may not be stopped"
-            ),
-            Warning::TargetAlternates {
-                difference_percent,
-                factor,
-                lengthened_percent,
-                lengthened: true,
-            } => write!(
-                f,
-                "without interference the target alternates: adjacent windows differed by \
-                 {difference_percent:.0} %, so all windows were made {factor} times as long, where \
-                 they differ by {lengthened_percent:.0} %"
-            ),
-            Warning::TargetAlternates {
-                difference_percent,
-                factor,
-                lengthened_percent,
-                lengthened: false,
-            } => write!(
-                f,
-                "without interference the target alternates: adjacent windows differ by \
-                 {difference_percent:.0} %, and by {lengthened_percent:.0} % if {factor} times as \
-                 long; that is too long for this budget"
-            ),
-            Warning::SlowMetric {
-                pair_seconds,
-                affordable,
-                wanted,
-                fewest_pairs,
-                sufficient_budget_seconds,
-            } => {
-                write!(
-                    f,
-                    "the metric is slow for this budget: a pair of windows takes \
-                     {pair_seconds:.1} s, "
-                )?;
-                match *affordable >= 1.0 {
-                    true => write!(f, "at most {affordable:.0}")?,
-                    false => write!(f, "none")?,
-                }
-                write!(
-                    f,
-                    " of the {wanted:.0} directions can have the {fewest_pairs} pairs they need at \
-                     least; --budget {sufficient_budget_seconds:.0}s would do for all, or name \
-                     fewer --resources"
-                )
-            }
-            Warning::NoisyMetric {
-                deviation_percent,
-                pairs,
-                wanted,
-                smallest_percent,
-                loss_percent,
-                sufficient_budget_seconds,
-            } => {
-                write!(
-                    f,
-                    "the metric is noisy for this budget: adjacent windows differ by \
-                     {deviation_percent:.1} %, so about {pairs:.0} pairs for each of {wanted:.0} \
-                     directions show losses from {smallest_percent:.1} % on, not the \
-                     {loss_percent:.1} % asked for; "
-                )?;
-                match sufficient_budget_seconds {
-                    Some(seconds) => write!(f, "--budget {seconds:.0}s would do"),
-                    None => write!(f, "no sensible budget would do; a steadier metric may"),
-                }
-            }
-            Warning::TargetPhases { phases } => {
-                let lowest = phases.iter().map(|phase| phase.level);
-                let lowest = lowest.fold(f64::INFINITY, f64::min);
-                let parts = phases.iter().take(6).map(|phase| {
-                    format!(
-                        "{:.0}–{:.0} s at {:.0} %",
-                        phase.from_seconds,
-                        phase.to_seconds,
-                        100.0 * phase.level
-                    )
-                });
-                write!(
-                    f,
-                    "the target, or the machine below it, had {} phases: performance without \
-                     interference fell to {:.0} % of its best ({}{}); sensitivity was estimated \
-                     per phase; resources whose phases differ are marked",
-                    phases.len(),
-                    100.0 * lowest,
-                    parts.collect::<Vec<_>>().join(", "),
-                    if phases.len() > 6 { ", …" } else { "" }
-                )
-            }
-            Warning::PhasesDiffer { phases } => {
-                let parts = phases.iter().map(|phase| {
-                    format!(
-                        "{:.0} % kept while it ran at {:.0} % ({} pairs)",
-                        100.0 * phase.performance,
-                        100.0 * phase.level,
-                        phase.windows
-                    )
-                });
-                write!(
-                    f,
-                    "tolerated: sensitivity differs between phases of the target: {}; the score \
-                     mixes them",
-                    parts.collect::<Vec<_>>().join(", ")
-                )
-            }
-            Warning::NotMonotone {
-                direction,
-                intensity,
-                kept_percent,
-                higher_intensity,
-                higher_kept_percent,
-            } => write!(
-                f,
-                "{direction}: intensity {intensity:.0} costs more ({kept_percent:.1} % kept) than \
-                 intensity {higher_intensity:.0} ({higher_kept_percent:.1} % kept): the curve is \
-                 not monotone, and the score holds only as far as it is"
-            ),
-            Warning::ChangedSinceInterruption { change_percent } => write!(
-                f,
-                "performance without interference is {change_percent:+.1} % from what it was \
-                 before the interruption; {ADJACENT}"
-            ),
-            Warning::BaselineDrift { change_percent } => write!(
-                f,
-                "performance without interference changed by {change_percent:+.1} % while \
-                 measuring; {ADJACENT}"
-            ),
-            Warning::BaselineWithoutInterval => write!(
-                f,
-                "too few windows without interference to give the baseline an interval"
-            ),
-            Warning::PressureMissed {
-                requested_percent,
-                reached_percent,
-            } => write!(
-                f,
-                "at {requested_percent:.0} % the source reached {reached_percent:.0} % beside the \
-                 target, {:.0} percentage points below the request: contention from the target or \
-                 a co-located process",
-                requested_percent - reached_percent
-            ),
-            Warning::PlaceboSlowed { kept_percent } => write!(
-                f,
-                "the placebo alone slowed the target to {kept_percent:.0} % although it ran on \
-                 another CPU: the CPUs share more than this resource"
-            ),
-            Warning::Counters { note } => write!(f, "counters: {note}"),
-            Warning::ThreadsNotCounted {
-                windows,
-                windows_with_new,
-                counted,
-            } => write!(
-                f,
-                "in {windows_with_new} of {windows} windows the target started threads whose \
-                 {counted} was not counted until the window's end"
-            ),
-            Warning::MeasuredInParts {
-                begun,
-                first_seconds,
-                resumed,
-            } => write!(
-                f,
-                "measured in parts: begun {begun}, {first_seconds:.0} s then, resumed {resumed}"
-            ),
-            Warning::NotResumed { reason } => write!(f, "not resumed: {reason}"),
-            Warning::CutShort { reason } => write!(f, "cut short: {reason}"),
-            Warning::Load(warning) => warning.fmt(f),
-        }
-    }
+fn target_phases(phases: &[Phase]) -> String {
+    let lowest = phases.iter().map(|phase| phase.level);
+    let lowest = lowest.fold(f64::INFINITY, f64::min);
+    let parts = phases.iter().take(6).map(|phase| {
+        format!(
+            "{:.0}–{:.0} s at {:.0} %",
+            phase.from_seconds,
+            phase.to_seconds,
+            100.0 * phase.level
+        )
+    });
+    format!(
+        "the target, or the machine below it, had {} phases: performance without interference \
+         fell to {:.0} % of its best ({}{}); sensitivity was estimated per phase; resources whose \
+         phases differ are marked",
+        phases.len(),
+        100.0 * lowest,
+        parts.collect::<Vec<_>>().join(", "),
+        if phases.len() > 6 { ", …" } else { "" }
+    )
+}
+
+fn phases_differ(phases: &[PhasePerformance]) -> String {
+    let parts = phases.iter().map(|phase| {
+        format!(
+            "{:.0} % kept while it ran at {:.0} % ({} pairs)",
+            100.0 * phase.performance,
+            100.0 * phase.level,
+            phase.windows
+        )
+    });
+    format!(
+        "tolerated: sensitivity differs between phases of the target: {}; the score mixes them",
+        parts.collect::<Vec<_>>().join(", ")
+    )
 }
 
 #[cfg(test)]

@@ -1,22 +1,24 @@
 //! How a measurement behaves: its budget, its determinism, its errors.
 
+#[path = "common/mock.rs"]
+mod mock;
+
 use jostle::experiment::executor::Arm;
 use jostle::experiment::executor::Subject;
 use jostle::experiment::executor::TargetState;
 use jostle::experiment::executor::WindowError;
-use jostle::experiment::mock::Curve;
-use jostle::experiment::mock::MockExecutor;
-use jostle::experiment::mock::Response;
-use jostle::experiment::mock::Weather;
 use jostle::experiment::outcome::Measured;
 use jostle::experiment::run::Halves;
 use jostle::experiment::run::Observer;
 use jostle::experiment::run::Progress;
 use jostle::experiment::run::Settings;
-use jostle::experiment::run::Silent;
 use jostle::experiment::run::measure;
 use jostle_profile::Score;
 use jostle_profile::Status;
+use mock::Curve;
+use mock::MockExecutor;
+use mock::Response;
+use mock::Weather;
 use std::time::Duration;
 
 fn subject(resource: &'static str, window_ms: u64, settle_ms: u64) -> Subject {
@@ -67,7 +69,7 @@ fn responses() -> Vec<Response> {
 }
 
 fn run(mock: &mut MockExecutor, subjects: &[Subject], settings: &Settings) -> Measured {
-    let measured = measure(mock, subjects, settings, &mut Silent);
+    let measured = measure(mock, subjects, settings, &mut ());
     assert_numbers(&measured);
     measured
 }
@@ -81,16 +83,16 @@ fn assert_score(score: &Score) {
 /// No NaN and nothing off its scale, anywhere.
 fn assert_numbers(measured: &Measured) {
     for outcome in &measured.subjects {
-        outcome.tolerated.iter().for_each(assert_score);
-        outcome.caused.iter().for_each(assert_score);
-        for point in outcome.curve.iter().chain(&outcome.probe_curve) {
+        outcome.entry.tolerated.iter().for_each(assert_score);
+        outcome.entry.caused.iter().for_each(assert_score);
+        for point in outcome.entry.curve.iter().chain(&outcome.entry.probe_curve) {
             assert!(point.performance.is_finite() && point.performance > 0.0);
             assert!(point.ci95.iter().all(|end| end.is_finite()), "{point:?}");
         }
-        if outcome.status != Status::Measured {
-            assert!(outcome.reason.is_some(), "{outcome:?}");
+        if outcome.entry.status != Status::Measured {
+            assert!(outcome.entry.reason.is_some(), "{outcome:?}");
         }
-        let entry = serde_json::to_string(&outcome.entry()).unwrap();
+        let entry = serde_json::to_string(&outcome.entry).unwrap();
         assert!(!entry.contains("null"), "{entry}");
     }
 }
@@ -104,18 +106,18 @@ fn a_full_profile_finds_what_was_planted() {
         println!(
             "{:18} {:?} t {:?} c {:?} sensitive {:?} {:?}",
             outcome.resource,
-            outcome.status,
-            outcome.tolerated,
-            outcome.caused,
-            outcome.sensitive,
-            outcome.reason
+            outcome.entry.status,
+            outcome.entry.tolerated,
+            outcome.entry.caused,
+            outcome.entry.sensitive,
+            outcome.entry.reason
         );
     }
     println!("{:?} kept {}", measured.duration, measured.windows_kept);
     let sensitive: Vec<&str> = measured
         .subjects
         .iter()
-        .filter(|outcome| outcome.sensitive == Some(true))
+        .filter(|outcome| outcome.entry.sensitive == Some(true))
         .map(|outcome| outcome.resource)
         .collect();
     assert_eq!(
@@ -126,20 +128,20 @@ fn a_full_profile_finds_what_was_planted() {
         let [low, high] = score.map_or([0.0, 100.0], |score| score.ci95);
         assert!(low <= truth && truth <= high, "{score:?} {truth}");
     };
-    covers(measured.subjects[4].tolerated, 45.0);
-    covers(measured.subjects[4].caused, 70.0);
-    covers(measured.subjects[5].tolerated, 60.0);
-    covers(measured.subjects[5].caused, 100.0);
-    covers(measured.subjects[6].tolerated, 80.0);
-    assert_eq!(measured.subjects[0].tolerated.unwrap().score, 100.0);
-    assert_eq!(measured.subjects[0].caused.unwrap().score, 0.0);
+    covers(measured.subjects[4].entry.tolerated, 45.0);
+    covers(measured.subjects[4].entry.caused, 70.0);
+    covers(measured.subjects[5].entry.tolerated, 60.0);
+    covers(measured.subjects[5].entry.caused, 100.0);
+    covers(measured.subjects[6].entry.tolerated, 80.0);
+    assert_eq!(measured.subjects[0].entry.tolerated.unwrap().score, 100.0);
+    assert_eq!(measured.subjects[0].entry.caused.unwrap().score, 0.0);
     let baseline = measured.baseline.unwrap();
     assert!((baseline.value - 1000.0).abs() < 50.0, "{baseline:?}");
     assert!(measured.noise_percent.unwrap() > 0.5);
     assert!(measured.smallest_detectable_percent.unwrap() < 5.0);
-    assert!(measured.subjects[0].sharing_cost.is_some());
+    assert!(measured.subjects[0].entry.sharing_cost.is_some());
     assert_eq!(
-        measured.subjects[4].entry().pressure_unit.as_deref(),
+        measured.subjects[4].entry.pressure_unit.as_deref(),
         Some("bytes")
     );
 }
@@ -175,7 +177,10 @@ fn the_budget_holds_when_windows_are_whole_runs() {
         };
         let measured = run(&mut mock, &subjects, &settings);
         assert!(measured.duration <= settings.budget + Duration::from_secs(2));
-        let known = measured.subjects.iter().filter(|s| s.tolerated.is_some());
+        let known = measured
+            .subjects
+            .iter()
+            .filter(|s| s.entry.tolerated.is_some());
         assert!(seconds == 10 || known.count() >= 3);
     }
 }
@@ -186,15 +191,15 @@ fn quick_says_what_filling_memory_lacks() {
     let mut mock = MockExecutor::new(&subjects, &responses(), 4);
     let measured = run(&mut mock, &subjects, &Settings::quick());
     let filling = &measured.subjects[6];
-    assert_eq!(filling.status, Status::Unresolved);
-    let reason = filling.reason.as_deref().unwrap();
+    assert_eq!(filling.entry.status, Status::Unresolved);
+    let reason = filling.entry.reason.as_deref().unwrap();
     println!("{reason}");
     assert!(
         reason.contains("a switch there and back takes 8.0 s"),
         "{reason}"
     );
     assert!(reason.contains("--budget"), "{reason}");
-    assert_eq!(measured.subjects[4].sensitive, Some(true));
+    assert_eq!(measured.subjects[4].entry.sensitive, Some(true));
 }
 
 #[test]
@@ -248,12 +253,12 @@ fn one_subject_failing_does_not_end_the_others() {
     mock.failures.push((Duration::from_secs(20), Some(5), dead));
     let measured = run(&mut mock, &subjects, &Settings::default());
     assert_eq!(measured.partial, None);
-    assert_eq!(measured.subjects[2].status, Status::Unavailable);
-    let reason = measured.subjects[2].reason.as_deref().unwrap();
+    assert_eq!(measured.subjects[2].entry.status, Status::Unavailable);
+    let reason = measured.subjects[2].entry.reason.as_deref().unwrap();
     assert!(reason.contains("worker was killed"));
-    assert_eq!(measured.subjects[5].status, Status::Unresolved);
-    assert!(!measured.subjects[5].curve.is_empty());
-    assert_eq!(measured.subjects[0].status, Status::Measured);
+    assert_eq!(measured.subjects[5].entry.status, Status::Unresolved);
+    assert!(!measured.subjects[5].entry.curve.is_empty());
+    assert_eq!(measured.subjects[0].entry.status, Status::Measured);
 }
 
 #[test]
@@ -268,7 +273,7 @@ fn target_death_and_interruption_keep_what_was_learned() {
             assert_eq!(measured.partial, Some(error.to_string()));
             let done = |s: &&_| -> bool {
                 let outcome: &jostle::experiment::outcome::SubjectOutcome = s;
-                outcome.status == Status::Measured
+                outcome.entry.status == Status::Measured
             };
             assert!(measured.subjects.iter().filter(done).count() >= known);
         }
@@ -289,11 +294,11 @@ fn broken_metrics_are_reasons() {
         mock.override_performance = vec![(1, planted)];
         let measured = run(&mut mock, &subjects, &Settings::default());
         let broken = &measured.subjects[1];
-        assert_eq!(broken.status, Status::Unavailable, "{planted:?}");
-        let reason = broken.reason.as_deref().unwrap();
+        assert_eq!(broken.entry.status, Status::Unavailable, "{planted:?}");
+        let reason = broken.entry.reason.as_deref().unwrap();
         assert!(reason.contains("3 pairs in a row"), "{reason}");
-        assert!(broken.caused.is_some());
-        assert_eq!(measured.subjects[0].status, Status::Measured);
+        assert!(broken.entry.caused.is_some());
+        assert_eq!(measured.subjects[0].entry.status, Status::Measured);
     }
     let mut mock = MockExecutor::new(&subjects, &responses(), 9);
     mock.override_performance = (0..8).map(|index| (index, None)).collect();
@@ -313,8 +318,8 @@ fn a_starved_target_is_an_effect() {
     let mut mock = MockExecutor::new(&subjects, &planted, 10);
     let measured = run(&mut mock, &subjects, &Settings::default());
     let starved = &measured.subjects[0];
-    assert_eq!(starved.sensitive, Some(true));
-    let [low, high] = starved.tolerated.unwrap().ci95;
+    assert_eq!(starved.entry.sensitive, Some(true));
+    let [low, high] = starved.entry.tolerated.unwrap().ci95;
     assert!(low <= 50.0 && 50.0 <= high && high - low <= 10.0);
 }
 
@@ -329,15 +334,20 @@ fn stolen_windows_are_dropped_and_redone() {
     let measured = run(&mut mock, &subjects, &Settings::default());
     assert!(measured.windows_dropped > 20);
     assert!(measured.steal_percent.unwrap() > 0.5);
-    assert_eq!(measured.subjects[4].sensitive, Some(true));
-    assert_eq!(measured.subjects[0].sensitive, Some(false));
+    assert_eq!(measured.subjects[4].entry.sensitive, Some(true));
+    assert_eq!(measured.subjects[0].entry.sensitive, Some(false));
     mock = MockExecutor::new(&subjects, &responses(), 11);
     mock.weather.steal_chance = 1.0;
     let settings = Settings::quick();
     let measured = run(&mut mock, &subjects, &settings);
     assert!(measured.duration <= settings.budget + Duration::from_secs(1));
     assert_eq!(measured.windows_kept, 0);
-    assert!(measured.subjects.iter().all(|s| s.tolerated.is_none()));
+    assert!(
+        measured
+            .subjects
+            .iter()
+            .all(|s| s.entry.tolerated.is_none())
+    );
 }
 
 #[test]
@@ -358,9 +368,16 @@ fn on_the_line_nothing_is_claimed() {
         };
         let measured = run(&mut mock, &subjects, &settings);
         let outcome = &measured.subjects[0];
-        if outcome.sensitive.is_none() {
-            assert_eq!(outcome.status, Status::Unresolved);
-            assert!(outcome.reason.as_deref().unwrap().contains("too close"));
+        if outcome.entry.sensitive.is_none() {
+            assert_eq!(outcome.entry.status, Status::Unresolved);
+            assert!(
+                outcome
+                    .entry
+                    .reason
+                    .as_deref()
+                    .unwrap()
+                    .contains("too close")
+            );
         } else {
             claims += 1;
         }
@@ -383,7 +400,7 @@ fn a_curve_that_turns_back_is_doubted() {
     };
     let measured = run(&mut mock, &subjects, &settings);
     let outcome = &measured.subjects[0];
-    assert_eq!(outcome.tolerated, None);
+    assert_eq!(outcome.entry.tolerated, None);
     assert!(
         outcome
             .warnings
@@ -399,8 +416,8 @@ fn what_may_not_be_stopped_has_no_caused_half() {
     subjects[0].stoppable = false;
     let mut mock = MockExecutor::new(&subjects, &responses(), 13);
     let measured = run(&mut mock, &subjects, &Settings::default());
-    assert_eq!(measured.subjects[0].caused, None);
-    assert_eq!(measured.subjects[0].status, Status::Measured);
+    assert_eq!(measured.subjects[0].entry.caused, None);
+    assert_eq!(measured.subjects[0].entry.status, Status::Measured);
     assert!(
         measured.subjects[0].warnings[0]
             .to_string()
@@ -412,7 +429,7 @@ fn what_may_not_be_stopped_has_no_caused_half() {
             ..Settings::default()
         };
         let measured = run(&mut mock, &subjects, &settings);
-        let caused = measured.subjects.iter().any(|s| s.caused.is_some());
+        let caused = measured.subjects.iter().any(|s| s.entry.caused.is_some());
         assert_eq!(caused, halves == Halves::Caused);
     }
 }

@@ -1,24 +1,26 @@
 //! A target that changes, counters beside the metric, a measurement that is
 //! taken up again: against planted truth.
 
+#[path = "common/mock.rs"]
+mod mock;
+
 use jostle::experiment::executor::Arm;
 use jostle::experiment::executor::Subject;
 use jostle::experiment::executor::WindowError;
 use jostle::experiment::executor::WindowRequest;
-use jostle::experiment::mock::Curve;
-use jostle::experiment::mock::MockExecutor;
-use jostle::experiment::mock::Response;
-use jostle::experiment::mock::Weather;
 use jostle::experiment::run::Halves;
 use jostle::experiment::run::Observer;
 use jostle::experiment::run::Progress;
 use jostle::experiment::run::Settings;
-use jostle::experiment::run::Silent;
 use jostle::experiment::run::go_on;
 use jostle::experiment::run::measure;
 use jostle::warning::Warning;
 use jostle_profile::Readings;
 use jostle_profile::Status;
+use mock::Curve;
+use mock::MockExecutor;
+use mock::Response;
+use mock::Weather;
 use std::time::Duration;
 
 fn subject(resource: &'static str) -> Subject {
@@ -69,7 +71,7 @@ fn short_turns_make_windows_longer_and_are_said() {
         0 => 1.0,
         _ => 0.4,
     });
-    let measured = measure(&mut mock, &subjects, &tolerated(90), &mut Silent);
+    let measured = measure(&mut mock, &subjects, &tolerated(90), &mut ());
     let said = measured
         .warnings
         .iter()
@@ -78,13 +80,13 @@ fn short_turns_make_windows_longer_and_are_said() {
     let longest = mock.log.iter().map(|request| request.length).max().unwrap();
     assert!(longest >= Duration::from_millis(60), "{longest:?}");
     assert_eq!(
-        measured.subjects[5].sensitive,
+        measured.subjects[5].entry.sensitive,
         Some(true),
         "{:?}",
         measured.subjects[5]
     );
     for calm in &measured.subjects[..5] {
-        assert_ne!(calm.sensitive, Some(true), "{calm:?}");
+        assert_ne!(calm.entry.sensitive, Some(true), "{calm:?}");
     }
 }
 
@@ -93,7 +95,7 @@ fn a_steady_target_keeps_its_windows() {
     let subjects = subjects();
     for seed in 0..20 {
         let mut mock = MockExecutor::new(&subjects, &responses(), seed);
-        let measured = measure(&mut mock, &subjects, &tolerated(40), &mut Silent);
+        let measured = measure(&mut mock, &subjects, &tolerated(40), &mut ());
         assert!(
             mock.log
                 .iter()
@@ -104,7 +106,7 @@ fn a_steady_target_keeps_its_windows() {
             measured
                 .subjects
                 .iter()
-                .all(|subject| subject.phases.is_empty())
+                .all(|subject| subject.entry.phases.is_empty())
         );
     }
 }
@@ -121,7 +123,7 @@ fn long_phases_are_found_and_what_they_bear_is_told_apart() {
     }
     mock.phases = Some(|now| if slow(now) { 0.5 } else { 1.0 });
     mock.phase_response = Some(|now| if slow(now) { 6.0 } else { 1.0 });
-    let measured = measure(&mut mock, &subjects, &tolerated(90), &mut Silent);
+    let measured = measure(&mut mock, &subjects, &tolerated(90), &mut ());
     assert!(measured.phases.len() >= 2, "{:?}", measured.phases);
     for phase in &measured.phases {
         let near = |level: f64| (phase.level - level).abs() < 0.05;
@@ -130,12 +132,16 @@ fn long_phases_are_found_and_what_they_bear_is_told_apart() {
     let phases = |warning: &Warning| matches!(warning, Warning::TargetPhases { .. });
     assert!(measured.warnings.iter().any(phases));
     let split = &measured.subjects[1];
-    assert_eq!(split.phases.len(), 2, "{split:?}");
-    assert!(split.phases[0].performance > 0.93, "{:?}", split.phases);
+    assert_eq!(split.entry.phases.len(), 2, "{split:?}");
     assert!(
-        (split.phases[1].performance - 0.735).abs() < 0.05,
+        split.entry.phases[0].performance > 0.93,
         "{:?}",
-        split.phases
+        split.entry.phases
+    );
+    assert!(
+        (split.entry.phases[1].performance - 0.735).abs() < 0.05,
+        "{:?}",
+        split.entry.phases
     );
     assert!(
         split
@@ -143,8 +149,8 @@ fn long_phases_are_found_and_what_they_bear_is_told_apart() {
             .iter()
             .any(|warning| matches!(warning, Warning::PhasesDiffer { .. }))
     );
-    assert!(measured.subjects[0].phases.is_empty());
-    assert!(!split.entry().phases.is_empty());
+    assert!(measured.subjects[0].entry.phases.is_empty());
+    assert!(!split.entry.phases.is_empty());
 }
 
 /// Instructions per cycle follow performance, misses rise threefold with the
@@ -165,7 +171,7 @@ fn counters_that_moved_are_found_and_only_those() {
     let subjects = subjects();
     let mut mock = MockExecutor::new(&subjects, &responses(), 4);
     mock.counters = Some(counted);
-    let measured = measure(&mut mock, &subjects, &tolerated(60), &mut Silent);
+    let measured = measure(&mut mock, &subjects, &tolerated(60), &mut ());
     let moved = &measured.subjects[5].mechanism;
     let ratio = |index: usize| moved[index].as_ref().unwrap().ratio.unwrap();
     assert!(
@@ -226,7 +232,7 @@ fn an_interrupted_measurement_goes_on_where_it_was() {
     let done: Vec<&str> = first
         .subjects
         .iter()
-        .filter(|outcome| outcome.tolerated.is_some_and(|t| t.score == 100.0))
+        .filter(|outcome| outcome.entry.tolerated.is_some_and(|t| t.score == 100.0))
         .map(|outcome| outcome.resource)
         .collect();
     assert!(!done.is_empty(), "nothing was finished in 20 s");
@@ -236,13 +242,13 @@ fn an_interrupted_measurement_goes_on_where_it_was() {
         budget: Duration::from_secs(40),
         ..settings
     };
-    let second = go_on(&mut mock, &subjects, &rest, &readings, &mut Silent);
+    let second = go_on(&mut mock, &subjects, &rest, &readings, &mut ());
     assert_eq!(second.partial, None);
     assert_eq!(second.readings, None);
     for outcome in &second.subjects {
-        assert_eq!(outcome.status, Status::Measured, "{outcome:?}");
+        assert_eq!(outcome.entry.status, Status::Measured, "{outcome:?}");
     }
-    assert_eq!(second.subjects[5].sensitive, Some(true));
+    assert_eq!(second.subjects[5].entry.sensitive, Some(true));
     for (index, name) in NAMES
         .iter()
         .enumerate()
@@ -262,7 +268,7 @@ fn a_second_interruption_keeps_both_parts() {
     for round in 0..3 {
         let mut mock = MockExecutor::new(&subjects, &responses(), 7 + round);
         mock.failures = vec![(Duration::from_secs(6), None, WindowError::Interrupted)];
-        let measured = go_on(&mut mock, &subjects, &tolerated(60), &past, &mut Silent);
+        let measured = go_on(&mut mock, &subjects, &tolerated(60), &past, &mut ());
         let readings = measured.readings.unwrap();
         assert!(readings.pairs.len() > past.pairs.len());
         assert!(readings.pairs.starts_with(&past.pairs));

@@ -4,16 +4,18 @@
 //! `cargo test --test measurement_truth -- --nocapture`, those at every noise
 //! with `--include-ignored` added.
 
+#[path = "common/mock.rs"]
+mod mock;
+
 use jostle::experiment::executor::Subject;
-use jostle::experiment::mock::Curve;
-use jostle::experiment::mock::MockExecutor;
-use jostle::experiment::mock::Response;
 use jostle::experiment::outcome::Measured;
 use jostle::experiment::run::Halves;
 use jostle::experiment::run::Settings;
-use jostle::experiment::run::Silent;
 use jostle::experiment::run::measure;
 use jostle_profile::Status;
+use mock::Curve;
+use mock::MockExecutor;
+use mock::Response;
 use std::time::Duration;
 
 const NAMES: [&str; 8] = [
@@ -43,7 +45,7 @@ fn plain(count: usize) -> Vec<Subject> {
 }
 
 fn run(mock: &mut MockExecutor, subjects: &[Subject], settings: &Settings) -> Measured {
-    measure(mock, subjects, settings, &mut Silent)
+    measure(mock, subjects, settings, &mut ())
 }
 
 fn settings(seconds: u64, seed: u64, halves: Halves) -> Settings {
@@ -84,10 +86,13 @@ fn recover(curve: Curve, truth: f64, sd: f64, runs: u64, quick: bool) -> (f64, f
         let measured = run(&mut mock, &subjects, &settings);
         let outcome = &measured.subjects[0];
         // No score where nothing could be excluded.
-        let [low, high] = outcome.tolerated.map_or([0.0, 100.0], |score| score.ci95);
+        let [low, high] = outcome
+            .entry
+            .tolerated
+            .map_or([0.0, 100.0], |score| score.ci95);
         let inside = low - 1e-9 <= truth && truth <= high + 1e-9;
         covered += usize::from(inside);
-        resolved += usize::from(outcome.status == Status::Measured);
+        resolved += usize::from(outcome.entry.status == Status::Measured);
         width += 0.5 * (high - low);
     }
     let n = runs as f64;
@@ -151,7 +156,10 @@ fn false_alarms(count: usize, curve: Curve, sd: f64, runs: u64, seconds: u64) ->
         let mut mock = MockExecutor::new(&subjects, &responses, 7_000 + seed);
         let settings = settings(seconds, seed, Halves::Tolerated);
         let measured = run(&mut mock, &subjects, &settings);
-        let any = measured.subjects.iter().any(|s| s.sensitive == Some(true));
+        let any = measured
+            .subjects
+            .iter()
+            .any(|s| s.entry.sensitive == Some(true));
         alarms += usize::from(any);
     }
     alarms as f64 / runs as f64

@@ -20,9 +20,6 @@ use crate::machine::format_bytes;
 use crate::workload::Exit;
 use crate::workload::State;
 use crate::workload::Target;
-use clap::ArgMatches;
-use clap::Command;
-use clap::FromArgMatches;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::json;
@@ -38,9 +35,10 @@ const SHORTEST: Duration = Duration::from_millis(5);
 const NAP: Duration = Duration::from_millis(20);
 
 #[derive(Debug, clap::Args)]
+#[command(mut_group("target", |group| group.required(false)))]
 pub struct Args {
     #[command(flatten)]
-    target: MaybeTarget,
+    target: TargetArgs,
     /// Length of an interval
     #[arg(long, value_parser = parse_duration, default_value = "1s", value_name = "TIME")]
     every: Duration,
@@ -60,43 +58,6 @@ pub struct Args {
     /// Print one JSON document per interval, each on a line of its own
     #[arg(long)]
     json: bool,
-}
-
-/// A target, or none, which means the machine.
-#[derive(Debug)]
-struct MaybeTarget {
-    args: TargetArgs,
-    given: bool,
-    /// Whether it was said on which CPUs it shall run.
-    placed: bool,
-}
-
-impl clap::Args for MaybeTarget {
-    fn augment_args(command: Command) -> Command {
-        TargetArgs::augment_args(command).mut_group("target", |group| group.required(false))
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        MaybeTarget::augment_args(command)
-    }
-}
-
-impl FromArgMatches for MaybeTarget {
-    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
-        Ok(MaybeTarget {
-            args: TargetArgs::from_arg_matches(matches)?,
-            given: matches.contains_id("target"),
-            placed: matches.contains_id("cpus"),
-        })
-    }
-
-    fn update_from_arg_matches(
-        &mut self,
-        matches: &ArgMatches,
-    ) -> std::result::Result<(), clap::Error> {
-        *self = MaybeTarget::from_arg_matches(matches)?;
-        Ok(())
-    }
 }
 
 /// What to count beside the usual, from `--events`.
@@ -133,7 +94,7 @@ pub fn run(args: Args) -> Result<()> {
         ));
     }
     let flag = interrupt::flag()?;
-    let mut target = args.target.start()?;
+    let mut target = args.start()?;
     let mut counters = match &target {
         Some(target) => Counters::open(&target.scope(), &target.cpus()?, &options),
         None => Counters::of_machine(&options),
@@ -154,10 +115,12 @@ pub fn run(args: Args) -> Result<()> {
     }
 }
 
-impl MaybeTarget {
+impl Args {
+    /// The target, or none, which means the machine.
     fn start(&self) -> Result<Option<Target>> {
-        if !self.given {
-            return match self.placed {
+        let placed = self.target.cpus.is_some();
+        if !self.target.given() {
+            return match placed {
                 true => Err(Error::request(
                     "--cpus: only for a target; give --pid or a command after --",
                 )),
@@ -166,18 +129,16 @@ impl MaybeTarget {
         }
         let machine = Machine::detect();
         let limits = select::LimitArgs::default().resolve(&machine, None)?;
-        let spec = self.args.spec(&limits)?;
+        let spec = self.target.spec(&limits)?;
         spec.check()?;
         // Looking on must not move anything that was not asked to be moved.
-        let cpus = match self.placed {
-            true => Some(self.args.cpus(&machine, &spec)?),
+        let cpus = match placed {
+            true => Some(self.target.cpus(&machine, &spec)?),
             false => None,
         };
         Target::start(&spec, cpus.as_deref(), None).map(Some)
     }
-}
 
-impl Args {
     /// Shows interval after interval; how the target ended, if it did.
     fn watch(
         &self,
@@ -205,7 +166,7 @@ impl Args {
             };
             before = after;
             match self.json {
-                true => line(&interval.json(counters))?,
+                true => output::text(&format!("{}\n", interval.json(counters)))?,
                 false => {
                     let text = interval.text(counters, self.all);
                     output::text(&match redraw {
@@ -325,29 +286,21 @@ impl Interval {
 fn fitted(text: &str) -> String {
     let (height, width) = console::Term::stdout().size();
     let height = usize::from(height).max(4);
-    let lines: Vec<&str> = text.lines().collect();
     // A long line takes several of the terminal's.
-    let rows = |line: &&str| {
-        line.chars()
-            .count()
-            .div_ceil(usize::from(width).max(1))
-            .max(1)
-    };
-    if lines.iter().map(rows).sum::<usize>() < height {
+    let width = usize::from(width).max(1);
+    let rows = |line: &str| line.chars().count().div_ceil(width).max(1);
+    if text.lines().map(rows).sum::<usize>() < height {
         return text.into();
     }
-    let mut shown = String::new();
     let mut left = height - 2;
-    let mut hidden = lines.len();
-    for line in &lines {
-        let Some(rest) = left.checked_sub(rows(line)) else {
-            break;
-        };
-        left = rest;
-        hidden -= 1;
-        shown += line;
-        shown.push('\n');
-    }
+    let fits = |line: &&str| {
+        let rest = left.checked_sub(rows(line));
+        left = rest.unwrap_or(left);
+        rest.is_some()
+    };
+    let shown: Vec<&str> = text.lines().take_while(fits).collect();
+    let hidden = text.lines().count() - shown.len();
+    let shown: String = shown.iter().map(|line| format!("{line}\n")).collect();
     format!("{shown}… {hidden} more lines: a taller window or `| less` shows them\n")
 }
 
@@ -495,10 +448,6 @@ fn catalogue_text(counters: &Counters) -> String {
         text += &format!("note: {note}\n");
     }
     text + &unavailable(counters.list(), true)
-}
-
-fn line(value: &Value) -> Result<()> {
-    output::text(&format!("{value}\n"))
 }
 
 #[cfg(test)]

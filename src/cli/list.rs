@@ -5,9 +5,8 @@ use super::select;
 use crate::error::Result;
 use crate::inject::placement::Refusal;
 use crate::inject::plan::plan;
-use crate::inject::slice::PERIODS;
-use crate::inject::worker::Slices;
 use crate::machine::Machine;
+use crate::report;
 use jostle_profile::cpulist::format_list;
 use jostle_profile::resource::Resource;
 use serde::Serialize;
@@ -42,10 +41,7 @@ pub fn run(args: Args) -> Result<()> {
     let machine = Machine::detect();
     let limits = select::LimitArgs::default().resolve(&machine, None)?;
     let target: Vec<usize> = machine.quietest_cpu().into_iter().collect();
-    let slices = Slices {
-        period_ns: PERIODS[0].as_nanos() as u64,
-        share: Slices::DEFAULT_SHARE,
-    };
+    let slices = select::default_slices();
     let rows: Vec<Row> = Resource::ALL
         .iter()
         .map(|&resource| {
@@ -82,7 +78,7 @@ fn table(rows: &[Row], target: &[usize], long: bool) -> String {
         let place = match &row.placement {
             Some(placement) => format!(
                 "{}, CPU {}",
-                select::mode(placement.mode),
+                report::mode(placement.mode),
                 format_list(&placement.cpus)
             ),
             None => row.status.replace('-', " "),
@@ -95,23 +91,8 @@ fn table(rows: &[Row], target: &[usize], long: bool) -> String {
             text += &format!("{:18} ({reason})\n", "");
         }
         if long {
-            text += &format!("\n{}\n\n", wrapped(row.doc, 76));
+            text += &format!("\n{}\n", report::wrap("    ", row.doc, 76));
         }
     }
     text
-}
-
-/// `text` in lines of at most `width` characters, indented by four.
-fn wrapped(text: &str, width: usize) -> String {
-    let mut lines = vec![String::from("   ")];
-    for word in text.split_whitespace() {
-        let last = lines.last_mut().expect("never empty");
-        if last.chars().count() + 1 + word.chars().count() > width {
-            lines.push(format!("    {word}"));
-        } else {
-            last.push(' ');
-            last.push_str(word);
-        }
-    }
-    lines.join("\n")
 }

@@ -79,7 +79,7 @@ pub fn run(args: Args) -> Result<()> {
         .zip(&names)
         .map(|(one, name)| Subject {
             name,
-            responses: one.app.responses(),
+            responses: &one.app.responses,
             counted: one.app.counted(args.shares_cpus),
             qos: one.profile.qos.threshold,
         })
@@ -162,10 +162,10 @@ fn notes(args: &Args, loaded: &[Loaded]) -> Vec<String> {
         if one.profile.partial {
             notes.push(format!("{name}: its profile was cut short"));
         }
-        if !one.app.unknown_resources().is_empty() {
+        if !one.app.unknown_resources.is_empty() {
             notes.push(format!(
                 "{name}: not known to this version and left out: {}",
-                one.app.unknown_resources().join(", ")
+                one.app.unknown_resources.join(", ")
             ));
         }
         if !args.shares_cpus && args.files.len() > 1 {

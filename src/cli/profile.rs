@@ -19,11 +19,9 @@ use crate::experiment::run::Halves;
 use crate::experiment::run::Settings;
 use crate::experiment::session;
 use crate::experiment::session::Request;
-use crate::inject::plan::SCRATCH_BYTES;
 use crate::machine::Machine;
 use crate::report;
 use crate::report::Style;
-use clap::ValueEnum;
 use jostle_profile as profile;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -55,7 +53,7 @@ pub struct Args {
     resources: Vec<String>,
     /// Which halves to measure
     #[arg(help_heading = MEASUREMENT, long, value_enum, default_value = "both")]
-    halves: HalvesArg,
+    halves: Halves,
     /// About 20 s, with wider intervals
     #[arg(help_heading = MEASUREMENT, long)]
     quick: bool,
@@ -111,20 +109,13 @@ pub struct Args {
     dry_run: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum HalvesArg {
-    Both,
-    Tolerated,
-    Caused,
-}
-
 pub fn run(args: Args) -> Result<()> {
     let machine = Machine::detect();
     let interrupt = interrupt::flag()?;
     let mut request = request(&args, &machine, interrupt.clone())?;
     if let Some(path) = &args.resume {
-        let past =
-            profile::load(path).map_err(|error| Error::request(format!("--resume: {error}")))?;
+        let refuse = |error| Error::request(format!("--resume: {error}"));
+        let past = profile::load(path).map_err(refuse)?;
         resume::adopt(&mut request, past, &machine, args.budget)?;
     }
     if args.dry_run {
@@ -142,8 +133,7 @@ pub fn run(args: Args) -> Result<()> {
 
     let budget = request.settings.budget;
     let mut bar = Bar::new(budget);
-    let note = bar.notes();
-    let profile = session::profile(&machine, request, &mut bar, &mut |text| note.say(text))?;
+    let profile = session::profile(&machine, request, &mut bar)?;
     bar.finish();
 
     let path = out.write(&profile)?;
@@ -188,11 +178,7 @@ fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result
         budget: args.budget.unwrap_or(preset.budget),
         seed: args.seed,
         qos: select::percent("--qos", args.qos, 1.0, 99.9)? / 100.0,
-        halves: match args.halves {
-            HalvesArg::Both => Halves::Both,
-            HalvesArg::Tolerated => Halves::Tolerated,
-            HalvesArg::Caused => Halves::Caused,
-        },
+        halves: args.halves,
         ..preset
     };
     if settings.budget < Duration::from_secs(2) {
@@ -243,20 +229,6 @@ fn finished(path: &Path) -> PathBuf {
 }
 
 fn labels(given: &[String]) -> Result<BTreeMap<String, String>> {
-    given
-        .iter()
-        .map(|label| match label.split_once('=') {
-            Some((key, value)) if !key.is_empty() => Ok((key.to_string(), value.to_string())),
-            _ => Err(Error::request(format!(
-                "--label {label}: give KEY=VALUE, for example input=small"
-            ))),
-        })
-        .collect()
-}
-
-impl select::LimitArgs {
-    /// Bytes of the scratch file.
-    pub fn scratch_bytes(&self) -> u64 {
-        self.scratch_size.unwrap_or(SCRATCH_BYTES)
-    }
+    let parse = |label: &String| select::key_value("--label", label, "input=small");
+    given.iter().map(parse).collect()
 }

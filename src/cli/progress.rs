@@ -14,33 +14,22 @@ pub struct Bar {
     bar: ProgressBar,
 }
 
-/// Says what is being prepared.
-pub struct Notes {
-    bar: ProgressBar,
-}
-
-impl Notes {
-    pub fn say(&self, text: &str) {
-        self.bar.set_message(text.to_string());
-        self.bar.tick();
-    }
+/// A bar of `length` steps where standard error is a terminal.
+pub fn bar(length: u64, template: &str) -> ProgressBar {
+    let bar = match std::io::stderr().is_terminal() {
+        true => ProgressBar::new(length),
+        false => ProgressBar::hidden(),
+    };
+    let style = ProgressStyle::with_template(template);
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    bar.set_style(style.progress_chars("━╸ "));
+    bar
 }
 
 impl Bar {
     pub fn new(budget: Duration) -> Self {
-        let bar = match std::io::stderr().is_terminal() {
-            true => ProgressBar::new(budget.as_millis() as u64),
-            false => ProgressBar::hidden(),
-        };
-        let style = ProgressStyle::with_template("{bar:24} {msg}")
-            .unwrap_or_else(|_| ProgressStyle::default_bar());
-        bar.set_style(style.progress_chars("━╸ "));
-        Bar { bar }
-    }
-
-    pub fn notes(&self) -> Notes {
-        Notes {
-            bar: self.bar.clone(),
+        Bar {
+            bar: bar(budget.as_millis() as u64, "{bar:24} {msg}"),
         }
     }
 
@@ -59,6 +48,11 @@ impl Bar {
 }
 
 impl Observer for Bar {
+    fn preparing(&mut self, text: &str) {
+        self.bar.set_message(text.to_string());
+        self.bar.tick();
+    }
+
     fn progress(&mut self, progress: Progress) {
         let left = progress.budget.saturating_sub(progress.elapsed).as_secs();
         let what = match (progress.subject, progress.half) {

@@ -8,19 +8,22 @@ use crate::error::Result;
 use crate::experiment::session::Request;
 use crate::inject::pattern;
 use crate::inject::plan::Limits;
+use crate::inject::plan::SCRATCH_BYTES;
 use crate::inject::plan::default_reserve;
 use crate::inject::slice::PERIODS;
 use crate::inject::stall::DEFAULT_LIMIT;
 use crate::inject::stall::StallGuard;
+use crate::inject::worker::Slices;
 use crate::machine::Machine;
 use crate::machine::block_device_of;
 use crate::machine::calibration::Calibration;
 use crate::machine::format_bytes;
 use crate::machine::saved;
 use crate::machine::saved::Saved;
+use crate::report;
 use crate::sys::cpus;
-use crate::workload::TargetSpec;
 use jostle_kernels::Access;
+use jostle_profile::cpulist::format_list;
 use jostle_profile::reading::Reading;
 use jostle_profile::resource::Intensity;
 use jostle_profile::resource::Resource;
@@ -117,7 +120,7 @@ impl LimitArgs {
             Some((flag, list)) => allowed(flag, list, machine)?,
             None => machine.allowed_cpus.clone(),
         };
-        let scratch_bytes = self.scratch_bytes();
+        let scratch_bytes = self.scratch_size.unwrap_or(SCRATCH_BYTES);
         let storage_pattern = pattern::load(&self.storage_pattern)
             .map_err(|error| Error::request(format!("--storage-pattern: {error}")))?;
         Ok(Limits {
@@ -179,68 +182,21 @@ pub(super) fn allowed(flag: &str, list: &str, machine: &Machine) -> Result<Vec<u
             "{flag}: the list is empty; give for example 0"
         )));
     }
-    let outside: Vec<usize> = chosen
-        .iter()
-        .copied()
-        .filter(|cpu| !machine.allowed_cpus.contains(cpu))
-        .collect();
+    let outside = without(&chosen, &machine.allowed_cpus);
     match outside.is_empty() {
         true => Ok(chosen),
         false => Err(Error::request(format!(
             "{flag}: CPU {} is outside the allowed set {}",
-            jostle_profile::cpulist::format_list(&outside),
-            jostle_profile::cpulist::format_list(&machine.allowed_cpus)
+            format_list(&outside),
+            format_list(&machine.allowed_cpus)
         ))),
     }
 }
 
-/// CPUs of the target: as asked; for what runs already, those of its threads that
-/// are allowed to us; else the allowed one that devices interrupt least; the others are free for sources.
-///
-/// # Errors
-/// A request error naming the flag or the process.
-pub fn target_cpus(
-    machine: &Machine,
-    spec: &TargetSpec,
-    given: Option<&str>,
-) -> Result<Vec<usize>> {
-    let given = given
-        .map(|list| allowed("--cpus", list, machine))
-        .transpose()?;
-    if let Some(own) = spec.own_cpus()? {
-        let what = match spec {
-            TargetSpec::Pid(pid) => format!("process {pid}"),
-            TargetSpec::Cgroup(cgroup) => format!("what is in {}", cgroup.directory.display()),
-            TargetSpec::Command(_) | TargetSpec::Demo { .. } => String::new(),
-        };
-        if given.is_some_and(|given| given != own) {
-            return Err(Error::request(format!(
-                "--cpus: {what} runs on CPUs {} and is left as it is; leave --cpus out, or move it \
-                 yourself with taskset -pc",
-                jostle_profile::cpulist::format_list(&own)
-            )));
-        }
-        let within: Vec<usize> = own
-            .iter()
-            .copied()
-            .filter(|cpu| machine.allowed_cpus.contains(cpu))
-            .collect();
-        return match within.is_empty() {
-            false => Ok(within),
-            true => Err(Error::environment(format!(
-                "{what} runs on CPUs {}, outside of {} that jostle may use",
-                jostle_profile::cpulist::format_list(&own),
-                jostle_profile::cpulist::format_list(&machine.allowed_cpus)
-            ))),
-        };
-    }
-    match given {
-        Some(cpus) => Ok(cpus),
-        None => match machine.quietest_cpu() {
-            Some(cpu) => Ok(vec![cpu]),
-            None => Err(Error::environment("no CPU is allowed to this process")),
-        },
-    }
+/// Those of `cpus` that are not among `others`.
+fn without(cpus: &[usize], others: &[usize]) -> Vec<usize> {
+    let cpus = cpus.iter().copied();
+    cpus.filter(|cpu| !others.contains(cpu)).collect()
 }
 
 /// The resources called `names`; all when there are none.
@@ -283,6 +239,27 @@ pub fn percent(flag: &str, value: f64, low: f64, high: f64) -> Result<f64> {
     }
 }
 
+/// Turns as sources take them unless something else is asked for.
+pub fn default_slices() -> Slices {
+    Slices {
+        period_ns: PERIODS[0].as_nanos() as u64,
+        share: Slices::DEFAULT_SHARE,
+    }
+}
+
+/// The parts of KEY=VALUE.
+///
+/// # Errors
+/// A request error naming the flag, with `example`.
+pub fn key_value(flag: &str, text: &str, example: &str) -> Result<(String, String)> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_string(), value.to_string())),
+        _ => Err(Error::request(format!(
+            "{flag} {text}: give KEY=VALUE, for example {example}"
+        ))),
+    }
+}
+
 /// What was calibrated on this machine, unless it is not wanted. A file that
 /// cannot be used is named on standard error, with the fix.
 pub fn calibration(machine: &Machine, unwanted: bool) -> Option<Calibration> {
@@ -298,12 +275,7 @@ pub fn calibration(machine: &Machine, unwanted: bool) -> Option<Calibration> {
 
 /// Keeps this process off the target's CPUs where there are others.
 pub fn stay_away(machine: &Machine, target_cpus: &[usize]) {
-    let others: Vec<usize> = machine
-        .allowed_cpus
-        .iter()
-        .copied()
-        .filter(|cpu| !target_cpus.contains(cpu))
-        .collect();
+    let others = without(&machine.allowed_cpus, target_cpus);
     if !others.is_empty() {
         // Refused only when the CPUs just went away; then nothing is lost.
         let _ = cpus::set_affinity(0, &others);
@@ -315,10 +287,7 @@ pub fn dry_run(machine: &Machine, request: &Request) -> String {
     let period = request.slice_period.unwrap_or(PERIODS[0]);
     let plans = request.plans(machine, period);
     let limits = &request.limits;
-    let mut text = format!(
-        "target on CPUs {}\n",
-        jostle_profile::cpulist::format_list(&request.target_cpus)
-    );
+    let mut text = format!("target on CPUs {}\n", format_list(&request.target_cpus));
     if let Some(description) = request.spec.describe() {
         text += &format!("{description}\n");
     }
@@ -328,29 +297,25 @@ pub fn dry_run(machine: &Machine, request: &Request) -> String {
     }
     text += &dry_run_limits(limits, request.settings.budget);
     for (resource, plan) in &plans.ready {
-        let turns = match (plan.config.slices, request.slice_period) {
-            (None, _) => String::new(),
-            (Some(_), Some(period)) => format!(
-                ", {:.0} % of the CPU in turns every {} µs",
-                request.share * 100.0,
-                period.as_micros()
-            ),
-            (Some(_), None) => format!(
-                ", {:.0} % of the CPU in turns of a calibrated period",
-                request.share * 100.0
-            ),
-        };
-        let turns = match resource.row().intensity {
-            Intensity::Share => {
+        let turns = match (resource.row().intensity, plan.config.slices) {
+            (Intensity::Share, _) => {
                 ", up to 100 % of the CPU, in competition with the target".to_string()
             }
-            _ => turns,
+            (_, None) => String::new(),
+            (_, Some(_)) => {
+                let share = request.share * 100.0;
+                let period = match request.slice_period {
+                    Some(period) => format!("every {} µs", period.as_micros()),
+                    None => "of a calibrated period".to_string(),
+                };
+                format!(", {share:.0} % of the CPU in turns {period}")
+            }
         };
         text += &format!(
             "{:<18} {} on CPUs {}{turns}: {}\n",
             resource.id(),
-            mode(plan.placement.mode),
-            jostle_profile::cpulist::format_list(&plan.placement.cpus),
+            report::mode(plan.placement.mode),
+            format_list(&plan.placement.cpus),
             resource.row().summary
         );
     }
@@ -387,12 +352,4 @@ pub fn dry_run_limits(limits: &Limits, budget: Duration) -> String {
         Some(reason) => format!("no backing off when memory stalls: {reason}\n"),
     };
     text
-}
-
-/// The mode's name as in profiles.
-pub fn mode(mode: jostle_profile::PlacementMode) -> String {
-    serde_json::to_value(mode)
-        .ok()
-        .and_then(|value| value.as_str().map(str::to_string))
-        .unwrap_or_default()
 }

@@ -11,6 +11,7 @@ use crate::workload::cgroup;
 use crate::workload::cgroup::CgroupSpec;
 use crate::workload::cgroup::Hierarchies;
 use crate::workload::demo;
+use jostle_profile::cpulist::format_list;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::path::PathBuf;
@@ -44,7 +45,7 @@ pub struct TargetArgs {
     /// CPUs the target is given, like 0-2,5 [default: the allowed one
     /// that devices interrupt least]
     #[arg(long, value_name = "LIST")]
-    cpus: Option<String>,
+    pub cpus: Option<String>,
     /// Directory the command runs in [default: here]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
@@ -129,17 +130,9 @@ impl TargetArgs {
                     "--instances {count}: give a number from 1 to {MOST_INSTANCES}"
                 ))
             })?;
-        let environment = self
-            .environment
-            .iter()
-            .map(|entry| match entry.split_once('=') {
-                Some((key, value)) if !key.is_empty() && !entry.contains('\0') => {
-                    Ok((key.to_string(), value.to_string()))
-                }
-                _ => Err(Error::request(format!(
-                    "--env {entry}: give KEY=VALUE, for example OMP_NUM_THREADS=1"
-                ))),
-            });
+        let environment = self.environment.iter();
+        let environment =
+            environment.map(|entry| select::key_value("--env", entry, "OMP_NUM_THREADS=1"));
         Ok(CommandSpec {
             directory: self.cwd.clone(),
             environment: environment.collect::<Result<_>>()?,
@@ -149,30 +142,66 @@ impl TargetArgs {
         })
     }
 
-    /// CPUs of the target; see [`select::target_cpus`].
+    /// Whether there is a target at all.
+    pub fn given(&self) -> bool {
+        let named = [&self.cgroup, &self.container, &self.unit, &self.demo];
+        let named = named.iter().any(|name| name.is_some());
+        named || self.pid.is_some() || !self.command.is_empty()
+    }
+
+    /// CPUs of the target: as asked; for what runs already, those of its threads
+    /// that are allowed to us; else the allowed one that devices interrupt
+    /// least; the others are free for sources.
     ///
     /// # Errors
     /// A request error naming the flag or the process.
     pub fn cpus(&self, machine: &Machine, spec: &TargetSpec) -> Result<Vec<usize>> {
-        select::target_cpus(machine, spec, self.cpus.as_deref())
+        let given = self.cpus.as_deref();
+        let given = given
+            .map(|list| select::allowed("--cpus", list, machine))
+            .transpose()?;
+        if let Some(own) = spec.own_cpus()? {
+            let what = match spec {
+                TargetSpec::Pid(pid) => format!("process {pid}"),
+                TargetSpec::Cgroup(cgroup) => format!("what is in {}", cgroup.directory.display()),
+                TargetSpec::Command(_) | TargetSpec::Demo { .. } => String::new(),
+            };
+            let shown = format_list(&own);
+            if given.is_some_and(|given| given != own) {
+                return Err(Error::request(format!(
+                    "--cpus: {what} runs on CPUs {shown} and is left as it is; leave --cpus out, \
+                     or move it yourself with taskset -pc"
+                )));
+            }
+            let mut within = own;
+            within.retain(|cpu| machine.allowed_cpus.contains(cpu));
+            return match within.is_empty() {
+                false => Ok(within),
+                true => Err(Error::environment(format!(
+                    "{what} runs on CPUs {shown}, outside of {} that jostle may use",
+                    format_list(&machine.allowed_cpus)
+                ))),
+            };
+        }
+        given
+            .or_else(|| Some(vec![machine.quietest_cpu()?]))
+            .ok_or_else(|| Error::environment("no CPU is allowed to this process"))
     }
 }
 
 /// What a demo must know of our limits to need its resource within them.
-fn demo_options(name: &str, limits: &crate::inject::plan::Limits) -> Result<Vec<String>> {
+fn demo_options(name: &str, limits: &Limits) -> Result<Vec<String>> {
+    let name = demo::find(name)?.name;
     let mut options = Vec::new();
-    match demo::find(name)?.name {
+    if name == "memory-capacity" {
         // Its file must be larger than what the source always leaves free.
-        "memory-capacity" => {
-            options.push("--size".into());
-            options.push((2 * (limits.memory_reserve_bytes >> 20)).to_string());
-        }
-        "storage-bandwidth" => {}
-        _ => return Ok(options),
+        let mebibytes = 2 * (limits.memory_reserve_bytes >> 20);
+        options.extend(["--size".into(), mebibytes.to_string()]);
     }
-    if let Ok(directory) = &limits.scratch {
-        options.push("--scratch".into());
-        options.push(directory.to_string_lossy().into_owned());
+    if let Ok(directory) = &limits.scratch
+        && ["memory-capacity", "storage-bandwidth"].contains(&name)
+    {
+        options.extend(["--scratch".into(), directory.display().to_string()]);
     }
     Ok(options)
 }
@@ -186,10 +215,7 @@ pub fn file_stem(spec: &TargetSpec) -> String {
         TargetSpec::Command(command) => command
             .argv
             .first()
-            .and_then(|program| std::path::Path::new(program).file_name())
-            .map_or_else(
-                || "target".into(),
-                |name| name.to_string_lossy().into_owned(),
-            ),
+            .and_then(|program| Path::new(program).file_name())
+            .map_or("target".into(), |name| name.to_string_lossy().into()),
     }
 }

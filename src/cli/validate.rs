@@ -3,20 +3,17 @@
 use super::duration::parse_duration;
 use super::interrupt;
 use super::output;
+use super::progress;
 use super::select;
 use crate::error::Error;
 use crate::error::Result;
 use crate::inject::plan::plan;
-use crate::inject::slice::PERIODS;
-use crate::inject::worker::Slices;
 use crate::machine::Machine;
 use crate::report;
 use crate::report::Style;
 use crate::validate::Request;
 use crate::validate::validate;
-use indicatif::ProgressBar;
-use indicatif::ProgressStyle;
-use std::io::IsTerminal;
+use jostle_profile::cpulist::format_list;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -94,7 +91,7 @@ pub fn run(args: Args) -> Result<()> {
     if args.dry_run {
         return output::text(&dry_run(&machine, &request));
     }
-    let bar = progress_bar();
+    let bar = progress::bar(1000, "{bar:24} {elapsed} {msg}");
     let outcome = validate(&machine, &request, &mut |share, what| {
         bar.set_position((share * 1000.0) as u64);
         bar.set_message(what.to_string());
@@ -115,33 +112,19 @@ pub fn run(args: Args) -> Result<()> {
     }
 }
 
-fn progress_bar() -> ProgressBar {
-    let bar = match std::io::stderr().is_terminal() {
-        true => ProgressBar::new(1000),
-        false => ProgressBar::hidden(),
-    };
-    let style = ProgressStyle::with_template("{bar:24} {elapsed} {msg}")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
-    bar.set_style(style.progress_chars("━╸ "));
-    bar
-}
-
 fn dry_run(machine: &Machine, request: &Request) -> String {
     let target: Vec<usize> = machine.quietest_cpu().into_iter().collect();
-    let slices = Slices {
-        period_ns: PERIODS[0].as_nanos() as u64,
-        share: Slices::DEFAULT_SHARE,
-    };
+    let slices = select::default_slices();
     let mut text = select::dry_run_limits(&request.limits, request.budget);
     text += "each source alone at 0 to 100 %, then at 100 % beside each other source on CPU ";
-    text += &format!("{}:\n", jostle_profile::cpulist::format_list(&target));
+    text += &format!("{}:\n", format_list(&target));
     for &resource in &request.resources {
         text += &match plan(machine, resource, &target, &request.limits, slices) {
             Ok(plan) => format!(
                 "{:<18} {} on CPUs {}\n",
                 resource.id(),
-                select::mode(plan.placement.mode),
-                jostle_profile::cpulist::format_list(&plan.placement.cpus)
+                report::mode(plan.placement.mode),
+                format_list(&plan.placement.cpus)
             ),
             Err(refusal) => format!("{:<18} {refusal}\n", resource.id()),
         };

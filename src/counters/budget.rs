@@ -43,9 +43,6 @@ impl Budget {
     /// Takes `descriptors` for `groups` groups. The soft limit of the process
     /// is raised only when it stands in the way, since what is started later
     /// inherits it.
-    ///
-    /// # Errors
-    /// What is missing.
     pub fn take(&mut self, groups: usize, descriptors: usize) -> Result<(), Error> {
         let most = match self.groups {
             0 => MAX_FIRST,

@@ -2,7 +2,8 @@
 //! them.
 
 use super::budget::Budget;
-use super::groups::Running;
+use super::error::Error;
+use super::groups::Groups;
 use super::watched::PerfTargets;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::perf::why_no_instructions;
@@ -13,7 +14,7 @@ use std::path::Path;
 
 /// An open pair of counters on everything that belongs to a target.
 pub struct CoreCounts {
-    running: Running,
+    groups: Groups,
 }
 
 /// Totals since opening, or between two readings.
@@ -43,11 +44,9 @@ impl CoreReading {
 }
 
 impl CoreCounts {
-    /// # Errors
-    /// Why this machine or target cannot be counted, in words.
-    pub fn open(scope: &Scope, cpus: &[usize]) -> Result<CoreCounts, String> {
+    pub fn open(scope: &Scope, cpus: &[usize]) -> Result<CoreCounts, Error> {
         if let Some(reason) = why_no_instructions() {
-            return Err(reason);
+            return Err(Error::Other(reason));
         }
         let events = [EventConfig::hardware(0), EventConfig::hardware(1)];
         CoreCounts::counting(&events, scope, cpus)
@@ -57,19 +56,21 @@ impl CoreCounts {
         events: &[EventConfig; 2],
         scope: &Scope,
         cpus: &[usize],
-    ) -> Result<CoreCounts, String> {
+    ) -> Result<CoreCounts, Error> {
         let watched = PerfTargets::find(Path::new("/"), Some(scope), cpus, &mut Vec::new())?;
         let budget = RefCell::new(Budget::of_process());
-        Ok(CoreCounts {
-            running: Running::open(events, &watched, &budget, false)?,
-        })
+        let mut groups = Groups::default();
+        groups.cells(events.len());
+        let times = groups.times();
+        groups.add(&budget, &watched, false, (events, &[0, 1]), times)?;
+        Ok(CoreCounts { groups })
     }
 
     /// Totals since opening, scaled up where the counters took turns with
     /// others. They never go back.
     pub fn read(&mut self) -> CoreReading {
         let seconds = monotonic_ns() as f64 / 1e9;
-        let cells = self.running.read();
+        let cells = self.groups.read();
         CoreReading {
             seconds,
             cycles: cells[0],

@@ -59,9 +59,6 @@ const NAMES: [(&str, EventConfig); 21] = [
 ];
 
 /// Splits a list at its commas, those between slashes excepted.
-///
-/// # Errors
-/// What is wrong with the list.
 pub fn split_list(list: &str) -> Result<Vec<String>, String> {
     let mut parts = vec![String::new()];
     let mut inside = false;
@@ -84,9 +81,6 @@ pub fn split_list(list: &str) -> Result<Vec<String>, String> {
 }
 
 /// What `text` stands for on the machine below `root`.
-///
-/// # Errors
-/// Whether it is badly written or merely not there, in words.
 pub(super) fn parse(root: &Path, text: &str) -> Result<Asked, EventError> {
     if let Some((unit, rest)) = text.split_once('/') {
         let Some(terms) = rest.strip_suffix('/') else {

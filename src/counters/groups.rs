@@ -1,12 +1,15 @@
 //! Groups of perf events on everyone who is watched, read as running totals.
 
 use super::budget::Budget;
+use super::counter::Kind;
+use super::error::Error;
 use super::part::Built;
 use super::part::Context;
 use super::part::Formula;
 use super::part::Row;
 use super::part::Source;
 use super::part::Times;
+use super::part::row;
 use super::watched::PerfTargets;
 use crate::sys::perf::explain_open_error;
 use crate::sys::perf::paranoid;
@@ -19,16 +22,47 @@ use crate::sys::perf_group::PerfTarget;
 use std::cell::RefCell;
 use std::io;
 
-/// One event of a part, and the row that shows it as a rate, if any does.
-pub(super) struct Member {
+/// One event of a plan, and the row that shows it as a rate.
+#[derive(Clone, Copy)]
+pub(super) struct Event<'a> {
     pub config: EventConfig,
-    pub row: Option<Row>,
+    /// Of the row; empty for an event that only serves ratios.
+    pub name: &'a str,
+    pub unit: &'static str,
     /// Of one count, in the unit of the row.
     pub scale: f64,
     /// Whether it cannot stand still while a program runs.
     pub must_count: bool,
     /// Whether it only happens inside the kernel.
     pub in_kernel: bool,
+}
+
+impl<'a> Event<'a> {
+    pub const fn new(config: EventConfig, name: &'a str, unit: &'static str) -> Event<'a> {
+        Event {
+            config,
+            name,
+            unit,
+            scale: 1.0,
+            must_count: false,
+            in_kernel: false,
+        }
+    }
+
+    pub const fn must_count(mut self) -> Event<'a> {
+        self.must_count = true;
+        self
+    }
+
+    pub const fn in_kernel(mut self) -> Event<'a> {
+        self.in_kernel = true;
+        self
+    }
+
+    pub const fn scaled(mut self, scale: f64) -> Event<'a> {
+        self.scale = scale;
+        self
+    }
 }
 
 /// What a row divides.
@@ -41,10 +75,14 @@ pub(super) enum Quotient {
     OfTime(usize, f64),
 }
 
+/// Name and unit of a row, and what it divides.
+pub(super) type Ratio = (&'static str, &'static str, Quotient);
+
 /// Events meant to be counted together, and what follows from them.
-pub(super) struct Plan {
-    pub members: Vec<Member>,
-    pub ratios: Vec<(Row, Quotient)>,
+pub(super) struct Plan<'a> {
+    pub source: &'static str,
+    pub events: &'a [Event<'a>],
+    pub ratios: &'a [Ratio],
 }
 
 /// One group of one thread, CPU, or cgroup and CPU.
@@ -98,23 +136,167 @@ struct Set {
     counted: Vec<Counted>,
 }
 
-/// All groups of one part.
+/// All groups of one part, and the totals of what they count.
 #[derive(Default)]
-pub(super) struct GroupSource {
+pub(super) struct Groups {
     sets: Vec<Set>,
     totals: Vec<f64>,
 }
 
-impl GroupSource {
-    /// With room for `events` totals; see [`GroupSource::event`].
-    fn new(events: usize, sets: usize) -> GroupSource {
-        GroupSource {
-            sets: Vec::new(),
-            totals: vec![0.0; events + 2 * sets],
+impl Groups {
+    /// The first of `count` further totals.
+    pub fn cells(&mut self, count: usize) -> usize {
+        let first = self.totals.len();
+        self.totals.resize(first + count, 0.0);
+        first
+    }
+
+    /// Totals for the times of a set.
+    pub fn times(&mut self) -> Times {
+        let enabled = self.cells(2);
+        Times {
+            enabled,
+            running: enabled + 1,
         }
     }
 
-    fn update(&mut self) {
+    /// Counts `configs[i]` on everyone watched into `cells[i]`, as one group.
+    pub fn add(
+        &mut self,
+        budget: &RefCell<Budget>,
+        watched: &PerfTargets,
+        kernel: bool,
+        (configs, cells): (&[EventConfig], &[usize]),
+        times: Times,
+    ) -> Result<(), Error> {
+        let each = watched.each();
+        let descriptors = each.len() * configs.len();
+        budget.borrow_mut().take(each.len(), descriptors)?;
+        let mut counted = Vec::with_capacity(each.len());
+        for target in each {
+            match Group::open(configs, target, kernel) {
+                Ok(group) => {
+                    let mut progress = Progress::default();
+                    progress.times = group.read(&mut progress.last).unwrap_or_default();
+                    counted.push(Counted { group, progress });
+                }
+                Err(OpenError { error, .. }) => match error.raw_os_error() {
+                    // It may end between being listed and being opened.
+                    Some(libc::ESRCH) => {}
+                    _ => return Err(Error::Other(explain(target, &error))),
+                },
+            }
+        }
+        if counted.is_empty() {
+            return Err(Error::Ended);
+        }
+        self.sets.push(Set {
+            events: cells.to_vec(),
+            times,
+            counted,
+        });
+        Ok(())
+    }
+
+    /// [`Groups::add`] on `cpus`, for units that belong to no CPU.
+    pub fn add_on(
+        &mut self,
+        context: &Context,
+        cpus: &[usize],
+        events: (&[EventConfig], &[usize]),
+        times: Times,
+    ) -> Result<(), Error> {
+        let watched = PerfTargets::Cpus(cpus.to_vec());
+        self.add(&context.budget, &watched, true, events, times)
+    }
+
+    /// Opens `plan` on everyone watched; its rows.
+    pub fn open(&mut self, context: &Context, plan: &Plan) -> Vec<Row> {
+        let configs: Vec<EventConfig> = plan.events.iter().map(|event| event.config).collect();
+        let must: Vec<usize> = (0..configs.len())
+            .filter(|&index| plan.events[index].must_count)
+            .collect();
+        let probed = context.probes.borrow_mut().probe(&configs, &must);
+        let first = self.cells(configs.len());
+        // The times of the group that counts each event, or why none does.
+        let mut counted: Vec<Result<Times, Error>> = vec![Err(Error::Ended); configs.len()];
+        for indices in &probed.groups {
+            let group: Vec<EventConfig> = indices.iter().map(|&index| configs[index]).collect();
+            let cells: Vec<usize> = indices.iter().map(|index| first + index).collect();
+            let times = self.times();
+            let opened = context.watched.as_ref().map_err(Error::clone);
+            let opened = opened.and_then(|watched| {
+                let events = (group.as_slice(), cells.as_slice());
+                self.add(&context.budget, watched, probed.kernel, events, times)
+            });
+            for &index in indices {
+                counted[index] = opened.clone().map(|()| times);
+            }
+        }
+        for (index, reason) in probed.refused {
+            counted[index] = Err(Error::Other(reason));
+        }
+        for (event, counted) in plan.events.iter().zip(&mut counted) {
+            if event.in_kernel && !probed.kernel {
+                *counted = Err(Error::InKernel(paranoid()));
+            }
+        }
+        let together = |indices: &[usize]| -> Result<Times, Error> {
+            let times = indices.iter().map(|&index| counted[index].clone());
+            let times = times.collect::<Result<Vec<Times>, Error>>()?;
+            match times.iter().all(|other| *other == times[0]) {
+                true => Ok(times[0]),
+                false => Err(Error::TooFewRegisters),
+            }
+        };
+        let line = |name, unit, kind| row(name, unit, kind, context.owner(), plan.source);
+        let named = plan.events.iter().enumerate();
+        let rates = named.filter(|(_, event)| !event.name.is_empty());
+        let rates = rates.map(|(index, event)| {
+            let (cell, scale) = (first + index, event.scale);
+            line(event.name, event.unit, Kind::Rate)
+                .counted(together(&[index]), |_| Formula::Rate { cell, scale })
+        });
+        let ratios = plan.ratios.iter().map(|(name, unit, quotient)| {
+            let indices = match *quotient {
+                Quotient::Ratio(over, under, _) => vec![over, under],
+                Quotient::PerTime([one, other], under, _) => vec![one, other, under],
+                Quotient::OfTime(over, _) => vec![over],
+            };
+            let formula = |times: Times| match *quotient {
+                Quotient::Ratio(over, under, scale) => Formula::Ratio {
+                    over: first + over,
+                    under: first + under,
+                    scale,
+                },
+                Quotient::PerTime(over, under, scale) => Formula::Product {
+                    over: over.map(|over| first + over),
+                    under: [first + under, times.enabled],
+                    scale,
+                },
+                Quotient::OfTime(over, scale) => Formula::Ratio {
+                    over: first + over,
+                    under: times.enabled,
+                    scale,
+                },
+            };
+            line(name, unit, Kind::Ratio).counted(together(&indices), formula)
+        });
+        rates.chain(ratios).collect()
+    }
+
+    /// How many sets there are; see [`Groups::truncate`].
+    pub fn len(&self) -> usize {
+        self.sets.len()
+    }
+
+    /// Closes what was added after there were `sets`.
+    pub fn truncate(&mut self, sets: usize) {
+        self.sets.truncate(sets);
+    }
+
+    /// The totals so far.
+    pub fn read(&mut self) -> &[f64] {
         let mut values = [0; MAX_EVENTS];
         for set in &mut self.sets {
             for Counted { group, progress } in &mut set.counted {
@@ -123,181 +305,34 @@ impl GroupSource {
                 }
             }
         }
+        &self.totals
     }
-}
 
-impl Source for GroupSource {
-    fn sample(&mut self, cells: &mut [f64]) {
-        self.update();
-        cells.copy_from_slice(&self.totals);
-    }
-}
-
-/// Opens `plan` on everyone watched.
-pub(super) fn open(context: &Context, plan: Plan) -> Built {
-    let configs: Vec<EventConfig> = plan.members.iter().map(|member| member.config).collect();
-    let must: Vec<usize> = (0..configs.len())
-        .filter(|&index| plan.members[index].must_count)
-        .collect();
-    let probed = context.probes.borrow_mut().probe(&configs, &must);
-    let mut refused: Vec<Option<String>> = vec![None; configs.len()];
-    for (index, reason) in &probed.refused {
-        refused[*index] = Some(reason.clone());
-    }
-    let mut source = GroupSource::new(configs.len(), probed.groups.len());
-    for (number, indices) in probed.groups.iter().enumerate() {
-        let configs: Vec<EventConfig> = indices.iter().map(|&index| configs[index]).collect();
-        let watched = context.watched.as_ref().map_err(String::clone);
-        match watched.and_then(|watched| open_on(&context.budget, &configs, watched, probed.kernel))
-        {
-            Ok(counted) => source.sets.push(Set {
-                events: indices.clone(),
-                times: times(plan.members.len(), number),
-                counted,
-            }),
-            Err(reason) => {
-                for &index in indices {
-                    refused[index] = Some(reason.clone());
-                }
-            }
-        }
-    }
-    if !probed.kernel {
-        let reason = format!(
-            "it happens inside the kernel, where counting is forbidden: \
-             kernel.perf_event_paranoid is {}; set it to 1 or lower, or grant CAP_PERFMON",
-            paranoid()
-        );
-        for (index, member) in plan.members.iter().enumerate() {
-            if member.in_kernel {
-                refused[index] = Some(reason.clone());
-            }
-        }
-    }
-    // The set that counts each event.
-    let home = |index: usize| {
-        probed
-            .groups
-            .iter()
-            .position(|indices| indices.contains(&index))
-    };
-    let together = |indices: &[usize]| -> Result<Times, String> {
-        if let Some(reason) = indices.iter().find_map(|&index| refused[index].clone()) {
-            return Err(reason);
-        }
-        match home(indices[0]) {
-            Some(set) if indices.iter().all(|&index| home(index) == Some(set)) => {
-                Ok(times(plan.members.len(), set))
-            }
-            _ => Err(
-                "the CPU has too few registers to count what it divides at the same time".into(),
-            ),
-        }
-    };
-    let mut rows = Vec::new();
-    for (index, member) in plan.members.iter().enumerate() {
-        let Some(row) = member.row.clone() else {
-            continue;
-        };
-        let scale = member.scale;
-        rows.push(finish(row, together(&[index]), |_| Formula::Rate {
-            cell: index,
-            scale,
-        }));
-    }
-    for (row, quotient) in &plan.ratios {
-        let indices = match quotient {
-            Quotient::Ratio(over, under, _) => vec![*over, *under],
-            Quotient::PerTime(over, under, _) => vec![over[0], over[1], *under],
-            Quotient::OfTime(over, _) => vec![*over],
-        };
-        rows.push(finish(
-            row.clone(),
-            together(&indices),
-            |times| match *quotient {
-                Quotient::Ratio(over, under, scale) => Formula::Ratio { over, under, scale },
-                Quotient::PerTime(over, under, scale) => Formula::Product {
-                    over,
-                    under: [under, times.enabled],
-                    scale,
-                },
-                Quotient::OfTime(over, scale) => Formula::Ratio {
-                    over,
-                    under: times.enabled,
-                    scale,
-                },
-            },
-        ));
-    }
-    built(rows, source)
-}
-
-/// A part from its rows and groups; without groups it has no source.
-pub(super) fn built(rows: Vec<Row>, source: GroupSource) -> Built {
-    let cells = source.totals.len();
-    match source.sets.is_empty() {
-        true => Built {
+    /// A part that offers `rows`; without groups it has no source.
+    pub fn built(self, rows: Vec<Row>) -> Built {
+        let mut built = Built {
             rows,
             ..Built::default()
-        },
-        false => Built {
-            rows,
-            cells,
-            source: Some(Box::new(source)),
-            notes: Vec::new(),
-        },
-    }
-}
-
-fn finish(row: Row, times: Result<Times, String>, formula: impl Fn(Times) -> Formula) -> Row {
-    match times {
-        Ok(times) => Row {
-            times: Some(times),
-            ..row.at(formula(times))
-        },
-        Err(reason) => row.unavailable(reason),
-    }
-}
-
-fn times(events: usize, set: usize) -> Times {
-    Times {
-        enabled: events + 2 * set,
-        running: events + 2 * set + 1,
-    }
-}
-
-fn open_on(
-    budget: &RefCell<Budget>,
-    configs: &[EventConfig],
-    watched: &PerfTargets,
-    kernel: bool,
-) -> Result<Vec<Counted>, String> {
-    let each = watched.each();
-    budget
-        .borrow_mut()
-        .take(each.len(), each.len() * configs.len())
-        .map_err(|error| error.to_string())?;
-    let mut counted = Vec::with_capacity(each.len());
-    for target in each {
-        match Group::open(configs, target, kernel) {
-            Ok(group) => counted.push(start(group)),
-            Err(OpenError { error, .. }) => match error.raw_os_error() {
-                // It may end between being listed and being opened.
-                Some(libc::ESRCH) => {}
-                _ => return Err(explain(target, &error)),
-            },
+        };
+        if !self.sets.is_empty() {
+            built.cells = self.totals.len();
+            built.source = Some(Box::new(self));
         }
-    }
-    match counted.is_empty() {
-        true => Err("the process has ended".into()),
-        false => Ok(counted),
+        built
     }
 }
 
-fn start(group: Group) -> Counted {
-    let mut progress = Progress::default();
-    progress.times = group.read(&mut progress.last).unwrap_or_default();
-    Counted { group, progress }
+impl Source for Groups {
+    fn sample(&mut self, cells: &mut [f64]) {
+        cells.copy_from_slice(self.read());
+    }
+}
+
+/// A part made of `plan` alone.
+pub(super) fn open(context: &Context, plan: &Plan) -> Built {
+    let mut groups = Groups::default();
+    let rows = groups.open(context, plan);
+    groups.built(rows)
 }
 
 /// What a refusal means that concerns `whom`, since we may count ourselves.
@@ -321,94 +356,9 @@ fn explain(target: PerfTarget, error: &io::Error) -> String {
     }
 }
 
-/// Several events on CPUs of their own, each list of events as one group, for
-/// units that belong to no CPU. `events[i]` counts into cell `i`.
-pub(super) struct OnCpus {
-    source: GroupSource,
-    events: usize,
-}
-
-impl OnCpus {
-    pub fn new(events: usize) -> OnCpus {
-        OnCpus {
-            source: GroupSource::new(events, 1),
-            events,
-        }
-    }
-
-    pub fn times(&self) -> Times {
-        times(self.events, 0)
-    }
-
-    /// Adds a group on each of `cpus`; `cells[i]` receives what `configs[i]`
-    /// counts there.
-    ///
-    /// # Errors
-    /// Why it cannot be counted.
-    pub fn add(
-        &mut self,
-        context: &Context,
-        configs: &[EventConfig],
-        cells: &[usize],
-        cpus: &[usize],
-    ) -> Result<(), String> {
-        let watched = PerfTargets::Cpus(cpus.to_vec());
-        let counted = open_on(&context.budget, configs, &watched, true)?;
-        self.source.sets.push(Set {
-            events: cells.to_vec(),
-            times: self.times(),
-            counted,
-        });
-        Ok(())
-    }
-
-    /// What each event counted so far.
-    pub fn events_counted(&mut self) -> Vec<f64> {
-        self.source.update();
-        self.source.totals[..self.events].to_vec()
-    }
-
-    pub fn built(self, rows: Vec<Row>) -> Built {
-        built(rows, self.source)
-    }
-}
-
-/// The running totals of one list of events.
-pub(super) struct Running {
-    source: GroupSource,
-}
-
-impl Running {
-    /// # Errors
-    /// Why it cannot be counted.
-    pub fn open(
-        configs: &[EventConfig],
-        watched: &PerfTargets,
-        budget: &RefCell<Budget>,
-        kernel: bool,
-    ) -> Result<Running, String> {
-        let mut source = GroupSource::new(configs.len(), 1);
-        source.sets.push(Set {
-            events: (0..configs.len()).collect(),
-            times: times(configs.len(), 0),
-            counted: open_on(budget, configs, watched, kernel)?,
-        });
-        Ok(Running { source })
-    }
-
-    /// The events' totals, then the nanoseconds enabled and running.
-    pub fn read(&mut self) -> &[f64] {
-        self.source.update();
-        &self.source.totals
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::Kind;
-    use super::super::Owner;
     use super::super::part::evaluate;
-    use super::super::part::row;
     use super::super::part::running_share;
     use super::super::part::tests::context;
     use super::super::probe::Probed;
@@ -429,7 +379,18 @@ mod tests {
         let mut step = |now, first: u64, second: u64| {
             let mut values = [0; MAX_EVENTS];
             values[..2].copy_from_slice(&[first, second]);
-            progress.advance(now, &values, (&[0, 1], times(2, 0)), &mut totals);
+            progress.advance(
+                now,
+                &values,
+                (
+                    &[0, 1],
+                    Times {
+                        enabled: 2,
+                        running: 3,
+                    },
+                ),
+                &mut totals,
+            );
             totals
         };
         assert_eq!(step(at(100, 100), 10, 1), [10.0, 1.0, 100.0, 100.0]);
@@ -442,25 +403,24 @@ mod tests {
         assert_eq!(step(at(400, 200), 30, 3), [70.0, 7.0, 400.0, 200.0]);
     }
 
-    fn plan() -> Plan {
-        let line = |name: &str| row(name, "x", Kind::Rate, Owner::Target, "test");
-        Plan {
-            members: [1, 0, 5, 3]
-                .map(|config| Member {
-                    config: EventConfig::software(config),
-                    row: Some(line(&format!("event-{config}"))),
-                    scale: 1.0,
-                    must_count: config < 2,
-                    in_kernel: config == 3,
-                })
-                .into(),
-            ratios: vec![
-                (line("near"), Quotient::Ratio(0, 1, 1.0)),
-                (line("far"), Quotient::Ratio(0, 2, 1.0)),
-                (line("of-time"), Quotient::OfTime(0, 1.0)),
-            ],
-        }
+    const fn event(config: u64, name: &'static str) -> Event<'static> {
+        Event::new(EventConfig::software(config), name, "x")
     }
+
+    const PLAN: Plan = Plan {
+        source: "test",
+        events: &[
+            event(1, "event-1").must_count(),
+            event(0, "event-0").must_count(),
+            event(5, "event-5"),
+            event(3, "event-3").in_kernel(),
+        ],
+        ratios: &[
+            ("near", "x", Quotient::Ratio(0, 1, 1.0)),
+            ("far", "x", Quotient::Ratio(0, 2, 1.0)),
+            ("of-time", "x", Quotient::OfTime(0, 1.0)),
+        ],
+    };
 
     fn open_as(probed: Option<Probed>) -> Built {
         let mut context = context(std::path::Path::new("/"), None);
@@ -468,11 +428,10 @@ mod tests {
         let thread = nix::unistd::gettid().as_raw();
         context.watched = Ok(PerfTargets::Threads(vec![thread]));
         if let Some(probed) = probed {
-            let configs: Vec<EventConfig> =
-                plan().members.iter().map(|member| member.config).collect();
+            let configs: Vec<EventConfig> = PLAN.events.iter().map(|event| event.config).collect();
             context.probes.replace(Probes::knowing(&configs, probed));
         }
-        open(&context, plan())
+        open(&context, &PLAN)
     }
 
     fn why<'a>(built: &'a Built, name: &str) -> Option<&'a str> {
@@ -537,7 +496,13 @@ mod tests {
         let to = sample();
         for row in &built.rows {
             // One pair of times for all of them.
-            assert_eq!(row.times, Some(times(4, 0)));
+            assert_eq!(
+                row.times,
+                Some(Times {
+                    enabled: 4,
+                    running: 5
+                })
+            );
             assert_eq!(running_share(row, &from, &to), Some(1.0));
         }
         let near = built.rows.iter().find(|row| row.counter.name == "near");

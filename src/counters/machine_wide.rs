@@ -4,11 +4,10 @@ use super::counter::Kind;
 use super::counter::Owner;
 use super::error::Error;
 use super::events;
-use super::groups::OnCpus;
+use super::groups::Groups;
 use super::part::Built;
 use super::part::Context;
 use super::part::Formula;
-use super::part::Row;
 use super::part::row;
 use super::pmu;
 use super::pmu::Pmu;
@@ -25,59 +24,45 @@ const ENERGY: [(&str, &str); 5] = [
     ("energy-psys", "power-platform"),
 ];
 
-/// The hardware adds up energy about once per millisecond; a machine that is on
-/// uses some in this time.
-const ENERGY_PROOF: Duration = Duration::from_millis(20);
-
-pub(super) const NO_ENERGY: &str =
-    "it can be opened and then counts nothing: a hypervisor keeps the energy to itself";
-
-/// Whether none of some energy counters counts.
-pub(super) fn stands_still(groups: &mut OnCpus) -> bool {
-    std::thread::sleep(ENERGY_PROOF);
-    groups.events_counted().iter().all(|count| *count == 0.0)
+/// The totals of energy counters after a time in which a machine that is on uses
+/// some; the hardware adds it up about once per millisecond.
+pub(super) fn energy_counted(groups: &mut Groups) -> &[f64] {
+    std::thread::sleep(Duration::from_millis(20));
+    groups.read()
 }
 
 /// RAPL: joules into watts.
 pub(super) fn energy(context: &Context) -> Built {
-    let rows: Vec<Row> = ENERGY
-        .iter()
-        .map(|(_, name)| row(*name, "W", Kind::Rate, Owner::Machine, "perf power"))
-        .collect();
+    let rows = ENERGY.map(|(_, name)| row(name, "W", Kind::Rate, Owner::Machine, "perf power"));
     let pmu = match Pmu::open(&context.options.root, "power") {
         Ok(pmu) => pmu,
-        Err(reason) => return Built::unavailable(rows, &reason.to_string()),
+        Err(reason) => return Built::unavailable(rows.into(), reason),
     };
     let cpus = pmu.cpus.clone().unwrap_or_else(|| vec![0]);
-    let mut groups = OnCpus::new(ENERGY.len());
-    let mut answers: Vec<Result<f64, String>> = Vec::new();
-    for (cell, (event, _)) in ENERGY.iter().enumerate() {
-        answers.push(match pmu.events().iter().any(|name| name == event) {
-            false => Err(format!("this machine has no power/{event}/")),
-            true => pmu.event(event).map_err(text).and_then(|event| {
-                groups.add(context, &[event.config], &[cell], &cpus)?;
-                Ok(event.scale)
-            }),
-        });
-    }
-    if answers.iter().any(Result::is_ok) {
-        std::thread::sleep(ENERGY_PROOF);
-    }
-    let counted = groups.events_counted();
+    let mut groups = Groups::default();
+    groups.cells(ENERGY.len());
     let times = groups.times();
-    let rows = rows
-        .into_iter()
-        .zip(answers)
-        .enumerate()
-        .map(|(cell, (row, answer))| match answer {
-            Ok(_) if counted[cell] == 0.0 => row.unavailable(NO_ENERGY),
-            Ok(scale) => Row {
-                times: Some(times),
-                ..row.at(Formula::Rate { cell, scale })
-            },
-            Err(reason) => row.unavailable(reason),
-        })
-        .collect();
+    let mut open = |cell: usize| -> Result<f64, Error> {
+        let name = ENERGY[cell].0;
+        if !pmu.events().iter().any(|event| event == name) {
+            return Err(Error::NoPowerEvent(name));
+        }
+        let event = pmu.event(name)?;
+        groups.add_on(context, &cpus, (&[event.config], &[cell]), times)?;
+        Ok(event.scale)
+    };
+    let scales: [Result<f64, Error>; ENERGY.len()] = std::array::from_fn(&mut open);
+    let counted = match scales.iter().any(Result::is_ok) {
+        true => energy_counted(&mut groups).to_vec(),
+        false => vec![0.0; ENERGY.len()],
+    };
+    let rows = rows.into_iter().zip(scales).enumerate();
+    let rows = rows.map(|(cell, (row, scale))| match scale {
+        Ok(_) if counted[cell] == 0.0 => row.unavailable(Error::NoEnergy),
+        Ok(scale) => row.counted(Ok(times), |_| Formula::Rate { cell, scale }),
+        Err(reason) => row.unavailable(reason),
+    });
+    let rows = rows.collect();
     groups.built(rows)
 }
 
@@ -96,38 +81,30 @@ const CONTROLLERS: [(&str, &str, &str); 5] = [
         "event=0x0a,rdwrmask=0x2",
     ),
 ];
-
 /// Bytes of one column command of AMD's memory controllers.
 const COLUMN_BYTES: f64 = 64.0;
 
 /// Bytes per second between all memory controllers and memory.
 pub(super) fn memory_traffic(context: &Context) -> Built {
-    let rows = || {
-        ["memory-read-bandwidth", "memory-write-bandwidth"]
-            .map(|name| row(name, "B/s", Kind::Rate, Owner::Machine, "perf uncore"))
-            .to_vec()
-    };
-    let found = match controllers(&context.options.root) {
-        Ok(found) => found,
-        Err(reason) => return Built::unavailable(rows(), &reason),
-    };
-    let mut groups = OnCpus::new(2);
-    let scales = found[0].scales;
-    for one in &found {
-        if let Err(reason) = groups.add(context, &one.configs, &[0, 1], &one.cpus) {
-            return Built::unavailable(rows(), &reason);
-        }
-    }
+    let rows = ["memory-read-bandwidth", "memory-write-bandwidth"]
+        .map(|name| row(name, "B/s", Kind::Rate, Owner::Machine, "perf uncore"));
+    let mut groups = Groups::default();
+    groups.cells(2);
     let times = groups.times();
-    let rows = rows()
-        .into_iter()
-        .zip(scales)
-        .enumerate()
-        .map(|(cell, (row, scale))| Row {
-            times: Some(times),
-            ..row.at(Formula::Rate { cell, scale })
-        })
-        .collect();
+    let opened = controllers(&context.options.root).and_then(|found| {
+        for one in &found {
+            groups.add_on(context, &one.cpus, (&one.configs, &[0, 1]), times)?;
+        }
+        Ok(found[0].scales)
+    });
+    let scales = match opened {
+        Ok(scales) => scales,
+        Err(reason) => return Built::unavailable(rows.into(), reason),
+    };
+    let rows = rows.into_iter().zip(scales).enumerate();
+    let rows =
+        rows.map(|(cell, (row, scale))| row.counted(Ok(times), |_| Formula::Rate { cell, scale }));
+    let rows = rows.collect();
     groups.built(rows)
 }
 
@@ -140,10 +117,10 @@ struct Controller {
 }
 
 /// All memory controllers of one kind that count what passes them.
-fn controllers(root: &Path) -> Result<Vec<Controller>, String> {
+fn controllers(root: &Path) -> Result<Vec<Controller>, Error> {
     let mut why = None;
     for (name, read, write) in CONTROLLERS {
-        let found: Result<Vec<Controller>, String> = events::numbered(root, name)
+        let found: Result<Vec<Controller>, Error> = events::numbered(root, name)
             .iter()
             .map(|unit| controller(root, unit, read, write))
             .collect();
@@ -158,37 +135,21 @@ fn controllers(root: &Path) -> Result<Vec<Controller>, String> {
             Err(reason) => why = Some(reason),
         }
     }
-    Err(why.unwrap_or_else(|| {
-        format!(
-            "the kernel shows no memory controller that counts traffic (uncore_imc, amd_umc); it \
-             has {}. Virtual machines do not see them",
-            pmu::units(root).join(", ")
-        )
-    }))
+    Err(why.unwrap_or_else(|| Error::NoController(pmu::units(root).join(", "))))
 }
 
-fn text(error: Error) -> String {
-    error.to_string()
-}
-
-fn controller(root: &Path, unit: &str, read: &str, write: &str) -> Result<Controller, String> {
-    let pmu = Pmu::open(root, unit).map_err(text)?;
+fn controller(root: &Path, unit: &str, read: &str, write: &str) -> Result<Controller, Error> {
+    let pmu = Pmu::open(root, unit)?;
     let bytes = |event: &PmuEvent| match (event.rate_unit(), unit.starts_with("amd_umc")) {
         (("B/s", scale), _) => Ok(event.scale * scale),
         (_, true) => Ok(COLUMN_BYTES),
-        _ => Err(format!(
-            "{unit} does not say how many bytes its events stand for"
-        )),
+        _ => Err(Error::NoBytes(unit.into())),
     };
-    let event = |name| pmu.event(name).map_err(text);
-    let (read, write) = (event(read)?, event(write)?);
-    let scales = [bytes(&read)?, bytes(&write)?];
+    let (read, write) = (pmu.event(read)?, pmu.event(write)?);
     Ok(Controller {
         configs: [read.config, write.config],
-        scales,
-        cpus: pmu
-            .cpus
-            .ok_or_else(|| format!("{unit} does not say on which CPU to ask it"))?,
+        scales: [bytes(&read)?, bytes(&write)?],
+        cpus: pmu.cpus.ok_or_else(|| Error::NoCpu(unit.into()))?,
     })
 }
 
@@ -227,7 +188,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_said() {
         let none = tree(&[("sys/bus/event_source/devices/software/type", "1")]);
-        let reason = controllers(none.path()).unwrap_err();
+        let reason = controllers(none.path()).unwrap_err().to_string();
         assert!(reason.contains("it has software"), "{reason}");
         const IMC: &str = "sys/bus/event_source/devices/uncore_imc_0";
         let at = |path: &str| format!("{IMC}/{path}");
@@ -237,7 +198,7 @@ mod tests {
             (&at("events/cas_count_read"), "event=4"),
             (&at("events/cas_count_write"), "event=5"),
         ]);
-        let reason = controllers(strange.path()).unwrap_err();
+        let reason = controllers(strange.path()).unwrap_err().to_string();
         assert!(!reason.is_empty());
     }
 }

@@ -52,9 +52,14 @@ use crate::os::cpulist;
 use crate::sys::clock::monotonic_ns;
 use crate::workload::Scope;
 use budget::Budget;
+use error::Error;
+use groups::open;
 use part::Built;
 use part::Context;
 use part::Open;
+use perf::FIRST_LEVEL;
+use perf::LAST_LEVEL;
+use perf::STALLS;
 use std::cell::RefCell;
 use target_cgroup::TargetCgroup;
 use watched::PerfTargets;
@@ -81,11 +86,11 @@ enum About {
 /// ones go without.
 const PARTS: [(About, Open); 18] = [
     (About::Target, perf::core),
-    (About::Target, perf::software),
+    (About::Target, perf::software_events),
     (About::Target, perf::asked),
-    (About::Target, perf::last_level),
-    (About::Target, perf::first_level),
-    (About::Target, perf::stalls),
+    (About::Target, |context| open(context, &LAST_LEVEL)),
+    (About::Target, |context| open(context, &FIRST_LEVEL)),
+    (About::Target, |context| open(context, &STALLS)),
     (About::Target, perf::registers),
     (About::OnlyTarget, tasks::files_of_tasks),
     (About::OnlyTarget, psi::target),
@@ -105,17 +110,15 @@ const PARTS: [(About, Open); 18] = [
 pub struct Sample {
     /// Of which run; see [`Counters::follow`].
     run: u64,
-    /// When each part was read, by CLOCK_MONOTONIC.
-    at_ns: Vec<u64>,
-    cells: Vec<f64>,
+    /// Of each part: when it was read, by CLOCK_MONOTONIC, and its cells.
+    parts: Vec<(u64, Vec<f64>)>,
 }
 
-/// An opened part and its place in the samples.
+/// An opened part.
 struct Part {
     about: About,
     open: Open,
     built: Built,
-    first_cell: usize,
 }
 
 /// Open counters of one target.
@@ -123,7 +126,6 @@ pub struct Counters {
     context: Context,
     list: Vec<Counter>,
     parts: Vec<Part>,
-    cells: usize,
     run: u64,
     notes: Vec<String>,
 }
@@ -148,14 +150,13 @@ impl Counters {
             scope: None,
             probes: RefCell::default(),
             budget: RefCell::new(Budget::of_process()),
-            watched: Err(String::new()),
+            watched: Err(Error::NoTarget),
             cgroup: TargetCgroup::find(&options.root, None),
         };
         let mut counters = Counters {
             context,
             list: Vec::new(),
             parts: Vec::new(),
-            cells: 0,
             run: 0,
             notes: Vec::new(),
         };
@@ -163,15 +164,10 @@ impl Counters {
         for (about, open) in PARTS {
             if about != About::OnlyTarget || scope.is_some() {
                 let built = open(&counters.context);
-                counters.parts.push(Part {
-                    about,
-                    open,
-                    built,
-                    first_cell: 0,
-                });
+                counters.parts.push(Part { about, open, built });
             }
         }
-        counters.lay_out();
+        counters.make_list();
         counters
     }
 
@@ -184,15 +180,9 @@ impl Counters {
         self.context.cgroup = TargetCgroup::find(&root, scope);
     }
 
-    fn lay_out(&mut self) {
-        self.cells = 0;
-        self.list.clear();
-        for part in &mut self.parts {
-            part.first_cell = self.cells;
-            self.cells += part.built.cells;
-            let rows = part.built.rows.iter();
-            self.list.extend(rows.map(|row| row.counter.clone()));
-        }
+    fn make_list(&mut self) {
+        let rows = self.parts.iter().flat_map(|part| &part.built.rows);
+        self.list = rows.map(|row| row.counter.clone()).collect();
         // One name, one counter: what was asked for by a name that is there
         // anyway is told apart.
         for index in 1..self.list.len() {
@@ -239,27 +229,24 @@ impl Counters {
             part.built = (part.open)(&self.context);
         }
         self.run += 1;
-        self.lay_out();
+        self.make_list();
     }
 
     /// Reads everything.
     pub fn sample(&mut self) -> Sample {
-        let mut sample = Sample {
-            run: self.run,
-            at_ns: Vec::with_capacity(self.parts.len()),
-            cells: vec![f64::NAN; self.cells],
-        };
-        for part in &mut self.parts {
-            sample.at_ns.push(match part.built.source {
-                Some(_) => monotonic_ns(),
-                None => 0,
+        let parts = self.parts.iter_mut().map(|part| {
+            let mut cells = vec![f64::NAN; part.built.cells];
+            let at_ns = part.built.source.as_mut().map_or(0, |source| {
+                let at_ns = monotonic_ns();
+                source.sample(&mut cells);
+                at_ns
             });
-            if let Some(source) = &mut part.built.source {
-                let end = part.first_cell + part.built.cells;
-                source.sample(&mut sample.cells[part.first_cell..end]);
-            }
+            (at_ns, cells)
+        });
+        Sample {
+            run: self.run,
+            parts: parts.collect(),
         }
-        sample
     }
 
     /// What happened between two samples, one per counter of the list. `None`:
@@ -283,23 +270,18 @@ impl Counters {
         to: &Sample,
         answer: impl Fn(&part::Row, &[f64], &[f64], f64) -> Option<f64>,
     ) -> Vec<Option<f64>> {
-        let fits = |sample: &Sample| sample.run == self.run && sample.cells.len() == self.cells;
+        let known = self.parts.len();
+        let fits = |sample: &Sample| sample.run == self.run && sample.parts.len() == known;
         if !fits(from) || !fits(to) {
             return vec![None; self.list.len()];
         }
-        let mut answers = Vec::with_capacity(self.list.len());
-        for (index, part) in self.parts.iter().enumerate() {
-            let place = part.first_cell..part.first_cell + part.built.cells;
-            let (from_ns, to_ns) = (from.at_ns[index], to.at_ns[index]);
-            let seconds = to_ns.saturating_sub(from_ns) as f64 / 1e9;
-            let cells = (&from.cells[place.clone()], &to.cells[place]);
-            answers.extend(
-                part.built
-                    .rows
-                    .iter()
-                    .map(|row| answer(row, cells.0, cells.1, seconds)),
-            );
-        }
-        answers
+        let parts = self.parts.iter().zip(from.parts.iter().zip(&to.parts));
+        let answers = parts.flat_map(|(part, ((from_ns, from), (to_ns, to)))| {
+            let seconds = to_ns.saturating_sub(*from_ns) as f64 / 1e9;
+            let rows = part.built.rows.iter();
+            let answers = rows.map(|row| answer(row, from, to, seconds));
+            answers.collect::<Vec<_>>()
+        });
+        answers.collect()
     }
 }

@@ -6,10 +6,11 @@ use super::counter::Counter;
 use super::counter::CounterOptions;
 use super::counter::Kind;
 use super::counter::Owner;
+use super::error::Error;
 use super::probe::Probes;
 use super::target_cgroup::TargetCgroup;
 use super::watched::PerfTargets;
-use crate::os::Error;
+use crate::os;
 use crate::workload::Scope;
 use std::cell::RefCell;
 
@@ -66,15 +67,15 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub fn unavailable(mut self, reason: impl Into<String>) -> Row {
-        self.counter.unavailable = Some(reason.into());
+    pub fn unavailable(mut self, reason: impl ToString) -> Row {
+        self.counter.unavailable = Some(reason.to_string());
         self.formula = None;
         self.times = None;
         self
     }
 
     /// What its kind makes of a cell, or the reason why that cannot be read.
-    pub fn of_cell<T>(self, cell: usize, scale: f64, opened: &Result<T, Error>) -> Row {
+    pub fn of_cell<T>(self, cell: usize, scale: f64, opened: &Result<T, os::Error>) -> Row {
         let formula = match self.counter.kind {
             Kind::Rate => Formula::Rate { cell, scale },
             Kind::Level => Formula::Level { cell, scale },
@@ -82,7 +83,22 @@ impl Row {
         };
         match opened {
             Ok(_) => self.at(formula),
-            Err(reason) => self.unavailable(reason.to_string()),
+            Err(reason) => self.unavailable(reason),
+        }
+    }
+
+    /// What a group of events makes of it, or the reason why none counts.
+    pub fn counted(
+        self,
+        times: Result<Times, Error>,
+        formula: impl FnOnce(Times) -> Formula,
+    ) -> Row {
+        match times {
+            Ok(times) => Row {
+                times: Some(times),
+                ..self.at(formula(times))
+            },
+            Err(reason) => self.unavailable(reason),
         }
     }
 
@@ -125,12 +141,11 @@ pub(super) struct Built {
 
 impl Built {
     /// Every row with the same reason and no source.
-    pub fn unavailable(rows: Vec<Row>, reason: &str) -> Built {
+    pub fn unavailable(rows: Vec<Row>, reason: impl ToString) -> Built {
+        let reason = reason.to_string();
+        let rows = rows.into_iter().map(|row| row.unavailable(&reason));
         Built {
-            rows: rows
-                .into_iter()
-                .map(|row| row.unavailable(reason))
-                .collect(),
+            rows: rows.collect(),
             ..Built::default()
         }
     }
@@ -146,8 +161,18 @@ pub(super) struct Context {
     pub probes: RefCell<Probes>,
     pub budget: RefCell<Budget>,
     /// On whom perf events are opened.
-    pub watched: Result<PerfTargets, String>,
+    pub watched: Result<PerfTargets, Error>,
     pub cgroup: TargetCgroup,
+}
+
+impl Context {
+    /// Whose doing perf events are that are opened on everyone watched.
+    pub fn owner(&self) -> Owner {
+        match self.scope {
+            Some(_) => Owner::Target,
+            None => Owner::Machine,
+        }
+    }
 }
 
 /// A function that opens a part. It always offers the same rows for the same
@@ -213,7 +238,7 @@ pub(super) mod tests {
             scope,
             probes: RefCell::default(),
             budget: RefCell::new(Budget::of_process()),
-            watched: Err("nobody is watched".into()),
+            watched: Err(Error::NoTarget),
         }
     }
 

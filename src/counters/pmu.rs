@@ -55,8 +55,6 @@ impl PmuEvent {
 }
 
 impl Pmu {
-    /// # Errors
-    /// Why there is no such unit.
     pub fn open(root: &Path, name: &str) -> Result<Pmu, Error> {
         let units = units(root);
         if !units.iter().any(|other| other == name) {
@@ -96,9 +94,6 @@ impl Pmu {
     }
 
     /// One of [`Pmu::events`], or terms like `event=0x3c,umask=0x1`.
-    ///
-    /// # Errors
-    /// What is wrong with it.
     pub fn event(&self, text: &str) -> Result<PmuEvent, Error> {
         let mut event = PmuEvent {
             config: EventConfig::new(self.kind, 0),

@@ -40,7 +40,7 @@ pub(super) fn target(context: &Context) -> Built {
         Ok(directory) => build(&context.options.root, rows, &|resource| {
             directory.join(format!("{resource}.pressure"))
         }),
-        Err(reason) => Built::unavailable(rows, &reason.to_string()),
+        Err(reason) => Built::unavailable(rows, reason),
     }
 }
 

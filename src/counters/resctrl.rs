@@ -4,6 +4,7 @@
 
 use super::counter::Kind;
 use super::counter::Owner;
+use super::error::Error;
 use super::part::Built;
 use super::part::Context;
 use super::part::Row;
@@ -20,27 +21,16 @@ const FILES: [&str; 3] = ["llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"]
 
 pub(super) fn group(context: &Context) -> Built {
     const SOURCE: &str = "resctrl";
+    let line = |name, unit, kind| row(name, unit, kind, Owner::Target, SOURCE);
     let rows = vec![
-        row("llc-occupancy", "B", Kind::Level, Owner::Target, SOURCE),
-        row(
-            "memory-bandwidth-total",
-            "B/s",
-            Kind::Rate,
-            Owner::Target,
-            SOURCE,
-        ),
-        row(
-            "memory-bandwidth-local",
-            "B/s",
-            Kind::Rate,
-            Owner::Target,
-            SOURCE,
-        ),
+        line("llc-occupancy", "B", Kind::Level),
+        line("memory-bandwidth-total", "B/s", Kind::Rate),
+        line("memory-bandwidth-local", "B/s", Kind::Rate),
     ];
     let root = &context.options.root;
     let threads = context.scope.as_ref().map_or_else(Vec::new, Scope::threads);
     match find(root, &threads) {
-        Err(reason) => Built::unavailable(rows, &reason),
+        Err(reason) => Built::unavailable(rows, reason),
         Ok((group, others)) => {
             let mut built = open(root, &group, rows);
             if others > 0 && built.source.is_some() {
@@ -55,14 +45,9 @@ pub(super) fn group(context: &Context) -> Built {
 }
 
 /// The group that holds the target, and how many tasks of others it holds.
-fn find(root: &Path, threads: &[i32]) -> Result<(String, usize), String> {
+fn find(root: &Path, threads: &[i32]) -> Result<(String, usize), Error> {
     if text::text(root, format!("{MOUNT}/tasks")).is_err() {
-        return Err(
-            "no resctrl here: the CPU lacks monitoring (Intel RDT, AMD QoS, Arm MPAM), the \
-             kernel was built without it, or it is not mounted (mount -t resctrl resctrl \
-             /sys/fs/resctrl)"
-                .into(),
-        );
+        return Err(Error::NoResctrl);
     }
     let mut groups = Vec::new();
     let tops = text::names(root, MOUNT)
@@ -93,17 +78,14 @@ fn find(root: &Path, threads: &[i32]) -> Result<(String, usize), String> {
             return Ok((group, tasks.len() - inside));
         }
         if inside > 0 {
-            partly = Some(format!(
-                "only {inside} of the target's {} threads are in the resctrl group /{group}",
-                threads.len()
-            ));
+            partly = Some(Error::PartlyInGroup {
+                inside,
+                threads: threads.len(),
+                group,
+            });
         }
     }
-    Err(partly.unwrap_or_else(|| {
-        "the target is in the resctrl group of everything else; make one for it: mkdir \
-         /sys/fs/resctrl/mon_groups/NAME and write its threads to the file tasks there"
-            .into()
-    }))
+    Err(partly.unwrap_or(Error::NoGroup))
 }
 
 /// One file per cache, that is per `mon_data/mon_L3_*`.
@@ -124,7 +106,7 @@ fn open(root: &Path, group: &str, rows: Vec<Row>) -> Built {
                 cells.start += usize::from(opened.is_ok());
                 row.of_cell(cell, 1.0, &opened)
             }
-            Err(reason) => row.unavailable(reason.to_string()),
+            Err(reason) => row.unavailable(reason),
         }
     };
     let rows: Vec<Row> = rows.into_iter().zip(FILES).map(&mut read).collect();
@@ -169,13 +151,15 @@ mod tests {
         assert!(
             at(&[7, 50])
                 .unwrap_err()
+                .to_string()
                 .contains("only 1 of the target's 2")
         );
-        assert!(at(&[1]).unwrap_err().contains("mkdir"));
+        assert!(at(&[1]).unwrap_err().to_string().contains("mkdir"));
         let none = tree(&[("proc/x", "")]);
         assert!(
             find(none.path(), &[7])
                 .unwrap_err()
+                .to_string()
                 .contains("mount -t resctrl")
         );
     }

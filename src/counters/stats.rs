@@ -4,7 +4,6 @@ use super::counter::Kind;
 use super::counter::Owner;
 use super::part::Built;
 use super::part::Context;
-use super::part::Row;
 use super::part::row;
 use super::read::Files;
 use crate::os::ParseError;
@@ -17,15 +16,9 @@ use self::Value::Fields;
 use self::Value::Keys;
 use self::Value::Whole;
 
-/// One quantity: its places in v2 and in v1, in order of preference.
-struct Quantity {
-    name: &'static str,
-    unit: &'static str,
-    kind: Kind,
-    places: [Place; 2],
-}
-
+/// Where a quantity stands.
 struct Place {
+    quantity: &'static str,
     /// Empty for v2.
     controller: &'static str,
     file: &'static str,
@@ -67,22 +60,15 @@ impl Value {
     }
 }
 
-const fn quantity(
-    name: &'static str,
-    unit: &'static str,
-    kind: Kind,
-    places: [Place; 2],
-) -> Quantity {
-    Quantity {
-        name,
-        unit,
-        kind,
-        places,
-    }
-}
-
-const fn v1(controller: &'static str, file: &'static str, value: Value, scale: f64) -> Place {
+const fn v1(
+    quantity: &'static str,
+    controller: &'static str,
+    file: &'static str,
+    value: Value,
+    scale: f64,
+) -> Place {
     Place {
+        quantity,
         controller,
         file,
         value,
@@ -90,9 +76,20 @@ const fn v1(controller: &'static str, file: &'static str, value: Value, scale: f
     }
 }
 
-const fn v2(file: &'static str, value: Value, scale: f64) -> Place {
-    v1("", file, value, scale)
+const fn v2(quantity: &'static str, file: &'static str, value: Value, scale: f64) -> Place {
+    v1(quantity, "", file, value, scale)
 }
+
+const QUANTITIES: [(&str, &str, Kind); 8] = [
+    ("cgroup-cpu", "CPU s/s", Kind::Rate),
+    ("cgroup-throttled", "us/s", Kind::Rate),
+    ("cgroup-memory", "B", Kind::Level),
+    ("cgroup-refaults", "pages/s", Kind::Rate),
+    ("cgroup-major-faults", "faults/s", Kind::Rate),
+    ("cgroup-memory-high", "events/s", Kind::Rate),
+    ("cgroup-io-read", "B/s", Kind::Rate),
+    ("cgroup-io-written", "B/s", Kind::Rate),
+];
 
 /// Bytes by device and direction.
 const BLKIO: &str = "blkio.throttle.io_service_bytes_recursive";
@@ -101,116 +98,80 @@ const TOTAL_REFAULTS: Value = Keys(&[
     "total_workingset_refault_anon",
     "total_workingset_refault_file",
 ]);
+const FAULTS: Value = Keys(&["pgmajfault"]);
+const TOTAL_FAULTS: Value = Keys(&["total_pgmajfault"]);
+const THROTTLED: Value = Keys(&["throttled_time"]);
 
-const QUANTITIES: [Quantity; 8] = [
-    quantity(
-        "cgroup-cpu",
-        "CPU s/s",
-        Kind::Rate,
-        [
-            v1("cpuacct", "cpuacct.usage", Whole, 1e-9),
-            v2("cpu.stat", Keys(&["usage_usec"]), 1e-6),
-        ],
-    ),
-    quantity(
+/// Of each quantity in order of preference.
+const PLACES: [Place; 16] = [
+    v1("cgroup-cpu", "cpuacct", "cpuacct.usage", Whole, 1e-9),
+    v2("cgroup-cpu", "cpu.stat", Keys(&["usage_usec"]), 1e-6),
+    v2(
         "cgroup-throttled",
-        "us/s",
-        Kind::Rate,
-        [
-            v2("cpu.stat", Keys(&["throttled_usec"]), 1.0),
-            v1("cpu", "cpu.stat", Keys(&["throttled_time"]), 1e-3),
-        ],
+        "cpu.stat",
+        Keys(&["throttled_usec"]),
+        1.0,
     ),
-    quantity(
+    v1("cgroup-throttled", "cpu", "cpu.stat", THROTTLED, 1e-3),
+    v2("cgroup-memory", "memory.current", Whole, 1.0),
+    v1(
         "cgroup-memory",
-        "B",
-        Kind::Level,
-        [
-            v2("memory.current", Whole, 1.0),
-            v1("memory", "memory.usage_in_bytes", Whole, 1.0),
-        ],
+        "memory",
+        "memory.usage_in_bytes",
+        Whole,
+        1.0,
     ),
-    quantity(
+    v2("cgroup-refaults", "memory.stat", REFAULTS, 1.0),
+    v1(
         "cgroup-refaults",
-        "pages/s",
-        Kind::Rate,
-        [
-            v2("memory.stat", REFAULTS, 1.0),
-            v1("memory", "memory.stat", TOTAL_REFAULTS, 1.0),
-        ],
+        "memory",
+        "memory.stat",
+        TOTAL_REFAULTS,
+        1.0,
     ),
-    quantity(
+    v2("cgroup-major-faults", "memory.stat", FAULTS, 1.0),
+    v1(
         "cgroup-major-faults",
-        "faults/s",
-        Kind::Rate,
-        [
-            v2("memory.stat", Keys(&["pgmajfault"]), 1.0),
-            v1("memory", "memory.stat", Keys(&["total_pgmajfault"]), 1.0),
-        ],
+        "memory",
+        "memory.stat",
+        TOTAL_FAULTS,
+        1.0,
     ),
-    quantity(
-        "cgroup-memory-high",
-        "events/s",
-        Kind::Rate,
-        [
-            v2("memory.events", Keys(&["high"]), 1.0),
-            v1("memory", "memory.failcnt", Whole, 1.0),
-        ],
-    ),
-    quantity(
-        "cgroup-io-read",
-        "B/s",
-        Kind::Rate,
-        [
-            v2("io.stat", Fields("rbytes"), 1.0),
-            v1("blkio", BLKIO, Direction("Read"), 1.0),
-        ],
-    ),
-    quantity(
-        "cgroup-io-written",
-        "B/s",
-        Kind::Rate,
-        [
-            v2("io.stat", Fields("wbytes"), 1.0),
-            v1("blkio", BLKIO, Direction("Write"), 1.0),
-        ],
-    ),
+    v2("cgroup-memory-high", "memory.events", Keys(&["high"]), 1.0),
+    v1("cgroup-memory-high", "memory", "memory.failcnt", Whole, 1.0),
+    v2("cgroup-io-read", "io.stat", Fields("rbytes"), 1.0),
+    v1("cgroup-io-read", "blkio", BLKIO, Direction("Read"), 1.0),
+    v2("cgroup-io-written", "io.stat", Fields("wbytes"), 1.0),
+    v1("cgroup-io-written", "blkio", BLKIO, Direction("Write"), 1.0),
 ];
 
 pub(super) fn cgroup(context: &Context) -> Built {
     let mut files = Files::default();
-    let rows: Vec<Row> = QUANTITIES
-        .iter()
-        .enumerate()
-        .map(|(cell, quantity)| quantity.open(context, &mut files, cell))
-        .collect();
-    files.built(rows)
-}
-
-impl Quantity {
-    fn open(&self, context: &Context, files: &mut Files, cell: usize) -> Row {
-        let line = |source| row(self.name, self.unit, self.kind, Owner::Target, source);
+    let mut rows = Vec::new();
+    for (cell, (name, unit, kind)) in QUANTITIES.into_iter().enumerate() {
+        let line = |source| row(name, unit, kind, Owner::Target, source);
         let mut reasons: Vec<String> = Vec::new();
-        for place in &self.places {
+        let places = PLACES.iter().filter(|place| place.quantity == name);
+        let found = places.into_iter().find_map(|place| {
             let opened = context.cgroup.of(place.controller).and_then(|directory| {
                 let text = Text::open(&context.options.root, directory.join(place.file))?;
                 let value = place.value;
                 Ok(files.add_one(vec![text], cell, move |text| value.read(text))?)
             });
-            match opened {
-                Ok(()) => {
-                    let source = match place.controller {
-                        "" => "cgroup v2",
-                        _ => "cgroup v1",
-                    };
-                    return line(source).of_cell(cell, place.scale, &Ok(()));
-                }
-                Err(reason) => reasons.push(reason.to_string()),
-            }
-        }
+            reasons.extend(opened.as_ref().err().map(ToString::to_string));
+            opened.ok().map(|()| place)
+        });
         reasons.dedup();
-        line("cgroup").unavailable(reasons.join("; "))
+        rows.push(match found {
+            Some(place) => line(match place.controller {
+                "" => "cgroup v2",
+                _ => "cgroup v1",
+            })
+            .of_cell(cell, place.scale, &Ok(())),
+            None => line("cgroup").unavailable(reasons.join("; ")),
+        });
     }
+    files.built(rows)
 }
 
 #[cfg(test)]

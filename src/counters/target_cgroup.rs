@@ -1,5 +1,6 @@
 //! Where the target's own cgroup is, in each hierarchy.
 
+use super::error::Error;
 use crate::os;
 use crate::os::cgroup;
 use crate::os::cgroup::Hierarchies;
@@ -10,29 +11,6 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::Path;
 use std::path::PathBuf;
-
-/// Why no cgroup holds the target and nothing else.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub(super) enum Error {
-    #[error(transparent)]
-    Os(#[from] os::Error),
-    #[error("{kind}: {problem}")]
-    Counterpart { kind: String, problem: os::Error },
-    #[error("there is no target")]
-    NoTarget,
-    #[error("the target has no process")]
-    NoProcess,
-    #[error("no {0} hierarchy holds the target")]
-    NotInHierarchy(String),
-    #[error("no {0} hierarchy is mounted")]
-    NotMounted(String),
-    // The same words for every hierarchy: the reason is one.
-    #[error(
-        "the target shares its cgroup with other processes; start it in one of its own \
-         (systemd-run --scope CMD), or count a whole cgroup with --cgroup"
-    )]
-    Shared,
-}
 
 /// The target's own cgroup, in each hierarchy.
 pub(super) struct TargetCgroup {
@@ -60,9 +38,6 @@ impl TargetCgroup {
 
     /// Its directory in the v1 hierarchy with `controller`, in v2 where that is
     /// empty.
-    ///
-    /// # Errors
-    /// Why no cgroup there is the target's alone.
     pub fn of(&self, controller: &'static str) -> Result<PathBuf, Error> {
         let mut known = self.known.borrow_mut();
         let found = known.entry(controller);
@@ -125,24 +100,18 @@ impl TargetCgroup {
 
 /// The directory to hand to the kernel for counting perf events of the cgroup
 /// `directory`.
-///
-/// # Errors
-/// Why there is none.
-pub(super) fn for_perf(root: &Path, directory: &Path) -> Result<PathBuf, String> {
-    let shown = text::shown(root, directory);
-    let hierarchies = Hierarchies::below(root).map_err(|error| error.to_string())?;
+pub(super) fn for_perf(root: &Path, directory: &Path) -> Result<PathBuf, Error> {
+    let hierarchies = Hierarchies::below(root)?;
     if hierarchies.locate(directory).is_none() {
-        return Err(format!("{shown} lies in no cgroup mount"));
+        return Err(Error::NoMount(text::shown(root, directory)));
     }
     let controller = match hierarchies.with("perf_event") {
         Some(_) => "perf_event",
         // Where no v1 hierarchy has it, it belongs to v2, unseen.
         None => "",
     };
-    let found = hierarchies.counterpart(directory, controller);
-    found
-        .map_err(|error| error.to_string())?
-        .ok_or_else(|| "no hierarchy with the perf_event controller is mounted".into())
+    let found = hierarchies.counterpart(directory, controller)?;
+    found.ok_or(Error::NoPerfHierarchy)
 }
 
 #[cfg(test)]

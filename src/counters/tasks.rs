@@ -39,78 +39,67 @@ struct Spec {
     per_thread: bool,
     /// Files read per sample at most: 1 to 3 µs each.
     most: usize,
-    /// Fills as many numbers as there are rows.
-    parse: fn(&str, &mut [f64]) -> Result<(), ParseError>,
     source: &'static str,
-    rows: &'static [(&'static str, &'static str)],
+    /// Name, unit, and the key of the line with the number; none for the second
+    /// word of the file.
+    rows: &'static [(&'static str, &'static str, &'static str)],
 }
 
 const SPECS: [Spec; 3] = [
+    // Nanoseconds that it ran and waited, and how often it ran.
     Spec {
         file: "schedstat",
         per_thread: true,
         most: 32,
-        parse: schedstat,
         source: "/proc/PID/task/*/schedstat",
-        rows: &[("run-queue-delay", "ns/s")],
+        rows: &[("run-queue-delay", "ns/s", "")],
     },
     Spec {
         file: "status",
         per_thread: true,
         most: 6,
-        parse: switches,
         source: "/proc/PID/task/*/status",
         rows: &[
-            ("voluntary-switches", "switches/s"),
-            ("involuntary-switches", "switches/s"),
+            (
+                "voluntary-switches",
+                "switches/s",
+                "voluntary_ctxt_switches",
+            ),
+            (
+                "involuntary-switches",
+                "switches/s",
+                "nonvoluntary_ctxt_switches",
+            ),
         ],
     },
     Spec {
         file: "io",
         per_thread: false,
         most: 16,
-        parse: io,
         source: "/proc/PID/io",
         rows: &[
-            ("storage-read", "B/s"),
-            ("storage-written", "B/s"),
-            ("read", "B/s"),
-            ("written", "B/s"),
-            ("read-calls", "calls/s"),
-            ("write-calls", "calls/s"),
+            ("storage-read", "B/s", "read_bytes"),
+            ("storage-written", "B/s", "write_bytes"),
+            ("read", "B/s", "rchar"),
+            ("written", "B/s", "wchar"),
+            ("read-calls", "calls/s", "syscr"),
+            ("write-calls", "calls/s", "syscw"),
         ],
     },
 ];
 
-/// Ran, waited, slices: nanoseconds and a count.
-fn schedstat(text: &str, numbers: &mut [f64]) -> Result<(), ParseError> {
-    let waited = text
-        .split_ascii_whitespace()
-        .nth(1)
-        .ok_or_else(|| ParseError::text(text, "has no second number"))?;
-    numbers[0] = text::count(waited)?;
-    Ok(())
-}
-
-fn switches(text: &str, numbers: &mut [f64]) -> Result<(), ParseError> {
-    numbers[0] = text::keyed(text, "voluntary_ctxt_switches")?;
-    numbers[1] = text::keyed(text, "nonvoluntary_ctxt_switches")?;
-    Ok(())
-}
-
-fn io(text: &str, numbers: &mut [f64]) -> Result<(), ParseError> {
-    const KEYS: [&str; 6] = [
-        "read_bytes",
-        "write_bytes",
-        "rchar",
-        "wchar",
-        "syscr",
-        "syscw",
-    ];
-    for (number, key) in numbers.iter_mut().zip(KEYS) {
-        *number = text::keyed(text, key)?;
+impl Spec {
+    /// The numbers in `text`, one per row.
+    fn parse(&self, text: &str, numbers: &mut [f64]) -> Result<(), ParseError> {
+        for (number, (_, _, key)) in numbers.iter_mut().zip(self.rows) {
+            *number = match (*key, text.split_ascii_whitespace().nth(1)) {
+                ("", Some(word)) => text::count(word)?,
+                ("", None) => return Err(ParseError::text(text, "has no second number")),
+                (key, _) => text::keyed(text, key)?,
+            };
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 pub(super) fn files_of_tasks(context: &Context) -> Built {
@@ -118,7 +107,7 @@ pub(super) fn files_of_tasks(context: &Context) -> Built {
     let problems = tasks.look();
     let mut rows: Vec<Row> = Vec::new();
     for (spec, problem) in SPECS.iter().zip(problems) {
-        for (name, unit) in spec.rows {
+        for (name, unit, _) in spec.rows {
             let cell = rows.len();
             let line = row(*name, unit, Kind::Rate, Owner::Target, spec.source);
             rows.push(match &problem {
@@ -182,7 +171,7 @@ impl Tally {
             };
             let mut last = vec![0.0; self.totals.len()];
             let opened = Text::open(root, &path).and_then(|mut text| {
-                text.parse(|text| (self.spec.parse)(text, &mut last))?;
+                text.parse(|text| self.spec.parse(text, &mut last))?;
                 Ok(text)
             });
             match opened {
@@ -206,7 +195,7 @@ impl Tally {
         self.members.retain(|_, (text, last)| {
             let mut now = [0.0; 8];
             let now = &mut now[..last.len()];
-            match text.parse(|text| (spec.parse)(text, now)) {
+            match text.parse(|text| spec.parse(text, now)) {
                 Ok(()) => {
                     for ((total, now), last) in totals.iter_mut().zip(now).zip(last) {
                         *total += (*now - *last).max(0.0);
@@ -314,7 +303,7 @@ impl Source for Tasks {
             .iter()
             .filter(|tally| tally.beyond > 0)
             .map(|tally| {
-                let names: Vec<&str> = tally.spec.rows.iter().map(|(name, _)| *name).collect();
+                let names: Vec<&str> = tally.spec.rows.iter().map(|(name, _, _)| *name).collect();
                 let all = tally.members.len() + tally.beyond;
                 let (members, more) = match tally.spec.per_thread {
                     true if all > LISTED => ("threads", " or more"),
@@ -415,12 +404,12 @@ mod tests {
     #[test]
     fn each_file_is_understood() {
         let mut numbers = [0.0; 6];
-        schedstat("785173 109262 2\n", &mut numbers).unwrap();
+        SPECS[0].parse("785173 109262 2\n", &mut numbers).unwrap();
         assert_eq!(numbers[0], 109_262.0);
-        io(&io_file(9), &mut numbers).unwrap();
+        SPECS[2].parse(&io_file(9), &mut numbers).unwrap();
         assert_eq!(numbers, [5.0, 6.0, 9.0, 2.0, 3.0, 4.0]);
         let status = "Name:\tx\nvoluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t545\n";
-        switches(status, &mut numbers).unwrap();
+        SPECS[1].parse(status, &mut numbers).unwrap();
         assert_eq!(numbers[..2], [150.0, 545.0]);
     }
 }

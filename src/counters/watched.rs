@@ -1,6 +1,7 @@
 //! On whom perf events are opened: threads, a cgroup on each of its CPUs, or
 //! the CPUs themselves.
 
+use super::error::Error;
 use super::target_cgroup;
 use crate::os::cgroup;
 use crate::os::cpulist;
@@ -26,18 +27,18 @@ impl PerfTargets {
         scope: Option<&Scope>,
         cpus: &[usize],
         notes: &mut Vec<String>,
-    ) -> Result<PerfTargets, String> {
+    ) -> Result<PerfTargets, Error> {
         match scope {
             None => Ok(PerfTargets::Cpus(cpus.to_vec())),
             Some(Scope::Processes(pids)) => threads(pids),
             Some(Scope::Cgroup(directory)) => match target_cgroup::for_perf(root, directory) {
                 Ok(place) => {
                     let file = File::open(text::below(root, &place))
-                        .map_err(|error| format!("{}: {error}", place.display()))?;
+                        .map_err(|error| Error::Other(format!("{}: {error}", place.display())))?;
                     Ok(PerfTargets::Cgroup(file, usable(root, directory, cpus)))
                 }
                 Err(why) => {
-                    let pids = cgroup::processes(directory).map_err(|error| error.to_string())?;
+                    let pids = cgroup::processes(directory)?;
                     notes.push(format!(
                         "perf events count the threads that the cgroup held at the start and \
                          what they start, not the cgroup: {why}"
@@ -67,7 +68,7 @@ impl PerfTargets {
 /// started between this and the opening of its parent is missed: once the
 /// parent is open, its new threads count through it, and nothing tells the two
 /// cases apart.
-fn threads(pids: &[i32]) -> Result<PerfTargets, String> {
+fn threads(pids: &[i32]) -> Result<PerfTargets, Error> {
     let processes = tree::with_descendants(pids);
     let threads: Vec<i32> = processes
         .iter()
@@ -75,9 +76,9 @@ fn threads(pids: &[i32]) -> Result<PerfTargets, String> {
         .collect();
     match threads.is_empty() {
         true => Err(match pids {
-            [pid] => format!("process {pid} has ended"),
-            [] => "the cgroup holds no process".into(),
-            _ => "the processes have ended".into(),
+            [pid] => Error::ProcessEnded(*pid),
+            [] => Error::EmptyCgroup,
+            _ => Error::ProcessesEnded,
         }),
         false => Ok(PerfTargets::Threads(threads)),
     }

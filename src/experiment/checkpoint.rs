@@ -6,7 +6,6 @@ use super::record;
 use super::record::RunMetadata;
 use super::settings::Observer;
 use super::settings::Progress;
-use super::settings::Settings;
 use jostle_profile as profile;
 use jostle_profile::Readings;
 use std::path::PathBuf;
@@ -23,7 +22,6 @@ pub(super) struct Checkpointer<'a> {
     inner: &'a mut dyn Observer,
     path: Option<PathBuf>,
     metadata: RunMetadata,
-    settings: Settings,
     due: Instant,
 }
 
@@ -33,13 +31,11 @@ impl<'a> Checkpointer<'a> {
         inner: &'a mut dyn Observer,
         path: Option<PathBuf>,
         metadata: RunMetadata,
-        settings: Settings,
     ) -> Checkpointer<'a> {
         Checkpointer {
             inner,
             path,
             metadata,
-            settings,
             due: Instant::now() + FIRST,
         }
     }
@@ -65,9 +61,9 @@ impl Observer for Checkpointer<'_> {
         self.due = now + EVERY;
         let readings = readings();
         let mut metadata = self.metadata.clone();
-        metadata.duration_seconds = readings.elapsed_seconds;
+        metadata.profile.conditions.duration_seconds = readings.elapsed_seconds;
         let measured = Measured::unfinished(readings);
-        let profile = record::profile(&measured, &self.settings, metadata);
+        let profile = record::profile(&measured, metadata);
         if let Err(error) = profile::save(&profile, path) {
             self.inner.warn(&format!(
                 "cannot keep what was read so far, an interruption by force would lose it: {error}"

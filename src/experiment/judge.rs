@@ -80,18 +80,18 @@ impl Ended<'_, '_> {
             .zip(&self.log.sharing)
             .zip(mechanisms.into_iter().zip(apart))
             .map(|(((subject, parts), sharing), (mechanism, apart))| {
-                let mut warnings = Vec::new();
+                let mut outcome = join(subject, parts);
+                outcome.entry.sharing_cost = estimate(sharing, &mut rng);
+                outcome.mechanism = mechanism;
                 if self.settings.halves != Halves::Tolerated && !subject.stoppable {
-                    warnings.push(Warning::CausedNotMeasured);
+                    outcome.warnings.push(Warning::CausedNotMeasured);
                 }
                 if !apart.is_empty() {
-                    warnings.push(Warning::PhasesDiffer {
-                        phases: apart.clone(),
-                    });
+                    outcome.entry.phases.clone_from(&apart);
+                    outcome
+                        .warnings
+                        .push(Warning::PhasesDiffer { phases: apart });
                 }
-                let mut outcome = join(subject, parts, estimate(sharing, &mut rng), warnings);
-                outcome.mechanism = mechanism;
-                outcome.phases = apart;
                 outcome
             })
             .collect();

@@ -1,7 +1,7 @@
 //! Arms, windows, estimates, the search for `t` and `c`.
 //!
 //! Everything here runs on an [`executor::Executor`]: the live one switches
-//! real workers, the mock one answers from a seeded response model on a
+//! real workers; that of the tests answers from a seeded response model on a
 //! virtual clock, so that the statistics are tested against known truth.
 //!
 //! From the outside in: [`run::measure`] shares the budget among the halves of
@@ -20,11 +20,9 @@ mod levels;
 pub mod live;
 mod log;
 mod mechanism;
-pub mod mock;
 pub mod outcome;
 mod phases;
 pub mod plan;
-mod prepare;
 mod queue;
 pub mod record;
 pub mod resume;

@@ -2,15 +2,12 @@
 
 use super::design::Half;
 use super::executor::Subject;
-use super::levels::Bracket;
 use super::search::Finding;
 use super::search::Verdict;
 use crate::warning::Warning;
 use jostle_profile::CounterPair;
-use jostle_profile::CurvePoint;
 use jostle_profile::Estimate;
 use jostle_profile::Phase;
-use jostle_profile::PhasePerformance;
 use jostle_profile::Readings;
 use jostle_profile::ResourceEntry;
 use jostle_profile::Score;
@@ -71,52 +68,13 @@ impl Measured {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SubjectOutcome {
     pub resource: &'static str,
-    /// Of the tolerated half; of the caused half when only that was asked for.
-    pub status: Status,
-    /// Why the status is not `Measured`, or what limits it.
-    pub reason: Option<String>,
-    pub tolerated: Option<Score>,
-    pub caused: Option<Score>,
-    /// A loss beyond the QoS line was shown (family-wise error 5 %) or ruled
-    /// out; `None` when neither.
-    pub sensitive: Option<bool>,
-    pub curve: Vec<CurvePoint>,
-    pub probe_curve: Vec<CurvePoint>,
-    /// Target performance under control as a fraction of idle: what sharing
-    /// the CPU costs, whatever the worker does.
-    pub sharing_cost: Option<Estimate>,
+    /// Of the tolerated half, of the caused half when only that was asked for;
+    /// placement, bound, counters and warnings are the caller's to fill.
+    pub entry: ResourceEntry,
     /// One per counter of the executor's list: how it changed at the highest
     /// intensity; `None` without enough readings.
     pub mechanism: Vec<Option<CounterPair>>,
-    /// Where the target's phases differ in what they bear.
-    pub phases: Vec<PhasePerformance>,
     pub warnings: Vec<Warning>,
-}
-
-impl SubjectOutcome {
-    /// The profile entry; placement, bound and counters are the caller's to
-    /// fill.
-    pub fn entry(&self) -> ResourceEntry {
-        let mut entry = ResourceEntry::without_numbers(self.status, "");
-        entry.reason = self.reason.clone();
-        entry.tolerated = self.tolerated;
-        entry.caused = self.caused;
-        entry.sensitive = self.sensitive;
-        entry.curve = self.curve.clone();
-        entry.probe_curve = self.probe_curve.clone();
-        entry.sharing_cost = self.sharing_cost;
-        entry.phases = self.phases.clone();
-        entry.pressure_unit = self
-            .resource
-            .parse::<Resource>()
-            .ok()
-            .filter(|_| !self.curve.is_empty() || !self.probe_curve.is_empty())
-            .map(|resource| resource.row().pressure_unit.to_string());
-        for warning in &self.warnings {
-            entry.warn(warning.facts());
-        }
-        entry
-    }
 }
 
 /// How one half ended.
@@ -136,58 +94,31 @@ impl HalfOutcome {
             .bracket
             .filter(|bracket| bracket.low > 0.0 || bracket.high < 100.0)?;
         Some(match self.half {
-            Half::Tolerated => score(bracket),
-            Half::Caused => mirrored(bracket),
+            Half::Tolerated => Score {
+                score: bracket.at,
+                ci95: [bracket.low, bracket.high],
+            },
+            // `c = 100 - onset`, the interval turned over with it.
+            Half::Caused => Score {
+                score: 100.0 - bracket.at,
+                ci95: [100.0 - bracket.high, 100.0 - bracket.low],
+            },
         })
     }
 }
 
-fn score(bracket: Bracket) -> Score {
-    Score {
-        score: bracket.at,
-        ci95: [bracket.low, bracket.high],
-    }
-}
-
-/// `c = 100 - onset`, the interval turned over with it.
-fn mirrored(bracket: Bracket) -> Score {
-    Score {
-        score: 100.0 - bracket.at,
-        ci95: [100.0 - bracket.high, 100.0 - bracket.low],
-    }
-}
-
 /// Joins the halves of one subject.
-pub(super) fn join(
-    subject: &Subject,
-    halves: Vec<HalfOutcome>,
-    sharing_cost: Option<Estimate>,
-    mut warnings: Vec<Warning>,
-) -> SubjectOutcome {
-    let mut outcome = SubjectOutcome {
-        resource: subject.resource,
-        status: Status::Unavailable,
-        reason: None,
-        tolerated: None,
-        caused: None,
-        sensitive: None,
-        curve: Vec::new(),
-        probe_curve: Vec::new(),
-        sharing_cost,
-        mechanism: Vec::new(),
-        phases: Vec::new(),
-        warnings: Vec::new(),
-    };
+pub(super) fn join(subject: &Subject, halves: Vec<HalfOutcome>) -> SubjectOutcome {
+    let mut entry = ResourceEntry::without_numbers(Status::Unavailable, "");
+    let mut warnings = Vec::new();
     let mut reasons: Vec<String> = Vec::new();
-    if halves.is_empty() {
-        reasons.push(
+    match halves.first() {
+        Some(first) => entry.status = first.status,
+        None => reasons.push(
             "what it causes needs a target that may be stopped, and nothing else was asked".into(),
-        );
+        ),
     }
-    for (index, half) in halves.into_iter().enumerate() {
-        if index == 0 {
-            outcome.status = half.status;
-        }
+    for half in halves {
         if let Some(reason) = &half.reason {
             reasons.push(format!("{}: {reason}", half.half.as_str()));
         }
@@ -197,22 +128,30 @@ pub(super) fn join(
         };
         match half.half {
             Half::Tolerated => {
-                outcome.tolerated = score;
-                outcome.sensitive = match finding.verdict {
+                entry.tolerated = score;
+                entry.sensitive = match finding.verdict {
                     Verdict::Kept => Some(false),
                     Verdict::Lost => Some(true),
                     Verdict::Undecided => None,
                 };
-                outcome.curve = finding.curve;
+                entry.curve = finding.curve;
             }
             Half::Caused => {
-                outcome.caused = score;
-                outcome.probe_curve = finding.curve;
+                entry.caused = score;
+                entry.probe_curve = finding.curve;
             }
         }
-        outcome.warnings.extend(finding.warning);
+        warnings.extend(finding.warning);
     }
-    outcome.warnings.append(&mut warnings);
-    outcome.reason = (!reasons.is_empty()).then(|| reasons.join("; "));
-    outcome
+    entry.reason = (!reasons.is_empty()).then(|| reasons.join("; "));
+    if !entry.curve.is_empty() || !entry.probe_curve.is_empty() {
+        let resource = subject.resource.parse::<Resource>().ok();
+        entry.pressure_unit = resource.map(|known| known.row().pressure_unit.to_string());
+    }
+    SubjectOutcome {
+        resource: subject.resource,
+        entry,
+        mechanism: Vec::new(),
+        warnings,
+    }
 }

@@ -1,32 +1,23 @@
 //! From what was measured to a profile.
 
 use super::outcome::Measured;
-use super::settings::Settings;
+use super::sources::SourceFacts;
 use crate::inject::placement::Refusal;
 use crate::machine::calibration::Reporter;
-use crate::sys::clock::rfc3339;
+use crate::machine::calibration::ReporterPoint;
 use crate::warning::Warning;
 use jostle_profile::Conditions;
 use jostle_profile::CounterFacts;
 use jostle_profile::CounterPair;
 use jostle_profile::CurvePoint;
-use jostle_profile::FORMAT;
-use jostle_profile::MachineFacts;
-use jostle_profile::MetricFacts;
-use jostle_profile::PhysicalBound;
-use jostle_profile::Placement;
 use jostle_profile::PlacementMode;
 use jostle_profile::Profile;
-use jostle_profile::Qos;
 use jostle_profile::ResourceEntry;
 use jostle_profile::Status;
-use jostle_profile::WarningFacts;
-use jostle_profile::Workload;
 use jostle_profile::reading::Reading;
 use jostle_statistics::crossing;
 use jostle_statistics::performance_fit;
 use std::collections::BTreeMap;
-use std::time::SystemTime;
 
 /// A second copy that leaves a source more than this much of its performance
 /// says nothing that could be told from noise.
@@ -35,126 +26,82 @@ const READABLE: f64 = 0.95;
 /// What the measurement itself does not know.
 #[derive(Clone, Debug)]
 pub struct RunMetadata {
-    pub workload: Workload,
-    pub machine: MachineFacts,
-    pub metric: MetricFacts,
-    pub target_cpus: Vec<usize>,
-    pub slice_period_seconds: Option<f64>,
-    pub slice_share_percent: Option<f64>,
-    /// Per resource id where its workers ran.
-    pub placements: BTreeMap<&'static str, Placement>,
-    /// Per resource id the pressure that 100 % stands for.
-    pub full_scales: BTreeMap<&'static str, f64>,
-    /// Where the peaks come from that intensity refers to.
-    pub peaks_from: Option<String>,
+    /// As far as it is known before anything was measured.
+    pub profile: Profile,
+    /// Per resource id what is known of its source.
+    pub sources: BTreeMap<&'static str, SourceFacts>,
     /// Per resource id what a source loses beside a second copy of itself.
     pub reporters: BTreeMap<String, Reporter>,
-    /// Per resource id what a reader should know of its source.
-    pub source_warnings: BTreeMap<&'static str, Warning>,
-    pub bounds: BTreeMap<&'static str, PhysicalBound>,
     /// What was counted beside the metric, in the order of the outcomes'
     /// mechanisms.
     pub counters: Vec<(String, Reading<CounterFacts>)>,
     /// Resources that could not be measured, and why.
     pub unavailable: Vec<(&'static str, Refusal)>,
     pub warnings: Vec<Warning>,
-    pub profiler_cpu_percent: Option<f64>,
-    pub started: SystemTime,
-    /// From the start of the preparations on.
-    pub duration_seconds: f64,
-    /// As asked for, preparations included.
-    pub budget_seconds: f64,
 }
 
 /// Points by which a source may stay below what was asked before it is said.
 const SHORT_POINTS: f64 = 5.0;
 
 /// Puts a profile together.
-pub fn profile(measured: &Measured, settings: &Settings, metadata: RunMetadata) -> Profile {
-    let mut resources: BTreeMap<String, ResourceEntry> = metadata
-        .unavailable
-        .iter()
-        .map(|(resource, reason)| {
-            let status = match reason {
-                Refusal::NotShared(_) => Status::NotShared,
-                Refusal::Unavailable(_) => Status::Unavailable,
-            };
-            let entry = ResourceEntry::without_numbers(status, reason.reason().to_string());
-            (resource.to_string(), entry)
-        })
-        .collect();
+pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
+    let mut profile = metadata.profile;
+    for (resource, refusal) in &metadata.unavailable {
+        let status = match refusal {
+            Refusal::NotShared(_) => Status::NotShared,
+            Refusal::Unavailable(_) => Status::Unavailable,
+        };
+        let entry = ResourceEntry::without_numbers(status, refusal.reason());
+        profile.resources.insert(resource.to_string(), entry);
+    }
     for outcome in &measured.subjects {
-        let mut entry = outcome.entry();
-        entry.placement = metadata.placements.get(outcome.resource).cloned();
+        let mut entry = outcome.entry.clone();
+        let source = metadata.sources.get(outcome.resource);
+        entry.placement = source.map(|source| source.placement.clone());
         mechanism(&mut entry, &outcome.mechanism, &metadata.counters);
-        entry.physical_bound = metadata.bounds.get(outcome.resource).cloned();
+        entry.physical_bound = source.and_then(|source| source.bound.clone());
         entry.equivalent_intensity = metadata
             .reporters
             .get(outcome.resource)
             .and_then(|reporter| equivalent_intensity(reporter, &entry));
         if !entry.curve.is_empty() || !entry.probe_curve.is_empty() {
-            entry.full_scale_pressure = metadata.full_scales.get(outcome.resource).copied();
+            entry.full_scale_pressure = source.and_then(|source| source.full_scale);
         }
-        let warnings = [
-            metadata.source_warnings.get(outcome.resource).cloned(),
+        let further = [
+            source.and_then(|source| source.warning.clone()),
             pressure_missed(&entry),
-            placebo_slowed(outcome.sharing_cost, entry.placement.as_ref()),
+            placebo_slowed(&entry),
         ];
-        for warning in warnings.into_iter().flatten() {
+        for warning in outcome.warnings.iter().chain(further.iter().flatten()) {
             entry.warn(warning.facts());
         }
-        resources.insert(outcome.resource.to_string(), entry);
+        profile
+            .resources
+            .insert(outcome.resource.to_string(), entry);
     }
-    let mut metric = metadata.metric;
-    metric.baseline = measured.baseline;
     let cut_short = measured.partial.clone();
     let cut_short = cut_short.map(|reason| Warning::CutShort { reason });
-    let warnings: Vec<WarningFacts> = metadata
-        .warnings
-        .iter()
-        .chain(&measured.warnings)
-        .chain(&cut_short)
-        .map(Warning::facts)
-        .collect();
-    Profile {
-        format: FORMAT.to_string(),
-        partial: measured.partial.is_some(),
-        workload: metadata.workload,
-        machine: metadata.machine,
-        metric,
-        qos: Qos {
-            threshold: settings.qos,
+    let warnings = metadata.warnings.iter().chain(&measured.warnings);
+    let warnings: Vec<_> = warnings.chain(&cut_short).map(Warning::facts).collect();
+    profile.partial = cut_short.is_some();
+    profile.metric.baseline = measured.baseline;
+    profile.readings.clone_from(&measured.readings);
+    profile.conditions = Conditions {
+        noise_percent: measured.noise_percent,
+        steal_percent: match measured.steal_percent {
+            Some(percent) => Reading::Value(percent),
+            None => profile.conditions.steal_percent,
         },
-        conditions: Conditions {
-            recorded_at: rfc3339(metadata.started),
-            duration_seconds: metadata.duration_seconds,
-            tool_version: env!("CARGO_PKG_VERSION").to_string(),
-            seed: settings.seed,
-            budget_seconds: metadata.budget_seconds,
-            quick: settings.quick,
-            noise_percent: measured.noise_percent,
-            steal_percent: match measured.steal_percent {
-                Some(percent) => Reading::Value(percent),
-                None => Reading::unavailable("no window was measured"),
-            },
-            windows_dropped: measured.windows_dropped,
-            windows_kept: measured.windows_kept,
-            smallest_detectable_percent: measured.smallest_detectable_percent,
-            slice_period_seconds: metadata.slice_period_seconds,
-            slice_share_percent: metadata.slice_share_percent,
-            peaks_from: metadata.peaks_from,
-            target_cpus: metadata.target_cpus,
-            profiler_cpu_percent: metadata.profiler_cpu_percent,
-            counters: metadata.counters.into_iter().collect(),
-            phases: measured.phases.clone(),
-            doubts: warnings.iter().map(|one| one.message.clone()).collect(),
-            warnings,
-            unknown: Default::default(),
-        },
-        resources,
-        readings: measured.readings.clone(),
-        unknown: Default::default(),
-    }
+        windows_dropped: measured.windows_dropped,
+        windows_kept: measured.windows_kept,
+        smallest_detectable_percent: measured.smallest_detectable_percent,
+        counters: metadata.counters.into_iter().collect(),
+        phases: measured.phases.clone(),
+        doubts: warnings.iter().map(|one| one.message.clone()).collect(),
+        warnings,
+        ..profile.conditions
+    };
+    profile
 }
 
 /// Counters that a reader looks for whether or not they moved.
@@ -200,17 +147,10 @@ fn equivalent_intensity(reporter: &Reporter, entry: &ResourceEntry) -> Option<f6
         .probe_curve
         .last()
         .filter(|point| point.intensity == 100.0)?;
-    let levels: Vec<f64> = reporter.curve.iter().map(|point| point.intensity).collect();
-    let values: Vec<f64> = reporter
-        .curve
-        .iter()
-        .map(|point| point.performance)
-        .collect();
-    let weights: Vec<f64> = reporter
-        .curve
-        .iter()
-        .map(|point| point.windows as f64)
-        .collect();
+    let column = |of: fn(&ReporterPoint) -> f64| reporter.curve.iter().map(of).collect();
+    let levels: Vec<f64> = column(|point| point.intensity);
+    let values: Vec<f64> = column(|point| point.performance);
+    let weights: Vec<f64> = column(|point| point.windows as f64);
     let fit = performance_fit(&values, &weights);
     let whole = *fit.last()?;
     (beside.mode == reporter.placement.mode && whole < READABLE)
@@ -219,11 +159,8 @@ fn equivalent_intensity(reporter: &Reporter, entry: &ResourceEntry) -> Option<f6
 
 /// On a CPU of its own the placebo should cost the target nothing; where it
 /// does, something beside the resource is shared.
-fn placebo_slowed(
-    cost: Option<jostle_profile::Estimate>,
-    placement: Option<&Placement>,
-) -> Option<Warning> {
-    let (cost, placement) = (cost?, placement?);
+fn placebo_slowed(entry: &ResourceEntry) -> Option<Warning> {
+    let (cost, placement) = (entry.sharing_cost?, entry.placement.as_ref()?);
     let apart = matches!(
         placement.mode,
         PlacementMode::SharedLlc | PlacementMode::SameNuma | PlacementMode::Device
@@ -254,7 +191,7 @@ fn pressure_missed(entry: &ResourceEntry) -> Option<Warning> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::calibration::ReporterPoint;
+    use jostle_profile::Placement;
 
     fn equivalent(copy: [f64; 4], beside_target: f64) -> Option<f64> {
         let placement = Placement {

@@ -2,7 +2,6 @@
 
 use super::executor::Subject;
 use super::plan::Request;
-use super::record::RunMetadata;
 use crate::error::Error;
 use crate::error::Result;
 use crate::machine::Machine;
@@ -109,7 +108,7 @@ pub fn adopt(
 ///
 /// # Errors
 /// A request error naming both.
-pub(super) fn check_same(past: Option<&Profile>, now: &RunMetadata) -> Result<()> {
+pub(super) fn check_same(past: Option<&Profile>, now: &Profile) -> Result<()> {
     let Some(past) = past else {
         return Ok(());
     };

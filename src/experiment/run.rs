@@ -28,7 +28,6 @@ pub use super::settings::Halves;
 pub use super::settings::Observer;
 pub use super::settings::Progress;
 pub use super::settings::Settings;
-pub use super::settings::Silent;
 use crate::warning::Warning;
 use jostle_profile::Readings;
 use jostle_statistics::stream;

@@ -1,19 +1,42 @@
-//! A measurement from its request to its profile.
+//! A measurement from its request to its profile: hooks, sources, the target
+//! and its metric are started in this order, and taken down again.
 
+use super::checkpoint::Checkpointer;
+use super::live::LiveExecutor;
+use super::outcome::Measured;
 use super::plan::Plan;
 pub use super::plan::Request;
-use super::prepare::Began;
-use super::prepare::Prepared;
-use super::prepare::set_up;
 use super::record;
+use super::record::RunMetadata;
 use super::resume;
+use super::run::go_on;
 use super::settings::Observer;
+use super::settings::Settings;
+use super::sources::Sources;
+use super::sources::start_sources;
+use crate::counters::Counters;
 use crate::error::Result;
+use crate::inject::stall::StallGuard;
 use crate::machine::Machine;
+use crate::metric;
+use crate::metric::Metric;
+use crate::sys::clock::rfc3339;
+use crate::warning::Warning;
+use crate::workload::Target;
+use crate::workload::TargetSpec;
+use crate::workload::hooks::ActiveHooks;
+use jostle_load::Drive;
+use jostle_profile::Conditions;
+use jostle_profile::FORMAT;
 use jostle_profile::Profile;
+use jostle_profile::Qos;
+use jostle_profile::Workload;
+use jostle_profile::reading::Reading;
+use std::time::Duration;
+use std::time::Instant;
+use std::time::SystemTime;
 
-/// Measures and returns the profile; everything started is gone then. `note`
-/// is told what is being prepared.
+/// Measures and returns the profile; everything started is gone then.
 ///
 /// # Errors
 /// When the target cannot be started or read, or when no resource can be
@@ -22,15 +45,249 @@ pub fn profile(
     machine: &Machine,
     request: Request,
     observer: &mut dyn Observer,
-    note: &mut dyn FnMut(&str),
 ) -> Result<Profile> {
-    let began = Began::now();
-    let hooks = set_up(&request, note)?;
-    note("calibrating the slices");
+    let began = Instant::now();
+    let hooks = set_up(&request, observer)?;
+    observer.preparing("calibrating the slices");
     let plan = Plan::new(machine, request)?;
-    let prepared = Prepared::start(&plan, hooks, began, note)?;
+    let prepared = Prepared::start(&plan, hooks, began, observer)?;
     let (measured, metadata) = prepared.measure(observer);
-    let mut profile = record::profile(&measured, &plan.request.settings, metadata);
+    let mut profile = record::profile(&measured, metadata);
     resume::join(&mut profile, plan.request.past.as_ref());
     Ok(profile)
+}
+
+/// Kept back from the budget for the final fit and for cleaning up.
+const FINISH: Duration = Duration::from_millis(500);
+
+/// Checks the request and sets up; dropping the result tears down.
+fn set_up(request: &Request, observer: &mut dyn Observer) -> Result<ActiveHooks> {
+    metric::check(&request.spec, request.metric.as_deref())?;
+    match request.hooks.setup {
+        None => request.spec.check()?,
+        Some(_) => observer.preparing("setting up"),
+    }
+    let hooks = request
+        .hooks
+        .begin(request.spec.pid(), &request.interrupt)?;
+    // The set-up may be what makes the program.
+    request.spec.check()?;
+    Ok(hooks)
+}
+
+/// Everything is running; fields end in this order.
+struct Prepared<'a> {
+    metric: Box<dyn Metric>,
+    target: Target,
+    sources: Sources,
+    hooks: ActiveHooks,
+    plan: &'a Plan<'a>,
+    settings: Settings,
+    metadata: RunMetadata,
+    began: Instant,
+}
+
+impl<'a> Prepared<'a> {
+    /// Starts the sources, the target and its metric.
+    ///
+    /// # Errors
+    /// When the target cannot be started or read, or when no resource can be
+    /// stressed.
+    fn start(
+        plan: &'a Plan<'a>,
+        mut hooks: ActiveHooks,
+        began: Instant,
+        observer: &mut dyn Observer,
+    ) -> Result<Prepared<'a>> {
+        let request = &plan.request;
+        observer.preparing("starting the sources");
+        let mut sources = start_sources(plan)?;
+        observer.preparing(match &request.load {
+            None => "starting the target",
+            Some(load) if matches!(load.drive, Drive::ShareOfCapacity { .. }) => {
+                "starting the target and searching its capacity"
+            }
+            Some(_) => "starting the target and its load",
+        });
+        request.check_interrupt()?;
+        let (target, metric) = start_target(request, &mut hooks)?;
+        let mut metadata = metadata(plan, &target, metric.as_ref(), &sources, began);
+        resume::check_same(request.past.as_ref(), &metadata.profile)?;
+        if let Some(reason) = target.unstoppable() {
+            for subject in &mut sources.subjects {
+                subject.stoppable = false;
+            }
+            metadata
+                .warnings
+                .push(Warning::TargetNotStoppable { reason });
+        }
+        if let Some(natural) = metric.natural_window() {
+            for subject in &mut sources.subjects {
+                subject.window = subject.window.max(natural);
+            }
+        }
+        // The search for the capacity comes on top of the budget.
+        let search = metric.load().and_then(|load| load.capacity.as_ref());
+        let search = search.map_or(0.0, |found| found.search_seconds);
+        let beyond = hooks.took() + Duration::from_secs_f64(search);
+        let preparation = began.elapsed().saturating_sub(beyond) + FINISH;
+        let budget = request.settings.budget.saturating_sub(preparation);
+        Ok(Prepared {
+            metric,
+            target,
+            sources,
+            hooks,
+            plan,
+            settings: Settings {
+                preparation,
+                budget: budget.max(Duration::from_secs(1)),
+                ..request.settings
+            },
+            metadata,
+            began,
+        })
+    }
+
+    /// Measures, and takes everything down.
+    fn measure(mut self, observer: &mut dyn Observer) -> (Measured, RunMetadata) {
+        let request = &self.plan.request;
+        let metric = self.metric.as_mut();
+        let metadata = &mut self.metadata;
+        let counters = request.counters.as_ref();
+        let counters = counters
+            .map(|options| Counters::open(&self.target.scope(), &request.target_cpus, options));
+        let load_from = (Instant::now(), load_cpu_ns(metric));
+        let subjects = self.sources.subjects;
+        let mut executor = LiveExecutor::new(
+            &subjects,
+            self.sources.groups,
+            &mut self.target,
+            metric,
+            request.interrupt.clone(),
+            StallGuard::new(request.limits.max_stall_percent),
+            counters,
+        );
+        let past = resume::relevant(request.past.as_ref(), &subjects);
+        let path = request.checkpoint.clone();
+        let mut observer = Checkpointer::new(observer, path, metadata.clone());
+        let mut measured = go_on(
+            &mut executor,
+            &subjects,
+            &self.settings,
+            &past,
+            &mut observer,
+        );
+        let own = executor.own_cpu_percent();
+        metadata.counters = executor.counters();
+        metadata.warnings.extend(executor.counter_warnings());
+        drop(executor);
+        let load_ns = load_cpu_ns(metric) - load_from.1;
+        let load_percent = load_ns as f64 / load_from.0.elapsed().as_nanos().max(1) as f64 * 100.0;
+        metadata.profile.conditions.profiler_cpu_percent = Some((own - load_percent).max(0.0));
+        metadata.warnings.extend(metric.warnings());
+        if let Some(load) = metric.load() {
+            metadata.profile.metric.load = Some(load.facts());
+            let warnings = load.warnings().into_iter();
+            metadata.warnings.extend(warnings.map(Warning::Load));
+        }
+        if let Some(baseline) = &mut measured.baseline {
+            let [low, high] = baseline.ci95.map(|end| metric.in_unit(end));
+            baseline.value = metric.in_unit(baseline.value);
+            baseline.ci95 = [low.min(high), low.max(high)];
+        }
+        // No requests to a target that is being ended.
+        drop(self.metric);
+        self.target.finish();
+        drop(self.hooks);
+        self.metadata.profile.conditions.duration_seconds = self.began.elapsed().as_secs_f64();
+        (measured, self.metadata)
+    }
+}
+
+/// CPU time of the load generator so far, if there is one: not the profiler's.
+fn load_cpu_ns(metric: &dyn Metric) -> u64 {
+    metric.load().map_or(0, |load| load.cpu_ns())
+}
+
+fn start_target(request: &Request, hooks: &mut ActiveHooks) -> Result<(Target, Box<dyn Metric>)> {
+    let start = metric::Start {
+        metric: request.metric.as_deref(),
+        options: request.metric_options.clone(),
+        load: request.load.as_ref(),
+        cpus: (!request.spec.is_attached()).then_some(&request.target_cpus),
+        interrupt: request.interrupt.clone(),
+    };
+    metric::start_warm(&request.spec, start, |target| hooks.warm_up(target))
+}
+
+/// What is known of a measurement before it begins.
+fn metadata(
+    plan: &Plan,
+    target: &Target,
+    metric: &dyn Metric,
+    sources: &Sources,
+    began: Instant,
+) -> RunMetadata {
+    let request = &plan.request;
+    let calibration = request.calibration.as_ref();
+    let mut facts = metric.facts();
+    facts.window_rule = Some(metric.window_rule());
+    facts.cost = Some(metric.cost());
+    let settings = &request.settings;
+    let profile = Profile {
+        format: FORMAT.to_string(),
+        partial: false,
+        workload: Workload {
+            name: request
+                .name
+                .clone()
+                .unwrap_or_else(|| target.name().to_string()),
+            command: match &request.spec {
+                // What a reader can repeat, wherever this binary lies.
+                TargetSpec::Demo { name, .. } => vec!["jostle".into(), "demo".into(), name.clone()],
+                _ => target.command(),
+            },
+            labels: request.labels.clone(),
+            unknown: Default::default(),
+        },
+        machine: plan.machine.facts(),
+        metric: facts,
+        qos: Qos {
+            threshold: settings.qos,
+        },
+        conditions: Conditions {
+            recorded_at: rfc3339(SystemTime::now() - began.elapsed()),
+            duration_seconds: 0.0,
+            tool_version: env!("CARGO_PKG_VERSION").to_string(),
+            seed: settings.seed,
+            budget_seconds: settings.budget.as_secs_f64(),
+            quick: settings.quick,
+            noise_percent: None,
+            steal_percent: Reading::unavailable("no window was measured"),
+            windows_dropped: 0,
+            windows_kept: 0,
+            smallest_detectable_percent: None,
+            slice_period_seconds: plan.slices.map(|choice| choice.period.as_secs_f64()),
+            slice_share_percent: plan.slices.map(|_| request.share * 100.0),
+            peaks_from: sources.peaks_from(calibration),
+            target_cpus: request.target_cpus.clone(),
+            profiler_cpu_percent: None,
+            counters: Default::default(),
+            phases: Vec::new(),
+            doubts: Vec::new(),
+            warnings: Vec::new(),
+            unknown: Default::default(),
+        },
+        resources: Default::default(),
+        readings: None,
+        unknown: Default::default(),
+    };
+    RunMetadata {
+        profile,
+        sources: sources.facts.clone(),
+        reporters: calibration.map_or_else(Default::default, |known| known.reporters()),
+        counters: Vec::new(),
+        unavailable: sources.unavailable.clone(),
+        warnings: plan.warnings.clone(),
+    }
 }

@@ -1,11 +1,12 @@
 //! What a caller chooses, and how it is kept informed.
 
 use super::design::Half;
+use clap::ValueEnum;
 use jostle_profile::Readings;
 use std::time::Duration;
 
 /// Which halves to measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Halves {
     Both,
     Tolerated,
@@ -77,7 +78,14 @@ pub struct Progress {
 
 /// Is told how the measurement goes.
 pub trait Observer {
-    fn progress(&mut self, progress: Progress);
+    /// What is being prepared.
+    fn preparing(&mut self, text: &str) {
+        let _ = text;
+    }
+
+    fn progress(&mut self, progress: Progress) {
+        let _ = progress;
+    }
 
     /// Something the user should know before the sources press, with the fix.
     fn warn(&mut self, text: &str) {
@@ -91,10 +99,5 @@ pub trait Observer {
     }
 }
 
-/// An observer that does nothing.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Silent;
-
-impl Observer for Silent {
-    fn progress(&mut self, _progress: Progress) {}
-}
+/// Nobody wants to know.
+impl Observer for () {}

@@ -6,13 +6,13 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::inject::WorkerGroup;
 use crate::inject::WorkerPlan;
-use crate::inject::peak::FoundPeak;
 use crate::inject::peak::find_peak;
 use crate::inject::placement::Refusal;
 use crate::machine::calibration::Calibration;
 use crate::sys::control_page::Order;
 use crate::warning::Warning;
 use jostle_profile::PhysicalBound;
+use jostle_profile::Placement;
 use jostle_profile::PlacementMode;
 use jostle_profile::resource::Resource;
 use jostle_profile::resource::SwitchCost;
@@ -31,15 +31,26 @@ const FILL_SAMPLE_BYTES: f64 = (1u64 << 30) as f64;
 const SLOW_FILL: Duration = Duration::from_secs(1);
 const FIRST_FILL_SHARE: f64 = 0.1;
 
+/// What is known of one source.
+#[derive(Clone, Debug)]
+pub struct SourceFacts {
+    /// Where its workers run.
+    pub placement: Placement,
+    /// The pressure that 100 % stands for.
+    pub full_scale: Option<f64>,
+    /// Of one held at a rate: whether its peak is the calibrated one.
+    pub calibrated: Option<bool>,
+    pub warning: Option<Warning>,
+    pub bound: Option<PhysicalBound>,
+}
+
 /// Workers that are ready, and what is known of each resource.
 pub(super) struct Sources {
     pub(super) subjects: Vec<Subject>,
+    /// `groups[i]` presses on `subjects[i]`.
     pub(super) groups: Vec<WorkerGroup>,
-    pub(super) bounds: BTreeMap<&'static str, PhysicalBound>,
+    pub(super) facts: BTreeMap<&'static str, SourceFacts>,
     pub(super) unavailable: Vec<(&'static str, Refusal)>,
-    /// Of the sources held at a rate: whether their peak is the calibrated one.
-    pub(super) calibrated: BTreeMap<&'static str, bool>,
-    pub(super) warnings: BTreeMap<&'static str, Warning>,
 }
 
 impl Sources {
@@ -47,13 +58,10 @@ impl Sources {
     /// no source has one.
     pub(super) fn peaks_from(&self, calibration: Option<&Calibration>) -> Option<String> {
         let named = |from_file: bool| {
-            let of = self
-                .calibrated
-                .iter()
-                .filter(|(_, file)| **file == from_file);
-            of.map(|(resource, _)| *resource)
-                .collect::<Vec<_>>()
-                .join(", ")
+            let of = self.facts.iter();
+            let of = of.filter(|(_, facts)| facts.calibrated == Some(from_file));
+            let names: Vec<&str> = of.map(|(resource, _)| *resource).collect();
+            names.join(", ")
         };
         let (file, start) = (named(true), named(false));
         let recorded_at = calibration.map_or("", |known| &known.recorded_at);
@@ -66,22 +74,6 @@ impl Sources {
             )),
         }
     }
-
-    /// What 100 % stands for, per resource.
-    pub(super) fn full_scales(&self) -> BTreeMap<&'static str, f64> {
-        let pairs = self.groups.iter().zip(&self.subjects);
-        pairs
-            .filter_map(|(group, subject)| Some((subject.resource, group.full_scale()?)))
-            .collect()
-    }
-
-    pub(super) fn placements(&self) -> BTreeMap<&'static str, jostle_profile::Placement> {
-        self.groups
-            .iter()
-            .zip(&self.subjects)
-            .map(|(group, subject)| (subject.resource, group.plan.placement.clone()))
-            .collect()
-    }
 }
 
 /// Starts the workers of every resource that was planned.
@@ -92,10 +84,8 @@ pub(super) fn start_sources(plan: &Plan) -> Result<Sources> {
     let mut sources = Sources {
         subjects: Vec::new(),
         groups: Vec::new(),
-        bounds: BTreeMap::new(),
+        facts: BTreeMap::new(),
         unavailable: plan.workers.unavailable.clone(),
-        calibrated: BTreeMap::new(),
-        warnings: BTreeMap::new(),
     };
     for (resource, mut workers) in plan.workers.ready.clone() {
         plan.request.check_interrupt()?;
@@ -106,21 +96,11 @@ pub(super) fn start_sources(plan: &Plan) -> Result<Sources> {
             let may = now.saturating_sub(environment.memory_reserve_bytes);
             environment.memory_headroom_bytes = environment.memory_headroom_bytes.min(may);
         }
-        let bound = physical_bound(resource, &workers, plan);
         match start_source(resource, workers, plan) {
-            Ok((subject, group, peak)) => {
+            Ok((subject, group, facts)) => {
                 sources.subjects.push(subject);
                 sources.groups.push(group);
-                sources.calibrated.extend(
-                    peak.calibrated
-                        .map(|calibrated| (resource.id(), calibrated)),
-                );
-                sources
-                    .warnings
-                    .extend(peak.warning.map(|warning| (resource.id(), warning)));
-                sources
-                    .bounds
-                    .extend(bound.map(|bound| (resource.id(), bound)));
+                sources.facts.insert(resource.id(), facts);
             }
             Err(reason) => sources
                 .unavailable
@@ -146,7 +126,8 @@ fn start_source(
     resource: Resource,
     workers: WorkerPlan,
     plan: &Plan,
-) -> std::result::Result<(Subject, WorkerGroup, FoundPeak), String> {
+) -> std::result::Result<(Subject, WorkerGroup, SourceFacts), String> {
+    let bound = physical_bound(resource, &workers, plan);
     let timing = resource.row().timing;
     let calibration = plan.request.calibration.as_ref();
     let settle = calibration
@@ -168,7 +149,14 @@ fn start_source(
         stoppable: true,
         probe_endpoints: resource.row().probe_endpoints,
     };
-    Ok((subject, group, peak))
+    let facts = SourceFacts {
+        placement: group.plan.placement.clone(),
+        full_scale: group.full_scale(),
+        calibrated: peak.calibrated,
+        warning: peak.warning,
+        bound,
+    };
+    Ok((subject, group, facts))
 }
 
 /// How long taking all the memory will take, from taking a little. Memory that
@@ -192,16 +180,15 @@ fn take(
     part: f64,
     patience: Duration,
 ) -> std::result::Result<Duration, String> {
-    let from = Instant::now();
-    let command = group.set(Order::Treat(part * 100.0));
-    group
-        .wait_applied(command, patience, &|| false)
-        .map_err(|error| error.to_string())?;
-    let took = from.elapsed();
-    let command = group.set(Order::Park);
-    group
-        .wait_applied(command, patience, &|| false)
-        .map_err(|error| error.to_string())?;
+    let mut apply = |order| -> std::result::Result<Duration, String> {
+        let from = Instant::now();
+        let command = group.set(order);
+        let applied = group.wait_applied(command, patience, &|| false);
+        applied.map_err(|error| error.to_string())?;
+        Ok(from.elapsed())
+    };
+    let took = apply(Order::Treat(part * 100.0))?;
+    apply(Order::Park)?;
     Ok(took)
 }
 

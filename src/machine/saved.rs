@@ -93,6 +93,7 @@ pub fn load_from(path: &Path, fingerprint: &str) -> Saved {
         Err(error) => return ignored(format!("cannot be read: {error}")),
     };
     let parsed = document::parse(&bytes, FORMAT, "jostle machine file")
+        .map_err(|error| error.to_string())
         .and_then(|calibration: Calibration| calibration.check().map(|()| calibration));
     match parsed {
         Ok(calibration) if calibration.fingerprint != fingerprint => ignored(format!(

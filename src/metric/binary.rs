@@ -41,9 +41,6 @@ impl Binary {
     }
 
     /// The file itself, reachable from here.
-    ///
-    /// # Errors
-    /// When there is none, naming what the target has mapped.
     pub(super) fn resolve(&self, target: &Scope) -> Result<PathBuf, Reason> {
         let processes = target.processes();
         match self {

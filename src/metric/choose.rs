@@ -6,7 +6,6 @@ use super::MetricOptions;
 use super::StdoutKind;
 use super::events::Events;
 use super::exec::Exec;
-use super::file::Tail;
 use super::io::Io;
 use super::ips::Ips;
 use super::ips::What;
@@ -87,8 +86,11 @@ pub fn start_warm(
         because: String::new(),
     };
     let request = understood(spec, start.metric)?;
-    if let (TargetSpec::Command(command), Some(Request::Stdout(..)), StdoutKind::Rate) =
-        (spec, &request, context.options.kind)
+    if let (
+        TargetSpec::Command(command),
+        Some(Request::Printed(Source::Stdout, ..)),
+        StdoutKind::Rate,
+    ) = (spec, &request, context.options.kind)
         && command.instances.get() > 1
     {
         return Err(Error::request(
@@ -96,15 +98,9 @@ pub fn start_warm(
         ));
     }
     load::check(request.as_ref().and_then(Request::reads_load), start.load)?;
-    let sink = match &request {
-        Some(Request::Stdout(_, feed)) => {
-            Some(feed.clone() as Arc<dyn crate::workload::OutputSink>)
-        }
-        _ => None,
-    };
     // Before the target, so that all it writes counts.
-    let tail = match &request {
-        Some(Request::File(path, _, feed)) => Some(Tail::start(path, feed.clone())?),
+    let sink = match &request {
+        Some(Request::Printed(source, _, feed)) => source.follow(feed)?,
         _ => None,
     };
     let mut target = Target::start(spec, start.cpus, sink)?;
@@ -122,10 +118,10 @@ pub fn start_warm(
             Box::new(LoadMetric::new(generator, read, ASKED))
         }
         (Some(generator), Some(request)) => {
-            let inner = requested_metric(request, tail, spec, &mut target, context)?;
+            let inner = requested_metric(request, spec, &mut target, context)?;
             Box::new(UnderLoad::new(inner, generator))
         }
-        (None, Some(request)) => requested_metric(request, tail, spec, &mut target, context)?,
+        (None, Some(request)) => requested_metric(request, spec, &mut target, context)?,
         (None, None) => choose(spec, &mut target, context)?,
     };
     Ok((target, metric))
@@ -134,7 +130,6 @@ pub fn start_warm(
 /// The metric that was asked for, of what the target itself tells.
 fn requested_metric(
     request: Request,
-    tail: Option<Tail>,
     spec: &TargetSpec,
     target: &mut Target,
     context: &Context,
@@ -145,13 +140,7 @@ fn requested_metric(
         Request::Uprobe(what) => Box::new(Events::uprobe(&what, context, target)?),
         Request::Tracepoint(what) => Box::new(Events::tracepoint(&what, context, target)?),
         Request::Io(bytes) => Box::new(Io::new(bytes, ASKED, &context, target)?),
-        Request::Stdout(pattern, feed) => {
-            let source = Source::Stdout;
-            Box::new(Printed::new(source, feed, &pattern, context, target)?)
-        }
-        Request::File(path, pattern, feed) => {
-            let tail = tail.map_or_else(|| Tail::start(&path, feed.clone()), Ok)?;
-            let source = Source::File(tail);
+        Request::Printed(source, pattern, feed) => {
             Box::new(Printed::new(source, feed, &pattern, context, target)?)
         }
         Request::Prometheus(what) => Box::new(Prometheus::new(&what, context, target)?),
@@ -176,13 +165,13 @@ pub fn check(spec: &TargetSpec, requested: Option<&str>) -> Result<()> {
 fn understood(spec: &TargetSpec, requested: Option<&str>) -> Result<Option<Request>> {
     let request = requested.map(parse).transpose()?;
     match (&request, spec) {
-        (Some(Request::Stdout(..)), TargetSpec::Demo { .. }) => {
+        (Some(Request::Printed(Source::Stdout, ..)), TargetSpec::Demo { .. }) => {
             return Err(Error::request(
                 "--metric stdout: demos print nothing; leave --metric out to read their progress",
             ));
         }
         (_, TargetSpec::Command(_)) => {}
-        (Some(Request::Stdout(..)), _) => {
+        (Some(Request::Printed(Source::Stdout, ..)), _) => {
             return Err(Error::request(
                 "--metric stdout: the output of a running process cannot be read; start the command after -- instead of using --pid, or use file:PATH:REGEX for what it logs",
             ));
@@ -211,7 +200,8 @@ fn choose(spec: &TargetSpec, target: &mut Target, context: &Context) -> Result<B
         TargetSpec::Command(_) => try_out(target, context),
         // Whatever was running before us.
         _ => {
-            if let Some(page) = Progress::find_in(&target.scope()).map_err(Error::environment)? {
+            let found = Progress::find_in(&target.scope());
+            if let Some(page) = found.map_err(|error| Error::environment(error.to_string()))? {
                 let context = context.chosen("the process publishes its progress");
                 let metric = ProgressMetric::new(page, target, "operations", context);
                 return Ok(Box::new(metric));

@@ -58,7 +58,7 @@ struct Counters {
 }
 
 impl Counters {
-    fn open(event: Event, target: &Scope) -> std::result::Result<Counters, Reason> {
+    fn open(event: Event, target: &Scope) -> Result<Counters, Reason> {
         let said = |error: io::Error| Reason::Probe(probe::explain(&event, &error));
         if let Scope::Cgroup(directory) = target
             && let Ok(directory) = File::open(directory)
@@ -96,7 +96,7 @@ impl Counters {
 
     /// Adds threads that are new and drops those that have ended; how many
     /// were new.
-    fn look(&mut self, target: &Scope) -> std::result::Result<usize, Reason> {
+    fn look(&mut self, target: &Scope) -> Result<usize, Reason> {
         if self.counted != Counted::InThreads || (self.event.inheritable() && !self.open.is_empty())
         {
             return Ok(0);
@@ -156,7 +156,7 @@ pub(super) struct Events {
     pid: i32,
     pace: Pace,
     /// What counting one costs the target, or why that is not known.
-    each: std::result::Result<Duration, Reason>,
+    each: Result<Duration, Reason>,
     start: Option<(u64, u64)>,
     windows: u64,
     /// Windows in which threads were started that were not counted at once.
@@ -208,7 +208,7 @@ impl Events {
         name: String,
         what: String,
         event: Event,
-        each: std::result::Result<Duration, Reason>,
+        each: Result<Duration, Reason>,
         context: Context,
         target: &mut Target,
     ) -> Result<Events> {
@@ -281,7 +281,7 @@ fn resolve(
     binary: &Binary,
     context: &Context,
     target: &mut Target,
-) -> Result<std::result::Result<PathBuf, Reason>> {
+) -> Result<Result<PathBuf, Reason>> {
     let deadline = Instant::now() + LOADING.min(context.options.trial);
     loop {
         let found = binary.resolve(&target.scope());

@@ -2,6 +2,7 @@
 
 use super::Context;
 use super::Metric;
+use super::MetricOptions;
 use super::StdoutKind;
 use super::begun;
 use super::error::Reason;
@@ -85,7 +86,7 @@ fn probe(
     target: i32,
     limit: Duration,
     unwanted: &dyn Fn() -> bool,
-) -> std::result::Result<f64, Reason> {
+) -> Result<f64, Reason> {
     let mut shell = Command::new("/bin/sh");
     shell
         .args(["-c", command])
@@ -139,7 +140,7 @@ fn await_end(
     limit: Duration,
     output: &Kept,
     unwanted: &dyn Fn() -> bool,
-) -> std::result::Result<(), Reason> {
+) -> Result<(), Reason> {
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     let mut pause = Duration::from_micros(200);
     loop {
@@ -162,7 +163,7 @@ fn await_end(
 }
 
 /// The one number in `output`.
-fn number(output: &[u8]) -> std::result::Result<f64, Reason> {
+fn number(output: &[u8]) -> Result<f64, Reason> {
     let text = String::from_utf8_lossy(output);
     let text = text.trim();
     let start: String = text.chars().take(80).collect();
@@ -238,16 +239,10 @@ impl Exec {
 
 impl Metric for Exec {
     fn facts(&self) -> MetricFacts {
-        let unit = match self.context.options.kind {
-            StdoutKind::Value => "as printed",
-            StdoutKind::Rate => "as printed, per second",
-        };
-        facts(
-            &self.name(),
-            unit,
-            self.context.options.direction,
-            &self.context.because,
-        )
+        let MetricOptions {
+            kind, direction, ..
+        } = self.context.options;
+        facts(&self.name(), kind.unit(), direction, &self.context.because)
     }
 
     fn natural_window(&self) -> Option<Duration> {
@@ -300,7 +295,7 @@ impl Metric for Exec {
 mod tests {
     use super::*;
 
-    fn run(command: &str, limit: Duration) -> std::result::Result<f64, String> {
+    fn run(command: &str, limit: Duration) -> Result<f64, String> {
         probe(command, 77, limit, &|| false).map_err(|reason| reason.to_string())
     }
 

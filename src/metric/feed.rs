@@ -19,6 +19,16 @@ pub enum StdoutKind {
     Rate,
 }
 
+impl StdoutKind {
+    /// Of a metric that reads such numbers.
+    pub(super) fn unit(self) -> &'static str {
+        match self {
+            StdoutKind::Value => "as printed",
+            StdoutKind::Rate => "as printed, per second",
+        }
+    }
+}
+
 /// Longest line looked at; what is beyond is skipped.
 const LONGEST_LINE: usize = 4096;
 

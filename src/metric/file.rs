@@ -31,36 +31,37 @@ const BACKLOG: u64 = 4 << 20;
 
 /// Follows one file from a thread of its own, until dropped.
 pub(super) struct Tail {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     stop: Arc<AtomicBool>,
     problem: Arc<Mutex<Option<String>>>,
 }
 
 impl Tail {
-    /// What is in the file already does not count.
+    pub(super) fn new(path: &Path) -> Tail {
+        Tail {
+            path: path.into(),
+            stop: Arc::default(),
+            problem: Arc::default(),
+        }
+    }
+
+    /// Feeds what is added to the file or rewritten from now on.
     ///
     /// # Errors
-    /// A request error when `path` is there and not an ordinary file, or may not
-    /// be read. One that is not there yet is waited for.
-    pub(super) fn start(path: &Path, feed: Arc<Feed>) -> Result<Tail> {
-        let name = format!("file:{}", path.display());
-        let mut follower = Follower::new(path);
-        match fs::metadata(path) {
+    /// A request error when the file is there and not an ordinary one, or may
+    /// not be read. One that is not there yet is waited for.
+    pub(super) fn start(&self, feed: Arc<Feed>) -> Result<()> {
+        let name = format!("file:{}", self.path.display());
+        let mut follower = Follower::new(&self.path);
+        match fs::metadata(&self.path) {
             // Opening a pipe would wait for its writer.
-            Ok(facts) if !facts.is_file() => {
-                return Err(Reason::NotOrdinary.wrong(&name));
-            }
+            Ok(facts) if !facts.is_file() => return Err(Reason::NotOrdinary.wrong(&name)),
             Ok(_) => follower
                 .skip_to_end()
                 .map_err(|error| Reason::CannotRead(error).wrong(&name))?,
             Err(_) => {}
         }
-        let tail = Tail {
-            path: path.into(),
-            stop: Arc::default(),
-            problem: Arc::default(),
-        };
-        let (stop, problem) = (tail.stop.clone(), tail.problem.clone());
+        let (stop, problem) = (self.stop.clone(), self.problem.clone());
         let thread = std::thread::Builder::new().name("file-metric".into());
         let spawned = thread.spawn(move || {
             while !stop.load(Relaxed) {
@@ -70,11 +71,7 @@ impl Tail {
             }
         });
         spawned.map_err(|error| Reason::Thread(error).failed(&name))?;
-        Ok(tail)
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+        Ok(())
     }
 
     /// Why the file could not be read when it was last looked at.
@@ -123,7 +120,7 @@ impl Follower {
     }
 
     /// Feeds what is new.
-    fn look(&mut self, feed: &Feed) -> std::result::Result<(), Reason> {
+    fn look(&mut self, feed: &Feed) -> Result<(), Reason> {
         self.try_look(feed).map_err(|error| match error.kind() {
             ErrorKind::NotFound => Reason::NoFile(self.path.clone()),
             _ => Reason::Unreadable {
@@ -296,7 +293,11 @@ mod tests {
         case.add("\nv=9\n");
         assert_eq!(case.seen().1, 9.0);
         let feed = case.feed.clone();
-        assert!(Tail::start(case.directory.path(), feed.clone()).is_err());
-        assert!(Tail::start(Path::new("/dev/zero"), feed).is_err());
+        assert!(
+            Tail::new(case.directory.path())
+                .start(feed.clone())
+                .is_err()
+        );
+        assert!(Tail::new(Path::new("/dev/zero")).start(feed).is_err());
     }
 }

@@ -11,6 +11,7 @@ use super::pace::Pace;
 use crate::error::Error;
 use crate::error::Result;
 use crate::os::stat::ticks_per_second;
+use crate::os::text;
 use crate::sys::clock::monotonic_ns;
 use crate::workload::Target;
 use crate::workload::tree;
@@ -22,52 +23,35 @@ use std::time::Duration;
 use std::time::Instant;
 
 /// Which bytes count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bytes {
-    /// All that system calls read and wrote: files, sockets, pipes.
-    Both,
-    Read,
-    Write,
-    /// Only what went to or came from block devices.
-    DiskRead,
-    DiskWrite,
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Bytes {
+    name: &'static str,
+    /// Of `/proc/PID/io`.
+    keys: &'static [&'static str],
+    /// Whether only what went to or came from block devices counts, or all that
+    /// system calls read and wrote: files, sockets, pipes.
+    disk: bool,
 }
 
+const fn bytes(name: &'static str, keys: &'static [&'static str], disk: bool) -> Bytes {
+    Bytes { name, keys, disk }
+}
+
+const ALL: [Bytes; 5] = [
+    bytes("progress:io", &["rchar", "wchar"], false),
+    bytes("progress:io:read", &["rchar"], false),
+    bytes("progress:io:write", &["wchar"], false),
+    bytes("progress:io:disk-read", &["read_bytes"], true),
+    bytes("progress:io:disk-write", &["write_bytes"], true),
+];
+
 impl Bytes {
-    /// # Errors
-    /// A request error for another word than those of the metric's syntax.
-    pub(super) fn parse(word: Option<&str>) -> Result<Bytes> {
-        match word {
-            None => Ok(Bytes::Both),
-            Some("read") => Ok(Bytes::Read),
-            Some("write") => Ok(Bytes::Write),
-            Some("disk-read") => Ok(Bytes::DiskRead),
-            Some("disk-write") => Ok(Bytes::DiskWrite),
-            Some(other) => Err(Reason::Unknown(
-                "progress:io, progress:io:read, progress:io:write, progress:io:disk-read and progress:io:disk-write".into(),
-            )
-            .wrong(&format!("progress:io:{other}"))),
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Bytes::Both => "progress:io",
-            Bytes::Read => "progress:io:read",
-            Bytes::Write => "progress:io:write",
-            Bytes::DiskRead => "progress:io:disk-read",
-            Bytes::DiskWrite => "progress:io:disk-write",
-        }
-    }
-
-    fn keys(self) -> &'static [&'static str] {
-        match self {
-            Bytes::Both => &["rchar", "wchar"],
-            Bytes::Read => &["rchar"],
-            Bytes::Write => &["wchar"],
-            Bytes::DiskRead => &["read_bytes"],
-            Bytes::DiskWrite => &["write_bytes"],
-        }
+    /// Of `name`, as the metric is called.
+    pub(super) fn parse(name: &str) -> Result<&'static Bytes> {
+        ALL.iter().find(|bytes| bytes.name == name).ok_or_else(|| {
+            let [others @ .., last] = ALL.map(|bytes| bytes.name);
+            Reason::Unknown(format!("{} and {last}", others.join(", "))).wrong(name)
+        })
     }
 }
 
@@ -137,19 +121,12 @@ fn growth(from: &Snapshot, to: &Snapshot) -> (u64, u64) {
 
 /// The sum of `keys` in the text of `/proc/PID/io`.
 fn sum(text: &str, keys: &[&str]) -> Option<u64> {
-    let mut total = 0;
-    for key in keys {
-        let line = text.lines().find_map(|line| {
-            let (name, value) = line.split_once(':')?;
-            (name == *key).then_some(value)
-        })?;
-        total += line.trim().parse::<u64>().ok()?;
-    }
-    Some(total)
+    let values = keys.iter().map(|key| text::value(text, key));
+    values.map(|value| value?.parse::<u64>().ok()).sum()
 }
 
 pub(super) struct Io {
-    bytes: Bytes,
+    bytes: &'static Bytes,
     because: String,
     pace: Pace,
     processes: usize,
@@ -158,7 +135,7 @@ pub(super) struct Io {
 
 impl Io {
     pub(super) fn new(
-        bytes: Bytes,
+        bytes: &'static Bytes,
         because: &str,
         context: &Context,
         target: &mut Target,
@@ -189,12 +166,12 @@ impl Io {
         if still {
             return Err(Error::request(format!(
                 "--metric {}: the target moved no such bytes for {:.1} s; is it under load? {}",
-                bytes.name(),
+                bytes.name,
                 moved_at.unwrap_or(begin).elapsed().as_secs_f64(),
-                match bytes {
-                    Bytes::DiskRead | Bytes::DiskWrite =>
+                match bytes.disk {
+                    true =>
                         "what the page cache answers does not reach the disk: progress:io counts it",
-                    _ => "a program that works in memory needs another metric",
+                    false => "a program that works in memory needs another metric",
                 }
             )));
         }
@@ -223,10 +200,10 @@ impl Io {
                 // It ended meanwhile.
                 Err(_) => continue,
             };
-            let bytes = sum(&text, self.bytes.keys());
+            let bytes = sum(&text, self.bytes.keys);
             let calls = sum(&text, &["syscr", "syscw"]);
             let (Some(bytes), Some(calls)) = (bytes, calls) else {
-                let keys = self.bytes.keys().join(" or ");
+                let keys = self.bytes.keys.join(" or ");
                 return Err(self.unavailable(Reason::IoKeys { file, keys }));
             };
             snapshot.rows.push(Row {
@@ -247,7 +224,7 @@ impl Io {
     }
 
     fn unavailable(&self, reason: Reason) -> Error {
-        reason.failed(self.bytes.name())
+        reason.failed(self.bytes.name)
     }
 }
 
@@ -261,7 +238,7 @@ fn ticks_since_boot() -> u64 {
 impl Metric for Io {
     fn facts(&self) -> MetricFacts {
         let unit = "bytes per second";
-        facts(self.bytes.name(), unit, Direction::Higher, &self.because)
+        facts(self.bytes.name, unit, Direction::Higher, &self.because)
     }
 
     fn natural_window(&self) -> Option<Duration> {
@@ -271,7 +248,7 @@ impl Metric for Io {
     fn window_rule(&self) -> String {
         format!(
             "growth of {} over all processes of the target, per second of wall time; at least {} reads and writes in a window",
-            self.bytes.keys().join(" + "),
+            self.bytes.keys.join(" + "),
             pace::ENOUGH
         )
     }
@@ -290,7 +267,7 @@ impl Metric for Io {
     }
 
     fn end(&mut self, target: &mut Target) -> Result<f64> {
-        let start = begun(&mut self.start, self.bytes.name())?;
+        let start = begun(&mut self.start, self.bytes.name)?;
         let now = self.snapshot(target)?;
         target.check_alive()?;
         let seconds = now.at_ns.saturating_sub(start.at_ns).max(1) as f64 / 1e9;
@@ -356,9 +333,12 @@ mod tests {
 
     #[test]
     fn kinds_are_parsed() {
-        assert_eq!(Bytes::parse(None).unwrap(), Bytes::Both);
-        assert_eq!(Bytes::parse(Some("disk-read")).unwrap(), Bytes::DiskRead);
-        let error = Bytes::parse(Some("reads")).unwrap_err();
+        assert_eq!(
+            Bytes::parse("progress:io").unwrap().keys,
+            ["rchar", "wchar"]
+        );
+        assert_eq!(Bytes::parse("progress:io:disk-read").unwrap(), &ALL[3]);
+        let error = Bytes::parse("progress:io:reads").unwrap_err();
         assert!(error.to_string().contains("progress:io:read"), "{error}");
     }
 }

@@ -54,23 +54,20 @@ impl Ips {
     }
 }
 
-/// What the metric needs and this machine lacks, and what to use instead.
-fn unavailable(target: &Target, what: What, reason: &str) -> Error {
+fn open(target: &Target, what: What) -> Result<CoreCounts> {
+    let cpus = target.cpus().unwrap_or_default();
     let counted = match what {
         What::InstructionsPerSecond => "instructions",
         What::CyclesPerInstruction => "cycles and instructions",
     };
-    Error::environment(format!(
-        "--metric {}: {counted} cannot be counted: {reason}; for {} there are\n{}",
-        what.name(),
-        target.name(),
-        suggest::lines(target)
-    ))
-}
-
-fn open(target: &Target, what: What) -> Result<CoreCounts> {
-    let cpus = target.cpus().unwrap_or_default();
-    CoreCounts::open(&target.scope(), &cpus).map_err(|reason| unavailable(target, what, &reason))
+    CoreCounts::open(&target.scope(), &cpus).map_err(|reason| {
+        Error::environment(format!(
+            "--metric {}: {counted} cannot be counted: {reason}; for {} there are\n{}",
+            what.name(),
+            target.name(),
+            suggest::lines(target)
+        ))
+    })
 }
 
 impl Metric for Ips {

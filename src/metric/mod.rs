@@ -190,9 +190,6 @@ fn oriented(value: f64, direction: Direction, name: &str) -> Result<f64> {
 }
 
 /// What [`Metric::begin`] noted, taken by [`Metric::end`].
-///
-/// # Errors
-/// An environment error when the window was never begun.
 fn begun<T>(start: &mut Option<T>, name: &str) -> Result<T> {
     start.take().ok_or_else(|| Reason::NotBegun.failed(name))
 }

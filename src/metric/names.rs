@@ -4,9 +4,11 @@
 use super::binary::Binary;
 use super::error::Reason;
 use super::feed::Feed;
+use super::file::Tail;
 use super::io::Bytes;
 use super::load;
 use super::load::Read;
+use super::printed::Source;
 use super::prometheus;
 use super::tracepoint::Tracepoint;
 use crate::counters::tracefs::tracefs;
@@ -16,7 +18,6 @@ use crate::near;
 use crate::sys::perf;
 use crate::sys::probe;
 use std::path::Path;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A metric that was asked for, its words understood.
@@ -24,13 +25,14 @@ pub(super) enum Request {
     Progress,
     Uprobe(String),
     Tracepoint(String),
-    Io(Bytes),
+    Io(&'static Bytes),
     Ips,
     Cpi,
     Runs,
     Load(Read),
-    Stdout(String, Arc<Feed>),
-    File(PathBuf, String, Arc<Feed>),
+    /// Where the numbers are printed, the expression that finds them, and where
+    /// they go.
+    Printed(Source, String, Arc<Feed>),
     Prometheus(String),
     Exec(String),
 }
@@ -60,7 +62,7 @@ pub struct MetricKind {
     pub cost: &'static str,
     /// The targets it is for.
     pub targets: &'static str,
-    available: fn() -> std::result::Result<(), Reason>,
+    available: fn() -> Result<(), Reason>,
     parse: fn(&str) -> Result<Request>,
 }
 
@@ -122,7 +124,10 @@ pub const METRICS: &[MetricKind] = &[
         cost: "one read of /proc/PID/io per process at each end of a window",
         targets: "any",
         available: io_account,
-        parse: |rest| Bytes::parse((!rest.is_empty()).then_some(rest)).map(Request::Io),
+        parse: |rest| {
+            let word = if rest.is_empty() { "" } else { ":" };
+            Bytes::parse(&format!("progress:io{word}{rest}")).map(Request::Io)
+        },
     },
     MetricKind {
         name: "ips",
@@ -201,7 +206,7 @@ pub const METRICS: &[MetricKind] = &[
         available: || Ok(()),
         parse: |rest| {
             let feed = Feed::new(&format!("stdout:{rest}"), rest)?;
-            Ok(Request::Stdout(rest.into(), feed))
+            Ok(Request::Printed(Source::Stdout, rest.into(), feed))
         },
     },
     MetricKind {
@@ -216,7 +221,8 @@ pub const METRICS: &[MetricKind] = &[
         parse: |rest| match rest.split_once(':') {
             Some((path, pattern)) if !path.is_empty() => {
                 let feed = Feed::new(&format!("file:{rest}"), pattern)?;
-                Ok(Request::File(path.into(), pattern.into(), feed))
+                let source = Source::File(Tail::new(path.as_ref()));
+                Ok(Request::Printed(source, pattern.into(), feed))
             }
             _ => Err(Reason::FileSyntax.wrong(&format!("file:{rest}"))),
         },
@@ -271,7 +277,7 @@ fn nothing(name: &str, rest: &str) -> Result<()> {
     }
 }
 
-fn io_account() -> std::result::Result<(), Reason> {
+fn io_account() -> Result<(), Reason> {
     let account = std::fs::read_to_string("/proc/self/io");
     account.map(drop).map_err(Reason::NoIoAccount)
 }
@@ -282,9 +288,6 @@ fn all_syntaxes() -> String {
 }
 
 /// Understands what was written after `--metric`.
-///
-/// # Errors
-/// A request error with what there is.
 pub(super) fn parse(text: &str) -> Result<Request> {
     let fits = |kind: &&MetricKind| {
         let rest = text.strip_prefix(kind.name);
@@ -373,7 +376,7 @@ mod tests {
     /// The engine is linear: what makes others take years is over at once.
     #[test]
     fn expressions_cannot_explode() {
-        let Ok(Request::Stdout(_, feed)) = parse("stdout:^(a+)+$") else {
+        let Ok(Request::Printed(_, _, feed)) = parse("stdout:^(a+)+$") else {
             panic!("this is an expression with a group");
         };
         let line = [&b"a".repeat(4000)[..], b"!\n"].concat();

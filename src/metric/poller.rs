@@ -15,7 +15,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 /// One answer: when it was complete, and the number or why there is none.
-type Answer = std::result::Result<f64, Reason>;
+type Answer = Result<f64, Reason>;
 
 /// Asked for the number; the function it is given says whether the answer is no
 /// longer wanted.
@@ -49,9 +49,6 @@ pub(super) struct Poller {
 
 impl Poller {
     /// Calls `ask` whenever a window is open, once every `interval` at most.
-    ///
-    /// # Errors
-    /// When no thread can be started.
     pub(super) fn start(name: &str, interval: Duration, mut ask: Ask) -> Result<Poller> {
         let shared = Arc::<Shared>::default();
         let ours = shared.clone();
@@ -166,9 +163,6 @@ impl Drop for Poller {
 }
 
 /// What the readings of a window say: their mean, or their growth per second.
-///
-/// # Errors
-/// A request error for a total that went down.
 pub(super) fn summary(readings: &[(u64, f64)], kind: StdoutKind, name: &str) -> Result<f64> {
     let (Some(&(since, from)), Some(&(until, to))) = (readings.first(), readings.last()) else {
         return Err(Reason::NothingRead.failed(name));

@@ -6,6 +6,7 @@
 
 use super::Context;
 use super::Metric;
+use super::MetricOptions;
 use super::StdoutKind;
 use super::begun;
 use super::facts;
@@ -17,6 +18,7 @@ use super::oriented;
 use crate::error::Error;
 use crate::error::Result;
 use crate::sys::clock::monotonic_ns;
+use crate::workload::OutputSink;
 use crate::workload::State;
 use crate::workload::Target;
 use crate::workload::printable;
@@ -39,7 +41,16 @@ impl Source {
     fn name(&self) -> String {
         match self {
             Source::Stdout => "stdout".into(),
-            Source::File(tail) => format!("file:{}", tail.path().display()),
+            Source::File(tail) => format!("file:{}", tail.path.display()),
+        }
+    }
+
+    /// Passes what is printed from now on to `feed`, or returns the sink of the
+    /// target's output that does.
+    pub(super) fn follow(&self, feed: &Arc<Feed>) -> Result<Option<Arc<dyn OutputSink>>> {
+        match self {
+            Source::Stdout => Ok(Some(feed.clone())),
+            Source::File(tail) => tail.start(feed.clone()).map(|()| None),
         }
     }
 
@@ -161,16 +172,10 @@ fn words(line: &[u8]) -> String {
 
 impl Metric for Printed {
     fn facts(&self) -> MetricFacts {
-        let unit = match self.context.options.kind {
-            StdoutKind::Value => "as printed",
-            StdoutKind::Rate => "as printed, per second",
-        };
-        facts(
-            &self.name(),
-            unit,
-            self.context.options.direction,
-            &self.context.because,
-        )
+        let MetricOptions {
+            kind, direction, ..
+        } = self.context.options;
+        facts(&self.name(), kind.unit(), direction, &self.context.because)
     }
 
     fn natural_window(&self) -> Option<Duration> {

@@ -76,28 +76,27 @@ pub(super) fn wait_for_page(target: &mut Target, context: &Context) -> Result<Pa
     let deadline = Instant::now() + limit;
     loop {
         // A page that is being made may look wrong for a moment.
-        let problem = match Page::find(target.pid()) {
-            Ok(Some(page)) => return Ok(page),
-            Ok(None) => None,
-            Err(problem) => Some(problem),
-        };
+        let found = Page::find(target.pid());
+        if let Ok(Some(page)) = found {
+            return Ok(page);
+        }
         target.check_alive()?;
         context.check_interrupt()?;
         if Instant::now() >= deadline {
-            let problem = problem.unwrap_or_else(|| {
-                format!(
-                    "{} published no progress page (a memfd named jostle-progress) within {} s",
+            return Err(Error::environment(match found {
+                Err(problem) => format!("--metric progress: {problem}"),
+                Ok(_) => format!(
+                    "--metric progress: {} published no progress page (a memfd named \
+                     jostle-progress) within {} s",
                     target.name(),
                     limit.as_secs()
-                )
-            });
-            return Err(Error::environment(format!("--metric progress: {problem}")));
+                ),
+            }));
         }
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Watches a command until it publishes, ends, or has shown that it stays.
 impl Metric for ProgressMetric {
     fn facts(&self) -> MetricFacts {
         facts(

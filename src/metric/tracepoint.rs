@@ -21,8 +21,6 @@ pub(super) struct Tracepoint {
 }
 
 impl Tracepoint {
-    /// # Errors
-    /// A request error when `text` is not `CATEGORY:NAME`.
     pub(super) fn parse(text: &str) -> Result<Tracepoint, Error> {
         let word = |text: &str| {
             let allowed = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
@@ -57,9 +55,6 @@ const CALLS: u32 = 2000;
 /// What counting one event costs here: a cheap system call of our own thread,
 /// with and without being counted. Other events cost less, since they do not
 /// send system calls the slow way.
-///
-/// # Errors
-/// Why it cannot be measured.
 pub(super) fn cost() -> Result<Duration, Reason> {
     let event = Tracepoint::parse("syscalls:sys_enter_getppid").and_then(|point| point.id());
     let id = event.map_err(|_| Reason::NoSyscallEvents)?;

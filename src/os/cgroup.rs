@@ -81,17 +81,11 @@ pub struct Hierarchies {
 
 impl Hierarchies {
     /// Those of this machine.
-    ///
-    /// # Errors
-    /// Why there are none.
     pub fn here() -> Result<Hierarchies, Error> {
         Self::below(here())
     }
 
     /// Those that `<root>/proc/self/mountinfo` tells of, mounted below `root`.
-    ///
-    /// # Errors
-    /// Why there are none.
     pub fn below(root: &Path) -> Result<Hierarchies, Error> {
         let mut list: Vec<Hierarchy> = Vec::new();
         for mount in mounts::read(root)? {

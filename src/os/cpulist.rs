@@ -6,26 +6,17 @@ use super::text;
 use std::path::Path;
 
 /// The CPUs that `path` below `root` lists, ascending.
-///
-/// # Errors
-/// Why it cannot be read or understood.
 pub fn read(root: &Path, path: impl AsRef<Path>) -> Result<Vec<usize>, Error> {
     text::parse(root, path, parse)
 }
 
 /// The CPUs of a list.
-///
-/// # Errors
-/// The part that is no CPU number or range.
 pub fn parse(list: &str) -> Result<Vec<usize>, ParseError> {
     jostle_profile::cpulist::parse_list(list)
         .map_err(|problem| ParseError::Other(problem.to_string()))
 }
 
 /// CPUs that are online.
-///
-/// # Errors
-/// Why the kernel's list cannot be read.
 pub fn online(root: &Path) -> Result<Vec<usize>, Error> {
     read(root, "sys/devices/system/cpu/online")
 }

@@ -107,9 +107,6 @@ impl Error {
     }
 
     /// `None` for what is not there.
-    ///
-    /// # Errors
-    /// Any other error.
     pub fn absent_as_none<T>(read: Result<T, Error>) -> Result<Option<T>, Error> {
         match read {
             Err(error) if error.is_absent() => Ok(None),

@@ -11,9 +11,6 @@ use std::path::Path;
 
 /// Mounts in the order the kernel lists them; lines that are not mounts are
 /// passed over.
-///
-/// # Errors
-/// Why the list cannot be read.
 pub fn read(root: &Path) -> Result<Vec<MountInfo>, Error> {
     Ok(parse(&text::text(root, "proc/self/mountinfo")?))
 }

@@ -5,9 +5,6 @@ use super::ParseError;
 use super::text;
 
 /// Microseconds since boot that the line `degree` of a pressure file tells.
-///
-/// # Errors
-/// That there is no such line, or what is wrong with it.
 pub fn total_us(text: &str, degree: &str) -> Result<f64, ParseError> {
     let line = text::value(text, degree).ok_or_else(|| ParseError::NoLine(degree.into()))?;
     let total = line

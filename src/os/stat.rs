@@ -25,9 +25,6 @@ pub fn bytes_of(cpus: &[usize]) -> usize {
 }
 
 /// Ticks of `cpus`, which must all be in `text`, the beginning of `/proc/stat`.
-///
-/// # Errors
-/// What is missing or not a number.
 pub fn ticks(text: &str, cpus: &[usize]) -> Result<Ticks, ParseError> {
     let mut sum = Ticks::default();
     let mut found = 0;

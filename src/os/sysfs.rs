@@ -9,17 +9,11 @@ use std::path::Path;
 pub const EVENT_SOURCES: &str = "sys/bus/event_source/devices";
 
 /// The number of an event source, as the kernel assigned it at boot.
-///
-/// # Errors
-/// Why it cannot be read.
 pub fn event_source(root: &Path, name: &str) -> Result<u32, Error> {
     text::number(root, format!("{EVENT_SOURCES}/{name}/type"))
 }
 
 /// The word in brackets: `always [madvise] never`.
-///
-/// # Errors
-/// Why it cannot be read, or that no word is marked.
 pub fn choice(root: &Path, path: &str) -> Result<String, Error> {
     text::parse(root, path, |text| {
         text.split_once('[')
@@ -30,9 +24,6 @@ pub fn choice(root: &Path, path: &str) -> Result<String, Error> {
 }
 
 /// Bytes in a file that says `48K`, `2048K`, `32M`.
-///
-/// # Errors
-/// Why it cannot be read, or that it is not a size above 0.
 pub fn size(root: &Path, path: &str) -> Result<u64, Error> {
     text::parse(root, path, |text| {
         let (digits, unit) = match text.as_bytes().last() {
@@ -51,9 +42,6 @@ pub fn size(root: &Path, path: &str) -> Result<u64, Error> {
 }
 
 /// A file that says 0 or 1.
-///
-/// # Errors
-/// Why it cannot be read, or that it says something else.
 pub fn flag(root: &Path, path: impl AsRef<Path>) -> Result<bool, Error> {
     text::parse(root, path, |text| match text {
         "0" => Ok(false),

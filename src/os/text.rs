@@ -44,9 +44,6 @@ pub struct Text {
 
 impl Text {
     /// Opens `path` below `root`.
-    ///
-    /// # Errors
-    /// Why it cannot be opened.
     pub fn open(root: &Path, path: impl AsRef<Path>) -> Result<Text, Error> {
         let path = path.as_ref();
         let shown = shown(root, path);
@@ -79,9 +76,6 @@ impl Text {
     }
 
     /// The text as it stands now.
-    ///
-    /// # Errors
-    /// Why it cannot be read.
     pub fn read(&mut self) -> Result<&str, Error> {
         let mut length = 0;
         loop {
@@ -105,9 +99,6 @@ impl Text {
     }
 
     /// What `parse` makes of the text as it stands now.
-    ///
-    /// # Errors
-    /// Why it cannot be read or understood.
     pub fn parse<T>(
         &mut self,
         parse: impl FnOnce(&str) -> Result<T, ParseError>,
@@ -118,17 +109,11 @@ impl Text {
 }
 
 /// The trimmed text of `path` below `root`.
-///
-/// # Errors
-/// Why it cannot be read.
 pub fn text(root: &Path, path: impl AsRef<Path>) -> Result<String, Error> {
     parse(root, path, |text| Ok(text.to_string()))
 }
 
 /// What `parse` makes of the trimmed text of `path` below `root`.
-///
-/// # Errors
-/// Why it cannot be read or understood.
 pub fn parse<T>(
     root: &Path,
     path: impl AsRef<Path>,
@@ -138,9 +123,6 @@ pub fn parse<T>(
 }
 
 /// The number that is all of the text of `path` below `root`.
-///
-/// # Errors
-/// Why it cannot be read, or the text that is not a number.
 pub fn number<T: FromStr>(root: &Path, path: impl AsRef<Path>) -> Result<T, Error> {
     parse(root, path, whole)
 }
@@ -151,9 +133,6 @@ pub fn exists(root: &Path, path: &str) -> bool {
 }
 
 /// Names in a directory, sorted.
-///
-/// # Errors
-/// Why it cannot be read.
 pub fn names(root: &Path, path: impl AsRef<Path>) -> Result<Vec<String>, Error> {
     let path = path.as_ref();
     let entries =
@@ -186,18 +165,12 @@ fn whole<T: FromStr>(text: &str) -> Result<T, ParseError> {
 }
 
 /// The count that is all of `text`.
-///
-/// # Errors
-/// The text that is not one.
 pub fn count(text: &str) -> Result<f64, ParseError> {
     whole::<u64>(text).map(|number| number as f64)
 }
 
 /// The count after `key` at the beginning of a line, separated by space or
 /// colon.
-///
-/// # Errors
-/// That there is no such line, or what it holds instead.
 pub fn keyed(text: &str, key: &str) -> Result<f64, ParseError> {
     let rest = value(text, key).ok_or_else(|| ParseError::NoLine(key.into()))?;
     count(rest.split(' ').next().unwrap_or_default()).map_err(|problem| ParseError::Value {
@@ -216,9 +189,6 @@ pub fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 
 /// The value of `key: value kB` in the text of `meminfo`, of the machine or of
 /// a NUMA node, in bytes.
-///
-/// # Errors
-/// That there is no such key, or no number of bytes after it.
 pub fn meminfo_bytes(text: &str, key: &str) -> Result<u64, ParseError> {
     text.lines()
         .find_map(|line| line.split_once(key)?.1.strip_prefix(':'))

@@ -1,14 +1,12 @@
 //! What calibration found, as a person reads it.
 
 use super::style::Style;
-use super::style::trimmed;
-use super::style::whole_words;
+use super::style::table;
 use super::text;
 use crate::machine::calibration::Calibration;
 use crate::machine::calibration::Peak;
 use crate::machine::calibration::Size;
 use crate::machine::calibration::Source;
-use comfy_table::Cell;
 use jostle_profile::reading::Reading;
 use jostle_profile::resource::Resource;
 
@@ -115,7 +113,6 @@ fn ordered(calibration: &Calibration) -> Vec<(&String, &Source)> {
 }
 
 fn rows(calibration: &Calibration, style: Style) -> String {
-    let mut table = style.table();
     let titles = [
         "source",
         "peak alone (CPUs)",
@@ -124,56 +121,37 @@ fn rows(calibration: &Calibration, style: Style) -> String {
         "settles",
         "beside a copy",
     ];
-    table.set_header(titles.map(|title| style.heading(title)).to_vec());
-    for (id, source) in ordered(calibration) {
+    let percents = |values: &mut dyn Iterator<Item = f64>| {
+        let texts: Vec<String> = values.map(|value| format!("{value:.0}")).collect();
+        texts.join(" ")
+    };
+    let rows = ordered(calibration).into_iter().map(|(id, source)| {
         let peak = |peak: &Peak| pressure(&source.pressure_unit, peak.pressure);
-        let percents = |values: Vec<f64>| {
-            let texts: Vec<String> = values.iter().map(|value| format!("{value:.0}")).collect();
-            texts.join(" ")
-        };
-        let (alone, reached) = match &source.alone {
-            Reading::Value(alone) => (
-                format!(
-                    "{} ({})",
-                    peak(&alone.peak),
-                    text::cpu_list(&alone.peak.placement.cpus)
-                ),
-                percents(
-                    alone
-                        .pressure
-                        .iter()
-                        .filter(|point| (1.0..100.0).contains(&point.requested_percent))
-                        .map(|point| point.achieved_percent)
-                        .collect(),
-                ),
-            ),
-            Reading::Unavailable { .. } => ("–".to_string(), "–".to_string()),
-        };
-        let or_none = |text: Option<String>| text.unwrap_or("–".to_string());
-        table.add_row(vec![
-            Cell::new(text::clean(id)),
-            Cell::new(alone),
-            Cell::new(or_none(source.together.value().map(peak))),
-            Cell::new(reached),
-            Cell::new(or_none(
-                source
-                    .settle_seconds
-                    .value()
-                    .map(|seconds| format!("{} ms", text::number(seconds * 1e3))),
-            )),
-            Cell::new(or_none(source.reporter.value().map(|reporter| {
-                percents(
-                    reporter
-                        .curve
-                        .iter()
-                        .map(|point| point.performance * 100.0)
-                        .collect(),
-                )
-            }))),
-        ]);
-    }
-    whole_words(&mut table, &[0]);
-    trimmed(&table)
+        let alone = source.alone.value();
+        let reporter = source.reporter.value();
+        let settles = source.settle_seconds.value();
+        [
+            Some(text::clean(id)),
+            alone.map(|alone| {
+                let cpus = text::cpu_list(&alone.peak.placement.cpus);
+                format!("{} ({cpus})", peak(&alone.peak))
+            }),
+            source.together.value().map(peak),
+            alone.map(|alone| {
+                let between = alone.pressure.iter();
+                let between =
+                    between.filter(|point| (1.0..100.0).contains(&point.requested_percent));
+                percents(&mut between.map(|point| point.achieved_percent))
+            }),
+            settles.map(|seconds| format!("{} ms", text::number(seconds * 1e3))),
+            reporter.map(|reporter| {
+                let curve = reporter.curve.iter();
+                percents(&mut curve.map(|point| point.performance * 100.0))
+            }),
+        ]
+        .map(|cell| cell.unwrap_or("–".to_string()))
+    });
+    table(style, titles, rows, &[0])
 }
 
 /// Why something is missing, each reason once, and what else is to be known.

@@ -3,8 +3,8 @@
 use super::simulation::mean;
 use super::simulation::percent;
 use super::simulation::seeds;
-use super::simulation::table;
 use super::style::Style;
+use super::style::table;
 use super::text;
 use jostle_simulate::consolidation::ConsolidationOutcome;
 use jostle_simulate::consolidation::SchemeSummary;

@@ -1,5 +1,6 @@
 //! A validation as one HTML file that needs nothing else.
 
+use super::validation::grid;
 use super::validation::group_text;
 use crate::validate::Effect;
 use crate::validate::Linearity;
@@ -61,15 +62,18 @@ pub fn validation(validation: &Validation) -> String {
 }
 
 fn verdict(validation: &Validation) -> String {
-    let failures = validation.failures();
-    if failures.is_empty() {
-        return "<p>Every bar holds.</p>\n".to_string();
+    match validation.failures().as_slice() {
+        [] => "<p>Every bar holds.</p>\n".to_string(),
+        failures => format!(
+            "<h2>Bars missed</h2><ul class=\"missed\">{}</ul>\n",
+            items(failures)
+        ),
     }
-    let items: String = failures
-        .iter()
-        .map(|failure| format!("<li>{}</li>", escaped(failure)))
-        .collect();
-    format!("<h2>Bars missed</h2><ul class=\"missed\">{items}</ul>\n")
+}
+
+fn items(texts: &[String]) -> String {
+    let item = |text: &String| format!("<li>{}</li>", escaped(text));
+    texts.iter().map(item).collect()
 }
 
 fn figure(source: &Source) -> String {
@@ -164,31 +168,16 @@ fn draw(svg: &mut String, linearity: &Linearity) -> Result<(), Box<dyn std::erro
 }
 
 fn matrix(validation: &Validation) -> String {
-    let mut victims: Vec<&str> = Vec::new();
-    let mut sources: Vec<&str> = Vec::new();
-    for effect in &validation.effects {
-        for (list, name) in [
-            (&mut victims, &effect.victim),
-            (&mut sources, &effect.source),
-        ] {
-            if !list.contains(&name.as_str()) {
-                list.push(name);
-            }
-        }
-    }
+    let (victims, rows) = grid(validation);
     let mut table = String::from("<div class=\"scroll\"><table><thead><tr><th></th>");
-    for victim in &victims {
+    for victim in victims {
         table += &format!("<th scope=\"col\">{}</th>", escaped(victim));
     }
     table += "</tr></thead><tbody>\n";
-    for source in sources {
+    for (source, effects) in rows {
         table += &format!("<tr><th scope=\"row\">{}</th>", escaped(source));
-        for victim in &victims {
-            let found = validation
-                .effects
-                .iter()
-                .find(|effect| effect.source == source && effect.victim == *victim);
-            table += &found.map_or("<td>–</td>".to_string(), cell);
+        for effect in effects {
+            table += &effect.map_or("<td>–</td>".to_string(), cell);
         }
         table += "</tr>\n";
     }
@@ -233,24 +222,19 @@ fn effects(validation: &Validation) -> String {
     if large.is_empty() {
         return String::new();
     }
-    let items: String = large
-        .iter()
-        .map(|group| format!("<li>{}</li>", escaped(&group_text(group))))
-        .collect();
-    format!("<h2>Effects on other resources, with the known mechanism</h2><ul>{items}</ul>\n")
+    let texts: Vec<String> = large.iter().map(|group| group_text(group)).collect();
+    format!(
+        "<h2>Effects on other resources, with the known mechanism</h2><ul>{}</ul>\n",
+        items(&texts)
+    )
 }
 
 fn escaped(text: &str) -> String {
-    text.chars()
-        .map(|c| match c {
-            '&' => "&amp;".to_string(),
-            '<' => "&lt;".to_string(),
-            '>' => "&gt;".to_string(),
-            '"' => "&quot;".to_string(),
-            '\'' => "&#39;".to_string(),
-            c => c.to_string(),
-        })
-        .collect()
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+        .replace('\'', "&#39;")
 }
 
 #[cfg(test)]

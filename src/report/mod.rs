@@ -18,4 +18,6 @@ pub use calibration::pressure;
 pub use html::validation as validation_html;
 pub use style::Style;
 pub use table::profile_table;
+pub use text::mode;
+pub use text::wrap;
 pub use validation::page as validation_page;

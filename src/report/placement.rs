@@ -1,8 +1,7 @@
 //! Placements as a person reads them.
 
 use super::style::Style;
-use super::style::trimmed;
-use super::style::whole_words;
+use super::style::table;
 use super::text;
 use jostle_schedule::Cluster;
 use jostle_schedule::Comparison;
@@ -30,7 +29,7 @@ pub fn page(
         page.push_str(&format!("{} → not placed\n", text::clean(&refusal.app)));
         for reason in &refusal.nodes {
             let line = format!("{}: {}", reason.node, reason.why);
-            page.push_str(&text::wrap("  ", &text::clean(&line), style.prose()));
+            page += &text::wrap("  ", &line, style.prose());
         }
         page.push('\n');
     }
@@ -49,105 +48,67 @@ pub fn page(
 }
 
 fn one(explanation: &Explanation, explain: bool, style: Style) -> String {
+    let comparisons = &explanation.comparisons;
+    let joined = |parts: Vec<String>, between| (!parts.is_empty()).then(|| parts.join(between));
+    let why = &explanation.deciding.why;
+    let decided_by = match &explanation.deciding.resource {
+        Some(resource) => format!("{resource}: {why}"),
+        None => why.clone(),
+    };
+    let gaps = comparisons.iter().any(|c| !c.not_known.is_empty());
+    let expected = explanation.expected.as_ref();
+    let parts = explanation.parts.iter().map(|part| match part.cpus {
+        1 => format!("1 CPU on {}", part.node),
+        cpus => format!("{cpus} CPUs on {}", part.node),
+    });
+    let relaxed = explanation.relaxed.iter();
+    let relaxed =
+        relaxed.map(|relaxed| format!("{} ≥ 0 on {}", relaxed.direction, relaxed.resource));
+    let harms = harms(comparisons);
+    let tightest = tightest(comparisons).filter(|_| harms.is_empty());
+    let not_counted = comparisons.iter().filter(|c| c.not_counted.is_some());
+    let not_counted = not_counted.map(|c| c.resource.clone()).collect();
+    let unknown = comparisons.iter().filter(|c| !c.not_known.is_empty());
+    let unknown = unknown.map(|comparison| {
+        // "name: why"; the reasons are long, and for --explain.
+        let notes = comparison.not_known.iter();
+        let whose: Vec<&str> = notes
+            .map(|note| note.split(": ").next().unwrap_or(note))
+            .collect();
+        format!("{} for {}", comparison.resource, whose.join(" and "))
+    });
+    let mut facts = vec![
+        ("decided by", Some(decided_by)),
+        ("expects", expected.map(|expected| expects(expected, gaps))),
+        ("in parts", joined(parts.collect(), ", ")),
+        ("expect harm", joined(harms, "; ")),
+        ("relaxed", joined(relaxed.collect(), ", ")),
+        ("tightest", tightest),
+        (
+            "not counted",
+            joined(not_counted, ", ")
+                .map(|those| format!("{those} (applications have CPUs of their own here)")),
+        ),
+        ("not known", joined(unknown.collect(), ", ")),
+    ];
+    let notes = explanation.notes.iter();
+    facts.extend(notes.map(|note| ("note", Some(note.clone()))));
+    for (index, other) in explanation.runners_up.iter().enumerate() {
+        let name = if index == 0 { "next best" } else { "" };
+        facts.push((name, Some(format!("{}: {}", other.node, other.why))));
+    }
     let mut page = format!(
         "{} → {}\n",
         text::clean(&explanation.app),
         text::clean(&explanation.node)
     );
-    let mut line = |name: &str, value: String| {
-        page.push_str(&text::wrap(
-            &format!("  {name:<12}"),
-            &text::clean(&value),
-            style.prose(),
-        ));
-    };
-    let decided_by = match &explanation.deciding.resource {
-        Some(resource) => format!("{resource}: {}", explanation.deciding.why),
-        None => explanation.deciding.why.clone(),
-    };
-    line("decided by", decided_by);
-    if let Some(expected) = &explanation.expected {
-        let gaps = explanation
-            .comparisons
-            .iter()
-            .any(|c| !c.not_known.is_empty());
-        line("expects", expects(expected, gaps));
-    }
-    if !explanation.parts.is_empty() {
-        let parts: Vec<String> = explanation
-            .parts
-            .iter()
-            .map(|part| match part.cpus {
-                1 => format!("1 CPU on {}", part.node),
-                cpus => format!("{cpus} CPUs on {}", part.node),
-            })
-            .collect();
-        line("in parts", parts.join(", "));
-    }
-    let harms = harms(&explanation.comparisons);
-    if !harms.is_empty() {
-        line("expect harm", harms.join("; "));
-    }
-    if !explanation.relaxed.is_empty() {
-        let relaxed: Vec<String> = explanation
-            .relaxed
-            .iter()
-            .map(|relaxed| format!("{} ≥ 0 on {}", relaxed.direction, relaxed.resource))
-            .collect();
-        line("relaxed", relaxed.join(", "));
-    }
-    if harms.is_empty()
-        && let Some(tightest) = tightest(&explanation.comparisons)
-    {
-        line("tightest", tightest);
-    }
-    let counted: Vec<&str> = explanation
-        .comparisons
-        .iter()
-        .filter(|comparison| comparison.not_counted.is_some())
-        .map(|comparison| comparison.resource.as_str())
-        .collect();
-    if !counted.is_empty() {
-        line(
-            "not counted",
-            format!(
-                "{} (applications have CPUs of their own here)",
-                counted.join(", ")
-            ),
-        );
-    }
-    let unknown: Vec<String> = explanation
-        .comparisons
-        .iter()
-        .filter(|comparison| !comparison.not_known.is_empty())
-        .map(|comparison| {
-            // "name: why"; the reasons are long, and for --explain.
-            let whose: Vec<&str> = comparison
-                .not_known
-                .iter()
-                .map(|note| note.split(": ").next().unwrap_or(note))
-                .collect();
-            format!("{} for {}", comparison.resource, whose.join(" and "))
-        })
-        .collect();
-    if !unknown.is_empty() {
-        line("not known", unknown.join(", "));
-    }
-    for note in &explanation.notes {
-        line("note", note.clone());
-    }
-    for (index, other) in explanation.runners_up.iter().enumerate() {
-        line(
-            if index == 0 { "next best" } else { "" },
-            format!("{}: {}", other.node, other.why),
-        );
-    }
+    page += &text::facts("  ", 12, facts, style.prose());
     if explain {
-        page.push_str(&comparisons(explanation, style));
-        for comparison in &explanation.comparisons {
+        page += &comparison_table(comparisons, style);
+        for comparison in comparisons {
             for note in comparison.not_counted.iter().chain(&comparison.not_known) {
                 let line = format!("{}: {note}", comparison.resource);
-                page.push_str(&text::wrap("  – ", &text::clean(&line), style.prose()));
+                page += &text::wrap("  – ", &line, style.prose());
             }
         }
     }
@@ -213,24 +174,20 @@ fn tightest(comparisons: &[Comparison]) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-fn comparisons(explanation: &Explanation, style: Style) -> String {
-    let mut table = style.table();
-    table.set_header(
-        [
-            "resource",
-            "residents tolerate",
-            "app causes",
-            "D1",
-            "app tolerates",
-            "residents cause",
-            "D2",
-        ]
-        .map(|title| style.heading(title)),
-    );
+fn comparison_table(comparisons: &[Comparison], style: Style) -> String {
+    let titles = [
+        "resource",
+        "residents tolerate",
+        "app causes",
+        "D1",
+        "app tolerates",
+        "residents cause",
+        "D2",
+    ];
     let say = |score: Option<f64>| score.map_or("–".into(), |score| format!("{score:.0}"));
     let difference = |d: Option<f64>| d.map_or("–".into(), signed);
-    for comparison in &explanation.comparisons {
-        table.add_row(vec![
+    let rows = comparisons.iter().map(|comparison| {
+        [
             text::clean(&comparison.resource),
             say(comparison.node_tolerates),
             say(comparison.app_causes),
@@ -238,55 +195,43 @@ fn comparisons(explanation: &Explanation, style: Style) -> String {
             say(comparison.app_tolerates),
             say(comparison.node_causes),
             difference(comparison.d2),
-        ]);
-    }
-    whole_words(&mut table, &[0]);
-    trimmed(&table)
-        .lines()
-        .map(|line| format!("  {line}\n"))
-        .collect()
+        ]
+    });
+    let table = table(style, titles, rows, &[0]);
+    table.lines().map(|line| format!("  {line}\n")).collect()
 }
 
 fn nodes(cluster: &Cluster, style: Style) -> String {
-    let mut table = style.table();
-    table.set_header(["node", "CPUs", "memory", "runs now"].map(|title| style.heading(title)));
-    for id in cluster.ids() {
+    let rows = cluster.ids().map(|id| {
         let node = cluster.node(id);
-        let mut counts: Vec<(String, usize)> = Vec::new();
+        let mut counts: Vec<(&str, usize)> = Vec::new();
         let mut residents: Vec<_> = cluster.residents(id).collect();
         residents.sort_by_key(|(id, _)| *id);
         for (_, resident) in residents {
             let app = resident.app.name();
-            match counts.iter_mut().find(|(name, _)| name == app) {
+            match counts.iter_mut().find(|(name, _)| *name == app) {
                 Some((_, count)) => *count += 1,
-                None => counts.push((app.into(), 1)),
+                None => counts.push((app, 1)),
             }
         }
-        let runs: Vec<String> = counts
-            .into_iter()
-            .map(|(name, count)| match count {
-                1 => name,
-                count => format!("{count} × {name}"),
-            })
-            .collect();
+        let runs = counts.into_iter().map(|(name, count)| match count {
+            1 => name.to_string(),
+            count => format!("{count} × {name}"),
+        });
+        let runs = match runs.collect::<Vec<_>>().join(", ") {
+            none if none.is_empty() => "–".to_string(),
+            runs => text::clean(&runs),
+        };
         let used = u64::try_from(cluster.memory_used(id)).unwrap_or(u64::MAX);
-        table.add_row(vec![
+        let (used, memory) = (text::bytes(used), text::bytes(node.memory_bytes));
+        [
             text::clean(&node.name),
             format!("{} of {}", cluster.cpus_used(id), node.cpus),
-            format!(
-                "{} of {}",
-                text::bytes(used),
-                text::bytes(node.memory_bytes)
-            ),
-            if runs.is_empty() {
-                "–".into()
-            } else {
-                text::clean(&runs.join(", "))
-            },
-        ]);
-    }
-    whole_words(&mut table, &[0]);
-    trimmed(&table)
+            format!("{used} of {memory}"),
+            runs,
+        ]
+    });
+    table(style, ["node", "CPUs", "memory", "runs now"], rows, &[0])
 }
 
 fn signed(d: f64) -> String {

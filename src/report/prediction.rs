@@ -1,8 +1,7 @@
 //! Predictions as a person reads them.
 
 use super::style::Style;
-use super::style::trimmed;
-use super::style::whole_words;
+use super::style::table;
 use super::text;
 use jostle_schedule::predict::Gap;
 use jostle_schedule::predict::OnResource;
@@ -27,43 +26,33 @@ pub fn page(
         (count, true) => format!("{count} applications that take turns on the same CPUs\n\n"),
         (count, false) => format!("{count} applications, each with CPUs of its own\n\n"),
     };
-    page.push_str(&table(predictions, style));
-    let mut paragraph = |first: &str, words: &str| {
-        let first = first.strip_prefix('\n').map_or(first, |first| {
-            page.push('\n');
-            first
-        });
-        page.push_str(&text::wrap(first, &text::clean(words), style.prose()));
+    page += &rows(predictions, style);
+    let mut section = |title: &str, items: &[String]| {
+        if !items.is_empty() {
+            let items = text::list("  – ", items, style.prose());
+            let title = text::wrap("", title, style.prose());
+            page += &format!("\n{title}{items}");
+        }
     };
-    let gaps = gaps(predictions);
-    if !gaps.is_empty() {
-        paragraph(
-            "\n",
-            "not known, and therefore not in the product (--json says why):",
-        );
-        for gap in gaps {
-            paragraph("  – ", &gap);
-        }
-    }
-    if !notes.is_empty() {
-        paragraph("\n", "note:");
-        for note in notes {
-            paragraph("  – ", note);
-        }
-    }
+    section(
+        "not known, and therefore not in the product (--json says why):",
+        &gaps(predictions),
+    );
+    section("note:", notes);
     if predictions.len() > 1 {
-        paragraph(
-            "\n",
+        page.push('\n');
+        page += &text::wrap(
+            "",
             "Performance is a fraction of the undisturbed: on each resource the pressure that the \
              others cause is added up (100 at most) and read off the application's curve; the losses \
              multiply.",
+            style.prose(),
         );
     }
     page
 }
 
-fn table(predictions: &[Prediction], style: Style) -> String {
-    let mut table = style.table();
+fn rows(predictions: &[Prediction], style: Style) -> String {
     let titles = [
         "application",
         "performance",
@@ -71,23 +60,21 @@ fn table(predictions: &[Prediction], style: Style) -> String {
         "keeps its QoS",
         "costliest: lost, at pressure",
     ];
-    table.set_header(titles.map(|title| style.heading(title)));
-    for prediction in predictions {
-        let [low, high] = prediction.ci95;
-        table.add_row(vec![
+    let rows = predictions.iter().map(|prediction| {
+        let [low, high] = prediction.ci95.map(|end| end * 100.0);
+        [
             text::clean(&prediction.name),
             format!("{:.1} %", prediction.performance * 100.0),
-            format!("{:.1} to {:.1}", low * 100.0, high * 100.0),
+            format!("{low:.1} to {high:.1}"),
             format!(
                 "{} of ≥ {:.0} %",
                 chance(prediction.chance_of_qos),
                 prediction.qos * 100.0
             ),
             costliest(&prediction.resources),
-        ]);
-    }
-    whole_words(&mut table, &[0, 1, 2, 3]);
-    trimmed(&table)
+        ]
+    });
+    table(style, titles, rows, &[0, 1, 2, 3])
 }
 
 fn chance(chance: f64) -> String {

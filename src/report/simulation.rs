@@ -1,10 +1,8 @@
 //! What policies made of a scenario, as a person reads it.
 
 use super::style::Style;
-use super::style::trimmed;
-use super::style::whole_words;
+use super::style::table;
 use super::text;
-use comfy_table::Row;
 use jostle_simulate::Figures;
 use jostle_simulate::Mean;
 use jostle_simulate::Summary;
@@ -65,20 +63,6 @@ fn names(summaries: &[Summary]) -> Vec<String> {
         false => format!("{} + {}", summary.policy, summary.admission),
     };
     summaries.iter().map(name).collect()
-}
-
-/// A table of `titles` and `rows`; columns `whole` keep their words together.
-pub(super) fn table(
-    style: Style,
-    titles: impl IntoIterator<Item = &'static str>,
-    rows: impl Iterator<Item = impl Into<Row>>,
-    whole: &[usize],
-) -> String {
-    let mut table = style.table();
-    table.set_header(titles.into_iter().map(|title| style.heading(title)));
-    table.add_rows(rows);
-    whole_words(&mut table, whole);
-    trimmed(&table)
 }
 
 /// As `seed 3`, or `seeds 1 to 10`.

@@ -4,6 +4,7 @@ use comfy_table::Attribute;
 use comfy_table::Cell;
 use comfy_table::ColumnConstraint;
 use comfy_table::ContentArrangement;
+use comfy_table::Row;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use std::io::IsTerminal;
@@ -60,7 +61,7 @@ impl Style {
     }
 
     /// A table without lines, its cells two columns apart.
-    pub fn table(self) -> Table {
+    fn table(self) -> Table {
         let mut table = Table::new();
         table
             .load_style(NOTHING)
@@ -74,7 +75,7 @@ impl Style {
         table
     }
 
-    pub fn heading(self, title: &str) -> Cell {
+    fn heading(self, title: &str) -> Cell {
         let cell = Cell::new(title);
         if self.colour {
             cell.add_attribute(Attribute::Bold)
@@ -84,9 +85,23 @@ impl Style {
     }
 }
 
+/// A table of `titles` and `rows`; columns `whole` keep their words together.
+pub fn table(
+    style: Style,
+    titles: impl IntoIterator<Item = &'static str>,
+    rows: impl Iterator<Item = impl Into<Row>>,
+    whole: &[usize],
+) -> String {
+    let mut table = style.table();
+    table.set_header(titles.into_iter().map(|title| style.heading(title)));
+    table.add_rows(rows);
+    whole_words(&mut table, whole);
+    trimmed(&table)
+}
+
 /// Keeps the cells of these columns in one piece, and lets no column waste the
 /// width that others need.
-pub fn whole_words(table: &mut Table, columns: &[usize]) {
+fn whole_words(table: &mut Table, columns: &[usize]) {
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }
@@ -107,7 +122,7 @@ pub fn whole_words(table: &mut Table, columns: &[usize]) {
 }
 
 /// Table cells are padded with blanks to the column's end.
-pub fn trimmed(table: &Table) -> String {
+fn trimmed(table: &Table) -> String {
     let mut out = String::new();
     for line in table.to_string().lines() {
         out.push_str(line.trim_end());

@@ -2,8 +2,7 @@
 
 use super::mechanism;
 use super::style::Style;
-use super::style::trimmed;
-use super::style::whole_words;
+use super::style::table;
 use super::text;
 use comfy_table::Attribute;
 use comfy_table::Cell;
@@ -16,7 +15,6 @@ use jostle_profile::ResourceEntry;
 use jostle_profile::Score;
 use jostle_profile::Status;
 use jostle_profile::reading::Reading;
-use std::cmp::Ordering;
 
 /// Below this, intervals go on a second line of their row.
 const ONE_LINE_WIDTH: u16 = 120;
@@ -38,78 +36,48 @@ pub fn profile_table(profile: &Profile, style: Style) -> String {
 }
 
 fn header(profile: &Profile, style: Style) -> String {
-    let conditions = &profile.conditions;
-    let mut page = String::new();
-    let mut line = |name: &str, value: String| {
-        page.push_str(&text::wrap(
-            &format!("{name:<10}"),
-            &text::clean(&value),
-            style.prose(),
-        ));
+    let (workload, conditions) = (&profile.workload, &profile.conditions);
+    let labels: Vec<String> = workload
+        .labels
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    let cpus = match conditions.target_cpus.as_slice() {
+        [] => String::new(),
+        cpus => format!(", target on CPU {}", text::cpu_list(cpus)),
     };
-    line("workload", profile.workload.name.clone());
-    if !profile.workload.command.is_empty() {
-        line("command", profile.workload.command.join(" "));
-    }
-    if !profile.workload.labels.is_empty() {
-        let labels: Vec<String> = profile
-            .workload
-            .labels
-            .iter()
-            .map(|(key, value)| format!("{key}={value}"))
-            .collect();
-        line("labels", labels.join(", "));
-    }
-    line("machine", machine(profile));
-    line("metric", metric(profile));
-    if let Some(load) = &profile.metric.load {
-        line("load", sent(load));
-    }
-    if let Some(rule) = &profile.metric.window_rule {
-        line("window", rule.clone());
-    }
-    if let Some(cost) = &profile.metric.cost {
-        line("cost", cost.clone());
-    }
-    line(
-        "QoS",
-        format!(
-            "kept while performance is at least {} % of the baseline",
-            text::number(profile.qos.threshold * 100.0)
-        ),
-    );
-    let mut how = format!(
-        "{}, in {} of the {} allowed, by jostle {}, seed {}",
+    let measured = format!(
+        "{}, in {} of the {} allowed, by jostle {}, seed {}{cpus}",
         conditions.recorded_at,
         text::duration(conditions.duration_seconds),
         text::duration(conditions.budget_seconds),
         conditions.tool_version,
         conditions.seed
     );
-    if !conditions.target_cpus.is_empty() {
-        how.push_str(&format!(
-            ", target on CPU {}",
-            text::cpu_list(&conditions.target_cpus)
-        ));
-    }
-    line("measured", how);
-    line("noise", noise(profile));
-    if let Some(from) = &conditions.peaks_from {
-        line("peaks", from.clone());
-    }
-    if conditions.quick {
-        line(
-            "quick",
-            "measured with --quick: the intervals are wider than they need be".into(),
-        );
-    }
-    if profile.partial {
-        line(
-            "partial",
-            "cut short: only what was learned until then is here".into(),
-        );
-    }
-    page
+    let qos = format!(
+        "kept while performance is at least {} % of the baseline",
+        text::number(profile.qos.threshold * 100.0)
+    );
+    let quick = "measured with --quick: the intervals are wider than they need be";
+    let partial = "cut short: only what was learned until then is here";
+    let joined = |parts: &[String], between| (!parts.is_empty()).then(|| parts.join(between));
+    let facts = [
+        ("workload", Some(workload.name.clone())),
+        ("command", joined(&workload.command, " ")),
+        ("labels", joined(&labels, ", ")),
+        ("machine", Some(machine(profile))),
+        ("metric", Some(metric(profile))),
+        ("load", profile.metric.load.as_ref().map(sent)),
+        ("window", profile.metric.window_rule.clone()),
+        ("cost", profile.metric.cost.clone()),
+        ("QoS", Some(qos)),
+        ("measured", Some(measured)),
+        ("noise", Some(noise(profile))),
+        ("peaks", conditions.peaks_from.clone()),
+        ("quick", conditions.quick.then(|| quick.into())),
+        ("partial", profile.partial.then(|| partial.into())),
+    ];
+    text::facts("", 10, facts, style.prose())
 }
 
 fn machine(profile: &Profile) -> String {
@@ -240,7 +208,7 @@ fn by_sensitivity(profile: &Profile) -> Vec<(&String, &ResourceEntry)> {
             .cmp(&group(b))
             .then(score(a).total_cmp(&score(b)))
             .then(kept(a).total_cmp(&kept(b)))
-            .then_with(|| -> Ordering { a_id.cmp(b_id) })
+            .then_with(|| a_id.cmp(b_id))
     });
     entries
 }
@@ -257,73 +225,55 @@ fn rows(profile: &Profile, style: Style) -> String {
         return "This profile holds no resource.\n".into();
     }
     let one_line = style.width >= ONE_LINE_WIDTH;
-    let mut table = style.table();
-    table.set_header(
-        [
-            "resource",
-            if one_line {
-                "placement (CPUs)"
-            } else {
-                "placement"
-            },
-            "tolerated",
-            "caused",
-            if one_line {
-                "loss at 100 %"
-            } else {
-                "loss at\n100 %"
-            },
-            "verdict",
-        ]
-        .map(|title| style.heading(title)),
-    );
-    for (id, entry) in by_sensitivity(profile) {
-        let placement = match &entry.placement {
-            Some(placement) => {
-                let mode = text::mode(placement.mode);
-                let cpus = text::cpu_list(&placement.cpus);
-                match (cpus.is_empty(), one_line) {
-                    (true, _) => mode.to_string(),
-                    (false, true) => format!("{mode} ({cpus})"),
-                    (false, false) => format!("{mode}\nCPU {cpus}"),
-                }
+    let fitting = |wide: &'static str, narrow: &'static str| match one_line {
+        true => wide,
+        false => narrow,
+    };
+    let titles = [
+        "resource",
+        fitting("placement (CPUs)", "placement"),
+        "tolerated",
+        "caused",
+        fitting("loss at 100 %", "loss at\n100 %"),
+        "verdict",
+    ];
+    let rows = by_sensitivity(profile).into_iter().map(|(id, entry)| {
+        let placement = entry.placement.as_ref().map(|placement| {
+            let mode = text::mode(placement.mode);
+            let cpus = text::cpu_list(&placement.cpus);
+            match (cpus.is_empty(), one_line) {
+                (true, _) => mode.to_string(),
+                (false, true) => format!("{mode} ({cpus})"),
+                (false, false) => format!("{mode}\nCPU {cpus}"),
             }
-            None => "–".into(),
-        };
-        let verdict = verdict(entry);
-        let verdict_cell = Cell::new(if one_line {
-            verdict.to_string()
-        } else {
-            verdict.replace(' ', "\n")
         });
-        let verdict_cell = match (style.colour, entry.sensitive) {
-            (true, Some(true)) => verdict_cell.fg(Color::Yellow),
-            (true, Some(false)) => verdict_cell.fg(Color::Green),
-            (true, None) => verdict_cell.add_attribute(Attribute::Dim),
-            (false, _) => verdict_cell,
+        let verdict = match one_line {
+            true => Cell::new(verdict(entry)),
+            false => Cell::new(verdict(entry).replace(' ', "\n")),
         };
-        table.add_row(vec![
+        let verdict = match (style.colour, entry.sensitive) {
+            (true, Some(true)) => verdict.fg(Color::Yellow),
+            (true, Some(false)) => verdict.fg(Color::Green),
+            (true, None) => verdict.add_attribute(Attribute::Dim),
+            (false, _) => verdict,
+        };
+        [
             Cell::new(text::clean(id)),
-            Cell::new(placement),
-            Cell::new(score_cell(
-                &entry.tolerated,
-                |score| 100.0 - score,
-                one_line,
-            )),
-            Cell::new(score_cell(&entry.caused, |score| score, one_line)),
+            Cell::new(placement.unwrap_or("–".into())),
+            Cell::new(score_cell(entry.tolerated, |score| 100.0 - score, one_line)),
+            Cell::new(score_cell(entry.caused, |score| score, one_line)),
             Cell::new(loss(entry, profile.qos.threshold, one_line)),
-            verdict_cell,
-        ]);
-    }
-    whole_words(&mut table, &[0, 5]);
-    trimmed(&table)
+            verdict,
+        ]
+    });
+    table(style, titles, rows, &[0, 5])
 }
 
-fn score_cell(score: &Option<Score>, length: impl Fn(f64) -> f64, one_line: bool) -> String {
+fn score_cell(score: Option<Score>, length: impl Fn(f64) -> f64, one_line: bool) -> String {
     let Some(Score { score, ci95 }) = score else {
         return "–".into();
     };
-    let bar = text::bar(length(*score));
+    let bar = text::bar(length(score));
     if one_line {
         format!("{bar} {score:>3.0} ({:.0}–{:.0})", ci95[0], ci95[1])
     } else {
@@ -397,12 +347,8 @@ fn notes(profile: &Profile, style: Style) -> String {
         if lines.is_empty() {
             return;
         }
-        page.push_str(title);
-        page.push('\n');
-        for line in lines {
-            page.push_str(&text::wrap("  - ", &text::clean(&line), style.prose()));
-        }
-        page.push('\n');
+        let lines = text::list("  - ", &lines, style.prose());
+        page += &format!("{title}\n{lines}\n");
     };
     let ordered = by_sensitivity(profile);
     let mut doubts = profile.conditions.doubts.clone();
@@ -410,29 +356,22 @@ fn notes(profile: &Profile, style: Style) -> String {
         doubts.extend(entry.doubts.iter().map(|doubt| format!("{id}: {doubt}")));
     }
     section("Doubts", doubts);
+    let reasons = ordered.iter().filter_map(|(id, entry)| {
+        let reason = entry.reason.as_ref()?;
+        Some(format!("{id}: {}: {reason}", text::status(entry.status)))
+    });
     section(
         "Why there is no number, or what limits it",
-        ordered
-            .iter()
-            .filter_map(|(id, entry)| {
-                let reason = entry.reason.as_ref()?;
-                Some(format!("{id}: {}: {reason}", text::status(entry.status)))
-            })
-            .collect(),
+        reasons.collect(),
     );
+    let bounds = ordered.iter().filter_map(|(id, entry)| {
+        let bound = entry.physical_bound.as_ref()?;
+        let most = text::number(bound.loss_percent);
+        Some(format!("{id}: a loss of at most {most} %: {}", bound.basis))
+    });
     section(
         "Physical bounds, computed from timings and not from windows",
-        ordered
-            .iter()
-            .filter_map(|(id, entry)| {
-                let bound = entry.physical_bound.as_ref()?;
-                Some(format!(
-                    "{id}: a loss of at most {} %: {}",
-                    text::number(bound.loss_percent),
-                    bound.basis
-                ))
-            })
-            .collect(),
+        bounds.collect(),
     );
     section(
         "What moved while the source pressed, treat against control (95 % intervals)",

@@ -2,6 +2,7 @@
 
 use jostle_profile::PlacementMode;
 use jostle_profile::Status;
+use jostle_profile::cpulist::format_list;
 
 /// Cells of a bar.
 const BAR_CELLS: usize = 10;
@@ -95,24 +96,7 @@ pub fn cpu_list(cpus: &[usize]) -> String {
     let mut sorted = cpus.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
-    let mut parts: Vec<(usize, usize)> = Vec::new();
-    for cpu in sorted {
-        match parts.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(cpu) => *last = cpu,
-            _ => parts.push((cpu, cpu)),
-        }
-    }
-    let parts: Vec<String> = parts
-        .into_iter()
-        .map(|(first, last)| {
-            if first == last {
-                first.to_string()
-            } else {
-                format!("{first}-{last}")
-            }
-        })
-        .collect();
-    parts.join(",")
+    format_list(&sorted)
 }
 
 pub fn mode(mode: PlacementMode) -> &'static str {
@@ -144,14 +128,15 @@ pub fn clean(text: &str) -> String {
         .collect()
 }
 
-/// `text` in lines of at most `width` characters: the first after `first`, the
-/// others indented to the same column. A word longer than a line stays whole.
+/// `text`, made clean, in lines of at most `width` characters: the first after
+/// `first`, the others indented to the same column. A word longer than a line
+/// stays whole.
 pub fn wrap(first: &str, text: &str, width: usize) -> String {
     let indent = " ".repeat(first.chars().count());
     let mut lines = String::new();
     let mut line = first.to_string();
     let mut empty = true;
-    for word in text.split_whitespace() {
+    for word in clean(text).split_whitespace() {
         if !empty && line.chars().count() + 1 + word.chars().count() > width {
             lines.push_str(line.trim_end());
             lines.push('\n');
@@ -167,6 +152,26 @@ pub fn wrap(first: &str, text: &str, width: usize) -> String {
     lines.push_str(line.trim_end());
     lines.push('\n');
     lines
+}
+
+/// A line for each fact that has a value: its name in a column of its own, the
+/// value beside it.
+pub fn facts<'a>(
+    indent: &str,
+    column: usize,
+    facts: impl IntoIterator<Item = (&'a str, Option<String>)>,
+    width: usize,
+) -> String {
+    let line = |(name, value): (&str, Option<String>)| {
+        let first = format!("{indent}{name:<column$}");
+        Some(wrap(&first, &value?, width))
+    };
+    facts.into_iter().filter_map(line).collect()
+}
+
+/// A line for each of `items`, after `mark`.
+pub fn list(mark: &str, items: &[String], width: usize) -> String {
+    items.iter().map(|item| wrap(mark, item, width)).collect()
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! A validation as a person reads it.
 
 use super::style::Style;
-use super::style::trimmed;
-use super::style::whole_words;
+use super::style::table;
 use super::text;
 use crate::machine::format_bytes;
 use crate::validate::Effect;
@@ -12,6 +11,7 @@ use crate::validate::Source;
 use crate::validate::Status;
 use crate::validate::Strength;
 use crate::validate::Validation;
+use jostle_profile::cpulist::format_list;
 use jostle_profile::reading::Reading;
 
 /// The whole report: sources, the matrix, what stands out, what misses a bar.
@@ -30,106 +30,91 @@ pub fn page(validation: &Validation, style: Style) -> String {
 
 fn head(validation: &Validation, style: Style) -> String {
     let machine = &validation.machine;
-    let mut page = String::new();
-    let mut line = |name: &str, value: String| {
-        page += &text::wrap(&format!("{name:<10}"), &text::clean(&value), style.prose());
+    let virtualized = match &machine.virtualized {
+        Some(by) => format!(", virtualized ({by})"),
+        None => String::new(),
     };
-    line(
-        "machine",
-        format!(
-            "{}, {} CPUs, kernel {}{}",
-            machine.model,
-            machine.cpus,
-            machine.kernel,
-            match &machine.virtualized {
-                Some(by) => format!(", virtualized ({by})"),
-                None => String::new(),
-            }
-        ),
+    let machine = format!(
+        "{}, {} CPUs, kernel {}{virtualized}",
+        machine.model, machine.cpus, machine.kernel
     );
-    line(
-        "measured",
-        format!(
-            "{}, in {:.1} s, by jostle {}, seed {}{}",
-            validation.recorded_at,
-            validation.duration_seconds,
-            validation.tool_version,
-            validation.seed,
-            match validation.quick {
-                true => "; --quick: few levels, short windows",
-                false => "",
-            }
-        ),
+    let quick = match validation.quick {
+        true => "; --quick: few levels, short windows",
+        false => "",
+    };
+    let measured = format!(
+        "{}, in {:.1} s, by jostle {}, seed {}{quick}",
+        validation.recorded_at,
+        validation.duration_seconds,
+        validation.tool_version,
+        validation.seed
     );
-    line(
-        "victims",
-        format!(
-            "on CPU {}; sources that share it take {:.0} % in turns every {:.2} ms",
-            validation.target_cpu,
-            validation.slice_share_percent,
-            validation.slice_period_seconds * 1e3
-        ),
+    let victims = format!(
+        "on CPU {}; sources that share it take {:.0} % in turns every {:.2} ms",
+        validation.target_cpu,
+        validation.slice_share_percent,
+        validation.slice_period_seconds * 1e3
     );
-    page
+    let facts = [
+        ("machine", Some(machine)),
+        ("measured", Some(measured)),
+        ("victims", Some(victims)),
+    ];
+    text::facts("", 10, facts, style.prose())
 }
 
 fn sources(validation: &Validation, style: Style) -> String {
-    let mut table = style.table();
-    table.set_header(
-        [
-            "source",
-            "beside a target",
-            "R²",
-            "worst point",
-            "repeats",
-            "100 % is",
-            "reached",
-        ]
-        .map(|title| style.heading(title)),
-    );
-    for source in &validation.sources {
-        table.add_row(row(source));
-        if let Some(Reading::Value(displaced)) = &source.displaced {
-            let mut cells = vec![String::new(), "displaced".to_string()];
-            cells.extend(linear_cells(displaced));
-            let full = displaced.levels.last();
-            cells.push(String::new());
-            cells.push(full.map_or("–".into(), |level| {
-                format!("{:.1} %", level.median_percent)
-            }));
-            table.add_row(cells);
-        }
-    }
-    whole_words(&mut table, &[0]);
-    trimmed(&table)
+    let titles = [
+        "source",
+        "beside a target",
+        "R²",
+        "worst point",
+        "repeats",
+        "100 % is",
+        "reached",
+    ];
+    let rows = validation.sources.iter().flat_map(|source| {
+        let displaced = source.displaced.as_ref().and_then(Reading::value);
+        [Some(row(source)), displaced.map(displaced_row)]
+    });
+    table(style, titles, rows.flatten(), &[0])
 }
 
-fn row(source: &Source) -> Vec<String> {
+fn row(source: &Source) -> [String; 7] {
     let place = match (&source.placement, source.status) {
         (Some(placement), _) => format!(
             "{} ({})",
             text::mode(placement.mode),
-            jostle_profile::cpulist::format_list(&placement.cpus)
+            format_list(&placement.cpus)
         ),
         (None, Status::NotShared) => "not shared".to_string(),
         (None, _) => "unavailable".to_string(),
     };
-    let mut cells = vec![source.resource.clone(), place];
-    cells.extend(match &source.linearity {
+    let none = || "–".to_string();
+    let [fit, worst, repeats] = match &source.linearity {
         Reading::Value(linearity) => linear_cells(linearity),
-        Reading::Unavailable { .. } => ["–"; 3].map(str::to_string).to_vec(),
-    });
-    cells.extend(match &source.strength {
-        Reading::Value(strength) => {
-            vec![full_scale(strength), format!("{:.1} %", strength.percent)]
-        }
-        Reading::Unavailable { .. } => ["–"; 2].map(str::to_string).to_vec(),
-    });
-    cells
+        Reading::Unavailable { .. } => [none(), none(), none()],
+    };
+    let (full, reached) = match &source.strength {
+        Reading::Value(strength) => (full_scale(strength), format!("{:.1} %", strength.percent)),
+        Reading::Unavailable { .. } => (none(), none()),
+    };
+    let name = source.resource.clone();
+    [name, place, fit, worst, repeats, full, reached]
 }
 
-fn linear_cells(linearity: &Linearity) -> Vec<String> {
-    vec![
+fn displaced_row(displaced: &Linearity) -> [String; 7] {
+    let [fit, worst, repeats] = linear_cells(displaced);
+    let reached = match displaced.levels.last() {
+        Some(level) => format!("{:.1} %", level.median_percent),
+        None => "–".to_string(),
+    };
+    let (name, place, full) = (String::new(), "displaced".to_string(), String::new());
+    [name, place, fit, worst, repeats, full, reached]
+}
+
+fn linear_cells(linearity: &Linearity) -> [String; 3] {
+    [
         format!("{:.4}", linearity.r_squared),
         format!(
             "{:.1} at {:.0} %",
@@ -154,28 +139,23 @@ fn full_scale(strength: &Strength) -> String {
 fn remarks(validation: &Validation, style: Style) -> String {
     let mut lines = Vec::new();
     for source in &validation.sources {
-        let name = &source.resource;
-        match (&source.reason, &source.linearity) {
-            (Some(reason), Reading::Unavailable { unavailable }) if reason == unavailable => {
-                lines.push(format!("{name}: {reason}"));
-            }
-            (reason, linearity) => {
-                lines.extend(
-                    reason
-                        .iter()
-                        .map(|reason| format!("{name}: beside a target: {reason}")),
-                );
-                let why = linearity.reason();
-                lines.extend(why.map(|reason| format!("{name}: {reason}")));
-            }
+        let linearity = source.linearity.reason();
+        // One reason for both is said once.
+        let both = linearity.is_some() && linearity == source.reason.as_deref();
+        let displaced = source.displaced.as_ref().and_then(Reading::reason);
+        let line = source.linearity.value();
+        let remarks = [
+            (
+                if both { "" } else { "beside a target: " },
+                source.reason.as_deref(),
+            ),
+            ("", linearity.filter(|_| !both)),
+            ("displaced: ", displaced),
+            ("", line.and_then(|line| line.remark.as_deref())),
+        ];
+        for (about, words) in remarks {
+            lines.extend(words.map(|words| format!("{}: {about}{words}", source.resource)));
         }
-        let missing = source.displaced.as_ref().and_then(Reading::reason);
-        lines.extend(missing.map(|reason| format!("{name}: displaced: {reason}")));
-        let remark = source
-            .linearity
-            .value()
-            .and_then(|line| line.remark.as_ref());
-        lines.extend(remark.map(|remark| format!("{name}: {remark}")));
     }
     list("", &lines, style)
 }
@@ -184,49 +164,54 @@ fn list(title: &str, lines: &[String], style: Style) -> String {
     if lines.is_empty() {
         return String::new();
     }
-    let mut page = format!("\n{title}");
-    if !title.is_empty() {
-        page.push('\n');
-    }
-    for line in lines {
-        page += &text::wrap("  - ", &text::clean(line), style.prose());
-    }
-    page
+    let end = if title.is_empty() { "" } else { "\n" };
+    let lines = text::list("  - ", lines, style.prose());
+    format!("\n{title}{end}{lines}")
+}
+
+/// The victims, and for each source its effect on every one of them.
+pub(super) type Grid<'a> = (Vec<&'a str>, Vec<(&'a str, Vec<Option<&'a Effect>>)>);
+
+/// The effects as a table, in the order in which names first occur.
+pub(super) fn grid(validation: &Validation) -> Grid<'_> {
+    let effects = &validation.effects;
+    let named = |name: fn(&Effect) -> &str| {
+        let mut names: Vec<&str> = Vec::new();
+        for name in effects.iter().map(name) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    };
+    let victims = named(|effect| &effect.victim);
+    let row = |source| {
+        let found = |victim: &&str| {
+            let mut all = effects.iter();
+            all.find(|effect| effect.source == source && effect.victim == *victim)
+        };
+        (source, victims.iter().map(found).collect())
+    };
+    let rows = named(|effect| &effect.source).into_iter().map(row);
+    let rows = rows.collect();
+    (victims, rows)
 }
 
 fn matrix(validation: &Validation, style: Style) -> String {
-    let mut victims: Vec<&str> = Vec::new();
-    let mut rows: Vec<&str> = Vec::new();
-    for effect in &validation.effects {
-        for (list, name) in [(&mut victims, &effect.victim), (&mut rows, &effect.source)] {
-            if !list.contains(&name.as_str()) {
-                list.push(name);
-            }
-        }
+    let (victims, rows) = grid(validation);
+    let widest = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let numbers: String = (1..=victims.len()).map(|n| format!(" {n:>6}")).collect();
+    let mut page = format!("{:widest$}{numbers}\n", "");
+    for (source, effects) in rows {
+        let cell = |effect: Option<&Effect>| format!(" {:>6}", effect.map_or("–".into(), cell));
+        let cells: String = effects.into_iter().map(cell).collect();
+        page += &format!("{source:widest$}{cells}\n");
     }
-    let widest = rows.iter().map(|name| name.len()).max().unwrap_or(0);
-    let mut page = format!("{:widest$}", "");
-    for column in 1..=victims.len() {
-        page += &format!(" {column:>6}");
-    }
-    page.push('\n');
-    for source in rows {
-        page += &format!("{source:widest$}");
-        for victim in &victims {
-            let found = validation
-                .effects
-                .iter()
-                .find(|effect| effect.source == source && effect.victim == *victim);
-            page += &format!(" {:>6}", found.map_or("–".to_string(), cell));
-        }
-        page.push('\n');
-    }
-    page.push('\n');
-    let names: Vec<String> = victims
-        .iter()
-        .enumerate()
+    let names = victims.iter().enumerate();
+    let names: Vec<String> = names
         .map(|(index, name)| format!("{} {name}", index + 1))
         .collect();
+    page.push('\n');
     page += &text::wrap("", &format!("columns: {}", names.join(", ")), style.prose());
     page += &text::wrap(
         "",
@@ -255,11 +240,8 @@ fn cell(effect: &Effect) -> String {
 }
 
 fn standing_out(validation: &Validation, style: Style) -> String {
-    let lines: Vec<String> = validation
-        .large_groups()
-        .iter()
-        .map(|group| group_text(group))
-        .collect();
+    let groups = validation.large_groups();
+    let lines: Vec<String> = groups.iter().map(|group| group_text(group)).collect();
     let title = format!(
         "Effects on other resources of surely {} % or more, with the known mechanism",
         validation.bars.cross_talk_percent

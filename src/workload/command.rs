@@ -5,6 +5,7 @@ use super::Exit;
 use super::SIGNAL_LIMIT;
 use super::State;
 use super::guard::Guard;
+use super::hold_error::HoldError;
 use super::output;
 use super::output::OutputSink;
 use super::output::Tail;
@@ -40,7 +41,6 @@ const TURN: Duration = Duration::from_millis(2);
 
 pub(super) struct Started {
     spec: CommandSpec,
-    name: String,
     cpus: Option<Vec<usize>>,
     stdout: Option<Arc<dyn OutputSink>>,
     stderr: Tail,
@@ -62,6 +62,9 @@ struct Run {
     last_words: Option<JoinHandle<()>>,
     exit: Option<Exit>,
 }
+
+/// Handle, end and reader of standard error of a [`Run`].
+type Connected = (PidFd, Arc<OnceLock<Instant>>, Option<JoinHandle<()>>);
 
 impl Run {
     fn pid(&self) -> i32 {
@@ -87,21 +90,16 @@ impl Run {
 impl Started {
     pub(super) fn start(
         spec: CommandSpec,
-        name: Option<String>,
         cpus: Option<&[usize]>,
         stdout: Option<Arc<dyn OutputSink>>,
     ) -> Result<Started> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
-        let Some(program) = spec.argv.first().filter(|program| !program.is_empty()) else {
+        if spec.argv.first().is_none_or(String::is_empty) {
             return Err(Error::request(
                 "no command: give the program to profile after --, for example `-- sleep 60`",
             ));
-        };
+        }
         check(&spec)?;
-        let name = name.unwrap_or_else(|| {
-            let file = Path::new(program).file_name();
-            file.map_or(program.clone(), |name| name.to_string_lossy().into_owned())
-        });
         process::adopt_orphans().map_err(|error| {
             Error::environment(format!("cannot adopt the target's orphans: {error}"))
         })?;
@@ -116,7 +114,6 @@ impl Started {
         guard.end_groups(&[]);
         let mut started = Started {
             spec,
-            name,
             cpus: cpus.map(<[usize]>::to_vec),
             stdout,
             stderr: Tail::default(),
@@ -132,18 +129,93 @@ impl Started {
     /// value is dropped.
     fn launch(&mut self) -> Result<()> {
         for _ in 0..self.spec.instances.get() {
-            let launch = Launch {
-                spec: &self.spec,
-                cpus: &self.cpus,
-                stdout: &self.stdout,
-                stderr: &self.stderr,
-                marker: &self.marker,
-            };
-            let run = launch.spawn()?;
-            self.runs.push(run);
+            self.runs.push(self.spawn()?);
             self.guard.end_groups(&self.leaders());
         }
         Ok(())
+    }
+
+    fn spawn(&self) -> Result<Run> {
+        let program = &self.spec.argv[0];
+        let show = self.spec.show_output;
+        let refused = |error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::NotFound => not_found(program),
+            std::io::ErrorKind::PermissionDenied => Error::request(format!(
+                "command '{program}' is not executable; check its permissions (chmod +x)"
+            )),
+            std::io::ErrorKind::InvalidInput => Error::request(format!(
+                "command '{}' cannot be started: an argument holds a NUL byte",
+                output::printable(program.as_bytes())
+            )),
+            _ => Error::environment(format!("cannot start '{program}': {error}")),
+        };
+        let mut command = Command::new(program);
+        command
+            .args(&self.spec.argv[1..])
+            .envs(self.spec.environment.iter().cloned())
+            .env(tree::MARKER, &self.marker)
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped());
+        if let Some(directory) = &self.spec.directory {
+            command.current_dir(directory);
+        }
+        command.stdout(match (&self.stdout, show) {
+            (Some(_), _) => Stdio::piped(),
+            (None, true) => {
+                let copy = std::io::stderr().as_fd().try_clone_to_owned();
+                copy.map_or(Stdio::null(), Stdio::from)
+            }
+            (None, false) => Stdio::null(),
+        });
+        let setup = process::ChildSetup {
+            cpus: self.cpus.clone(),
+            ..Default::default()
+        };
+        process::prepare(&mut command, setup);
+        let began = Instant::now();
+        let mut child = command.spawn().map_err(refused)?;
+        match self.connect(&mut child) {
+            Ok((pidfd, ended, last_words)) => Ok(Run {
+                child,
+                pidfd,
+                began,
+                ended,
+                last_words,
+                exit: None,
+            }),
+            Err(error) => {
+                let _ = process::signal_group(child.id() as i32, Signal::SIGKILL);
+                let _ = child.wait();
+                Err(refused(error))
+            }
+        }
+    }
+
+    /// The threads and handles of a process just started.
+    fn connect(&self, child: &mut Child) -> std::io::Result<Connected> {
+        let show = self.spec.show_output;
+        let watched = PidFd::open(child.id() as i32)?;
+        let ended = Arc::new(OnceLock::new());
+        let clock = ended.clone();
+        std::thread::Builder::new()
+            .name("target-end".into())
+            .spawn(move || {
+                while !watched.wait(Duration::from_secs(3600)) {}
+                let _ = clock.set(Instant::now());
+            })?;
+        let stderr = child.stderr.take();
+        let last_words = stderr
+            .map(|stream| output::drain(stream, Arc::new(self.stderr.clone()), show))
+            .transpose()?;
+        if let (Some(stream), Some(sink)) = (child.stdout.take(), &self.stdout) {
+            let sink = match self.spec.instances.get() {
+                1 => sink.clone(),
+                // So that lines of several instances do not mix.
+                _ => Arc::new(WholeLines::new(sink.clone())),
+            };
+            output::drain(stream, sink, show)?;
+        }
+        Ok((PidFd::open(child.id() as i32)?, ended, last_words))
     }
 
     pub(super) fn pid(&self) -> i32 {
@@ -154,14 +226,6 @@ impl Started {
     /// Leader of each instance.
     pub(super) fn leaders(&self) -> Vec<i32> {
         self.runs.iter().map(Run::pid).collect()
-    }
-
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub(super) fn command(&self) -> &[String] {
-        &self.spec.argv
     }
 
     /// Until the last one ended.
@@ -236,10 +300,9 @@ impl Started {
         }
     }
 
-    pub(super) fn stop(&mut self) -> Result<()> {
+    pub(super) fn stop(&mut self) -> Result<(), HoldError> {
         if let Some(exit) = self.reap_leaders() {
-            let (name, exit) = (&self.name, exit);
-            return Err(Error::environment(format!("the target {name} {exit}")));
+            return Err(HoldError::Exited(exit));
         }
         let began = Instant::now();
         // Again while a look finds one that runs: it may have been forked by
@@ -259,25 +322,18 @@ impl Started {
                     return Ok(());
                 }
             } else if began.elapsed() > limit {
-                self.cont()?;
-                return Err(Error::environment(format!(
-                    "the target {} does not stop on SIGSTOP (blocked in the kernel?)",
-                    self.name
-                )));
+                self.cont();
+                return Err(HoldError::NotStopped);
             }
             if began.elapsed() > limit * 4 {
-                self.cont()?;
-                return Err(Error::environment(format!(
-                    "the target {} starts processes faster than they can be stopped ({known} so                      far)",
-                    self.name
-                )));
+                self.cont();
+                return Err(HoldError::ForksTooFast(known));
             }
         }
     }
 
-    pub(super) fn cont(&mut self) -> Result<()> {
+    pub(super) fn cont(&mut self) {
         self.signal(Signal::SIGCONT);
-        Ok(())
     }
 
     pub(super) fn restart(&mut self) -> Result<()> {
@@ -374,115 +430,6 @@ impl Drop for Started {
             // It goes on where we gave up.
             false => self.guard.abandon(),
         }
-    }
-}
-
-/// One start of the command.
-struct Launch<'a> {
-    spec: &'a CommandSpec,
-    cpus: &'a Option<Vec<usize>>,
-    stdout: &'a Option<Arc<dyn OutputSink>>,
-    stderr: &'a Tail,
-    marker: &'a str,
-}
-
-/// The threads and handles of a process just started.
-struct Connected {
-    pidfd: PidFd,
-    ended: Arc<OnceLock<Instant>>,
-    last_words: Option<JoinHandle<()>>,
-}
-
-impl Launch<'_> {
-    fn spawn(&self) -> Result<Run> {
-        let program = &self.spec.argv[0];
-        let show = self.spec.show_output;
-        let refused = |error: std::io::Error| match error.kind() {
-            std::io::ErrorKind::NotFound => not_found(program),
-            std::io::ErrorKind::PermissionDenied => Error::request(format!(
-                "command '{program}' is not executable; check its permissions (chmod +x)"
-            )),
-            std::io::ErrorKind::InvalidInput => Error::request(format!(
-                "command '{}' cannot be started: an argument holds a NUL byte",
-                output::printable(program.as_bytes())
-            )),
-            _ => Error::environment(format!("cannot start '{program}': {error}")),
-        };
-        let mut command = Command::new(program);
-        command
-            .args(&self.spec.argv[1..])
-            .envs(
-                self.spec
-                    .environment
-                    .iter()
-                    .map(|(key, value)| (key, value)),
-            )
-            .env(tree::MARKER, self.marker)
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped());
-        if let Some(directory) = &self.spec.directory {
-            command.current_dir(directory);
-        }
-        command.stdout(match (self.stdout, show) {
-            (Some(_), _) => Stdio::piped(),
-            (None, true) => {
-                let copy = std::io::stderr().as_fd().try_clone_to_owned();
-                copy.map_or(Stdio::null(), Stdio::from)
-            }
-            (None, false) => Stdio::null(),
-        });
-        let setup = process::ChildSetup {
-            cpus: self.cpus.clone(),
-            ..Default::default()
-        };
-        process::prepare(&mut command, setup);
-        let began = Instant::now();
-        let mut child = command.spawn().map_err(refused)?;
-        match self.connect(&mut child) {
-            Ok(connected) => Ok(Run {
-                child,
-                pidfd: connected.pidfd,
-                began,
-                ended: connected.ended,
-                last_words: connected.last_words,
-                exit: None,
-            }),
-            Err(error) => {
-                let _ = process::signal_group(child.id() as i32, Signal::SIGKILL);
-                let _ = child.wait();
-                Err(refused(error))
-            }
-        }
-    }
-
-    fn connect(&self, child: &mut Child) -> std::io::Result<Connected> {
-        let show = self.spec.show_output;
-        let watched = PidFd::open(child.id() as i32)?;
-        let ended = Arc::new(OnceLock::new());
-        let clock = ended.clone();
-        std::thread::Builder::new()
-            .name("target-end".into())
-            .spawn(move || {
-                while !watched.wait(Duration::from_secs(3600)) {}
-                let _ = clock.set(Instant::now());
-            })?;
-        let stderr = child.stderr.take();
-        let last_words = stderr
-            .map(|stream| output::drain(stream, Arc::new(self.stderr.clone()), show))
-            .transpose()?;
-        if let (Some(stream), Some(sink)) = (child.stdout.take(), self.stdout) {
-            let sink = match self.spec.instances.get() {
-                1 => sink.clone(),
-                // So that lines of several instances do not mix.
-                _ => Arc::new(WholeLines::new(sink.clone())),
-            };
-            output::drain(stream, sink, show)?;
-        }
-        Ok(Connected {
-            pidfd: PidFd::open(child.id() as i32)?,
-            ended,
-            last_words,
-        })
     }
 }
 

@@ -55,33 +55,23 @@ pub(super) struct Guard {
     abandoned: bool,
 }
 
-/// What the guard of the hooks does when it is needed.
-pub(super) struct TearDown<'a> {
-    pub(super) command: Option<&'a str>,
-    pub(super) limit: Duration,
-}
-
 impl Guard {
     pub(super) fn start(marker: &str) -> Result<Guard> {
-        Self::spawn(marker, None)
+        Self::spawn(marker, Command::new(executable()?))
     }
 
-    /// A guard for hooks.
-    pub(super) fn of_hooks(tear_down: &TearDown<'_>) -> Result<Guard> {
-        Self::spawn("none", Some(tear_down))
+    /// A guard for hooks, which runs `command` when it is needed.
+    pub(super) fn of_hooks(command: Option<&str>, limit: Duration) -> Result<Guard> {
+        let mut guard = Command::new(executable()?);
+        guard.envs(command.map(|script| (TEAR_DOWN, script)));
+        guard.env(TEAR_DOWN_LIMIT, limit.as_millis().to_string());
+        Self::spawn("none", guard)
     }
 
-    fn spawn(marker: &str, tear_down: Option<&TearDown<'_>>) -> Result<Guard> {
+    fn spawn(marker: &str, mut command: Command) -> Result<Guard> {
         let failed =
             |error: std::io::Error| Error::environment(format!("cannot start the guard: {error}"));
         let page: SharedPage<GuardPage> = SharedPage::create(GuardPage::NAME).map_err(failed)?;
-        let mut command = Command::new(executable()?);
-        if let Some(tear_down) = tear_down {
-            if let Some(script) = tear_down.command {
-                command.env(TEAR_DOWN, script);
-            }
-            command.env(TEAR_DOWN_LIMIT, tear_down.limit.as_millis().to_string());
-        }
         let process = command
             .arg("guard")
             .arg("--page")

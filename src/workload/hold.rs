@@ -42,9 +42,6 @@ impl Hold {
     }
 
     /// Freezes; nothing is held when this fails.
-    ///
-    /// # Errors
-    /// Why it cannot be held.
     pub(super) fn freeze(&mut self, freezer: Freezer) -> Result<(), HoldError> {
         if self.holds() {
             return Ok(());
@@ -73,9 +70,6 @@ impl Hold {
     /// Stops every process that `members` lists, and asks again until it lists
     /// none that runs: one that is not stopped yet may fork. Those that somebody
     /// else stopped stay his. Nothing is held when this fails.
-    ///
-    /// # Errors
-    /// Why it cannot be held.
     pub(super) fn stop(&mut self, members: impl FnMut() -> Vec<i32>) -> Result<(), HoldError> {
         if self.holds() {
             return Ok(());

@@ -1,11 +1,14 @@
-//! Why a target that is not ours cannot be held or released.
+//! Why a target cannot be held or released.
 
+use super::Exit;
 use crate::sys::pages::GuardPage;
 use std::io;
 use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
 pub(in crate::workload) enum HoldError {
+    #[error("{0}")]
+    Exited(Exit),
     #[error("there is no {} (the kernel has it since Linux 5.2)", .0.display())]
     NoFreezerFile(PathBuf),
     #[error("{} cannot be written: {error}", .file.display())]

@@ -3,7 +3,6 @@
 use super::State;
 use super::Target;
 use super::guard::Guard;
-use super::guard::TearDown;
 use super::output;
 use super::output::Tail;
 use super::tree;
@@ -68,28 +67,19 @@ impl Default for Hooks {
 impl Hooks {
     /// What is done when, a line each; empty without hooks.
     pub fn describe(&self) -> String {
-        let setup = self
-            .setup
-            .as_ref()
-            .map(|script| format!("set up: {script}\n"));
+        let line = |when: &str, script: &String| format!("{when}: {script}\n");
+        let setup = self.setup.as_ref().map(|script| line("set up", script));
         let warm_up = self.warm_up.as_ref().map(|warm_up| match warm_up {
             WarmUp::Wait(time) => format!("warm up: wait {} s\n", time.as_secs_f64()),
-            WarmUp::Run(script) => format!("warm up: {script}\n"),
+            WarmUp::Run(script) => line("warm up", script),
         });
-        let teardown = self
-            .teardown
-            .as_ref()
-            .map(|script| format!("tear down: {script}\n"));
+        let teardown = self.teardown.as_ref();
+        let teardown = teardown.map(|script| line("tear down", script));
         [setup, warm_up, teardown].into_iter().flatten().collect()
     }
 
     fn any(&self) -> bool {
-        *self
-            != Hooks {
-                limit: self.limit,
-                show_output: self.show_output,
-                ..Hooks::default()
-            }
+        self.setup.is_some() || self.warm_up.is_some() || self.teardown.is_some()
     }
 
     /// Sets up. Whatever happens from now on, even to us, the tear-down runs
@@ -110,10 +100,7 @@ impl Hooks {
         if !self.any() {
             return Ok(around);
         }
-        around.guard = Some(Guard::of_hooks(&TearDown {
-            command: self.teardown.as_deref(),
-            limit: self.limit,
-        })?);
+        around.guard = Some(Guard::of_hooks(self.teardown.as_deref(), self.limit)?);
         if let Some(script) = &self.setup {
             around.run("--setup", script, None)?;
         }
@@ -182,37 +169,48 @@ impl ActiveHooks {
 
     fn run(&mut self, flag: &str, script: &str, mut target: Option<&mut Target>) -> Result<()> {
         let began = Instant::now();
-        let failed = |reason: String| Error::environment(format!("{flag} '{script}' {reason}"));
-        self.tell_guard(0);
-        let mut hook = Hook::start(script, self.target, self.hooks.show_output)
-            .map_err(|error| failed(format!("cannot be started: {error}")))?;
-        self.tell_guard(hook.group());
-        let outcome = hook.watch(self.hooks.limit, || self.check(target.as_deref_mut()));
+        let check = || self.check(target.as_deref_mut());
+        let outcome = self.run_hook(script, |group| self.tell_guard(group), check);
         self.tell_guard(0);
         self.took += began.elapsed();
         match outcome? {
-            Ended::Status(status) if status.success() => Ok(()),
-            ended => Err(failed(format!("{ended}{}", hook.last_words()))),
+            None => Ok(()),
+            Some(problem) => Err(Error::environment(format!("{flag} '{script}' {problem}"))),
         }
+    }
+
+    /// Runs `script` to its end, with `started` told its group; what went wrong
+    /// with it, if anything did.
+    ///
+    /// # Errors
+    /// That of `check`, asked now and then.
+    fn run_hook(
+        &self,
+        script: &str,
+        started: impl FnOnce(i32),
+        check: impl FnMut() -> Result<()>,
+    ) -> Result<Option<String>> {
+        self.tell_guard(0);
+        let mut hook = match Hook::start(script, self.target, self.hooks.show_output) {
+            Ok(hook) => hook,
+            Err(error) => return Ok(Some(format!("cannot be started: {error}"))),
+        };
+        started(hook.group());
+        Ok(match hook.watch(self.hooks.limit, check)? {
+            Ended::Status(status) if status.success() => None,
+            ended => Some(format!("{ended}{}", hook.last_words())),
+        })
     }
 }
 
 impl Drop for ActiveHooks {
     fn drop(&mut self) {
         if let Some(script) = &self.hooks.teardown {
-            self.tell_guard(0);
-            let hook = Hook::start(script, self.target, self.hooks.show_output);
-            let problem = match hook {
-                Err(error) => Some(format!("cannot be started: {error}")),
-                Ok(mut hook) => {
-                    // Not given up on Ctrl-C: it is what cleans up after one.
-                    let ended = hook.watch(self.hooks.limit, || Ok(()));
-                    match ended {
-                        Ok(Ended::Status(status)) if status.success() => None,
-                        Ok(ended) => Some(format!("{ended}{}", hook.last_words())),
-                        Err(error) => Some(error.to_string()),
-                    }
-                }
+            // Not given up on Ctrl-C: it is what cleans up after one. Nor does the
+            // guard end it.
+            let problem = match self.run_hook(script, |_| {}, || Ok(())) {
+                Ok(problem) => problem,
+                Err(error) => Some(error.to_string()),
             };
             if let Some(problem) = problem {
                 warning!("--teardown '{script}' {problem}");
@@ -339,10 +337,6 @@ impl Hook {
             // It ended just now; what it said last may still be in the pipe.
             super::poll(Duration::from_millis(200), || reader.is_finished());
         }
-        let text = self.stderr.text();
-        match text.trim().is_empty() {
-            true => String::new(),
-            false => format!("; its last words on standard error:\n{}", text.trim_end()),
-        }
+        output::last_words(&self.stderr.text())
     }
 }

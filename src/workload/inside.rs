@@ -25,13 +25,13 @@ use std::time::Instant;
 const LOOK: Duration = Duration::from_millis(10);
 
 pub(super) struct Inside {
-    spec: CgroupSpec,
+    pub(super) spec: CgroupSpec,
     hierarchies: Hierarchies,
     /// Its first process when we came.
-    pid: i32,
-    command: Vec<String>,
-    unstoppable: Option<String>,
-    hold: Hold,
+    pub(super) pid: i32,
+    /// Why it may not be stopped, if it may not.
+    pub(super) unstoppable: Option<String>,
+    pub(super) hold: Hold,
 }
 
 fn hierarchies(spec: &CgroupSpec) -> Result<Hierarchies> {
@@ -100,34 +100,9 @@ impl Inside {
             spec: spec.clone(),
             hierarchies,
             pid,
-            command: tree::command_line(pid),
             unstoppable,
             hold: Hold::new(Guard::start("none")?),
         })
-    }
-
-    pub(super) fn pid(&self) -> i32 {
-        self.pid
-    }
-
-    pub(super) fn directory(&self) -> &Path {
-        &self.spec.directory
-    }
-
-    pub(super) fn name(&self) -> &str {
-        &self.spec.name
-    }
-
-    pub(super) fn command(&self) -> Vec<String> {
-        self.command.clone()
-    }
-
-    pub(super) fn unstoppable(&self) -> Option<String> {
-        self.unstoppable.clone()
-    }
-
-    pub(super) fn cpus(&self) -> Vec<usize> {
-        own_cpus(&self.spec)
     }
 
     pub(super) fn state(&self) -> State {
@@ -164,12 +139,12 @@ impl Inside {
         }
     }
 
-    pub(super) fn stop(&mut self) -> Result<()> {
+    pub(super) fn stop(&mut self) -> Result<(), HoldError> {
         if self.hold.holds() {
             return Ok(());
         }
-        if let State::Exited(_) = self.state() {
-            return Err(Error::environment(self.end()));
+        if let State::Exited(exit) = self.state() {
+            return Err(HoldError::Exited(exit));
         }
         let directory = &self.spec.directory;
         let held = match Freezer::of(&self.hierarchies, directory) {
@@ -177,14 +152,8 @@ impl Inside {
             Err(_) => self.hold.stop(|| living(directory)),
         };
         held.map_err(|reason| match self.state() {
-            State::Exited(_) => Error::environment(self.end()),
-            _ => Error::environment(format!("the target {} {reason}", self.spec.name)),
-        })
-    }
-
-    pub(super) fn cont(&mut self) -> Result<()> {
-        self.hold.release().map_err(|reason| {
-            Error::environment(format!("the target {}: {reason}", self.spec.name))
+            State::Exited(exit) => HoldError::Exited(exit),
+            _ => reason,
         })
     }
 }

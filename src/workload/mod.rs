@@ -28,10 +28,12 @@ use crate::error::Result;
 use crate::sys::cpus;
 use cgroup::CgroupSpec;
 use command::Started;
+use hold_error::HoldError;
 use inside::Inside;
 use pid::Attached;
 use std::fmt;
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -218,6 +220,8 @@ impl fmt::Display for Exit {
 /// The target. Dropping it ends what we started and lets go on what we
 /// stopped.
 pub struct Target {
+    name: String,
+    command: Vec<String>,
     kind: Kind,
 }
 
@@ -243,9 +247,13 @@ impl Target {
         cpus: Option<&[usize]>,
         stdout: Option<Arc<dyn OutputSink>>,
     ) -> Result<Target> {
-        let kind = match spec {
+        let (name, command, kind) = match spec {
             TargetSpec::Command(command) => {
-                Kind::Started(Started::start(command.clone(), None, cpus, stdout)?)
+                let started = Started::start(command.clone(), cpus, stdout)?;
+                let program = Path::new(&command.argv[0]);
+                let name = program.file_name().unwrap_or(program.as_os_str());
+                let name = name.to_string_lossy().into_owned();
+                (name, command.argv.clone(), Kind::Started(started))
             }
             TargetSpec::Demo { name, options } => {
                 let demo = demo::find(name)?;
@@ -255,14 +263,26 @@ impl Target {
                     demo.name.into(),
                 ];
                 argv.extend(options.iter().cloned());
-                let name = Some(format!("demo {}", demo.name));
-                let spec = CommandSpec::new(argv);
-                Kind::Started(Started::start(spec, name, cpus, stdout)?)
+                let started = Started::start(CommandSpec::new(argv.clone()), cpus, stdout)?;
+                (format!("demo {}", demo.name), argv, Kind::Started(started))
             }
-            TargetSpec::Pid(pid) => Kind::Attached(Attached::attach(*pid, cpus)?),
-            TargetSpec::Cgroup(spec) => Kind::Inside(Inside::attach(spec)?),
+            TargetSpec::Pid(pid) => {
+                let attached = Attached::attach(*pid, cpus)?;
+                let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+                let name = printable(&name).trim().to_string();
+                (name, tree::command_line(*pid), Kind::Attached(attached))
+            }
+            TargetSpec::Cgroup(spec) => {
+                let inside = Inside::attach(spec)?;
+                let command = tree::command_line(inside.pid);
+                (spec.name.clone(), command, Kind::Inside(inside))
+            }
         };
-        Ok(Target { kind })
+        Ok(Target {
+            name,
+            command,
+            kind,
+        })
     }
 
     /// Process id of the target, of its (first) leader, or of the first process
@@ -270,8 +290,8 @@ impl Target {
     pub fn pid(&self) -> i32 {
         match &self.kind {
             Kind::Started(started) => started.pid(),
-            Kind::Attached(attached) => attached.pid(),
-            Kind::Inside(inside) => inside.pid(),
+            Kind::Attached(attached) => attached.pid,
+            Kind::Inside(inside) => inside.pid,
         }
     }
 
@@ -280,7 +300,7 @@ impl Target {
         match &self.kind {
             Kind::Started(started) => Scope::Processes(started.leaders()),
             Kind::Attached(attached) => Scope::Processes(attached.roots()),
-            Kind::Inside(inside) => Scope::Cgroup(inside.directory().to_path_buf()),
+            Kind::Inside(inside) => Scope::Cgroup(inside.spec.directory.clone()),
         }
     }
 
@@ -289,26 +309,18 @@ impl Target {
         match &self.kind {
             // One we may not signal is refused; what we started is ours.
             Kind::Started(_) | Kind::Attached(_) => None,
-            Kind::Inside(inside) => inside.unstoppable(),
+            Kind::Inside(inside) => inside.unstoppable.clone(),
         }
     }
 
     /// A short name: the command's file name, the process's own, `demo NAME`.
     pub fn name(&self) -> &str {
-        match &self.kind {
-            Kind::Started(started) => started.name(),
-            Kind::Attached(attached) => attached.name(),
-            Kind::Inside(inside) => inside.name(),
-        }
+        &self.name
     }
 
     /// The command line.
     pub fn command(&self) -> Vec<String> {
-        match &self.kind {
-            Kind::Started(started) => started.command().to_vec(),
-            Kind::Attached(attached) => attached.command(),
-            Kind::Inside(inside) => inside.command(),
-        }
+        self.command.clone()
     }
 
     /// Whether we started it (and end it).
@@ -324,8 +336,8 @@ impl Target {
     pub fn cpus(&self) -> Result<Vec<usize>> {
         let own = match &self.kind {
             Kind::Started(_) => Vec::new(),
-            Kind::Attached(attached) => pid::own_cpus(attached.pid()),
-            Kind::Inside(inside) => inside.cpus(),
+            Kind::Attached(attached) => pid::own_cpus(attached.pid),
+            Kind::Inside(inside) => inside::own_cpus(&inside.spec),
         };
         if !own.is_empty() {
             return Ok(own);
@@ -353,20 +365,29 @@ impl Target {
     /// # Errors
     /// An environment error when it ended or does not stop; it then runs on.
     pub fn stop(&mut self) -> Result<()> {
-        match &mut self.kind {
+        let held = match &mut self.kind {
             Kind::Started(started) => started.stop(),
             Kind::Attached(attached) => attached.stop(),
             Kind::Inside(inside) => inside.stop(),
-        }
+        };
+        held.map_err(|reason| match (&self.kind, reason) {
+            (Kind::Inside(inside), HoldError::Exited(_)) => Error::environment(inside.end()),
+            (_, reason) => Error::environment(format!("the target {} {reason}", self.name)),
+        })
     }
 
     /// Lets everything go on that [`Target::stop`] held.
     pub fn cont(&mut self) -> Result<()> {
-        match &mut self.kind {
-            Kind::Started(started) => started.cont(),
-            Kind::Attached(attached) => attached.cont(),
-            Kind::Inside(inside) => inside.cont(),
-        }
+        let hold = match &mut self.kind {
+            Kind::Started(started) => {
+                started.cont();
+                return Ok(());
+            }
+            Kind::Attached(attached) => &mut attached.hold,
+            Kind::Inside(inside) => &mut inside.hold,
+        };
+        let released = hold.release();
+        released.map_err(|reason| Error::environment(format!("the target {}: {reason}", self.name)))
     }
 
     /// Ends the command if it still runs, and starts it anew.
@@ -425,18 +446,11 @@ impl Target {
         if let Kind::Inside(inside) = &self.kind {
             return Error::environment(inside.end());
         }
-        let tail = self.stderr_tail();
-        let tail = match tail.trim().is_empty() {
-            true => String::new(),
-            false => format!("; its last words on standard error:\n{}", tail.trim_end()),
-        };
+        let tail = output::last_words(&self.stderr_tail());
         Error::environment(format!("the target {} {exit}{tail}", self.name()))
     }
 
     /// [`Target::gone`] when it, or one of its instances, has ended.
-    ///
-    /// # Errors
-    /// That.
     pub fn check_alive(&mut self) -> Result<()> {
         if let State::Exited(exit) = self.state() {
             return Err(self.gone(exit));

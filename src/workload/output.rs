@@ -80,6 +80,15 @@ impl OutputSink for WholeLines {
     }
 }
 
+/// What was written to standard error last, behind an error; nothing when it
+/// was blank.
+pub(super) fn last_words(text: &str) -> String {
+    match text.trim().is_empty() {
+        true => String::new(),
+        false => format!("; its last words on standard error:\n{}", text.trim_end()),
+    }
+}
+
 /// Text fit for a terminal: everything but newlines, tabs and printable
 /// characters is escaped.
 pub(crate) fn printable(bytes: &[u8]) -> String {

@@ -20,12 +20,10 @@ use std::time::Duration;
 const KERNEL_THREAD: u32 = 0x0020_0000;
 
 pub(super) struct Attached {
-    pid: i32,
-    name: String,
-    command: Vec<String>,
+    pub(super) pid: i32,
     pidfd: PidFd,
     family: Family,
-    hold: Hold,
+    pub(super) hold: Hold,
 }
 
 /// A process and all that descends from it.
@@ -46,19 +44,20 @@ impl Attached {
 
     /// A handle to a process that can be a target.
     fn open(pid: i32) -> Result<PidFd> {
-        let none = || Error::request(format!("--pid {pid}: there is no such process"));
+        let refused = |reason: &str| Error::request(format!("--pid {pid}: {reason}"));
+        let none = || no_process(pid);
         if pid <= 0 {
-            return Err(Error::request(format!(
-                "--pid {pid}: not a process id; give a positive number, as `pgrep NAME` prints"
-            )));
+            return Err(refused(
+                "not a process id; give a positive number, as `pgrep NAME` prints",
+            ));
         }
         // Opened first: what is read afterwards is about this process, as long
         // as the handle says at the end that it still lives.
         let pidfd = PidFd::open(pid).map_err(|error| match error.raw_os_error() {
             Some(libc::ESRCH) => none(),
-            Some(libc::EINVAL) | Some(libc::ENOENT) => Error::request(format!(
-                "--pid {pid}: this is a thread, not a process; give its process's id"
-            )),
+            Some(libc::EINVAL | libc::ENOENT) => {
+                refused("this is a thread, not a process; give its process's id")
+            }
             _ => Error::environment(format!("--pid {pid}: cannot open the process: {error}")),
         })?;
         let stat = tree::stat(pid).ok_or_else(none)?;
@@ -67,14 +66,15 @@ impl Attached {
         }
         if pid == 1 || pid == 2 || stat.flags & KERNEL_THREAD != 0 {
             let what = if pid == 1 { "init" } else { "a kernel thread" };
-            return Err(Error::request(format!(
-                "--pid {pid}: this is {what}, which must not be stopped; give an ordinary process"
+            return Err(refused(&format!(
+                "this is {what}, which must not be stopped; give an ordinary process"
             )));
         }
         if tree::self_and_ancestors().contains(&pid) {
-            return Err(Error::request(format!(
-                "--pid {pid}: this is jostle itself or a process it was started from; stopping it would stop jostle"
-            )));
+            return Err(refused(
+                "this is jostle itself or a process it was started from; stopping it would stop \
+                 jostle",
+            ));
         }
         let owner = std::fs::metadata(format!("/proc/{pid}")).map_err(|_| none())?;
         let (owner, us) = (owner.uid(), nix::unistd::geteuid());
@@ -83,8 +83,9 @@ impl Attached {
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Err(none()),
             Ok(()) if allowed => {}
             _ => {
-                return Err(Error::request(format!(
-                    "--pid {pid}: it belongs to user {owner}, not to us (user {us}); run jostle as that user or as root"
+                return Err(refused(&format!(
+                    "it belongs to user {owner}, not to us (user {us}); run jostle as that user or \
+                     as root"
                 )));
             }
         }
@@ -92,12 +93,11 @@ impl Attached {
     }
 
     pub(super) fn attach(pid: i32, cpus: Option<&[usize]>) -> Result<Attached> {
-        let none = || Error::request(format!("--pid {pid}: there is no such process"));
         let pidfd = Self::open(pid)?;
         if let Some(wanted) = cpus {
             let has = own_cpus(pid);
             if has.is_empty() {
-                return Err(none());
+                return Err(no_process(pid));
             }
             if has.iter().any(|cpu| !wanted.contains(cpu)) {
                 let wanted = jostle_profile::cpulist::format_list(wanted);
@@ -107,12 +107,8 @@ impl Attached {
                 )));
             }
         }
-        let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
-        let command = tree::command_line(pid);
         let mut attached = Attached {
             pid,
-            name: super::output::printable(&name).trim().to_string(),
-            command,
             pidfd,
             family: Family {
                 pid,
@@ -131,18 +127,6 @@ impl Attached {
             return Err(Error::environment(format!("--pid {pid}: it {too_many}")));
         }
         Ok(attached)
-    }
-
-    pub(super) fn pid(&self) -> i32 {
-        self.pid
-    }
-
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub(super) fn command(&self) -> Vec<String> {
-        self.command.clone()
     }
 
     pub(super) fn state(&self) -> State {
@@ -168,37 +152,29 @@ impl Attached {
         roots
     }
 
-    pub(super) fn stop(&mut self) -> Result<()> {
+    pub(super) fn stop(&mut self) -> Result<(), HoldError> {
         if self.hold.holds() {
             return Ok(());
         }
-        let name = self.name.clone();
-        let refused = |reason: String| Error::environment(format!("the target {name} {reason}"));
-        let ended = || refused("ended".into());
+        let ended = || HoldError::Exited(Exit::default());
         if self.pidfd.wait(Duration::ZERO) {
             return Err(ended());
         }
         let members = self.family.members();
-        let held = match own_freezer(self.pid, &members) {
-            Some(freezer) => self.hold.freeze(freezer),
-            None => {
-                let (family, hold) = (&mut self.family, &mut self.hold);
-                hold.stop(|| family.members())
-            }
-        };
-        held.map_err(|error| refused(error.to_string()))?;
+        match own_freezer(self.pid, &members) {
+            Some(freezer) => self.hold.freeze(freezer)?,
+            None => self.hold.stop(|| self.family.members())?,
+        }
         if self.pidfd.wait(Duration::ZERO) {
-            self.cont()?;
+            self.hold.release()?;
             return Err(ended());
         }
         Ok(())
     }
+}
 
-    pub(super) fn cont(&mut self) -> Result<()> {
-        self.hold
-            .release()
-            .map_err(|reason| Error::environment(format!("the target {}: {reason}", self.name)))
-    }
+fn no_process(pid: i32) -> Error {
+    Error::request(format!("--pid {pid}: there is no such process"))
 }
 
 impl Family {
@@ -235,9 +211,7 @@ impl Family {
 
 /// CPUs that any thread of `pid` or of what descends from it may run on.
 pub(super) fn own_cpus(pid: i32) -> Vec<usize> {
-    let mut members = tree::descendants(pid);
-    members.push(pid);
-    tree::affinities(members)
+    tree::affinities(tree::with_descendants(&[pid]))
 }
 
 /// The freezer of a cgroup that holds `members`, `pid` among them, and nothing

@@ -5,13 +5,38 @@ use super::cgroup;
 use super::tree;
 use crate::sys::pages::ProgressPage;
 use crate::sys::shared::SharedPage;
+use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering::Acquire;
+use thiserror::Error;
 
 /// The pages that a target publishes, read as one: operations and busy times
 /// add up.
 pub struct Progress {
     pages: Vec<Page>,
+}
+
+/// What is wrong with a page that was found.
+#[derive(Debug, Error)]
+pub enum ProgressError {
+    #[error("the progress page of process {pid}: {error}")]
+    Unreadable { pid: i32, error: io::Error },
+    #[error(
+        "the progress page of process {pid} is {error}: it must hold 4096 bytes and be sealed with \
+         F_SEAL_SHRINK"
+    )]
+    Unsealed { pid: i32, error: io::Error },
+    #[error(
+        "the progress page of process {pid} has version {version}; this jostle reads version {}",
+        ProgressPage::VERSION
+    )]
+    Version { pid: i32, version: u64 },
+    #[error(
+        "the progress page of process {pid} starts with {magic:#018x} instead of {:#018x}",
+        ProgressPage::MAGIC
+    )]
+    Magic { pid: i32, magic: u64 },
 }
 
 struct Page {
@@ -26,7 +51,7 @@ impl Progress {
     ///
     /// # Errors
     /// What is wrong with a page that was found.
-    pub fn find(pid: i32) -> Result<Option<Progress>, String> {
+    pub fn find(pid: i32) -> Result<Option<Progress>, ProgressError> {
         Self::find_in(&Scope::Processes(vec![pid]))
     }
 
@@ -36,7 +61,7 @@ impl Progress {
     ///
     /// # Errors
     /// As [`Progress::find`].
-    pub fn find_in(scope: &Scope) -> Result<Option<Progress>, String> {
+    pub fn find_in(scope: &Scope) -> Result<Option<Progress>, ProgressError> {
         let mut pages: Vec<Page> = Vec::new();
         let mut keep = |found: Vec<Page>| {
             for page in found {
@@ -68,7 +93,7 @@ impl Progress {
         Ok((!pages.is_empty()).then_some(Progress { pages }))
     }
 
-    fn below(root: i32) -> Result<Vec<Page>, String> {
+    fn below(root: i32) -> Result<Vec<Page>, ProgressError> {
         if let Some(page) = Self::of_process(root)? {
             return Ok(vec![page]);
         }
@@ -88,55 +113,38 @@ impl Progress {
         problem.map_or(Ok(found), Err)
     }
 
-    fn of_process(pid: i32) -> Result<Option<Page>, String> {
+    fn of_process(pid: i32) -> Result<Option<Page>, ProgressError> {
         let prefix = format!("/memfd:{}", ProgressPage::NAME);
-        let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
+        let unreadable = |error| ProgressError::Unreadable { pid, error };
+        let entries = std::fs::read_dir(format!("/proc/{pid}/fd"));
+        let paths = entries.into_iter().flatten().flatten();
+        // A memfd's link reads `/memfd:NAME (deleted)`.
+        let is_page = |path: &PathBuf| {
+            std::fs::read_link(path)
+                .is_ok_and(|link| link.to_string_lossy().split(' ').next() == Some(&prefix))
+        };
+        let Some(path) = paths.map(|entry| entry.path()).find(is_page) else {
             return Ok(None);
         };
-        for path in entries.flatten().map(|entry| entry.path()) {
-            let Ok(link) = std::fs::read_link(&path) else {
-                continue;
-            };
-            // A memfd's link reads `/memfd:NAME (deleted)`.
-            let link = link.to_string_lossy();
-            if link.split(' ').next() != Some(prefix.as_str()) {
-                continue;
+        let mut options = std::fs::OpenOptions::new();
+        let file = options.read(true).write(true).open(&path);
+        let file = file.map_err(unreadable)?;
+        let facts = file.metadata().map_err(unreadable)?;
+        let inode = (facts.dev(), facts.ino());
+        let shared: SharedPage<ProgressPage> = match SharedPage::from_fd(file.into()) {
+            Ok(page) => page,
+            // Between its creation and its sealing.
+            Err(_) if std::fs::metadata(&path).is_ok_and(|facts| facts.len() == 0) => {
+                return Ok(None);
             }
-            let file = std::fs::OpenOptions::new()
-                .read(true)
-                .write(true)
-                .open(&path)
-                .map_err(|error| format!("the progress page of process {pid}: {error}"))?;
-            let facts = file
-                .metadata()
-                .map_err(|error| format!("the progress page of process {pid}: {error}"))?;
-            let inode = (facts.dev(), facts.ino());
-            let shared: SharedPage<ProgressPage> = match SharedPage::from_fd(file.into()) {
-                Ok(page) => page,
-                // Between its creation and its sealing.
-                Err(_) if is_empty(&path) => return Ok(None),
-                Err(error) => {
-                    return Err(format!(
-                        "the progress page of process {pid} is {error}: it must hold 4096 bytes and be sealed with F_SEAL_SHRINK"
-                    ));
-                }
-            };
-            return match shared.magic.load(Acquire) {
-                0 => Ok(None),
-                ProgressPage::MAGIC => match shared.version.load(Acquire) {
-                    ProgressPage::VERSION => Ok(Some(Page { shared, inode })),
-                    version => Err(format!(
-                        "the progress page of process {pid} has version {version}; this jostle reads version {}",
-                        ProgressPage::VERSION
-                    )),
-                },
-                magic => Err(format!(
-                    "the progress page of process {pid} starts with {magic:#018x} instead of {:#018x}",
-                    ProgressPage::MAGIC
-                )),
-            };
+            Err(error) => return Err(ProgressError::Unsealed { pid, error }),
+        };
+        match (shared.magic.load(Acquire), shared.version.load(Acquire)) {
+            (0, _) => Ok(None),
+            (ProgressPage::MAGIC, ProgressPage::VERSION) => Ok(Some(Page { shared, inode })),
+            (ProgressPage::MAGIC, version) => Err(ProgressError::Version { pid, version }),
+            (magic, _) => Err(ProgressError::Magic { pid, magic }),
         }
-        Ok(None)
     }
 
     /// Operations and busy nanoseconds so far, of all pages together.
@@ -170,8 +178,4 @@ impl Page {
         }
         (page.operations.load(Acquire), busy)
     }
-}
-
-fn is_empty(path: &std::path::Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|facts| facts.len() == 0)
 }

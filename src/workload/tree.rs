@@ -82,35 +82,34 @@ impl Snapshot {
             .unwrap_or_default()
     }
 
-    fn below(&mut self, roots: &[i32]) -> Vec<i32> {
+    /// Calls `enter` for the children of `roots`, and for those of every process
+    /// for which it answers true.
+    fn descend(&mut self, roots: &[i32], mut enter: impl FnMut(i32) -> bool) {
         let mut seen: HashSet<i32> = roots.iter().copied().collect();
         let mut queue: Vec<i32> = roots.to_vec();
-        let mut found = Vec::new();
         while let Some(pid) = queue.pop() {
             for child in self.children(pid) {
-                if seen.insert(child) {
-                    found.push(child);
+                if seen.insert(child) && enter(child) {
                     queue.push(child);
                 }
             }
         }
+    }
+
+    fn below(&mut self, roots: &[i32]) -> Vec<i32> {
+        let mut found = Vec::new();
+        self.descend(roots, |child| {
+            found.push(child);
+            true
+        });
         found
     }
 }
 
 /// Calls `enter` for the children of `root`, and for those of every process for
 /// which it answers true.
-pub fn descend(root: i32, mut enter: impl FnMut(i32) -> bool) {
-    let mut snapshot = Snapshot::default();
-    let mut seen = HashSet::from([root]);
-    let mut queue = vec![root];
-    while let Some(pid) = queue.pop() {
-        for child in snapshot.children(pid) {
-            if seen.insert(child) && enter(child) {
-                queue.push(child);
-            }
-        }
-    }
+pub fn descend(root: i32, enter: impl FnMut(i32) -> bool) {
+    Snapshot::default().descend(&[root], enter);
 }
 
 /// All descendants of `pid`, it excluded.

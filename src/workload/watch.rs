@@ -15,7 +15,6 @@ use crate::sys::pidfd::PidFd;
 use crate::sys::process;
 use crate::sys::shared::SharedPage;
 use nix::sys::signal::Signal;
-use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
@@ -34,16 +33,8 @@ pub fn watch(page: i32, marker: &str) -> Result<()> {
     }
     let page: SharedPage<GuardPage> =
         SharedPage::from_fd(inherited(page)?).map_err(|_| foreign())?;
-    let mut byte = [0];
-    let mut pipe = std::io::stdin();
-    loop {
-        match pipe.read(&mut byte) {
-            Ok(0) => break,
-            Ok(_) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(_) => break,
-        }
-    }
+    // Until the end of the pipe, or until it cannot be read.
+    let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
     let count = page.count.load(SeqCst) as usize;
     let entries = || {
         let used = page.processes.iter().take(count);

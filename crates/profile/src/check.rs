@@ -1,32 +1,44 @@
 //! What a profile must keep to, beyond having the right keys and types.
 
 use super::CurvePoint;
+use super::Estimate;
 use super::Profile;
 use super::Readings;
 use super::Score;
 use crate::reading::Reading;
+use thiserror::Error;
+
+/// What a profile must not hold, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("key `{key}`: {problem}")]
+pub struct CheckError {
+    pub key: String,
+    pub problem: String,
+}
+
+type Checked = Result<(), CheckError>;
 
 /// Numbers must be finite and on their scales, intervals ordered.
 ///
 /// # Errors
 ///
 /// The path of the first offending key, what it holds and what it may hold.
-pub fn check(profile: &Profile) -> Result<(), String> {
+pub fn check(profile: &Profile) -> Checked {
     if profile.workload.name.trim().is_empty() {
-        return Err("key `workload.name`: is empty; a profile needs a workload name".into());
+        return refuse("workload.name", "is empty; a profile needs a workload name");
     }
     if let Some(baseline) = &profile.metric.baseline {
-        finite("metric.baseline.value", baseline.value)?;
-        interval("metric.baseline.ci95", baseline.ci95)?;
+        estimate("metric.baseline", baseline)?;
     }
     let threshold = profile.qos.threshold;
     if !(threshold > 0.0 && threshold <= 1.0) {
-        return Err(format!(
-            "key `qos.threshold`: is {threshold}; it is a fraction of the baseline, above 0 and at most 1"
-        ));
+        return refuse(
+            "qos.threshold",
+            format!("is {threshold}; it is a fraction of the baseline, above 0 and at most 1"),
+        );
     }
     let conditions = &profile.conditions;
-    let mut levels = vec![
+    let levels = [
         ("duration_seconds", Some(conditions.duration_seconds)),
         ("budget_seconds", Some(conditions.budget_seconds)),
         ("noise_percent", conditions.noise_percent),
@@ -37,10 +49,8 @@ pub fn check(profile: &Profile) -> Result<(), String> {
         ("slice_period_seconds", conditions.slice_period_seconds),
         ("slice_share_percent", conditions.slice_share_percent),
         ("profiler_cpu_percent", conditions.profiler_cpu_percent),
+        ("steal_percent", conditions.steal_percent.value().copied()),
     ];
-    if let Reading::Value(steal) = conditions.steal_percent {
-        levels.push(("steal_percent", Some(steal)));
-    }
     for (key, level) in levels {
         if let Some(level) = level {
             not_negative(&format!("conditions.{key}"), level)?;
@@ -70,9 +80,7 @@ pub fn check(profile: &Profile) -> Result<(), String> {
                 finite(&key(&format!("counters.{name}.treat")), pair.treat)?;
                 for (what, change) in [("ratio", &pair.ratio), ("difference", &pair.difference)] {
                     if let Some(change) = change {
-                        let key = key(&format!("counters.{name}.{what}"));
-                        finite(&format!("{key}.value"), change.value)?;
-                        interval(&format!("{key}.ci95"), change.ci95)?;
+                        estimate(&key(&format!("counters.{name}.{what}")), change)?;
                     }
                 }
             }
@@ -92,28 +100,26 @@ pub fn check(profile: &Profile) -> Result<(), String> {
     profile.readings.as_ref().map_or(Ok(()), check_readings)
 }
 
-fn check_readings(readings: &Readings) -> Result<(), String> {
+fn check_readings(readings: &Readings) -> Checked {
     not_negative("readings.elapsed_seconds", readings.elapsed_seconds)?;
     for (index, pair) in readings.pairs.iter().enumerate() {
         let key = format!("readings.pairs[{index}]");
         percent(&format!("{key}.intensity"), pair.intensity)?;
         finite(&format!("{key}.log_ratio"), pair.log_ratio)?;
         if !matches!(pair.half.as_str(), "tolerated" | "caused") {
-            return Err(format!(
-                "key `{key}.half`: is '{}'; it is tolerated or caused",
-                pair.half
-            ));
+            let problem = format!("is '{}'; it is tolerated or caused", pair.half);
+            return refuse(&format!("{key}.half"), problem);
         }
     }
     Ok(())
 }
 
-fn check_score(key: &str, score: &Score) -> Result<(), String> {
+fn check_score(key: &str, score: &Score) -> Checked {
     percent(&format!("{key}.score"), score.score)?;
     interval(&format!("{key}.ci95"), score.ci95)
 }
 
-fn check_point(key: &str, point: &CurvePoint) -> Result<(), String> {
+fn check_point(key: &str, point: &CurvePoint) -> Checked {
     percent(&format!("{key}.intensity"), point.intensity)?;
     finite(&format!("{key}.performance"), point.performance)?;
     interval(&format!("{key}.ci95"), point.ci95)?;
@@ -123,41 +129,51 @@ fn check_point(key: &str, point: &CurvePoint) -> Result<(), String> {
     }
 }
 
-fn finite(key: &str, value: f64) -> Result<(), String> {
-    if value.is_finite() {
-        Ok(())
-    } else {
-        Err(format!(
-            "key `{key}`: is {value}; a profile holds finite numbers only"
-        ))
+fn estimate(key: &str, estimate: &Estimate) -> Checked {
+    finite(&format!("{key}.value"), estimate.value)?;
+    interval(&format!("{key}.ci95"), estimate.ci95)
+}
+
+fn refuse(key: &str, problem: impl Into<String>) -> Checked {
+    Err(CheckError {
+        key: key.into(),
+        problem: problem.into(),
+    })
+}
+
+fn finite(key: &str, value: f64) -> Checked {
+    match value.is_finite() {
+        true => Ok(()),
+        false => refuse(
+            key,
+            format!("is {value}; a profile holds finite numbers only"),
+        ),
     }
 }
 
-fn not_negative(key: &str, value: f64) -> Result<(), String> {
+fn not_negative(key: &str, value: f64) -> Checked {
     finite(key, value)?;
-    if value >= 0.0 {
-        Ok(())
-    } else {
-        Err(format!("key `{key}`: is {value}; it cannot be negative"))
+    match value >= 0.0 {
+        true => Ok(()),
+        false => refuse(key, format!("is {value}; it cannot be negative")),
     }
 }
 
-fn percent(key: &str, value: f64) -> Result<(), String> {
-    if (0.0..=100.0).contains(&value) {
-        Ok(())
-    } else {
-        Err(format!("key `{key}`: is {value}; the scale is 0 to 100"))
+fn percent(key: &str, value: f64) -> Checked {
+    match (0.0..=100.0).contains(&value) {
+        true => Ok(()),
+        false => refuse(key, format!("is {value}; the scale is 0 to 100")),
     }
 }
 
-fn interval(key: &str, [low, high]: [f64; 2]) -> Result<(), String> {
+fn interval(key: &str, [low, high]: [f64; 2]) -> Checked {
     finite(key, low)?;
     finite(key, high)?;
-    if low <= high {
-        Ok(())
-    } else {
-        Err(format!(
-            "key `{key}`: is [{low}, {high}]; write the lower end first"
-        ))
+    match low <= high {
+        true => Ok(()),
+        false => refuse(
+            key,
+            format!("is [{low}, {high}]; write the lower end first"),
+        ),
     }
 }

@@ -1,23 +1,33 @@
 //! CPU lists as the kernel writes them: `0-2,5`.
 
+use thiserror::Error;
+
+/// The part of a list that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CpuListError {
+    #[error("'{0}' is not a CPU number or a range like 0-3")]
+    NotANumber(String),
+    #[error("'{0}' is not an ascending CPU range")]
+    NotAscending(String),
+}
+
 /// Parses a CPU list as the kernel writes it (`0-2,5`), ascending, no doubles.
 ///
 /// # Errors
-/// A message naming the part that is not a CPU number or range.
-pub fn parse_list(text: &str) -> Result<Vec<usize>, String> {
+/// The part that is not a CPU number or range.
+pub fn parse_list(text: &str) -> Result<Vec<usize>, CpuListError> {
     let mut cpus = Vec::new();
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {
         let number = |word: &str| {
-            word.trim()
-                .parse::<usize>()
-                .map_err(|_| format!("'{part}' is not a CPU number or a range like 0-3"))
+            let number = word.trim().parse::<usize>();
+            number.map_err(|_| CpuListError::NotANumber(part.into()))
         };
         match part.split_once('-') {
             None => cpus.push(number(part)?),
             Some((first, last)) => {
                 let (first, last) = (number(first)?, number(last)?);
                 if first > last || last - first > 65_536 {
-                    return Err(format!("'{part}' is not an ascending CPU range"));
+                    return Err(CpuListError::NotAscending(part.into()));
                 }
                 cpus.extend(first..=last);
             }

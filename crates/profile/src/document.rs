@@ -13,16 +13,43 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
+use thiserror::Error;
+
+/// Why a document was refused.
+#[derive(Debug, Error)]
+pub enum DocumentError {
+    #[error("the file is empty; a {0} is a JSON document")]
+    Empty(String),
+    #[error("{0}")]
+    Json(String),
+    #[error("key `{key}`: {problem}")]
+    Key { key: String, problem: String },
+    #[error("not a {what}: {why}")]
+    Foreign { what: String, why: String },
+    #[error(
+        "format \"{format}\" needs a newer jostle; this one ({version}) reads up to \"{expected}\"",
+        version = env!("CARGO_PKG_VERSION")
+    )]
+    Newer { format: String, expected: String },
+    #[error(
+        "format \"{format}\" is not a version jostle ever wrote; this one reads \"{expected}\""
+    )]
+    NoVersion { format: String, expected: String },
+}
 
 /// Reads a `T` of `format` (`NAME/MAJOR`) from `bytes`. `what` is what a person
 /// calls such a document.
 ///
 /// # Errors
-/// In words: empty, not JSON (with line and column), another format or a newer
-/// one (by name), or a key of the wrong type (with its path).
-pub fn parse<T: DeserializeOwned>(bytes: &[u8], format: &str, what: &str) -> Result<T, String> {
+/// Empty, not JSON (with line and column), another format or a newer one (by
+/// name), or a key of the wrong type (with its path).
+pub fn parse<T: DeserializeOwned>(
+    bytes: &[u8],
+    format: &str,
+    what: &str,
+) -> Result<T, DocumentError> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
-        return Err(format!("the file is empty; a {what} is a JSON document"));
+        return Err(DocumentError::Empty(what.into()));
     }
     check_format(bytes, format, what)?;
     let mut json = serde_json::Deserializer::from_slice(bytes);
@@ -30,59 +57,47 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8], format: &str, what: &str) -> Res
         let key = error.path().to_string();
         let problem = json_problem(error.inner());
         // The path of an error at the top is a lone dot, which says nothing.
-        if key == "." {
-            problem
-        } else {
-            format!("key `{key}`: {problem}")
+        match key.as_str() {
+            "." => DocumentError::Json(problem),
+            _ => DocumentError::Key { key, problem },
         }
     })?;
-    json.end().map_err(|error| json_problem(&error))?;
-    Ok(document)
+    match json.end() {
+        Ok(()) => Ok(document),
+        Err(error) => Err(DocumentError::Json(json_problem(&error))),
+    }
 }
 
 /// The format is judged first, so that a file of a newer format is refused by
 /// its name and not by whichever key changed.
-fn check_format(bytes: &[u8], expected: &str, what: &str) -> Result<(), String> {
+fn check_format(bytes: &[u8], expected: &str, what: &str) -> Result<(), DocumentError> {
     #[derive(Deserialize)]
     struct FormatOnly {
         format: Option<Value>,
     }
-    let only: FormatOnly = serde_json::from_slice(bytes).map_err(|error| {
-        if error.is_data() {
-            format!("not a {what}: the document is not a JSON object with a `format`")
-        } else {
-            json_problem(&error)
-        }
-    })?;
-    let format = match only.format {
-        Some(Value::String(format)) => format,
-        Some(other) => {
-            return Err(format!(
-                "not a {what}: `format` is {other}, not \"{expected}\""
-            ));
-        }
-        None => {
-            return Err(format!(
-                "not a {what}: no key `format` (expected \"{expected}\")"
-            ));
-        }
+    let foreign = |why: String| DocumentError::Foreign {
+        what: what.into(),
+        why,
     };
-    let (expected_name, _) = expected.split_once('/').unwrap_or((expected, ""));
-    let foreign = || format!("not a {what}: `format` is {format:?}, not \"{expected}\"");
-    let (name, version) = format.split_once('/').ok_or_else(foreign)?;
-    if name != expected_name {
-        return Err(foreign());
+    let only: FormatOnly =
+        serde_json::from_slice(bytes).map_err(|error| match error.is_data() {
+            true => foreign("the document is not a JSON object with a `format`".into()),
+            false => DocumentError::Json(json_problem(&error)),
+        })?;
+    let other = |format: &Value| foreign(format!("`format` is {format}, not \"{expected}\""));
+    let found = only
+        .format
+        .ok_or_else(|| foreign(format!("no key `format` (expected \"{expected}\")")))?;
+    let format = found.as_str().ok_or_else(|| other(&found))?;
+    let (name, version) = format.split_once('/').ok_or_else(|| other(&found))?;
+    if expected.split('/').next() != Some(name) {
+        return Err(other(&found));
     }
-    let major = version.split('.').next().unwrap_or(version);
-    match major.parse::<u64>() {
-        Ok(1) => Ok(()),
-        Ok(newer) if newer > 1 => Err(format!(
-            "format \"{format}\" needs a newer jostle; this one ({}) reads up to \"{expected}\"",
-            env!("CARGO_PKG_VERSION")
-        )),
-        _ => Err(format!(
-            "format \"{format}\" is not a version jostle ever wrote; this one reads \"{expected}\""
-        )),
+    let (format, expected) = (format.to_string(), expected.to_string());
+    match version.split('.').next().map(str::parse::<u64>) {
+        Some(Ok(1)) => Ok(()),
+        Some(Ok(2..)) => Err(DocumentError::Newer { format, expected }),
+        _ => Err(DocumentError::NoVersion { format, expected }),
     }
 }
 

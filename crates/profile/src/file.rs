@@ -23,10 +23,10 @@ pub struct LoadError {
 }
 
 impl LoadError {
-    fn new(path: &Path, problem: impl Into<String>) -> Self {
+    fn new(path: &Path, problem: impl ToString) -> Self {
         LoadError {
             path: path.to_path_buf(),
-            problem: problem.into(),
+            problem: problem.to_string(),
         }
     }
 }
@@ -44,7 +44,10 @@ impl LoadError {
 /// the key's path).
 pub fn load(path: &Path) -> Result<Profile, LoadError> {
     let bytes = fs::read(path).map_err(|error| LoadError::new(path, read_problem(path, &error)))?;
-    parse(&bytes).map_err(|problem| LoadError::new(path, problem))
+    let profile: Profile = document::parse(&bytes, FORMAT, "jostle profile")
+        .map_err(|error| LoadError::new(path, error))?;
+    check::check(&profile).map_err(|error| LoadError::new(path, error))?;
+    Ok(profile)
 }
 
 /// Reads every `*.json` in `dir`, in file name order, leaving out
@@ -102,12 +105,6 @@ pub fn save(profile: &Profile, path: &Path) -> io::Result<()> {
     let mut text = serde_json::to_string_pretty(profile)?;
     text.push('\n');
     document::replace(path, text.as_bytes())
-}
-
-fn parse(bytes: &[u8]) -> Result<Profile, String> {
-    let profile: Profile = document::parse(bytes, FORMAT, "jostle profile")?;
-    check::check(&profile)?;
-    Ok(profile)
 }
 
 fn read_problem(path: &Path, error: &io::Error) -> String {

@@ -21,6 +21,7 @@ mod schema;
 mod unique;
 mod warning;
 
+pub use check::CheckError;
 pub use check::check;
 pub use file::LoadError;
 pub use file::load;
@@ -227,13 +228,14 @@ pub struct Conditions {
 }
 
 /// Where an entry's numbers come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
     Measured,
     Inferred,
     NotShared,
+    #[default]
     Unavailable,
     Unresolved,
 }
@@ -296,7 +298,7 @@ pub struct PhysicalBound {
 }
 
 /// Both halves for one resource.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ResourceEntry {
     pub status: Status,
@@ -382,23 +384,7 @@ impl ResourceEntry {
         ResourceEntry {
             status,
             reason: Some(reason.into()),
-            placement: None,
-            tolerated: None,
-            caused: None,
-            equivalent_intensity: None,
-            sensitive: None,
-            curve: Vec::new(),
-            probe_curve: Vec::new(),
-            sharing_cost: None,
-            pressure_unit: None,
-            full_scale_pressure: None,
-            physical_bound: None,
-            counters: BTreeMap::new(),
-            counters_steady: Vec::new(),
-            phases: Vec::new(),
-            doubts: Vec::new(),
-            warnings: Vec::new(),
-            unknown: Unknown::new(),
+            ..ResourceEntry::default()
         }
     }
 }

@@ -1,5 +1,6 @@
 //! An application to place: its scores, what is expected of it, what it asks for.
 
+use crate::cluster::ids::PlatformId;
 use crate::predict::LANES;
 use crate::predict::LaneSet;
 use crate::predict::Lanes;
@@ -45,31 +46,32 @@ pub struct App {
     name: String,
     demand: Demand,
     /// CPU model the profile was measured on.
-    measured_on: String,
+    pub measured_on: String,
     /// Highest intensity tolerated, in steps; the full scale where not known,
     /// so that a comparison with it excludes nothing.
-    tolerated: Lanes<i32>,
+    pub tolerated: Lanes<i32>,
     /// Pressure caused, in steps; 0 where not known.
-    caused: Lanes<i32>,
-    tolerated_known: LaneSet,
-    caused_known: LaneSet,
+    pub caused: Lanes<i32>,
+    pub tolerated_known: LaneSet,
+    pub caused_known: LaneSet,
     /// Resources whose scores count on nodes where applications have CPUs of
     /// their own, and where they share CPUs.
     counted: [LaneSet; 2],
     /// Why a score is missing, in words, per resource of the profile that
     /// lacks one.
     missing: Vec<(usize, String)>,
-    /// Resources of the profile that this version does not know.
-    unknown_resources: Vec<String>,
-    responses: Arc<Responses>,
-    /// Speed per platform of the cluster, by [`PlatformId`](crate::PlatformId),
+    /// Resources of the profile that this version does not know and leaves out.
+    pub unknown_resources: Vec<String>,
+    pub responses: Arc<Responses>,
+    /// Speed per platform of the cluster, by [`PlatformId`],
     /// on any one scale; `None` where it is not known.
     platform_speed: Vec<Option<f32>>,
     /// ln of the same over the best; 0 where not known.
     platform_ln: Vec<f32>,
     /// Fraction of its undisturbed performance that it must keep.
     qos: f32,
-    qos_ln: f32,
+    /// ln of the same.
+    pub(crate) qos_ln: f32,
     scaling: Option<Arc<Scaling>>,
 }
 
@@ -206,32 +208,20 @@ impl App {
         self.demand.memory_bytes
     }
 
-    pub fn measured_on(&self) -> &str {
-        &self.measured_on
-    }
-
-    /// Steps; the full scale where not [known](Self::tolerated_known).
-    pub fn tolerated(&self) -> &Lanes<i32> {
-        &self.tolerated
-    }
-
-    /// Steps; 0 where not [known](Self::caused_known).
-    pub fn caused(&self) -> &Lanes<i32> {
-        &self.caused
-    }
-
-    pub fn tolerated_known(&self) -> LaneSet {
-        self.tolerated_known
-    }
-
-    pub fn caused_known(&self) -> LaneSet {
-        self.caused_known
-    }
-
     /// The resources on which it and its neighbours meet on a node that
     /// `shares_cpus` or does not (see the text of [`schedule`](super)).
     pub fn counted(&self, shares_cpus: bool) -> LaneSet {
         self.counted[usize::from(shares_cpus)]
+    }
+
+    /// The resources of [`Self::counted`] on which what it causes is known.
+    pub fn caused_on(&self, shares_cpus: bool) -> LaneSet {
+        self.caused_known.and(self.counted(shares_cpus))
+    }
+
+    /// Likewise on which what it tolerates is.
+    pub fn tolerated_on(&self, shares_cpus: bool) -> LaneSet {
+        self.tolerated_known.and(self.counted(shares_cpus))
     }
 
     /// Why a score on `lane` is missing; `None` when both are there.
@@ -250,27 +240,24 @@ impl App {
             || self.missing.iter().any(|(at, _)| *at == lane)
     }
 
-    /// Resources of the profile that this version does not know and leaves out.
-    pub fn unknown_resources(&self) -> &[String] {
-        &self.unknown_resources
-    }
-
-    pub fn responses(&self) -> &Responses {
-        &self.responses
-    }
-
     /// Speed on a platform, on the application's own scale.
-    pub fn speed_on(&self, platform: crate::cluster::ids::PlatformId) -> Option<f32> {
+    pub fn speed_on(&self, platform: PlatformId) -> Option<f32> {
         self.platform_speed.get(platform.index()).copied().flatten()
+    }
+
+    /// Speed on a platform over the best known; 1 where either is not known.
+    pub(crate) fn relative_speed(&self, platform: PlatformId) -> f64 {
+        match (self.speed_on(platform), self.best_speed()) {
+            (Some(speed), Some(best)) if best > 0.0 => f64::from(speed / best),
+            _ => 1.0,
+        }
     }
 
     /// ln of its speed on a platform over that on its best; 0 where not known.
     #[inline]
-    pub fn platform_ln(&self, platform: crate::cluster::ids::PlatformId) -> f32 {
-        self.platform_ln
-            .get(platform.index())
-            .copied()
-            .unwrap_or(0.0)
+    pub fn platform_ln(&self, platform: PlatformId) -> f32 {
+        let known = self.platform_ln.get(platform.index());
+        known.copied().unwrap_or(0.0)
     }
 
     /// Highest known speed on any platform.
@@ -282,12 +269,6 @@ impl App {
     /// Fraction of undisturbed performance to be kept.
     pub fn qos(&self) -> f32 {
         self.qos
-    }
-
-    /// ln of the same.
-    #[inline]
-    pub fn qos_ln(&self) -> f32 {
-        self.qos_ln
     }
 
     pub fn scaling(&self) -> Option<&Scaling> {

@@ -56,8 +56,8 @@ impl Comparison {
 pub fn known_directions(app: &App, summary: &NodeSummary) -> (LaneSet, LaneSet) {
     let counted = app.counted(summary.shares_cpus);
     (
-        app.caused_known().and(summary.tolerated_known).and(counted),
-        app.tolerated_known().and(summary.caused_known).and(counted),
+        app.caused_known.and(summary.tolerated_known).and(counted),
+        app.tolerated_known.and(summary.caused_known).and(counted),
     )
 }
 
@@ -74,8 +74,8 @@ pub fn below_zero(app: &App, summary: &NodeSummary) -> (LaneSet, LaneSet) {
         }
         bits
     };
-    let d1 = below(&summary.tolerated, app.caused(), &BITS);
-    let d2 = below(app.tolerated(), &summary.caused, &BITS);
+    let d1 = below(&summary.tolerated, &app.caused, &BITS);
+    let d2 = below(&app.tolerated, &summary.caused, &BITS);
     let (known1, known2) = known_directions(app, summary);
     (
         LaneSet::from_bits(d1).and(known1),
@@ -87,8 +87,8 @@ pub fn below_zero(app: &App, summary: &NodeSummary) -> (LaneSet, LaneSet) {
 /// resources together.
 pub(crate) fn overrun(app: &App, summary: &NodeSummary) -> i64 {
     let (d1, d2) = below_zero(app, summary);
-    let residents = d1.iter().map(|at| app.caused()[at] - summary.tolerated[at]);
-    let newcomer = d2.iter().map(|at| summary.caused[at] - app.tolerated()[at]);
+    let residents = d1.iter().map(|at| app.caused[at] - summary.tolerated[at]);
+    let newcomer = d2.iter().map(|at| summary.caused[at] - app.tolerated[at]);
     residents.chain(newcomer).map(i64::from).sum()
 }
 
@@ -163,8 +163,8 @@ fn one(app: &App, cluster: &Cluster, node: NodeId, at: usize) -> Comparison {
         return comparison;
     }
     let known = |set: LaneSet, steps: i32| set.contains(at).then(|| to_points(steps));
-    comparison.app_tolerates = known(app.tolerated_known(), app.tolerated()[at]);
-    comparison.app_causes = known(app.caused_known(), app.caused()[at]);
+    comparison.app_tolerates = known(app.tolerated_known, app.tolerated[at]);
+    comparison.app_causes = known(app.caused_known, app.caused[at]);
     comparison.node_tolerates = known(summary.tolerated_known, summary.tolerated[at]);
     comparison.node_causes = known(summary.caused_known, summary.caused[at]);
     if let Some(why) = app.missing(at) {

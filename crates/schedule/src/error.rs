@@ -118,8 +118,6 @@ pub enum StreamError {
     /// A key with a value that cannot be, or cannot be now.
     #[error("key `{key}`: {problem}")]
     Key { key: String, problem: String },
-    #[error("{0}")]
-    Profile(String),
     #[error(transparent)]
     Cluster(#[from] ClusterError),
 }
@@ -129,13 +127,6 @@ impl StreamError {
         StreamError::Key {
             key: key.into(),
             problem: problem.to_string(),
-        }
-    }
-
-    pub(crate) fn missing(key: &str, event: &str) -> Self {
-        StreamError::Missing {
-            key: key.into(),
-            event: event.into(),
         }
     }
 }

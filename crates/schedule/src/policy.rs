@@ -63,6 +63,25 @@ impl<'a> PlacementRequest<'a> {
         PlacementRequest { demand, ..*self }
     }
 
+    /// The same for one CPU, wherever it is of use: calls `look` with one node
+    /// of each empty kind for an application on one node, and with all of them,
+    /// as two may be needed, for one on `several`.
+    pub(crate) fn candidates_for_sizing(
+        &self,
+        cluster: &Cluster,
+        several: bool,
+        look: impl FnMut(NodeId),
+    ) {
+        let one = self.with_cpus(1);
+        match several {
+            false => one.candidates(cluster, look),
+            true => cluster
+                .ids()
+                .filter(|node| one.may_use(cluster, *node))
+                .for_each(look),
+        }
+    }
+
     /// Whether `node` may be chosen and has the room.
     #[inline]
     pub fn may_use(&self, cluster: &Cluster, node: NodeId) -> bool {
@@ -226,6 +245,18 @@ impl Decision {
         )
     }
 
+    /// At `nodes`, if there are any.
+    pub(crate) fn queue_at(
+        nodes: Vec<NodeId>,
+        request: &PlacementRequest,
+        cluster: &Cluster,
+    ) -> Self {
+        match nodes.is_empty() {
+            true => Decision::no_room(request, cluster),
+            false => Decision::QueueAt(nodes),
+        }
+    }
+
     /// One node, with no more to say.
     pub fn place(node: NodeId, request: &PlacementRequest) -> Self {
         Decision::Place(Choice::on(node, request))
@@ -364,7 +395,7 @@ pub fn explained<P: Policy + ?Sized>(
     let usual = matches!(choice.parts[..], [part] if part.cpus == request.app.cpus());
     let mut notes: Vec<String> = choice.notes.iter().map(|note| note.to_string()).collect();
     notes.extend(platform_note(request.app, cluster, node));
-    let unknown = request.app.unknown_resources();
+    let unknown = &request.app.unknown_resources;
     if !unknown.is_empty() {
         notes.push(format!(
             "not known to this version and left out: {}",
@@ -418,11 +449,11 @@ pub fn only_candidate(cluster: &Cluster, node: NodeId) -> Deciding {
 fn platform_note(app: &App, cluster: &Cluster, node: NodeId) -> Option<String> {
     let platform = cluster.node(node).platform.as_ref()?;
     let known = app.speed_on(cluster.summary(node).platform).is_some();
-    (platform != app.measured_on() && !known && !app.measured_on().is_empty()).then(|| {
+    (*platform != app.measured_on && !known && !app.measured_on.is_empty()).then(|| {
         format!(
             "{} was measured on `{}`; on `{platform}` its scores may differ",
             app.name(),
-            app.measured_on()
+            app.measured_on
         )
     })
 }

@@ -241,10 +241,10 @@ fn d(app: &App, summary: &NodeSummary, (direction, lane): (Direction, usize)) ->
     match direction {
         Direction::D1 => d1
             .contains(lane)
-            .then(|| summary.tolerated[lane] - app.caused()[lane]),
+            .then(|| summary.tolerated[lane] - app.caused[lane]),
         Direction::D2 => d2
             .contains(lane)
-            .then(|| app.tolerated()[lane] - summary.caused[lane]),
+            .then(|| app.tolerated[lane] - summary.caused[lane]),
     }
 }
 
@@ -259,10 +259,10 @@ fn paragon_by_the_book(
 ) -> Option<(NodeId, usize)> {
     let app = request.app.as_ref();
     let all = with_room(request, cluster);
-    let mut d1: Vec<usize> = app.caused_known().iter().collect();
-    d1.sort_by_key(|lane| -app.caused()[*lane]);
-    let mut d2: Vec<usize> = app.tolerated_known().iter().collect();
-    d2.sort_by_key(|lane| app.tolerated()[*lane]);
+    let mut d1: Vec<usize> = app.caused_known.iter().collect();
+    d1.sort_by_key(|lane| -app.caused[*lane]);
+    let mut d2: Vec<usize> = app.tolerated_known.iter().collect();
+    d2.sort_by_key(|lane| app.tolerated[*lane]);
     let mut giving_up = Vec::new();
     let (mut last1, mut last2) = (d1.iter().rev(), d2.iter().rev());
     for _ in 0..d1.len().max(d2.len()) {

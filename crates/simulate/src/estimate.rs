@@ -246,17 +246,17 @@ mod tests {
         let (mut sum, mut count) = (0.0, 0);
         for member in members() {
             let app = error.estimate(&member, &mut rng);
-            for lane in app.tolerated_known().iter() {
+            for lane in app.tolerated_known.iter() {
                 // In the middle of the scale, where nothing is cut off.
                 if let Some(t) = population::tolerated(&member.app, lane)
                     && (25.0..75.0).contains(&t)
                 {
-                    sum += (jostle_schedule::to_points(app.tolerated()[lane]) - t).abs();
+                    sum += (jostle_schedule::to_points(app.tolerated[lane]) - t).abs();
                     count += 1;
                 }
                 let c = f64::from(member.app.caused[lane]);
                 if (25.0..75.0).contains(&c) {
-                    sum += (jostle_schedule::to_points(app.caused()[lane]) - c).abs();
+                    sum += (jostle_schedule::to_points(app.caused[lane]) - c).abs();
                     count += 1;
                 }
             }
@@ -274,7 +274,7 @@ mod tests {
         let (mut caused, mut caused_all) = (0, 0);
         for member in members() {
             let app = error.estimate(&member, &mut rng);
-            for curve in app.responses().curves() {
+            for curve in &app.responses.curves {
                 let truth = member.app.curves.iter().find(|c| c.lane() == curve.lane());
                 let Some(truth) = truth else { continue };
                 for x in [6.0, 14.0, 20.0, 31.0, 47.0, 55.0, 72.0, 90.0] {
@@ -283,9 +283,9 @@ mod tests {
                     covered[curve.lane()][usize::from(inside)] += 1;
                 }
             }
-            let responses = app.responses();
-            for lane in responses.caused_known().iter() {
-                let (c, sd) = (responses.caused()[lane], responses.caused_sd()[lane]);
+            let responses = &app.responses;
+            for lane in responses.caused_known.iter() {
+                let (c, sd) = (responses.caused[lane], responses.caused_sd[lane]);
                 if sd > 0.0 {
                     caused += u32::from((member.app.caused[lane] - c).abs() <= 1.96 * sd);
                     caused_all += 1;
@@ -308,11 +308,11 @@ mod tests {
             let app = exact().estimate(member, &mut rng);
             for lane in member.profiled.iter() {
                 let t = population::tolerated(&member.app, lane).unwrap_or(100.0);
-                assert!((jostle_schedule::to_points(app.tolerated()[lane]) - t).abs() < 1e-3);
+                assert!((jostle_schedule::to_points(app.tolerated[lane]) - t).abs() < 1e-3);
                 let c = f64::from(member.app.caused[lane]);
-                assert!((jostle_schedule::to_points(app.caused()[lane]) - c).abs() < 1e-3);
+                assert!((jostle_schedule::to_points(app.caused[lane]) - c).abs() < 1e-3);
             }
-            for curve in app.responses().curves() {
+            for curve in &app.responses.curves {
                 let truth = member.app.curves.iter().find(|c| c.lane() == curve.lane());
                 for x in [40.0, 60.0, 80.0, 100.0] {
                     assert!((curve.at(x).0 - truth.unwrap().at(x)).abs() < 1e-4);
@@ -334,9 +334,9 @@ mod tests {
         let (mut known, mut all) = (0, 0);
         for member in members() {
             let app = error.estimate(&member, &mut rng);
-            assert_eq!(app.tolerated_known(), app.caused_known());
-            assert_eq!(app.responses().known(), app.tolerated_known());
-            known += app.tolerated_known().len();
+            assert_eq!(app.tolerated_known, app.caused_known);
+            assert_eq!(app.responses.known, app.tolerated_known);
+            known += app.tolerated_known.len();
             all += member.profiled.len();
         }
         let share = f64::from(known) / f64::from(all);

@@ -63,7 +63,7 @@ impl Client {
         }
     }
 
-    fn fetch(&self) -> std::result::Result<Page, PageError> {
+    fn fetch(&self) -> Result<Page, PageError> {
         let response = self.agent.get(&self.url).call();
         let mut response = response.map_err(|error| self.explain(error))?;
         let body = response.body_mut().with_config().limit(LARGEST_PAGE);
@@ -126,9 +126,6 @@ pub(super) struct Prometheus {
 }
 
 /// The address and the metric of `request`, before anything is started.
-///
-/// # Errors
-/// A request error.
 pub(super) fn check(request: &str) -> Result<()> {
     parts(request).map(|_| ())
 }
@@ -195,10 +192,7 @@ impl Prometheus {
 
     /// Fetches from another thread, so that the end of the target or an
     /// interruption is noticed while a server takes its time.
-    fn try_scrape(
-        &mut self,
-        target: &mut Target,
-    ) -> Result<std::result::Result<Scrape, PageError>> {
+    fn try_scrape(&mut self, target: &mut Target) -> Result<Result<Scrape, PageError>> {
         let (sender, receiver) = mpsc::channel();
         let client = self.client.clone();
         let from_ns = monotonic_ns();

@@ -56,8 +56,6 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// # Errors
-    /// The number of the first line that is not in the format, and why.
     pub(super) fn parse(text: &str) -> Result<Page, PageError> {
         let mut page = Page::default();
         for (number, line) in text.lines().enumerate() {
@@ -176,9 +174,6 @@ fn take_name(text: &str, colons: bool) -> Result<(&str, &str), FormatError> {
 }
 
 /// Labels up to their closing brace, and what follows it.
-///
-/// # Errors
-/// What is missing.
 pub(super) fn labels(text: &str) -> Result<(Labels, &str), FormatError> {
     let mut found = Labels::new();
     let mut rest = text.trim_start();

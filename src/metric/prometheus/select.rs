@@ -35,9 +35,6 @@ pub(super) enum Plan {
 }
 
 /// Takes `URL:METRIC` apart.
-///
-/// # Errors
-/// What is missing.
 pub(super) fn split(text: &str) -> Result<(String, Selector), PrometheusError> {
     let (head, labels, tail) = match text.split_once('{') {
         Some((head, inside)) => {
@@ -188,9 +185,6 @@ impl Selector {
     }
 
     /// Totals that grow, by series, for [`grown`].
-    ///
-    /// # Errors
-    /// When there is none any more, or one is not a number.
     pub(super) fn totals(&self, page: &Page, plan: Plan) -> Result<Totals, SelectError> {
         let hits = match plan {
             Plan::Histogram(_) => self.buckets(page),
@@ -209,9 +203,6 @@ impl Selector {
     }
 
     /// The value of a gauge or of a summary's quantile.
-    ///
-    /// # Errors
-    /// When it is not there any more, or not a number.
     pub(super) fn value(&self, page: &Page, plan: Plan) -> Result<f64, SelectError> {
         let sample = match plan {
             Plan::Summary(wanted) => {
@@ -266,9 +257,6 @@ pub(super) fn grown(from: &Totals, to: &Totals) -> f64 {
 /// What was observed between two pages: the number of observations and the
 /// quantile, by linear interpolation within its bucket. Beyond the last finite
 /// bound it is that bound.
-///
-/// # Errors
-/// When the buckets make no sense.
 pub(super) fn quantile(
     from: &Totals,
     to: &Totals,

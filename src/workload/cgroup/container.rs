@@ -128,45 +128,31 @@ pub fn resolve(
         ));
     }
     let running = running(hierarchies).map_err(|error| refused(error.to_string()))?;
-    let spec = |entry: &Running, name: String| -> Result<CgroupSpec> {
-        Ok(CgroupSpec {
-            directory: hierarchies
-                .best(entry.directories.clone())
-                .expect("one directory at least"),
-            name,
-            asked: format!("--container {given}"),
-        })
+    let spec = |directory, name| CgroupSpec {
+        directory,
+        name,
+        asked: format!("--container {given}"),
+    };
+    let directory = |entry: &Running| {
+        let best = hierarchies.best(entry.directories.clone());
+        best.expect("one directory at least")
     };
     if let Some(entry) = running.get(given) {
-        return spec(entry, short(given));
+        return Ok(spec(directory(entry), short(given)));
     }
     // As Docker does it: a whole name goes before the beginning of an id.
     let looked = engines::look(root, home);
-    let named: Vec<&Known> = looked
-        .known
-        .iter()
-        .filter(|known| known.is(given))
-        .collect();
-    let mut living: Vec<(&Known, CgroupSpec)> = Vec::new();
-    for &known in &named {
-        if let Some(entry) = running.get(&known.id) {
-            living.push((known, spec(entry, known.name.clone())?));
-        } else if let Some(directory) = known.cgroup(hierarchies) {
-            let asked = format!("--container {given}");
-            let name = known.name.clone();
-            living.push((
-                known,
-                CgroupSpec {
-                    directory,
-                    name,
-                    asked,
-                },
-            ));
-        }
+    let all = looked.known.iter();
+    let named: Vec<&Known> = all.filter(|known| known.is(given)).collect();
+    let mut living: Vec<(&Known, PathBuf)> = Vec::new();
+    for known in &named {
+        let found = running.get(&known.id).map(directory);
+        let found = found.or_else(|| known.cgroup(hierarchies));
+        living.extend(found.map(|directory| (*known, directory)));
     }
-    living.dedup_by(|(_, one), (_, other)| one.directory == other.directory);
+    living.dedup_by(|(_, one), (_, other)| one == other);
     match living.as_slice() {
-        [(_, only)] => return Ok(only.clone()),
+        [(known, directory)] => return Ok(spec(directory.clone(), known.name.clone())),
         [] => {}
         several => {
             let list: Vec<String> = several.iter().map(|(known, _)| known.to_string()).collect();
@@ -177,16 +163,14 @@ pub fn resolve(
             )));
         }
     }
-    let begins = |id: &&String| is_hex(given) && id.starts_with(given);
-    let matching: Vec<&String> = running.keys().filter(begins).collect();
+    let begins = |(id, _): &(&String, &Running)| is_hex(given) && id.starts_with(given);
+    let matching: Vec<(&String, &Running)> = running.iter().filter(begins).collect();
+    let describe = |(id, entry): (&String, &Running)| describe(id, entry, &looked.known);
     match matching.as_slice() {
-        [id] => return spec(&running[*id], short(id)),
+        [(id, entry)] => return Ok(spec(directory(entry), short(id))),
         [] => {}
         several => {
-            let list: Vec<String> = several
-                .iter()
-                .map(|id| describe(id, &running[*id], &looked.known))
-                .collect();
+            let list: Vec<String> = several.iter().copied().map(describe).collect();
             return Err(refused(format!(
                 "{} containers have an id that begins so: {}; give more of it",
                 list.len(),
@@ -199,19 +183,13 @@ pub fn resolve(
             "{known} has no cgroup: it does not run; start it first"
         )));
     }
-    let running_ids = running
-        .iter()
-        .map(|(id, entry)| describe(id, entry, &looked.known));
-    let list: Vec<String> = running_ids.take(8).collect();
+    let list: Vec<String> = running.iter().map(describe).take(8).collect();
     let here = match list.is_empty() {
         true => "no container runs here".to_string(),
         false => format!("running: {}", list.join(", ")),
     };
-    let near = near::hint(
-        given,
-        looked.known.iter().map(|known| known.name.clone()),
-        "",
-    );
+    let names = looked.known.iter().map(|known| &known.name);
+    let near = near::hint(given, names, "");
     Err(refused(format!(
         "no running container has that id, and none that name: looked at {}; an id, or the \
          beginning of one, works without any of these; {here}{near}",

@@ -24,6 +24,16 @@ pub(super) struct Known {
 }
 
 impl Known {
+    fn new(engine: &'static str, id: &str, name: &str) -> Known {
+        Known {
+            engine,
+            id: id.into(),
+            name: name.into(),
+            pod: None,
+            cgroups_path: None,
+        }
+    }
+
     /// Whether `given` is its name, `POD/NAME` or `NAMESPACE/POD/NAME`, or an
     /// id that is not like the usual ones.
     pub(super) fn is(&self, given: &str) -> bool {
@@ -143,16 +153,11 @@ impl Looked {
 }
 
 fn docker(directory: &Path) -> Vec<Known> {
-    entries(directory)
-        .filter_map(|container| {
-            let state = json(&container.join("config.v2.json"))?;
-            Some(Known {
-                engine: "docker",
-                id: state["ID"].as_str()?.to_string(),
-                name: state["Name"].as_str()?.trim_start_matches('/').to_string(),
-                pod: None,
-                cgroups_path: None,
-            })
+    let states = entries(directory).filter_map(|container| json(&container.join("config.v2.json")));
+    states
+        .filter_map(|state| {
+            let name = state["Name"].as_str()?.trim_start_matches('/');
+            Some(Known::new("docker", state["ID"].as_str()?, name))
         })
         .collect()
 }
@@ -169,13 +174,8 @@ fn podman(directory: &Path) -> Vec<Known> {
                 continue;
             };
             let names = container["names"].as_array().into_iter().flatten();
-            known.extend(names.filter_map(Value::as_str).map(|name| Known {
-                engine: "podman",
-                id: id.to_string(),
-                name: name.to_string(),
-                pod: None,
-                cgroups_path: None,
-            }));
+            let names = names.filter_map(Value::as_str);
+            known.extend(names.map(|name| Known::new("podman", id, name)));
         }
     }
     known
@@ -184,66 +184,67 @@ fn podman(directory: &Path) -> Vec<Known> {
 /// `NAMESPACE/ID/config.json`: of Kubernetes by annotation, of nerdctl too; of
 /// ctr the id is the name.
 fn containerd(directory: &Path) -> Vec<Known> {
-    let containers =
-        entries(directory).flat_map(|namespace| entries(&namespace).collect::<Vec<_>>());
-    containers
-        .filter_map(|container| {
-            let id = container.file_name()?.to_string_lossy().into_owned();
-            let specification = json(&container.join("config.json"))?;
-            let key = |key: &str| annotation(&specification, &[key]);
-            if key("io.kubernetes.cri.container-type").as_deref() == Some("sandbox") {
-                return None;
-            }
-            let pod = key("io.kubernetes.cri.sandbox-name");
-            let namespace = key("io.kubernetes.cri.sandbox-namespace");
-            Some(Known {
-                engine: "containerd",
-                name: annotation(
-                    &specification,
-                    &["io.kubernetes.cri.container-name", "nerdctl/name"],
-                )
-                .unwrap_or_else(|| id.clone()),
-                pod: pod.map(|pod| (pod, namespace.unwrap_or_default())),
-                cgroups_path: cgroups_path(&specification),
-                id,
-            })
-        })
-        .collect()
+    const ANNOTATIONS: Annotations = Annotations {
+        kind: "io.kubernetes.cri.container-type",
+        names: &["io.kubernetes.cri.container-name", "nerdctl/name"],
+        pod: "io.kubernetes.cri.sandbox-name",
+        namespace: "io.kubernetes.cri.sandbox-namespace",
+    };
+    let containers = entries(directory).flat_map(|namespace| entries(&namespace));
+    let found = containers.filter_map(|container| {
+        let (mut known, name) = specified(&container, "config.json", &ANNOTATIONS)?;
+        known.engine = "containerd";
+        known.name = name.unwrap_or_else(|| known.id.clone());
+        Some(known)
+    });
+    found.collect()
 }
 
 /// `<driver>-containers/ID/userdata/config.json`.
 fn crio(directory: &Path) -> Vec<Known> {
-    let containers = stores(directory).flat_map(|storage| entries(&storage).collect::<Vec<_>>());
-    containers
-        .filter_map(|container| {
-            let id = container.file_name()?.to_string_lossy().into_owned();
-            let specification = json(&container.join("userdata/config.json"))?;
-            let key = |key: &str| annotation(&specification, &[key]);
-            if key("io.kubernetes.cri-o.ContainerType").as_deref() == Some("sandbox") {
-                return None;
-            }
-            let pod = key("io.kubernetes.pod.name");
-            let namespace = key("io.kubernetes.pod.namespace");
-            Some(Known {
-                engine: "cri-o",
-                name: key("io.kubernetes.container.name")?,
-                pod: pod.map(|pod| (pod, namespace.unwrap_or_default())),
-                cgroups_path: cgroups_path(&specification),
-                id,
-            })
-        })
-        .collect()
+    const ANNOTATIONS: Annotations = Annotations {
+        kind: "io.kubernetes.cri-o.ContainerType",
+        names: &["io.kubernetes.container.name"],
+        pod: "io.kubernetes.pod.name",
+        namespace: "io.kubernetes.pod.namespace",
+    };
+    let containers = stores(directory).flat_map(|storage| entries(&storage));
+    let found = containers.filter_map(|container| {
+        let (mut known, name) = specified(&container, "userdata/config.json", &ANNOTATIONS)?;
+        known.engine = "cri-o";
+        known.name = name?;
+        Some(known)
+    });
+    found.collect()
 }
 
-fn annotation(specification: &Value, keys: &[&str]) -> Option<String> {
-    let annotations = specification.get("annotations")?;
-    let value = keys.iter().find_map(|key| annotations.get(key)?.as_str());
-    value.map(str::to_string)
+/// The annotations by which an engine tells what a container is.
+struct Annotations {
+    kind: &'static str,
+    names: &'static [&'static str],
+    pod: &'static str,
+    namespace: &'static str,
 }
 
-fn cgroups_path(specification: &Value) -> Option<String> {
-    let path = specification.pointer("/linux/cgroupsPath")?.as_str()?;
-    Some(path.to_string())
+/// What the runtime's specification in the directory of a container tells, and
+/// its name if it has one; nothing of the sandbox of a pod.
+fn specified(container: &Path, file: &str, keys: &Annotations) -> Option<(Known, Option<String>)> {
+    let id = container.file_name()?.to_string_lossy();
+    let specification = json(&container.join(file))?;
+    let annotation = |key: &str| {
+        let value = specification.get("annotations")?.get(key)?.as_str()?;
+        Some(value.to_string())
+    };
+    if annotation(keys.kind).as_deref() == Some("sandbox") {
+        return None;
+    }
+    let path = specification.pointer("/linux/cgroupsPath");
+    let known = Known {
+        pod: annotation(keys.pod).map(|pod| (pod, annotation(keys.namespace).unwrap_or_default())),
+        cgroups_path: path.and_then(Value::as_str).map(str::to_string),
+        ..Known::new("", &id, "")
+    };
+    Some((known, keys.names.iter().find_map(|key| annotation(key))))
 }
 
 /// `overlay-containers`, `vfs-containers`, …

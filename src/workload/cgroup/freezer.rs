@@ -21,6 +21,17 @@ pub(in crate::workload) enum Kind {
     V1,
 }
 
+impl Kind {
+    fn word(self, frozen: bool) -> &'static str {
+        match (self, frozen) {
+            (Kind::V2, true) => "1",
+            (Kind::V2, false) => "0",
+            (Kind::V1, true) => "FROZEN",
+            (Kind::V1, false) => "THAWED",
+        }
+    }
+}
+
 /// The freezer of one cgroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::workload) struct Freezer {
@@ -30,9 +41,6 @@ pub(in crate::workload) struct Freezer {
 
 impl Freezer {
     /// The freezer that holds exactly what the cgroup at `directory` holds.
-    ///
-    /// # Errors
-    /// Why there is none that can be used.
     pub(in crate::workload) fn of(
         hierarchies: &Hierarchies,
         directory: &Path,
@@ -146,11 +154,7 @@ impl Freezer {
     /// Why; what is frozen by then stays frozen.
     pub(in crate::workload) fn freeze(&self, limit: Duration) -> Result<(), HoldError> {
         let file = self.file();
-        let word = match self.kind {
-            Kind::V2 => "1",
-            Kind::V1 => "FROZEN",
-        };
-        let write = || std::fs::write(&file, word);
+        let write = || std::fs::write(&file, self.kind.word(true));
         write().map_err(|error| HoldError::Write {
             file: file.clone(),
             error,
@@ -175,13 +179,7 @@ impl Freezer {
     /// # Errors
     /// What the kernel says; `NotFound` when the cgroup vanished.
     pub(in crate::workload) fn thaw(&self) -> io::Result<()> {
-        std::fs::write(
-            self.file(),
-            match self.kind {
-                Kind::V2 => "0",
-                Kind::V1 => "THAWED",
-            },
-        )
+        std::fs::write(self.file(), self.kind.word(false))
     }
 }
 

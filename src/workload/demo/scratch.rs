@@ -47,9 +47,6 @@ pub(super) fn directories(chosen: Option<&Path>) -> Vec<PathBuf> {
 
 /// A nameless file of `bytes` random bytes in the first of `directories` that
 /// can have it; `direct` opens it with O_DIRECT, on a real device.
-///
-/// # Errors
-/// An environment error with the reason for each directory.
 pub(super) fn create(directories: &[PathBuf], bytes: u64, direct: bool) -> Result<File> {
     let mut reasons = Vec::new();
     for directory in directories {

@@ -76,8 +76,8 @@ impl NodeSummary {
     /// Adds the scores of `app` on `cpus` CPUs: O(resources).
     pub(crate) fn add(&mut self, aggregates: &mut NodeAggregates, app: &App, cpus: u32) {
         let counted = app.counted(self.shares_cpus);
-        for lane in app.tolerated_known().and(counted).iter() {
-            let tolerated = app.tolerated()[lane];
+        for lane in app.tolerated_known.and(counted).iter() {
+            let tolerated = app.tolerated[lane];
             aggregates.tolerated_by[lane] += 1;
             if aggregates.tolerated_by[lane] == 1 || tolerated < self.tolerated[lane] {
                 self.tolerated[lane] = tolerated;
@@ -86,10 +86,10 @@ impl NodeSummary {
                 aggregates.least_held[lane] += 1;
             }
         }
-        for lane in app.caused_known().and(counted).iter() {
-            self.caused[lane] += app.caused()[lane];
+        for lane in app.caused_known.and(counted).iter() {
+            self.caused[lane] += app.caused[lane];
             aggregates.caused_by[lane] += 1;
-            aggregates.by_units[lane] += i64::from(app.caused()[lane]) * i64::from(cpus);
+            aggregates.by_units[lane] += i64::from(app.caused[lane]) * i64::from(cpus);
         }
         self.residents += 1;
         self.note_known(aggregates);
@@ -107,17 +107,17 @@ impl NodeSummary {
         others: impl Iterator<Item = &'a App> + Clone,
     ) {
         let counted = app.counted(self.shares_cpus);
-        for lane in app.tolerated_known().and(counted).iter() {
+        for lane in app.tolerated_known.and(counted).iter() {
             aggregates.tolerated_by[lane] -= 1;
-            if app.tolerated()[lane] == self.tolerated[lane] {
+            if app.tolerated[lane] == self.tolerated[lane] {
                 aggregates.least_held[lane] -= 1;
             }
             if aggregates.least_held[lane] == 0 {
                 let (mut least, mut held) = (FULL_SCALE, 0);
                 for other in others.clone() {
-                    let known = other.tolerated_known().and(other.counted(self.shares_cpus));
+                    let known = other.tolerated_on(self.shares_cpus);
                     if known.contains(lane) {
-                        let tolerated = other.tolerated()[lane];
+                        let tolerated = other.tolerated[lane];
                         if held == 0 || tolerated < least {
                             (least, held) = (tolerated, 1);
                         } else if tolerated == least {
@@ -129,10 +129,10 @@ impl NodeSummary {
                 aggregates.least_held[lane] = held;
             }
         }
-        for lane in app.caused_known().and(counted).iter() {
-            self.caused[lane] -= app.caused()[lane];
+        for lane in app.caused_known.and(counted).iter() {
+            self.caused[lane] -= app.caused[lane];
             aggregates.caused_by[lane] -= 1;
-            aggregates.by_units[lane] -= i64::from(app.caused()[lane]) * i64::from(cpus);
+            aggregates.by_units[lane] -= i64::from(app.caused[lane]) * i64::from(cpus);
         }
         self.residents -= 1;
         self.note_known(aggregates);

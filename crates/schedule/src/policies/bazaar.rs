@@ -4,8 +4,10 @@
 use crate::app::App;
 use crate::app::Demand;
 use crate::app::FULL_SCALE;
+use crate::app::STEPS_PER_POINT;
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
+use crate::cluster::PlatformId;
 use crate::compare::overrun;
 use crate::explanation::Deciding;
 use crate::policy::Choice;
@@ -18,10 +20,8 @@ use crate::policy::Policy;
 /// those resources that it changes, and of no others (Bazaar, section 3.2.1).
 /// Lower is better.
 pub fn imbalance(changed: impl IntoIterator<Item = f64>) -> f64 {
-    changed
-        .into_iter()
-        .map(|utilization| (1.0 - utilization).powi(2))
-        .sum()
+    let squares = changed.into_iter().map(|used| (1.0 - used).powi(2));
+    squares.sum()
 }
 
 /// Chooses between resource tuples ⟨nodes, CPUs on each⟩ that reach the target
@@ -65,37 +65,28 @@ impl Tuple {
 /// What a node would look like with its share of a tuple.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Place {
-    node: NodeId,
-    cpus: u32,
-    overrun: i64,
-    imbalance: f64,
-}
-
-impl Place {
-    fn key(&self) -> (i64, f64) {
-        (self.overrun, self.imbalance)
-    }
+    part: Part,
+    /// Overrun and imbalance.
+    key: (i64, f64),
 }
 
 fn before(a: (i64, f64), b: (i64, f64)) -> std::cmp::Ordering {
     a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
 }
 
-/// Imbalance of what changes on `node` when `cpus` of `app` come.
-fn node_imbalance(app: &App, cluster: &Cluster, node: NodeId, cpus: u32, memory: u64) -> f64 {
+/// Imbalance of what changes on `node` when `demand` of `app` comes.
+fn node_imbalance(app: &App, cluster: &Cluster, node: NodeId, demand: Demand) -> f64 {
     let summary = cluster.summary(node);
-    let mut sum = imbalance([1.0 - f64::from(summary.free_cpus - cpus) / f64::from(summary.cpus)]);
+    let free = f64::from(summary.free_cpus - demand.cpus);
+    let mut sum = imbalance([1.0 - free / f64::from(summary.cpus)]);
+    let memory = demand.memory_bytes;
     let capacity = cluster.node(node).memory_bytes;
     if memory > 0 && capacity > 0 {
         sum += imbalance([1.0 - (summary.free_memory - memory) as f64 / capacity as f64]);
     }
-    for lane in app
-        .caused_known()
-        .and(app.counted(summary.shares_cpus))
-        .iter()
-    {
-        if app.caused()[lane] > 0 {
-            let pressure = f64::from(summary.caused[lane] + app.caused()[lane]);
+    for lane in app.caused_on(summary.shares_cpus).iter() {
+        if app.caused[lane] > 0 {
+            let pressure = f64::from(summary.caused[lane] + app.caused[lane]);
             sum += imbalance([(pressure / f64::from(FULL_SCALE)).min(1.0)]);
         }
     }
@@ -112,23 +103,15 @@ impl Bazaar {
             }];
         };
         let target = target * (1.0 - 1e-9);
-        let most = cluster
-            .summaries()
-            .iter()
-            .map(|summary| summary.cpus)
-            .max()
-            .unwrap_or(1);
+        let cpus = cluster.summaries().iter().map(|summary| summary.cpus);
+        let most = cpus.max().unwrap_or(1);
         let most_nodes = if request.spread { MOST_NODES } else { 1 };
         (1..=most_nodes)
             .map(|nodes| Tuple {
                 nodes,
-                cpus: (0..platforms as u16)
+                cpus: (0..platforms)
                     .map(|platform| {
-                        let speed = request.app.speed_on(crate::cluster::PlatformId(platform));
-                        let relative = match (speed, request.app.best_speed()) {
-                            (Some(speed), Some(best)) if best > 0.0 => f64::from(speed / best),
-                            _ => 1.0,
-                        };
+                        let relative = request.app.relative_speed(PlatformId::nth(platform));
                         let each = relative * scaling.by_nodes(f64::from(nodes));
                         (1..=most).find(|cpus| each * scaling.by_cpus(f64::from(*cpus)) >= target)
                     })
@@ -142,7 +125,7 @@ impl Bazaar {
     /// some more.
     fn places(&self, request: &PlacementRequest, cluster: &Cluster, tuple: &Tuple) -> Vec<Place> {
         let mut places = Vec::new();
-        let mut look = |node: NodeId| {
+        request.candidates_for_sizing(cluster, tuple.nodes > 1, |node| {
             let Some(cpus) = tuple.cpus[cluster.summary(node).platform.index()] else {
                 return;
             };
@@ -151,24 +134,15 @@ impl Bazaar {
                 ..request.demand
             };
             if cluster.fits(node, demand) {
-                let memory = demand.memory_bytes;
+                let overrun = overrun(request.app, cluster.summary(node));
+                let imbalance = node_imbalance(request.app, cluster, node, demand);
                 places.push(Place {
-                    node,
-                    cpus,
-                    overrun: overrun(request.app, cluster.summary(node)),
-                    imbalance: node_imbalance(request.app, cluster, node, cpus, memory),
+                    part: Part { node, cpus },
+                    key: (overrun, imbalance),
                 });
             }
-        };
-        let one = request.with_cpus(1);
-        match tuple.nodes {
-            1 => one.candidates(cluster, look),
-            _ => cluster
-                .ids()
-                .filter(|node| one.may_use(cluster, *node))
-                .for_each(&mut look),
-        }
-        places.sort_by(|a, b| before(a.key(), b.key()).then(a.node.cmp(&b.node)));
+        });
+        places.sort_by(|a, b| before(a.key, b.key).then(a.part.node.cmp(&b.part.node)));
         places
     }
 
@@ -179,47 +153,35 @@ impl Bazaar {
         cluster: &Cluster,
         tuples: &[Tuple],
     ) -> Option<Choice> {
-        let all: f64 = cluster
-            .summaries()
-            .iter()
-            .map(|summary| f64::from(summary.cpus))
-            .sum();
+        let cpus = cluster.summaries().iter().map(|summary| summary.cpus);
+        let all: f64 = cpus.map(f64::from).sum();
         let free = cluster.units().len() as f64;
         let mut examined = 0;
         let mut best: Option<((i64, f64), Choice)> = None;
         for tuple in tuples {
             let places = self.places(request, cluster, tuple);
             examined += places.len() as u32;
-            let Some(taken) = places.get(..tuple.nodes as usize) else {
+            let Some((taken, others)) = places.split_at_checked(tuple.nodes as usize) else {
                 continue;
             };
-            let cpus: u32 = taken.iter().map(|place| place.cpus).sum();
+            let parts: Vec<Part> = taken.iter().map(|place| place.part).collect();
+            let cpus: u32 = parts.iter().map(|part| part.cpus).sum();
             let whole = imbalance([1.0 - (free - f64::from(cpus)) / all]);
-            let nodes: f64 = taken.iter().map(|place| place.imbalance).sum();
-            let overrun = taken.iter().map(|place| place.overrun).sum();
+            let nodes: f64 = taken.iter().map(|place| place.key.1).sum();
+            let overrun = taken.iter().map(|place| place.key.0).sum();
             let key = (overrun, nodes + whole);
             if best
                 .as_ref()
-                .is_some_and(|(least, _)| before(key, *least).is_ge())
+                .is_none_or(|(least, _)| before(key, *least).is_lt())
             {
-                continue;
+                let choice = Choice {
+                    parts,
+                    score: -key.1,
+                    ..Choice::default()
+                };
+                let others = others.iter().map(|place| place.part.node);
+                best = Some((key, choice.with_runners_up(others)));
             }
-            let choice = Choice {
-                parts: taken
-                    .iter()
-                    .map(|place| Part {
-                        node: place.node,
-                        cpus: place.cpus,
-                    })
-                    .collect(),
-                score: -key.1,
-                ..Choice::default()
-            };
-            let others = &places[taken.len()..];
-            best = Some((
-                key,
-                choice.with_runners_up(others.iter().map(|place| place.node)),
-            ));
         }
         let (_, mut choice) = best?;
         choice.examined = examined;
@@ -255,11 +217,8 @@ impl Policy for Bazaar {
     }
 
     fn why(&self, _ask: &PlacementRequest, _cluster: &Cluster, choice: &Choice) -> Deciding {
-        let cpus: Vec<String> = choice
-            .parts
-            .iter()
-            .map(|part| part.cpus.to_string())
-            .collect();
+        let cpus = choice.parts.iter().map(|part| part.cpus.to_string());
+        let cpus: Vec<String> = cpus.collect();
         Deciding::because(format!(
             "least imbalance of the resources that change, {:.4}, with {} CPUs",
             -choice.score,
@@ -268,14 +227,13 @@ impl Policy for Bazaar {
     }
 
     fn runner_up(&self, request: &PlacementRequest, cluster: &Cluster, node: NodeId) -> String {
-        let overrun = overrun(request.app, cluster.summary(node));
-        let free = cluster.summary(node).free_cpus;
-        match overrun {
-            0 => format!("within tolerances, {free} CPUs free, less full"),
-            steps => format!(
-                "{:.1} points beyond what is tolerated",
-                steps as f64 / f64::from(crate::app::STEPS_PER_POINT)
+        let summary = cluster.summary(node);
+        match overrun(request.app, summary) as f64 / f64::from(STEPS_PER_POINT) {
+            0.0 => format!(
+                "within tolerances, {} CPUs free, less full",
+                summary.free_cpus
             ),
+            points => format!("{points:.1} points beyond what is tolerated"),
         }
     }
 }

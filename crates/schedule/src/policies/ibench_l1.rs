@@ -36,10 +36,10 @@ fn mean_distance(app: &App, summary: &NodeSummary) -> Option<f64> {
     let (d1, d2) = known_directions(app, summary);
     let mut sum = 0i64;
     for lane in d1.iter() {
-        sum += i64::from((summary.tolerated[lane] - app.caused()[lane]).abs());
+        sum += i64::from((summary.tolerated[lane] - app.caused[lane]).abs());
     }
     for lane in d2.iter() {
-        sum += i64::from((app.tolerated()[lane] - summary.caused[lane]).abs());
+        sum += i64::from((app.tolerated[lane] - summary.caused[lane]).abs());
     }
     let known = d1.len() + d2.len();
     (known > 0).then(|| sum as f64 * to_points(1) / f64::from(known))

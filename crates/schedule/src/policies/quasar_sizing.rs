@@ -38,13 +38,10 @@ const SHORT_OF_TARGET: &str = "all that is free does not reach the target";
 /// Speed on `node` of each unit of speed on the best platform, undisturbed.
 fn quality(app: &App, cluster: &Cluster, node: NodeId) -> f64 {
     let summary = cluster.summary(node);
-    let speed = match (app.speed_on(summary.platform), app.best_speed()) {
-        (Some(speed), Some(best)) if best > 0.0 => f64::from(speed / best),
-        _ => 1.0,
-    };
+    let speed = app.relative_speed(summary.platform);
     let pressure = summary.caused.map(|steps| to_points(steps) as f32);
     let counted = app.counted(summary.shares_cpus);
-    speed * performance(app.responses(), &pressure, &[0.0; LANES], counted).performance()
+    speed * performance(&app.responses, &pressure, &[0.0; LANES], counted).performance()
 }
 
 /// Whether every resident is expected to bear it, and the quality.
@@ -73,9 +70,8 @@ pub struct Sizing {
 
 /// Predicted speed of `servers` with so many `cpus` each.
 fn speed(servers: &[Server], cpus: &[u32], scaling: &Scaling) -> f64 {
-    let sum: f64 = servers
-        .iter()
-        .zip(cpus)
+    let speeds = servers.iter().zip(cpus);
+    let sum: f64 = speeds
         .map(|(server, cpus)| server.quality * scaling.by_cpus(f64::from(*cpus)))
         .sum();
     match cpus.len() {
@@ -147,22 +143,13 @@ impl QuasarSizing {
         scaling: &Scaling,
         target: f64,
     ) -> Decision {
-        let one = request.with_cpus(1);
         let mut ranked: Vec<([f64; 2], NodeId)> = Vec::new();
-        let mut offer = |node| ranked.push((key(request.app, cluster, node), node));
-        match request.spread {
-            false => one.candidates(cluster, &mut offer),
-            // Empty nodes are alike, but two may be needed.
-            true => cluster
-                .ids()
-                .filter(|node| one.may_use(cluster, *node))
-                .for_each(&mut offer),
-        }
-        ranked.sort_by(|a, b| {
-            let figures = a.0.iter().zip(&b.0).map(|(a, b)| b.total_cmp(a));
-            figures
-                .fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
-                .then(a.1.cmp(&b.1))
+        request.candidates_for_sizing(cluster, request.spread, |node| {
+            ranked.push((key(request.app, cluster, node), node));
+        });
+        ranked.sort_by(|([within_a, quality_a], a), ([within_b, quality_b], b)| {
+            let by_key = within_b.total_cmp(within_a);
+            by_key.then(quality_b.total_cmp(quality_a)).then(a.cmp(b))
         });
         let servers: Vec<Server> = ranked
             .iter()
@@ -187,13 +174,13 @@ impl QuasarSizing {
             }
         }
         if sizing.cpus.is_empty() {
-            return Decision::no_room(&one, cluster);
+            return Decision::no_room(&request.with_cpus(1), cluster);
         }
         let chosen = &ranked[first..first + sizing.cpus.len()];
+        let others = ranked.iter().filter(|other| !chosen.contains(other));
+        let parts = chosen.iter().zip(&sizing.cpus);
         let mut choice = Choice {
-            parts: chosen
-                .iter()
-                .zip(&sizing.cpus)
+            parts: parts
                 .map(|((_, node), cpus)| Part {
                     node: *node,
                     cpus: *cpus,
@@ -201,10 +188,8 @@ impl QuasarSizing {
                 .collect(),
             examined: ranked.len() as u32,
             score: sizing.speed,
-            ..Choice::default()
+            ..Choice::default().with_runners_up(others.map(|(_, node)| *node))
         };
-        let others = ranked.iter().filter(|other| !chosen.contains(other));
-        choice = choice.with_runners_up(others.map(|(_, node)| *node));
         if sizing.speed < target * (1.0 - 1e-9) {
             choice.notes.push(SHORT_OF_TARGET);
         }
@@ -225,13 +210,11 @@ impl Policy for QuasarSizing {
         request.candidates(cluster, |node| {
             ranking.offer(node, key(request.app, cluster, node));
         });
-        match ranking.answer(request, cluster) {
-            Decision::Place(mut choice) => {
-                choice.score = quality(request.app, cluster, choice.node());
-                Decision::Place(choice)
-            }
-            other => other,
+        let mut answer = ranking.answer(request, cluster);
+        if let Decision::Place(choice) = &mut answer {
+            choice.score = quality(request.app, cluster, choice.node());
         }
+        answer
     }
 
     fn why(&self, request: &PlacementRequest, cluster: &Cluster, choice: &Choice) -> Deciding {

@@ -3,6 +3,7 @@
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
 use crate::explanation::Deciding;
+use crate::policies::by_load::percent;
 use crate::policies::tarcil::could_fit_at_random;
 use crate::policy::Choice;
 use crate::policy::Decision;
@@ -41,8 +42,8 @@ impl Sparrow {
         }
     }
 
-    /// Different nodes that `ask` could fit on, in the order drawn, of `count`
-    /// drawn.
+    /// Different nodes that `request` could fit on, in the order drawn, of
+    /// `count` drawn.
     fn probe(
         &mut self,
         request: &PlacementRequest,
@@ -91,50 +92,37 @@ impl Policy for Sparrow {
         }
         if missing > 0 {
             // What is spread cannot wait at one node for all of its CPUs.
-            let whole = probed
-                .into_iter()
-                .filter(|node| cluster.summary(*node).cpus >= request.demand.cpus)
-                .collect::<Vec<_>>();
-            return match whole.is_empty() {
-                true => Decision::no_room(&share, cluster),
-                false => Decision::QueueAt(whole),
-            };
+            let whole = |node: &NodeId| cluster.summary(*node).cpus >= request.demand.cpus;
+            let whole = probed.into_iter().filter(whole).collect();
+            return Decision::queue_at(whole, &share, cluster);
         }
-        let mut choice = Choice {
+        let unused = free[parts.len()..].iter().map(|(_, node)| *node);
+        let choice = Choice::default().with_runners_up(unused);
+        Decision::Place(Choice {
+            parts,
             examined: probes as u32,
             score: free[0].0,
-            ..Choice::default()
-        };
-        let unused = free.iter().skip(parts.len());
-        for (place, (_, node)) in choice.runners_up.iter_mut().zip(unused) {
-            *place = Some(*node);
-        }
-        choice.parts = parts;
-        Decision::Place(choice)
+            ..choice
+        })
     }
 
     fn why(&self, _ask: &PlacementRequest, cluster: &Cluster, choice: &Choice) -> Deciding {
-        let node = choice.node();
+        let (probes, free) = (choice.examined, cluster.free_cpu_fraction(choice.node()));
+        let free = percent(free);
         Deciding::by(
             "cpus",
-            format!(
-                "the least loaded of {} random probes: {:.0} % of its CPUs are free",
-                choice.examined,
-                cluster.free_cpu_fraction(node) * 100.0
-            ),
+            format!("the least loaded of {probes} random probes: {free} of its CPUs are free"),
         )
     }
 
     fn runner_up(&self, _ask: &PlacementRequest, cluster: &Cluster, node: NodeId) -> String {
-        let free = cluster.free_cpu_fraction(node) * 100.0;
-        format!("{free:.0} % of its CPUs are free")
+        let free = percent(cluster.free_cpu_fraction(node));
+        format!("{free} of its CPUs are free")
     }
 
     fn unused(&self, request: &PlacementRequest, cluster: &Cluster, node: NodeId) -> String {
-        format!(
-            "not among those probed; {}",
-            self.runner_up(request, cluster, node)
-        )
+        let said = self.runner_up(request, cluster, node);
+        format!("not among those probed; {said}")
     }
 }
 

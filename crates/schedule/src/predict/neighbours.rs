@@ -97,7 +97,7 @@ fn beside_the_others(subjects: &[Subject], index: usize) -> Prediction {
     for lane in subject.counted.iter() {
         let pressure = pressure_of_others(subjects, index, lane);
         let felt = pressure.points > 0.0 || pressure.sd > 0.0;
-        if !subject.responses.known().contains(lane) {
+        if !subject.responses.known.contains(lane) {
             if felt || !pressure.unknown.is_empty() {
                 not_known.push(NotKnown {
                     resource: resource_id(lane),
@@ -111,7 +111,7 @@ fn beside_the_others(subjects: &[Subject], index: usize) -> Prediction {
         }
         let bends = subject
             .responses
-            .curves()
+            .curves
             .iter()
             .any(|curve| curve.lane() == lane);
         // What nobody can feel need not be known.
@@ -178,7 +178,7 @@ fn pressure_of_others(subjects: &[Subject], index: usize, lane: usize) -> Pressu
     let mut spreads: Vec<(&Responses, f64)> = Vec::new();
     for (other, subject) in others {
         let responses = subject.responses;
-        if !responses.caused_known().contains(lane) {
+        if !responses.caused_known.contains(lane) {
             if !unknown
                 .iter()
                 .any(|seen| std::ptr::eq(subjects[*seen].responses, responses))
@@ -187,8 +187,8 @@ fn pressure_of_others(subjects: &[Subject], index: usize, lane: usize) -> Pressu
             }
             continue;
         }
-        points += f64::from(responses.caused()[lane]);
-        let sd = f64::from(responses.caused_sd()[lane]);
+        points += f64::from(responses.caused[lane]);
+        let sd = f64::from(responses.caused_sd[lane]);
         match spreads
             .iter_mut()
             .find(|(seen, _)| std::ptr::eq(*seen, responses))

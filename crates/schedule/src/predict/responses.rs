@@ -71,13 +71,14 @@ impl Curve {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Responses {
     /// Only of resources on which performance bends; the others cost nothing.
-    pub(super) curves: Vec<Curve>,
+    pub curves: Vec<Curve>,
     /// Resources of which a curve is known, flat ones included.
-    pub(super) known: LaneSet,
-    /// Points of pressure it causes, and the standard deviation of that belief.
-    pub(super) caused: Lanes<f32>,
-    pub(super) caused_sd: Lanes<f32>,
-    pub(super) caused_known: LaneSet,
+    pub known: LaneSet,
+    /// Points of pressure it causes, and the standard deviation of that belief;
+    /// 0 where not known.
+    pub caused: Lanes<f32>,
+    pub caused_sd: Lanes<f32>,
+    pub caused_known: LaneSet,
 }
 
 impl Responses {
@@ -100,29 +101,5 @@ impl Responses {
             }
         }
         responses
-    }
-
-    pub fn curves(&self) -> &[Curve] {
-        &self.curves
-    }
-
-    /// Resources whose effect on it is known.
-    pub fn known(&self) -> LaneSet {
-        self.known
-    }
-
-    /// Points of pressure caused per resource; 0 where nothing is known, see
-    /// [`Self::caused_known`].
-    pub fn caused(&self) -> &Lanes<f32> {
-        &self.caused
-    }
-
-    /// Standard deviations of [`Self::caused`].
-    pub fn caused_sd(&self) -> &Lanes<f32> {
-        &self.caused_sd
-    }
-
-    pub fn caused_known(&self) -> LaneSet {
-        self.caused_known
     }
 }

@@ -26,10 +26,10 @@ pub fn encoded(points: &mut [f64]) -> f64 {
 /// The paper encodes `c` and reads it as sensitivity, after `t = 99 − c`. Here
 /// both are measured, so that what it does not tolerate, `100 − t`, is encoded.
 pub fn quality_needed(app: &App) -> Option<f64> {
-    let known = app.tolerated_known().and(app.counted(false));
+    let known = app.tolerated_on(false);
     let mut sensitivity: Vec<f64> = known
         .iter()
-        .map(|lane| 100.0 - to_points(app.tolerated()[lane]))
+        .map(|lane| 100.0 - to_points(app.tolerated[lane]))
         .collect();
     (!sensitivity.is_empty()).then(|| encoded(&mut sensitivity))
 }

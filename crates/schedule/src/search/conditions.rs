@@ -58,10 +58,10 @@ pub(crate) struct Missed {
 impl Conditions {
     pub(crate) fn of(app: &App) -> Self {
         let counts = app.counted(false).or(app.counted(true));
-        let mut d1: Vec<usize> = app.caused_known().and(counts).iter().collect();
-        let mut d2: Vec<usize> = app.tolerated_known().and(counts).iter().collect();
-        d1.sort_by_key(|lane| -app.caused()[*lane]);
-        d2.sort_by_key(|lane| app.tolerated()[*lane]);
+        let mut d1: Vec<usize> = app.caused_known.and(counts).iter().collect();
+        let mut d2: Vec<usize> = app.tolerated_known.and(counts).iter().collect();
+        d1.sort_by_key(|lane| -app.caused[*lane]);
+        d2.sort_by_key(|lane| app.tolerated[*lane]);
         let mut conditions = Conditions {
             d1_bit: [0; LANES],
             d2_bit: [0; LANES],
@@ -72,11 +72,11 @@ impl Conditions {
             d1_counted: [0; 2],
             d2_counted: [0; 2],
             by_rank: Vec::with_capacity(d1.len() + d2.len()),
-            caused: *app.caused(),
-            tolerated: *app.tolerated(),
-            difference: std::array::from_fn(|lane| app.tolerated()[lane] - app.caused()[lane]),
+            caused: app.caused,
+            tolerated: app.tolerated,
+            difference: std::array::from_fn(|lane| app.tolerated[lane] - app.caused[lane]),
             both_counted: [false, true].map(|shared| {
-                let known = app.tolerated_known().and(app.caused_known());
+                let known = app.tolerated_known.and(app.caused_known);
                 known.and(app.counted(shared))
             }),
         };

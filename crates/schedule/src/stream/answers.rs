@@ -1,31 +1,7 @@
-//! The form of the answers.
-
-use serde_json::Value;
-use serde_json::json;
+//! Names in answers.
 
 /// At most this many nodes or names are told in a message.
 pub(super) const MOST_NAMED: usize = 3;
-
-/// Where a job went, as the answer's keys.
-pub(super) struct Placed {
-    pub node: String,
-    pub decision: Value,
-}
-
-impl Placed {
-    pub fn answer(self, id: &str, from: Option<&str>) -> Value {
-        let mut answer = json!({
-            "answer": "placed",
-            "decision": self.decision,
-            "id": id,
-            "node": self.node,
-        });
-        if let Some(from) = from {
-            answer["from"] = json!(from);
-        }
-        answer
-    }
-}
 
 /// The first few of `names`, and how many more there are.
 pub(super) fn some_of<'a>(names: impl Iterator<Item = &'a str>) -> String {

@@ -7,110 +7,41 @@ use jostle_profile as profile;
 use jostle_profile::Profile;
 use serde::Deserialize;
 
-/// One event, checked as far as it can be without the cluster.
-#[derive(Debug)]
-pub(super) enum Event {
-    Arrive(Box<Arrival>),
-    Depart {
-        id: String,
-    },
-    NodeUp(NodeUp),
-    NodeDown {
-        name: String,
-    },
-    ProfileChanged {
-        id: String,
-        what: What,
-        seconds_left: Option<f64>,
-    },
-    /// A move has cost so many seconds of the moved application's run.
-    MoveCost {
-        seconds: f64,
-    },
-    State,
-}
-
-/// A job that wants a place.
-#[derive(Debug)]
-pub(super) struct Arrival {
-    pub id: String,
-    pub what: What,
-    /// Instead of the usual demand.
-    pub cpus: Option<u32>,
-    pub memory_bytes: Option<u64>,
-    pub spread: bool,
-    pub target: Option<f64>,
-    /// How long it would take alone on its best platform.
-    pub seconds: Option<f64>,
-}
-
-/// Which application: one that is known, or the one described.
-#[derive(Debug)]
-pub(super) enum What {
-    Known(String),
-    Described(Box<Profile>),
-}
-
-#[derive(Debug)]
-pub(super) struct NodeUp {
-    pub name: String,
-    pub cpus: Option<u32>,
-    pub memory_bytes: Option<u64>,
-    pub platform: Option<String>,
-    pub shares_cpus: Option<bool>,
-}
-
-/// Every key of every event.
-#[derive(Deserialize)]
+/// One line of the stream: every key that an event may have.
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Raw {
-    event: String,
-    at: Option<f64>,
+pub(super) struct Event {
+    pub event: String,
+    /// Seconds on the caller's clock.
+    pub at: Option<f64>,
     id: Option<String>,
     name: Option<String>,
-    app: Option<String>,
-    profile: Option<Box<Profile>>,
+    /// Which application: one that is known, or the name of the one described.
+    pub app: Option<String>,
+    pub profile: Option<Box<Profile>>,
     cpus: Option<i64>,
     memory: Option<String>,
-    platform: Option<String>,
-    shares_cpus: Option<bool>,
-    spread: Option<bool>,
-    target: Option<f64>,
-    seconds: Option<f64>,
-    seconds_left: Option<f64>,
+    pub platform: Option<String>,
+    pub shares_cpus: Option<bool>,
+    pub spread: Option<bool>,
+    pub target: Option<f64>,
+    /// How long it would take alone on its best platform; what a move has cost.
+    pub seconds: Option<f64>,
+    pub seconds_left: Option<f64>,
 }
 
-/// The events and the keys that each may have beside `event` and `at`.
-const EVENTS: [(&str, &[&str]); 7] = [
-    (
-        "arrive",
-        &[
-            "id", "app", "profile", "cpus", "memory", "spread", "target", "seconds",
-        ],
-    ),
-    ("depart", &["id"]),
-    (
-        "node-up",
-        &["name", "cpus", "memory", "platform", "shares_cpus"],
-    ),
-    ("node-down", &["name"]),
-    ("profile-changed", &["id", "app", "profile", "seconds_left"]),
-    ("move-cost", &["seconds"]),
-    ("state", &[]),
-];
-
-/// The event of `line`, and the seconds on the caller's clock if it says them.
+/// The event of `line`, its numbers checked.
 ///
 /// # Errors
 ///
 /// [`StreamError`]: what is wrong and how to mend it.
-pub(super) fn parse(line: &str) -> Result<(Event, Option<f64>), StreamError> {
+pub(super) fn parse(line: &str) -> Result<Event, StreamError> {
     // An array of values in the order of the keys would otherwise do.
     if !line.trim_start().starts_with('{') {
         return Err(StreamError::NotAnObject);
     }
     let mut json = serde_json::Deserializer::from_str(line);
-    let raw: Raw = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+    let event: Event = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();
         let problem = without_line(error.inner());
         match path.as_str() {
@@ -120,22 +51,13 @@ pub(super) fn parse(line: &str) -> Result<(Event, Option<f64>), StreamError> {
     })?;
     json.end()
         .map_err(|error| StreamError::Json(without_line(&error)))?;
-    let Some((event, keys)) = EVENTS.iter().find(|(event, _)| *event == raw.event) else {
-        let events: Vec<&str> = EVENTS.iter().map(|(event, _)| *event).collect();
-        return Err(StreamError::UnknownEvent {
-            event: raw.event,
-            known: events.join(", "),
-        });
-    };
-    raw.only(event, keys)?;
-    let at = raw.at.map(|at| span("at", at)).transpose()?;
-    Ok((raw.event(event)?, at))
+    Ok(event)
 }
 
-impl Raw {
-    /// Refuses what `event` does not have: a key that does nothing is a
-    /// mistake somewhere.
-    fn only(&self, event: &str, keys: &[&str]) -> Result<(), StreamError> {
+impl Event {
+    /// Refuses what this event does not have, as a key that does nothing is a
+    /// mistake somewhere, and numbers that cannot be.
+    pub(super) fn check(&self, keys: &[&str]) -> Result<(), StreamError> {
         let given = [
             ("id", self.id.is_some()),
             ("name", self.name.is_some()),
@@ -150,86 +72,59 @@ impl Raw {
             ("seconds", self.seconds.is_some()),
             ("seconds_left", self.seconds_left.is_some()),
         ];
-        match given
-            .iter()
-            .find(|(key, given)| *given && !keys.contains(key))
-        {
-            Some((key, _)) => Err(StreamError::key(*key, format!("`{event}` has none"))),
+        let foreign = |(key, given): &&(&str, bool)| *given && !keys.contains(key);
+        if let Some((key, _)) = given.iter().find(foreign) {
+            return Err(StreamError::key(*key, format!("`{}` has none", self.event)));
+        }
+        for (key, seconds) in [
+            ("at", self.at),
+            ("seconds_left", self.seconds_left),
+            ("seconds", self.seconds),
+        ] {
+            if let Some(seconds) = seconds.filter(|it| !(it.is_finite() && *it >= 0.0)) {
+                let problem = format!("is {seconds}; write seconds, 0 or more");
+                return Err(StreamError::key(key, problem));
+            }
+        }
+        match self.target.filter(|it| !(it.is_finite() && *it > 0.0)) {
+            Some(target) => Err(StreamError::key(
+                "target",
+                format!("is {target}; write a speed above 0"),
+            )),
             None => Ok(()),
         }
     }
 
-    fn event(self, event: &str) -> Result<Event, StreamError> {
-        let cpus = self.cpus.map(count).transpose()?;
-        let memory_bytes = self.memory.as_deref().map(parse_memory).transpose();
-        let memory_bytes = memory_bytes.map_err(|problem| StreamError::key("memory", problem))?;
-        let seconds_left = self.seconds_left.map(|left| span("seconds_left", left));
-        let seconds_left = seconds_left.transpose()?;
-        let named = |key: &str, value: Option<String>| match value {
-            Some(value) if !value.trim().is_empty() => Ok(value),
+    pub(super) fn id(&self) -> Result<String, StreamError> {
+        self.named("id", &self.id)
+    }
+
+    pub(super) fn name(&self) -> Result<String, StreamError> {
+        self.named("name", &self.name)
+    }
+
+    fn named(&self, key: &str, value: &Option<String>) -> Result<String, StreamError> {
+        match value {
+            Some(value) if !value.trim().is_empty() => Ok(value.clone()),
             Some(_) => Err(StreamError::key(key, "is empty")),
-            None => Err(StreamError::missing(key, event)),
-        };
-        let what = |app: Option<String>, profile: Option<Box<Profile>>| match (app, profile) {
-            (app, Some(mut profile)) => {
-                // The name under which the caller knows it.
-                if let Some(app) = app {
-                    profile.workload.name = app;
-                }
-                check(&profile)?;
-                Ok(What::Described(profile))
-            }
-            (Some(app), None) => Ok(What::Known(app)),
-            (None, None) => Err(StreamError::NoApp(event.into())),
-        };
-        Ok(match event {
-            "arrive" => Event::Arrive(Box::new(Arrival {
-                id: named("id", self.id)?,
-                what: what(self.app, self.profile)?,
-                cpus,
-                memory_bytes,
-                spread: self.spread.unwrap_or(false),
-                target: match self.target {
-                    Some(target) if !(target.is_finite() && target > 0.0) => {
-                        return Err(StreamError::key(
-                            "target",
-                            format!("is {target}; write a speed above 0"),
-                        ));
-                    }
-                    target => target,
-                },
-                seconds: match self.seconds {
-                    Some(seconds) => Some(span("seconds", seconds)?),
-                    None => None,
-                },
-            })),
-            "depart" => Event::Depart {
-                id: named("id", self.id)?,
-            },
-            "node-up" => Event::NodeUp(NodeUp {
-                name: named("name", self.name)?,
-                cpus,
-                memory_bytes,
-                platform: self.platform,
-                shares_cpus: self.shares_cpus,
-            }),
-            "node-down" => Event::NodeDown {
-                name: named("name", self.name)?,
-            },
-            "profile-changed" => Event::ProfileChanged {
-                id: named("id", self.id)?,
-                what: what(self.app, self.profile)?,
-                seconds_left,
-            },
-            "move-cost" => Event::MoveCost {
-                seconds: span(
-                    "seconds",
-                    self.seconds
-                        .ok_or_else(|| StreamError::missing("seconds", event))?,
-                )?,
-            },
-            _ => Event::State,
-        })
+            None => Err(self.missing(key)),
+        }
+    }
+
+    pub(super) fn missing(&self, key: &str) -> StreamError {
+        StreamError::Missing {
+            key: key.into(),
+            event: self.event.clone(),
+        }
+    }
+
+    pub(super) fn cpus(&self) -> Result<Option<u32>, StreamError> {
+        self.cpus.map(count).transpose()
+    }
+
+    pub(super) fn memory_bytes(&self) -> Result<Option<u64>, StreamError> {
+        let bytes = self.memory.as_deref().map(parse_memory).transpose();
+        bytes.map_err(|problem| StreamError::key("memory", problem))
     }
 }
 
@@ -247,17 +142,8 @@ fn count(cpus: i64) -> Result<u32, StreamError> {
         })
 }
 
-fn span(key: &str, seconds: f64) -> Result<f64, StreamError> {
-    match seconds.is_finite() && seconds >= 0.0 {
-        true => Ok(seconds),
-        false => Err(StreamError::key(
-            key,
-            format!("is {seconds}; write seconds, 0 or more"),
-        )),
-    }
-}
-
-fn check(profile: &Profile) -> Result<(), StreamError> {
+/// What a profile sent with an event must keep to.
+pub(super) fn check_profile(profile: &Profile) -> Result<(), StreamError> {
     let (ours, theirs) = (profile::FORMAT, profile.format.as_str());
     if theirs != ours && !theirs.starts_with(&format!("{ours}.")) {
         return Err(StreamError::key(
@@ -265,9 +151,8 @@ fn check(profile: &Profile) -> Result<(), StreamError> {
             format!("is {theirs:?}; this version reads {ours:?}"),
         ));
     }
-    profile::check(profile).map_err(|problem| {
-        StreamError::Profile(problem.to_string().replacen("key `", "key `profile.", 1))
-    })
+    profile::check(profile)
+        .map_err(|error| StreamError::key(format!("profile.{}", error.key), error.problem))
 }
 
 /// Every event is on one line of its own, so that serde's "line 1" misleads.

@@ -1,11 +1,8 @@
 //! What a stream knows, and what each event does to it.
 
-use super::answers::Placed;
 use super::answers::some_of;
-use super::event::Arrival;
 use super::event::Event;
-use super::event::NodeUp;
-use super::event::What;
+use super::event::check_profile;
 use crate::app::App;
 use crate::app::Demand;
 use crate::cluster::Cluster;
@@ -73,8 +70,36 @@ pub struct Stream {
     pub(super) line: u64,
 }
 
-/// Why a job is not placed now.
-struct Held(String);
+/// The answers to an event, and whether it made room.
+type Answered = Result<(Vec<Value>, bool), StreamError>;
+
+type Handler = fn(&mut Stream, Event) -> Answered;
+
+/// The events, the keys that each may have beside `event` and `at`, and what is
+/// done.
+const EVENTS: [(&str, &[&str], Handler); 7] = [
+    (
+        "arrive",
+        &[
+            "id", "app", "profile", "cpus", "memory", "spread", "target", "seconds",
+        ],
+        Stream::arrive,
+    ),
+    ("depart", &["id"], Stream::depart),
+    (
+        "node-up",
+        &["name", "cpus", "memory", "platform", "shares_cpus"],
+        Stream::node_up,
+    ),
+    ("node-down", &["name"], Stream::node_down),
+    (
+        "profile-changed",
+        &["id", "app", "profile", "seconds_left"],
+        Stream::profile_changed,
+    ),
+    ("move-cost", &["seconds"], Stream::move_cost),
+    ("state", &[], |stream, _| Ok((vec![stream.state()], false))),
+];
 
 impl Stream {
     /// A stream over `cluster`. What runs there already becomes jobs called
@@ -148,7 +173,7 @@ impl Stream {
         if line.trim().is_empty() {
             return Vec::new();
         }
-        match super::event::parse(line).and_then(|(event, at)| self.take(event, at)) {
+        match super::event::parse(line).and_then(|event| self.take(event)) {
             Ok(answers) => answers.iter().map(Value::to_string).collect(),
             Err(error) => vec![self.error(&error.to_string())],
         }
@@ -164,8 +189,16 @@ impl Stream {
         json!({"answer": "error", "line": self.line, "message": message}).to_string()
     }
 
-    fn take(&mut self, event: Event, at: Option<f64>) -> Result<Vec<Value>, StreamError> {
-        let now = at.unwrap_or(self.now);
+    fn take(&mut self, event: Event) -> Result<Vec<Value>, StreamError> {
+        let row = EVENTS.iter().find(|(name, ..)| *name == event.event);
+        let Some((name, keys, handle)) = row else {
+            return Err(StreamError::UnknownEvent {
+                event: event.event,
+                known: EVENTS.map(|(name, ..)| name).join(", "),
+            });
+        };
+        event.check(keys)?;
+        let now = event.at.unwrap_or(self.now);
         if now < self.now {
             return Err(StreamError::key(
                 "at",
@@ -177,51 +210,36 @@ impl Stream {
         }
         let later = now > self.now;
         let before = std::mem::replace(&mut self.now, now);
-        let state = matches!(event, Event::State);
-        let done = match event {
-            Event::Arrive(arrival) => self.arrive(*arrival),
-            Event::Depart { id } => self.depart(&id),
-            Event::NodeUp(node) => self.node_up(node),
-            Event::NodeDown { name } => self.node_down(&name),
-            Event::ProfileChanged {
-                id,
-                what,
-                seconds_left,
-            } => self.profile_changed(&id, what, seconds_left),
-            Event::MoveCost { seconds } => {
-                self.costs.seconds.push(seconds);
-                Ok((vec![json!({"answer": "noted"})], false))
-            }
-            Event::State => Ok((vec![self.state()], false)),
-        };
+        let done = handle(self, event);
         let (mut answers, room) = done.inspect_err(|_| self.now = before)?;
-        if room || (later && !state) {
+        if room || (later && *name != "state") {
             answers.extend(self.retry());
         }
         Ok(answers)
     }
 
-    fn arrive(&mut self, arrival: Arrival) -> Result<(Vec<Value>, bool), StreamError> {
-        let id = arrival.id;
+    fn arrive(&mut self, event: Event) -> Answered {
+        let (id, cpus, memory) = (event.id()?, event.cpus()?, event.memory_bytes()?);
         if self.jobs.contains_key(&id) {
             return Err(StreamError::key(
                 "id",
                 format!("`{id}` is here already; every job has an id of its own"),
             ));
         }
-        let app = self.app(arrival.what)?;
+        let (spread, target, seconds) = (event.spread, event.target, event.seconds);
+        let app = self.app(event)?;
         let demand = Demand {
-            cpus: arrival.cpus.unwrap_or(app.cpus()),
-            memory_bytes: arrival.memory_bytes.unwrap_or(app.memory_bytes()),
+            cpus: cpus.unwrap_or(app.cpus()),
+            memory_bytes: memory.unwrap_or(app.memory_bytes()),
         };
         self.arrived += 1;
         let job = Job {
             number: self.arrived,
             app,
             demand,
-            spread: arrival.spread,
-            target: arrival.target,
-            seconds: arrival.seconds,
+            spread: spread.unwrap_or(false),
+            target,
+            seconds,
             since: self.now,
             parts: Vec::new(),
             queued_at: Vec::new(),
@@ -231,27 +249,33 @@ impl Stream {
         Ok((vec![self.place(&id, None)], false))
     }
 
-    fn depart(&mut self, id: &str) -> Result<(Vec<Value>, bool), StreamError> {
-        let job = self.jobs.remove(id).ok_or_else(|| no_job(id))?;
+    fn move_cost(&mut self, event: Event) -> Answered {
+        let seconds = event.seconds.ok_or_else(|| event.missing("seconds"))?;
+        self.costs.seconds.push(seconds);
+        Ok((vec![json!({"answer": "noted"})], false))
+    }
+
+    fn depart(&mut self, event: Event) -> Answered {
+        let id = event.id()?;
+        let job = self.jobs.remove(&id).ok_or_else(|| no_job(&id))?;
         self.waiting.remove(&job.number);
         self.leave(&job.parts);
         Ok((vec![json!({"answer": "departed", "id": id})], true))
     }
 
-    fn node_up(&mut self, up: NodeUp) -> Result<(Vec<Value>, bool), StreamError> {
-        let name = up.name.clone();
+    fn node_up(&mut self, event: Event) -> Answered {
+        let name = event.name()?;
+        let (cpus, memory) = (event.cpus()?, event.memory_bytes()?);
         match self.cluster.id(&name) {
-            Some(node) => self.back(node, &up)?,
+            Some(node) => self.back(node, &event, cpus, memory)?,
             None => {
-                let missing = |key| StreamError::NewNode(key);
-                let node = Node {
-                    name: up.name,
-                    cpus: up.cpus.ok_or_else(|| missing("cpus"))?,
-                    memory_bytes: up.memory_bytes.ok_or_else(|| missing("memory"))?,
-                    platform: up.platform,
-                    shares_cpus: up.shares_cpus.unwrap_or(false),
-                };
-                let node = self.cluster.add_node(node)?;
+                let node = self.cluster.add_node(Node {
+                    name: name.clone(),
+                    cpus: cpus.ok_or(StreamError::NewNode("cpus"))?,
+                    memory_bytes: memory.ok_or(StreamError::NewNode("memory"))?,
+                    platform: event.platform,
+                    shares_cpus: event.shares_cpus.unwrap_or(false),
+                })?;
                 self.changed(node);
             }
         }
@@ -259,30 +283,27 @@ impl Stream {
     }
 
     /// A known node is back, as large as it was.
-    fn back(&mut self, node: NodeId, up: &NodeUp) -> Result<(), StreamError> {
+    fn back(
+        &mut self,
+        node: NodeId,
+        up: &Event,
+        cpus: Option<u32>,
+        memory: Option<u64>,
+    ) -> Result<(), StreamError> {
         let was = self.cluster.node(node);
         if self.cluster.summary(node).up {
-            return Err(StreamError::key(
-                "name",
-                format!("node `{}` is up already", was.name),
-            ));
+            let problem = format!("node `{}` is up already", was.name);
+            return Err(StreamError::key("name", problem));
         }
-        let other = [
-            ("cpus", up.cpus.is_some_and(|cpus| cpus != was.cpus)),
-            (
-                "memory",
-                up.memory_bytes.is_some_and(|it| it != was.memory_bytes),
-            ),
-            (
-                "platform",
-                up.platform.is_some() && up.platform != was.platform,
-            ),
-            (
-                "shares_cpus",
-                up.shares_cpus.is_some_and(|it| it != was.shares_cpus),
-            ),
+        let platform = up.platform.is_none() || up.platform == was.platform;
+        let shares = up.shares_cpus.is_none_or(|it| it == was.shares_cpus);
+        let same = [
+            ("cpus", cpus.is_none_or(|it| it == was.cpus)),
+            ("memory", memory.is_none_or(|it| it == was.memory_bytes)),
+            ("platform", platform),
+            ("shares_cpus", shares),
         ];
-        if let Some((key, _)) = other.iter().find(|(_, other)| *other) {
+        if let Some((key, _)) = same.iter().find(|(_, same)| !same) {
             return Err(StreamError::key(
                 *key,
                 format!(
@@ -296,8 +317,9 @@ impl Stream {
         Ok(())
     }
 
-    fn node_down(&mut self, name: &str) -> Result<(Vec<Value>, bool), StreamError> {
-        let node = self.cluster.id(name).ok_or_else(|| {
+    fn node_down(&mut self, event: Event) -> Answered {
+        let name = event.name()?;
+        let node = self.cluster.id(&name).ok_or_else(|| {
             let known = self.cluster.ids().map(|node| self.cluster.name(node));
             StreamError::key(
                 "name",
@@ -305,10 +327,8 @@ impl Stream {
             )
         })?;
         if !self.cluster.summary(node).up {
-            return Err(StreamError::key(
-                "name",
-                format!("node `{name}` is down already"),
-            ));
+            let problem = format!("node `{name}` is down already");
+            return Err(StreamError::key("name", problem));
         }
         let mut displaced: BTreeMap<u64, String> = BTreeMap::new();
         for (resident, _) in self.cluster.take_down(node) {
@@ -332,22 +352,18 @@ impl Stream {
             self.leave(&parts);
         }
         for id in displaced.values() {
-            answers.push(self.place(id, Some(name)));
+            answers.push(self.place(id, Some(&name)));
         }
         Ok((answers, false))
     }
 
-    fn profile_changed(
-        &mut self,
-        id: &str,
-        what: What,
-        seconds_left: Option<f64>,
-    ) -> Result<(Vec<Value>, bool), StreamError> {
-        if !self.jobs.contains_key(id) {
-            return Err(no_job(id));
+    fn profile_changed(&mut self, event: Event) -> Answered {
+        let (id, seconds_left) = (event.id()?, event.seconds_left);
+        if !self.jobs.contains_key(&id) {
+            return Err(no_job(&id));
         }
-        let app = self.app(what)?;
-        let job = self.jobs.get_mut(id).ok_or_else(|| no_job(id))?;
+        let app = self.app(event)?;
+        let job = self.jobs.get_mut(&id).ok_or_else(|| no_job(&id))?;
         job.app = app.clone();
         let parts = job.parts.clone();
         for part in &parts {
@@ -362,7 +378,7 @@ impl Stream {
             let choice = self
                 .policy
                 .reconsider(resident, &self.cluster, left, &self.costs);
-            answers.extend(choice.and_then(|choice| self.move_to(id, resident, &choice)));
+            answers.extend(choice.and_then(|choice| self.move_to(&id, resident, &choice)));
         }
         Ok((answers, true))
     }
@@ -429,12 +445,12 @@ impl Stream {
             match self.attempt(&id) {
                 Ok(placed) => {
                     self.waiting.remove(&number);
-                    answers.push(placed.answer(&id, None));
+                    answers.push(placed);
                 }
-                Err(Held(_)) if !queues => {
+                Err(_) if !queues => {
                     refused.insert(kind);
                 }
-                Err(Held(_)) => {}
+                Err(_) => {}
             }
         }
         answers
@@ -442,37 +458,34 @@ impl Stream {
 
     /// Places a job that waits, or says why not; it then goes on waiting.
     fn place(&mut self, id: &str, from: Option<&str>) -> Value {
-        match self.attempt(id) {
+        let mut answer = match self.attempt(id) {
             Ok(placed) => {
                 if let Some(job) = self.jobs.get(id) {
                     self.waiting.remove(&job.number);
                 }
-                placed.answer(id, from)
+                placed
             }
-            Err(Held(why)) => {
-                let mut answer = json!({"answer": "waiting", "id": id, "why": why});
-                if let Some(from) = from {
-                    answer["from"] = json!(from);
-                }
-                answer
-            }
+            Err(why) => json!({"answer": "waiting", "id": id, "why": why}),
+        };
+        if let Some(from) = from {
+            answer["from"] = json!(from);
         }
+        answer
     }
 
-    fn attempt(&mut self, id: &str) -> Result<Placed, Held> {
+    /// The answer that places a job, or why it has to wait.
+    fn attempt(&mut self, id: &str) -> Result<Value, String> {
         let Some(job) = self.jobs.get(id).cloned() else {
-            return Err(Held("it has left".into()));
+            return Err("it has left".into());
         };
         let request = self.request(&job);
-        let up = |node: &&NodeId| self.cluster.summary(**node).up;
-        let answer = match job.queued_at.iter().any(|node| up(&node)) {
-            true => match job
-                .queued_at
-                .iter()
-                .find(|n| request.may_use(&self.cluster, **n))
-            {
+        let queued_at = &job.queued_at;
+        let up = |node: &NodeId| self.cluster.summary(*node).up;
+        let room = |node: &&NodeId| request.may_use(&self.cluster, **node);
+        let answer = match queued_at.iter().any(up) {
+            true => match queued_at.iter().find(room) {
                 Some(node) => Decision::place(*node, &request),
-                None => Decision::QueueAt(job.queued_at.clone()),
+                None => Decision::QueueAt(queued_at.clone()),
             },
             false => self.policy.choose(&request, &self.cluster),
         };
@@ -484,26 +497,25 @@ impl Stream {
                 if let Some(job) = self.jobs.get_mut(id) {
                     job.queued_at = nodes;
                 }
-                return Err(Held(why));
+                return Err(why);
             }
-            Decision::Wait(waiting, _) => return Err(Held(self.why_waiting(&request, waiting))),
+            Decision::Wait(waiting, _) => return Err(self.why_waiting(&request, waiting)),
         };
         let decision = self.explained(&job, &choice);
         let Some(parts) = self.start(id, &choice) else {
-            return Err(Held(format!(
-                "{} chose {}, which has no room for it",
-                self.policy.name(),
-                self.cluster.name(choice.node())
-            )));
+            let (policy, node) = (self.policy.name(), self.cluster.name(choice.node()));
+            return Err(format!("{policy} chose {node}, which has no room for it"));
         };
         if let Some(job) = self.jobs.get_mut(id) {
             job.parts = parts;
             job.queued_at.clear();
         }
-        Ok(Placed {
-            node: self.cluster.name(choice.node()).into(),
-            decision,
-        })
+        Ok(json!({
+            "answer": "placed",
+            "decision": decision,
+            "id": id,
+            "node": self.cluster.name(choice.node()),
+        }))
     }
 
     pub(super) fn request<'a>(&self, job: &'a Job) -> PlacementRequest<'a> {
@@ -545,28 +557,31 @@ impl Stream {
         self.policy.changed(&self.cluster, node, self.now);
     }
 
-    fn app(&mut self, what: What) -> Result<Arc<App>, StreamError> {
-        match what {
-            What::Known(name) => self.apps.get(&name).cloned().ok_or_else(|| {
-                let known = self.apps.keys().map(String::as_str);
+    fn app(&mut self, event: Event) -> Result<Arc<App>, StreamError> {
+        let Some(mut profile) = event.profile else {
+            let Some(name) = event.app else {
+                return Err(StreamError::NoApp(event.event));
+            };
+            return self.apps.get(&name).cloned().ok_or_else(|| {
+                let known = some_of(self.apps.keys().map(String::as_str));
                 StreamError::key(
                     "app",
                     format!(
-                        "no profile of `{name}`; send it as `profile`, or start with --apps. Known: {}",
-                        some_of(known)
+                        "no profile of `{name}`; send it as `profile`, or start with --apps. Known: {known}"
                     ),
                 )
-            }),
-            What::Described(profile) => {
-                let app = App::new(&profile);
-                let demand = self.demands.get(app.name());
-                let app = match demand {
-                    Some(demand) => demand.applied(app, &mut self.cluster)?,
-                    None => app,
-                };
-                Ok(Arc::new(app))
-            }
+            });
+        };
+        // The name under which the caller knows it.
+        if let Some(app) = event.app {
+            profile.workload.name = app;
         }
+        check_profile(&profile)?;
+        let app = App::new(&profile);
+        Ok(Arc::new(match self.demands.get(app.name()) {
+            Some(demand) => demand.applied(app, &mut self.cluster)?,
+            None => app,
+        }))
     }
 }
 

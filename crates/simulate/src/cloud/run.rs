@@ -154,15 +154,15 @@ fn overrun<'a>(newcomer: &'a App, residents: impl Iterator<Item = &'a App> + Clo
     let everybody = residents.chain(std::iter::once(newcomer));
     let mut pressure = [0i32; LANES];
     for app in everybody.clone() {
-        for (sum, own) in pressure.iter_mut().zip(app.caused()) {
+        for (sum, own) in pressure.iter_mut().zip(&app.caused) {
             *sum += own;
         }
     }
     let mut over = 0i64;
     for app in everybody {
-        for lane in app.tolerated_known().and(app.counted(false)).iter() {
-            let others = (pressure[lane] - app.caused()[lane]).min(FULL_SCALE);
-            over += i64::from((others - app.tolerated()[lane]).max(0));
+        for lane in app.tolerated_on(false).iter() {
+            let others = (pressure[lane] - app.caused[lane]).min(FULL_SCALE);
+            over += i64::from((others - app.tolerated[lane]).max(0));
         }
     }
     over as f64 * to_points(1)

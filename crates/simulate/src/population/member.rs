@@ -159,11 +159,11 @@ pub fn load_profiles(dir: &Path) -> Result<Vec<Profile>, Problem> {
 pub fn recorded(profile: &Profile, types: &[ServerType], rng: &mut ChaCha8Rng) -> Member {
     let app = App::new(profile);
     let counted = app.counted(false);
-    let responses = app.responses();
+    let responses = &app.responses;
     let program = Program::draw(&archetype::SERVICE, rng);
-    let known = responses.known().and(counted);
-    let caused_known = responses.caused_known().and(counted);
-    let curves = responses.curves().iter();
+    let known = responses.known.and(counted);
+    let caused_known = responses.caused_known.and(counted);
+    let curves = responses.curves.iter();
     let mut curves: Vec<TrueCurve> = curves
         .filter(|curve| counted.contains(curve.lane()))
         .map(|curve| TrueCurve::new(curve.lane(), |x| f64::from(curve.at(x as f32).0).exp()))
@@ -173,7 +173,7 @@ pub fn recorded(profile: &Profile, types: &[ServerType], rng: &mut ChaCha8Rng) -
     }
     let mut caused = [0.0; LANES];
     for lane in caused_known.iter() {
-        caused[lane] = responses.caused()[lane];
+        caused[lane] = responses.caused[lane];
     }
     for lane in shared().without(caused_known).iter() {
         caused[lane] = program.caused[lane] as f32;

@@ -195,7 +195,7 @@ fn recorded_profiles_are_true_and_the_rest_is_unseen() {
         let responses = jostle_schedule::predict::Responses::from_profile(profile);
         let cpu_time = lane("cpu-time").unwrap();
         assert_eq!(member.app.caused[cpu_time], 0.0, "CPUs are their own");
-        for curve in responses.curves() {
+        for curve in &responses.curves {
             if !member.profiled.contains(curve.lane()) {
                 continue;
             }
@@ -208,7 +208,7 @@ fn recorded_profiles_are_true_and_the_rest_is_unseen() {
             assert!((truth.at(50.0) - curve.at(50.0).0.max(1e-3f32.ln())).abs() < 1e-4);
         }
         for lane in member.profiled.iter() {
-            assert_eq!(member.app.caused[lane], responses.caused()[lane]);
+            assert_eq!(member.app.caused[lane], responses.caused[lane]);
         }
     }
     let empty = tempfile::tempdir().unwrap();

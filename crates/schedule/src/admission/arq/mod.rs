@@ -83,8 +83,8 @@ impl PartialOrd for Seconds {
 /// Q of an application: mean of what it causes over the resources that count
 /// and are known, in points; `None` when there is none.
 fn caused(app: &App) -> Option<f64> {
-    let known = app.caused_known().and(app.counted(false));
-    let sum: i64 = known.iter().map(|lane| i64::from(app.caused()[lane])).sum();
+    let known = app.caused_on(false);
+    let sum: i64 = known.iter().map(|lane| i64::from(app.caused[lane])).sum();
     (!known.is_empty()).then(|| to_points(1) * sum as f64 / f64::from(known.len()))
 }
 

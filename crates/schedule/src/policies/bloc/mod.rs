@@ -17,7 +17,6 @@ use crate::app::to_points;
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
 use crate::explanation::Deciding;
-use crate::explanation::RUNNERS_UP;
 use crate::policy::Choice;
 use crate::policy::Decision;
 use crate::policy::PlacementRequest;
@@ -26,6 +25,7 @@ use crate::predict::LANES;
 use crate::predict::LaneSet;
 use crate::predict::performance;
 use crate::predict::resource_id;
+use crate::search::ranking::Ranking;
 
 /// BLOC's packing (dissertation, appendix B), one application at a time. A node
 /// takes it when on every resource under pressure the summed pressure, its own
@@ -69,12 +69,12 @@ const OVER: &str = "no node takes it within its limits; it is where it oversteps
 pub fn pair_interference(a: &App, b: &App, shares_cpus: bool) -> Option<f64> {
     let counted = a.counted(shares_cpus).and(b.counted(shares_cpus));
     let loss = |of: &App, by: &App| {
-        let known = of.responses().known().and(by.caused_known()).and(counted);
+        let known = of.responses.known.and(by.caused_known).and(counted);
         if known.is_empty() {
             return None;
         }
-        let pressure = by.caused().map(|steps| to_points(steps) as f32);
-        let expected = performance(of.responses(), &pressure, &[0.0; LANES], known);
+        let pressure = by.caused.map(|steps| to_points(steps) as f32);
+        let expected = performance(&of.responses, &pressure, &[0.0; LANES], known);
         Some(1.0 - expected.performance())
     };
     match (loss(a, b), loss(b, a)) {
@@ -86,12 +86,9 @@ pub fn pair_interference(a: &App, b: &App, shares_cpus: bool) -> Option<f64> {
 /// Interference of all pairs on `node` with `app` there.
 fn node_interference(app: &App, cluster: &Cluster, node: NodeId) -> f64 {
     let shares_cpus = cluster.summary(node).shares_cpus;
-    let mut apps: Vec<&App> = vec![app];
-    apps.extend(
-        cluster
-            .residents(node)
-            .map(|(_, resident)| resident.app.as_ref()),
-    );
+    let residents = cluster.residents(node);
+    let residents = residents.map(|(_, resident)| resident.app.as_ref());
+    let apps: Vec<&App> = std::iter::once(app).chain(residents).collect();
     let mut sum = 0.0;
     for (at, one) in apps.iter().enumerate() {
         for other in &apps[at + 1..] {
@@ -109,12 +106,12 @@ impl Bloc {
         let counted = app.counted(summary.shares_cpus);
         let pressed: LaneSet = counted
             .iter()
-            .filter(|lane| summary.caused[*lane] + app.caused()[*lane] > 0)
+            .filter(|lane| summary.caused[*lane] + app.caused[*lane] > 0)
             .collect();
         let over = |lane: usize| {
-            let limit = summary.tolerated[lane].min(app.tolerated()[lane]) - self.reserve;
+            let limit = summary.tolerated[lane].min(app.tolerated[lane]) - self.reserve;
             // Below the limit, not at it.
-            summary.caused[lane] + app.caused()[lane] - limit + 1
+            summary.caused[lane] + app.caused[lane] - limit + 1
         };
         match pressed.iter().max_by_key(|lane| over(*lane)) {
             Some(lane) => (over(lane), Some(lane)),
@@ -123,26 +120,23 @@ impl Bloc {
     }
 
     fn fits(&self, app: &App, cluster: &Cluster, node: NodeId) -> bool {
-        self.worst(app, cluster, node).0 <= 0
-            && node_interference(app, cluster, node) < self.interference
+        self.worst(app, cluster, node).0 <= 0 && self.bearable(app, cluster, node)
+    }
+
+    fn bearable(&self, app: &App, cluster: &Cluster, node: NodeId) -> bool {
+        node_interference(app, cluster, node) < self.interference
     }
 
     fn open_another(&self, request: &PlacementRequest, cluster: &Cluster) -> Option<NodeId> {
-        let mut empty = Vec::new();
+        let mut fastest: Ranking<1> = Ranking::default();
         request.candidates(cluster, |node| {
-            if cluster.summary(node).residents == 0 {
-                empty.push(node);
+            let summary = cluster.summary(node);
+            if summary.residents == 0 {
+                let speed = request.app.speed_on(summary.platform);
+                fastest.offer(node, [f64::from(speed.unwrap_or(0.0))]);
             }
         });
-        let speed = |node: NodeId| {
-            request
-                .app
-                .speed_on(cluster.summary(node).platform)
-                .unwrap_or(0.0)
-        };
-        empty
-            .into_iter()
-            .min_by(|a, b| speed(*b).total_cmp(&speed(*a)).then(a.cmp(b)))
+        fastest.best().next().map(|(_, node)| node)
     }
 }
 
@@ -163,34 +157,27 @@ impl Policy for Bloc {
             })
             .collect();
         used.sort_unstable_by_key(|(_, ahead, _)| *ahead);
-        let within =
-            |node: NodeId| node_interference(request.app, cluster, node) < self.interference;
         let mut examined = 0;
         let next = used
             .iter()
             .filter(|(over, ..)| *over <= 0)
             .inspect(|_| examined += 1)
-            .find(|(.., node)| within(*node))
+            .find(|(.., node)| self.bearable(request.app, cluster, *node))
             .map(|(.., node)| *node);
-        let opened = match next {
-            Some(_) => None,
-            None => self.open_another(request, cluster),
-        };
+        let within = next.or_else(|| self.open_another(request, cluster));
         let least = used.iter().min().map(|(.., node)| *node);
-        let Some(node) = next.or(opened).or(least) else {
+        let Some(node) = within.or(least) else {
             return Decision::no_room(request, cluster);
         };
-        let mut choice = Choice::on(node, request);
+        let others = used.iter().map(|(.., other)| *other);
+        let others = others.filter(|other| *other != node);
+        let mut choice = Choice::on(node, request).with_runners_up(others);
         choice.examined = used.len() as u32 + examined;
         choice.score = f64::from(cluster.summary(node).residents);
-        if next.or(opened).is_none() {
+        if within.is_none() {
             choice.notes.push(OVER);
         }
         self.last = node.index();
-        let others = used.iter().filter(|(.., other)| *other != node);
-        for (place, (.., other)) in choice.runners_up.iter_mut().zip(others.take(RUNNERS_UP)) {
-            *place = Some(*other);
-        }
         Decision::Place(choice)
     }
 

@@ -55,20 +55,16 @@ fn losses(app: &App, cluster: &Cluster, node: NodeId) -> Lanes<f32> {
     };
     let before = pressure(summary);
     let mut after = before;
-    for lane in app
-        .caused_known()
-        .and(app.counted(summary.shares_cpus))
-        .iter()
-    {
-        after[lane] += crate::app::to_points(app.caused()[lane]) as f32;
+    for lane in app.caused_on(summary.shares_cpus).iter() {
+        after[lane] += crate::app::to_points(app.caused[lane]) as f32;
     }
     for lane in app.counted(summary.shares_cpus).iter() {
-        losses[lane] -= own(lane, app.responses(), &before);
+        losses[lane] -= own(lane, &app.responses, &before);
         for (_, resident) in cluster.residents(node) {
             let resident = &resident.app;
             if resident.counted(summary.shares_cpus).contains(lane) {
                 let only = std::iter::once(lane).collect();
-                let of = |all| beside(resident, resident.responses(), all, &none, only).ln;
+                let of = |all| beside(resident, &resident.responses, all, &none, only).ln;
                 losses[lane] += of(&before) - of(&after);
             }
         }
@@ -121,11 +117,11 @@ pub fn expected(app: &App, cluster: &Cluster, node: NodeId) -> ExpectedPerforman
     let view = NodeView::of(node, cluster, &weights);
     let counted = app.counted(summary.shares_cpus);
     let before = pressure(summary);
-    let mut own = performance(app.responses(), &before, &view.uncertainty, counted);
+    let mut own = performance(&app.responses, &before, &view.uncertainty, counted);
     own.ln += app.platform_ln(summary.platform);
     let mut after = before;
-    for lane in app.caused_known().and(counted).iter() {
-        after[lane] += crate::app::to_points(app.caused()[lane]) as f32;
+    for lane in app.caused_known.and(counted).iter() {
+        after[lane] += crate::app::to_points(app.caused[lane]) as f32;
     }
     let none = [0.0; LANES];
     let most_hurt = cluster
@@ -133,8 +129,7 @@ pub fn expected(app: &App, cluster: &Cluster, node: NodeId) -> ExpectedPerforman
         .map(|(_, resident)| {
             let resident = &resident.app;
             let counted = resident.counted(summary.shares_cpus);
-            let of =
-                |all| beside(resident, resident.responses(), all, &none, counted).performance();
+            let of = |all| beside(resident, &resident.responses, all, &none, counted).performance();
             MostAffected {
                 app: resident.name().into(),
                 before: of(&before),

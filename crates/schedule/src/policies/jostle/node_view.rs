@@ -41,7 +41,7 @@ impl NodeView {
             let counted = app.counted(summary.shares_cpus);
             for lane in 0..LANES {
                 let sd = match counted.contains(lane) {
-                    true => app.responses().caused_sd()[lane],
+                    true => app.responses.caused_sd[lane],
                     false => 0.0,
                 };
                 view.uncertainty[lane] += sd * sd;
@@ -51,10 +51,10 @@ impl NodeView {
             let app = &resident.app;
             let now = resident_under(app, summary, &all, &view.uncertainty, weights);
             let counted = app.counted(summary.shares_cpus);
-            for curve in app.responses().curves() {
+            for curve in &app.responses.curves {
                 let lane = curve.lane();
                 if counted.contains(lane) {
-                    let others = all[lane] - app.responses().caused()[lane];
+                    let others = all[lane] - app.responses.caused[lane];
                     let lost = curve.at(others).0 - curve.at(others + STEP).0;
                     view.harm[lane] += now.steepness * lost / STEP;
                 }

@@ -37,9 +37,9 @@ impl LinearScreen {
         let mut hinges = LinearScreen {
             knee: [100.0; LANES],
             slope: [0.0; LANES],
-            caused: std::array::from_fn(|lane| app.caused()[lane] as f32 * POINTS),
+            caused: std::array::from_fn(|lane| app.caused[lane] as f32 * POINTS),
         };
-        for curve in app.responses().curves() {
+        for curve in &app.responses.curves {
             let (lane, whole) = (curve.lane(), -curve.at(100.0).0);
             let before = (0..GRID)
                 .map(|step| step as f32 * GRID_STEP)
@@ -73,7 +73,7 @@ impl LinearScreen {
 #[inline]
 pub fn screened_value(app: &App, summary: &NodeSummary, ln: f32, weights: &Weights) -> f32 {
     let ln = ln + app.platform_ln(summary.platform);
-    let chance = (0.5 + (ln - app.qos_ln()) * 8.0).clamp(0.0, 1.0);
+    let chance = (0.5 + (ln - app.qos_ln) * 8.0).clamp(0.0, 1.0);
     quick_exp(ln) + weights.qos * chance
 }
 
@@ -87,7 +87,7 @@ pub fn newcomer(
 ) -> ResidentValue {
     let counted = app.counted(summary.shares_cpus);
     let expected = performance(
-        app.responses(),
+        &app.responses,
         &pressure(summary),
         &view.uncertainty,
         counted,
@@ -127,15 +127,15 @@ pub fn on_node(
         performance: own.performance,
         breaks: !own.keeps,
     };
-    let added = app.caused_known().and(app.counted(summary.shares_cpus));
+    let added = app.caused_on(summary.shares_cpus);
     if summary.residents == 0 || added.is_empty() {
         return there;
     }
     let mut with = pressure(summary);
     let mut uncertainty = view.uncertainty;
     for lane in added.iter() {
-        with[lane] += app.caused()[lane] as f32 * POINTS;
-        let sd = app.responses().caused_sd()[lane];
+        with[lane] += app.caused[lane] as f32 * POINTS;
+        let sd = app.responses.caused_sd[lane];
         uncertainty[lane] += sd * sd;
     }
     for ((_, resident), before) in cluster.residents(node).zip(&view.residents) {
@@ -158,13 +158,9 @@ pub fn leaving(id: ResidentId, cluster: &Cluster, weights: &Weights) -> f32 {
     let mut without = pressure(summary);
     let mut uncertainty = view.uncertainty;
     let app = &resident.app;
-    for lane in app
-        .caused_known()
-        .and(app.counted(summary.shares_cpus))
-        .iter()
-    {
-        without[lane] -= app.caused()[lane] as f32 * POINTS;
-        let sd = app.responses().caused_sd()[lane];
+    for lane in app.caused_on(summary.shares_cpus).iter() {
+        without[lane] -= app.caused[lane] as f32 * POINTS;
+        let sd = app.responses.caused_sd[lane];
         uncertainty[lane] = (uncertainty[lane] - sd * sd).max(0.0);
     }
     let mut sum = 0.0;

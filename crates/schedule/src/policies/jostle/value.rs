@@ -47,7 +47,7 @@ pub fn valued(app: &App, ln_platform: f32, expected: Expected, weights: &Weights
         variance: expected.variance + weights.unexplained,
     };
     let performance = there.quick_performance();
-    let chance = there.chance_of(app.qos_ln());
+    let chance = there.chance_of(app.qos_ln);
     ResidentValue {
         value: performance + weights.qos * chance,
         performance,
@@ -75,7 +75,7 @@ pub fn resident_under(
     weights: &Weights,
 ) -> ResidentValue {
     let counted = app.counted(summary.shares_cpus);
-    let expected = beside(app, app.responses(), all, uncertainty, counted);
+    let expected = beside(app, &app.responses, all, uncertainty, counted);
     valued(app, app.platform_ln(summary.platform), expected, weights)
 }
 
@@ -90,8 +90,8 @@ pub fn beside(
     let mut others = [0.0; LANES];
     let mut doubt = [0.0; LANES];
     for lane in 0..LANES {
-        let sd = responses.caused_sd()[lane];
-        others[lane] = (all[lane] - app.caused()[lane] as f32 * POINTS).max(0.0);
+        let sd = responses.caused_sd[lane];
+        others[lane] = (all[lane] - app.caused[lane] as f32 * POINTS).max(0.0);
         doubt[lane] = (uncertainty[lane] - sd * sd).max(0.0);
     }
     performance(responses, &others, &doubt, counted)

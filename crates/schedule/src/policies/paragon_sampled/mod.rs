@@ -131,7 +131,7 @@ pub fn colocation_quality(app: &App, summary: &NodeSummary) -> Option<f64> {
     }
     let (mut sum, mut distance) = (0i64, 0u64);
     for lane in 0..LANES {
-        let d = summary.tolerated[lane] - app.caused()[lane];
+        let d = summary.tolerated[lane] - app.caused[lane];
         let kept = (known.bits() >> lane & 1).wrapping_neg();
         sum += i64::from(d & kept as i32);
         distance += u64::from(d.unsigned_abs() & kept);

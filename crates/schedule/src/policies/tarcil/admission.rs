@@ -61,10 +61,10 @@ pub fn suitable(app: &App, buckets: &Buckets, shares_cpus: bool) -> Suitable {
     let (mut most_caused, mut least_tolerated) = (0, crate::app::FULL_SCALE);
     let mut tolerance = [0.0; LANES];
     for lane in counted.iter() {
-        most_caused = most_caused.max(app.caused()[lane]);
-        if app.tolerated_known().contains(lane) {
-            least_tolerated = least_tolerated.min(app.tolerated()[lane]);
-            tolerance[lane] = app.tolerated()[lane] as f32;
+        most_caused = most_caused.max(app.caused[lane]);
+        if app.tolerated_known.contains(lane) {
+            least_tolerated = least_tolerated.min(app.tolerated[lane]);
+            tolerance[lane] = app.tolerated[lane] as f32;
         }
     }
     let (room, least) = (

@@ -124,8 +124,12 @@ const BATCH: usize = 32;
 /// Points of overrun that halve a score.
 const OVERRUN_POINTS: f64 = 10.0;
 
-/// A job in the terms of this policy.
-struct Wanted {
+/// A job in the terms of this policy, and where it may go.
+struct Job<'a> {
+    request: &'a PlacementRequest<'a>,
+    cluster: &'a Cluster,
+    /// Samples for each unit needed.
+    samples: usize,
     /// Target quality T_W, where CPUs are its own and where they are shared;
     /// filled in when first asked for.
     target: [Option<f64>; 2],
@@ -133,35 +137,42 @@ struct Wanted {
     usual_speed: f64,
 }
 
-impl Wanted {
-    fn of(app: &App, cluster: &Cluster) -> Self {
+impl<'a> Job<'a> {
+    fn of(request: &'a PlacementRequest<'a>, cluster: &'a Cluster, samples: usize) -> Self {
         let platforms = 0..cluster.platforms().len();
-        let speeds = platforms.filter_map(|p| app.speed_on(PlatformId(p as u16)));
-        let (mut sum, mut known) = (0.0, 0u32);
-        for speed in speeds {
-            sum += f64::from(speed);
-            known += 1;
-        }
-        let best_speed = app.best_speed().map_or(1.0, f64::from).max(1e-9);
-        Wanted {
+        let speeds: Vec<f64> = platforms
+            .filter_map(|platform| request.app.speed_on(PlatformId::nth(platform)))
+            .map(f64::from)
+            .collect();
+        let best_speed = request.app.best_speed().map_or(1.0, f64::from).max(1e-9);
+        Job {
+            request,
+            cluster,
+            samples,
             target: [None; 2],
             best_speed,
-            usual_speed: match known {
+            usual_speed: match speeds.len() {
                 0 => 1.0,
-                _ => sum / f64::from(known) / best_speed,
+                known => speeds.iter().sum::<f64>() / known as f64 / best_speed,
             },
         }
     }
 
-    fn target(&mut self, app: &App, shares_cpus: bool) -> f64 {
-        *self.target[usize::from(shares_cpus)].get_or_insert_with(|| target(app, shares_cpus))
+    fn target(&mut self, shares_cpus: bool) -> f64 {
+        *self.target[usize::from(shares_cpus)]
+            .get_or_insert_with(|| target(self.request.app, shares_cpus))
     }
 
-    fn speed(&self, app: &App, platform: PlatformId) -> f64 {
-        match app.speed_on(platform) {
+    fn speed(&self, platform: PlatformId) -> f64 {
+        match self.request.app.speed_on(platform) {
             Some(speed) => f64::from(speed) / self.best_speed,
             None => self.usual_speed,
         }
+    }
+
+    /// Units to draw: the samples for all of its CPUs.
+    fn draws(&self) -> usize {
+        (self.samples * self.request.demand.cpus as usize).clamp(self.samples, MOST_DRAWS)
     }
 }
 
@@ -169,8 +180,8 @@ impl Wanted {
 /// equation 7.2).
 pub fn target(app: &App, shares_cpus: bool) -> f64 {
     let mut points: Lanes<f32> = [0.0; LANES];
-    for lane in app.caused_known().and(app.counted(shares_cpus)).iter() {
-        points[lane] = to_points(app.caused()[lane]) as f32;
+    for lane in app.caused_on(shares_cpus).iter() {
+        points[lane] = to_points(app.caused[lane]) as f32;
     }
     intensity(&points)
 }
@@ -207,37 +218,22 @@ impl Tarcil {
 
     /// Its score on `node`; `None` when that is below `least`, so that the
     /// resources are compared only where the rest is good enough.
-    fn score(
-        &mut self,
-        request: &PlacementRequest,
-        cluster: &Cluster,
-        wanted: &mut Wanted,
-        node: NodeId,
-        least: f64,
-    ) -> Option<f64> {
-        let summary = cluster.summary(node);
-        let unit = self.buckets.quality(cluster, node, request.now);
-        let target = wanted.target(request.app, summary.shares_cpus);
-        let quality = quality(target, unit, self.options.matching);
-        let mut score = wanted.speed(request.app, summary.platform) * (1.0 + quality) / 2.0;
+    fn score(&mut self, job: &mut Job, node: NodeId, least: f64) -> Option<f64> {
+        let summary = job.cluster.summary(node);
+        let unit = self.buckets.quality(job.cluster, node, job.request.now);
+        let quality = quality(job.target(summary.shares_cpus), unit, self.options.matching);
+        let mut score = job.speed(summary.platform) * (1.0 + quality) / 2.0;
         if score >= least && self.options.check_directions {
-            score /= 1.0 + overrun_points(request.app, summary) / OVERRUN_POINTS;
+            score /= 1.0 + overrun_points(job.request.app, summary) / OVERRUN_POINTS;
         }
         (score >= least).then_some(score)
     }
 
     /// Scores `node` and offers it to `ranking`, unless it is there.
-    fn rank(
-        &mut self,
-        request: &PlacementRequest,
-        cluster: &Cluster,
-        wanted: &mut Wanted,
-        node: NodeId,
-        ranking: &mut Ranking<1>,
-    ) {
+    fn rank(&mut self, job: &mut Job, node: NodeId, ranking: &mut Ranking<1>) {
         let known = ranking.best().any(|(_, known)| known == node);
         let least = ranking.least().map_or(0.0, |[score]| score);
-        match self.score(request, cluster, wanted, node, least) {
+        match self.score(job, node, least) {
             Some(score) if !known => ranking.offer(node, [score]),
             _ => ranking.skip(),
         }
@@ -280,38 +276,30 @@ impl Tarcil {
         }
     }
 
-    fn on_one_node(
-        &mut self,
-        request: &PlacementRequest,
-        cluster: &Cluster,
-        wanted: &mut Wanted,
-        samples: usize,
-    ) -> Decision {
+    fn on_one_node(&mut self, job: &mut Job) -> Decision {
+        let (request, cluster) = (job.request, job.cluster);
         let mut ranking = Ranking::default();
         let mut looked_at = 0;
-        let draws = (samples * request.demand.cpus as usize).clamp(samples, MOST_DRAWS);
-        self.draw(cluster, draws, |policy, node| {
+        self.draw(cluster, job.draws(), |policy, node| {
             looked_at += 1;
             if request.may_use(cluster, node) {
-                policy.rank(request, cluster, wanted, node, &mut ranking);
+                policy.rank(job, node, &mut ranking);
             }
-            (ranking.seen() as usize) < samples
+            (ranking.seen() as usize) < job.samples
         });
         if ranking.seen() == 0 {
             looked_at += self.walk(request, cluster, |policy, node| {
-                policy.rank(request, cluster, wanted, node, &mut ranking);
+                policy.rank(job, node, &mut ranking);
             });
         }
         if ranking.seen() == 0 {
-            return self.late(request, cluster, wanted, samples);
+            return self.late(job);
         }
-        match ranking.answer(request, cluster) {
-            Decision::Place(mut choice) => {
-                choice.examined = looked_at;
-                Decision::Place(choice)
-            }
-            other => other,
+        let mut answer = ranking.answer(request, cluster);
+        if let Decision::Place(choice) = &mut answer {
+            choice.examined = looked_at;
         }
+        answer
     }
 
     /// At most [`WALK`] nodes from a random place on, those with room; how many
@@ -350,18 +338,13 @@ impl Tarcil {
         passed
     }
 
-    /// Units of `ask` spread over nodes: the best of those drawn.
-    fn over_nodes(
-        &mut self,
-        request: &PlacementRequest,
-        cluster: &Cluster,
-        wanted: &mut Wanted,
-        samples: usize,
-    ) -> Decision {
+    /// Units of the job spread over nodes: the best of those drawn.
+    fn over_nodes(&mut self, job: &mut Job) -> Decision {
+        let (request, cluster) = (job.request, job.cluster);
         let one = request.with_cpus(1);
         // Node, its score, and how many of its units were drawn.
         let mut drawn: Vec<(NodeId, f64, u32)> = Vec::new();
-        let draws = (samples * request.demand.cpus as usize).clamp(samples, MOST_DRAWS);
+        let draws = job.draws();
         let mut nodes = Vec::with_capacity(draws);
         self.draw(cluster, draws, |_, node| {
             nodes.push(node);
@@ -370,9 +353,7 @@ impl Tarcil {
         nodes.sort_unstable();
         for alike in nodes.chunk_by(|a, b| a == b) {
             if one.may_use(cluster, alike[0]) {
-                let score = self
-                    .score(request, cluster, wanted, alike[0], 0.0)
-                    .unwrap_or(0.0);
+                let score = self.score(job, alike[0], 0.0).unwrap_or(0.0);
                 drawn.push((alike[0], score, alike.len() as u32));
             }
         }
@@ -397,48 +378,37 @@ impl Tarcil {
             }
         }
         if missing > 0 {
-            return match self.on_one_node(request, cluster, wanted, samples) {
+            return match self.on_one_node(job) {
                 Decision::QueueAt(_) => Decision::no_room(&one, cluster),
                 answer => answer,
             };
         }
         parts.retain(|part| part.cpus > 0);
-        let mut choice = Choice {
-            examined: draws as u32,
-            score: weighed / f64::from(request.demand.cpus),
-            ..Choice::default()
-        };
         let unused = drawn.iter().map(|(node, ..)| *node);
         let unused = unused.filter(|node| parts.iter().all(|part| part.node != *node));
-        for (place, node) in choice.runners_up.iter_mut().zip(unused) {
-            *place = Some(node);
-        }
-        choice.parts = parts;
-        Decision::Place(choice)
+        let choice = Choice::default().with_runners_up(unused);
+        Decision::Place(Choice {
+            parts,
+            examined: draws as u32,
+            score: weighed / f64::from(request.demand.cpus),
+            ..choice
+        })
     }
 
     /// Queues at the best two of some nodes drawn at random, busy or not, that
     /// could take it once they are free; of an eighth of the nodes at most, so
     /// that on a small cluster not everybody queues at the same two.
-    fn late(
-        &mut self,
-        request: &PlacementRequest,
-        cluster: &Cluster,
-        wanted: &mut Wanted,
-        samples: usize,
-    ) -> Decision {
+    fn late(&mut self, job: &mut Job) -> Decision {
+        let (request, cluster) = (job.request, job.cluster);
         let mut ranking = Ranking::<1>::default();
-        for _ in 0..samples.min(cluster.len().div_ceil(8)).max(2) {
+        for _ in 0..job.samples.min(cluster.len().div_ceil(8)).max(2) {
             let Some(node) = could_fit_at_random(&mut self.rng, request, cluster) else {
                 break;
             };
-            self.rank(request, cluster, wanted, node, &mut ranking);
+            self.rank(job, node, &mut ranking);
         }
-        let nodes: Vec<NodeId> = ranking.best().map(|(_, node)| node).take(2).collect();
-        match nodes.is_empty() {
-            true => Decision::no_room(request, cluster),
-            false => Decision::QueueAt(nodes),
-        }
+        let nodes = ranking.best().map(|(_, node)| node).take(2).collect();
+        Decision::queue_at(nodes, request, cluster)
     }
 }
 
@@ -493,11 +463,11 @@ impl Policy for Tarcil {
                 return Decision::Wait(crate::policy::Waiting::ForBetter, Some(until));
             }
         }
-        let mut wanted = Wanted::of(request.app, cluster);
         let samples = self.samples(cluster.units().len() as f64, self.buckets.units() as f64);
+        let mut job = Job::of(request, cluster, samples);
         let answer = match spread {
-            true => self.over_nodes(request, cluster, &mut wanted, samples),
-            false => self.on_one_node(request, cluster, &mut wanted, samples),
+            true => self.over_nodes(&mut job),
+            false => self.on_one_node(&mut job),
         };
         match answer {
             // Queues at nodes are for those who have waited in vain.
@@ -527,8 +497,8 @@ impl Policy for Tarcil {
         );
         let (d1, d2) = below_zero(request.app, summary);
         let worst = d1.or(d2).iter().max_by_key(|lane| {
-            let d1 = request.app.caused()[*lane] - summary.tolerated[*lane];
-            let d2 = summary.caused[*lane] - request.app.tolerated()[*lane];
+            let d1 = request.app.caused[*lane] - summary.tolerated[*lane];
+            let d2 = summary.caused[*lane] - request.app.tolerated[*lane];
             d1.max(d2)
         });
         if let Some(lane) = worst {

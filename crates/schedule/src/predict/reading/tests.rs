@@ -41,7 +41,7 @@ fn read(entry: ResourceEntry) -> Responses {
 }
 
 fn curve(responses: &Responses) -> &Curve {
-    &responses.curves()[0]
+    &responses.curves[0]
 }
 
 /// Performance and standard deviation of its logarithm.
@@ -146,7 +146,7 @@ fn a_threshold_alone_is_a_line_as_wide_as_its_interval() {
 fn without_numbers_nothing_is_known() {
     for status in [Status::Unresolved, Status::Unavailable, Status::NotShared] {
         let responses = read(entry(status));
-        assert!(responses.known().is_empty() && responses.caused_known().is_empty());
+        assert!(responses.known.is_empty() && responses.caused_known.is_empty());
     }
 }
 
@@ -167,7 +167,7 @@ fn the_equivalent_intensity_is_what_presses() {
     let caused = |entry: &ResourceEntry| {
         let responses = read(entry.clone());
         let at = lane_of("llc-capacity");
-        (responses.caused()[at], responses.caused_sd()[at])
+        (responses.caused[at], responses.caused_sd[at])
     };
     let (points, sd) = caused(&both);
     assert_eq!(points, 90.0);
@@ -190,9 +190,9 @@ fn without_a_score_the_source_itself_tells_what_is_caused() {
         let responses = read(entry);
         let at = lane_of("llc-capacity");
         responses
-            .caused_known()
+            .caused_known
             .contains(at)
-            .then(|| (responses.caused()[at], responses.caused_sd()[at]))
+            .then(|| (responses.caused[at], responses.caused_sd[at]))
     };
     assert_eq!(caused(vec![]), None);
     // Half is lost at 100: ln 0.95 / ln 0.5 of the way, if the line is straight.
@@ -229,8 +229,8 @@ fn the_recorded_profiles_read_sensibly() {
     let mut seen = 0;
     for (path, profile) in &profiles {
         let responses = Responses::from_profile(profile);
-        assert!(!responses.curves().is_empty(), "{}", path.display());
-        for curve in responses.curves() {
+        assert!(!responses.curves.is_empty(), "{}", path.display());
+        for curve in &responses.curves {
             let id = crate::predict::resource_id(curve.lane());
             let entry = &profile.resources[id];
             for point in entry.curve.iter().filter(|point| point.intensity == 100.0) {
@@ -260,7 +260,7 @@ fn the_recorded_profiles_read_sensibly() {
     let capacity = by_name("demo-memory-capacity.json");
     let hit = lane_of("memory-capacity");
     let curve = capacity
-        .curves()
+        .curves
         .iter()
         .find(|curve| curve.lane() == hit)
         .unwrap();
@@ -297,7 +297,7 @@ proptest! {
         profile.resources.insert("llc-capacity".into(), entry);
         let responses = Responses::from_profile(&profile);
         let lane = lane_of("llc-capacity");
-        for curve in responses.curves() {
+        for curve in &responses.curves {
             let mut last = 0.0;
             for step in 0..=200 {
                 let (ln, variance, slope) = curve.at(step as f32 / 2.0);
@@ -307,8 +307,8 @@ proptest! {
             }
             prop_assert_eq!(curve.at(0.0).0, 0.0);
         }
-        if responses.caused_known().contains(lane) {
-            let (points, sd) = (responses.caused()[lane], responses.caused_sd()[lane]);
+        if responses.caused_known.contains(lane) {
+            let (points, sd) = (responses.caused[lane], responses.caused_sd[lane]);
             prop_assert!((0.0..=100.0).contains(&points));
             prop_assert!(sd.is_finite() && sd >= 1.0);
         }

@@ -1,13 +1,14 @@
 //! An executor on a virtual clock that answers from a seeded response model,
 //! so that statistics are tested against known truth.
+#![allow(dead_code, reason = "no test needs all of it")]
 
-use super::executor::Arm;
-use super::executor::Executor;
-use super::executor::Subject;
-use super::executor::TargetState;
-use super::executor::WindowError;
-use super::executor::WindowReading;
-use super::executor::WindowRequest;
+use jostle::experiment::executor::Arm;
+use jostle::experiment::executor::Executor;
+use jostle::experiment::executor::Subject;
+use jostle::experiment::executor::TargetState;
+use jostle::experiment::executor::WindowError;
+use jostle::experiment::executor::WindowReading;
+use jostle::experiment::executor::WindowRequest;
 use jostle_statistics::Noise;
 use std::time::Duration;
 
