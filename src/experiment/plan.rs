@@ -103,10 +103,7 @@ impl Request {
     }
 
     fn slices(&self, period: Duration) -> Slices {
-        Slices {
-            period_ns: period.as_nanos() as u64,
-            share: self.share,
-        }
+        Slices::of(period, self.share)
     }
 
     pub(super) fn check_interrupt(&self) -> Result<()> {
@@ -184,20 +181,8 @@ fn choose_slice(
         warnings.extend(tolerance_warning(&choice, request.share));
         return Ok(Some(choice));
     }
-    // Any source that time-shares the CPU will do: the placebo is the same.
-    let mut limits = request.limits.clone();
-    limits.cpus = vec![cpu];
-    let choice = slice::calibrate(cpu, request.share, |period| {
-        plan(
-            machine,
-            Resource::L1d,
-            &[cpu],
-            &limits,
-            request.slices(period),
-        )
-        .map_err(|refusal| refusal.to_string())
-    })
-    .map_err(|reason| Error::environment(format!("calibrating the slices: {reason}")))?;
+    let choice = slice::calibrate(machine, cpu, request.share, &request.limits)
+        .map_err(|reason| Error::environment(format!("calibrating the slices: {reason}")))?;
     warnings.extend(tolerance_warning(&choice, request.share));
     Ok(Some(choice))
 }
