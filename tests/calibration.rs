@@ -1,6 +1,7 @@
 //! Calibration: what is measured on made-up sources and planted knees, what is
 //! kept, and what happens to files that must not be used.
 
+use jostle::calibrate::Slot;
 use jostle::calibrate::Stop;
 use jostle::calibrate::Watch;
 use jostle::calibrate::knees::Access;
@@ -14,6 +15,7 @@ use jostle::machine::saved;
 use jostle::machine::saved::Saved;
 use jostle::sys::control_page::Order;
 use jostle_profile::resource::Resource;
+use jostle_profile::resource::Timing;
 use nix::fcntl::Flock;
 use nix::fcntl::FlockArg;
 use nix::sys::signal::Signal;
@@ -217,13 +219,21 @@ impl Press for Made<'_> {
     }
 }
 
+fn slot(timing: Timing, length: Duration, watch: &Virtual) -> Slot<'_> {
+    Slot {
+        timing,
+        length,
+        watch,
+    }
+}
+
 #[test]
 fn the_peak_is_the_best_of_its_tries_and_the_map_refers_to_it() {
     let clock = Virtual::default();
     let mut source = Made::new(&clock, None, Duration::ZERO);
     let timing = Resource::MemoryBandwidth.row().timing;
     let long = Duration::from_secs(2);
-    let peak = peaks::peak(&mut source, timing, long, &clock)
+    let peak = peaks::peak(&mut source, slot(timing, long, &clock))
         .unwrap()
         .unwrap();
     assert!(peak > 0.9e6 && peak <= 1e6, "{peak}");
@@ -232,7 +242,7 @@ fn the_peak_is_the_best_of_its_tries_and_the_map_refers_to_it() {
         Some(peak),
         "the last try must not stand"
     );
-    let map = peaks::map(&mut source, timing, long, &clock).unwrap();
+    let map = peaks::map(&mut source, slot(timing, long, &clock)).unwrap();
     assert_eq!(map.len(), 5);
     for point in map {
         assert!(
@@ -254,14 +264,13 @@ fn a_second_copy_tells_loss_and_settle_time() {
         &mut probe,
         &mut second,
         false,
-        timing,
         Duration::from_millis(1),
-        long,
-        &clock,
+        slot(timing, long, &clock),
     )
     .unwrap();
     assert!(planted <= settle && settle <= planted * 3, "{settle:?}");
-    let curve = reporter::curve(&mut probe, &mut second, false, timing, long, &clock).unwrap();
+    let curve =
+        reporter::curve(&mut probe, &mut second, false, slot(timing, long, &clock)).unwrap();
     let performance: Vec<f64> = curve.iter().map(|point| point.performance).collect();
     for (found, expected) in performance.iter().zip([0.9, 0.8, 0.7, 0.6]) {
         assert!((found - expected).abs() < 0.01, "{performance:?}");
@@ -282,7 +291,11 @@ fn less_time_means_fewer_repetitions_and_interruption_ends_it() {
     let spent = |length| {
         let clock = Virtual::default();
         let mut source = Made::new(&clock, None, Duration::ZERO);
-        peaks::map(&mut source, Resource::L1d.row().timing, length, &clock).map(|_| clock.now())
+        peaks::map(
+            &mut source,
+            slot(Resource::L1d.row().timing, length, &clock),
+        )
+        .map(|_| clock.now())
     };
     // Without a peak there is nothing that percent could refer to.
     let clock = Virtual::default();
@@ -291,9 +304,7 @@ fn less_time_means_fewer_repetitions_and_interruption_ends_it() {
     let short = {
         peaks::map(
             &mut source,
-            Resource::L1d.row().timing,
-            Duration::ZERO,
-            &clock,
+            slot(Resource::L1d.row().timing, Duration::ZERO, &clock),
         )
         .unwrap();
         clock.now()
@@ -302,9 +313,7 @@ fn less_time_means_fewer_repetitions_and_interruption_ends_it() {
     clock.pause(Duration::from_secs(600)).unwrap_err();
     let stopped = peaks::map(
         &mut source,
-        Resource::L1d.row().timing,
-        Duration::ZERO,
-        &clock,
+        slot(Resource::L1d.row().timing, Duration::ZERO, &clock),
     );
     assert_eq!(stopped.unwrap_err(), Stop::Interrupted);
 }

@@ -3,7 +3,6 @@
 use crate::Failure;
 use crate::Kernel;
 use crate::KernelSpec;
-use crate::Waiting;
 use crate::weyl::GOLDEN;
 use jostle_profile::resource::Resource;
 
@@ -12,13 +11,8 @@ const BLOCKS: u64 = 1024;
 const PER_BLOCK: u64 = 3;
 
 pub const SPEC: KernelSpec = KernelSpec {
-    resource: Resource::Branch,
-    waiting: Waiting::Spin,
     operation: "unpredictable branch",
-    units_per_operation: 1,
     operations_per_call: BLOCKS * PER_BLOCK,
-    pause_ns: 0,
-    spans_cpus: false,
     doc: "Runs through 256 blocks of code in random order. Each has two conditional jumps that \
           are taken half of the time and an indirect jump to one of all blocks, decided by a \
           random generator that runs in registers. No predictor can learn them, so every jump \
@@ -30,26 +24,19 @@ pub const SPEC: KernelSpec = KernelSpec {
           predictors must learn again after every slice. The code takes 16 KiB of the L1 \
           instruction cache, which the target gets back in about a microsecond. It says nothing \
           about return addresses.",
-    accesses: &[],
-    build: |_| match cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
-        true => Ok(Box::new(Branch { state: GOLDEN })),
-        false => Err(Failure::new(
-            "there is code with unpredictable branches for x86-64 and aarch64 only",
-        )),
-    },
+    ..KernelSpec::of(Resource::Branch, |_| {
+        match cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
+            true => Ok(Box::new(Branch { state: GOLDEN })),
+            false => Err(Failure::new(
+                "there is code with unpredictable branches for x86-64 and aarch64 only",
+            )),
+        }
+    })
 };
 
-#[cfg(target_arch = "x86_64")]
-std::arch::global_asm!(include_str!("../asm/x86_64/branch.s"));
-#[cfg(target_arch = "aarch64")]
-std::arch::global_asm!(include_str!("../asm/aarch64/branch.s"));
+crate::assembly!("branch.s");
 
-#[cfg(target_arch = "x86_64")]
-unsafe extern "sysv64" {
-    fn jostle_branch(state: u64, blocks: u64) -> u64;
-}
-
-#[cfg(target_arch = "aarch64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 unsafe extern "C" {
     fn jostle_branch(state: u64, blocks: u64) -> u64;
 }

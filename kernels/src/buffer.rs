@@ -1,16 +1,62 @@
 //! Memory to press on: anonymous, aligned to huge pages, faulted in.
 
 use crate::Failure;
+use nix::sys::mman;
+use std::ffi::c_void;
+use std::io;
+use std::num::NonZeroUsize;
+use std::ptr::NonNull;
 
 const HUGE_PAGE: usize = 2 << 20;
 const PAGE: usize = 4096;
+const WORDS_PER_LINE: usize = 64 / 8;
 
-/// An anonymous mapping, aligned to 2 MiB and advised to use huge pages.
-/// Where the kernel has none to give, ordinary pages stand in.
+/// Anonymous memory from an aligned address on, given back when dropped.
+pub(crate) struct Mapping {
+    mapping: NonNull<c_void>,
+    mapped: NonZeroUsize,
+    pub base: *mut u8,
+}
+
+impl Mapping {
+    /// Reserves `bytes` from a multiple of `alignment` on, on pages that `advice`
+    /// asks for: a refusal of the advice leaves ordinary pages.
+    pub fn new(
+        bytes: usize,
+        alignment: usize,
+        protection: mman::ProtFlags,
+        advice: mman::MmapAdvise,
+    ) -> io::Result<Mapping> {
+        let mapped = NonZeroUsize::new(bytes + alignment).expect("an alignment is not zero");
+        let flags = mman::MapFlags::MAP_PRIVATE | mman::MapFlags::MAP_NORESERVE;
+        // SAFETY: a fresh anonymous mapping at an address the kernel chooses
+        // aliases nothing.
+        let mapping = unsafe { mman::mmap_anonymous(None, mapped, protection, flags)? };
+        let base = mapping.as_ptr().cast::<u8>();
+        let base = base.wrapping_add(base.align_offset(alignment));
+        let start = NonNull::new(base.cast()).expect("it lies in the mapping");
+        // SAFETY: the range lies inside the mapping made above, and the advice
+        // never changes what memory holds.
+        let _ = unsafe { mman::madvise(start, bytes, advice) };
+        Ok(Mapping {
+            mapping,
+            mapped,
+            base,
+        })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: unmaps exactly the mapping this value made.
+        let _ = unsafe { mman::munmap(self.mapping, self.mapped.get()) };
+    }
+}
+
+/// Memory to write to, aligned to 2 MiB and advised to use huge pages. Where the
+/// kernel has none to give, ordinary pages stand in.
 pub struct Buffer {
-    mapping: *mut u8,
-    mapping_bytes: usize,
-    base: *mut u8,
+    mapping: Mapping,
     bytes: usize,
 }
 
@@ -24,48 +70,38 @@ impl Buffer {
     /// # Errors
     /// When the kernel refuses the mapping.
     pub fn reserve(bytes: usize) -> Result<Self, Failure> {
+        Buffer::advised(bytes, mman::MmapAdvise::MADV_HUGEPAGE)
+    }
+
+    fn advised(bytes: usize, advice: mman::MmapAdvise) -> Result<Self, Failure> {
         let bytes = bytes.max(1).next_multiple_of(PAGE);
-        let mapping_bytes = bytes + HUGE_PAGE;
-        // SAFETY: a fresh anonymous mapping at an address the kernel chooses
-        // aliases nothing.
-        let mapping = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                mapping_bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if mapping == libc::MAP_FAILED {
-            return Err(Failure::new(format!(
-                "cannot map {bytes} bytes: {}",
-                std::io::Error::last_os_error()
-            )));
-        }
-        let mapping = mapping.cast::<u8>();
-        let base = mapping.wrapping_add(mapping.align_offset(HUGE_PAGE));
-        // SAFETY: the range lies inside the mapping made above; the advice may
-        // be refused, which leaves ordinary pages.
-        unsafe {
-            libc::madvise(base.cast(), bytes, libc::MADV_HUGEPAGE);
-        }
-        Ok(Buffer {
-            mapping,
-            mapping_bytes,
-            base,
-            bytes,
-        })
+        let protection = mman::ProtFlags::PROT_READ | mman::ProtFlags::PROT_WRITE;
+        let mapping = Mapping::new(bytes, HUGE_PAGE, protection, advice)
+            .map_err(|error| Failure::new(format!("cannot map {bytes} bytes: {error}")))?;
+        Ok(Buffer { mapping, bytes })
+    }
+
+    /// A buffer on base pages, every one resident and written once.
+    pub fn of_base_pages(bytes: usize) -> Result<Self, Failure> {
+        let mut buffer = Buffer::advised(bytes, mman::MmapAdvise::MADV_NOHUGEPAGE)?;
+        buffer.fault_in(0, bytes);
+        Ok(buffer)
     }
 
     /// A buffer with every page resident and written once.
-    ///
-    /// # Errors
-    /// As [`Buffer::reserve`].
     pub fn resident(bytes: usize) -> Result<Self, Failure> {
         let mut buffer = Buffer::reserve(bytes)?;
         buffer.fault_in(0, bytes);
+        Ok(buffer)
+    }
+
+    /// A resident buffer with a zero at the beginning of every cache line: what
+    /// dependent walks expect to read there.
+    pub fn of_zeroed_lines(bytes: u64) -> Result<Self, Failure> {
+        let mut buffer = Buffer::resident(bytes as usize)?;
+        for word in (0..buffer.len() / 8).step_by(WORDS_PER_LINE) {
+            buffer.write(word, 0);
+        }
         Ok(buffer)
     }
 
@@ -73,17 +109,16 @@ impl Buffer {
     /// the pages exist and are not the shared zero page.
     pub fn fault_in(&mut self, offset: usize, bytes: usize) {
         let end = (offset + bytes).min(self.bytes);
-        let mut at = offset - offset % PAGE;
-        while at < end {
+        for at in (offset - offset % PAGE..end).step_by(PAGE) {
             // SAFETY: `at` is below `self.bytes`, page-aligned, and nobody else
             // reads or writes while `&mut self` is held.
             unsafe {
-                self.base
+                self.mapping
+                    .base
                     .add(at)
                     .cast::<u64>()
                     .write_volatile(at as u64 | 1)
             };
-            at += PAGE;
         }
     }
 
@@ -95,7 +130,7 @@ impl Buffer {
             // content becomes zero, which is valid for bytes.
             unsafe {
                 libc::madvise(
-                    self.base.add(offset).cast(),
+                    self.mapping.base.add(offset).cast(),
                     self.bytes - offset,
                     libc::MADV_DONTNEED,
                 );
@@ -105,19 +140,19 @@ impl Buffer {
 
     /// First byte; aligned to 2 MiB.
     pub fn as_ptr(&self) -> *const u8 {
-        self.base
+        self.mapping.base
     }
 
     /// All of it.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: the mapping holds `bytes` bytes, zero until written, which
         // nobody else uses while `&mut self` is held.
-        unsafe { std::slice::from_raw_parts_mut(self.base, self.bytes) }
+        unsafe { std::slice::from_raw_parts_mut(self.mapping.base, self.bytes) }
     }
 
     /// First byte, to write through; aligned to 2 MiB.
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
-        self.base
+        self.mapping.base
     }
 
     /// Length in bytes, a multiple of 4096.
@@ -134,23 +169,14 @@ impl Buffer {
     pub fn read(&self, word: usize) -> u64 {
         assert!(word < self.bytes / 8);
         // SAFETY: in bounds by the check above, aligned because the base is.
-        unsafe { self.base.cast::<u64>().add(word).read_volatile() }
+        unsafe { self.mapping.base.cast::<u64>().add(word).read_volatile() }
     }
 
     /// Sets the 64-bit word at `word`.
     pub fn write(&mut self, word: usize, value: u64) {
         assert!(word < self.bytes / 8);
         // SAFETY: in bounds by the check above, aligned because the base is.
-        unsafe { self.base.cast::<u64>().add(word).write(value) }
-    }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        // SAFETY: unmaps exactly the mapping this value made.
-        unsafe {
-            libc::munmap(self.mapping.cast(), self.mapping_bytes);
-        }
+        unsafe { self.mapping.base.cast::<u64>().add(word).write(value) }
     }
 }
 

@@ -9,20 +9,16 @@ use crate::spin::spin;
 use jostle_profile::resource::Resource;
 
 pub const SPEC: KernelSpec = KernelSpec {
-    resource: Resource::CpuTime,
     waiting: Waiting::Sleep,
     operation: "about 5 µs of spinning",
     units_per_operation: 0,
     operations_per_call: 1,
-    pause_ns: 0,
-    spans_cpus: false,
     doc: "Takes x % of one CPU's time, in slices of the calibrated period, spinning in \
           registers at ordinary priority. The placebo wakes as often and goes back to \
           sleep at once. Beside a target that wants the whole CPU the scheduler grants \
           each its fair share, so what is achieved levels off near 50 %; the achieved \
           share is reported. It says nothing about any cache or unit.",
-    accesses: &[],
-    build,
+    ..KernelSpec::of(Resource::CpuTime, build)
 };
 
 struct CpuTime;

@@ -30,6 +30,7 @@ use crate::l1i;
 use crate::scatter::GROUP;
 use crate::scatter::LINE;
 use crate::scatter::Scattered;
+use crate::spec::check_known;
 use crate::tlb;
 use crate::tlb::Pages;
 use jostle_profile::resource::Resource;
@@ -58,20 +59,17 @@ trait Reference {
     fn push_out(&self);
     /// Walks it against the direction it was warmed in: nanoseconds or misses.
     fn walk(&self) -> f64;
-    /// What [`Reference::walk`] returns.
-    fn unit(&self) -> &'static str {
-        "ns"
-    }
+    fn judgement(&self) -> Judgement;
+}
+
+/// How the results of walks are read.
+struct Judgement {
+    unit: &'static str,
     /// How many times what a walk comes to with everything there it must come to
     /// with everything pushed out, or nothing can be told from noise.
-    fn least_rise(&self) -> f64 {
-        1.1
-    }
-    /// What many walks come to. Most noise makes one longer, so the middle of
-    /// the better half.
-    fn typical(&self, mut walks: Vec<f64>) -> f64 {
-        quantile(&mut walks, 0.25)
-    }
+    least_rise: f64,
+    /// What many walks come to: the value that this share of them lies below.
+    typical: f64,
 }
 
 impl Displacement {
@@ -82,14 +80,14 @@ impl Displacement {
     /// structure's size is not known, or there is no memory.
     pub fn prepare(spec: &'static KernelSpec, env: &Environment) -> Result<Self, Failure> {
         let (reference, repetitions): (Box<dyn Reference>, usize) = match spec.resource {
-            Resource::L1i => (Box::new(Code::new(env.l1i_bytes)?), 61),
-            Resource::L1d => (Box::new(Lines::new(env.l1d_bytes)?), 201),
+            Resource::L1i => (code(env.l1i_bytes)?, 61),
+            Resource::L1d => (lines(env.l1d_bytes)?, 201),
             Resource::L2Capacity => (Box::new(Pairs::new(env.l2_bytes, "L2 cache", env)?), 15),
             Resource::LlcCapacity => {
                 let pairs = Pairs::new(env.llc_bytes, "last-level cache", env)?;
                 (Box::new(pairs), 3)
             }
-            Resource::Tlb => (Box::new(PageSet::new(env.tlb_entries)?), 61),
+            Resource::Tlb => (pages(tlb::entries(env)?)?, 61),
             resource => {
                 return Err(Failure::new(format!(
                     "{resource} holds no part of a cache that could be seen missing"
@@ -126,14 +124,19 @@ impl Displacement {
             }
             after.push(self.reference.walk());
         }
-        let [warm, cold, after] = [warm, cold, after].map(|walks| self.reference.typical(walks));
-        if cold < self.reference.least_rise() * warm {
+        let Judgement {
+            unit,
+            least_rise,
+            typical,
+        } = self.reference.judgement();
+        let [warm, cold, after] =
+            [warm, cold, after].map(|mut walks| quantile(&mut walks, typical));
+        if cold < least_rise * warm {
             return Err(Failure::new(format!(
                 "what {} displaces cannot be seen here: a walk through its reference set comes to \
                  {warm:.0} {unit} when all was just used and to {cold:.0} {unit} when all was \
                  pushed out",
-                self.spec.resource,
-                unit = self.reference.unit()
+                self.spec.resource
             )));
         }
         Ok((after - warm) / (cold - warm))
@@ -146,108 +149,103 @@ fn quantile<T: Copy + PartialOrd>(values: &mut [T], part: f64) -> T {
     values[(values.len() as f64 * part) as usize]
 }
 
-/// `buffer` filled with the zeros that walks expect.
-fn zeroed(bytes: u64) -> Result<Buffer, Failure> {
-    let mut buffer = Buffer::resident(bytes as usize)?;
-    for line in 0..buffer.len() / LINE as usize {
-        buffer.write(line * WORDS, 0);
-    }
-    Ok(buffer)
-}
-
 /// Loads all of `buffer` twice in scattered order.
 fn sweep(buffer: &Buffer) {
     let segment = buffer.len() as u64 / LINE / GROUP;
     Scattered::default().touch(buffer, segment, 2 * segment);
 }
 
-/// Code: the last `blocks` blocks of the chain of which the source runs the
-/// first.
-struct Code {
+/// Places whose walk is timed as a whole: a miss is too short for the clock.
+struct Timed<R, P> {
     cycle: Cycle,
-    blocks: u64,
+    count: u64,
+    /// One place of so many is walked.
+    stride: u64,
+    /// Reads a place; returns 0.
+    read: R,
+    push_out: P,
 }
 
-impl Code {
-    fn new(l1i_bytes: u64) -> Result<Self, Failure> {
-        let blocks = l1i_bytes / l1i::BLOCK;
-        if blocks == 0 || 2 * blocks > l1i::SLOTS {
-            return Err(Failure::new(format!(
-                "an L1 instruction cache of {l1i_bytes} bytes cannot be walked: it takes twice \
-                 as much code, and there are {} bytes",
-                l1i::SLOTS * l1i::BLOCK
-            )));
-        }
-        let cycle = Cycle::over(blocks);
-        Ok(Code { cycle, blocks })
-    }
-
-    fn visit(&self, block: u64) -> u64 {
-        std::hint::black_box(l1i::visit(l1i::SLOTS - self.blocks + block));
-        0
-    }
-}
-
-impl Reference for Code {
-    fn warm(&self) {
-        for _ in 0..2 {
-            self.cycle.forward(self.blocks, |block| self.visit(block));
-        }
-    }
-
-    fn push_out(&self) {
-        l1i::run_chain(l1i::SLOTS - self.blocks, 2);
-    }
-
-    fn walk(&self) -> f64 {
-        self.cycle.backward(self.blocks, |block| self.visit(block))
-    }
-}
-
-/// Lines of L1d, timed as a whole: a miss is too short for the clock.
-struct Lines {
-    cycle: Cycle,
-    lines: u64,
-    buffer: Buffer,
-    intruder: Buffer,
-}
-
-impl Lines {
-    fn new(l1d_bytes: u64) -> Result<Self, Failure> {
-        let lines = l1d_bytes / LINE;
-        if lines == 0 {
-            return Err(Failure::new(
-                "the size of the L1 data cache is not known on this machine",
-            ));
-        }
-        Ok(Lines {
-            cycle: Cycle::over(lines),
-            lines,
-            buffer: zeroed(l1d_bytes)?,
-            intruder: zeroed(4 * l1d_bytes)?,
+impl<R: Fn(u64) -> u64 + 'static, P: Fn() + 'static> Timed<R, P> {
+    fn boxed(count: u64, stride: u64, read: R, push_out: P) -> Box<dyn Reference> {
+        Box::new(Timed {
+            cycle: Cycle::over(count),
+            count,
+            stride,
+            read,
+            push_out,
         })
     }
-
-    fn read(&self, line: u64) -> u64 {
-        self.buffer.read(line as usize * WORDS)
-    }
 }
 
-impl Reference for Lines {
+impl<R: Fn(u64) -> u64, P: Fn()> Reference for Timed<R, P> {
     fn warm(&self) {
         for _ in 0..2 {
-            self.cycle.forward(self.lines, |line| self.read(line));
+            self.cycle.forward(self.count, &self.read);
         }
     }
 
     fn push_out(&self) {
-        sweep(&self.intruder);
+        (self.push_out)();
     }
 
     fn walk(&self) -> f64 {
-        let (sample, places) = self.cycle.sparse(STRIDE);
-        sample.backward(places, |line| self.read(line))
+        let (sample, places) = self.cycle.sparse(self.stride);
+        sample.backward(places, &self.read)
     }
+
+    /// Most noise makes a walk longer, so the middle of the better half counts.
+    fn judgement(&self) -> Judgement {
+        Judgement {
+            unit: "ns",
+            least_rise: 1.1,
+            typical: 0.25,
+        }
+    }
+}
+
+/// Code: the last blocks of the chain of which the source runs the first.
+fn code(l1i_bytes: u64) -> Result<Box<dyn Reference>, Failure> {
+    let blocks = l1i_bytes / l1i::BLOCK;
+    if blocks == 0 || 2 * blocks > l1i::SLOTS {
+        return Err(Failure::new(format!(
+            "an L1 instruction cache of {l1i_bytes} bytes cannot be walked: it takes twice \
+             as much code, and there are {} bytes",
+            l1i::SLOTS * l1i::BLOCK
+        )));
+    }
+    let others = l1i::SLOTS - blocks;
+    let visit = move |block| {
+        std::hint::black_box(l1i::visit(others + block));
+        0
+    };
+    let push_out = move || {
+        l1i::run_chain(others, 2);
+    };
+    Ok(Timed::boxed(blocks, 1, visit, push_out))
+}
+
+/// Lines of L1d.
+fn lines(l1d_bytes: u64) -> Result<Box<dyn Reference>, Failure> {
+    let lines = l1d_bytes / LINE;
+    check_known(lines, "L1 data cache")?;
+    let buffer = Buffer::of_zeroed_lines(l1d_bytes)?;
+    let intruder = Buffer::of_zeroed_lines(4 * l1d_bytes)?;
+    let read = move |line| buffer.read(line as usize * WORDS);
+    Ok(Timed::boxed(lines, STRIDE, read, move || sweep(&intruder)))
+}
+
+/// Pages, as many as the TLB has entries.
+fn pages(entries: u64) -> Result<Box<dyn Reference>, Failure> {
+    let pages = Pages::mapped(entries as usize)?;
+    let intruder = Pages::mapped(2 * entries as usize)?;
+    let push_out = move || {
+        for page in 0..2 * intruder.count {
+            intruder.read(page % intruder.count);
+        }
+    };
+    let read = move |page| pages.read(page as usize);
+    Ok(Timed::boxed(entries, STRIDE, read, push_out))
 }
 
 /// Lines of L2 or the LLC, whose misses are counted. One of each pair is
@@ -269,29 +267,19 @@ const SAMPLE: u64 = 1 << 14;
 impl Pairs {
     fn new(bytes: u64, cache: &str, env: &Environment) -> Result<Self, Failure> {
         let pairs = bytes / LINE / PAIR;
-        if pairs == 0 {
-            return Err(Failure::new(format!(
-                "the size of the {cache} is not known on this machine"
-            )));
-        }
+        check_known(pairs, cache)?;
         let stride = STRIDE.max((pairs / SAMPLE) | 1);
         // Enough to push out what a cache that is not strict about age keeps,
         // where that does not take seconds.
         let times = if stride > STRIDE { 2 } else { 4 };
         let wanted = (1 + times) * bytes;
-        if wanted > env.memory_headroom_bytes / 2 {
-            return Err(Failure::new(format!(
-                "needs {wanted} bytes of memory to push everything out of the {cache}, more \
-                 than half of the {} bytes that may be taken",
-                env.memory_headroom_bytes
-            )));
-        }
+        env.check_memory(wanted, &format!("to push everything out of the {cache}"))?;
         let mut found = Pairs {
             cycle: Cycle::over(pairs),
             pairs,
             stride,
-            buffer: zeroed(bytes)?,
-            intruder: zeroed(times * bytes)?,
+            buffer: Buffer::of_zeroed_lines(bytes)?,
+            intruder: Buffer::of_zeroed_lines(times * bytes)?,
             miss_ns: 0,
         };
         found.miss_ns = found.halfway();
@@ -351,64 +339,15 @@ impl Reference for Pairs {
         f64::from(misses)
     }
 
-    fn unit(&self) -> &'static str {
-        "misses"
-    }
-
     /// Where half of it is gone before anybody pushes, others hold the cache.
-    fn least_rise(&self) -> f64 {
-        2.0
-    }
-
     /// Noise hardly changes a count, but what the cache keeps differs from time
     /// to time, either way.
-    fn typical(&self, mut walks: Vec<f64>) -> f64 {
-        quantile(&mut walks, 0.5)
-    }
-}
-
-/// Pages, as many as the TLB has entries.
-struct PageSet {
-    cycle: Cycle,
-    pages: Pages,
-    intruder: Pages,
-}
-
-impl PageSet {
-    fn new(entries: u64) -> Result<Self, Failure> {
-        let entries = match entries {
-            0 => tlb::measure_entries()?,
-            entries => entries,
-        };
-        Ok(PageSet {
-            cycle: Cycle::over(entries),
-            pages: Pages::mapped(entries as usize)?,
-            intruder: Pages::mapped(2 * entries as usize)?,
-        })
-    }
-
-    fn count(&self) -> u64 {
-        self.pages.count() as u64
-    }
-}
-
-impl Reference for PageSet {
-    fn warm(&self) {
-        for _ in 0..2 {
-            let read = |page| self.pages.read(page as usize);
-            self.cycle.forward(self.count(), read);
+    fn judgement(&self) -> Judgement {
+        Judgement {
+            unit: "misses",
+            least_rise: 2.0,
+            typical: 0.5,
         }
-    }
-
-    fn push_out(&self) {
-        for page in 0..2 * self.intruder.count() {
-            self.intruder.read(page % self.intruder.count());
-        }
-    }
-
-    fn walk(&self) -> f64 {
-        let (sample, places) = self.cycle.sparse(STRIDE);
-        sample.backward(places, |page| self.pages.read(page as usize))
     }
 }
 

@@ -6,21 +6,17 @@ use crate::Environment;
 use crate::Failure;
 use crate::Kernel;
 use crate::KernelSpec;
-use crate::Waiting;
 use crate::cycle::Cycle;
 use crate::scatter::GROUP;
 use crate::scatter::LINE;
 use crate::scatter::Scattered;
+use crate::spec::check_known;
 use jostle_profile::resource::Resource;
 
 pub const L1D: KernelSpec = KernelSpec {
-    resource: Resource::L1d,
-    waiting: Waiting::Spin,
     operation: "load of one cache line",
     units_per_operation: LINE,
     operations_per_call: 1 << 17,
-    pause_ns: 0,
-    spans_cpus: false,
     doc: "Loads the cache lines of x % of the L1 data cache whole, in golden-ratio order, with \
           the widest loads the CPU has, two per cycle where it can. On an SMT sibling this \
           takes L1d lines and load ports from the target at every moment. In slices on the \
@@ -28,68 +24,39 @@ pub const L1D: KernelSpec = KernelSpec {
           computed from the refill time measured on the spot. Where it was tried, on an L1d \
           of 48 KiB, x % displaced x ± 6 % of a reference set as large as the cache. It says \
           nothing about stores.",
-    accesses: &[],
-    build: |env| {
-        Footprint::build(
-            env.l1d_bytes,
-            "L1 data cache",
-            0,
-            L1D.operations_per_call,
-            env,
-        )
-    },
+    ..KernelSpec::of(Resource::L1d, |env| {
+        Footprint::build(&L1D, "L1 data cache", env.l1d_bytes, 0, env)
+    })
 };
 
 pub const L2_CAPACITY: KernelSpec = KernelSpec {
-    resource: Resource::L2Capacity,
-    waiting: Waiting::Spin,
     operation: "load of one cache line",
     units_per_operation: LINE,
     operations_per_call: 1 << 14,
-    pause_ns: 0,
-    spans_cpus: false,
     doc: "Loads the cache lines of x % of the L2 cache, in golden-ratio order. Evicts the \
           target's lines from L2 and, since every L1d line passes through, from L1d. In slices \
           on the same CPU the target pays the refill after every slice. The fills come from \
           the last-level cache, whose bandwidth it uses a little. Where it was tried, on an L2 \
           of 2 MiB, x % displaced x ± 4 % of a reference set as large as the cache up to 80 %, \
           and some 90 % at full: the cache does not evict strictly by age.",
-    accesses: &[],
-    build: |env| {
-        Footprint::build(
-            env.l2_bytes,
-            "L2 cache",
-            0,
-            L2_CAPACITY.operations_per_call,
-            env,
-        )
-    },
+    ..KernelSpec::of(Resource::L2Capacity, |env| {
+        Footprint::build(&L2_CAPACITY, "L2 cache", env.l2_bytes, 0, env)
+    })
 };
 
 pub const LLC_CAPACITY: KernelSpec = KernelSpec {
-    resource: Resource::LlcCapacity,
-    waiting: Waiting::Spin,
     operation: "load of one cache line",
     units_per_operation: LINE,
     operations_per_call: 1024,
-    pause_ns: 0,
-    spans_cpus: false,
     doc: "Loads the cache lines of x % of the last-level cache as the machine reports it, in \
           golden-ratio order, on another core of the LLC group. While the \
           footprint is below twice the L2, every other load sweeps an L2-sized buffer, so \
           that the private caches do not absorb the rest. In a virtual machine the reported \
           size is often not what one gets: other guests hold a part that nobody here sees.",
-    accesses: &[],
-    build: |env| {
-        let touches = LLC_CAPACITY.operations_per_call;
-        Footprint::build(
-            env.llc_bytes,
-            "last-level cache",
-            env.l2_bytes,
-            touches,
-            env,
-        )
-    },
+    ..KernelSpec::of(Resource::LlcCapacity, |env| {
+        let (bytes, below) = (env.llc_bytes, env.l2_bytes);
+        Footprint::build(&LLC_CAPACITY, "last-level cache", bytes, below, env)
+    })
 };
 
 /// Touches a growing part of a buffer as large as a cache.
@@ -108,26 +75,15 @@ struct Footprint {
 
 impl Footprint {
     fn build(
-        cache_bytes: u64,
+        spec: &KernelSpec,
         cache: &str,
+        cache_bytes: u64,
         below_bytes: u64,
-        touches: u64,
         env: &Environment,
     ) -> Result<Box<dyn Kernel>, Failure> {
-        if cache_bytes == 0 {
-            return Err(Failure::new(format!(
-                "the size of the {cache} is not known on this machine"
-            )));
-        }
-        let share = cache_bytes / env.workers.max(1);
-        let wanted = share + below_bytes;
-        if wanted > env.memory_headroom_bytes / 2 {
-            return Err(Failure::new(format!(
-                "needs {wanted} bytes of memory to cover the {cache}, more than half of \
-                 the {} bytes that may be taken",
-                env.memory_headroom_bytes
-            )));
-        }
+        check_known(cache_bytes, cache)?;
+        let share = env.part(cache_bytes);
+        env.check_memory(share + below_bytes, &format!("to cover the {cache}"))?;
         let sweep = match below_bytes {
             0 => None,
             bytes => Some(Buffer::resident(bytes as usize)?),
@@ -137,7 +93,7 @@ impl Footprint {
             buffer: Buffer::resident((segment_full * GROUP * LINE) as usize)?,
             segment_full,
             segment: segment_full,
-            touches,
+            touches: spec.operations_per_call,
             order: Scattered::default(),
             sweep,
             sweep_order: Scattered::default(),
@@ -181,12 +137,9 @@ impl Kernel for Footprint {
 /// When there is no memory for the two buffers.
 pub fn refill_ns(bytes: u64, evicted_by: u64) -> Result<f64, Failure> {
     let lines = (bytes / LINE).max(2);
-    let mut walk = Buffer::resident((lines * LINE) as usize)?;
+    let walk = Buffer::of_zeroed_lines(lines * LINE)?;
     let other = Buffer::resident(evicted_by.max(LINE) as usize)?;
     let words = (LINE / 8) as usize;
-    for line in 0..lines as usize {
-        walk.write(line * words, 0);
-    }
     let cycle = Cycle::over(lines);
     let pass = || cycle.forward(lines, |line| walk.read(line as usize * words));
     let mut cold = f64::INFINITY;

@@ -1,7 +1,6 @@
 //! `fp`: scalar floating-point operations.
 
 use crate::KernelSpec;
-use crate::Waiting;
 #[cfg(target_arch = "x86_64")]
 use crate::registers::FACTOR;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -12,13 +11,10 @@ use crate::registers::PLAIN;
 use crate::registers::STEP;
 use jostle_profile::resource::Resource;
 
-#[cfg(target_arch = "x86_64")]
-std::arch::global_asm!(include_str!("../asm/x86_64/fp.s"));
-#[cfg(target_arch = "aarch64")]
-std::arch::global_asm!(include_str!("../asm/aarch64/fp.s"));
+crate::assembly!("fp.s");
 
 #[cfg(target_arch = "x86_64")]
-unsafe extern "sysv64" {
+unsafe extern "C" {
     fn jostle_fp_fma(lanes: *mut f64, rounds: u64, factor: f64, step: f64);
     fn jostle_fp_sse2(lanes: *mut f64, rounds: u64, factor: f64, step: f64);
 }
@@ -29,13 +25,8 @@ unsafe extern "C" {
 }
 
 pub const SPEC: KernelSpec = KernelSpec {
-    resource: Resource::Fp,
-    waiting: Waiting::Spin,
     operation: "scalar floating-point instruction",
-    units_per_operation: 1,
     operations_per_call: 131_072,
-    pause_ns: 0,
-    spans_cpus: false,
     doc: "Runs scalar double-precision multiplications and additions in equal parts, in \
           independent chains from registers only: some cores add on other ports than they \
           multiply on, and both are kept busy. Where the CPU has fused multiply-adds they \
@@ -47,13 +38,12 @@ pub const SPEC: KernelSpec = KernelSpec {
           every moment; in slices on the same CPU the ports are free the moment it stops, so \
           nothing of them can be seen there. It shows nothing about division, square roots \
           or denormal numbers.",
-    accesses: &[],
-    build: |_| {
+    ..KernelSpec::of(Resource::Fp, |_| {
         let fastest = variants().remove(0);
         // SAFETY: `variants` lists only what this CPU can run, each with the
         // length its routine takes.
         Ok(unsafe { fastest.kernel(SPEC.operations_per_call) })
-    },
+    })
 };
 
 /// Every variant this CPU can run, fastest first, plain Rust last.

@@ -1,7 +1,6 @@
 //! `int`: integer operations.
 
 use crate::KernelSpec;
-use crate::Waiting;
 use crate::registers::RegisterLoop;
 use crate::registers::Run;
 use crate::registers::start_words;
@@ -12,29 +11,16 @@ const LANES: usize = 12;
 /// Operations of one round: every lane meets each of twelve once.
 const PER_ROUND: u64 = (LANES * LANES) as u64;
 
-#[cfg(target_arch = "x86_64")]
-std::arch::global_asm!(include_str!("../asm/x86_64/int.s"));
-#[cfg(target_arch = "aarch64")]
-std::arch::global_asm!(include_str!("../asm/aarch64/int.s"));
+crate::assembly!("int.s");
 
-#[cfg(target_arch = "x86_64")]
-unsafe extern "sysv64" {
-    fn jostle_int(lanes: *mut u64, rounds: u64, k: u64);
-}
-
-#[cfg(target_arch = "aarch64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 unsafe extern "C" {
     fn jostle_int(lanes: *mut u64, rounds: u64, k: u64);
 }
 
 pub const SPEC: KernelSpec = KernelSpec {
-    resource: Resource::Int,
-    waiting: Waiting::Spin,
     operation: "64-bit integer operation",
-    units_per_operation: 1,
     operations_per_call: 196_608,
-    pause_ns: 0,
-    spans_cpus: false,
     doc: "Runs additions, exclusive ors, address additions, rotations and multiplications in \
           twelve independent chains, from registers only, as fast as the core can: every \
           integer port has work, and the one that multiplies too. Every operand is a \
@@ -45,8 +31,7 @@ pub const SPEC: KernelSpec = KernelSpec {
           from the target at every moment. In slices on the same CPU ports are free again \
           the moment it stops, so nothing of them can be seen there. It does not load, \
           store, divide or mispredict.",
-    accesses: &[],
-    build: |_| {
+    ..KernelSpec::of(Resource::Int, |_| {
         let run = variants().first().expect("the twin is always there").1;
         // SAFETY: all variants take a state of twelve words.
         Ok(Box::new(unsafe {
@@ -57,7 +42,7 @@ pub const SPEC: KernelSpec = KernelSpec {
                 SPEC.operations_per_call,
             )
         }))
-    },
+    })
 };
 
 /// Every variant this CPU can run on twelve words, the twin last.

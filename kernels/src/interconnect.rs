@@ -4,8 +4,11 @@ use crate::Environment;
 use crate::Failure;
 use crate::Kernel;
 use crate::KernelSpec;
-use crate::Waiting;
 use jostle_profile::resource::Resource;
+use nix::sched::CpuSet;
+use nix::sched::sched_setaffinity;
+use nix::unistd::Pid;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::AtomicU64;
@@ -22,12 +25,8 @@ const ROUNDS: u64 = 32;
 const NAP: Duration = Duration::from_millis(5);
 
 pub const SPEC: KernelSpec = KernelSpec {
-    resource: Resource::Interconnect,
-    waiting: Waiting::Spin,
     operation: "message: one cache line written on one CPU and read on another",
-    units_per_operation: 1,
     operations_per_call: 2 * ROUNDS,
-    pause_ns: 0,
     spans_cpus: true,
     doc: "Passes messages between pairs of CPUs: one thread pinned to each writes a cache line, \
           the partner reads it and answers in another line. At x % it uses x % of all pairs, \
@@ -37,8 +36,7 @@ pub const SPEC: KernelSpec = KernelSpec {
           writing. It loads the paths on which cores fetch modified lines from each other, \
           within an LLC group or between sockets, whichever its CPUs span; it does not load \
           the paths to memory or to devices.",
-    accesses: &[],
-    build,
+    ..KernelSpec::of(Resource::Interconnect, build)
 };
 
 /// A line of its own, and its neighbour, which some CPUs fetch along.
@@ -48,6 +46,7 @@ struct Line(AtomicU64);
 
 /// Two CPUs, by position among the threads, and a line in each direction. The
 /// lines hold the number of the round that was sent last.
+#[derive(Default)]
 struct Pair {
     asks: usize,
     answers: usize,
@@ -59,6 +58,7 @@ const ASLEEP: u8 = 0;
 const AWAKE: u8 = 1;
 const ENDED: u8 = 2;
 
+#[derive(Default)]
 struct Board {
     pairs: Vec<Pair>,
     state: AtomicU8,
@@ -73,19 +73,9 @@ struct Board {
 impl Board {
     fn new(threads: usize) -> Self {
         Board {
-            pairs: pairs(threads)
-                .into_iter()
-                .map(|(asks, answers)| Pair {
-                    asks,
-                    answers,
-                    question: Line::default(),
-                    answer: Line::default(),
-                })
-                .collect(),
-            state: AtomicU8::new(ASLEEP),
-            active: AtomicUsize::new(0),
-            until: Line::default(),
+            pairs: pairs(threads),
             finished: (0..threads).map(|_| Line::default()).collect(),
+            ..Board::default()
         }
     }
 
@@ -127,7 +117,7 @@ impl Board {
 
 /// All pairs of `count` threads: neighbours on a ring first, then ever farther
 /// apart, so that a growing prefix grows the fan-out of every thread evenly.
-fn pairs(count: usize) -> Vec<(usize, usize)> {
+fn pairs(count: usize) -> Vec<Pair> {
     let mut pairs = Vec::new();
     for distance in 1..=count / 2 {
         // Half-way round, each pair would come twice.
@@ -135,7 +125,11 @@ fn pairs(count: usize) -> Vec<(usize, usize)> {
             true => distance,
             false => count,
         };
-        pairs.extend((0..starts).map(|start| (start, (start + distance) % count)));
+        pairs.extend((0..starts).map(|start| Pair {
+            asks: start,
+            answers: (start + distance) % count,
+            ..Pair::default()
+        }));
     }
     pairs
 }
@@ -174,21 +168,15 @@ fn build(env: &Environment) -> Result<Box<dyn Kernel>, Failure> {
 }
 
 fn pin(cpu: usize) -> Result<(), Failure> {
-    // SAFETY: a CPU set is plain bits, for which zero is valid; the macro-like
-    // setter checks its bounds; the call reads the set and changes only the
-    // calling thread's affinity.
-    let outcome = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
-    };
-    match outcome {
-        0 => Ok(()),
-        _ => Err(Failure::new(format!(
-            "cannot run on CPU {cpu}: {}",
-            std::io::Error::last_os_error()
-        ))),
-    }
+    let mut set = CpuSet::new();
+    set.set(cpu)
+        .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set))
+        .map_err(|errno| {
+            Failure::new(format!(
+                "cannot run on CPU {cpu}: {}",
+                io::Error::from(errno)
+            ))
+        })
 }
 
 fn serve(board: &Board, me: usize) {
@@ -205,8 +193,8 @@ fn serve(board: &Board, me: usize) {
 }
 
 impl Interconnect {
-    fn wake(&self) {
-        self.board.state.store(AWAKE, Release);
+    fn tell(&self, state: u8) {
+        self.board.state.store(state, Release);
         for partner in &self.partners {
             partner.unpark();
         }
@@ -219,7 +207,7 @@ impl Kernel for Interconnect {
         let active = (pairs as f64 * percent / 100.0).ceil() as usize;
         // Every call waits for all threads, so no round is being played.
         self.board.active.store(active.min(pairs), Release);
-        self.wake();
+        self.tell(AWAKE);
     }
 
     fn work(&mut self) -> Result<u64, Failure> {
@@ -236,7 +224,7 @@ impl Kernel for Interconnect {
     }
 
     fn placebo(&mut self) {
-        self.wake();
+        self.tell(AWAKE);
     }
 
     fn release(&mut self) {
@@ -246,10 +234,7 @@ impl Kernel for Interconnect {
 
 impl Drop for Interconnect {
     fn drop(&mut self) {
-        self.board.state.store(ENDED, Release);
-        for partner in &self.partners {
-            partner.unpark();
-        }
+        self.tell(ENDED);
     }
 }
 
@@ -261,14 +246,14 @@ mod tests {
     #[test]
     fn pairs_are_complete_and_neighbours_come_first() {
         for count in 2..=9 {
-            let all = pairs(count);
+            let all: Vec<_> = pairs(count).iter().map(|p| (p.asks, p.answers)).collect();
             let distinct: BTreeSet<_> = all.iter().map(|&(a, b)| (a.min(b), a.max(b))).collect();
             assert_eq!(all.len(), count * (count - 1) / 2, "{count} threads");
             assert_eq!(distinct.len(), all.len(), "{count} threads");
             assert!(all.iter().all(|(a, b)| a != b));
         }
         let ring = &pairs(6)[..6];
-        let ends: Vec<usize> = ring.iter().flat_map(|&(a, b)| [a, b]).collect();
+        let ends: Vec<usize> = ring.iter().flat_map(|p| [p.asks, p.answers]).collect();
         for thread in 0..6 {
             let fan_out = ends.iter().filter(|end| **end == thread).count();
             assert_eq!(fan_out, 2, "thread {thread} of the ring");

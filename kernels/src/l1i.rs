@@ -4,7 +4,7 @@ use crate::Environment;
 use crate::Failure;
 use crate::Kernel;
 use crate::KernelSpec;
-use crate::Waiting;
+use crate::spec::check_known;
 use jostle_profile::resource::Resource;
 
 /// Bytes of code in one block, a cache line.
@@ -15,13 +15,9 @@ pub const SLOTS: u64 = 4096;
 const STEP: u64 = 2531;
 
 pub const SPEC: KernelSpec = KernelSpec {
-    resource: Resource::L1i,
-    waiting: Waiting::Spin,
     operation: "run of a 64-byte block of code",
     units_per_operation: BLOCK,
     operations_per_call: 4096,
-    pause_ns: 0,
-    spans_cpus: false,
     doc: "Runs code that covers x % of the L1 instruction cache: blocks of one line that jump to \
           each other in golden-ratio order, spread evenly over the sets. A block has more \
           instructions than the micro-op caches of Intel's cores keep for one line, so it is \
@@ -32,22 +28,12 @@ pub const SPEC: KernelSpec = KernelSpec {
           those 256 KiB, and the pressure shows it. Where it was tried, on an L1i of \
           64 KiB, x % displaced x ± 3 % of a reference set as large as the cache. It takes branch predictor entries too, one \
           or two per block, and does not show what their loss would cost.",
-    accesses: &[],
-    build,
+    ..KernelSpec::of(Resource::L1i, build)
 };
 
-#[cfg(target_arch = "x86_64")]
-std::arch::global_asm!(include_str!("../asm/x86_64/l1i.s"));
-#[cfg(target_arch = "aarch64")]
-std::arch::global_asm!(include_str!("../asm/aarch64/l1i.s"));
+crate::assembly!("l1i.s");
 
-#[cfg(target_arch = "x86_64")]
-unsafe extern "sysv64" {
-    fn jostle_l1i(slot: u64, blocks: u64, passes: u64) -> u32;
-    fn jostle_l1i_visit(slot: u64) -> u32;
-}
-
-#[cfg(target_arch = "aarch64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 unsafe extern "C" {
     fn jostle_l1i(slot: u64, blocks: u64, passes: u64) -> u32;
     fn jostle_l1i_visit(slot: u64) -> u32;
@@ -95,12 +81,8 @@ fn build(env: &Environment) -> Result<Box<dyn Kernel>, Failure> {
             "there is code to cover the L1 instruction cache with for x86-64 and aarch64 only",
         ));
     }
-    if env.l1i_bytes == 0 {
-        return Err(Failure::new(
-            "the size of the L1 instruction cache is not known on this machine",
-        ));
-    }
-    let blocks_full = (env.l1i_bytes / env.workers.max(1) / BLOCK).clamp(1, SLOTS);
+    check_known(env.l1i_bytes, "L1 instruction cache")?;
+    let blocks_full = (env.part(env.l1i_bytes) / BLOCK).clamp(1, SLOTS);
     Ok(Box::new(L1i {
         blocks_full,
         blocks: blocks_full,

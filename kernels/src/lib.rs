@@ -11,6 +11,17 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+/// Assembles a file of `asm/<arch>/` where there is one for the architecture.
+macro_rules! assembly {
+    ($file:literal) => {
+        #[cfg(target_arch = "x86_64")]
+        std::arch::global_asm!(include_str!(concat!("../asm/x86_64/", $file)));
+        #[cfg(target_arch = "aarch64")]
+        std::arch::global_asm!(include_str!(concat!("../asm/aarch64/", $file)));
+    };
+}
+use assembly;
+
 mod branch;
 mod buffer;
 mod cpu_time;

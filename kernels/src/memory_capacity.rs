@@ -17,21 +17,18 @@ const CHECK: usize = 64 << 20;
 const LINE: u64 = 64;
 
 pub const SPEC: KernelSpec = KernelSpec {
-    resource: Resource::MemoryCapacity,
     waiting: Waiting::Sleep,
     operation: "load of one cache line at random",
     units_per_operation: LINE,
     operations_per_call: TOUCHES,
     pause_ns: 1_000_000,
-    spans_cpus: false,
     doc: "Keeps x % of the memory that may be taken resident (what was available at the start \
           less the reserve) and touches it here and there, so seldom that caches and memory \
           bandwidth are left alone. A target notices when its page cache or its own pages must \
           go. Switching takes as long as the kernel needs to hand out the pages; the memory is \
           given back at once when treatment ends or when what is left falls below the reserve. \
           It does not show what swapping would cost elsewhere.",
-    accesses: &[],
-    build,
+    ..KernelSpec::of(Resource::MemoryCapacity, build)
 };
 
 struct MemoryCapacity {
@@ -45,18 +42,18 @@ struct MemoryCapacity {
 }
 
 fn build(env: &Environment) -> Result<Box<dyn Kernel>, Failure> {
-    let bytes = env.memory_headroom_bytes / env.workers.max(1);
+    let bytes = env.part(env.memory_headroom_bytes);
     if bytes < STEP as u64 {
         return Err(Failure::new(format!(
             "no memory to take: {} bytes are available above the reserve of {} bytes",
             env.memory_headroom_bytes, env.memory_reserve_bytes
         )));
     }
-    if (env.available_bytes)().is_none() {
+    let Some(available_bytes) = env.available_bytes.filter(|ask| ask().is_some()) else {
         return Err(Failure::new(
             "the kernel does not tell how much memory is available, so the reserve could not be kept",
         ));
-    }
+    };
     Ok(Box::new(MemoryCapacity {
         buffer: Buffer::reserve(bytes as usize)?,
         resident: 0,
@@ -64,14 +61,17 @@ fn build(env: &Environment) -> Result<Box<dyn Kernel>, Failure> {
         reserve: env.memory_reserve_bytes,
         unchecked: 0,
         order: Weyl::default(),
-        available_bytes: env.available_bytes,
+        available_bytes,
     }))
 }
 
 impl MemoryCapacity {
-    /// Gives memory back when less than the reserve is left, and no longer
-    /// asks for more than is held then.
+    /// Now and then, gives memory back when less than the reserve is left, and
+    /// no longer asks for more than is held then.
     fn keep_reserve(&mut self) {
+        if self.unchecked < CHECK {
+            return;
+        }
         self.unchecked = 0;
         let left = (self.available_bytes)().unwrap_or(0);
         if left < self.reserve {
@@ -85,8 +85,8 @@ impl MemoryCapacity {
 
 impl Kernel for MemoryCapacity {
     fn set_intensity(&mut self, percent: f64) {
-        self.wanted =
-            ((self.buffer.len() as f64 * percent / 100.0) as usize).min(self.buffer.len());
+        let all = self.buffer.len();
+        self.wanted = ((all as f64 * percent / 100.0) as usize).min(all);
         if self.wanted < self.resident {
             self.buffer.give_back(self.wanted);
             self.resident = self.wanted;
@@ -99,16 +99,12 @@ impl Kernel for MemoryCapacity {
             self.buffer.fault_in(self.resident, step);
             self.resident += step;
             self.unchecked += step;
-            if self.unchecked >= CHECK {
-                self.keep_reserve();
-            }
+            self.keep_reserve();
             return Ok(0);
         }
         // Holding: about one look at the reserve per 64 calls.
         self.unchecked += CHECK / 64;
-        if self.unchecked >= CHECK {
-            self.keep_reserve();
-        }
+        self.keep_reserve();
         let lines = self.resident as u64 / LINE;
         if lines == 0 {
             return Ok(0);
@@ -147,7 +143,7 @@ mod tests {
         Environment {
             memory_headroom_bytes: headroom,
             memory_reserve_bytes: reserve,
-            available_bytes: || Some(1 << 40),
+            available_bytes: Some(|| Some(1 << 40)),
             ..Environment::default()
         }
     }

@@ -16,24 +16,15 @@ pub const BLOCK: usize = 512;
 /// copies they do not overlap.
 pub type Move = unsafe fn(from: *const u8, to: *mut u8, blocks: usize) -> u64;
 
-#[cfg(target_arch = "x86_64")]
-std::arch::global_asm!(include_str!("../asm/x86_64/stream_load.s"));
-#[cfg(target_arch = "x86_64")]
-std::arch::global_asm!(include_str!("../asm/x86_64/stream_store.s"));
-#[cfg(target_arch = "x86_64")]
-std::arch::global_asm!(include_str!("../asm/x86_64/stream_copy.s"));
-#[cfg(target_arch = "aarch64")]
-std::arch::global_asm!(include_str!("../asm/aarch64/stream_load.s"));
-#[cfg(target_arch = "aarch64")]
-std::arch::global_asm!(include_str!("../asm/aarch64/stream_store.s"));
-#[cfg(target_arch = "aarch64")]
-std::arch::global_asm!(include_str!("../asm/aarch64/stream_copy.s"));
+crate::assembly!("stream_load.s");
+crate::assembly!("stream_store.s");
+crate::assembly!("stream_copy.s");
 
-/// The routines of one set of instructions: one line declares its four and
-/// gathers them.
+/// The four routines of one set of instructions, under their names in the
+/// assembly.
 macro_rules! routines {
-    ($abi:literal, $load:ident, $store:ident, $store_nt:ident, $copy:ident) => {{
-        unsafe extern $abi {
+    ($load:ident, $store:ident, $store_nt:ident, $copy:ident) => {{
+        unsafe extern "C" {
             fn $load(from: *const u8, blocks: usize) -> u64;
             fn $store(to: *mut u8, blocks: usize);
             fn $store_nt(to: *mut u8, blocks: usize);
@@ -69,9 +60,9 @@ pub fn variants(access: Access) -> Vec<(&'static str, Move)> {
     let mut found: Vec<(&'static str, [Move; 4])> = Vec::new();
     #[cfg(target_arch = "x86_64")]
     {
-        if std::arch::is_x86_feature_detected!("avx512f") {
+        use std::arch::is_x86_feature_detected as has;
+        if has!("avx512f") {
             let set = routines!(
-                "sysv64",
                 jostle_stream_load_avx512,
                 jostle_stream_store_avx512,
                 jostle_stream_store_nt_avx512,
@@ -79,9 +70,8 @@ pub fn variants(access: Access) -> Vec<(&'static str, Move)> {
             );
             found.push(("avx512", set));
         }
-        if std::arch::is_x86_feature_detected!("avx2") {
+        if has!("avx2") {
             let set = routines!(
-                "sysv64",
                 jostle_stream_load_avx2,
                 jostle_stream_store_avx2,
                 jostle_stream_store_nt_avx2,
@@ -90,7 +80,6 @@ pub fn variants(access: Access) -> Vec<(&'static str, Move)> {
             found.push(("avx2", set));
         }
         let set = routines!(
-            "sysv64",
             jostle_stream_load_sse2,
             jostle_stream_store_sse2,
             jostle_stream_store_nt_sse2,
@@ -101,7 +90,6 @@ pub fn variants(access: Access) -> Vec<(&'static str, Move)> {
     #[cfg(target_arch = "aarch64")]
     {
         let set = routines!(
-            "C",
             jostle_stream_load_neon,
             jostle_stream_store_neon,
             jostle_stream_store_nt_neon,
@@ -110,16 +98,8 @@ pub fn variants(access: Access) -> Vec<(&'static str, Move)> {
         found.push(("neon", set));
     }
     found.push(("rust", [load_twin, store_twin, store_twin, copy_twin]));
-    let index = match access {
-        Access::Load => 0,
-        Access::Store => 1,
-        Access::NonTemporalStore => 2,
-        Access::Copy => 3,
-    };
-    found
-        .into_iter()
-        .map(|(name, set)| (name, set[index]))
-        .collect()
+    let of = |(name, set): (_, [Move; 4])| (name, set[access as usize]);
+    found.into_iter().map(of).collect()
 }
 
 /// [`Move`] that loads, in plain Rust.

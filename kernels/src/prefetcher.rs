@@ -4,8 +4,9 @@ use crate::Buffer;
 use crate::Failure;
 use crate::Kernel;
 use crate::KernelSpec;
-use crate::Waiting;
+use crate::spec::check_known;
 use crate::weyl::GOLDEN;
+use crate::weyl::xorshift as next;
 use jostle_profile::resource::Resource;
 
 const LINE: usize = 64;
@@ -18,13 +19,8 @@ const MARGIN: u64 = 16;
 const LONGEST: u64 = 12;
 
 pub const SPEC: KernelSpec = KernelSpec {
-    resource: Resource::Prefetcher,
-    waiting: Waiting::Spin,
     operation: "broken stream",
-    units_per_operation: 1,
     operations_per_call: 512,
-    pause_ns: 0,
-    spans_cpus: false,
     doc: "Reads short strided streams: three to five loads, from a random page of a small \
           buffer, one to twelve lines apart, upwards or downwards, never leaving the page. \
           Just as a prefetcher has seen enough to follow, the stream breaks and the next \
@@ -40,15 +36,10 @@ pub const SPEC: KernelSpec = KernelSpec {
           the refill of L1d and learning again, after every slice: a program of 32 strided \
           streams lost 0.5 to 1 % in slices of 0.4 ms, one that needs branch prediction \
           alone nothing. It does not show how much a target gains from prefetching.",
-    accesses: &[],
-    build: |env| {
-        if env.l1d_bytes == 0 {
-            return Err(Failure::new(
-                "the size of the L1 data cache is not known on this machine",
-            ));
-        }
+    ..KernelSpec::of(Resource::Prefetcher, |env| {
+        check_known(env.l1d_bytes, "L1 data cache")?;
         Ok(Box::new(Prefetcher::new(4 * env.l1d_bytes as usize)?))
-    },
+    })
 };
 
 /// One short run of accesses inside a page.
@@ -157,16 +148,6 @@ impl Kernel for Prefetcher {
         }
         Ok(SPEC.operations_per_call)
     }
-}
-
-/// The next of a sequence that looks random and has a period of 2⁶⁴ − 1
-/// (Marsaglia, Xorshift RNGs, 2003: shifts 13, 7, 17).
-#[inline(always)]
-fn next(mut random: u64) -> u64 {
-    random ^= random << 13;
-    random ^= random >> 7;
-    random ^= random << 17;
-    random
 }
 
 #[cfg(test)]

@@ -20,15 +20,13 @@ pub const GROUP: u64 = 8;
 /// # Safety
 /// The base is aligned to 64, `segment * 512` bytes from it on can be read, and
 /// both counts are above zero.
-pub type Scatter = unsafe fn(base: *const u8, segment: u64, groups: u64, state: u64) -> u64;
+pub type Scatter =
+    unsafe extern "C" fn(base: *const u8, segment: u64, groups: u64, state: u64) -> u64;
+
+crate::assembly!("scatter.s");
 
 #[cfg(target_arch = "x86_64")]
-std::arch::global_asm!(include_str!("../asm/x86_64/scatter.s"));
-#[cfg(target_arch = "aarch64")]
-std::arch::global_asm!(include_str!("../asm/aarch64/scatter.s"));
-
-#[cfg(target_arch = "x86_64")]
-unsafe extern "sysv64" {
+unsafe extern "C" {
     fn jostle_scatter_avx512(base: *const u8, segment: u64, groups: u64, state: u64) -> u64;
     fn jostle_scatter_avx2(base: *const u8, segment: u64, groups: u64, state: u64) -> u64;
     fn jostle_scatter_sse2(base: *const u8, segment: u64, groups: u64, state: u64) -> u64;
@@ -77,7 +75,12 @@ impl Scattered {
 ///
 /// # Safety
 /// As [`Scatter`].
-pub unsafe fn scatter_twin(base: *const u8, segment: u64, groups: u64, state: u64) -> u64 {
+pub unsafe extern "C" fn scatter_twin(
+    base: *const u8,
+    segment: u64,
+    groups: u64,
+    state: u64,
+) -> u64 {
     let mut order = crate::weyl::Weyl(state);
     let mut folded = 0;
     for _ in 0..groups {
@@ -104,29 +107,17 @@ pub fn variants() -> Vec<(&'static str, Scatter)> {
     let mut found: Vec<(&'static str, Scatter)> = Vec::new();
     #[cfg(target_arch = "x86_64")]
     {
-        if std::arch::is_x86_feature_detected!("avx512f") {
-            // SAFETY: `Scatter` passes on the routine's own contract, and the
-            // CPU has the instructions.
-            found.push(("avx512", |base, segment, groups, state| unsafe {
-                jostle_scatter_avx512(base, segment, groups, state)
-            }));
+        use std::arch::is_x86_feature_detected as has;
+        if has!("avx512f") {
+            found.push(("avx512", jostle_scatter_avx512));
         }
-        if std::arch::is_x86_feature_detected!("avx2") {
-            // SAFETY: as above.
-            found.push(("avx2", |base, segment, groups, state| unsafe {
-                jostle_scatter_avx2(base, segment, groups, state)
-            }));
+        if has!("avx2") {
+            found.push(("avx2", jostle_scatter_avx2));
         }
-        // SAFETY: every x86-64 CPU has SSE2.
-        found.push(("sse2", |base, segment, groups, state| unsafe {
-            jostle_scatter_sse2(base, segment, groups, state)
-        }));
+        found.push(("sse2", jostle_scatter_sse2));
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: every aarch64 CPU that runs Linux has NEON.
-    found.push(("neon", |base, segment, groups, state| unsafe {
-        jostle_scatter_neon(base, segment, groups, state)
-    }));
+    found.push(("neon", jostle_scatter_neon));
     found.push(("rust", scatter_twin));
     found
 }

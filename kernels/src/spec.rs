@@ -2,6 +2,7 @@
 
 use crate::network;
 use crate::storage::pattern::Pattern;
+use jostle_profile::resource::Intensity;
 use jostle_profile::resource::Resource;
 use serde::Deserialize;
 use serde::Serialize;
@@ -39,7 +40,34 @@ pub struct KernelSpec {
     pub doc: &'static str,
     /// How it may be told to access memory; empty for those that move no bytes.
     pub accesses: &'static [Access],
-    pub build: fn(&Environment) -> Result<Box<dyn Kernel>, Failure>,
+    pub build: Build,
+}
+
+/// Makes a source ready to press, or says why it cannot be.
+pub type Build = fn(&Environment) -> Result<Box<dyn Kernel>, Failure>;
+
+impl KernelSpec {
+    /// What intensity means for it.
+    pub fn intensity(&self) -> Intensity {
+        self.resource.row().intensity
+    }
+
+    /// A source that spins on each CPU without a break and counts operations:
+    /// what most do. Declarations fill in their texts and what differs.
+    pub(crate) const fn of(resource: Resource, build: Build) -> Self {
+        KernelSpec {
+            resource,
+            waiting: Waiting::Spin,
+            operation: "",
+            units_per_operation: 1,
+            operations_per_call: 1,
+            pause_ns: 0,
+            spans_cpus: false,
+            doc: "",
+            accesses: &[],
+            build,
+        }
+    }
 }
 
 /// Which instructions a bandwidth kernel moves its bytes with.
@@ -58,7 +86,7 @@ pub enum Access {
 }
 
 /// The machine as far as kernels need it. Sizes in bytes.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Environment {
     pub l1d_bytes: u64,
@@ -82,40 +110,42 @@ pub struct Environment {
     /// What the I/O of `storage-bandwidth` looks like.
     pub storage_pattern: Pattern,
     /// How many workers share one instance of the resource (one L1d, one LLC);
-    /// each takes its part.
+    /// each takes its part. 0 counts as 1.
     pub workers: u64,
     /// CPUs a kernel with threads of its own may use, the worker's first.
     pub cpus: Vec<usize>,
     /// Memory that can be taken at this moment without hurting anybody, bytes;
     /// `None` when it cannot be told.
-    #[serde(skip, default = "not_told")]
-    pub available_bytes: fn() -> Option<u64>,
+    #[serde(skip)]
+    pub available_bytes: Option<fn() -> Option<u64>>,
 }
 
-fn not_told() -> fn() -> Option<u64> {
-    || None
-}
+impl Environment {
+    /// One worker's part of something that all of them share.
+    pub(crate) fn part(&self, all: u64) -> u64 {
+        all / self.workers.max(1)
+    }
 
-impl Default for Environment {
-    /// One worker on a machine of which nothing is known.
-    fn default() -> Self {
-        Environment {
-            l1d_bytes: 0,
-            l1i_bytes: 0,
-            l2_bytes: 0,
-            llc_bytes: 0,
-            tlb_entries: 0,
-            memory_headroom_bytes: 0,
-            memory_reserve_bytes: 0,
-            access: Access::Load,
-            scratch_directory: None,
-            scratch_bytes: 0,
-            network: None,
-            storage_pattern: Pattern::default(),
-            workers: 1,
-            cpus: Vec::new(),
-            available_bytes: not_told(),
+    /// Refuses to take more than half of the memory that may be taken; `what`
+    /// tells the reader what it is for.
+    pub(crate) fn check_memory(&self, wanted: u64, what: &str) -> Result<(), Failure> {
+        match self.memory_headroom_bytes {
+            may if wanted > may / 2 => Err(Failure::new(format!(
+                "needs {wanted} bytes of memory {what}, more than half of the {may} bytes that \
+                 may be taken"
+            ))),
+            _ => Ok(()),
         }
+    }
+}
+
+/// Refuses to go on without the size of `cache`.
+pub(crate) fn check_known(bytes: u64, cache: &str) -> Result<(), Failure> {
+    match bytes {
+        0 => Err(Failure::new(format!(
+            "the size of the {cache} is not known on this machine"
+        ))),
+        _ => Ok(()),
     }
 }
 

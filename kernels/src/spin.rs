@@ -4,7 +4,7 @@
 std::arch::global_asm!(include_str!("../asm/x86_64/spin.s"));
 
 #[cfg(target_arch = "x86_64")]
-unsafe extern "sysv64" {
+unsafe extern "C" {
     fn jostle_spin_ticks(ticks: u64);
 }
 

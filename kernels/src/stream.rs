@@ -7,20 +7,16 @@ use crate::Environment;
 use crate::Failure;
 use crate::Kernel;
 use crate::KernelSpec;
-use crate::Waiting;
 use crate::moves;
 use crate::moves::BLOCK;
 use crate::moves::Move;
+use crate::spec::check_known;
 use jostle_profile::resource::Resource;
 
 pub const L2_BANDWIDTH: KernelSpec = KernelSpec {
-    resource: Resource::L2Bandwidth,
-    waiting: Waiting::Spin,
     operation: "move of a 512-byte block",
     units_per_operation: BLOCK as u64,
     operations_per_call: 12288,
-    pause_ns: 0,
-    spans_cpus: false,
     doc: "Streams with the widest loads the CPU has (or stores, with --access store) through \
           twice the L1 data cache, over and over: always too much for L1d, a few percent of \
           L2. The rate is held at x % of the peak measured at the start. On an SMT sibling it \
@@ -29,25 +25,17 @@ pub const L2_BANDWIDTH: KernelSpec = KernelSpec {
           Stores past the caches and copies made with them never move anything within L2 and \
           are refused.",
     accesses: &[Access::Load, Access::Store],
-    build: |env| {
-        if env.l1d_bytes == 0 {
-            return Err(Failure::new(
-                "the size of the L1 data cache is not known on this machine",
-            ));
-        }
+    ..KernelSpec::of(Resource::L2Bandwidth, |env| {
+        check_known(env.l1d_bytes, "L1 data cache")?;
         within_caches(env.access, "L2")?;
         Stream::build(2 * env.l1d_bytes, L2_BANDWIDTH.operations_per_call, env)
-    },
+    })
 };
 
 pub const LLC_BANDWIDTH: KernelSpec = KernelSpec {
-    resource: Resource::LlcBandwidth,
-    waiting: Waiting::Spin,
     operation: "move of a 512-byte block",
     units_per_operation: BLOCK as u64,
     operations_per_call: 1024,
-    pause_ns: 0,
-    spans_cpus: false,
     doc: "Streams with the widest loads the CPU has (or stores, with --access store) through a \
           buffer of four times the L2 cache per worker, at most half of the worker's part of \
           the last-level cache, over and over: too much for L2, so that nearly every line \
@@ -58,14 +46,14 @@ pub const LLC_BANDWIDTH: KernelSpec = KernelSpec {
           part comes from memory; how much cannot be seen from here. Stores past the caches \
           and copies made with them go to memory and are refused.",
     accesses: &[Access::Load, Access::Store],
-    build: |env| {
+    ..KernelSpec::of(Resource::LlcBandwidth, |env| {
         if env.l2_bytes == 0 || env.llc_bytes == 0 {
             return Err(Failure::new(
                 "the sizes of the L2 and the last-level cache are not both known on this machine",
             ));
         }
         within_caches(env.access, "the last-level cache")?;
-        let part = env.llc_bytes / env.workers.max(1) / 2;
+        let part = env.part(env.llc_bytes) / 2;
         let bytes = (4 * env.l2_bytes).min(part);
         if bytes < 2 * env.l2_bytes {
             return Err(Failure::new(format!(
@@ -81,17 +69,13 @@ pub const LLC_BANDWIDTH: KernelSpec = KernelSpec {
             )));
         }
         Stream::build(bytes, LLC_BANDWIDTH.operations_per_call, env)
-    },
+    })
 };
 
 pub const MEMORY_BANDWIDTH: KernelSpec = KernelSpec {
-    resource: Resource::MemoryBandwidth,
-    waiting: Waiting::Spin,
     operation: "move of a 512-byte block",
     units_per_operation: BLOCK as u64,
     operations_per_call: 768,
-    pause_ns: 0,
-    spans_cpus: false,
     doc: "Streams with the widest loads the CPU has through a buffer of twice the last-level \
           cache, at least 256 MiB, at most an eighth of the memory that may be taken, so that \
           nearly every line comes from memory. The rate is held at x % of the peak that all \
@@ -107,9 +91,9 @@ pub const MEMORY_BANDWIDTH: KernelSpec = KernelSpec {
         Access::NonTemporalStore,
         Access::Copy,
     ],
-    build: |env| {
-        let wanted = (2 * env.llc_bytes).max(256 << 20) / env.workers.max(1);
-        let may = env.memory_headroom_bytes / 8 / env.workers.max(1);
+    ..KernelSpec::of(Resource::MemoryBandwidth, |env| {
+        let wanted = env.part((2 * env.llc_bytes).max(256 << 20));
+        let may = env.part(env.memory_headroom_bytes / 8);
         let least = (32u64 << 20).min(wanted);
         if may < least {
             return Err(Failure::new(format!(
@@ -119,7 +103,7 @@ pub const MEMORY_BANDWIDTH: KernelSpec = KernelSpec {
             )));
         }
         Stream::build(wanted.min(may), MEMORY_BANDWIDTH.operations_per_call, env)
-    },
+    })
 };
 
 /// Refuses what goes past the caches.

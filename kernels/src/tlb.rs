@@ -4,20 +4,18 @@ use crate::Environment;
 use crate::Failure;
 use crate::Kernel;
 use crate::KernelSpec;
-use crate::Waiting;
+use crate::buffer::Mapping;
 use crate::cycle::Cycle;
 use crate::scatter::LINE;
 use crate::weyl::Weyl;
 use jostle_profile::resource::Resource;
+use nix::sys::mman;
+use nix::unistd::SysconfVar;
+use nix::unistd::sysconf;
 
 pub const SPEC: KernelSpec = KernelSpec {
-    resource: Resource::Tlb,
-    waiting: Waiting::Spin,
     operation: "load from a page",
-    units_per_operation: 1,
     operations_per_call: 4096,
-    pause_ns: 0,
-    spans_cpus: false,
     doc: "Loads one line in each of x % as many base pages as the second-level data TLB has \
           entries, in golden-ratio order. All pages are the one zero page of the system, so it \
           takes entries and hardly any cache: 4 KiB of data and 8 bytes of page table per page. \
@@ -28,8 +26,7 @@ pub const SPEC: KernelSpec = KernelSpec {
           Where it was tried, on a TLB of 2048 entries, what it displaced of as many rose evenly \
           with x to some 80 % at full: that TLB does not evict strictly by age. \
           It says nothing about the TLB entries of huge pages where those are kept apart.",
-    accesses: &[],
-    build,
+    ..KernelSpec::of(Resource::Tlb, build)
 };
 
 /// Pages that can be read and are all zeros: one page of memory behind many
@@ -39,51 +36,24 @@ pub const SPEC: KernelSpec = KernelSpec {
 /// They begin at a multiple of their own length, rounded up to a power of two:
 /// whatever bits of an address a TLB picks its sets by, all sets get alike.
 pub struct Pages {
-    mapping: *mut u8,
-    mapping_bytes: usize,
-    base: *mut u8,
+    mapping: Mapping,
     page_bytes: usize,
-    count: usize,
+    /// How many there are.
+    pub count: usize,
 }
 
 impl Pages {
     /// Maps `count` base pages and reads each once.
-    ///
-    /// # Errors
-    /// When the kernel refuses the mapping.
     pub fn mapped(count: usize) -> Result<Self, Failure> {
-        // SAFETY: asks for a constant of the system.
-        let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-        let page_bytes = usize::try_from(page_bytes).unwrap_or(4096);
+        let page_bytes = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
+        let page_bytes = page_bytes.map_or(4096, |bytes| bytes as usize);
         let count = count.max(1);
         let alignment = (count * page_bytes).next_power_of_two();
-        let mapping_bytes = 2 * alignment;
-        // SAFETY: a fresh anonymous mapping at an address the kernel chooses
-        // aliases nothing.
-        let mapping = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                mapping_bytes,
-                libc::PROT_READ,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if mapping == libc::MAP_FAILED {
-            return Err(Failure::new(format!(
-                "cannot map {count} pages: {}",
-                std::io::Error::last_os_error()
-            )));
-        }
-        // SAFETY: the mapping made above. A refusal means that the kernel has
-        // no huge pages to stay clear of.
-        unsafe { libc::madvise(mapping, mapping_bytes, libc::MADV_NOHUGEPAGE) };
-        let mapping = mapping.cast::<u8>();
+        let no_huge = mman::MmapAdvise::MADV_NOHUGEPAGE;
+        let mapping = Mapping::new(alignment, alignment, mman::ProtFlags::PROT_READ, no_huge)
+            .map_err(|error| Failure::new(format!("cannot map {count} pages: {error}")))?;
         let pages = Pages {
             mapping,
-            mapping_bytes,
-            base: mapping.wrapping_add(mapping.align_offset(alignment)),
             page_bytes,
             count,
         };
@@ -93,11 +63,6 @@ impl Pages {
         Ok(pages)
     }
 
-    /// How many there are.
-    pub fn count(&self) -> usize {
-        self.count
-    }
-
     /// Zero, read from a page; neighbouring pages are read at different lines.
     #[inline(always)]
     pub fn read(&self, page: usize) -> u64 {
@@ -105,16 +70,7 @@ impl Pages {
         let line = page % (self.page_bytes / LINE as usize);
         let at = page * self.page_bytes + line * LINE as usize;
         // SAFETY: in bounds by the check above, aligned to a line.
-        unsafe { self.base.add(at).cast::<u64>().read_volatile() }
-    }
-}
-
-impl Drop for Pages {
-    fn drop(&mut self) {
-        // SAFETY: unmaps exactly the mapping this value made.
-        unsafe {
-            libc::munmap(self.mapping.cast(), self.mapping_bytes);
-        }
+        unsafe { self.mapping.base.add(at).cast::<u64>().read_volatile() }
     }
 }
 
@@ -149,6 +105,14 @@ pub fn measure_entries() -> Result<u64, Failure> {
         }
     }
     knee(&counts, &times)
+}
+
+/// Entries as `env` knows them, or else as they are measured.
+pub fn entries(env: &Environment) -> Result<u64, Failure> {
+    match env.tlb_entries {
+        0 => measure_entries(),
+        entries => Ok(entries),
+    }
 }
 
 /// The numbers of pages tried.
@@ -192,10 +156,7 @@ struct Tlb {
 }
 
 fn build(env: &Environment) -> Result<Box<dyn Kernel>, Failure> {
-    let entries = match env.tlb_entries {
-        0 => measure_entries()?,
-        entries => entries,
-    } / env.workers.max(1);
+    let entries = env.part(entries(env)?);
     Ok(Box::new(Tlb {
         pages: Pages::mapped(entries as usize)?,
         wanted: entries.max(1),
@@ -205,7 +166,7 @@ fn build(env: &Environment) -> Result<Box<dyn Kernel>, Failure> {
 
 impl Kernel for Tlb {
     fn set_intensity(&mut self, percent: f64) {
-        let full = self.pages.count() as u64;
+        let full = self.pages.count as u64;
         self.wanted = ((full as f64 * percent / 100.0).round() as u64).clamp(1, full);
     }
 
@@ -223,7 +184,7 @@ impl Kernel for Tlb {
     }
 
     fn holds_at_most(&self) -> u64 {
-        self.pages.count() as u64
+        self.pages.count as u64
     }
 }
 

@@ -1,7 +1,6 @@
 //! `vector`: the widest SIMD operations.
 
 use crate::KernelSpec;
-use crate::Waiting;
 #[cfg(target_arch = "x86_64")]
 use crate::registers::FACTOR;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -12,13 +11,10 @@ use crate::registers::PLAIN;
 use crate::registers::STEP;
 use jostle_profile::resource::Resource;
 
-#[cfg(target_arch = "x86_64")]
-std::arch::global_asm!(include_str!("../asm/x86_64/vector.s"));
-#[cfg(target_arch = "aarch64")]
-std::arch::global_asm!(include_str!("../asm/aarch64/vector.s"));
+crate::assembly!("vector.s");
 
 #[cfg(target_arch = "x86_64")]
-unsafe extern "sysv64" {
+unsafe extern "C" {
     fn jostle_vector_avx512(lanes: *mut f64, rounds: u64, factor: f64);
     fn jostle_vector_avx2(lanes: *mut f64, rounds: u64, factor: f64, step: f64);
     fn jostle_vector_sse2(lanes: *mut f64, rounds: u64, factor: f64, step: f64);
@@ -30,13 +26,8 @@ unsafe extern "C" {
 }
 
 pub const SPEC: KernelSpec = KernelSpec {
-    resource: Resource::Vector,
-    waiting: Waiting::Spin,
     operation: "packed floating-point instruction",
-    units_per_operation: 1,
     operations_per_call: 98_304,
-    pause_ns: 0,
-    spans_cpus: false,
     doc: "Runs the widest SIMD arithmetic the CPU has, double precision, in independent \
           chains from registers only. With AVX-512 these are fused multiply-adds alone, \
           two floating-point operations on each of eight numbers; with AVX2 and FMA half \
@@ -51,13 +42,12 @@ pub const SPEC: KernelSpec = KernelSpec {
           On the AVX-512 Xeon this was written on, the clock right after it was the same \
           or one step (2.6 %) lower, and back within 20 µs. It does not show integer SIMD, \
           shuffles or the tile unit.",
-    accesses: &[],
-    build: |_| {
+    ..KernelSpec::of(Resource::Vector, |_| {
         let widest = variants().remove(0);
         // SAFETY: `variants` lists only what this CPU can run, each with the
         // length its routine takes.
         Ok(unsafe { widest.kernel(SPEC.operations_per_call) })
-    },
+    })
 };
 
 /// Every variant this CPU can run, widest first, plain Rust last.

@@ -70,23 +70,8 @@ impl Lines {
 
 impl Pages {
     /// `pages` base pages, every one touched once.
-    ///
-    /// # Errors
-    /// As [`Lines::new`].
     pub fn new(pages: u64) -> Result<Self, Failure> {
-        let mut buffer = Buffer::reserve((pages * PAGE) as usize)?;
-        // SAFETY: the range is the buffer's own mapping; the advice changes
-        // only which pages will stand behind it, and is refused where there
-        // are no huge pages anyway.
-        unsafe {
-            libc::madvise(
-                buffer.as_ptr().cast_mut().cast(),
-                buffer.len(),
-                libc::MADV_NOHUGEPAGE,
-            );
-        }
-        let bytes = buffer.len();
-        buffer.fault_in(0, bytes);
+        let buffer = Buffer::of_base_pages((pages * PAGE) as usize)?;
         Ok(Pages {
             buffer,
             at: Cell::new(0),

@@ -24,6 +24,16 @@ impl Weyl {
     }
 }
 
+/// The next of a sequence that looks random and has a period of 2⁶⁴ − 1
+/// (Marsaglia, Xorshift RNGs, 2003: shifts 13, 7, 17).
+#[inline(always)]
+pub fn xorshift(mut random: u64) -> u64 {
+    random ^= random << 13;
+    random ^= random >> 7;
+    random ^= random << 17;
+    random
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

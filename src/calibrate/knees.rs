@@ -49,9 +49,6 @@ pub struct Access {
 
 /// Sizes of the data caches and the TLB of `cpu`, measured within `length`
 /// unless `watch` stops it.
-///
-/// # Errors
-/// When stopped. What cannot be measured is a reason in the result.
 pub(super) fn sizes(
     machine: &Machine,
     cpu: usize,
@@ -91,43 +88,31 @@ fn cache_sizes(
     let largest = (beyond * BEYOND_LLC)
         .min(LARGEST_BYTES)
         .min(memory_bytes / 2);
+    let bytes =
+        |name: &str, size, measured| Size::new(name, "bytes", Reading::Value(size), measured);
     let code = machine
         .caches
         .iter()
         .filter(|cache| !cache.kind.holds_data() && cache.shared_cpus.contains(&cpu))
-        .map(|cache| Size {
-            name: cache.name(),
-            unit: "bytes".to_string(),
-            reported: Reading::Value(cache.size_bytes),
-            measured: Reading::unavailable("a walk over data shows nothing of a cache of code"),
-            difference: None,
+        .map(|cache| {
+            let why = "a walk over data shows nothing of a cache of code";
+            bytes(&cache.name(), cache.size_bytes, Reading::unavailable(why))
         });
     watch.say("access time over sizes")?;
     let lines = match Lines::new(largest.max(SMALLEST_BYTES)) {
         Ok(lines) => lines,
         Err(failure) => {
-            return Ok(told
-                .into_iter()
-                .map(|(name, bytes)| Size {
-                    name,
-                    unit: "bytes".to_string(),
-                    reported: Reading::Value(bytes),
-                    measured: Reading::unavailable(failure.0.clone()),
-                    difference: None,
-                })
-                .chain(code)
-                .collect());
+            let failed = || Reading::unavailable(failure.0.clone());
+            let sizes = told.iter().map(|(name, size)| bytes(name, *size, failed()));
+            return Ok(sizes.chain(code).collect());
         }
     };
     let sizes: Vec<u64> = grid(SMALLEST_BYTES, lines.bytes(), 64);
     let [curve] = sweep(&sizes, length, watch, |bytes| {
         lines.warm(bytes);
-        let walks = match bytes <= CHEAP_BYTES {
-            true => CHEAP_WALKS,
-            false => WALKS,
-        };
-        [least(walks, || {
-            if bytes <= CHEAP_BYTES {
+        let cheap = bytes <= CHEAP_BYTES;
+        [least(if cheap { CHEAP_WALKS } else { WALKS }, || {
+            if cheap {
                 lines.walk_ns(bytes, bytes / 64);
             }
             lines.walk_ns(bytes, STEPS)
@@ -140,14 +125,8 @@ fn cache_sizes(
 
 fn tlb_size(machine: &Machine, length: Duration, watch: &dyn Watch) -> Result<Size, Stop> {
     watch.say("access time over pages")?;
-    let told = machine.tlb_entries.clone();
-    let size = |measured| Size {
-        name: "TLB".to_string(),
-        unit: "entries".to_string(),
-        reported: told.clone(),
-        measured,
-        difference: None,
-    };
+    let told = &machine.tlb_entries;
+    let size = |measured| Size::new("TLB", "entries", told.clone(), measured);
     let most = told.value().map_or(LARGEST_PAGES, |entries| entries * 8);
     let most = most.clamp(LARGEST_PAGES / 4, LARGEST_PAGES * 4);
     let (pages, lines) = match (Pages::new(most), Lines::new(most * 64)) {
@@ -222,13 +201,11 @@ fn sweep<const CURVES: usize>(
     mut measure: impl FnMut(u64) -> [f64; CURVES],
 ) -> Result<[Vec<Access>; CURVES], Stop> {
     let began = Instant::now();
-    let mut curves = [(); CURVES].map(|()| {
-        let unknown = |&size| Access {
-            size,
-            nanoseconds: f64::INFINITY,
-        };
-        sizes.iter().map(unknown).collect::<Vec<Access>>()
-    });
+    let unknown = |&size| Access {
+        size,
+        nanoseconds: f64::INFINITY,
+    };
+    let mut curves = [(); CURVES].map(|()| sizes.iter().map(unknown).collect::<Vec<Access>>());
     for sweep in 1..=MOST_SWEEPS {
         for (index, &size) in sizes.iter().enumerate() {
             watch.check()?;
@@ -295,9 +272,10 @@ pub fn knees(curve: &[Access]) -> Vec<Knee> {
             let half = (time(from) + time(to)) / 2.0;
             let after = (from..=to).find(|&i| time(i) >= half).unwrap_or(to).max(1);
             let (low, high) = (time(after - 1), time(after));
-            let share = match high > low {
-                true => ((half - low) / (high - low)).clamp(0.0, 1.0),
-                false => 1.0,
+            let share = if high > low {
+                ((half - low) / (high - low)).clamp(0.0, 1.0)
+            } else {
+                1.0
             };
             let at = octave(after - 1) + share * (octave(after) - octave(after - 1));
             Knee {
@@ -317,28 +295,23 @@ fn named(told: &[(String, u64)], knees: &[Knee], unit: &str, largest: u64) -> Ve
     told.iter()
         .enumerate()
         .map(|(index, (name, size))| {
+            let middle = |next: u64| (*size as f64 * next as f64).sqrt() as u64;
             let after = told
                 .get(index + 1)
-                .map_or(u64::MAX, |(_, next)| geometric_mean(*size, *next));
+                .map_or(u64::MAX, |(_, next)| middle(*next));
             let apart = |knee: &&Knee| (knee.size as f64 / *size as f64).ln().abs();
             let own = knees
                 .iter()
                 .filter(|knee| before < knee.size && knee.size < after)
                 .min_by(|a, b| apart(a).total_cmp(&apart(b)));
             before = own.map_or(*size, |knee| knee.size);
+            let measured = own.map_or(no_knee(unit, largest), |knee| Reading::Value(*knee));
             Size {
-                name: name.clone(),
-                unit: unit.to_string(),
-                reported: Reading::Value(*size),
-                measured: own.map_or(no_knee(unit, largest), |knee| Reading::Value(*knee)),
                 difference: own.and_then(|knee| difference(name, *size, knee.size, unit)),
+                ..Size::new(name, unit, Reading::Value(*size), measured)
             }
         })
         .collect()
-}
-
-fn geometric_mean(a: u64, b: u64) -> u64 {
-    (a as f64 * b as f64).sqrt() as u64
 }
 
 fn no_knee(unit: &str, largest: u64) -> Reading<Knee> {

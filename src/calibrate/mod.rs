@@ -15,12 +15,12 @@ mod rounds;
 mod source;
 mod wake;
 
+pub use press::Slot;
 pub use press::Stop;
 pub use press::Watch;
 pub use source::dry_run;
 
 use crate::inject::plan::Limits;
-use crate::inject::plan::plan;
 use crate::inject::slice;
 use crate::inject::worker::Slices;
 use crate::machine::Machine;
@@ -73,18 +73,15 @@ pub fn calibrate(request: &Request, watch: &dyn Watch) -> Result<Calibration, St
     )?;
     let wake_up = reading(wake::cost(cpu, request.budget.mul_f64(WAKE_SHARE), watch))?;
     let slices = reading(slice_period(request, cpu, watch))?;
-    let period = slices
-        .value()
-        .map_or(slice::PERIODS[0], |slices: &SlicePeriod| {
-            Duration::from_secs_f64(slices.period_seconds)
-        });
+    let seconds = slices.value().map(|slices| slices.period_seconds);
+    let period = seconds.map_or(slice::PERIODS[0], Duration::from_secs_f64);
     let mut resources = BTreeMap::new();
     for (index, &resource) in request.resources.iter().enumerate() {
         watch.say(resource.id())?;
         let left = (began + request.budget).saturating_sub(watch.now());
         let entry = match left.is_zero() {
             true => Source::without_numbers(
-                resource.row().pressure_unit,
+                resource,
                 &format!(
                     "not measured: the budget of {:.0} s was spent before its turn; give more \
                      with --budget",
@@ -118,29 +115,13 @@ pub fn calibrate(request: &Request, watch: &dyn Watch) -> Result<Calibration, St
 fn slice_period(request: &Request, cpu: usize, watch: &dyn Watch) -> Result<SlicePeriod, Stop> {
     watch.say("slice period")?;
     let share = Slices::DEFAULT_SHARE;
-    // Any source that time-shares the CPU will do: the placebo is the same.
-    let mut limits = request.limits.clone();
-    limits.cpus = vec![cpu];
-    let choice = slice::calibrate(cpu, share, |period| {
-        let slices = turns(period);
-        plan(request.machine, Resource::L1d, &[cpu], &limits, slices)
-            .map_err(|refusal| refusal.to_string())
-    })
-    .map_err(Stop::Failed)?;
+    let choice = slice::calibrate(request.machine, cpu, share, &request.limits)?;
     Ok(SlicePeriod {
         period_seconds: choice.period.as_secs_f64(),
         share_percent: share * 100.0,
         victim_percent: choice.victim_share * 100.0,
         within_tolerance: choice.within_tolerance,
     })
-}
-
-/// Turns of `period` with the usual share.
-fn turns(period: Duration) -> Slices {
-    Slices {
-        period_ns: period.as_nanos() as u64,
-        share: Slices::DEFAULT_SHARE,
-    }
 }
 
 /// What failed becomes a reason; what was interrupted ends everything.

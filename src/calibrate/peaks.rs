@@ -1,12 +1,11 @@
 //! What a source reaches alone: its peak, and the pressure at each intensity.
 
 use super::press::Press;
+use super::press::Slot;
 use super::press::Stop;
-use super::press::Watch;
 use super::rounds::Rounds;
 use crate::machine::calibration::PressurePoint;
 use crate::sys::control_page::Order;
-use jostle_profile::resource::Timing;
 use jostle_statistics::median;
 use std::time::Duration;
 
@@ -22,19 +21,11 @@ const LEAST_WINDOW: Duration = Duration::from_millis(30);
 /// The best of several tries, operations per second of all workers, left in
 /// force as the peak: what disturbs a try can only lower it. `None` for sources
 /// that are not held at a rate.
-///
-/// # Errors
-/// When the source fails or the user interrupts.
-pub fn peak(
-    source: &mut dyn Press,
-    timing: Timing,
-    length: Duration,
-    watch: &dyn Watch,
-) -> Result<Option<f64>, Stop> {
+pub fn peak(source: &mut dyn Press, slot: Slot) -> Result<Option<f64>, Stop> {
     let mut best: Option<f64> = None;
-    let mut rounds = Rounds::new(length, PEAK_TRIES, watch);
+    let mut rounds = Rounds::of(slot, PEAK_TRIES);
     while rounds.another() {
-        let Some(reached) = source.reach_peak(timing.peak, watch)? else {
+        let Some(reached) = source.reach_peak(slot.timing.peak, slot.watch)? else {
             break;
         };
         best = Some(best.map_or(reached, |best| best.max(reached)));
@@ -47,21 +38,14 @@ pub fn peak(
 
 /// Pressure at each of [`INTENSITIES`]: the median of several readings, taken
 /// in turns so that a slow change of the machine meets all of them.
-///
-/// # Errors
-/// As [`peak`].
-pub fn map(
-    source: &mut dyn Press,
-    timing: Timing,
-    length: Duration,
-    watch: &dyn Watch,
-) -> Result<Vec<PressurePoint>, Stop> {
+pub fn map(source: &mut dyn Press, slot: Slot) -> Result<Vec<PressurePoint>, Stop> {
+    let Slot { timing, watch, .. } = slot;
     let full = source
         .full_scale()
         .ok_or_else(|| Stop::Failed("its worker told no pressure at 100 %".to_string()))?;
     let window = timing.window.max(LEAST_WINDOW);
     let mut readings = vec![Vec::new(); INTENSITIES.len()];
-    let mut rounds = Rounds::new(length, READINGS, watch);
+    let mut rounds = Rounds::of(slot, READINGS);
     while rounds.another() {
         for (percent, readings) in INTENSITIES.iter().zip(&mut readings) {
             source.order(Order::Treat(*percent), watch)?;
@@ -73,16 +57,13 @@ pub fn map(
         }
     }
     source.order(Order::Park, watch)?;
-    Ok(INTENSITIES
-        .iter()
-        .zip(readings)
-        .map(|(percent, mut readings)| {
-            let achieved = median(&mut readings);
-            PressurePoint {
-                requested_percent: *percent,
-                achieved,
-                achieved_percent: achieved / full * 100.0,
-            }
-        })
-        .collect())
+    let point = |(requested_percent, mut readings): (f64, Vec<f64>)| {
+        let achieved = median(&mut readings);
+        PressurePoint {
+            requested_percent,
+            achieved,
+            achieved_percent: achieved / full * 100.0,
+        }
+    };
+    Ok(INTENSITIES.into_iter().zip(readings).map(point).collect())
 }

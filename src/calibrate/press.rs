@@ -4,8 +4,10 @@
 use crate::inject::Snapshot;
 use crate::inject::WorkerError;
 use crate::inject::WorkerGroup;
+use crate::inject::placement::Refusal;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::control_page::Order;
+use jostle_profile::resource::Timing;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -18,42 +20,51 @@ pub enum Stop {
     Failed(String),
 }
 
+impl From<WorkerError> for Stop {
+    fn from(error: WorkerError) -> Self {
+        match error {
+            WorkerError::Stopped => Stop::Interrupted,
+            error => Stop::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Stop::Failed(refusal.to_string())
+    }
+}
+
 /// The clock, the user, and the way to tell how it goes.
 pub trait Watch: Sync {
     /// Time since some fixed moment.
     fn now(&self) -> Duration;
 
     /// Waits.
-    ///
-    /// # Errors
-    /// When interrupted.
     fn pause(&self, length: Duration) -> Result<(), Stop>;
 
-    /// # Errors
-    /// When interrupted.
     fn check(&self) -> Result<(), Stop>;
 
     /// Tells what is being done.
-    ///
-    /// # Errors
-    /// When interrupted.
     fn say(&self, text: &str) -> Result<(), Stop>;
+}
+
+/// The time that a measurement of a source has, and how it is spent.
+#[derive(Clone, Copy)]
+pub struct Slot<'a> {
+    pub timing: Timing,
+    pub length: Duration,
+    pub watch: &'a dyn Watch,
 }
 
 /// A source that can be switched and read.
 pub trait Press {
     /// Switches, and waits until that is in force.
-    ///
-    /// # Errors
-    /// When the source fails or the user interrupts.
     fn order(&mut self, order: Order, watch: &dyn Watch) -> Result<(), Stop>;
 
     /// Watches full strength for `length`, makes what is reached the peak that
     /// intensity refers to, and returns it, operations per second. `None` for
     /// sources that are not held at a rate.
-    ///
-    /// # Errors
-    /// As [`Press::order`].
     fn reach_peak(&mut self, length: Duration, watch: &dyn Watch) -> Result<Option<f64>, Stop>;
 
     /// Sets the peak, operations per second of all workers together.
@@ -78,18 +89,14 @@ const NAP: Duration = Duration::from_millis(50);
 
 impl Press for WorkerGroup {
     fn order(&mut self, order: Order, watch: &dyn Watch) -> Result<(), Stop> {
-        self.check_exits().map_err(Stop::Failed)?;
+        self.check_exits()?;
         let command = self.set(order);
-        self.wait_applied(command, PATIENCE, &|| watch.check().is_err())
-            .map_err(|error| match error {
-                WorkerError::Stopped => Stop::Interrupted,
-                error => Stop::Failed(error.to_string()),
-            })
+        Ok(self.wait_applied(command, PATIENCE, &|| watch.check().is_err())?)
     }
 
     fn reach_peak(&mut self, length: Duration, watch: &dyn Watch) -> Result<Option<f64>, Stop> {
         watch.check()?;
-        self.calibrate_peak(length).map_err(Stop::Failed)
+        Ok(self.calibrate_peak(length)?)
     }
 
     fn set_peak(&mut self, operations_per_second: f64) {

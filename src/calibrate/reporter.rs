@@ -2,12 +2,12 @@
 //! both need to find their new state after a switch.
 
 use super::press::Press;
+use super::press::Slot;
 use super::press::Stop;
 use super::press::Watch;
 use super::rounds::Rounds;
 use crate::machine::calibration::ReporterPoint;
 use crate::sys::control_page::Order;
-use jostle_profile::resource::Timing;
 use jostle_statistics::median;
 use std::time::Duration;
 
@@ -35,17 +35,13 @@ fn alone(probe_takes_turns: bool) -> Order {
 /// The performance of `probe` at 100 % against the intensity of `second`, as a
 /// fraction of what it does while `second` is parked; readings of one round
 /// are compared, the median over rounds counts.
-///
-/// # Errors
-/// When a source fails or the user interrupts.
 pub fn curve(
     probe: &mut dyn Press,
     second: &mut dyn Press,
     takes_turns: bool,
-    timing: Timing,
-    length: Duration,
-    watch: &dyn Watch,
+    slot: Slot,
 ) -> Result<Vec<ReporterPoint>, Stop> {
+    let Slot { timing, watch, .. } = slot;
     let mut ratios = vec![Vec::new(); INTENSITIES.len()];
     let read = |probe: &dyn Press| -> Result<f64, Stop> {
         watch.pause(timing.settle)?;
@@ -55,7 +51,7 @@ pub fn curve(
         // A window without an operation is a reading too.
         Ok(probe.probe(&from, &to).unwrap_or(0.0))
     };
-    let mut rounds = Rounds::new(length, ROUNDS, watch);
+    let mut rounds = Rounds::of(slot, ROUNDS);
     while rounds.another() {
         second.order(Order::Park, watch)?;
         probe.order(alone(takes_turns), watch)?;
@@ -76,36 +72,29 @@ pub fn curve(
             "its worker did nothing even without a second copy".to_string(),
         ));
     }
-    Ok(INTENSITIES
-        .iter()
-        .zip(ratios)
-        .map(|(intensity, mut ratios)| ReporterPoint {
-            intensity: *intensity,
-            windows: ratios.len() as u64,
-            performance: median(&mut ratios),
-        })
-        .collect())
+    let point = |(intensity, mut ratios): (f64, Vec<f64>)| ReporterPoint {
+        intensity,
+        windows: ratios.len() as u64,
+        performance: median(&mut ratios),
+    };
+    Ok(INTENSITIES.into_iter().zip(ratios).map(point).collect())
 }
 
 /// How long after a switch of `second`, on and off, `probe` still does something
 /// else than in the end. Known to the doubling, and not below the first piece
 /// watched, which is an eighth of what is expected, or `shortest`.
-///
-/// # Errors
-/// As [`curve`].
 pub fn settle(
     probe: &mut dyn Press,
     second: &mut dyn Press,
     takes_turns: bool,
-    timing: Timing,
     shortest: Duration,
-    length: Duration,
-    watch: &dyn Watch,
+    slot: Slot,
 ) -> Result<Duration, Stop> {
+    let Slot { timing, watch, .. } = slot;
     let first = (timing.settle * WATCHED / (1 << (PIECES - 1))).max(shortest);
     let mut on = vec![Vec::new(); PIECES];
     let mut off = vec![Vec::new(); PIECES];
-    let mut rounds = Rounds::new(length, SETTLE_ROUNDS, watch);
+    let mut rounds = Rounds::of(slot, SETTLE_ROUNDS);
     while rounds.another() {
         probe.order(Order::Treat(100.0), watch)?;
         second.order(Order::Treat(100.0), watch)?;
@@ -116,14 +105,12 @@ pub fn settle(
     }
     second.order(Order::Park, watch)?;
     probe.order(Order::Park, watch)?;
-    let medians = |mut pieces: Vec<Vec<f64>>| {
-        let median = |piece: &mut Vec<f64>| match piece.is_empty() {
-            true => 0.0,
-            false => median(piece),
-        };
-        pieces.iter_mut().map(median).collect::<Vec<f64>>()
+    // At least one round was done: no piece is empty.
+    let pieces = |mut pieces: Vec<Vec<f64>>| -> usize {
+        let medians: Vec<f64> = pieces.iter_mut().map(|piece| median(piece)).collect();
+        settled_after(&medians)
     };
-    let pieces = settled_after(&medians(on)).max(settled_after(&medians(off)));
+    let pieces = pieces(on).max(pieces(off));
     Ok(first * (1 << pieces.saturating_sub(1)))
 }
 

@@ -1,5 +1,6 @@
 //! As many repetitions as there is time for, between a fewest and a most.
 
+use super::press::Slot;
 use super::press::Watch;
 use std::time::Duration;
 
@@ -7,19 +8,22 @@ pub(super) struct Rounds<'a> {
     watch: &'a dyn Watch,
     began: Duration,
     length: Duration,
-    fewest: usize,
-    most: usize,
+    /// Fewest and most.
+    range: (usize, usize),
     done: usize,
 }
 
 impl<'a> Rounds<'a> {
-    pub fn new(length: Duration, (fewest, most): (usize, usize), watch: &'a dyn Watch) -> Self {
+    pub fn of(slot: Slot<'a>, range: (usize, usize)) -> Self {
+        Rounds::new(slot.length, range, slot.watch)
+    }
+
+    pub fn new(length: Duration, range: (usize, usize), watch: &'a dyn Watch) -> Self {
         Rounds {
             watch,
             began: watch.now(),
             length,
-            fewest,
-            most,
+            range,
             done: 0,
         }
     }
@@ -28,7 +32,8 @@ impl<'a> Rounds<'a> {
     pub fn another(&mut self) -> bool {
         let spent = self.watch.now().saturating_sub(self.began);
         let expected = spent + spent / self.done.max(1) as u32;
-        let go = self.done < self.fewest || self.done < self.most && expected <= self.length;
+        let (fewest, most) = self.range;
+        let go = self.done < fewest || self.done < most && expected <= self.length;
         self.done += usize::from(go);
         go
     }

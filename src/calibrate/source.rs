@@ -4,11 +4,11 @@
 use super::Request;
 use super::peaks;
 use super::press::Press;
+use super::press::Slot;
 use super::press::Stop;
 use super::press::Watch;
 use super::reading;
 use super::reporter;
-use super::turns;
 use crate::inject::WorkerGroup;
 use crate::inject::WorkerPlan;
 use crate::inject::placement::Refusal;
@@ -16,6 +16,7 @@ use crate::inject::plan::Limits;
 use crate::inject::plan::plan;
 use crate::inject::plan::plan_alone;
 use crate::inject::slice::PERIODS;
+use crate::inject::worker::Slices;
 use crate::machine::Machine;
 use crate::machine::calibration::Alone;
 use crate::machine::calibration::Peak;
@@ -28,7 +29,6 @@ use jostle_profile::resource::Domain;
 use jostle_profile::resource::Intensity;
 use jostle_profile::resource::Resource;
 use jostle_profile::resource::SwitchCost;
-use jostle_profile::resource::Timing;
 use std::time::Duration;
 
 /// Most memory that `memory-capacity` takes here: all of it would take as long
@@ -66,7 +66,7 @@ fn plans(
     if resource.row().switch_cost == SwitchCost::FillsMemory {
         limits.memory_bytes = limits.memory_bytes.min(MEMORY_BYTES);
     }
-    let slices = turns(period);
+    let slices = Slices::usual(period);
     let on = |cpus: Option<&[usize]>| plan_alone(machine, resource, cpus, &limits, slices);
     let not_shared = |who: &str| Err(Refusal::NotShared(format!("{who} has its own")));
     let sharing = sharing(machine, resource, cpu, &limits.cpus);
@@ -94,26 +94,14 @@ fn plans(
 /// The allowed CPUs that share `resource` with `cpu`, itself included.
 fn sharing(machine: &Machine, resource: Resource, cpu: usize, allowed: &[usize]) -> Vec<usize> {
     let group = match resource.row().domain {
-        Domain::PhysicalCore => machine.core_siblings(cpu).to_vec(),
-        Domain::L2Group => machine.l2_group(cpu),
-        Domain::LlcGroup => machine.llc_group(cpu),
-        Domain::NumaNode => machine
-            .node_of(cpu)
-            .map_or(Vec::new(), |node| machine.node_cpus(node).to_vec()),
         Domain::Machine => allowed.to_vec(),
-        Domain::LogicalCpu | Domain::BlockDevice | Domain::NetworkDevice => vec![cpu],
+        domain => machine.sharing(domain, cpu),
     };
-    allowed
-        .iter()
-        .copied()
-        .filter(|cpu| group.contains(cpu))
-        .collect()
+    let cpus = allowed.iter().copied();
+    cpus.filter(|cpu| group.contains(cpu)).collect()
 }
 
 /// Measures one source within about `length`.
-///
-/// # Errors
-/// Only when interrupted.
 pub(super) fn measure(
     request: &Request,
     resource: Resource,
@@ -124,19 +112,17 @@ pub(super) fn measure(
 ) -> Result<Source, Stop> {
     let plans = plans(request.machine, resource, cpu, &request.limits, period);
     let end = watch.now() + length;
-    let part = |share: f64| end.saturating_sub(watch.now()).mul_f64(share);
-    let timing = resource.row().timing;
+    let slot = |share: f64| Slot {
+        timing: resource.row().timing,
+        length: end.saturating_sub(watch.now()).mul_f64(share),
+        watch,
+    };
+    let without_numbers = |reason: &str| Source::without_numbers(resource, reason);
     let plan = match plans.alone {
         Ok(plan) => plan,
-        Err(refusal) => {
-            let reason = refusal.to_string();
-            return Ok(Source::without_numbers(
-                resource.row().pressure_unit,
-                &reason,
-            ));
-        }
+        Err(refusal) => return Ok(without_numbers(&refusal.to_string())),
     };
-    let mut entry = Source::without_numbers(resource.row().pressure_unit, "not measured");
+    let mut entry = without_numbers("not measured");
     entry.settings = plan.settings();
     if resource.row().switch_cost == SwitchCost::FillsMemory {
         entry.notes.push(format!(
@@ -150,32 +136,22 @@ pub(super) fn measure(
         Reading::Value(group) => group,
         Reading::Unavailable { unavailable } => {
             return Ok(Source {
-                alone: Reading::unavailable(unavailable.clone()),
-                together: Reading::unavailable(unavailable.clone()),
-                settle_seconds: Reading::unavailable(unavailable.clone()),
-                reporter: Reading::unavailable(unavailable),
-                ..entry
+                settings: entry.settings,
+                notes: entry.notes,
+                ..without_numbers(&unavailable)
             });
         }
     };
-    entry.alone = reading(alone(&mut group, timing, &part, watch))?;
+    entry.alone = reading(alone(&mut group, &slot))?;
     let alone_peak = entry
         .alone
         .value()
         .and_then(|alone| alone.peak.operations_per_second);
-    let pair = pair(
-        resource,
-        group,
-        plans.beside,
-        plans.second,
-        alone_peak,
-        watch,
-    );
-    match reading(pair)? {
+    let (beside, second) = (plans.beside, plans.second);
+    match reading(pair(resource, group, beside, second, alone_peak, watch))? {
         Reading::Value(mut pair) => {
-            let settle = pair.settle(timing, period, part(SETTLE_SHARE), watch);
-            entry.settle_seconds = reading(settle)?;
-            entry.reporter = reading(pair.curve(timing, part(REPORTER_SHARE), watch))?;
+            entry.settle_seconds = reading(pair.settle(period, slot(SETTLE_SHARE)))?;
+            entry.reporter = reading(pair.curve(slot(REPORTER_SHARE)))?;
         }
         Reading::Unavailable { unavailable } => {
             entry.settle_seconds = Reading::unavailable(unavailable.clone());
@@ -183,7 +159,7 @@ pub(super) fn measure(
         }
     }
     entry.together = match plans.together {
-        Ok(plan) => reading(together(plan, timing, part(TOGETHER_SHARE), watch))?,
+        Ok(plan) => reading(together(plan, slot(TOGETHER_SHARE)))?,
         Err(refusal) => Reading::unavailable(refusal.to_string()),
     };
     Ok(entry)
@@ -191,30 +167,20 @@ pub(super) fn measure(
 
 fn spawn(plan: WorkerPlan, watch: &dyn Watch) -> Result<WorkerGroup, Stop> {
     watch.check()?;
-    WorkerGroup::spawn(plan, READY).map_err(Stop::Failed)
+    Ok(WorkerGroup::spawn(plan, READY)?)
 }
 
-fn alone(
-    group: &mut WorkerGroup,
-    timing: Timing,
-    part: &dyn Fn(f64) -> Duration,
-    watch: &dyn Watch,
-) -> Result<Alone, Stop> {
-    let operations_per_second = peaks::peak(group, timing, part(PEAK_SHARE), watch)?;
-    let pressure = peaks::map(group, timing, part(MAP_SHARE), watch)?;
+fn alone<'a>(group: &mut WorkerGroup, slot: &dyn Fn(f64) -> Slot<'a>) -> Result<Alone, Stop> {
+    let operations_per_second = peaks::peak(group, slot(PEAK_SHARE))?;
+    let pressure = peaks::map(group, slot(MAP_SHARE))?;
     Ok(Alone {
         peak: peak_of(group, operations_per_second)?,
         pressure,
     })
 }
 
-fn together(
-    plan: WorkerPlan,
-    timing: Timing,
-    length: Duration,
-    watch: &dyn Watch,
-) -> Result<Peak, Stop> {
-    if plan.spec.resource.row().intensity != Intensity::Rate {
+fn together(plan: WorkerPlan, slot: Slot) -> Result<Peak, Stop> {
+    if plan.spec.intensity() != Intensity::Rate {
         return Err(Stop::Failed(
             "what is held does not grow with the CPUs that hold it".to_string(),
         ));
@@ -224,8 +190,8 @@ fn together(
             "its one worker spans all CPUs: see what it reached alone".to_string(),
         ));
     }
-    let mut group = spawn(plan, watch)?;
-    let reached = peaks::peak(&mut group, timing, length, watch)?;
+    let mut group = spawn(plan, slot.watch)?;
+    let reached = peaks::peak(&mut group, slot)?;
     peak_of(&group, reached)
 }
 
@@ -263,8 +229,12 @@ fn pair(
                 .to_string(),
         ));
     }
-    let refused = |refusal: Refusal| Stop::Failed(refusal.to_string());
-    let (beside, second) = (beside.map_err(refused)?, second.map_err(refused)?);
+    let (beside, second) = (beside?, second?);
+    let shortest = Slot {
+        timing: resource.row().timing,
+        length: Duration::ZERO,
+        watch,
+    };
     let same = |plan: &WorkerPlan| {
         plan.placement.cpus == group.plan.placement.cpus
             && plan.config.slices == group.plan.config.slices
@@ -273,29 +243,19 @@ fn pair(
         let mut other = spawn(plan, watch)?;
         match peak {
             Some(peak) if other.workers() == group.workers() => other.set_peak(peak),
-            _ => {
-                let timing = resource.row().timing;
-                peaks::peak(&mut other, timing, Duration::ZERO, watch)?;
-            }
+            _ => drop(peaks::peak(&mut other, shortest)?),
         }
         Ok(other)
     };
-    Ok(if same(&beside) {
-        Pair {
-            second: other(second)?,
-            probe: group,
-        }
+    let (probe, second) = if same(&beside) {
+        let second = other(second)?;
+        (group, second)
     } else if same(&second) {
-        Pair {
-            probe: other(beside)?,
-            second: group,
-        }
+        (other(beside)?, group)
     } else {
-        Pair {
-            probe: other(beside)?,
-            second: other(second)?,
-        }
-    })
+        (other(beside)?, other(second)?)
+    };
+    Ok(Pair { probe, second })
 }
 
 impl Pair {
@@ -303,50 +263,24 @@ impl Pair {
         self.probe.plan.config.slices.is_some()
     }
 
-    fn settle(
-        &mut self,
-        timing: Timing,
-        period: Duration,
-        length: Duration,
-        watch: &dyn Watch,
-    ) -> Result<f64, Stop> {
+    fn settle(&mut self, period: Duration, slot: Slot) -> Result<f64, Stop> {
         let turns = self.takes_turns();
         // Whole turns are averaged over.
         let shortest = match turns {
             true => period * 2,
             false => Duration::from_millis(1),
         };
-        reporter::settle(
-            &mut self.probe,
-            &mut self.second,
-            turns,
-            timing,
-            shortest,
-            length,
-            watch,
-        )
-        .map(|settle| settle.as_secs_f64())
+        let (probe, second) = (&mut self.probe, &mut self.second);
+        let settle = reporter::settle(probe, second, turns, shortest, slot)?;
+        Ok(settle.as_secs_f64())
     }
 
-    fn curve(
-        &mut self,
-        timing: Timing,
-        length: Duration,
-        watch: &dyn Watch,
-    ) -> Result<Reporter, Stop> {
+    fn curve(&mut self, slot: Slot) -> Result<Reporter, Stop> {
         let turns = self.takes_turns();
-        let curve = reporter::curve(
-            &mut self.probe,
-            &mut self.second,
-            turns,
-            timing,
-            length,
-            watch,
-        )?;
         Ok(Reporter {
+            curve: reporter::curve(&mut self.probe, &mut self.second, turns, slot)?,
             placement: self.probe.plan.placement.clone(),
             second_cpus: self.second.plan.placement.cpus.clone(),
-            curve,
         })
     }
 }
@@ -390,7 +324,7 @@ pub fn dry_run(request: &Request) -> String {
         };
         let together = match &plans.together {
             Ok(plan)
-                if plan.spec.resource.row().intensity == Intensity::Rate
+                if plan.spec.intensity() == Intensity::Rate
                     && !plan.spec.spans_cpus
                     && plans.alone.is_ok() =>
             {

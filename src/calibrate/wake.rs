@@ -23,9 +23,6 @@ const ROUNDS: (usize, usize) = (5, 25);
 
 /// Lets a thread wake up again and again on `cpu`, where another one spins, and
 /// compares the spinning with and without it.
-///
-/// # Errors
-/// When interrupted, or when the sleeper hardly ever ran.
 pub(super) fn cost(cpu: usize, length: Duration, watch: &dyn Watch) -> Result<WakeUp, Stop> {
     watch.say("cost of a wake-up")?;
     let victim = Victim::start(cpu);

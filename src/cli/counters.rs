@@ -68,12 +68,11 @@ pub struct Args {
 pub fn options(events: Option<&str>) -> Result<CounterOptions> {
     let mut options = CounterOptions::default();
     if let Some(list) = events {
-        let wrong = |reason: &str| Error::request(format!("--events: {reason}"));
-        options.events = counters::split_list(list).map_err(|reason| wrong(&reason))?;
+        let wrong = |reason: EventError| Error::request(format!("--events: {reason}"));
+        options.events = counters::split_list(list).map_err(wrong)?;
         for event in &options.events {
-            match counters::check_event(&options, event) {
-                Err(EventError::Syntax(reason)) => return Err(wrong(&reason)),
-                Err(EventError::Absent(_)) | Ok(()) => {}
+            if let Err(error @ EventError::Syntax(_)) = counters::check_event(&options, event) {
+                return Err(wrong(error));
             }
         }
     }

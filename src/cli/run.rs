@@ -168,10 +168,7 @@ pub fn run(args: Args) -> Result<()> {
         .map_or(PERIODS[0], |slices| {
             Duration::from_secs_f64(slices.period_seconds)
         });
-    let slices = Slices {
-        period_ns: period.as_nanos() as u64,
-        share,
-    };
+    let slices = Slices::of(period, share);
     let chosen = args.cpus.as_ref().map(|_| limits.cpus.as_slice());
     let plan = plan_alone(&machine, resource, chosen, &limits, slices)
         .map_err(|refusal| Error::environment(format!("{}: {refusal}", resource.id())))?;

@@ -241,10 +241,7 @@ pub fn percent(flag: &str, value: f64, low: f64, high: f64) -> Result<f64> {
 
 /// Turns as sources take them unless something else is asked for.
 pub fn default_slices() -> Slices {
-    Slices {
-        period_ns: PERIODS[0].as_nanos() as u64,
-        share: Slices::DEFAULT_SHARE,
-    }
+    Slices::usual(PERIODS[0])
 }
 
 /// The parts of KEY=VALUE.

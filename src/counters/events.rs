@@ -17,21 +17,14 @@ pub(super) struct Asked {
 }
 
 /// Why an event cannot be had.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum EventError {
     /// It is not written as an event is.
+    #[error("{0}")]
     Syntax(String),
     /// There is no such event on this machine.
+    #[error("{0}")]
     Absent(String),
-}
-
-impl EventError {
-    /// In words.
-    pub fn reason(&self) -> &str {
-        match self {
-            EventError::Syntax(reason) | EventError::Absent(reason) => reason,
-        }
-    }
 }
 
 const NAMES: [(&str, EventConfig); 21] = [
@@ -59,7 +52,7 @@ const NAMES: [(&str, EventConfig); 21] = [
 ];
 
 /// Splits a list at its commas, those between slashes excepted.
-pub fn split_list(list: &str) -> Result<Vec<String>, String> {
+pub fn split_list(list: &str) -> Result<Vec<String>, EventError> {
     let mut parts = vec![String::new()];
     let mut inside = false;
     for letter in list.chars() {
@@ -75,7 +68,7 @@ pub fn split_list(list: &str) -> Result<Vec<String>, String> {
     }
     let parts: Vec<String> = parts.iter().map(|part| part.trim().to_string()).collect();
     match parts.iter().any(String::is_empty) {
-        true => Err(format!("'{list}' has an empty place")),
+        true => Err(EventError::Syntax(format!("'{list}' has an empty place"))),
         false => Ok(parts),
     }
 }
@@ -198,7 +191,7 @@ mod tests {
         assert!(matches!(problem("cpu/event=1"), EventError::Syntax(_)));
         assert!(matches!(problem("speed"), EventError::Syntax(_)));
         assert!(matches!(problem("gpu/x/"), EventError::Absent(_)));
-        assert!(problem("a:b").reason().contains("mount -t tracefs"));
+        assert!(problem("a:b").to_string().contains("mount -t tracefs"));
     }
 
     #[test]
@@ -211,7 +204,7 @@ mod tests {
         assert_eq!(found.event.config, EventConfig::tracepoint(316));
         let problem = parse(root.path(), "sched:sched_swich").unwrap_err();
         assert!(
-            problem.reason().contains("near names: sched_switch"),
+            problem.to_string().contains("near names: sched_switch"),
             "{problem:?}"
         );
         assert!(parse(root.path(), "sched:broken").is_err());

@@ -362,7 +362,6 @@ mod tests {
     use super::super::part::running_share;
     use super::super::part::tests::context;
     use super::super::probe::Probed;
-    use super::super::probe::Probes;
     use super::*;
 
     fn at(enabled_ns: u64, running_ns: u64) -> perf_group::Times {
@@ -429,7 +428,7 @@ mod tests {
         context.watched = Ok(PerfTargets::Threads(vec![thread]));
         if let Some(probed) = probed {
             let configs: Vec<EventConfig> = PLAN.events.iter().map(|event| event.config).collect();
-            context.probes.replace(Probes::knowing(&configs, probed));
+            context.probes.borrow_mut().known.insert(configs, probed);
         }
         open(&context, &PLAN)
     }

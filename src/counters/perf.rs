@@ -217,10 +217,8 @@ pub(super) fn asked(context: &Context) -> Built {
                 rows.extend(groups.open(context, &plan));
             }
             Ok(asked) => rows.push(of_machine(context, name, &asked, &mut groups)),
-            Err(error) => rows.push(
-                row(name, "events/s", Kind::Rate, context.owner(), EVENT)
-                    .unavailable(error.reason()),
-            ),
+            Err(error) => rows
+                .push(row(name, "events/s", Kind::Rate, context.owner(), EVENT).unavailable(error)),
         }
     }
     groups.built(rows)

@@ -17,7 +17,7 @@ const PATIENCE_NS: u64 = 20_000_000;
 /// What was found out about each set of events.
 #[derive(Default)]
 pub(super) struct Probes {
-    known: HashMap<Vec<EventConfig>, Probed>,
+    pub known: HashMap<Vec<EventConfig>, Probed>,
 }
 
 /// How a set of events can be counted.
@@ -31,6 +31,13 @@ pub(super) struct Probed {
     pub kernel: bool,
 }
 
+impl Probed {
+    fn refuse(&mut self, events: &[usize], why: &str) {
+        let refused = events.iter().map(|&index| (index, why.to_string()));
+        self.refused.extend(refused);
+    }
+}
+
 impl Probes {
     /// `must_count`: events that cannot stand still while we run, by index.
     pub fn probe(&mut self, events: &[EventConfig], must_count: &[usize]) -> Probed {
@@ -40,16 +47,6 @@ impl Probes {
         let probed = probe(events, must_count);
         self.known.insert(events.to_vec(), probed.clone());
         probed
-    }
-}
-
-#[cfg(test)]
-impl Probes {
-    /// As if `events` had been tried with this result.
-    pub fn knowing(events: &[EventConfig], probed: Probed) -> Probes {
-        Probes {
-            known: HashMap::from([(events.to_vec(), probed)]),
-        }
     }
 }
 
@@ -76,9 +73,7 @@ fn probe(events: &[EventConfig], must_count: &[usize]) -> Probed {
             let (mute, heard): (Vec<usize>, Vec<usize>) =
                 there.into_iter().partition(|index| silent.contains(index));
             let reason = "it can be opened and then counts nothing, as a hypervisor arranges it";
-            probed
-                .refused
-                .extend(mute.into_iter().map(|index| (index, reason.to_string())));
+            probed.refuse(&mute, reason);
             if !heard.is_empty() {
                 probed.groups = vec![heard];
             }
@@ -87,20 +82,11 @@ fn probe(events: &[EventConfig], must_count: &[usize]) -> Probed {
             for pair in there.chunks(2) {
                 match counts(events, pair, must_count, probed.kernel) {
                     Ok(()) => probed.groups.push(pair.to_vec()),
-                    Err(verdict) => {
-                        let why = verdict.words(&why);
-                        probed
-                            .refused
-                            .extend(pair.iter().map(|&index| (index, why.clone())));
-                    }
+                    Err(verdict) => probed.refuse(pair, &verdict.words(&why)),
                 }
             }
         }
-        Err(Verdict::NeverRan(why)) => {
-            probed
-                .refused
-                .extend(there.into_iter().map(|index| (index, why.clone())));
-        }
+        Err(Verdict::NeverRan(why)) => probed.refuse(&there, &why),
     }
     probed.refused.sort();
     probed

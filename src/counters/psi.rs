@@ -3,9 +3,9 @@
 
 use super::counter::Kind;
 use super::counter::Owner;
+use super::error::Error;
 use super::part::Built;
 use super::part::Context;
-use super::part::Row;
 use super::part::row;
 use super::read::Files;
 use crate::os::psi::total_us;
@@ -18,60 +18,50 @@ const DEGREES: [&str; 2] = ["some", "full"];
 
 /// Of everything that runs on the machine.
 pub(super) fn machine(context: &Context) -> Built {
-    let rows = rows("machine-psi", Owner::Machine, "/proc/pressure");
+    let about = ("machine-psi", Owner::Machine, "/proc/pressure");
     let directory = Path::new("proc/pressure");
-    let mut built = build(&context.options.root, rows, &|resource| {
-        directory.join(resource)
-    });
+    let file = |resource: &str| Ok(directory.join(resource));
+    let mut built = build(&context.options.root, about, file);
     // The kernel writes zeros here: a machine whose every task waits for a CPU
     // makes no sense.
-    if let Some(row) = built.rows.get_mut(1) {
-        *row = row
-            .clone()
-            .unavailable("the kernel does not count it for the machine as a whole");
-    }
+    let reason = "the kernel does not count it for the machine as a whole";
+    built.rows[1] = built.rows[1].clone().unavailable(reason);
     built
 }
 
 /// Of the target's cgroup.
 pub(super) fn target(context: &Context) -> Built {
-    let rows = rows("psi", Owner::Target, "cgroup v2 *.pressure");
-    match context.cgroup.of("") {
-        Ok(directory) => build(&context.options.root, rows, &|resource| {
-            directory.join(format!("{resource}.pressure"))
-        }),
-        Err(reason) => Built::unavailable(rows, reason),
-    }
+    let about = ("psi", Owner::Target, "cgroup v2 *.pressure");
+    let file = |resource: &str| Ok(context.cgroup.of("")?.join(format!("{resource}.pressure")));
+    build(&context.options.root, about, file)
 }
 
-fn rows(prefix: &str, owner: Owner, source: &'static str) -> Vec<Row> {
-    let names = RESOURCES
-        .iter()
-        .flat_map(|resource| DEGREES.map(|degree| format!("{prefix}-{resource}-{degree}")));
-    names
-        .map(|name| row(name, "us/s", Kind::Rate, owner, source))
-        .collect()
-}
-
-fn build(root: &Path, rows: Vec<Row>, file: &dyn Fn(&str) -> PathBuf) -> Built {
+/// From the file of each resource, or the reason why there is none.
+fn build(
+    root: &Path,
+    (prefix, owner, source): (&str, Owner, &'static str),
+    file: impl Fn(&str) -> Result<PathBuf, Error>,
+) -> Built {
     let mut files = Files::default();
-    let mut read = |cell: usize, row: Row| {
-        let degree = DEGREES[cell % DEGREES.len()];
-        let resource = RESOURCES[cell / DEGREES.len()];
-        let text = match Text::open(root, file(resource)) {
-            Ok(text) => text,
-            Err(reason) => {
-                return row.unavailable(format!("{reason} (no CONFIG_PSI, or booted with psi=0)"));
+    let mut rows = Vec::new();
+    for (resource, degree) in RESOURCES
+        .iter()
+        .flat_map(|one| DEGREES.map(|degree| (one, degree)))
+    {
+        let cell = rows.len();
+        let name = format!("{prefix}-{resource}-{degree}");
+        let row = row(name, "us/s", Kind::Rate, owner, source);
+        rows.push(match file(resource).map(|path| Text::open(root, path)) {
+            Ok(Ok(text)) => {
+                let opened = files.add_one(vec![text], cell, move |text| total_us(text, degree));
+                row.of_cell(cell, 1.0, &opened)
             }
-        };
-        let opened = files.add_one(vec![text], cell, move |text| total_us(text, degree));
-        row.of_cell(cell, 1.0, &opened)
-    };
-    let rows: Vec<Row> = rows
-        .into_iter()
-        .enumerate()
-        .map(|(cell, row)| read(cell, row))
-        .collect();
+            Ok(Err(reason)) => {
+                row.unavailable(format!("{reason} (no CONFIG_PSI, or booted with psi=0)"))
+            }
+            Err(reason) => row.unavailable(reason),
+        });
+    }
     files.built(rows)
 }
 
@@ -85,8 +75,9 @@ mod tests {
 
     fn at(root: &Path) -> Built {
         let directory = Path::new("proc/pressure");
-        let rows = rows("psi", Owner::Target, "x");
-        build(root, rows, &|resource| directory.join(resource))
+        build(root, ("psi", Owner::Target, "x"), |resource| {
+            Ok(directory.join(resource))
+        })
     }
 
     #[test]

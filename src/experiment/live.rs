@@ -207,7 +207,7 @@ impl<'a> LiveExecutor<'a> {
         let patience = PATIENCE + self.subjects[subject].switch_cost * SLOWEST_SWITCH;
         let interrupt = self.interrupt.clone();
         let group = &mut self.groups[subject];
-        group.check_exits().map_err(WindowError::Subject)?;
+        group.check_exits()?;
         let command = group.set(order);
         let presses = order.intensity().is_some();
         let stalled = RefCell::new(None);
@@ -225,8 +225,7 @@ impl<'a> LiveExecutor<'a> {
         match (outcome, stalled) {
             (Ok(()), None) => Ok(()),
             (_, Some(reason)) => Err(WindowError::Subject(reason)),
-            (Err(WorkerError::Stopped), None) => Err(WindowError::Interrupted),
-            (Err(error), None) => Err(WindowError::Subject(error.to_string())),
+            (Err(error), None) => Err(error.into()),
         }
     }
 
@@ -256,9 +255,7 @@ impl<'a> LiveExecutor<'a> {
         };
         let to: Snapshot = self.groups[request.subject].snapshot();
         let steal = StealReading::now(&self.cpus).share_since(&stolen);
-        self.groups[request.subject]
-            .check_exits()
-            .map_err(WindowError::Subject)?;
+        self.groups[request.subject].check_exits()?;
         let group = &self.groups[request.subject];
         let treated = matches!(request.arm, Arm::Treat(_));
         Ok(WindowReading {
@@ -268,6 +265,15 @@ impl<'a> LiveExecutor<'a> {
             steal,
             counters,
         })
+    }
+}
+
+impl From<WorkerError> for WindowError {
+    fn from(error: WorkerError) -> Self {
+        match error {
+            WorkerError::Stopped => WindowError::Interrupted,
+            error => WindowError::Subject(error.to_string()),
+        }
     }
 }
 

@@ -100,10 +100,7 @@ impl Request {
     }
 
     fn slices(&self, period: Duration) -> Slices {
-        Slices {
-            period_ns: period.as_nanos() as u64,
-            share: self.share,
-        }
+        Slices::of(period, self.share)
     }
 
     pub(super) fn check_interrupt(&self) -> Result<()> {
@@ -179,15 +176,7 @@ fn choose_slice(machine: &Machine, request: &Request) -> Result<Option<SliceChoi
             within_tolerance: slices.within_tolerance,
         }));
     }
-    // Any source that time-shares the CPU will do: the placebo is the same.
-    let mut limits = request.limits.clone();
-    limits.cpus = vec![cpu];
-    let planned = |period| {
-        let slices = request.slices(period);
-        plan(machine, Resource::L1d, &[cpu], &limits, slices).map_err(|refusal| refusal.to_string())
-    };
-    let choice = slice::calibrate(cpu, request.share, planned);
-    choice
+    slice::calibrate(machine, cpu, request.share, &request.limits)
         .map(Some)
         .map_err(|reason| Error::environment(format!("calibrating the slices: {reason}")))
 }

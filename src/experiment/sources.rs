@@ -183,8 +183,7 @@ fn take(
     let mut apply = |order| -> std::result::Result<Duration, String> {
         let from = Instant::now();
         let command = group.set(order);
-        let applied = group.wait_applied(command, patience, &|| false);
-        applied.map_err(|error| error.to_string())?;
+        group.wait_applied(command, patience, &|| false)?;
         Ok(from.elapsed())
     };
     let took = apply(Order::Treat(part * 100.0))?;

@@ -1,5 +1,6 @@
 //! Why a source did not do what it was ordered.
 
+use crate::inject::placement::Refusal;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -14,6 +15,18 @@ pub enum WorkerError {
     /// A worker ended or hangs.
     #[error("{0}")]
     Failed(String),
+}
+
+impl From<Refusal> for WorkerError {
+    fn from(refusal: Refusal) -> Self {
+        WorkerError::Failed(refusal.to_string())
+    }
+}
+
+impl From<WorkerError> for String {
+    fn from(error: WorkerError) -> Self {
+        error.to_string()
+    }
 }
 
 impl From<String> for WorkerError {

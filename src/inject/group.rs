@@ -1,7 +1,6 @@
 //! The workers of one resource, steered as one.
 
 use crate::inject::error::WorkerError;
-use crate::inject::worker::Slices;
 use crate::inject::worker::WorkerConfig;
 use crate::os;
 use crate::sys::clock::monotonic_ns;
@@ -47,11 +46,24 @@ struct Worker {
     child: Child,
     page: SharedPage<ControlPage>,
     cpu: usize,
+    /// The last sign of life seen, and when.
     last_beat: std::cell::Cell<(u64, u64)>,
 }
 
-/// Counters of a group at one moment, summed over workers.
-#[derive(Clone, Copy, Debug, PartialEq)]
+impl Worker {
+    /// Whether it showed a sign of life since the last look.
+    fn went_on(&self) -> bool {
+        let beat = self.page.heartbeat.get();
+        let went_on = beat != self.last_beat.get().0;
+        if went_on {
+            self.last_beat.set((beat, monotonic_ns()));
+        }
+        went_on
+    }
+}
+
+/// Counters of a worker at one moment, or of a group, summed over workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Snapshot {
     pub at_ns: u64,
     pub operations: u64,
@@ -71,10 +83,7 @@ pub struct WorkerGroup {
 impl WorkerGroup {
     /// Starts one worker per CPU of the placement and waits until all are
     /// ready, parked.
-    ///
-    /// # Errors
-    /// In words: why this resource cannot be pressed on here.
-    pub fn spawn(plan: WorkerPlan, patience: Duration) -> Result<Self, String> {
+    pub fn spawn(plan: WorkerPlan, patience: Duration) -> Result<Self, WorkerError> {
         let mut config = plan.config.clone();
         let homes = match plan.spec.spans_cpus {
             true => plan.placement.cpus.iter().take(1).copied().collect(),
@@ -93,13 +102,11 @@ impl WorkerGroup {
             group.workers.push(worker);
         }
         let deadline = Instant::now() + patience;
-        while !group.workers.iter().all(|worker| worker.page.is_ready()) {
+        while !group.workers.iter().all(|worker| worker.page.ready.get()) {
             group.check_exits()?;
             if Instant::now() > deadline {
-                return Err(format!(
-                    "its worker was not ready after {:.0} s",
-                    patience.as_secs_f64()
-                ));
+                let seconds = patience.as_secs_f64();
+                return Err(format!("its worker was not ready after {seconds:.0} s").into());
             }
             sleep(Duration::from_micros(500));
         }
@@ -111,16 +118,15 @@ impl WorkerGroup {
         self.sequence = self.sequence.wrapping_add(1);
         let command = Command::new(order, self.sequence);
         for worker in &self.workers {
-            worker.page.set_command(command);
+            worker.page.command.set(command);
         }
         command
     }
 
     /// Whether `command` is fully in force in every worker.
     pub fn applied(&self, command: Command) -> bool {
-        self.workers
-            .iter()
-            .all(|worker| worker.page.applied() == command)
+        let mut pages = self.workers.iter().map(|worker| &worker.page);
+        pages.all(|page| page.applied.get() == command)
     }
 
     /// Waits until `command` is fully in force.
@@ -152,20 +158,28 @@ impl WorkerGroup {
     pub fn snapshot(&self) -> Snapshot {
         let mut sum = Snapshot {
             at_ns: monotonic_ns(),
-            operations: 0,
-            active_ns: 0,
-            held: 0,
-            traffic: DeviceTraffic::default(),
+            ..Snapshot::default()
         };
-        for worker in &self.workers {
-            let counters = worker.page.counters();
-            sum.operations += counters.operations;
-            sum.active_ns += counters.active_ns;
-            sum.held += counters.held;
-            sum.traffic.requests += counters.traffic.requests;
-            sum.traffic.behind_ns += counters.traffic.behind_ns;
+        for each in self.each() {
+            sum.operations += each.operations;
+            sum.active_ns += each.active_ns;
+            sum.held += each.held;
+            sum.traffic.requests += each.traffic.requests;
+            sum.traffic.behind_ns += each.traffic.behind_ns;
         }
         sum
+    }
+
+    /// The counters of each worker by itself.
+    fn each(&self) -> Vec<Snapshot> {
+        let of = |worker: &Worker| Snapshot {
+            at_ns: monotonic_ns(),
+            operations: worker.page.operations.get(),
+            active_ns: worker.page.active_ns.get(),
+            held: worker.page.held.get(),
+            traffic: worker.page.traffic(),
+        };
+        self.workers.iter().map(of).collect()
     }
 
     /// Pressure at 100 %, in the resource's unit: what the workers can hold, or
@@ -174,13 +188,13 @@ impl WorkerGroup {
         let sum = |of: fn(&ControlPage) -> f64| -> f64 {
             self.workers.iter().map(|worker| of(&worker.page)).sum()
         };
-        let full = match self.plan.spec.resource.row().intensity {
+        let full = match self.plan.spec.intensity() {
             Intensity::Share => 100.0,
-            Intensity::Footprint => sum(|page| page.holds_at_most() as f64),
+            Intensity::Footprint => sum(|page| page.holds_at_most.get() as f64),
             Intensity::Rate => {
                 // The peak of a worker that takes turns holds while it runs.
                 let share = self.plan.config.slices.map_or(1.0, |slices| slices.share);
-                sum(ControlPage::peak) * self.plan.spec.units_per_operation as f64 * share
+                sum(|page| page.peak.get()) * self.plan.spec.units_per_operation as f64 * share
             }
         };
         (full > 0.0).then_some(full)
@@ -189,7 +203,7 @@ impl WorkerGroup {
     /// Pressure achieved between two snapshots, in the resource's unit.
     pub fn pressure(&self, from: &Snapshot, to: &Snapshot) -> f64 {
         let wall = (to.at_ns - from.at_ns).max(1) as f64;
-        match self.plan.spec.resource.row().intensity {
+        match self.plan.spec.intensity() {
             Intensity::Share => {
                 let workers = self.workers.len().max(1) as f64;
                 (to.active_ns - from.active_ns) as f64 / wall / workers * 100.0
@@ -213,9 +227,9 @@ impl WorkerGroup {
         let active = (to.active_ns - from.active_ns) as f64;
         let spec = self.plan.spec;
         // One that sleeps between calls is slow by choice; its speed is seen in them.
-        let at_its_own_pace = spec.resource.row().intensity == Intensity::Rate
+        let at_its_own_pace = spec.intensity() == Intensity::Rate
             || spec.waiting == Waiting::Sleep && spec.pause_ns == 0;
-        let (numerator, denominator) = match spec.resource.row().intensity {
+        let (numerator, denominator) = match spec.intensity() {
             Intensity::Share => (active, wall),
             _ if at_its_own_pace && self.plan.config.slices.is_none() => (operations, wall),
             _ => (operations, active),
@@ -231,19 +245,15 @@ impl WorkerGroup {
     /// Measures what all workers together reach at full strength for
     /// `length`, and makes it the peak that intensity refers to. Nothing to do
     /// for sources that are not held at a rate. Returns operations per second.
-    ///
-    /// # Errors
-    /// In words, when a worker ends or achieves nothing.
-    pub fn calibrate_peak(&mut self, length: Duration) -> Result<Option<f64>, String> {
-        if self.plan.spec.resource.row().intensity != Intensity::Rate {
+    pub fn calibrate_peak(&mut self, length: Duration) -> Result<Option<f64>, WorkerError> {
+        if self.plan.spec.intensity() != Intensity::Rate {
             return Ok(None);
         }
         for worker in &self.workers {
-            worker.page.hold_at_peak(false);
+            worker.page.held_at_peak.set(false);
         }
         let command = self.set(Order::Treat(100.0));
-        self.wait_applied(command, HANG, &|| false)
-            .map_err(|error| error.to_string())?;
+        self.wait_applied(command, HANG, &|| false)?;
         sleep(length / 4);
         let deadline = Instant::now() + HANG;
         let readings = loop {
@@ -253,7 +263,10 @@ impl WorkerGroup {
                 readings.push(self.each());
             }
             let (first, last) = (&readings[0], &readings[readings.len() - 1]);
-            let achieved = first.iter().zip(last).all(|(from, to)| to.0 > from.0);
+            let achieved = first
+                .iter()
+                .zip(last)
+                .all(|(from, to)| to.operations > from.operations);
             // A disk may stand still for that long; then it gets another chance.
             if achieved || Instant::now() > deadline {
                 break readings;
@@ -272,27 +285,25 @@ impl WorkerGroup {
         let best = &rates[1];
         for (worker, peak) in self.workers.iter().zip(best) {
             if *peak <= 0.0 {
-                return Err("its worker achieved nothing at full strength".into());
+                let what = "its worker achieved nothing at full strength";
+                return Err(what.to_string().into());
             }
-            worker.page.set_peak(*peak);
+            worker.page.peak.set(*peak);
         }
         Ok(Some(sum_of(best)))
     }
 
     /// Per worker, operations per second between two readings, on the clock
     /// that its pacing follows.
-    fn rates(&self, from: &[(u64, u64, u64)], to: &[(u64, u64, u64)]) -> Vec<f64> {
-        let rate = |from: &(u64, u64, u64), to: &(u64, u64, u64)| {
+    fn rates(&self, from: &[Snapshot], to: &[Snapshot]) -> Vec<f64> {
+        let rate = |(from, to): (&Snapshot, &Snapshot)| {
             let clock = match self.plan.config.slices {
-                Some(_) => to.1 - from.1,
-                None => to.2 - from.2,
+                Some(_) => to.active_ns - from.active_ns,
+                None => to.at_ns - from.at_ns,
             };
-            (to.0 - from.0) as f64 / clock.max(1) as f64 * 1e9
+            (to.operations - from.operations) as f64 / clock.max(1) as f64 * 1e9
         };
-        from.iter()
-            .zip(to)
-            .map(|(from, to)| rate(from, to))
-            .collect()
+        from.iter().zip(to).map(rate).collect()
     }
 
     /// Makes `operations_per_second` of all workers together the peak that
@@ -300,14 +311,18 @@ impl WorkerGroup {
     /// they had none. 100 % is held to it too: a machine that happens to give
     /// more now gives the same as when it was calibrated.
     pub fn set_peak(&mut self, operations_per_second: f64) {
-        let before: f64 = self.workers.iter().map(|worker| worker.page.peak()).sum();
+        let before: f64 = self
+            .workers
+            .iter()
+            .map(|worker| worker.page.peak.get())
+            .sum();
         for worker in &self.workers {
             let share = match before > 0.0 {
-                true => worker.page.peak() / before,
+                true => worker.page.peak.get() / before,
                 false => 1.0 / self.workers.len() as f64,
             };
-            worker.page.set_peak(operations_per_second * share);
-            worker.page.hold_at_peak(true);
+            worker.page.peak.set(operations_per_second * share);
+            worker.page.held_at_peak.set(true);
         }
     }
 
@@ -316,37 +331,20 @@ impl WorkerGroup {
         self.workers.len()
     }
 
-    fn each(&self) -> Vec<(u64, u64, u64)> {
-        self.workers
-            .iter()
-            .map(|worker| {
-                let counters = worker.page.counters();
-                (counters.operations, counters.active_ns, monotonic_ns())
-            })
-            .collect()
-    }
-
     /// # Errors
     /// In words, when a worker ended or hangs.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), WorkerError> {
         for worker in &self.workers {
             if let Some(reason) = worker.page.failure() {
-                return Err(reason);
+                return Err(reason.into());
             }
-            let beat = worker.page.counters().heartbeat;
-            let (last, since) = worker.last_beat.get();
-            let now = monotonic_ns();
-            if beat != last {
-                worker.last_beat.set((beat, now));
-            } else if now - since > HANG.as_nanos() as u64 {
-                return Err(match is_gone(worker.child.id()) {
-                    true => format!("its worker on CPU {} was killed", worker.cpu),
-                    false => format!(
-                        "its worker on CPU {} showed no sign of life for {} s",
-                        worker.cpu,
-                        HANG.as_secs()
-                    ),
-                });
+            let (_, since) = worker.last_beat.get();
+            if !worker.went_on() && monotonic_ns() - since > HANG.as_nanos() as u64 {
+                let what = match is_gone(worker.child.id()) {
+                    true => "was killed".to_string(),
+                    false => format!("showed no sign of life for {} s", HANG.as_secs()),
+                };
+                return Err(format!("its worker on CPU {} {what}", worker.cpu).into());
             }
         }
         Ok(())
@@ -354,21 +352,18 @@ impl WorkerGroup {
 
     /// # Errors
     /// In words, when a worker ended: its own reason, or how it ended.
-    pub fn check_exits(&mut self) -> Result<(), String> {
+    pub fn check_exits(&mut self) -> Result<(), WorkerError> {
         for worker in &mut self.workers {
             // A worker that went on since the last look has not ended.
-            let beat = worker.page.counters().heartbeat;
-            let (last, _) = worker.last_beat.get();
-            if beat != last && worker.page.failure().is_none() {
-                worker.last_beat.set((beat, monotonic_ns()));
+            if worker.page.failure().is_none() && worker.went_on() {
                 continue;
             }
             let ended = worker.child.try_wait();
             if let Some(reason) = worker.page.failure() {
-                return Err(reason);
+                return Err(reason.into());
             }
             if let Ok(Some(status)) = ended {
-                return Err(format!("its worker on CPU {} ended: {status}", worker.cpu));
+                return Err(format!("its worker on CPU {} ended: {status}", worker.cpu).into());
             }
         }
         Ok(())
@@ -386,10 +381,8 @@ impl WorkerGroup {
 
     /// Process ids of the workers.
     pub fn pids(&self) -> Vec<u32> {
-        self.workers
-            .iter()
-            .map(|worker| worker.child.id())
-            .collect()
+        let ids = self.workers.iter().map(|worker| worker.child.id());
+        ids.collect()
     }
 }
 
@@ -402,12 +395,9 @@ fn spawn_worker(config: &str, cpu: usize) -> std::io::Result<Worker> {
     // Only this worker inherits it: `prepare` clears the flag in the child.
     fcntl(&page, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
     let mut process = Process::new(executable()?);
+    let fd = page.as_fd().as_raw_fd().to_string();
     process
-        .arg("worker")
-        .arg("--fd")
-        .arg(page.as_fd().as_raw_fd().to_string())
-        .arg("--config")
-        .arg(config)
+        .args(["worker", "--fd", &fd, "--config", config])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
@@ -432,9 +422,4 @@ impl Drop for WorkerGroup {
     fn drop(&mut self) {
         self.end();
     }
-}
-
-impl Slices {
-    /// Where the share of a same-CPU worker starts, 0–1.
-    pub const DEFAULT_SHARE: f64 = 0.2;
 }

@@ -123,105 +123,97 @@ impl Reader<'_> {
         Ok(pattern)
     }
 
-    /// A refusal at the byte `at` of the text.
-    fn refuse<T>(&self, at: Option<usize>, problem: String) -> Result<T, PatternError> {
-        Err(PatternError {
+    fn error(&self, at: Option<usize>, problem: String) -> PatternError {
+        PatternError {
             file: self.file.into(),
             line: at.map(|offset| 1 + self.text[..offset].matches('\n').count()),
             problem,
-        })
+        }
+    }
+
+    /// Refuses the pattern with `problem` unless a condition is met; `at` is the
+    /// byte of the text where the reader should look.
+    fn need(
+        &self,
+        met: bool,
+        at: Option<usize>,
+        problem: impl FnOnce() -> String,
+    ) -> Result<(), PatternError> {
+        match met {
+            true => Ok(()),
+            false => Err(self.error(at, problem())),
+        }
     }
 
     fn not_toml(&self, error: &toml::de::Error) -> PatternError {
         // The reader writes TOML, not Rust.
-        let problem = error
-            .message()
-            .trim_end_matches('\n')
-            .replace('\n', "; ")
-            .replace(
+        let problem = error.message().trim_end_matches('\n').replace('\n', "; ");
+        let words = [
+            (
                 "expected a sequence",
                 "expected a list; tables are [[state]] and [[transition]]",
-            )
-            .replace("expected struct RawState", "expected [[state]] tables")
-            .replace(
+            ),
+            ("expected struct RawState", "expected [[state]] tables"),
+            (
                 "expected struct RawTransition",
                 "expected [[transition]] tables",
-            )
-            .replace("expected i64", "expected a whole number")
-            .replace("expected u64", "expected a whole number, 0 or more")
-            .replace("expected f64", "expected a number");
-        let refused: Result<(), _> = self.refuse(error.span().map(|span| span.start), problem);
-        refused.expect_err("it was refused")
+            ),
+            ("expected i64", "expected a whole number"),
+            ("expected u64", "expected a whole number, 0 or more"),
+            ("expected f64", "expected a number"),
+        ];
+        let replace = |text: String, (rust, toml): (&str, &str)| text.replace(rust, toml);
+        let problem = words.into_iter().fold(problem, replace);
+        self.error(error.span().map(|span| span.start), problem)
     }
 
     fn states(&self, raw: &[RawState]) -> Result<Vec<State>, PatternError> {
-        if raw.is_empty() {
-            return self.refuse(
-                None,
-                "holds no state; add at least one [[state]] with name and range_percent, and a \
-                 [[transition]]"
-                    .into(),
-            );
-        }
-        if raw.len() > MOST_STATES {
-            return self.refuse(
-                None,
-                format!("holds {} states; {MOST_STATES} are the most", raw.len()),
-            );
-        }
-        for (index, state) in raw.iter().enumerate() {
-            let (at, name) = (Some(state.name.span().start), state.name.get_ref());
-            if name.is_empty() || name.len() > LONGEST_NAME {
-                return self.refuse(
-                    at,
-                    format!("name = \"{name}\": give 1 to {LONGEST_NAME} bytes"),
-                );
-            }
-            if raw[..index]
-                .iter()
-                .any(|other| other.name.get_ref() == name)
-            {
-                return self.refuse(
-                    at,
-                    format!("there are two states named '{name}'; rename one"),
-                );
-            }
-            let (at, [from, to]) = (
-                Some(state.range_percent.span().start),
-                *state.range_percent.get_ref(),
-            );
-            if !(0.0 <= from && from < to && to <= 100.0) {
-                return self.refuse(
-                    at,
-                    format!(
-                        "range_percent = [{from}, {to}] of state '{name}': give two numbers from 0 \
-                         to 100, the smaller first"
-                    ),
-                );
-            }
-            let overlapping = raw[..index].iter().find(|other| {
-                let [other_from, other_to] = *other.range_percent.get_ref();
-                from < other_to && other_from < to
-            });
-            if let Some(other) = overlapping {
-                let [other_from, other_to] = *other.range_percent.get_ref();
-                return self.refuse(
-                    at,
+        let count = raw.len();
+        self.need(count > 0, None, || {
+            "holds no state; add at least one [[state]] with name and range_percent, and a \
+             [[transition]]"
+                .into()
+        })?;
+        self.need(count <= MOST_STATES, None, || {
+            format!("holds {count} states; {MOST_STATES} are the most")
+        })?;
+        let mut states: Vec<State> = Vec::new();
+        for RawState {
+            name,
+            range_percent,
+        } in raw
+        {
+            let (at, name) = (start(name), name.get_ref());
+            self.need((1..=LONGEST_NAME).contains(&name.len()), at, || {
+                format!("name = \"{name}\": give 1 to {LONGEST_NAME} bytes")
+            })?;
+            let repeated = states.iter().any(|other| other.name == *name);
+            self.need(!repeated, at, || {
+                format!("there are two states named '{name}'; rename one")
+            })?;
+            let (at, [from, to]) = (start(range_percent), *range_percent.get_ref());
+            self.need(0.0 <= from && from < to && to <= 100.0, at, || {
+                format!(
+                    "range_percent = [{from}, {to}] of state '{name}': give two numbers from 0 \
+                     to 100, the smaller first"
+                )
+            })?;
+            for other in &states {
+                let [other_from, other_to] = other.range_percent;
+                self.need(to <= other_from || other_to <= from, at, || {
                     format!(
                         "range_percent = [{from}, {to}] of state '{name}' overlaps [{other_from}, \
                          {other_to}] of state '{}'; ranges must not overlap",
-                        other.name.get_ref()
-                    ),
-                );
+                        other.name
+                    )
+                })?;
             }
+            states.push(State {
+                name: name.clone(),
+                range_percent: [from, to],
+            });
         }
-        Ok(raw
-            .iter()
-            .map(|state| State {
-                name: state.name.get_ref().clone(),
-                range_percent: *state.range_percent.get_ref(),
-            })
-            .collect())
+        Ok(states)
     }
 
     fn transitions(
@@ -229,29 +221,22 @@ impl Reader<'_> {
         raw: &[RawTransition],
         states: &[State],
     ) -> Result<Vec<Transition>, PatternError> {
-        if raw.len() > MOST_TRANSITIONS {
-            return self.refuse(
-                None,
-                format!(
-                    "holds {} transitions; {MOST_TRANSITIONS} are the most",
-                    raw.len()
-                ),
-            );
-        }
-        let mut transitions = Vec::new();
-        for transition in raw {
-            transitions.push(self.transition(transition, states)?);
-        }
+        let count = raw.len();
+        self.need(count <= MOST_TRANSITIONS, None, || {
+            format!("holds {count} transitions; {MOST_TRANSITIONS} are the most")
+        })?;
+        let mut transitions = raw
+            .iter()
+            .map(|transition| self.transition(transition, states))
+            .collect::<Result<Vec<_>, _>>()?;
         self.sums(raw, states, &mut transitions)?;
         let spread = |kind: &Transition| kind.probability * kind.inter_arrival_us > 0.0;
-        if !transitions.iter().any(spread) {
-            return self.refuse(
-                raw.first().map(|kind| kind.inter_arrival_us.span().start),
-                "inter_arrival_us is 0 in every transition; give at least one above 0, since \
-                 intensity scales them"
-                    .into(),
-            );
-        }
+        let at = raw.first().and_then(|kind| start(&kind.inter_arrival_us));
+        self.need(transitions.iter().any(spread), at, || {
+            "inter_arrival_us is 0 in every transition; give at least one above 0, since \
+             intensity scales them"
+                .into()
+        })?;
         Ok(transitions)
     }
 
@@ -261,44 +246,32 @@ impl Reader<'_> {
         states: &[State],
     ) -> Result<Transition, PatternError> {
         let state = |key: &str, name: &Spanned<String>| {
-            let found = states
-                .iter()
-                .position(|state| state.name == *name.get_ref());
-            found.map_or_else(
-                || {
-                    let known: Vec<&str> = states.iter().map(|state| state.name.as_str()).collect();
-                    self.refuse(
-                        Some(name.span().start),
-                        format!(
-                            "{key} = \"{}\": there is no such state; there are {}",
-                            name.get_ref(),
-                            known.join(", ")
-                        ),
-                    )
-                },
-                Ok,
-            )
+            let (at, name) = (start(name), name.get_ref());
+            let found = states.iter().position(|state| state.name == *name);
+            found.ok_or_else(|| {
+                let known: Vec<&str> = states.iter().map(|state| state.name.as_str()).collect();
+                let known = known.join(", ");
+                let problem =
+                    format!("{key} = \"{name}\": there is no such state; there are {known}");
+                self.error(at, problem)
+            })
         };
-        let number = |key: &str, value: &Spanned<f64>, most: f64, text: &str| match (0.0..=most)
-            .contains(value.get_ref())
-        {
-            true => Ok(*value.get_ref()),
-            false => self.refuse(
-                Some(value.span().start),
-                format!("{key} = {}: give {text}", value.get_ref()),
-            ),
+        let number = |key: &str, value: &Spanned<f64>, most: f64, text: &str| {
+            let (at, value) = (start(value), *value.get_ref());
+            self.need((0.0..=most).contains(&value), at, || {
+                format!("{key} = {value}: give {text}")
+            })?;
+            Ok(value)
         };
         let block = *raw.block_bytes.get_ref();
         let sizes = i64::from(SECTOR)..=i64::from(LARGEST_BLOCK);
-        if !sizes.contains(&block) || block % i64::from(SECTOR) != 0 {
-            return self.refuse(
-                Some(raw.block_bytes.span().start),
-                format!(
-                    "block_bytes = {block}: give a multiple of {SECTOR} up to {LARGEST_BLOCK}, \
-                     since direct I/O moves whole sectors"
-                ),
-            );
-        }
+        let fits = sizes.contains(&block) && block % i64::from(SECTOR) == 0;
+        self.need(fits, start(&raw.block_bytes), || {
+            format!(
+                "block_bytes = {block}: give a multiple of {SECTOR} up to {LARGEST_BLOCK}, \
+                 since direct I/O moves whole sectors"
+            )
+        })?;
         Ok(Transition {
             from: state("from", &raw.from)?,
             to: state("to", &raw.to)?,
@@ -324,26 +297,22 @@ impl Reader<'_> {
         states: &[State],
         transitions: &mut [Transition],
     ) -> Result<(), PatternError> {
-        for (index, state) in states.iter().enumerate() {
+        for (index, State { name, .. }) in states.iter().enumerate() {
             let leaving = || transitions.iter().filter(|kind| kind.from == index);
             let sum: f64 = leaving().map(|kind| kind.probability).sum();
-            if (sum - 1.0).abs() > SUM_TOLERANCE {
-                let last = raw.iter().rfind(|kind| *kind.from.get_ref() == state.name);
-                let problem = match last {
-                    Some(_) => format!(
-                        "probability: the {} transitions from state '{}' sum to {sum}; make them \
-                         sum to 1",
-                        leaving().count(),
-                        state.name
-                    ),
-                    None => format!(
-                        "no transition leaves state '{}'; add [[transition]] tables with from = \
-                         \"{}\" whose probability sums to 1",
-                        state.name, state.name
-                    ),
-                };
-                return self.refuse(last.map(|kind| kind.probability.span().start), problem);
-            }
+            let last = raw.iter().rfind(|kind| kind.from.get_ref() == name);
+            let at = last.and_then(|kind| start(&kind.probability));
+            self.need((sum - 1.0).abs() <= SUM_TOLERANCE, at, || match last {
+                Some(_) => format!(
+                    "probability: the {} transitions from state '{name}' sum to {sum}; make them \
+                     sum to 1",
+                    leaving().count(),
+                ),
+                None => format!(
+                    "no transition leaves state '{name}'; add [[transition]] tables with from = \
+                     \"{name}\" whose probability sums to 1"
+                ),
+            })?;
             for kind in transitions.iter_mut().filter(|kind| kind.from == index) {
                 kind.probability /= sum;
             }
@@ -373,25 +342,25 @@ impl Reader<'_> {
                 if std::mem::replace(&mut reached[state], true) {
                     continue;
                 }
-                let happen = pattern
-                    .transitions
-                    .iter()
-                    .filter(|kind| kind.probability > 0.0);
-                open.extend(happen.filter(|kind| near(kind) == state).map(far));
+                let leads = |kind: &&Transition| kind.probability > 0.0 && near(kind) == state;
+                open.extend(pattern.transitions.iter().filter(leads).map(far));
             }
             if let Some(lost) = reached.iter().position(|reached| !reached) {
                 let text = text
                     .replace("{first}", &pattern.states[0].name)
                     .replace("{state}", &pattern.states[lost].name);
-                return self.refuse(
-                    None,
-                    format!(
-                        "{text}; every state must be reached from every other: add a \
-                             [[transition]] or remove the state"
-                    ),
+                let problem = format!(
+                    "{text}; every state must be reached from every other: add a [[transition]] \
+                     or remove the state"
                 );
+                return Err(self.error(None, problem));
             }
         }
         Ok(())
     }
+}
+
+/// Where a value begins in the text.
+fn start<T>(value: &Spanned<T>) -> Option<usize> {
+    Some(value.span().start)
 }

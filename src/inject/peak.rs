@@ -1,6 +1,7 @@
 //! The peak that intensity refers to: the calibrated one where there is one,
 //! checked against what is reached now.
 
+use super::error::WorkerError;
 use super::group::WorkerGroup;
 use crate::machine::calibration::Calibration;
 use crate::warning::Warning;
@@ -25,14 +26,11 @@ pub struct FoundPeak {
 /// Measures for `length` what the group reaches at 100 %, and makes that its
 /// peak, or the one that `calibration` holds for as many workers under the same
 /// settings.
-///
-/// # Errors
-/// In words, when a worker ends or achieves nothing.
 pub fn find_peak(
     group: &mut WorkerGroup,
     calibration: Option<&Calibration>,
     length: Duration,
-) -> Result<FoundPeak, String> {
+) -> Result<FoundPeak, WorkerError> {
     let Some(mut reached) = group.calibrate_peak(length)? else {
         return Ok(FoundPeak {
             calibrated: None,

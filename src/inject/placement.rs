@@ -5,14 +5,16 @@ use jostle_profile::Placement;
 use jostle_profile::PlacementMode;
 use jostle_profile::resource::Domain;
 use jostle_profile::resource::Resource;
-use std::fmt;
+use thiserror::Error;
 
 /// Why a resource cannot be pressed on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// Nothing here shares the resource with the target.
+    #[error("not shared: {0}")]
     NotShared(String),
     /// Something that the source needs is missing.
+    #[error("unavailable: {0}")]
     Unavailable(String),
 }
 
@@ -21,15 +23,6 @@ impl Refusal {
     pub fn reason(&self) -> &str {
         match self {
             Refusal::NotShared(reason) | Refusal::Unavailable(reason) => reason,
-        }
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refusal::NotShared(reason) => write!(f, "not shared: {reason}"),
-            Refusal::Unavailable(reason) => write!(f, "unavailable: {reason}"),
         }
     }
 }
@@ -61,11 +54,15 @@ pub fn place(
             jostle_profile::cpulist::format_list(target_cpus)
         ))),
     };
-    let siblings = shared_with(
-        target_cpus,
-        |cpu| machine.core_siblings(cpu).to_vec(),
-        &free,
-    );
+    // The free CPUs that share a domain with any of the target's, ascending.
+    let shared = |domain| {
+        let groups: Vec<usize> = target_cpus
+            .iter()
+            .flat_map(|&cpu| machine.sharing(domain, cpu))
+            .collect();
+        intersect(&free, &groups)
+    };
+    let siblings = shared(Domain::PhysicalCore);
     let beside = |mode, group: Vec<usize>| {
         // A sibling would also press on the core: other cores come first.
         let mut cpus = without(&group, &siblings);
@@ -85,8 +82,7 @@ pub fn place(
             true => same_cpu(),
         },
         Domain::L2Group => {
-            let group = shared_with(target_cpus, |cpu| machine.l2_group(cpu), &free);
-            let others = without(&group, &siblings);
+            let others = without(&shared(Domain::L2Group), &siblings);
             if !siblings.is_empty() {
                 Ok(placement(PlacementMode::SmtSibling, siblings))
             } else if !others.is_empty() {
@@ -95,21 +91,11 @@ pub fn place(
                 same_cpu()
             }
         }
-        Domain::LlcGroup => {
-            let group = shared_with(target_cpus, |cpu| machine.llc_group(cpu), &free);
-            beside(PlacementMode::SharedLlc, group)
-        }
-        Domain::NumaNode => {
-            let node = |cpu| match machine.node_of(cpu) {
-                Some(node) => machine.node_cpus(node).to_vec(),
-                None => Vec::new(),
-            };
-            let group = shared_with(target_cpus, node, &free);
-            beside(PlacementMode::SameNuma, group)
-        }
+        Domain::LlcGroup => beside(PlacementMode::SharedLlc, shared(Domain::LlcGroup)),
+        Domain::NumaNode => beside(PlacementMode::SameNuma, shared(Domain::NumaNode)),
         Domain::Machine => {
             // Messages pass between the sources' own CPUs: it takes two of them.
-            let near = shared_with(target_cpus, |cpu| machine.llc_group(cpu), &free);
+            let near = shared(Domain::LlcGroup);
             let (mode, cpus) = match near.len() >= 2 {
                 true => (PlacementMode::SharedLlc, near),
                 false => (PlacementMode::SameNuma, free.clone()),
@@ -127,10 +113,8 @@ pub fn place(
             }
         }
         Domain::BlockDevice | Domain::NetworkDevice => {
-            match beside(PlacementMode::Device, free.clone()) {
-                Ok(found) => Ok(placement(PlacementMode::Device, found.cpus[..1].to_vec())),
-                Err(reason) => Err(reason),
-            }
+            let found = beside(PlacementMode::Device, free.clone())?;
+            Ok(placement(PlacementMode::Device, found.cpus[..1].to_vec()))
         }
     }
 }
@@ -145,12 +129,6 @@ fn intersect(a: &[usize], b: &[usize]) -> Vec<usize> {
 
 fn without(a: &[usize], b: &[usize]) -> Vec<usize> {
     a.iter().copied().filter(|cpu| !b.contains(cpu)).collect()
-}
-
-/// Those of `free` that share something with any of `cpus`, ascending.
-fn shared_with(cpus: &[usize], group: impl Fn(usize) -> Vec<usize>, free: &[usize]) -> Vec<usize> {
-    let groups: Vec<usize> = cpus.iter().flat_map(|&cpu| group(cpu)).collect();
-    intersect(free, &groups)
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use crate::machine::Machine;
 use crate::machine::block_device_of;
 use jostle_kernels::Access;
 use jostle_kernels::Environment;
-use jostle_kernels::KernelSpec;
 use jostle_kernels::Waiting;
 use jostle_kernels::network::NO_PEER;
 use jostle_kernels::network::Traffic;
@@ -105,23 +104,18 @@ pub fn plan(
     slices: Slices,
 ) -> Result<WorkerPlan, Refusal> {
     let placement = place(machine, resource, target_cpus, &limits.cpus)?;
+    let mut plan = plan_at(machine, resource, placement, limits)?;
     // Sources that sleep between operations leave the CPU alone wherever they
     // run; only those that would spin on the target's CPU take turns.
-    let takes_turns = |spec: &KernelSpec, placement: &Placement| {
-        placement.mode == PlacementMode::SameCpu
-            && (spec.waiting == Waiting::Spin || resource.row().intensity == Intensity::Share)
-    };
-    let mut plan = plan_at(machine, resource, placement, limits)?;
-    plan.config.slices = takes_turns(plan.spec, &plan.placement).then_some(slices);
+    let takes_turns = plan.placement.mode == PlacementMode::SameCpu
+        && (plan.spec.waiting == Waiting::Spin || plan.spec.intensity() == Intensity::Share);
+    plan.config.slices = takes_turns.then_some(slices);
     Ok(plan)
 }
 
 /// Plans the workers of `resource` with nobody to keep clear of: on `cpus`, or
 /// where they would run beside a target on the quietest CPU; what needs more
 /// CPUs than that leaves gets all. Only `cpu-time` takes turns.
-///
-/// # Errors
-/// As [`plan`].
 pub fn plan_alone(
     machine: &Machine,
     resource: Resource,
@@ -153,18 +147,12 @@ fn plan_at(
 ) -> Result<WorkerPlan, Refusal> {
     let unavailable = |reason: &str| Refusal::Unavailable(reason.to_string());
     let spec = jostle_kernels::source(resource);
-    let first = *placement
-        .cpus
-        .first()
-        .ok_or_else(|| unavailable("no CPU to run on"))?;
-    let least = match resource.row().domain {
-        Domain::Machine => 2,
-        _ => 1,
+    let Some(&first) = placement.cpus.first() else {
+        return Err(unavailable("no CPU to run on"));
     };
-    if placement.cpus.len() < least {
-        return Err(unavailable(&format!(
-            "it takes {least} CPUs, and only CPU {first} may be used"
-        )));
+    if resource.row().domain == Domain::Machine && placement.cpus.len() < 2 {
+        let problem = format!("it takes 2 CPUs, and only CPU {first} may be used");
+        return Err(Refusal::Unavailable(problem));
     }
     let size = |cache: Option<&Cache>| cache.map_or(0, |cache| cache.size_bytes);
     let scratch_directory = match resource.row().domain {
@@ -214,9 +202,7 @@ fn plan_at(
 /// core has caches of its own, however many cores are pressed on.
 fn sharers(machine: &Machine, domain: Domain, cpus: &[usize]) -> u64 {
     let group = |cpu: usize| match domain {
-        Domain::PhysicalCore => machine.core_siblings(cpu).to_vec(),
-        Domain::L2Group => machine.l2_group(cpu),
-        Domain::LlcGroup => machine.llc_group(cpu),
+        Domain::PhysicalCore | Domain::L2Group | Domain::LlcGroup => machine.sharing(domain, cpu),
         _ => cpus.to_vec(),
     };
     let together = |cpu: &usize| {

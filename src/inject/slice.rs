@@ -1,10 +1,15 @@
 //! The slice period: the shortest whose placebo costs no more than its share.
 
+use crate::inject::error::WorkerError;
 use crate::inject::group::WorkerGroup;
-use crate::inject::group::WorkerPlan;
+use crate::inject::plan::Limits;
+use crate::inject::plan::plan;
+use crate::inject::worker::Slices;
+use crate::machine::Machine;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::control_page::Order;
 use crate::sys::cpus::set_affinity;
+use jostle_profile::resource::Resource;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -40,19 +45,25 @@ pub struct SliceChoice {
 /// for each period, and picks the shortest period at which the thread keeps
 /// within [`TOLERANCE`] of its ideal share 1 − `share`. Takes about a second.
 ///
-/// `plan` makes the plan of a sliced worker with the given period on `cpu`.
-///
 /// # Errors
-/// In words, when the workers cannot be started.
+/// When the workers cannot be started within `limits`.
 pub fn calibrate(
+    machine: &Machine,
     cpu: usize,
     share: f64,
-    plan: impl Fn(Duration) -> Result<WorkerPlan, String>,
-) -> Result<SliceChoice, String> {
+    limits: &Limits,
+) -> Result<SliceChoice, WorkerError> {
+    let limits = Limits {
+        cpus: vec![cpu],
+        ..limits.clone()
+    };
     let victim = Victim::start(cpu);
     let mut best: Option<SliceChoice> = None;
     for period in PERIODS {
-        let mut group = WorkerGroup::spawn(plan(period)?, Duration::from_secs(5))?;
+        // Any source that time-shares the CPU will do: the placebo is the same.
+        let slices = Slices::of(period, share);
+        let plan = plan(machine, Resource::L1d, &[cpu], &limits, slices)?;
+        let mut group = WorkerGroup::spawn(plan, Duration::from_secs(5))?;
         let window = WINDOW.max(period * 6);
         let mut ratios: Vec<f64> = (0..ROUNDS)
             .map(|_| {

@@ -19,6 +19,7 @@ use jostle_profile::resource::Intensity;
 use jostle_profile::resource::Resource;
 use serde::Deserialize;
 use serde::Serialize;
+use std::time::Duration;
 
 /// How often a parked worker looks at its page: at first, and when it was
 /// parked for long. A profile has many of them.
@@ -45,6 +46,23 @@ pub struct Slices {
     pub share: f64,
 }
 
+impl Slices {
+    /// Where the share of a same-CPU worker starts, 0–1.
+    pub const DEFAULT_SHARE: f64 = 0.2;
+
+    pub fn of(period: Duration, share: f64) -> Self {
+        Slices {
+            period_ns: period.as_nanos() as u64,
+            share,
+        }
+    }
+
+    /// Turns of `period` with the share that is the default.
+    pub fn usual(period: Duration) -> Self {
+        Slices::of(period, Slices::DEFAULT_SHARE)
+    }
+}
+
 /// Everything a worker is told at its start.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WorkerConfig {
@@ -55,15 +73,6 @@ pub struct WorkerConfig {
     #[serde(default)]
     pub gives_way: bool,
     pub environment: Environment,
-}
-
-impl WorkerConfig {
-    fn environment(&self) -> Environment {
-        Environment {
-            available_bytes: || crate::machine::available_memory_bytes().ok(),
-            ..self.environment.clone()
-        }
-    }
 }
 
 /// Serves the page until the process is killed or the kernel fails; then
@@ -79,6 +88,7 @@ pub fn serve(config: &WorkerConfig, page: &ControlPage) -> Failure {
 
 fn start<'a>(config: &WorkerConfig, page: &'a ControlPage) -> Result<Worker<'a>, Failure> {
     let spec = jostle_kernels::source(config.resource);
+    let intensity = config.resource.row().intensity;
     set_timer_slack(1);
     if config.gives_way {
         yield_cpu()
@@ -92,20 +102,25 @@ fn start<'a>(config: &WorkerConfig, page: &'a ControlPage) -> Result<Worker<'a>,
     if let Some(slices) = config.slices {
         // Refused by kernels that do not know it; the calibration of the
         // period then finds a longer one.
-        let share = match spec.resource.row().intensity {
+        let share = match intensity {
             Intensity::Share => 1.0,
             _ => slices.share,
         };
         let _ = request_slice(((slices.period_ns as f64 * share) as u64).max(100_000));
     }
-    let kernel = (spec.build)(&config.environment())?;
+    let kernel = (spec.build)(&Environment {
+        available_bytes: Some(|| crate::machine::available_memory_bytes().ok()),
+        ..config.environment.clone()
+    })?;
     if let Some(engine) = kernel.engine() {
         page.set_engine(engine);
     }
-    page.set_ready(kernel.holds_at_most());
+    page.holds_at_most.set(kernel.holds_at_most());
+    page.ready.set(true);
     Ok(Worker {
         page,
         spec,
+        intensity,
         kernel,
         slices: config.slices,
         command: None,
@@ -122,6 +137,7 @@ fn start<'a>(config: &WorkerConfig, page: &'a ControlPage) -> Result<Worker<'a>,
 struct Worker<'a> {
     page: &'a ControlPage,
     spec: &'static KernelSpec,
+    intensity: Intensity,
     kernel: Box<dyn Kernel>,
     slices: Option<Slices>,
     command: Option<Command>,
@@ -142,11 +158,11 @@ struct Worker<'a> {
 impl Worker<'_> {
     fn serve(&mut self) -> Failure {
         loop {
-            let command = self.page.command();
+            let command = self.page.command.get();
             if self.command != Some(command) {
                 self.switch(command);
             }
-            self.page.beat();
+            self.page.heartbeat.add(1);
             let turn = match (command.order(), self.slices) {
                 (Order::Park, _) => {
                     let parked = monotonic_ns() - self.switched_ns;
@@ -168,17 +184,15 @@ impl Worker<'_> {
     fn switch(&mut self, command: Command) {
         let order = command.order();
         let presses = |order: Order| order.intensity().is_some();
-        let pressed = self.command.is_some_and(|last| presses(last.order()));
-        let pretended = self
-            .command
-            .is_some_and(|last| last.order() == Order::Control);
+        let last = self.command.map_or(Order::Park, Command::order);
+        let (pressed, pretended) = (presses(last), last == Order::Control);
         if pressed && !presses(order) || pretended && order != Order::Control {
             self.kernel.release();
         }
         match order.intensity() {
             Some(percent) => {
                 self.kernel.set_intensity(percent);
-                let rate = self.page.peak() * percent / 100.0;
+                let rate = self.page.peak.get() * percent / 100.0;
                 let held_back = self.holds_back(percent).then_some(rate);
                 self.paces_itself = self.kernel.set_rate(held_back);
                 self.due_ns = self.pacing_clock();
@@ -190,14 +204,12 @@ impl Worker<'_> {
         self.command = Some(command);
         self.switched_ns = monotonic_ns();
         self.owed_ns = 0;
-        self.page.set_held(match command.order().intensity() {
-            Some(_) => self.kernel.held(),
-            None => 0,
-        });
+        let held = order.intensity().map_or(0, |_| self.kernel.held());
+        self.page.held.set(held);
     }
 
     fn rest(&self, command: Command, nanoseconds: u64) -> Result<(), Failure> {
-        self.page.set_applied(command);
+        self.page.applied.set(command);
         sleep_until(monotonic_ns() + nanoseconds);
         Ok(())
     }
@@ -213,7 +225,7 @@ impl Worker<'_> {
 
     /// One share of one period, then sleep until the next.
     fn slice(&mut self, command: Command, order: Order, slices: Slices) -> Result<(), Failure> {
-        let share = match (self.spec.resource.row().intensity, order) {
+        let share = match (self.intensity, order) {
             (Intensity::Share, order) => order.intensity().unwrap_or(0.0) / 100.0,
             _ => slices.share,
         };
@@ -228,7 +240,7 @@ impl Worker<'_> {
         {
             self.next_slice_ns = now;
         }
-        match (order, self.spec.resource.row().intensity) {
+        match (order, self.intensity) {
             (Order::TreatAlone(_), Intensity::Footprint | Intensity::Rate) => {
                 self.spin_until(self.next_slice_ns, command);
             }
@@ -238,8 +250,8 @@ impl Worker<'_> {
         self.next_slice_ns = end;
         let start = thread_cpu_ns();
         self.counted_ns = start;
-        self.page.set_applied(command);
-        while budget > 0 && self.page.command() == command {
+        self.page.applied.set(command);
+        while budget > 0 && self.page.command.get() == command {
             self.turn(command, order)?;
             let now = match order.intensity() {
                 Some(_) => self.counted_ns,
@@ -259,16 +271,16 @@ impl Worker<'_> {
 
     /// Passes the time until `deadline_ns` in registers, unless switched.
     fn spin_until(&self, deadline_ns: u64, command: Command) {
-        while monotonic_ns() < deadline_ns && self.page.command() == command {
+        while monotonic_ns() < deadline_ns && self.page.command.get() == command {
             jostle_kernels::spin::spin(SPIN / 5);
-            self.page.beat();
+            self.page.heartbeat.add(1);
         }
     }
 
     /// A few microseconds of treatment or placebo.
     fn turn(&mut self, command: Command, order: Order) -> Result<(), Failure> {
         let Some(percent) = order.intensity() else {
-            self.page.set_applied(command);
+            self.page.applied.set(command);
             match self.spec.waiting {
                 Waiting::Spin => jostle_kernels::spin::spin(SPIN),
                 Waiting::Sleep => sleep_until(monotonic_ns() + NAP_NS),
@@ -286,12 +298,10 @@ impl Worker<'_> {
         let used = now - self.counted_ns;
         self.counted_ns = now;
         self.active_ns += used;
+        self.page.active_ns.add(used);
         match self.kernel.confirmed() {
-            Some(total) => {
-                self.page.add(0, used);
-                self.page.set_operations(total);
-            }
-            None => self.page.add(operations, used),
+            Some(total) => self.page.operations.set(total),
+            None => self.page.operations.add(operations),
         }
         if let Some(traffic) = self.kernel.traffic() {
             self.page.set_traffic(traffic);
@@ -299,21 +309,20 @@ impl Worker<'_> {
         if held_back {
             self.pace(operations, percent);
         }
-        self.page.set_held(self.kernel.held());
+        self.page.held.set(self.kernel.held());
         if self.kernel.applied() {
-            self.page.set_applied(command);
+            self.page.applied.set(command);
             if self.spec.pause_ns > 0 {
                 sleep_until(monotonic_ns() + self.spec.pause_ns);
             }
         }
-        self.page.beat();
+        self.page.heartbeat.add(1);
         Ok(())
     }
 
     /// Whether the intensity is a rate to keep to.
     fn holds_back(&self, percent: f64) -> bool {
-        self.spec.resource.row().intensity == Intensity::Rate
-            && (percent < 100.0 || self.page.held_at_peak())
+        self.intensity == Intensity::Rate && (percent < 100.0 || self.page.held_at_peak.get())
     }
 
     /// Waits until the next operation is due, but only a little at a time.
@@ -322,10 +331,7 @@ impl Worker<'_> {
             Waiting::Spin => jostle_kernels::spin::spin(SPIN / 2),
             Waiting::Sleep => {
                 let now = monotonic_ns();
-                let due = match percent > 0.0 {
-                    true => self.due_ns,
-                    false => u64::MAX,
-                };
+                let due = if percent > 0.0 { self.due_ns } else { u64::MAX };
                 sleep_until(due.clamp(now + 1_000, now + NAP_NS));
             }
         }
@@ -335,7 +341,7 @@ impl Worker<'_> {
     /// peak. Open loop: lateness is made up for, up to [`DEBT_NS`] or
     /// [`DEVICE_DEBT_NS`].
     fn pace(&mut self, operations: u64, percent: f64) {
-        let rate = self.page.peak() * percent / 100.0;
+        let rate = self.page.peak.get() * percent / 100.0;
         if operations == 0 || rate <= 0.0 {
             return;
         }

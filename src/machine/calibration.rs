@@ -8,6 +8,7 @@
 use jostle_profile::Placement;
 use jostle_profile::Unknown;
 use jostle_profile::reading::Reading;
+use jostle_profile::resource::Resource;
 use serde::Deserialize;
 use serde::Serialize;
 use serde_json::Value;
@@ -53,6 +54,18 @@ pub struct Size {
     /// In words, when the two are far apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub difference: Option<String>,
+}
+
+impl Size {
+    pub fn new(name: &str, unit: &str, reported: Reading<u64>, measured: Reading<Knee>) -> Self {
+        Size {
+            name: name.to_string(),
+            unit: unit.to_string(),
+            reported,
+            measured,
+            difference: None,
+        }
+    }
 }
 
 /// A rise of the access time from one plateau to the next.
@@ -206,18 +219,9 @@ impl Calibration {
         positive("key `duration_seconds", self.duration_seconds)?;
         positive("key `budget_seconds", self.budget_seconds)?;
         if let Reading::Value(slices) = &self.slices {
-            between(
-                "key `slices.period_seconds",
-                slices.period_seconds,
-                50e-6,
-                1.0,
-            )?;
-            between(
-                "key `slices.share_percent",
-                slices.share_percent,
-                0.1,
-                100.0,
-            )?;
+            let (period, share) = (slices.period_seconds, slices.share_percent);
+            between("key `slices.period_seconds", period, 50e-6, 1.0)?;
+            between("key `slices.share_percent", share, 0.1, 100.0)?;
             positive("key `slices.victim_percent", slices.victim_percent)?;
         }
         for (id, source) in &self.resources {
@@ -231,9 +235,9 @@ impl Calibration {
 
 impl Source {
     /// An entry that says only why there is nothing.
-    pub fn without_numbers(pressure_unit: &str, reason: &str) -> Self {
+    pub fn without_numbers(resource: Resource, reason: &str) -> Self {
         Source {
-            pressure_unit: pressure_unit.to_string(),
+            pressure_unit: resource.row().pressure_unit.to_string(),
             settings: Value::Null,
             alone: Reading::unavailable(reason),
             together: Reading::unavailable(reason),

@@ -42,9 +42,6 @@ pub(super) fn model() -> Option<String> {
 }
 
 /// Entries of the second-level data TLB that hold base pages.
-///
-/// # Errors
-/// When the CPU does not tell, as many virtual ones.
 pub(super) fn tlb_entries() -> Result<u64, String> {
     let cpuid = CpuId::new();
     // Intel: the last level that data accesses use, unified or not.

@@ -28,6 +28,7 @@ pub fn format_bytes(bytes: u64) -> String {
 
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let next = format!("\n{:LABEL_WIDTH$}", "");
         let mut line = |label: &str, text: String| writeln!(f, "{label:<LABEL_WIDTH$}{text}");
         line(
             "CPU",
@@ -35,16 +36,10 @@ impl fmt::Display for Machine {
         )?;
         line("CPUs", cpus(self))?;
         line("SMT", smt(self))?;
-        for (index, text) in caches(self).into_iter().enumerate() {
-            line(if index == 0 { "Caches" } else { "" }, text)?;
-        }
-        for (index, text) in nodes(self).into_iter().enumerate() {
-            line(if index == 0 { "NUMA" } else { "" }, text)?;
-        }
+        line("Caches", caches(self).join(&next))?;
+        line("NUMA", nodes(self).join(&next))?;
         line("Memory", memory(self))?;
-        for (index, text) in cgroup(self).into_iter().enumerate() {
-            line(if index == 0 { "Cgroup" } else { "" }, text)?;
-        }
+        line("Cgroup", cgroup(self).join(&next))?;
         let (headroom, bound) = self.memory_headroom_bytes();
         line(
             "Headroom",
@@ -235,20 +230,21 @@ fn cgroup(machine: &Machine) -> Vec<String> {
     };
     let limit = match &cgroup.memory_limit_bytes {
         Reading::Value(bytes) => format!("memory limit {}", format_bytes(*bytes)),
-        Reading::Unavailable { unavailable } if unavailable == NO_LIMIT => {
-            "no memory limit".to_string()
-        }
-        Reading::Unavailable { unavailable } => format!("memory limit not known: {unavailable}"),
+        Reading::Unavailable { unavailable } => no_limit("memory limit", unavailable),
     };
     let quota = match &cgroup.cpu_quota {
         Reading::Value(cpus) => format!("CPU quota {cpus:.2} CPUs"),
-        Reading::Unavailable { unavailable } if unavailable == NO_LIMIT => {
-            "no CPU quota".to_string()
-        }
-        Reading::Unavailable { unavailable } => format!("CPU quota not known: {unavailable}"),
+        Reading::Unavailable { unavailable } => no_limit("CPU quota", unavailable),
     };
     vec![
         format!("{version}, {path}"),
         format!("{limit}, {used}; {quota}"),
     ]
+}
+
+fn no_limit(what: &str, reason: &str) -> String {
+    match reason {
+        NO_LIMIT => format!("no {what}"),
+        _ => format!("{what} not known: {reason}"),
+    }
 }

@@ -97,9 +97,6 @@ fn hypervisor(root: &Path, cpuinfo: &str) -> Option<String> {
 }
 
 /// CPUs in this process's mask, offline ones included.
-///
-/// # Errors
-/// What is missing.
 pub(super) fn allowed_cpus(root: &Path) -> Result<Vec<usize>, Error> {
     text::parse(root, "proc/self/status", |status| {
         let key = "Cpus_allowed_list";

@@ -47,18 +47,17 @@ pub(super) fn read(root: &Path) -> Cgroup {
         (true, None) => "v1",
         (false, _) => "v2",
     };
-    let mut cgroup = match place(&hierarchies, "memory") {
-        Ok(memory) => {
-            let mut cgroup = nothing("");
-            cgroup.path = Reading::Value(memory.path.clone());
-            fill_memory(root, &memory, &mut cgroup);
-            cgroup
-        }
-        Err(problem) => nothing(&problem),
-    };
-    cgroup.version = Reading::Value(version.to_string());
+    let memory = place(&hierarchies, "memory");
     let quota = place(&hierarchies, "cpu").and_then(|cpu| cpu_quota(root, &cpu));
-    cgroup.cpu_quota = quota.into();
+    let mut cgroup = Cgroup {
+        version: Reading::Value(version.to_string()),
+        cpu_quota: quota.into(),
+        ..nothing(memory.as_ref().err().map_or("", String::as_str))
+    };
+    if let Ok(memory) = memory {
+        cgroup.path = Reading::Value(memory.path.clone());
+        fill_memory(root, &memory, &mut cgroup);
+    }
     cgroup
 }
 
@@ -152,9 +151,6 @@ fn fill_memory(root: &Path, memory: &Place, cgroup: &mut Cgroup) {
 
 /// Outer `None`: this level has no limit file. Inner `None`: it has one that
 /// does not limit.
-///
-/// # Errors
-/// The file that is not understood.
 fn level_limit(root: &Path, v2: bool, dir: &Path) -> Result<Option<Option<u64>>, Error> {
     // Past memory.high the kernel slows the cgroup down until it gives memory
     // back: for pressure that nobody asked for, that is a limit too.

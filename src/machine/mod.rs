@@ -27,6 +27,7 @@ use crate::sys;
 use jostle_profile::CacheFacts;
 use jostle_profile::MachineFacts;
 use jostle_profile::reading::Reading;
+use jostle_profile::resource::Domain;
 use serde::Serialize;
 use std::io;
 use std::path::Path;
@@ -151,9 +152,6 @@ impl Cache {
 
 impl Cgroup {
     /// Bytes the limits leave, or none when nothing limits.
-    ///
-    /// # Errors
-    /// Why it is not known how much of a limit is left.
     fn checked_headroom_bytes(&self) -> Result<Option<u64>, String> {
         match (&self.memory_headroom_bytes, &self.memory_limit_bytes) {
             (Reading::Value(bytes), _) => Ok(Some(*bytes)),
@@ -188,12 +186,6 @@ impl Machine {
             }
         }
         machine
-    }
-
-    /// Reads the machine that `<root>/proc` and `<root>/sys` describe, and
-    /// nothing else: no CPUID, no system call about the machine at hand.
-    pub fn detect_at(root: &Path) -> Machine {
-        Machine::read(root, identity::allowed_cpus(root), |_| Ok(()))
     }
 
     fn read(
@@ -289,17 +281,27 @@ impl Machine {
     /// Logical CPUs that share the L2 of `cpu`, itself included, ascending;
     /// empty when the L2 is not known.
     pub fn l2_group(&self, cpu: usize) -> Vec<usize> {
-        self.l2(cpu)
-            .map(|cache| cache.shared_cpus.clone())
-            .unwrap_or_default()
+        self.l2(cpu).map_or(Vec::new(), |l2| l2.shared_cpus.clone())
     }
 
-    /// Logical CPUs that share the last-level cache of `cpu`, itself included,
-    /// ascending; empty when it is not known.
+    /// The same of the last-level cache.
     pub fn llc_group(&self, cpu: usize) -> Vec<usize> {
         self.llc(cpu)
-            .map(|cache| cache.shared_cpus.clone())
-            .unwrap_or_default()
+            .map_or(Vec::new(), |llc| llc.shared_cpus.clone())
+    }
+
+    /// Logical CPUs that share an instance of `domain` with `cpu`, itself
+    /// included; `cpu` alone for domains that are no groups of CPUs.
+    pub fn sharing(&self, domain: Domain, cpu: usize) -> Vec<usize> {
+        match domain {
+            Domain::PhysicalCore => self.core_siblings(cpu).to_vec(),
+            Domain::L2Group => self.l2_group(cpu),
+            Domain::LlcGroup => self.llc_group(cpu),
+            Domain::NumaNode => self
+                .node_of(cpu)
+                .map_or(Vec::new(), |node| self.node_cpus(node).to_vec()),
+            _ => vec![cpu],
+        }
     }
 
     /// NUMA node of `cpu`, when it is online.

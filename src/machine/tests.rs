@@ -3,6 +3,14 @@
 use super::fake::Tree;
 use super::*;
 
+impl Machine {
+    /// Reads the machine that `<root>/proc` and `<root>/sys` describe, and
+    /// nothing else: no CPUID, no system call about the machine at hand.
+    fn detect_at(root: &Path) -> Machine {
+        Machine::read(root, identity::allowed_cpus(root), |_| Ok(()))
+    }
+}
+
 const GIB: u64 = 1 << 30;
 
 #[test]

@@ -185,8 +185,6 @@ fn caches(root: &Path, online: &[usize], notes: &mut Vec<String>) -> Vec<Cache> 
     caches
 }
 
-/// # Errors
-/// The file that is missing or not understood.
 fn cache(root: &Path, dir: &str) -> Result<Cache, Error> {
     let kind = text::parse(root, format!("{dir}/type"), |kind| match kind {
         "Data" => Ok(CacheKind::Data),

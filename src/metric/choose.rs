@@ -203,8 +203,7 @@ fn choose(spec: &TargetSpec, target: &mut Target, context: &Context) -> Result<B
             let found = Progress::find_in(&target.scope());
             if let Some(page) = found.map_err(|error| Error::environment(error.to_string()))? {
                 let context = context.chosen("the process publishes its progress");
-                let metric = ProgressMetric::new(page, target, "operations", context);
-                return Ok(Box::new(metric));
+                return Ok(ProgressMetric::boxed(page, target, "operations", context));
             }
             fallback(target, "the process publishes no progress")
         }
@@ -217,8 +216,7 @@ fn progress(spec: &TargetSpec, target: &mut Target, context: Context) -> Result<
         _ => "operations",
     };
     let page = wait_for_page(target, &context)?;
-    let metric = ProgressMetric::new(page, target, operation, context);
-    Ok(Box::new(metric))
+    Ok(ProgressMetric::boxed(page, target, operation, context))
 }
 
 fn try_out(target: &mut Target, context: &Context) -> Result<Box<dyn Metric>> {
@@ -237,8 +235,7 @@ fn try_out(target: &mut Target, context: &Context) -> Result<Box<dyn Metric>> {
             && let Ok(Some(page)) = Progress::find(target.pid())
         {
             let context = context.chosen("the command publishes its progress");
-            let metric = ProgressMetric::new(page, target, "operations", context);
-            return Ok(Box::new(metric));
+            return Ok(ProgressMetric::boxed(page, target, "operations", context));
         }
     }
     let tried = format!(

@@ -12,7 +12,6 @@ use super::pace;
 use super::pace::Pace;
 use super::symbols;
 use super::tracepoint;
-use super::tracepoint::Tracepoint;
 use crate::error::Error;
 use crate::error::Result;
 use crate::os::cpulist;
@@ -30,7 +29,6 @@ use perf_event::Counter;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
-use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
 use std::time::Instant;
@@ -179,9 +177,11 @@ impl Events {
             offset: function.offset,
         };
         let each = probe::uprobe_cost(&function.code).map_err(Reason::Probe);
-        let mut metric = Events::open(name, what, event, each, context, target)?;
-        metric.learn_pace(target, || not_called(symbol, &file))?;
-        Ok(metric)
+        let nothing = format!(
+            "is the target under load, does it run {}, and is {symbol} compiled as a function of its own (not inlined)?",
+            file.display()
+        );
+        Events::open((name, what), event, each, &nothing, context, target)
     }
 
     /// Counts a tracepoint; `request` is `CATEGORY:NAME`.
@@ -190,34 +190,31 @@ impl Events {
         context: Context,
         target: &mut Target,
     ) -> Result<Events> {
-        let name = format!("{}{request}", tracepoint::PREFIX);
-        let tracepoint = Tracepoint::parse(request)?;
-        let id = tracepoint.id()?;
-        let each = tracepoint::cost();
-        let what = format!("event {request}");
+        let id = tracepoint::id(request)?;
+        let names = (
+            format!("{}{request}", tracepoint::PREFIX),
+            format!("event {request}"),
+        );
+        let nothing = format!("the target never passed {request}; name an event of what it does");
         let event = Event::Tracepoint { id };
-        let mut metric = Events::open(name, what, event, each, context, target)?;
-        let event = request.to_string();
-        metric.learn_pace(target, || {
-            format!("the target never passed {event}; name an event of what it does")
-        })?;
-        Ok(metric)
+        Events::open(names, event, tracepoint::cost(), &nothing, context, target)
     }
 
+    /// Learns its pace too; `nothing` is said where it never happens.
     fn open(
-        name: String,
-        what: String,
+        (name, what): (String, String),
         event: Event,
         each: Result<Duration, Reason>,
+        nothing: &str,
         context: Context,
         target: &mut Target,
     ) -> Result<Events> {
         let counters = Counters::open(event, &target.scope());
         let counters = counters.map_err(|reason| refused(&name, reason, target))?;
-        Ok(Events {
+        let mut metric = Events {
             name,
             what,
-            context,
+            context: context.clone(),
             counters,
             pid: target.pid(),
             pace: Pace::default(),
@@ -225,27 +222,21 @@ impl Events {
             start: None,
             windows: 0,
             windows_with_new: 0,
-        })
-    }
-
-    fn learn_pace(&mut self, target: &mut Target, nothing: impl Fn() -> String) -> Result<()> {
-        let context = self.context.clone();
-        let pace = pace::watch(target, &context, |target| {
-            self.follow(target)?;
-            self.look(target)?;
-            Ok(self.total()? as f64)
+        };
+        metric.pace = pace::watch(target, &context, |target| {
+            metric.follow(target)?;
+            metric.look(target)?;
+            Ok(metric.total()? as f64)
         })?;
-        if pace.per_second <= 0.0 {
-            return Err(Error::request(format!(
-                "--metric {}: no {} within {} s: {}",
-                self.name,
-                self.what,
+        match metric.pace.per_second <= 0.0 {
+            false => Ok(metric),
+            true => Err(Error::request(format!(
+                "--metric {}: no {} within {} s: {nothing}",
+                metric.name,
+                metric.what,
                 context.options.trial.as_secs_f64(),
-                nothing()
-            )));
+            ))),
         }
-        self.pace = pace;
-        Ok(())
     }
 
     /// Counts another run of a command that was started again.
@@ -301,13 +292,6 @@ fn refused(name: &str, reason: Reason, target: &mut Target) -> Error {
         Err(gone) => gone,
         Ok(()) => reason.failed(name),
     }
-}
-
-fn not_called(symbol: &str, file: &Path) -> String {
-    format!(
-        "is the target under load, does it run {}, and is {symbol} compiled as a function of its own (not inlined)?",
-        file.display()
-    )
 }
 
 impl Metric for Events {

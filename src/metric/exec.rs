@@ -27,6 +27,7 @@ use std::process::Command;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::MutexGuard;
 use std::sync::PoisonError;
 use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -52,27 +53,18 @@ impl Kept {
         thread.spawn(move || {
             let mut buffer = vec![0; 16 * 1024];
             while let Ok(read @ 1..) = stream.read(&mut buffer) {
-                let mut kept = ours.0.lock().unwrap_or_else(PoisonError::into_inner);
-                let room = (LONGEST_OUTPUT + 1).saturating_sub(kept.0.len());
-                kept.0.extend(&buffer[..read.min(room)]);
+                let kept = &mut ours.lock().0;
+                let room = (LONGEST_OUTPUT + 1).saturating_sub(kept.len());
+                kept.extend(&buffer[..read.min(room)]);
             }
-            ours.0.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
+            ours.lock().1 = true;
         })?;
         Ok(kept)
     }
 
-    fn bytes(&self) -> Vec<u8> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.0.clone()
-    }
-
-    fn floods(&self) -> bool {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.0.len() > LONGEST_OUTPUT
-    }
-
-    fn complete(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).1
+    /// The beginning, and whether that is all.
+    fn lock(&self) -> MutexGuard<'_, (Vec<u8>, bool)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -98,39 +90,35 @@ fn probe(
     let begin = Instant::now();
     let mut child = shell.spawn().map_err(Reason::Shell)?;
     let id = child.id() as i32;
-    let streams = (child.stdout.take(), child.stderr.take());
-    let (output, errors) = match streams {
-        (Some(output), Some(errors)) => (Kept::of(output), Kept::of(errors)),
-        _ => (Ok(Kept::default()), Ok(Kept::default())),
-    };
-    let ended = match (&output, &errors) {
-        (Ok(output), Ok(_)) => await_end(id, begin, limit, output, unwanted),
-        _ => Err(Reason::ShellOutput),
+    let output = child.stdout.take().map(Kept::of).transpose();
+    let errors = child.stderr.take().map(Kept::of).transpose();
+    let (output, errors, ended) = match (output, errors) {
+        (Ok(Some(output)), Ok(Some(errors))) => {
+            let ended = await_end(id, begin, limit, &output, unwanted);
+            (output, errors, ended)
+        }
+        _ => (Kept::default(), Kept::default(), Err(Reason::ShellOutput)),
     };
     // It is not reaped yet, so the number still names its own group.
     let _ = process::signal_group(id, Signal::SIGKILL);
     let status = child.wait().map_err(Reason::Shell)?;
     ended?;
-    let (output, errors) = (
-        output.map_err(Reason::Shell)?,
-        errors.map_err(Reason::Shell)?,
-    );
     let deadline = Instant::now() + Duration::from_millis(500);
-    while !(output.complete() && errors.complete()) && Instant::now() < deadline {
+    while !(output.lock().1 && errors.lock().1) && Instant::now() < deadline {
         std::thread::sleep(Duration::from_micros(200));
     }
     if !status.success() {
-        let words = printable(&errors.bytes());
+        let words = printable(&errors.lock().0);
         let words = words.trim();
-        let tail: String = words.chars().rev().take(400).collect();
-        let tail: String = tail.chars().rev().collect();
+        let tail = words.char_indices().rev().nth(399);
+        let tail = &words[tail.map_or(0, |(at, _)| at)..];
         let said = match tail.is_empty() {
             true => " and wrote nothing to standard error".into(),
             false => format!("; on standard error it wrote: {tail}"),
         };
         return Err(Reason::ProbeFailed { status, said });
     }
-    number(&output.bytes())
+    number(&output.lock().0)
 }
 
 /// Waits for the end of child `id` without reaping it.
@@ -151,7 +139,7 @@ fn await_end(
         if unwanted() {
             return Err(Reason::Abandoned);
         }
-        if output.floods() {
+        if output.lock().0.len() > LONGEST_OUTPUT {
             return Err(Reason::Floods(LONGEST_OUTPUT >> 10));
         }
         if begin.elapsed() >= limit {

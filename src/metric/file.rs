@@ -87,6 +87,7 @@ impl Drop for Tail {
     }
 }
 
+#[derive(Default)]
 struct Follower {
     path: PathBuf,
     open: Option<File>,
@@ -100,10 +101,7 @@ impl Follower {
     fn new(path: &Path) -> Follower {
         Follower {
             path: path.into(),
-            open: None,
-            position: 0,
-            last: Vec::new(),
-            changed: (0, 0),
+            ..Follower::default()
         }
     }
 

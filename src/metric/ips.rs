@@ -16,7 +16,6 @@ use crate::workload::Scope;
 use crate::workload::Target;
 use jostle_profile::Direction;
 use jostle_profile::MetricFacts;
-use std::time::Duration;
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,10 +76,6 @@ impl Metric for Ips {
             What::CyclesPerInstruction => ("cycles per instruction", Direction::Lower),
         };
         facts(self.what.name(), unit, direction, &self.because)
-    }
-
-    fn natural_window(&self) -> Option<Duration> {
-        None
     }
 
     fn window_rule(&self) -> String {

@@ -54,7 +54,9 @@ pub trait Metric {
 
     /// Shortest window worth asking for, where the target itself decides
     /// that. `end` takes the time it needs anyway.
-    fn natural_window(&self) -> Option<Duration>;
+    fn natural_window(&self) -> Option<Duration> {
+        None
+    }
 
     /// True when one window is one run of a finite command: `begin` starts the
     /// run, and sleeping before `end` is of no use.

@@ -10,7 +10,7 @@ use super::load;
 use super::load::Read;
 use super::printed::Source;
 use super::prometheus;
-use super::tracepoint::Tracepoint;
+use super::tracepoint;
 use crate::counters::tracefs::tracefs;
 use crate::error::Error;
 use crate::error::Result;
@@ -113,7 +113,7 @@ pub const METRICS: &[MetricKind] = &[
         cost: "counting per event, measured at the start",
         targets: "any",
         available: || Ok(tracefs(Path::new("/")).map(drop)?),
-        parse: |rest| Tracepoint::parse(rest).map(|_| Request::Tracepoint(rest.into())),
+        parse: |rest| tracepoint::parse(rest).map(|_| Request::Tracepoint(rest.into())),
     },
     MetricKind {
         name: "progress:io",

@@ -139,30 +139,23 @@ impl Printed {
 
     fn nothing_came(&self, limit: Duration) -> Error {
         let seen = self.feed.lock();
-        let head = format!("--metric {}", self.name());
         let seconds = limit.as_secs_f64();
-        let last = match seen.lines {
-            0 if seen.partial.is_empty() => String::new(),
-            0 => words(&seen.partial),
-            _ => words(&seen.last_line),
+        let partial = words(&seen.partial);
+        let last = words(&seen.last_line);
+        let problem = match (seen.lines, seen.matched, seen.numbers) {
+            (0, ..) if partial.is_empty() => self.source.silent(seconds),
+            (0, ..) => format!("no whole line came within {seconds:.0} s, only '{partial}'"),
+            (_, 0, _) => format!(
+                "no line matched; the last one printed was '{last}'; for example '([0-9.]+) req/s'"
+            ),
+            (_, _, 0) => format!(
+                "the group never held a number; the last line printed was '{last}'; for example '([0-9.]+) req/s'"
+            ),
+            _ => format!(
+                "no further number within {seconds:.0} s; the last line printed was '{last}'"
+            ),
         };
-        Error::request(if seen.lines == 0 && seen.partial.is_empty() {
-            format!("{head}: {}", self.source.silent(seconds))
-        } else if seen.lines == 0 {
-            format!("{head}: no whole line came within {seconds:.0} s, only '{last}'")
-        } else if seen.matched == 0 {
-            format!(
-                "{head}: no line matched; the last one printed was '{last}'; for example '([0-9.]+) req/s'"
-            )
-        } else if seen.numbers == 0 {
-            format!(
-                "{head}: the group never held a number; the last line printed was '{last}'; for example '([0-9.]+) req/s'"
-            )
-        } else {
-            format!(
-                "{head}: no further number within {seconds:.0} s; the last line printed was '{last}'"
-            )
-        })
+        Error::request(format!("--metric {}: {problem}", self.name()))
     }
 }
 

@@ -36,24 +36,23 @@ struct Sample {
 }
 
 impl ProgressMetric {
-    pub(super) fn new(
+    pub(super) fn boxed(
         page: Page,
         target: &Target,
         operation: &str,
         context: Context,
-    ) -> ProgressMetric {
-        let per = if page.by_cpu_time() {
-            "CPU second"
-        } else {
-            "second"
+    ) -> Box<dyn Metric> {
+        let per = match page.by_cpu_time() {
+            true => "CPU second",
+            false => "second",
         };
-        ProgressMetric {
+        Box::new(ProgressMetric {
             unit: format!("{operation} per {per}"),
             page,
             pid: target.pid(),
             context,
             start: None,
-        }
+        })
     }
 
     fn sample(&self) -> Sample {
@@ -105,10 +104,6 @@ impl Metric for ProgressMetric {
             Direction::Higher,
             &self.context.because,
         )
-    }
-
-    fn natural_window(&self) -> Option<Duration> {
-        None
     }
 
     fn window_rule(&self) -> String {

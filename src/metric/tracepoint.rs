@@ -3,7 +3,7 @@
 use super::error::Reason;
 use crate::counters::tracefs::TracefsError;
 use crate::counters::tracefs::tracepoint_id;
-use crate::error::Error;
+use crate::error::Result;
 use crate::sys::probe::Event;
 use crate::sys::probe::Place;
 use crate::sys::probe::explain;
@@ -14,39 +14,29 @@ use std::time::Duration;
 /// How the metric begins.
 pub(super) const PREFIX: &str = "progress:tracepoint:";
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Tracepoint {
-    category: String,
-    name: String,
+/// Category and name in `CATEGORY:NAME`.
+pub(super) fn parse(text: &str) -> Result<(&str, &str)> {
+    let word = |text: &str| {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+        !text.is_empty() && text.chars().all(allowed)
+    };
+    text.split_once(':')
+        .filter(|(category, name)| word(category) && word(name))
+        .ok_or_else(|| Reason::TracepointSyntax.wrong(&format!("{PREFIX}{text}")))
 }
 
-impl Tracepoint {
-    pub(super) fn parse(text: &str) -> Result<Tracepoint, Error> {
-        let word = |text: &str| {
-            let allowed = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
-            !text.is_empty() && text.chars().all(allowed)
-        };
-        match text.split_once(':') {
-            Some((category, name)) if word(category) && word(name) => Ok(Tracepoint {
-                category: category.into(),
-                name: name.into(),
-            }),
-            _ => Err(Reason::TracepointSyntax.wrong(&format!("{PREFIX}{text}"))),
-        }
-    }
-
-    /// The number of the event.
-    ///
-    /// # Errors
-    /// A request error that lists near names, or an environment error saying how
-    /// tracefs is mounted.
-    pub(super) fn id(&self) -> Result<u64, Error> {
-        let name = format!("{PREFIX}{}:{}", self.category, self.name);
-        tracepoint_id(Path::new("/"), &self.category, &self.name).map_err(|error| match error {
-            TracefsError::Unknown { .. } => Reason::from(error).wrong(&name),
-            _ => Reason::from(error).failed(&name),
-        })
-    }
+/// The number of the event `CATEGORY:NAME`.
+///
+/// # Errors
+/// A request error that lists near names, or an environment error saying how
+/// tracefs is mounted.
+pub(super) fn id(text: &str) -> Result<u64> {
+    let (category, name) = parse(text)?;
+    let asked = format!("{PREFIX}{text}");
+    tracepoint_id(Path::new("/"), category, name).map_err(|error| match error {
+        TracefsError::Unknown { .. } => Reason::from(error).wrong(&asked),
+        _ => Reason::from(error).failed(&asked),
+    })
 }
 
 /// System calls that are timed.
@@ -56,8 +46,7 @@ const CALLS: u32 = 2000;
 /// with and without being counted. Other events cost less, since they do not
 /// send system calls the slow way.
 pub(super) fn cost() -> Result<Duration, Reason> {
-    let event = Tracepoint::parse("syscalls:sys_enter_getppid").and_then(|point| point.id());
-    let id = event.map_err(|_| Reason::NoSyscallEvents)?;
+    let id = id("syscalls:sys_enter_getppid").map_err(|_| Reason::NoSyscallEvents)?;
     let event = Event::Tracepoint { id };
     let round = || {
         for _ in 0..CALLS {
@@ -83,7 +72,7 @@ mod tests {
     #[test]
     fn other_words_are_refused() {
         for wrong in ["", "sched", "a:", ":b", "../x:y", "a:b:c"] {
-            assert_eq!(Tracepoint::parse(wrong).unwrap_err().exit_code(), 2);
+            assert_eq!(parse(wrong).unwrap_err().exit_code(), 2);
         }
     }
 }

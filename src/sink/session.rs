@@ -42,14 +42,8 @@ pub struct Session {
     reordered: AtomicU64,
     /// One more than the highest sequence number seen.
     expected: AtomicU64,
-    streams: Mutex<Streams>,
-}
-
-/// Connections with payload, as far as they must be ended with the session.
-#[derive(Default)]
-struct Streams {
-    open: Vec<TcpStream>,
-    closed: bool,
+    /// Connections with payload, which end with the session; `None` once it has.
+    streams: Mutex<Option<Vec<TcpStream>>>,
 }
 
 /// What a thread that panicked left behind is still plain data.
@@ -90,7 +84,7 @@ impl Sessions {
             datagrams: AtomicU64::new(0),
             reordered: AtomicU64::new(0),
             expected: AtomicU64::new(0),
-            streams: Mutex::default(),
+            streams: Mutex::new(Some(Vec::new())),
         });
         open.insert(token, session.clone());
         (self.note)(&format!("{from} sends over {}", transport.as_str()));
@@ -105,9 +99,7 @@ impl Sessions {
     /// Ends a session and what belongs to it.
     pub fn end(&self, session: &Session, why: &str) {
         lock(&self.open).remove(&session.token);
-        let mut streams = lock(&session.streams);
-        streams.closed = true;
-        for stream in streams.open.drain(..) {
+        for stream in lock(&session.streams).take().into_iter().flatten() {
             // It may be closed already.
             let _ = stream.shutdown(Shutdown::Both);
         }
@@ -119,10 +111,9 @@ impl Session {
     /// Takes a connection with payload in. False when the session has ended or
     /// has enough of them.
     pub fn join(&self, stream: &TcpStream) -> bool {
-        let mut streams = lock(&self.streams);
-        match stream.try_clone() {
-            Ok(stream) if !streams.closed && streams.open.len() < STREAMS => {
-                streams.open.push(stream);
+        match (lock(&self.streams).as_mut(), stream.try_clone()) {
+            (Some(open), Ok(stream)) if open.len() < STREAMS => {
+                open.push(stream);
                 true
             }
             _ => false,

@@ -1,7 +1,11 @@
 //! Clocks, in nanoseconds.
 
+use nix::sys::time::TimeSpec;
 use nix::time::ClockId;
+use nix::time::ClockNanosleepFlags;
 use nix::time::clock_gettime;
+use nix::time::clock_nanosleep;
+use std::time::Duration;
 use std::time::SystemTime;
 
 fn read(clock: ClockId) -> u64 {
@@ -27,20 +31,9 @@ pub fn process_cpu_ns() -> u64 {
 /// Sleeps until CLOCK_MONOTONIC reaches `deadline_ns`; returns early on a
 /// signal.
 pub fn sleep_until(deadline_ns: u64) {
-    let deadline = libc::timespec {
-        tv_sec: (deadline_ns / 1_000_000_000) as libc::time_t,
-        tv_nsec: (deadline_ns % 1_000_000_000) as libc::c_long,
-    };
-    // SAFETY: `deadline` is a valid timespec that outlives the call, and a null
-    // remainder is allowed with TIMER_ABSTIME.
-    unsafe {
-        libc::clock_nanosleep(
-            libc::CLOCK_MONOTONIC,
-            libc::TIMER_ABSTIME,
-            &deadline,
-            std::ptr::null_mut(),
-        );
-    }
+    let deadline = TimeSpec::from(Duration::from_nanos(deadline_ns));
+    let until = ClockNanosleepFlags::TIMER_ABSTIME;
+    let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, until, &deadline);
 }
 
 /// A moment in UTC to the second, as RFC 3339 writes it; none before 1970.

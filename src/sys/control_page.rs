@@ -2,6 +2,7 @@
 
 use super::shared::Shared;
 use jostle_kernels::DeviceTraffic;
+use std::marker::PhantomData;
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::AtomicU64;
@@ -67,27 +68,83 @@ impl Command {
     }
 }
 
+/// What fits in one word of the page, and how; zero stands for a value.
+pub trait Plain: Sized {
+    const TO_WORD: fn(Self) -> u64;
+    const FROM_WORD: fn(u64) -> Self;
+}
+
+impl Plain for u64 {
+    const TO_WORD: fn(u64) -> u64 = |value| value;
+    const FROM_WORD: fn(u64) -> u64 = |word| word;
+}
+
+impl Plain for f64 {
+    const TO_WORD: fn(f64) -> u64 = f64::to_bits;
+    const FROM_WORD: fn(u64) -> f64 = f64::from_bits;
+}
+
+impl Plain for bool {
+    const TO_WORD: fn(bool) -> u64 = u64::from;
+    const FROM_WORD: fn(u64) -> bool = |word| word != 0;
+}
+
+impl Plain for Command {
+    const TO_WORD: fn(Command) -> u64 = |command| command.0;
+    const FROM_WORD: fn(u64) -> Command = Command;
+}
+
+/// One word of the page, written by one side and read by the other. Whoever
+/// reads a value also sees what was written before it.
+#[repr(transparent)]
+pub struct Word<T>(AtomicU64, PhantomData<T>);
+
+impl<T: Plain> Word<T> {
+    pub fn set(&self, value: T) {
+        self.0.store(T::TO_WORD(value), Release);
+    }
+
+    pub fn get(&self) -> T {
+        T::FROM_WORD(self.0.load(Acquire))
+    }
+}
+
+impl Word<u64> {
+    pub fn add(&self, amount: u64) {
+        self.0.fetch_add(amount, Relaxed);
+    }
+}
+
 /// One page per worker. All counters only grow.
 #[repr(C, align(4096))]
 pub struct ControlPage {
     // Written by the profiler.
-    command: AtomicU64,
-    /// Peak of this worker, operations per second, as bits of an f64.
-    peak: AtomicU64,
-    /// Whether 100 % is held to the peak too.
-    held_at_peak: AtomicU64,
+    pub command: Word<Command>,
+    /// Peak of this worker, operations per second, that intensity refers to; 0
+    /// until it was measured.
+    pub peak: Word<f64>,
+    /// Whether 100 % is held to the peak as lower intensities are, or goes as
+    /// fast as it can.
+    pub held_at_peak: Word<bool>,
     _profiler: [u64; 5],
     // Written by the worker.
-    applied: AtomicU64,
-    ready: AtomicU32,
-    failed: AtomicU32,
-    heartbeat: AtomicU64,
-    operations: AtomicU64,
-    active_ns: AtomicU64,
-    held: AtomicU64,
-    holds_at_most: AtomicU64,
-    requests: AtomicU64,
-    behind_ns: AtomicU64,
+    /// The command that is fully in force.
+    pub applied: Word<Command>,
+    /// Whether the worker waits for orders.
+    pub ready: Word<bool>,
+    failed: Word<bool>,
+    pub heartbeat: Word<u64>,
+    /// Operations done while treating.
+    pub operations: Word<u64>,
+    /// CPU time used while treating, nanoseconds.
+    pub active_ns: Word<u64>,
+    /// What is held now, in the resource's unit.
+    pub held: Word<u64>,
+    /// What is held at 100 %, in the same unit; 0 for workers that hold nothing.
+    pub holds_at_most: Word<u64>,
+    /// What passed between the worker and its device.
+    requests: Word<u64>,
+    behind_ns: Word<u64>,
     message: Text<1024>,
     engine: Text<256>,
 }
@@ -102,10 +159,8 @@ struct Text<const BYTES: usize> {
 impl<const BYTES: usize> Text<BYTES> {
     /// Keeps as much of `text` as there is room for.
     fn set(&self, text: &str) {
-        let mut end = text.len().min(BYTES);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
+        let fits = |end: &usize| text.is_char_boundary(*end);
+        let end = (0..=text.len().min(BYTES)).rfind(fits).unwrap_or(0);
         for (slot, byte) in self.bytes.iter().zip(&text.as_bytes()[..end]) {
             slot.store(*byte, Relaxed);
         }
@@ -114,125 +169,39 @@ impl<const BYTES: usize> Text<BYTES> {
 
     fn get(&self) -> String {
         let length = (self.length.load(Acquire) as usize).min(BYTES);
-        let bytes: Vec<u8> = self.bytes[..length]
-            .iter()
-            .map(|slot| slot.load(Relaxed))
-            .collect();
-        String::from_utf8_lossy(&bytes).into_owned()
+        let bytes = self.bytes[..length].iter().map(|slot| slot.load(Relaxed));
+        String::from_utf8_lossy(&bytes.collect::<Vec<u8>>()).into_owned()
     }
 }
 
 // SAFETY: atomics and unread padding only, `repr(C)`, and zero is valid.
 unsafe impl Shared for ControlPage {}
 
-/// Counters of a worker at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    pub heartbeat: u64,
-    /// Operations done while treating.
-    pub operations: u64,
-    /// CPU time used while treating, nanoseconds.
-    pub active_ns: u64,
-    /// What is held now, in the resource's unit.
-    pub held: u64,
-    /// What passed between a worker and its device.
-    pub traffic: DeviceTraffic,
-}
-
 impl ControlPage {
-    pub fn set_command(&self, command: Command) {
-        self.command.store(command.0, Release);
-    }
-
-    pub fn command(&self) -> Command {
-        Command(self.command.load(Acquire))
-    }
-
-    /// Says that `command` is fully in force.
-    pub fn set_applied(&self, command: Command) {
-        self.applied.store(command.0, Release);
-    }
-
-    /// The command in force, as far as the worker said.
-    pub fn applied(&self) -> Command {
-        Command(self.applied.load(Acquire))
-    }
-
-    /// Sets the peak, operations per second, that intensity refers to.
-    pub fn set_peak(&self, operations_per_second: f64) {
-        self.peak.store(operations_per_second.to_bits(), Release);
-    }
-
-    /// Whether 100 % is held to the peak as lower intensities are, or goes as
-    /// fast as it can.
-    pub fn hold_at_peak(&self, hold: bool) {
-        self.held_at_peak.store(u64::from(hold), Release);
-    }
-
-    /// As set by [`ControlPage::hold_at_peak`]; at first false.
-    pub fn held_at_peak(&self) -> bool {
-        self.held_at_peak.load(Acquire) != 0
-    }
-
-    /// The peak, operations per second; 0 until it was measured.
-    pub fn peak(&self) -> f64 {
-        f64::from_bits(self.peak.load(Acquire))
-    }
-
-    /// Says that the worker waits for orders, and what it holds at 100 %, in
-    /// the resource's unit.
-    pub fn set_ready(&self, holds_at_most: u64) {
-        self.holds_at_most.store(holds_at_most, Relaxed);
-        self.ready.store(1, Release);
-    }
-
-    /// What the worker holds at 100 %, in the resource's unit; 0 for workers
-    /// that hold nothing.
-    pub fn holds_at_most(&self) -> u64 {
-        self.holds_at_most.load(Relaxed)
-    }
-
-    pub fn is_ready(&self) -> bool {
-        self.ready.load(Acquire) != 0
-    }
-
     /// Says why the worker ends. The first reason stands.
     pub fn fail(&self, reason: &str) {
-        if self.failed.load(Acquire) != 0 {
-            return;
+        if !self.failed.get() {
+            self.message.set(reason);
+            self.failed.set(true);
         }
-        self.message.set(reason);
-        self.failed.store(1, Release);
     }
 
     /// The reason given by [`ControlPage::fail`].
     pub fn failure(&self) -> Option<String> {
-        (self.failed.load(Acquire) != 0).then(|| self.message.get())
-    }
-
-    pub fn beat(&self) {
-        self.heartbeat.fetch_add(1, Relaxed);
-    }
-
-    /// Adds to what was done under treatment.
-    pub fn add(&self, operations: u64, active_ns: u64) {
-        self.operations.fetch_add(operations, Relaxed);
-        self.active_ns.fetch_add(active_ns, Relaxed);
-    }
-
-    /// Replaces the count of operations by what someone else confirmed.
-    pub fn set_operations(&self, operations: u64) {
-        self.operations.store(operations, Relaxed);
-    }
-
-    pub fn set_held(&self, units: u64) {
-        self.held.store(units, Relaxed);
+        self.failed.get().then(|| self.message.get())
     }
 
     /// Replaces what passed between the worker and its device.
     pub fn set_traffic(&self, traffic: DeviceTraffic) {
-        self.requests.store(traffic.requests, Relaxed);
-        self.behind_ns.store(traffic.behind_ns, Relaxed);
+        self.requests.set(traffic.requests);
+        self.behind_ns.set(traffic.behind_ns);
+    }
+
+    pub fn traffic(&self) -> DeviceTraffic {
+        DeviceTraffic {
+            requests: self.requests.get(),
+            behind_ns: self.behind_ns.get(),
+        }
     }
 
     /// Says what carries the worker's operations, before it is ready.
@@ -243,19 +212,6 @@ impl ControlPage {
     /// What carries the worker's operations, where machines differ in that.
     pub fn engine(&self) -> Option<String> {
         Some(self.engine.get()).filter(|engine| !engine.is_empty())
-    }
-
-    pub fn counters(&self) -> Counters {
-        Counters {
-            heartbeat: self.heartbeat.load(Relaxed),
-            operations: self.operations.load(Relaxed),
-            active_ns: self.active_ns.load(Relaxed),
-            held: self.held.load(Relaxed),
-            traffic: DeviceTraffic {
-                requests: self.requests.load(Relaxed),
-                behind_ns: self.behind_ns.load(Relaxed),
-            },
-        }
     }
 }
 
@@ -283,7 +239,7 @@ mod tests {
     #[test]
     fn a_fresh_page_is_parked_and_failures_keep_their_words() {
         let page: SharedPage<ControlPage> = SharedPage::create("test").unwrap();
-        assert_eq!(page.command().order(), Order::Park);
+        assert_eq!(page.command.get().order(), Order::Park);
         assert_eq!(page.failure(), None);
         page.fail(&"é".repeat(800));
         assert_eq!(page.failure().unwrap(), "é".repeat(512));

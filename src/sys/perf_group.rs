@@ -1,6 +1,7 @@
 //! Groups of perf events: one leader with the others attached, all counting
 //! over the same stretches of time, read together by one system call.
 
+use nix::errno::Errno;
 use perf_event::Builder;
 use perf_event::Counter;
 use perf_event::ReadFormat;
@@ -150,9 +151,7 @@ impl Group {
                 size_of_val(&buffer),
             )
         };
-        if read < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let read = Errno::result(read)?;
         let count = self.len();
         if read as usize != (HEAD + 2 * count) * size_of::<u64>() || buffer[0] != count as u64 {
             return Err(io::Error::other(format!(

@@ -1,5 +1,6 @@
 //! A handle on a process that a reused pid cannot redirect.
 
+use nix::errno::Errno;
 use nix::poll::PollFd;
 use nix::poll::PollFlags;
 use nix::poll::PollTimeout;
@@ -25,10 +26,7 @@ impl PidFd {
     /// nonsensical pid, `ENOSYS` before Linux 5.3.
     pub fn open(pid: i32) -> io::Result<PidFd> {
         // SAFETY: pidfd_open takes two integers and touches no memory of ours.
-        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let fd = Errno::result(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?;
         // SAFETY: the kernel just gave us this descriptor, nobody else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
         Ok(PidFd { fd })
@@ -50,10 +48,8 @@ impl PidFd {
                 0,
             )
         };
-        match answer {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        Errno::result(answer)?;
+        Ok(())
     }
 
     /// Waits until the process ends, at most `limit`; true when it ended.
@@ -66,7 +62,7 @@ impl PidFd {
             let mut fds = [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)];
             match poll(&mut fds, timeout) {
                 Ok(0) if Instant::now() >= deadline => return false,
-                Ok(0) | Err(nix::errno::Errno::EINTR) => continue,
+                Ok(0) | Err(Errno::EINTR) => continue,
                 Ok(_) => return true,
                 // Out of memory: slow down, the answer is still to come.
                 Err(_) if Instant::now() < deadline => {

@@ -54,13 +54,9 @@ impl Event {
     /// What the system refuses; see [`explain`].
     pub fn count(&self, place: Place<'_>) -> io::Result<Counter> {
         // The event holds the address of this text until the counter is open.
-        let path = match self {
-            Event::Uprobe { file, .. } => CString::new(file.as_os_str().as_bytes())?,
-            Event::Tracepoint { .. } => CString::default(),
-        };
-        let id = match self {
-            Event::Uprobe { .. } => 0,
-            Event::Tracepoint { id } => *id,
+        let (path, id) = match self {
+            Event::Uprobe { file, .. } => (CString::new(file.as_os_str().as_bytes())?, 0),
+            Event::Tracepoint { id } => (CString::default(), *id),
         };
         let mut builder = Builder::new(Tracepoint::with_id(id));
         if let Event::Uprobe { offset, .. } = self {

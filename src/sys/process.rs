@@ -1,5 +1,9 @@
 //! Starting processes that cannot outlive us, and acting on their groups.
 
+use nix::errno::Errno;
+use nix::sys::prctl::set_child_subreaper;
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::prctl::set_timerslack;
 use nix::sys::signal::Signal;
 use nix::sys::signal::kill;
 use nix::sys::signal::killpg;
@@ -25,10 +29,10 @@ pub fn set_executable(path: impl Into<PathBuf>) {
 
 /// The binary that workers, guards and demos run: ours, unless told otherwise.
 pub fn executable() -> io::Result<PathBuf> {
-    match EXECUTABLE.get() {
-        Some(path) => Ok(path.clone()),
-        None => std::env::current_exe(),
-    }
+    EXECUTABLE
+        .get()
+        .cloned()
+        .map_or_else(std::env::current_exe, Ok)
 }
 
 /// What a child process is given between fork and exec.
@@ -60,10 +64,7 @@ pub fn prepare(command: &mut Command, setup: ChildSetup<'_>) {
     let oom = setup.oom_score_adj.map(|score| format!("{score}\n"));
     let parent = nix::unistd::getpid();
     let hook = move || {
-        // SAFETY: prctl with these arguments only sets a flag of this process.
-        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        set_pdeathsig(Signal::SIGKILL)?;
         if nix::unistd::getppid() != parent {
             // The parent died before the flag was set.
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
@@ -85,9 +86,7 @@ pub fn prepare(command: &mut Command, setup: ChildSetup<'_>) {
         }
         if let Some(fd) = keep {
             // SAFETY: clears close-on-exec of a descriptor this process owns.
-            if unsafe { libc::fcntl(fd, libc::F_SETFD, 0) } != 0 {
-                return Err(io::Error::last_os_error());
-            }
+            Errno::result(unsafe { libc::fcntl(fd, libc::F_SETFD, 0) })?;
         }
         Ok(())
     };
@@ -102,7 +101,7 @@ pub fn prepare(command: &mut Command, setup: ChildSetup<'_>) {
 /// not an error.
 pub fn signal_group(pgid: i32, signal: Signal) -> io::Result<()> {
     match killpg(Pid::from_raw(pgid), signal) {
-        Ok(()) | Err(nix::errno::Errno::ESRCH) => Ok(()),
+        Ok(()) | Err(Errno::ESRCH) => Ok(()),
         Err(errno) => Err(errno.into()),
     }
 }
@@ -114,10 +113,7 @@ pub fn signal_process(pid: i32, signal: Signal) -> io::Result<()> {
 
 /// How late timers of the calling thread may fire.
 pub fn set_timer_slack(nanoseconds: u64) {
-    // SAFETY: only sets how late this thread's timers may fire.
-    unsafe {
-        libc::prctl(libc::PR_SET_TIMERSLACK, nanoseconds);
-    }
+    let _ = set_timerslack(nanoseconds);
 }
 
 /// Takes over descriptor `fd`, which the parent process left open for us.
@@ -129,9 +125,7 @@ pub fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
         return Err(io::Error::from_raw_os_error(libc::EBADF));
     }
     // SAFETY: F_GETFD only asks whether the number is open.
-    if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    Errno::result(unsafe { libc::fcntl(fd, libc::F_GETFD) })?;
     // SAFETY: the number is open, above the standard streams, and was handed
     // to this process by its parent for this single use.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
@@ -140,7 +134,7 @@ pub fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
 /// Makes orphaned descendants ours instead of init's, so that a daemon a
 /// target left behind can be found and ended. Holds for the whole process.
 pub fn adopt_orphans() -> io::Result<()> {
-    Ok(nix::sys::prctl::set_child_subreaper(true)?)
+    Ok(set_child_subreaper(true)?)
 }
 
 /// Reaps child `pid` if it has ended. True when it is no longer there.

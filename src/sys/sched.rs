@@ -1,5 +1,6 @@
 //! How the scheduler treats the calling thread.
 
+use nix::errno::Errno;
 use std::io;
 
 /// The kernel's `struct sched_attr`, first version.
@@ -21,18 +22,12 @@ struct SchedAttr {
 /// deadline, so that a thread that wakes for a short turn is not kept waiting
 /// for the end of the other's; its share of the CPU is unchanged. Older
 /// kernels ignore it.
-///
-/// # Errors
-/// What the kernel answers; the caller may go on without.
 pub fn request_slice(nanoseconds: u64) -> io::Result<()> {
     set_attributes(libc::SCHED_OTHER, nanoseconds)
 }
 
 /// Gives the CPU to any other task at once from now on (`SCHED_IDLE`): for the
 /// calling thread and those it will start.
-///
-/// # Errors
-/// What the kernel answers.
 pub fn yield_cpu() -> io::Result<()> {
     set_attributes(libc::SCHED_IDLE, 0)
 }
@@ -47,16 +42,11 @@ fn set_attributes(policy: libc::c_int, runtime: u64) -> io::Result<()> {
     // SAFETY: `attributes` is a valid sched_attr of the size it states, and
     // lives during the call.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &attributes, 0) };
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    Errno::result(result)?;
+    Ok(())
 }
 
 /// Puts the calling thread last in line at every disk (the idle I/O class).
-///
-/// # Errors
-/// What the kernel answers.
 pub fn yield_disk() -> io::Result<()> {
     /// `IOPRIO_WHO_PROCESS`; process 0 is the caller.
     const WHO_PROCESS: libc::c_int = 1;
@@ -64,8 +54,6 @@ pub fn yield_disk() -> io::Result<()> {
     const CLASS_IDLE: libc::c_int = 3 << 13;
     // SAFETY: takes three numbers and changes only this thread's I/O priority.
     let result = unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, CLASS_IDLE) };
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    Errno::result(result)?;
+    Ok(())
 }

@@ -19,9 +19,6 @@ const MEASURED_BY: &str = "share of a working set of the structure's size that w
 
 /// The displaced share against the intensity; `None` for sources that hold no
 /// cache.
-///
-/// # Errors
-/// Interrupted.
 pub fn displaced(
     session: &Session<'_>,
     resource: Resource,

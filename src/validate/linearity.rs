@@ -51,14 +51,14 @@ pub(super) fn alone(
         Err(refusal) => return Ok(Err(refusal.reason().to_string())),
     };
     let timing = resource.row().timing;
-    let mut group = match WorkerGroup::spawn(plan, READY) {
-        Ok(group) => group,
-        Err(reason) => return Ok(Err(reason)),
-    };
     let calibration = session.request.calibration.as_ref();
-    let peak = match find_peak(&mut group, calibration, timing.peak.max(budget / 10)) {
-        Ok(peak) => peak,
-        Err(reason) => return Ok(Err(reason)),
+    let started = WorkerGroup::spawn(plan, READY).and_then(|mut group| {
+        let peak = find_peak(&mut group, calibration, timing.peak.max(budget / 10))?;
+        Ok((group, peak))
+    });
+    let (mut group, peak) = match started {
+        Ok(started) => started,
+        Err(error) => return Ok(Err(error.into())),
     };
     let (step, repetitions) = match session.request.quick {
         true => (25.0, QUICK_REPETITIONS),
@@ -72,7 +72,7 @@ pub(super) fn alone(
         .clamp(SHORTEST_WINDOW, LONGEST_WINDOW);
 
     let mut achieved = vec![Vec::new(); levels.len()];
-    let mut gauge = Gauge::of(&group);
+    let gauge = Gauge::of(&group);
     let basis = match (peak.calibrated, calibration) {
         (Some(true), Some(known)) => format!("peak calibrated {}", known.recorded_at),
         (Some(_), _) => "peak measured at the start".to_string(),
@@ -83,9 +83,8 @@ pub(super) fn alone(
     };
     for index in order {
         session.check()?;
-        match gauge.read(&mut group, levels[index], settle, window, &|| {
-            session.interrupted()
-        }) {
+        let stop = || session.interrupted();
+        match gauge.read(&mut group, levels[index], settle, window, &stop) {
             Ok(value) => achieved[index].push(value / full_scale * 100.0),
             Err(WorkerError::Stopped) => {
                 return Err(Error::Interrupted("; the sources are gone".into()));
@@ -93,37 +92,19 @@ pub(super) fn alone(
             Err(error) => return Ok(Err(error.to_string())),
         }
     }
-    let (mut linearity, strength) = summary(
-        resource,
-        &levels,
-        achieved,
-        full_scale,
-        resource.row().measured_by,
-        basis,
-    );
-    linearity.remark = peak.warning.map(|warning| warning.to_string());
-    Ok(Ok((linearity, strength)))
-}
-
-fn summary(
-    resource: Resource,
-    levels: &[f64],
-    achieved: Vec<Vec<f64>>,
-    full_scale: f64,
-    measured_by: &str,
-    basis: String,
-) -> (Linearity, Strength) {
-    let linearity = linearity(levels, achieved, measured_by);
+    let row = resource.row();
+    let mut linearity = linearity(&levels, achieved, row.measured_by);
     let full = linearity.levels.last();
     let percent = full.map_or(f64::NAN, |level| level.median_percent);
     let strength = Strength {
         achieved: percent / 100.0 * full_scale,
         full_scale,
-        unit: resource.row().pressure_unit.to_string(),
+        unit: row.pressure_unit.to_string(),
         percent,
         basis,
     };
-    (linearity, strength)
+    linearity.remark = peak.warning.map(|warning| warning.to_string());
+    Ok(Ok((linearity, strength)))
 }
 
 /// Intensities from 0 to 100, `step` apart.
@@ -186,30 +167,25 @@ fn full_scale_basis(resource: Resource) -> &'static str {
     }
 }
 
-/// How what a source achieves is learned.
-enum Gauge {
-    /// The group's own pressure: operations or CPU time over the window, or
-    /// what the source says it holds or covers.
-    Told,
-    /// Memory that the kernel says is resident, above what the worker needs.
-    Resident { pid: u32, idle_bytes: f64 },
+/// How what a source achieves is learned: by the group's own pressure, which is
+/// operations or CPU time over the window, or what the source says it holds; for
+/// one that fills memory by what the kernel says is resident.
+struct Gauge {
+    /// The worker, and the bytes that it needs itself.
+    resident: Option<(u32, f64)>,
 }
 
 impl Gauge {
     fn of(group: &WorkerGroup) -> Gauge {
+        let fills = group.plan.spec.resource.row().switch_cost == SwitchCost::FillsMemory;
         let pid = group.pids().first().copied().unwrap_or(0);
-        match group.plan.spec.resource.row().switch_cost {
-            SwitchCost::None => Gauge::Told,
-            SwitchCost::FillsMemory => Gauge::Resident {
-                pid,
-                idle_bytes: resident_bytes(pid).unwrap_or(0.0),
-            },
-        }
+        let resident = fills.then(|| (pid, resident_bytes(pid).unwrap_or(0.0)));
+        Gauge { resident }
     }
 
     /// Sets `level`, waits, and reads what is achieved, in the resource's unit.
     fn read(
-        &mut self,
+        &self,
         group: &mut WorkerGroup,
         level: f64,
         settle: Duration,
@@ -230,12 +206,9 @@ impl Gauge {
             from = to;
         }
         group.check_exits()?;
-        match self {
-            Gauge::Resident { pid, idle_bytes } => {
-                let bytes = resident_bytes(*pid)?;
-                Ok((bytes - *idle_bytes).max(0.0))
-            }
-            _ => Ok(median(&mut parts)),
+        match self.resident {
+            Some((pid, idle_bytes)) => Ok((resident_bytes(pid)? - idle_bytes).max(0.0)),
+            None => Ok(median(&mut parts)),
         }
     }
 }

@@ -18,7 +18,6 @@ use jostle_profile::resource::Domain;
 use jostle_profile::resource::Intensity;
 use jostle_profile::resource::Resource;
 use jostle_profile::resource::SwitchCost;
-use jostle_profile::resource::Timing;
 use jostle_statistics::Bootstrap;
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
@@ -43,18 +42,15 @@ const QUICK_WINDOW: Duration = Duration::from_millis(10);
 /// Passes from one visit to the next of sources that take long to switch.
 const EXPENSIVE_EVERY: usize = 4;
 
-/// A running source, at rest until it is needed.
-struct Party {
-    resource: Resource,
-    group: WorkerGroup,
-    timing: Timing,
-}
-
 struct Cell {
     source: usize,
     victim: usize,
     /// Log of victim's performance under treatment ÷ placebo, in time order.
     log_ratios: Vec<f64>,
+}
+
+fn resource(group: &WorkerGroup) -> Resource {
+    group.plan.spec.resource
 }
 
 /// Measures passes over all cells, in random order, until the budget is spent
@@ -68,22 +64,20 @@ pub fn measure(
     progress(session.spent(), "starting every source twice");
     let mut victims = parties(session, slices, Role::Victim)?;
     let mut sources = parties(session, slices, Role::Source)?;
-    let mut cells: Vec<Cell> = (0..sources.len())
-        .flat_map(|source| (0..victims.len()).map(move |victim| (source, victim)))
-        .map(|(source, victim)| Cell {
-            source,
-            victim,
-            log_ratios: Vec::new(),
-        })
-        .collect();
+    let cell = |index| Cell {
+        source: index / victims.len(),
+        victim: index % victims.len(),
+        log_ratios: Vec::new(),
+    };
+    let mut cells: Vec<Cell> = (0..sources.len() * victims.len()).map(cell).collect();
     let mut lost: Vec<usize> = Vec::new();
     let bar = Bars::default().cross_talk_percent;
     for pass in 0.. {
         let mut order: Vec<usize> = (0..cells.len())
             .filter(|&index| {
                 let cell = &cells[index];
-                let expensive =
-                    sources[cell.source].resource.row().switch_cost == SwitchCost::FillsMemory;
+                let row = resource(&sources[cell.source]).row();
+                let expensive = row.switch_cost == SwitchCost::FillsMemory;
                 (!expensive || pass % EXPENSIVE_EVERY == 0)
                     && !lost.contains(&index)
                     && (cell.log_ratios.len() < LEAST_PAIRS
@@ -101,10 +95,8 @@ pub fn measure(
             }
             let cell = &mut cells[index];
             let (source, victim) = (&mut sources[cell.source], &mut victims[cell.victim]);
-            progress(
-                session.spent(),
-                &format!("{} on {}", source.resource, victim.resource),
-            );
+            let what = format!("{} on {}", resource(source), resource(victim));
+            progress(session.spent(), &what);
             match visit(session, source, victim, slices, rng) {
                 Ok(ratios) => cell.log_ratios.extend(ratios),
                 // Without its workers a source has no more cells.
@@ -133,7 +125,7 @@ enum Role {
 
 /// Starts all sources in a role; those that cannot are left out: the report
 /// says why where it speaks of them.
-fn parties(session: &Session<'_>, slices: Slices, role: Role) -> Result<Vec<Party>> {
+fn parties(session: &Session<'_>, slices: Slices, role: Role) -> Result<Vec<WorkerGroup>> {
     let mut parties = Vec::new();
     for &resource in &session.request.resources {
         session.check()?;
@@ -148,13 +140,8 @@ fn parties(session: &Session<'_>, slices: Slices, role: Role) -> Result<Vec<Part
         let Ok(mut group) = WorkerGroup::spawn(session.bounded(plan), READY) else {
             continue;
         };
-        let timing = resource.row().timing;
-        if group.calibrate_peak(timing.peak).is_ok() {
-            parties.push(Party {
-                resource,
-                group,
-                timing,
-            });
+        if group.calibrate_peak(resource.row().timing.peak).is_ok() {
+            parties.push(group);
         }
     }
     Ok(parties)
@@ -164,58 +151,47 @@ fn parties(session: &Session<'_>, slices: Slices, role: Role) -> Result<Vec<Part
 /// at full strength.
 fn visit(
     session: &Session<'_>,
-    source: &mut Party,
-    victim: &mut Party,
+    source: &mut WorkerGroup,
+    victim: &mut WorkerGroup,
     slices: Slices,
     rng: &mut ChaCha8Rng,
 ) -> std::result::Result<Vec<f64>, WorkerError> {
     let period = Duration::from_nanos(slices.period_ns);
     // The victim goes on as it is; only the source has to find its state.
-    let settle = source
-        .timing
-        .settle
-        .min(LONGEST_SETTLE)
-        .max(SHORTEST_SETTLE)
-        .max(period * 4);
-    let window = source.timing.window.max(victim.timing.window);
-    let window = window.min(match session.request.quick {
-        true => QUICK_WINDOW.max(period * 10),
-        false => LONGEST_WINDOW,
-    });
-    let rounds = match session.request.quick {
-        true => 1,
-        false => ROUNDS,
+    let [timing, victims] = [&*source, &*victim].map(|group| resource(group).row().timing);
+    let settle = timing.settle.min(LONGEST_SETTLE);
+    let settle = settle.max(SHORTEST_SETTLE).max(period * 4);
+    let (longest, rounds) = match session.request.quick {
+        true => (QUICK_WINDOW.max(period * 10), 1),
+        false => (LONGEST_WINDOW, ROUNDS),
     };
+    let window = timing.window.max(victims.window).min(longest);
     let stop = || session.interrupted();
-    let command = victim.group.set(Order::Treat(100.0));
+    let command = victim.set(Order::Treat(100.0));
     let outcome = victim
-        .group
         .wait_applied(command, PATIENCE, &stop)
         .and_then(|()| {
             let mut read = |order| -> std::result::Result<f64, WorkerError> {
-                let command = source.group.set(order);
-                source.group.wait_applied(command, PATIENCE, &stop)?;
+                let command = source.set(order);
+                source.wait_applied(command, PATIENCE, &stop)?;
                 sleep(settle);
-                let from = victim.group.snapshot();
+                let from = victim.snapshot();
                 sleep(window);
-                let to = victim.group.snapshot();
-                victim.group.check_exits()?;
-                source.group.check_exits()?;
-                Ok(performance(&victim.group, &from, &to))
+                let to = victim.snapshot();
+                victim.check_exits()?;
+                source.check_exits()?;
+                Ok(performance(victim, &from, &to))
             };
             let (placebo, treatment) = (Order::Control, Order::Treat(100.0));
             let mut ratios: Vec<f64> = Vec::new();
             for _ in 0..rounds {
                 // One pair each way round, so that a drift cancels.
                 let first = rng.random::<bool>();
-                let orders = match first {
-                    true => [placebo, treatment, treatment, placebo],
-                    false => [treatment, placebo, placebo, treatment],
+                let (outer, inner) = match first {
+                    true => (placebo, treatment),
+                    false => (treatment, placebo),
                 };
-                let mut speeds = [0.0; 4];
-                for (speed, order) in speeds.iter_mut().zip(orders) {
-                    *speed = read(order)?;
-                }
+                let speeds = [read(outer)?, read(inner)?, read(inner)?, read(outer)?];
                 ratios.extend([(0, 1), (3, 2)].map(|(a, b)| match first {
                     true => (speeds[b] / speeds[a]).ln(),
                     false => (speeds[a] / speeds[b]).ln(),
@@ -224,8 +200,8 @@ fn visit(
             ratios.retain(|ratio| ratio.is_finite());
             Ok(ratios)
         });
-    source.group.set(Order::Park);
-    victim.group.set(Order::Park);
+    source.set(Order::Park);
+    victim.set(Order::Park);
     outcome
 }
 
@@ -234,7 +210,7 @@ fn visit(
 fn performance(group: &WorkerGroup, from: &Snapshot, to: &Snapshot) -> f64 {
     let spec = group.plan.spec;
     let operations = (to.operations - from.operations) as f64;
-    let clock = match spec.pause_ns > 0 && spec.resource.row().intensity == Intensity::Footprint {
+    let clock = match spec.pause_ns > 0 && spec.intensity() == Intensity::Footprint {
         true => to.active_ns - from.active_ns,
         false => to.at_ns - from.at_ns,
     };
@@ -243,8 +219,8 @@ fn performance(group: &WorkerGroup, from: &Snapshot, to: &Snapshot) -> f64 {
 
 fn effect(
     cell: &Cell,
-    sources: &[Party],
-    victims: &[Party],
+    sources: &[WorkerGroup],
+    victims: &[WorkerGroup],
     bar: f64,
     rng: &mut ChaCha8Rng,
 ) -> Effect {
@@ -252,7 +228,8 @@ fn effect(
     let lost = |log_ratio: f64| (1.0 - log_ratio.exp()) * 100.0;
     let [low, high] = bootstrap.interval95();
     let ci95 = [lost(high), lost(low)];
-    let (source, victim) = (sources[cell.source].resource, victims[cell.victim].resource);
+    let source = resource(&sources[cell.source]);
+    let victim = resource(&victims[cell.victim]);
     // Two pairs may agree by chance.
     let size = match cell.log_ratios.len() >= VERDICT_PAIRS {
         true => size(ci95, bar),

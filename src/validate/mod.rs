@@ -179,28 +179,15 @@ impl Session<'_> {
 
     /// The slices that a profile would use here.
     fn slices(&self) -> Result<Slices> {
-        let slices = |period: Duration| Slices {
-            period_ns: period.as_nanos() as u64,
-            share: Slices::DEFAULT_SHARE,
-        };
         let known = self.request.calibration.as_ref();
         if let Some(known) = known.and_then(|known| known.slices(Slices::DEFAULT_SHARE)) {
-            return Ok(slices(Duration::from_secs_f64(known.period_seconds)));
+            let period = Duration::from_secs_f64(known.period_seconds);
+            return Ok(Slices::usual(period));
         }
-        let mut limits = self.limits();
-        limits.cpus = vec![self.target];
-        let choice = slice::calibrate(self.target, Slices::DEFAULT_SHARE, |period| {
-            crate::inject::plan::plan(
-                self.machine,
-                Resource::L1d,
-                &[self.target],
-                &limits,
-                slices(period),
-            )
-            .map_err(|refusal| refusal.to_string())
-        })
-        .map_err(|reason| Error::environment(format!("calibrating the slices: {reason}")))?;
-        Ok(slices(choice.period))
+        let (cpu, limits) = (self.target, self.limits());
+        slice::calibrate(self.machine, cpu, Slices::DEFAULT_SHARE, &limits)
+            .map(|choice| Slices::usual(choice.period))
+            .map_err(|reason| Error::environment(format!("calibrating the slices: {reason}")))
     }
 
     /// The limits, with the memory that is there at this moment.

@@ -29,13 +29,9 @@ use std::time::Instant;
 use wire::Wire;
 
 pub const SPEC: KernelSpec = KernelSpec {
-    resource: Resource::NetworkBandwidth,
     waiting: Waiting::Sleep,
     operation: "byte of payload that arrived at the sink",
-    units_per_operation: 1,
     operations_per_call: 64 << 10,
-    pause_ns: 0,
-    spans_cpus: false,
     doc: "Sends to the peer named with --peer, where `jostle sink` runs, and to nobody else: \
           over one TCP connection, or with --network-protocol udp in datagrams no larger than \
           the path takes in one piece. What counts is the payload that the sink reports as \
@@ -50,8 +46,7 @@ pub const SPEC: KernelSpec = KernelSpec {
           a target suffers from is not shown. Sending and acknowledgements also take time of \
           the worker's CPU and of the CPU that serves the device's interrupts. It does not show \
           what received traffic would cost, nor what many connections would.",
-    accesses: &[],
-    build,
+    ..KernelSpec::of(Resource::NetworkBandwidth, build)
 };
 
 /// Longest nap while something is not due.
@@ -191,7 +186,7 @@ impl Network {
     }
 
     fn warm_up(&mut self, now: Instant) {
-        let bytes = self.session.borrow().report().bytes;
+        let bytes = self.session.borrow().report.bytes;
         let state = self.warm_up.get_or_insert(WarmUp {
             began: now,
             since: now,
@@ -213,7 +208,7 @@ impl Network {
 impl Kernel for Network {
     fn set_intensity(&mut self, percent: f64) {
         self.percent = percent;
-        self.before = self.session.borrow().report().bytes;
+        self.before = self.session.borrow().report.bytes;
     }
 
     /// Returns what the worker is to charge for: 0 until a burst is done, then
@@ -227,11 +222,8 @@ impl Kernel for Network {
         }
         let mut now = began;
         loop {
-            let capped = self
-                .cap
-                .as_ref()
-                .map(|cap| cap.due)
-                .filter(|&due| now < due);
+            let cap = self.cap.as_ref().map(|cap| cap.due);
+            let capped = cap.filter(|&due| now < due);
             let spaced = match self.left == 0 && capped.is_none() {
                 true => (!self.begin_burst(now)).then_some(self.due),
                 false => None,
@@ -270,7 +262,7 @@ impl Kernel for Network {
     /// In force once something arrived since it was set, and at 100 %, the
     /// first time, once the connection has come to speed.
     fn applied(&self) -> bool {
-        let arrived = self.session.borrow().report().bytes > self.before;
+        let arrived = self.session.borrow().report.bytes > self.before;
         let warm = self.percent < 100.0 || self.warm_up.as_ref().is_some_and(|state| state.done);
         self.percent == 0.0 || (arrived && warm)
     }
@@ -279,6 +271,6 @@ impl Kernel for Network {
         let mut session = self.session.borrow_mut();
         // What is wrong comes up again in the next call of `work`.
         let _ = session.look();
-        Some(session.report().bytes)
+        Some(session.report.bytes)
     }
 }

@@ -97,51 +97,37 @@ impl Pattern {
     /// # Errors
     /// In words: the key that cannot be, and what it may be.
     pub fn check(&self) -> Result<(), String> {
-        if self.message.is_empty() {
-            return Err("message: the list is empty; give at least one [[message]]".into());
-        }
-        if self.message.len() > MOST_KINDS {
-            return Err(format!(
-                "message: {} kinds; give at most {MOST_KINDS}",
-                self.message.len()
-            ));
-        }
-        for (index, message) in self.message.iter().enumerate() {
-            let least = Header::BYTES as u64;
-            if !(least..=MOST_BYTES).contains(&message.bytes) {
-                return Err(format!(
-                    "message[{index}].bytes: {}; give {least} to {MOST_BYTES}",
-                    message.bytes
-                ));
-            }
-            if !(0.0..=1.0).contains(&message.probability) {
-                return Err(format!(
-                    "message[{index}].probability: {}; give 0 to 1",
-                    message.probability
-                ));
-            }
+        let (kinds, least) = (self.message.len(), Header::BYTES as u64);
+        need(kinds > 0, || {
+            "message: the list is empty; give at least one [[message]]".into()
+        })?;
+        need(kinds <= MOST_KINDS, || {
+            format!("message: {kinds} kinds; give at most {MOST_KINDS}")
+        })?;
+        for (index, Message { bytes, probability }) in self.message.iter().enumerate() {
+            need((least..=MOST_BYTES).contains(bytes), || {
+                format!("message[{index}].bytes: {bytes}; give {least} to {MOST_BYTES}")
+            })?;
+            need((0.0..=1.0).contains(probability), || {
+                format!("message[{index}].probability: {probability}; give 0 to 1")
+            })?;
         }
         let sum: f64 = self.message.iter().map(|kind| kind.probability).sum();
-        if (sum - 1.0).abs() > 1e-6 {
-            return Err(format!(
-                "message: the probabilities sum to {sum:.6}; make them sum to 1"
-            ));
-        }
-        let burst = &self.burst;
-        if !(1..=MOST_MESSAGES).contains(&burst.messages) {
-            return Err(format!(
-                "burst.messages: {}; give 1 to {MOST_MESSAGES}",
-                burst.messages
-            ));
-        }
-        if !(0.0..=MOST_SPACING).contains(&burst.spacing_seconds) {
-            return Err(format!(
-                "burst.spacing_seconds: {}; give 0 to {MOST_SPACING}",
-                burst.spacing_seconds
-            ));
-        }
-        Ok(())
+        need((sum - 1.0).abs() <= 1e-6, || {
+            format!("message: the probabilities sum to {sum:.6}; make them sum to 1")
+        })?;
+        let (messages, spacing) = (self.burst.messages, self.burst.spacing_seconds);
+        need((1..=MOST_MESSAGES).contains(&messages), || {
+            format!("burst.messages: {messages}; give 1 to {MOST_MESSAGES}")
+        })?;
+        need((0.0..=MOST_SPACING).contains(&spacing), || {
+            format!("burst.spacing_seconds: {spacing}; give 0 to {MOST_SPACING}")
+        })
     }
+}
+
+fn need(met: bool, problem: impl FnOnce() -> String) -> Result<(), String> {
+    if met { Ok(()) } else { Err(problem()) }
 }
 
 /// One burst to send.
@@ -181,10 +167,10 @@ impl Draw {
     /// Replaces `burst` by the next one.
     pub fn next(&mut self, burst: &mut Drawn) {
         burst.messages.clear();
-        for _ in 0..self.pattern.burst.messages {
-            let bytes = self.message_bytes();
-            burst.messages.push(bytes);
-        }
+        let messages = 0..self.pattern.burst.messages;
+        burst
+            .messages
+            .extend(messages.map(|_| self.message_bytes()));
         burst.spacing = match self.pattern.burst.spacing {
             Spacing::Fixed => 1.0,
             Spacing::Exponential => exponential(self.spacings.next(&mut self.random)),
@@ -192,20 +178,18 @@ impl Draw {
     }
 
     fn message_bytes(&mut self) -> usize {
-        let [only] = self.pattern.message[..] else {
-            let stratum = self.kinds.next(&mut self.random) as f64;
-            let mut left = (stratum + self.random.uniform()) / ROUND as f64;
-            let kind = self.pattern.message.iter().find(|kind| {
-                left -= kind.probability;
-                left < 0.0
-            });
-            // Rounding may leave a trace above the last one.
-            let last = self.pattern.message.last();
-            return kind
-                .or(last)
-                .map_or(Header::BYTES, |kind| kind.bytes as usize);
-        };
-        only.bytes as usize
+        if let [only] = self.pattern.message[..] {
+            return only.bytes as usize;
+        }
+        let stratum = self.kinds.next(&mut self.random) as f64;
+        let mut left = (stratum + self.random.uniform()) / ROUND as f64;
+        let kind = self.pattern.message.iter().find(|kind| {
+            left -= kind.probability;
+            left < 0.0
+        });
+        // Rounding may leave a trace above the last one.
+        let kind = kind.or(self.pattern.message.last());
+        kind.map_or(Header::BYTES, |kind| kind.bytes as usize)
     }
 }
 

@@ -218,13 +218,10 @@ impl Header {
 
     /// Reads it; `None` when the datagram is too short to have one.
     pub fn read(datagram: &[u8]) -> Option<Self> {
-        let word = |at: usize| {
-            let bytes: [u8; 8] = datagram.get(at..at + 8)?.try_into().ok()?;
-            Some(u64::from_be_bytes(bytes))
-        };
+        let (token, rest) = datagram.split_first_chunk()?;
         Some(Header {
-            token: Token(word(0)?),
-            sequence: word(8)?,
+            token: Token(u64::from_be_bytes(*token)),
+            sequence: u64::from_be_bytes(*rest.first_chunk()?),
         })
     }
 }
@@ -268,18 +265,11 @@ fn text(line: &[u8]) -> String {
 
 /// What a stranger said, fit for a terminal: short, no control characters.
 pub fn printable(text: &str) -> String {
-    let mut short: String = text
-        .chars()
-        .map(|c| match c.is_control() || c == '\u{fffd}' {
-            true => '?',
-            false => c,
-        })
-        .take(120)
-        .collect();
-    if short.len() < text.len() && text.chars().count() > 120 {
-        short.push('…');
+    let plain = text.replace(|c: char| c.is_control() || c == '\u{fffd}', "?");
+    match plain.char_indices().nth(120) {
+        Some((end, _)) => format!("{}…", &plain[..end]),
+        None => plain,
     }
-    short
 }
 
 #[cfg(test)]

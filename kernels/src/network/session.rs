@@ -33,7 +33,8 @@ pub struct Session {
     control: TcpStream,
     /// The beginning of a report of which the end is to come.
     line: Vec<u8>,
-    report: Report,
+    /// What the sink counted last.
+    pub report: Report,
     looked: Instant,
     heard: Instant,
     failed: Option<Failure>,
@@ -91,11 +92,6 @@ impl Session {
         })
     }
 
-    /// What the sink counted last.
-    pub fn report(&self) -> Report {
-        self.report
-    }
-
     /// Reads what the sink reported since the last look, without waiting;
     /// nothing when that was a moment ago.
     ///
@@ -108,10 +104,7 @@ impl Session {
             self.looked = now;
             self.failed = self.read_reports(now).err();
         }
-        match &self.failed {
-            Some(failure) => Err(failure.clone()),
-            None => Ok(()),
-        }
+        self.failed.clone().map_or(Ok(()), Err)
     }
 
     fn read_reports(&mut self, now: Instant) -> Result<(), Failure> {

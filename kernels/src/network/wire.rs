@@ -4,11 +4,11 @@ use crate::Failure;
 use crate::network::Traffic;
 use crate::network::protocol::Header;
 use crate::network::protocol::Opening;
-use crate::network::protocol::Token;
 use crate::network::protocol::Transport;
 use crate::network::session::Session;
 use crate::network::session::connect;
 use crate::weyl::GOLDEN;
+use crate::weyl::xorshift;
 use nix::poll::PollFd;
 use nix::poll::PollFlags;
 use nix::poll::PollTimeout;
@@ -23,8 +23,6 @@ use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
 
 /// Most that one call hands over: fewer calls where the CPU is the limit.
-/// Between namespaces of a busy machine 64 KiB seemed slower (in 11 of 17
-/// alternating pairs), which is not enough to be sure.
 pub const PIECE: usize = 256 << 10;
 /// Longest datagram, with all headers.
 const LONGEST_DATAGRAM: usize = 65_535;
@@ -45,16 +43,12 @@ pub enum Wire {
     Udp {
         socket: UdpSocket,
         datagram: Vec<u8>,
-        token: Token,
-        sequence: u64,
+        next: Header,
     },
 }
 
 impl Wire {
     /// Opens the way for payload of `session` to the same peer.
-    ///
-    /// # Errors
-    /// In words, when it cannot be opened.
     pub fn open(traffic: &Traffic, session: &Session) -> Result<Self, Failure> {
         let failure = |error: io::Error| Failure::new(format!("{traffic}: {error}"));
         match traffic.transport {
@@ -83,8 +77,10 @@ impl Wire {
                 Ok(Wire::Udp {
                     datagram: noise(datagram_bytes(&socket, traffic.peer)),
                     socket,
-                    token: session.token,
-                    sequence: 0,
+                    next: Header {
+                        token: session.token,
+                        sequence: 0,
+                    },
                 })
             }
         }
@@ -103,18 +99,13 @@ impl Wire {
             Wire::Udp {
                 socket,
                 datagram,
-                token,
-                sequence,
+                next,
             } => {
                 let bytes = left.clamp(Header::BYTES, datagram.len());
-                let header = Header {
-                    token: *token,
-                    sequence: *sequence,
-                };
-                header.write(datagram);
+                next.write(datagram);
                 let sent = socket.send(&datagram[..bytes]);
                 match &sent {
-                    Ok(_) => *sequence += 1,
+                    Ok(_) => next.sequence += 1,
                     Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
                         // The path became narrower.
                         let narrower = datagram_bytes(socket, socket.peer_addr()?);
@@ -155,14 +146,9 @@ impl Wire {
 
 /// Bytes that do not compress, from a fixed seed.
 fn noise(bytes: usize) -> Vec<u8> {
-    let mut state = GOLDEN;
-    (0..bytes)
-        .map(|_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state as u8
-        })
+    std::iter::successors(Some(xorshift(GOLDEN)), |&state| Some(xorshift(state)))
+        .map(|state| state as u8)
+        .take(bytes)
         .collect()
 }
 

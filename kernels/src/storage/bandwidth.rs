@@ -27,13 +27,10 @@ const MOST_LATE_NS: f64 = 100e6;
 const NAP: Duration = Duration::from_micros(80);
 
 pub const SPEC: KernelSpec = KernelSpec {
-    resource: Resource::StorageBandwidth,
     waiting: Waiting::Sleep,
     operation: "direct transfer of 512 bytes",
     units_per_operation: SECTOR as u64,
     operations_per_call: 1,
-    pause_ns: 0,
-    spans_cpus: false,
     doc: "Transfers between memory and an unlinked scratch file with O_DIRECT, so that the page \
           cache neither helps nor suffers: by io_uring, or by threads in pread and pwrite where \
           that is refused (`jostle run` says which, and why). What it asks for is a pattern \
@@ -48,8 +45,7 @@ pub const SPEC: KernelSpec = KernelSpec {
           scratch directory and on no other. It does not prove what writes cost unless the \
           pattern writes, nor what a device does whose cache or host holds less than the \
           scratch file; and on a virtual disk the peak is what the host gave at that moment.",
-    accesses: &[],
-    build,
+    ..KernelSpec::of(Resource::StorageBandwidth, build)
 };
 
 fn build(env: &Environment) -> Result<Box<dyn Kernel>, Failure> {
@@ -91,18 +87,10 @@ struct Schedule {
     stretch: f64,
 }
 
-impl Schedule {
-    fn now_ns(&self) -> f64 {
-        self.origin.elapsed().as_nanos() as f64
-    }
-}
-
 impl Bandwidth {
     fn next_step(&mut self) -> Step {
-        match self.next.take() {
-            Some(step) => step,
-            None => self.walk.next().expect("a walk never ends"),
-        }
+        let walk = || self.walk.next().expect("a walk never ends");
+        self.next.take().unwrap_or_else(walk)
     }
 
     /// Hands over what is due, and returns how long nothing will be.
@@ -110,7 +98,7 @@ impl Bandwidth {
         let Some(mut schedule) = self.schedule.take() else {
             return Ok(NAP);
         };
-        let now = schedule.now_ns();
+        let now = schedule.origin.elapsed().as_nanos() as f64;
         while schedule.due_ns <= now && self.queue.has_room() {
             let step = self.next_step();
             self.queue.push(step.request)?;
@@ -153,10 +141,9 @@ impl Kernel for Bandwidth {
             }
         };
         let mut sectors = 0;
-        let mut requests = 0;
         let seen = |request: Request| {
             sectors += u64::from(request.bytes / SECTOR);
-            requests += 1;
+            self.requests += 1;
         };
         match (self.queue.in_flight(), self.queue.has_room()) {
             (0, _) => std::thread::sleep(left),
@@ -166,7 +153,6 @@ impl Kernel for Bandwidth {
                 .queue
                 .wait(all, left.max(Duration::from_nanos(1)), seen)?,
         }
-        self.requests += requests;
         Ok(sectors)
     }
 

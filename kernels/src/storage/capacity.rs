@@ -22,13 +22,10 @@ const DEPTH: usize = 128;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub const SPEC: KernelSpec = KernelSpec {
-    resource: Resource::StorageCapacity,
     waiting: Waiting::Sleep,
     operation: "direct read of 4 KiB at random",
     units_per_operation: SEGMENT as u64,
     operations_per_call: DEPTH as u64,
-    pause_ns: 0,
-    spans_cpus: false,
     doc: "Reads 4 KiB at a time, 128 in flight, from the first x % of an unlinked scratch file with \
           O_DIRECT, in an order that looks random and reaches every segment once a pass: caches \
           below the page cache (of the device, its controller, a host) must hold x % of the file \
@@ -39,8 +36,7 @@ pub const SPEC: KernelSpec = KernelSpec {
           what a target loses at low intensity is lost to the rate, and only what it loses more \
           at high intensity to the footprint. It does not prove that a cache of that size \
           exists.",
-    accesses: &[],
-    build,
+    ..KernelSpec::of(Resource::StorageCapacity, build)
 };
 
 fn build(env: &Environment) -> Result<Box<dyn Kernel>, Failure> {

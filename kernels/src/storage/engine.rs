@@ -26,9 +26,6 @@ const PATIENCE: Duration = Duration::from_millis(100);
 impl Queue {
     /// A queue for up to `depth` requests of up to `bytes` each: by io_uring,
     /// or by threads where that is refused.
-    ///
-    /// # Errors
-    /// In words, when there is no memory or no thread for it.
     pub fn start(scratch: &Scratch, depth: usize, bytes: usize) -> Result<Queue, Failure> {
         let stride = bytes.next_multiple_of(scratch.alignment.memory as usize);
         let file = || own(&scratch.file);
@@ -70,9 +67,6 @@ impl Queue {
     }
 
     /// Takes `request`; there must be room. It starts with the next wait.
-    ///
-    /// # Errors
-    /// When the engine refuses it.
     pub fn push(&mut self, request: Request) -> Result<(), Failure> {
         let slot = self.free.pop().expect("the caller looked for room");
         self.slots[slot] = request;
@@ -102,22 +96,16 @@ impl Queue {
         for (slot, moved) in self.ended.drain(..) {
             let request = self.slots[slot];
             self.free.push(slot);
-            let what = match request.write {
-                true => "writing",
-                false => "reading",
+            let what = if request.write { "writing" } else { "reading" };
+            let problem = match moved {
+                Ok(bytes) if bytes == request.bytes as usize => {
+                    seen(request);
+                    continue;
+                }
+                Ok(bytes) => format!(" moved {bytes} of {} bytes", request.bytes),
+                Err(error) => format!(": {error}"),
             };
-            match moved {
-                Ok(bytes) if bytes == request.bytes as usize => seen(request),
-                Ok(bytes) => {
-                    return Err(Failure::new(format!(
-                        "{what} the scratch file moved {bytes} of {} bytes",
-                        request.bytes
-                    )));
-                }
-                Err(error) => {
-                    return Err(Failure::new(format!("{what} the scratch file: {error}")));
-                }
-            }
+            return Err(Failure::new(format!("{what} the scratch file{problem}")));
         }
         Ok(())
     }
@@ -125,9 +113,6 @@ impl Queue {
     /// Waits for an eighth of the requests in flight, at least one, so that a
     /// deep queue stays deep and costs few system calls; and only so long that
     /// the caller shows signs of life.
-    ///
-    /// # Errors
-    /// As [`Queue::wait`].
     pub fn wait_for_some(&mut self, seen: impl FnMut(Request)) -> Result<(), Failure> {
         self.wait((self.in_flight() / 8).max(1), PATIENCE, seen)
     }

@@ -28,9 +28,6 @@ use crate::Failure;
 use scratch::Scratch;
 
 /// The scratch file that `env` allows.
-///
-/// # Errors
-/// As [`Scratch::create`], or when there is no place for it.
 fn scratch(env: &Environment) -> Result<Scratch, Failure> {
     match &env.scratch_directory {
         Some(directory) => Scratch::create(directory, env.scratch_bytes),
@@ -38,11 +35,6 @@ fn scratch(env: &Environment) -> Result<Scratch, Failure> {
             "no scratch directory on a block device was found",
         )),
     }
-}
-
-/// Bytes as MiB, for messages.
-fn mebibytes(bytes: u64) -> String {
-    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
 #[cfg(test)]

@@ -20,15 +20,9 @@ pub type Ended = (usize, io::Result<usize>);
 pub trait Engine {
     /// Takes a request for a slot that is free. It may start only with the next
     /// [`Engine::wait`].
-    ///
-    /// # Errors
-    /// When nothing more can be taken.
     fn submit(&mut self, slot: usize, request: Request) -> io::Result<()>;
 
     /// Waits until `least` transfers have ended, at least one, or for `most`;
     /// then adds all that have ended to `ended`.
-    ///
-    /// # Errors
-    /// When no transfer can be waited for any more.
     fn wait(&mut self, least: usize, most: Duration, ended: &mut Vec<Ended>) -> io::Result<()>;
 }

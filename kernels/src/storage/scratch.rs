@@ -1,8 +1,12 @@
 //! The scratch file: unlinked, filled, open for direct I/O.
 
-use super::mebibytes;
 use crate::Buffer;
 use crate::Failure;
+use crate::weyl::GOLDEN;
+use crate::weyl::xorshift;
+use nix::errno::Errno;
+use nix::fcntl;
+use nix::sys::statfs;
 use std::fs::File;
 use std::fs::OpenOptions;
 use std::io;
@@ -92,9 +96,9 @@ impl Scratch {
 
 fn no_space(bytes: u64, error: &io::Error) -> String {
     format!(
-        "no space for a scratch file of {} ({error}); free some, give less with --scratch-size or \
+        "no space for a scratch file of {:.1} MiB ({error}); free some, give less with --scratch-size or \
          name a directory elsewhere with --scratch",
-        mebibytes(bytes)
+        bytes as f64 / f64::from(1 << 20)
     )
 }
 
@@ -122,27 +126,19 @@ fn open_unlinked(directory: &Path) -> io::Result<File> {
 /// Some kernels take O_DIRECT on file systems that lie in memory, where it
 /// presses on no disk.
 fn in_memory(file: &File) -> bool {
-    const TMPFS: u64 = 0x0102_1994;
-    const RAMFS: u64 = 0x8584_58f6;
-    let mut found = MaybeUninit::<libc::statfs>::zeroed();
-    // SAFETY: the descriptor is open and `found` has room for the answer.
-    let status = unsafe { libc::fstatfs(file.as_raw_fd(), found.as_mut_ptr()) };
-    // SAFETY: zero is valid for every field, whatever the call filled in.
-    let kind = unsafe { found.assume_init() }.f_type;
-    status == 0 && matches!(u64::try_from(kind), Ok(TMPFS | RAMFS))
+    const RAMFS: statfs::FsType = statfs::FsType(0x8584_58f6);
+    statfs::fstatfs(file)
+        .is_ok_and(|found| [statfs::TMPFS_MAGIC, RAMFS].contains(&found.filesystem_type()))
 }
 
 /// Turns direct I/O on: refused where the file system has none.
 fn direct(file: &File) -> io::Result<()> {
-    // SAFETY: plain flags of a descriptor that is open as long as `file`.
-    let status = unsafe {
-        let flags = libc::fcntl(file.as_raw_fd(), libc::F_GETFL);
-        libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags | libc::O_DIRECT)
-    };
-    match status {
-        0.. => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    let flags = fcntl::OFlag::from_bits_retain(fcntl::fcntl(file, fcntl::FcntlArg::F_GETFL)?);
+    fcntl::fcntl(
+        file,
+        fcntl::FcntlArg::F_SETFL(flags | fcntl::OFlag::O_DIRECT),
+    )?;
+    Ok(())
 }
 
 /// What the kernel says of this file, or else of the disk under it.
@@ -195,22 +191,21 @@ fn logical_block_bytes(device: u64) -> Option<u32> {
 /// disk: what a disk or its host still had to write would be measured as slow
 /// reads.
 fn fill(file: &File, bytes: u64) -> io::Result<()> {
-    // SAFETY: plain numbers and a descriptor that is open as long as `file`.
-    if unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes as libc::off_t) } != 0 {
-        let error = io::Error::last_os_error();
-        match error.raw_os_error() {
-            Some(libc::EOPNOTSUPP | libc::ENOSYS) => {}
-            _ => return Err(error),
-        }
+    match fcntl::fallocate(
+        file,
+        fcntl::FallocateFlags::empty(),
+        0,
+        bytes as libc::off_t,
+    ) {
+        Ok(()) | Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => {}
+        Err(errno) => return Err(errno.into()),
     }
     let mut buffer = Buffer::resident(STEP).map_err(|Failure(reason)| io::Error::other(reason))?;
-    let mut state = crate::weyl::GOLDEN;
+    let mut state = GOLDEN;
     for offset in (0..bytes).step_by(STEP) {
         let block = &mut buffer.bytes_mut()[..STEP];
         for word in block.chunks_exact_mut(8) {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
+            state = xorshift(state);
             word.copy_from_slice(&state.to_ne_bytes());
         }
         file.write_all_at(block, offset)?;

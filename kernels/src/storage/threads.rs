@@ -27,9 +27,6 @@ impl Threads {
     pub const MOST: usize = 32;
 
     /// `count` threads, each with `stride` bytes of memory.
-    ///
-    /// # Errors
-    /// When there is no memory or no thread to be had.
     pub fn start(file: File, count: usize, stride: usize) -> Result<Threads, Failure> {
         let file = Arc::new(file);
         let (requests, queue) = mpsc::channel();

@@ -28,9 +28,6 @@ pub struct Uring {
 impl Uring {
     /// A ring with `depth` slots of `stride` bytes, and one line on how it was
     /// set up.
-    ///
-    /// # Errors
-    /// In words, why io_uring cannot be used.
     pub fn start(file: File, depth: usize, stride: usize) -> Result<(Uring, String), String> {
         let ring = ring(depth as u32).map_err(|error| match error.raw_os_error() {
             Some(libc::ENOSYS) => "this kernel has no io_uring".to_string(),

@@ -110,11 +110,6 @@ impl Walk {
             pattern: pattern.clone(),
         })
     }
-
-    /// I/Os of each transition so far.
-    pub fn counts(&self) -> &[u64] {
-        &self.counts
-    }
 }
 
 impl Iterator for Walk {
@@ -240,7 +235,7 @@ mod tests {
             for length in [20_000usize, 60_000] {
                 walk.by_ref().take(length - before).for_each(drop);
                 before = length;
-                for (count, weight) in walk.counts().iter().zip(&weights) {
+                for (count, weight) in walk.counts.iter().zip(&weights) {
                     let share = *count as f64 / length as f64;
                     prop_assert!((share - weight).abs() <= 0.0005, "{share} for {weight}");
                 }

@@ -62,27 +62,29 @@ pub(super) fn create(directories: &[PathBuf], bytes: u64, direct: bool) -> Resul
     )))
 }
 
-fn try_create(directory: &Path, bytes: u64, direct: bool) -> std::result::Result<File, String> {
+fn try_create(directory: &Path, bytes: u64, direct: bool) -> io::Result<File> {
     use nix::sys::statfs::TMPFS_MAGIC;
-    let facts = nix::sys::statfs::statfs(directory).map_err(|errno| errno.desc().to_string())?;
+    let facts = nix::sys::statfs::statfs(directory);
+    let facts = facts.map_err(|errno| io::Error::other(errno.desc()))?;
     /// Not in libc for every architecture.
     const RAMFS_MAGIC: i64 = 0x8584_58f6;
     let kind = facts.filesystem_type();
     if kind == TMPFS_MAGIC || kind.0 as i64 == RAMFS_MAGIC {
-        return Err("this is memory (tmpfs), not storage".into());
+        return Err(io::Error::other("this is memory (tmpfs), not storage"));
     }
     let free = facts
         .blocks_available()
         .saturating_mul(facts.block_size() as u64);
     // A tenth is left to everybody else.
     if free / 10 * 9 < bytes {
-        return Err(format!("only {} MiB are free", free >> 20));
+        let reason = format!("only {} MiB are free", free >> 20);
+        return Err(io::Error::other(reason));
     }
     let file = open(directory, direct).map_err(|error| match error.raw_os_error() {
-        Some(libc::EINVAL) if direct => "the file system has no direct I/O".into(),
-        _ => error.to_string(),
+        Some(libc::EINVAL) if direct => io::Error::other("the file system has no direct I/O"),
+        _ => error,
     })?;
-    fill(&file, bytes).map_err(|error| error.to_string())?;
+    fill(&file, bytes)?;
     Ok(file)
 }
 
