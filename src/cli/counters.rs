@@ -243,30 +243,24 @@ impl Interval {
     }
 
     fn text(&self, counters: &Counters, all: bool) -> String {
-        let mut rows = vec![["counter", "value", "of", "counting", "source"].map(String::from)];
-        for (index, counter) in counters.list().iter().enumerate() {
-            if counter.unavailable.is_some() {
-                continue;
-            }
-            rows.push([
+        let available = counters.list().iter().enumerate();
+        let available = available.filter(|(_, counter)| counter.unavailable.is_none());
+        let rows = available.map(|(index, counter)| {
+            let value = self.values[index].map_or("-".into(), |value| shown(value, counter.unit));
+            let share = self.shares[index].map(|share| format!("{:.0} %", share * 100.0));
+            [
                 counter.name.clone(),
-                match self.values[index] {
-                    Some(value) => shown(value, counter.unit),
-                    None => "-".into(),
-                },
+                value,
                 owner(counter.owner).into(),
-                match self.shares[index] {
-                    Some(share) => format!("{:.0} %", share * 100.0),
-                    None => String::new(),
-                },
+                share.unwrap_or_default(),
                 counter.source.into(),
-            ]);
-        }
+            ]
+        });
         let mut text = format!(
             "after {:.1} s, over {:.2} s:\n{}",
             self.at.as_secs_f64(),
             self.length.as_secs_f64(),
-            aligned(&rows)
+            aligned(["counter", "value", "of", "counting", "source"], rows)
         );
         for note in counters.notes() {
             text += &format!("note: {note}\n");
@@ -349,8 +343,11 @@ fn time_share(share: f64) -> String {
     }
 }
 
-/// The rows with their columns aligned, the second one to the right.
-fn aligned(rows: &[[String; 5]]) -> String {
+/// Titles and rows with their columns aligned, the second one to the right.
+fn aligned(titles: [&str; 5], rows: impl Iterator<Item = [String; 5]>) -> String {
+    let rows: Vec<_> = std::iter::once(titles.map(String::from))
+        .chain(rows)
+        .collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let [a, b, c, d] = [0, 1, 2, 3].map(|column| width(column).unwrap_or_default());
     let line = |[name, value, of, kind, source]: &[String; 5]| {
@@ -430,19 +427,18 @@ fn catalogue(counters: &Counters) -> Vec<Entry<'_>> {
 }
 
 fn catalogue_text(counters: &Counters) -> String {
-    let mut rows = vec![["counter", "unit", "of", "kind", "source"].map(String::from)];
-    for counter in counters.list() {
-        if counter.unavailable.is_none() {
-            rows.push([
-                counter.name.clone(),
-                counter.unit.into(),
-                owner(counter.owner).into(),
-                kind(counter.kind).into(),
-                counter.source.into(),
-            ]);
-        }
-    }
-    let mut text = aligned(&rows);
+    let list = counters.list().iter();
+    let rows = list.filter(|counter| counter.unavailable.is_none());
+    let rows = rows.map(|counter| {
+        [
+            counter.name.clone(),
+            counter.unit.into(),
+            owner(counter.owner).into(),
+            kind(counter.kind).into(),
+            counter.source.into(),
+        ]
+    });
+    let mut text = aligned(["counter", "unit", "of", "kind", "source"], rows);
     for note in counters.notes() {
         text += &format!("note: {note}\n");
     }

@@ -71,12 +71,11 @@ pub fn run(args: Args) -> Result<()> {
     if let Saved::Ignored(warning) = &saved {
         warning!("{warning}");
     }
-    match &saved {
-        Saved::Found(calibration) => print(&machine, Reading::Value(calibration), args.json),
-        Saved::Nothing(reason) | Saved::Ignored(reason) => {
-            print(&machine, Reading::unavailable(reason), args.json)
-        }
-    }
+    let calibration = match &saved {
+        Saved::Found(calibration) => Reading::Value(calibration.as_ref()),
+        Saved::Nothing(reason) | Saved::Ignored(reason) => Reading::unavailable(reason),
+    };
+    print(&machine, calibration, args.json)
 }
 
 fn calibrated(args: &Args, machine: &Machine) -> Result<()> {

@@ -14,6 +14,7 @@ use jostle_schedule::predict::Subject;
 use jostle_schedule::predict::lane;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::PathBuf;
 
 /// Predicts the performance of each program beside all the others on one
@@ -42,12 +43,12 @@ struct Loaded {
 #[derive(Serialize)]
 struct Outcome<'a> {
     shares_cpus: bool,
-    applications: Vec<Entry<'a>>,
+    applications: Vec<Application<'a>>,
     notes: &'a [String],
 }
 
 #[derive(Serialize)]
-struct Entry<'a> {
+struct Application<'a> {
     file: String,
     #[serde(flatten)]
     prediction: &'a Prediction,
@@ -59,15 +60,13 @@ pub fn run(args: Args) -> Result<()> {
     let mut which = Vec::with_capacity(args.files.len());
     for path in &args.files {
         let place = path.canonicalize().unwrap_or_else(|_| path.clone());
-        let index = match seen.get(&place) {
-            Some(index) => *index,
-            None => {
-                let profile =
-                    profile::load(path).map_err(|error| Error::request(error.to_string()))?;
+        let index = match seen.entry(place) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => {
+                let profile = profile::load(path).map_err(Error::request)?;
                 let app = App::new(&profile);
                 loaded.push(Loaded { profile, app });
-                seen.insert(place, loaded.len() - 1);
-                loaded.len() - 1
+                *new.insert(loaded.len() - 1)
             }
         };
         which.push(index);
@@ -94,16 +93,14 @@ pub fn run(args: Args) -> Result<()> {
     }
     let notes = notes(&args, &loaded);
     if args.json {
-        let file = |path: &PathBuf| path.display().to_string();
+        let entries = args.files.iter().zip(&predictions);
+        let entries = entries.map(|(path, prediction)| Application {
+            file: path.display().to_string(),
+            prediction,
+        });
         return output::json(&Outcome {
             shares_cpus: args.shares_cpus,
-            applications: args
-                .files
-                .iter()
-                .map(file)
-                .zip(&predictions)
-                .map(|(file, prediction)| Entry { file, prediction })
-                .collect(),
+            applications: entries.collect(),
             notes: &notes,
         });
     }
@@ -135,26 +132,16 @@ fn told_apart<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
 /// What the reader should know before believing the numbers.
 fn notes(args: &Args, loaded: &[Loaded]) -> Vec<String> {
     let mut notes = Vec::new();
-    let machine = |loaded: &Loaded| loaded.profile.machine.fingerprint.clone();
-    if loaded
-        .iter()
-        .any(|other| machine(other) != machine(&loaded[0]))
-    {
-        let of: Vec<String> = loaded
-            .iter()
-            .map(|one| {
-                let machine = &one.profile.machine;
-                format!(
-                    "{}: {} ({})",
-                    one.app.name(),
-                    machine.model,
-                    machine.fingerprint
-                )
-            })
-            .collect();
+    let machine = |one: &Loaded| one.profile.machine.fingerprint.clone();
+    if loaded.iter().any(|one| machine(one) != machine(&loaded[0])) {
+        let of = loaded.iter().map(|one| {
+            let machine = &one.profile.machine;
+            let (name, model) = (one.app.name(), &machine.model);
+            format!("{name}: {model} ({})", machine.fingerprint)
+        });
         notes.push(format!(
             "not measured on the same machine, so that scores may not compare: {}",
-            of.join("; ")
+            of.collect::<Vec<_>>().join("; ")
         ));
     }
     for one in loaded {

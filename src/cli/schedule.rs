@@ -106,12 +106,9 @@ pub fn run(args: Args) -> Result<()> {
         seed: args.seed,
         strict: args.strict,
     });
-    let file = match &args.nodes {
-        Some(path) => Some(
-            NodesFile::load(path).map_err(|error| Error::request(format!("--nodes {error}")))?,
-        ),
-        None => None,
-    };
+    let load = |path| NodesFile::load(path);
+    let file = args.nodes.as_deref().map(load).transpose();
+    let file = file.map_err(|error| Error::request(format!("--nodes {error}")))?;
     match (args.stdin, file) {
         (false, Some(file)) => once(&args, &file, policy),
         (false, None) => Err(Error::request("--nodes is missing; or use --stdin")),
@@ -121,8 +118,7 @@ pub fn run(args: Args) -> Result<()> {
 
 /// Places every application of `--apps`.
 fn once(args: &Args, file: &NodesFile, mut policy: Box<dyn Policy>) -> Result<()> {
-    let names = to_place(args)?;
-    let known = known_profiles(args)?;
+    let (known, names) = known_profiles(args)?;
     for (name, demand) in &file.demands {
         known.get(file, "name", name, demand.line)?;
     }
@@ -142,7 +138,7 @@ fn once(args: &Args, file: &NodesFile, mut policy: Box<dyn Policy>) -> Result<()
             Ok((choice, explanation)) => {
                 choice
                     .start(&mut cluster, app, app.demand())
-                    .map_err(|error| Error::request(error.to_string()))?;
+                    .map_err(Error::request)?;
                 placed.push(explanation);
             }
             Err(refusal) => not_placed.push(refusal),
@@ -178,7 +174,7 @@ fn once(args: &Args, file: &NodesFile, mut policy: Box<dyn Policy>) -> Result<()
 
 /// Answers events until there are no more.
 fn stream(args: &Args, file: Option<NodesFile>, policy: Box<dyn Policy>) -> Result<()> {
-    let known = known_profiles(args)?;
+    let (known, _) = known_profiles(args)?;
     let file = file.unwrap_or_default();
     let (cluster, apps) = build(&file, &known)?;
     let mut stream = Stream::new(cluster, policy, args.explain)
@@ -211,18 +207,18 @@ impl Known {
         for (path, profile) in profiles {
             let app = App::new(&profile);
             let name = app.name().to_string();
-            if let Some((first, _)) = self.0.get(&name) {
+            match self.0.get(&name) {
                 // The same directory given twice is not a contradiction.
-                if same_file(first, &path) {
-                    continue;
+                Some((first, _)) if same_file(first, &path) => continue,
+                Some((first, _)) => {
+                    return Err(Error::request(format!(
+                        "{flag} {}: workload.name `{name}` is also used by {}; keep one of the two",
+                        path.display(),
+                        first.display()
+                    )));
                 }
-                return Err(Error::request(format!(
-                    "{flag} {}: workload.name `{name}` is also used by {}; keep one of the two",
-                    path.display(),
-                    first.display()
-                )));
-            }
-            self.0.insert(name, (path, app));
+                None => self.0.insert(name, (path, app)),
+            };
         }
         Ok(())
     }
@@ -252,37 +248,29 @@ fn same_file(a: &Path, b: &Path) -> bool {
     matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 
-/// Names of the workloads to place, in order.
-fn to_place(args: &Args) -> Result<Vec<String>> {
+/// Everything that may run on a node, and the names of what is to be placed, in
+/// order.
+fn known_profiles(args: &Args) -> Result<(Known, Vec<String>)> {
     let mut known = Known::default();
     if let Some(dir) = &args.apps {
         known.load("--apps", dir)?;
     }
-    if args.only.is_empty() {
-        return Ok(known.0.into_keys().collect());
-    }
-    let mut only = args.only.clone();
-    only.sort();
-    only.dedup();
-    match only.iter().find(|name| !known.0.contains_key(*name)) {
-        Some(name) => Err(Error::request(format!(
+    let mut names = args.only.clone();
+    names.sort();
+    names.dedup();
+    if let Some(name) = names.iter().find(|name| !known.0.contains_key(*name)) {
+        return Err(Error::request(format!(
             "--app {name}: no profile of that workload in --apps; there are {}",
             known.names()
-        ))),
-        None => Ok(only),
+        )));
     }
-}
-
-/// Everything that may run on a node.
-fn known_profiles(args: &Args) -> Result<Known> {
-    let mut known = Known::default();
-    if let Some(dir) = &args.apps {
-        known.load("--apps", dir)?;
+    if names.is_empty() {
+        names.extend(known.0.keys().cloned());
     }
     for dir in &args.profiles {
         known.load("--profiles", dir)?;
     }
-    Ok(known)
+    Ok((known, names))
 }
 
 /// The nodes with what runs there, and every known application with what the

@@ -21,7 +21,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let profile = profile::load(&args.file).map_err(|error| Error::request(error.to_string()))?;
+    let profile = profile::load(&args.file).map_err(Error::request)?;
     if args.json {
         return output::json(&profile);
     }

@@ -2,20 +2,26 @@
 //! simulator knows the truth.
 
 mod jobs;
-mod study;
 
 use crate::cli::output;
 use crate::error::Error;
 use crate::error::Result;
 use crate::report;
+use crate::report::Style;
+use clap::builder::PossibleValue;
+use clap::builder::PossibleValuesParser;
 use jostle_profile::document;
 use jostle_schedule::POLICIES;
+use jostle_schedule::admission::ADMISSIONS;
 use jostle_simulate as simulate;
+use jostle_simulate::InvalidKey;
 use jostle_simulate::Scenario;
 use jostle_simulate::ScenarioFile;
 use jostle_simulate::cloud::StrategySummary;
 use jostle_simulate::consolidation::SchemeSummary;
+use rayon::prelude::*;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -59,36 +65,37 @@ pub struct Args {
     jobs: Option<u64>,
 }
 
-fn policies() -> clap::builder::PossibleValuesParser {
-    let values = POLICIES
-        .iter()
-        .map(|kind| clap::builder::PossibleValue::new(kind.name).help(kind.summary));
-    clap::builder::PossibleValuesParser::new(values)
+fn policies() -> PossibleValuesParser {
+    let kinds = POLICIES.iter();
+    PossibleValuesParser::new(kinds.map(|kind| PossibleValue::new(kind.name).help(kind.summary)))
 }
 
-fn admissions() -> clap::builder::PossibleValuesParser {
-    clap::builder::PossibleValuesParser::new(simulate::admissions())
+fn admissions() -> PossibleValuesParser {
+    PossibleValuesParser::new(ADMISSIONS.iter().map(|kind| kind.name))
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let file =
-        ScenarioFile::load(&args.scenario).map_err(|error| Error::request(error.to_string()))?;
-    if let ScenarioFile::Jobs(scenario) = &file
-        && let Some(path) = &args.windows
-    {
-        return write_windows(scenario, &args, path);
+    let file = ScenarioFile::load(&args.scenario);
+    let file = file.map_err(|error| Error::request(error.to_string()))?;
+    match (&file, &args.windows) {
+        (ScenarioFile::Jobs(scenario), Some(path)) => return write_windows(scenario, &args, path),
+        (ScenarioFile::Jobs(_), None) => {}
+        (ScenarioFile::Cloud(_), _) => args.refuse_for("cloud", "strategies")?,
+        (ScenarioFile::Consolidation(_), _) => args.refuse_for("consolidation", "schemes")?,
     }
     let name = args.scenario.file_stem().unwrap_or_default();
     let name = name.to_string_lossy();
-    match &file {
-        ScenarioFile::Jobs(_) => {}
-        ScenarioFile::Cloud(_) => args.refuse_for("cloud", "strategies")?,
-        ScenarioFile::Consolidation(_) => args.refuse_for("consolidation", "schemes")?,
+    let out = args.out.as_deref();
+    if let Some(dir) = out
+        && let Err(error) = std::fs::create_dir_all(dir)
+    {
+        let dir = dir.display();
+        let wrong = format!("--out {dir}: cannot be made: {error}; name another directory");
+        return Err(Error::request(wrong));
     }
-    let out = args.out.as_deref().map(made).transpose()?;
     match file {
         ScenarioFile::Jobs(scenario) => jobs::run(&scenario, &args, out),
-        ScenarioFile::Cloud(scenario) => study::run(
+        ScenarioFile::Cloud(scenario) => study(
             &args,
             &name,
             out,
@@ -97,7 +104,7 @@ pub fn run(args: Args) -> Result<()> {
             StrategySummary::all,
             report::cloud::page,
         ),
-        ScenarioFile::Consolidation(scenario) => study::run(
+        ScenarioFile::Consolidation(scenario) => study(
             &args,
             &name,
             out,
@@ -169,17 +176,6 @@ fn write_windows(scenario: &Scenario, args: &Args, path: &Path) -> Result<()> {
     ))
 }
 
-/// A directory that is there.
-fn made(dir: &Path) -> Result<&Path> {
-    std::fs::create_dir_all(dir).map_err(|error| {
-        Error::request(format!(
-            "--out {}: cannot be made: {error}; name another directory",
-            dir.display()
-        ))
-    })?;
-    Ok(dir)
-}
-
 /// A file that could not be written.
 fn unwritten(path: &Path, why: impl std::fmt::Display) -> Error {
     Error::environment(format!("cannot write {}: {why}", path.display()))
@@ -192,4 +188,55 @@ fn write_json(dir: &Path, name: &str, document: &impl Serialize) -> Result<()> {
         serde_json::to_string_pretty(document).map_err(|error| unwritten(&path, error))?;
     json.push('\n');
     document::replace(&path, json.as_bytes()).map_err(|error| unwritten(&path, error))
+}
+
+#[derive(Serialize)]
+struct Document<'a, O, S> {
+    scenario: &'a str,
+    kind: &'a str,
+    seeds: &'a [u64],
+    /// One list, under the name that the kind gives it.
+    #[serde(flatten)]
+    summaries: BTreeMap<&'a str, &'a [S]>,
+    /// By seed.
+    runs: &'a [O],
+}
+
+/// Of scenarios of which one seed makes one outcome (clouds and consolidations):
+/// runs every seed and writes or prints what came of it. `file` is the name of
+/// the scenario's file without its ending; the document has the scenario's name,
+/// its kind, and the summaries under the third name.
+fn study<O: Serialize + Send, S: Serialize>(
+    args: &Args,
+    file: &str,
+    out: Option<&Path>,
+    [scenario, kind, list]: [&str; 3],
+    run: impl Fn(u64) -> std::result::Result<O, InvalidKey> + Sync,
+    summarize: fn(&[O]) -> Vec<S>,
+    page: impl Fn(&[O], &[S], Style) -> String,
+) -> Result<()> {
+    let seeds = args.all_seeds();
+    let outcomes = args.pool()?.install(|| {
+        let each = seeds.par_iter();
+        each.map(|seed| {
+            let named = |error| Error::request(format!("{file}, seed {seed}: {error}"));
+            run(*seed).map_err(named)
+        })
+        .collect::<Result<Vec<_>>>()
+    })?;
+    let summaries = summarize(&outcomes);
+    let document = Document {
+        scenario,
+        kind,
+        seeds: &seeds,
+        summaries: BTreeMap::from([(list, &summaries[..])]),
+        runs: &outcomes,
+    };
+    if let Some(dir) = out {
+        write_json(dir, file, &document)?;
+    }
+    match args.json {
+        true => output::json(&document),
+        false => output::text(&page(&outcomes, &summaries, Style::for_stdout())),
+    }
 }

@@ -54,16 +54,12 @@ pub fn run(args: Args) -> Result<()> {
         true => everywhere(limits, note),
     }?;
     for address in &sink.addresses {
-        note(&format!(
-            "listening on {address}, TCP and UDP{}",
-            match address.ip().is_unspecified() {
-                true => match address.is_ipv4() {
-                    true => ": every IPv4 address of this host",
-                    false => ": every IPv6 address of this host",
-                },
-                false => "",
-            }
-        ));
+        let all = match (address.ip().is_unspecified(), address.is_ipv4()) {
+            (true, true) => ": every IPv4 address of this host",
+            (true, false) => ": every IPv6 address of this host",
+            (false, _) => "",
+        };
+        note(&format!("listening on {address}, TCP and UDP{all}"));
     }
     if sink.addresses.iter().any(|a| a.ip().is_unspecified()) {
         note("whoever can reach this host may send here; --listen ADDR:PORT narrows that");

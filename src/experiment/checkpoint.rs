@@ -8,6 +8,8 @@ use super::settings::Observer;
 use super::settings::Progress;
 use jostle_profile as profile;
 use jostle_profile::Readings;
+use jostle_profile::ResourceEntry;
+use jostle_profile::Status;
 use std::path::PathBuf;
 use std::time::Duration;
 use std::time::Instant;
@@ -63,7 +65,12 @@ impl Observer for Checkpointer<'_> {
         let mut metadata = self.metadata.clone();
         metadata.profile.conditions.duration_seconds = readings.elapsed_seconds;
         let measured = Measured::unfinished(readings);
-        let profile = record::profile(&measured, metadata);
+        let mut profile = record::profile(&measured, metadata);
+        // What has not begun is to be resumed too.
+        for resource in self.metadata.sources.keys() {
+            let entry = ResourceEntry::without_numbers(Status::Unresolved, "not measured yet");
+            profile.resources.insert(resource.to_string(), entry);
+        }
         if let Err(error) = profile::save(&profile, path) {
             self.inner.warn(&format!(
                 "cannot keep what was read so far, an interruption by force would lose it: {error}"

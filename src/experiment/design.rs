@@ -8,6 +8,8 @@ use super::executor::TargetState;
 use super::executor::WindowError;
 use super::executor::WindowReading;
 use super::executor::WindowRequest;
+use super::settings::Half;
+use super::settings::Settings;
 use jostle_statistics::below;
 use rand::rngs::ChaCha8Rng;
 use std::time::Duration;
@@ -20,24 +22,6 @@ pub const RATIO_FLOOR: f64 = 1e-3;
 const DEAR_SWITCH: u32 = 4;
 /// Longest window when expensive switches make longer ones worthwhile.
 const LONGEST_WINDOW: Duration = Duration::from_millis(500);
-
-/// Which half of an entry is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Half {
-    /// Target performance, treat against control.
-    Tolerated,
-    /// Source performance, target running against stopped.
-    Caused,
-}
-
-impl Half {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Half::Tolerated => "tolerated",
-            Half::Caused => "caused",
-        }
-    }
-}
 
 /// Whether a switch of arms takes so long that windows are lengthened and
 /// ordered to save switches.
@@ -95,8 +79,7 @@ pub enum Pair {
 pub struct Bench<'a> {
     executor: &'a mut dyn Executor,
     subjects: &'a [Subject],
-    budget: Duration,
-    steal_bound: f64,
+    settings: &'a Settings,
     rng: ChaCha8Rng,
     /// How many times their own length windows are.
     pub stretch: u32,
@@ -112,15 +95,13 @@ impl<'a> Bench<'a> {
     pub fn new(
         executor: &'a mut dyn Executor,
         subjects: &'a [Subject],
-        budget: Duration,
-        steal_bound: f64,
+        settings: &'a Settings,
         rng: ChaCha8Rng,
     ) -> Self {
         Bench {
             executor,
             subjects,
-            budget,
-            steal_bound,
+            settings,
             rng,
             stretch: 1,
             last: None,
@@ -167,7 +148,7 @@ impl<'a> Bench<'a> {
         let saving = half == Half::Tolerated && expensive(&self.subjects[subject]);
         let mut results = Vec::with_capacity(pairs);
         for index in 0..pairs {
-            if index > 0 && self.now() >= self.budget {
+            if index > 0 && self.now() >= self.settings.budget {
                 break;
             }
             let treat_first = if saving {
@@ -176,7 +157,7 @@ impl<'a> Bench<'a> {
                 below(&mut self.rng, 2) == 1
             };
             let mut pair = self.pair(subject, half, intensity, treat_first)?;
-            if pair == Pair::Stolen && self.now() < self.budget {
+            if pair == Pair::Stolen && self.now() < self.settings.budget {
                 pair = self.pair(subject, half, intensity, treat_first)?;
             }
             results.push(pair);
@@ -219,7 +200,7 @@ impl<'a> Bench<'a> {
 
     fn clean(&self, reading: &WindowReading) -> bool {
         // A steal that is no number is not a steal below the bound.
-        reading.steal <= self.steal_bound
+        reading.steal <= self.settings.steal_bound
     }
 
     fn window(

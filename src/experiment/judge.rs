@@ -2,9 +2,7 @@
 
 use super::design::Bench;
 use super::design::Counted;
-use super::design::Half;
 use super::design::expensive;
-use super::executor::Subject;
 use super::levels::FEWEST_PAIRS;
 use super::log::Log;
 use super::mechanism;
@@ -20,6 +18,7 @@ use super::queue::Queue;
 use super::queue::SUBJECT_SHARE;
 use super::search::Finding;
 use super::search::Verdict;
+use super::settings::Half;
 use super::settings::Halves;
 use super::settings::Settings;
 use crate::warning::Warning;
@@ -46,8 +45,8 @@ pub(super) struct Ended<'r, 'a> {
 }
 
 impl Ended<'_, '_> {
-    /// Closes every half and joins what was learned to the `warnings` there are.
-    pub(super) fn judge(self, mut warnings: Vec<Warning>) -> Measured {
+    /// Closes `halves` and joins what was learned to the `warnings` there are.
+    pub(super) fn judge(self, halves: Vec<HalfRun>, mut warnings: Vec<Warning>) -> Measured {
         let mut rng = stream(self.settings.seed, u64::MAX);
         let cut_short = self.partial.is_some();
         let readings = cut_short.then(|| self.log.readings(self.elapsed));
@@ -61,14 +60,12 @@ impl Ended<'_, '_> {
         let apart = self.apart(&phases, &mut rng);
         let mut parts: Vec<Vec<HalfOutcome>> = vec![Vec::new(); self.log.subjects.len()];
         let mut first_pairs = None;
-        for run in &self.queue.halves {
+        for run in halves {
             let subject = run.subject;
             let outcome = self.half_outcome(run);
             if subject == 0 && first_pairs.is_none() {
-                first_pairs = outcome
-                    .finding
-                    .as_ref()
-                    .and_then(|f| Some((f.pair_sd?, f.pairs_at_100)));
+                let finding = outcome.finding.as_ref();
+                first_pairs = finding.and_then(|f| Some((f.pair_sd?, f.pairs_at_100)));
             }
             parts[subject].push(outcome);
         }
@@ -137,12 +134,8 @@ impl Ended<'_, '_> {
 
     /// Per subject the counters' changes at its highest intensity.
     fn mechanisms(&self, rng: &mut ChaCha8Rng) -> Vec<Vec<Option<CounterPair>>> {
-        let counters = self
-            .log
-            .pairs
-            .iter()
-            .map(|pair| pair.counted.treated.len())
-            .max();
+        let pairs = self.log.pairs.iter();
+        let counters = pairs.map(|pair| pair.counted.treated.len()).max();
         let verdicts = counters.unwrap_or(0).max(1) * self.log.subjects.len().max(1);
         let alpha = FAMILY_ALPHA / 2.0 / verdicts as f64;
         (0..self.log.subjects.len())
@@ -192,48 +185,39 @@ impl Ended<'_, '_> {
             .collect()
     }
 
-    fn half_outcome(&self, run: &HalfRun) -> HalfOutcome {
-        let minimum = run.search.rules().min_pairs;
-        let price = self.queue.price(run.subject, run.half, 100.0, minimum);
+    fn half_outcome(&self, run: HalfRun) -> HalfOutcome {
         let half = run.half;
-        let started = run.tried > 0;
-        let failed = run.error.clone().or_else(|| {
-            let reason = run.last_failure.clone()?;
+        let pairs = run.search.pairs();
+        let rules = run.search.rules;
+        let finding = run.search.finish(half.as_str());
+        let learned = finding.bracket.is_some();
+        let failed = run.error.or_else(|| {
+            let reason = run.last_failure?;
             (run.failures >= FAILURES).then(|| format!("{reason}, {FAILURES} pairs in a row"))
         });
-        let stolen = run.stolen;
-        let line = run.search.rules().line;
-        let pairs = run.search.pairs();
-        let subject = &self.log.subjects[run.subject];
-        let spent = run.spent;
-        let finding = run.search.clone().finish(half.as_str());
-        let learned = finding.bracket.is_some();
-        let (status, reason) = if finding.resolved {
-            (Status::Measured, failed)
-        } else if let Some(reason) = failed {
-            let status = if learned {
-                Status::Unresolved
-            } else {
-                Status::Unavailable
-            };
-            (status, Some(reason))
+        let status = match () {
+            () if finding.resolved => Status::Measured,
+            () if failed.is_some() && !learned => Status::Unavailable,
+            () => Status::Unresolved,
+        };
+        let reason = if finding.resolved || failed.is_some() {
+            failed
         } else if let Some(partial) = &self.partial {
-            let reason = format!("stopped after {pairs} pairs: {partial}");
-            (Status::Unresolved, Some(reason))
-        } else if !started {
-            let reason = self.too_expensive(subject, minimum, price, half);
-            (Status::Unresolved, Some(reason))
-        } else if !learned && stolen > 0 {
-            let reason = format!(
-                "{stolen} pairs were lost to stolen CPU time and {pairs} are left, {FEWEST_PAIRS} are needed"
-            );
-            (Status::Unresolved, Some(reason))
+            Some(format!("stopped after {pairs} pairs: {partial}"))
+        } else if run.tried == 0 {
+            Some(self.too_expensive(run.subject, half, rules.min_pairs))
+        } else if !learned && run.stolen > 0 {
+            Some(format!(
+                "{} pairs were lost to stolen CPU time and {pairs} are left, {FEWEST_PAIRS} are \
+                 needed",
+                run.stolen
+            ))
         } else if !learned {
-            let reason = format!("the budget ended after {pairs} pairs, {FEWEST_PAIRS} are needed");
-            (Status::Unresolved, Some(reason))
+            Some(format!(
+                "the budget ended after {pairs} pairs, {FEWEST_PAIRS} are needed"
+            ))
         } else {
-            let reason = self.too_noisy(&finding, line, spent.as_secs_f64(), pairs);
-            (Status::Unresolved, Some(reason))
+            Some(self.too_noisy(&finding, rules.line, run.spent.as_secs_f64(), pairs))
         };
         HalfOutcome {
             half,
@@ -243,22 +227,19 @@ impl Ended<'_, '_> {
         }
     }
 
-    fn too_expensive(&self, subject: &Subject, pairs: usize, price: f64, half: Half) -> String {
+    fn too_expensive(&self, subject: usize, half: Half, pairs: usize) -> String {
+        let price = self.queue.price(subject, half, 100.0, pairs);
+        let subject = &self.log.subjects[subject];
         let left = self.settings.budget.saturating_sub(self.elapsed);
         let left = left.as_secs_f64();
-        let why = if expensive(subject) {
-            format!(
-                " (a switch there and back takes {:.1} s)",
-                2.0 * subject.switch_cost.as_secs_f64()
-            )
-        } else {
-            format!(
-                " (a window takes {:.1} s)",
-                (subject.settle + self.queue.window(subject))
-                    .max(self.queue.natural)
-                    .as_secs_f64()
-            )
+        let (what, takes) = match expensive(subject) {
+            true => ("switch there and back", 2 * subject.switch_cost),
+            false => {
+                let window = subject.settle + self.queue.window(subject);
+                ("window", window.max(self.queue.natural))
+            }
         };
+        let why = format!(" (a {what} takes {:.1} s)", takes.as_secs_f64());
         let budget = self.settings.budget.as_secs_f64();
         // The share rule must let it in, and the others take what they took.
         let enough = (budget - left + price).max(price / SUBJECT_SHARE);
@@ -274,26 +255,22 @@ impl Ended<'_, '_> {
     }
 
     fn too_noisy(&self, finding: &Finding, line: f64, spent: f64, pairs: usize) -> String {
-        let known = match finding.verdict {
-            Verdict::Lost => {
-                let bracket = finding.bracket.map_or([0.0, 100.0], |b| [b.low, b.high]);
+        let known = match (finding.verdict, finding.curve.last()) {
+            (Verdict::Lost, _) => {
+                let [low, high] = finding.bracket.map_or([0.0, 100.0], |b| [b.low, b.high]);
                 format!(
-                    "a loss is certain but where it begins is not: between {:.0} and {:.0}",
-                    bracket[0], bracket[1]
+                    "a loss is certain but where it begins is not: between {low:.0} and {high:.0}"
                 )
             }
-            _ => {
-                let text = finding.curve.last().map(|point| {
-                    format!(
-                        "{:.1} % kept at 100 ({:.1} to {:.1}), too close to {:.1} % for a verdict on all resources at once",
-                        100.0 * point.performance,
-                        100.0 * point.ci95[0],
-                        100.0 * point.ci95[1],
-                        100.0 * line
-                    )
-                });
-                text.unwrap_or_default()
-            }
+            (_, Some(point)) => format!(
+                "{:.1} % kept at 100 ({:.1} to {:.1}), too close to {:.1} % for a verdict on all \
+                 resources at once",
+                100.0 * point.performance,
+                100.0 * point.ci95[0],
+                100.0 * point.ci95[1],
+                100.0 * line
+            ),
+            (_, None) => String::new(),
         };
         let seconds = finding.missing_pairs * spent / pairs.max(1) as f64;
         let budget = self.settings.budget.as_secs_f64();
@@ -316,10 +293,9 @@ fn estimate(logs: &[f64], rng: &mut ChaCha8Rng) -> Option<Estimate> {
         return None;
     }
     let bootstrap = Bootstrap::of(logs, 2000, rng);
-    let [low, high] = bootstrap.interval95();
     let estimate = Estimate {
         value: bootstrap.location.exp(),
-        ci95: [low.exp(), high.exp()],
+        ci95: bootstrap.interval95().map(f64::exp),
     };
     let finite = estimate.value.is_finite() && estimate.ci95.iter().all(|end| end.is_finite());
     finite.then_some(estimate)

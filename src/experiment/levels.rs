@@ -14,7 +14,7 @@ use rand::rngs::ChaCha8Rng;
 pub const FEWEST_PAIRS: usize = 4;
 
 /// One intensity and the pairs measured there.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Level {
     pub(super) intensity: f64,
     /// Log ratios, in time order.
@@ -54,7 +54,7 @@ impl Bracket {
 }
 
 /// The levels of one search, ascending; 100 is last.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Levels {
     /// Performance that counts as kept, a fraction (0–1).
     line: f64,

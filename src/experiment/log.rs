@@ -2,8 +2,8 @@
 //! in order, and how an interrupted measurement keeps them.
 
 use super::design::Counted;
-use super::design::Half;
 use super::executor::Subject;
+use super::settings::Half;
 use jostle_profile::PairReading;
 use jostle_profile::Readings;
 use jostle_statistics as stats;

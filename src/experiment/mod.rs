@@ -10,7 +10,6 @@
 //! [`jostle_statistics`] turns pairs into estimates; [`outcome`] is what comes
 //! out.
 
-mod baseline;
 mod checkpoint;
 mod counting;
 pub mod design;

@@ -1,9 +1,9 @@
 //! What a measurement found, and how it becomes a profile entry.
 
-use super::design::Half;
 use super::executor::Subject;
 use super::search::Finding;
 use super::search::Verdict;
+use super::settings::Half;
 use crate::warning::Warning;
 use jostle_profile::CounterPair;
 use jostle_profile::Estimate;

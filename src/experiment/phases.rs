@@ -205,23 +205,13 @@ fn cut(smooth: &[f64], from: usize, to: usize, noise: f64, cuts: &mut Vec<usize>
 
 /// Gives levels that lie within half a step of each other the same value.
 fn gather(levels: &mut [f64]) {
-    let mut order: Vec<usize> = (0..levels.len()).collect();
-    order.sort_by(|a, b| levels[*a].total_cmp(&levels[*b]));
-    let mut group: Vec<usize> = Vec::new();
-    let mut groups: Vec<Vec<usize>> = Vec::new();
-    for index in order {
-        if let Some(&last) = group.last()
-            && levels[index] - levels[last] > LEAST_STEP / 2.0
-        {
-            groups.push(std::mem::take(&mut group));
-        }
-        group.push(index);
-    }
-    groups.push(group);
-    for group in groups {
-        let level = median(&mut group.iter().map(|index| levels[*index]).collect::<Vec<_>>());
+    let values = levels.to_vec();
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
+    for group in order.chunk_by(|a, b| values[*b] - values[*a] <= LEAST_STEP / 2.0) {
+        let level = median(&mut group.iter().map(|index| values[*index]).collect::<Vec<_>>());
         for index in group {
-            levels[index] = level;
+            levels[*index] = level;
         }
     }
 }

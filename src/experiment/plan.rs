@@ -94,11 +94,8 @@ impl Request {
     fn meets_the_load(&self, plan: &WorkerPlan) -> bool {
         let generator = self.load.as_ref();
         let generator = generator.map_or(&[][..], |load| &load.spec.placement.cpus);
-        let meets = plan
-            .placement
-            .cpus
-            .iter()
-            .any(|cpu| generator.contains(cpu));
+        let mut cpus = plan.placement.cpus.iter();
+        let meets = cpus.any(|cpu| generator.contains(cpu));
         meets && plan.config.slices.is_none()
     }
 
@@ -131,15 +128,21 @@ impl<'a> Plan<'a> {
     /// # Errors
     /// An environment error when the slices cannot be calibrated.
     pub fn new(machine: &'a Machine, request: Request) -> Result<Plan<'a>> {
-        let mut warnings = Vec::new();
-        let slices = choose_slice(machine, &request, &mut warnings)?;
+        let slices = choose_slice(machine, &request)?;
         let period = slices.map_or(slice::PERIODS[0], |choice| choice.period);
+        let missed = slices.filter(|choice| !choice.within_tolerance);
+        let warnings = missed.map(|choice| Warning::SliceTolerance {
+            tolerance_points: slice::TOLERANCE * 100.0,
+            period_seconds: choice.period.as_secs_f64(),
+            victim_percent: choice.victim_share * 100.0,
+            expected_percent: (1.0 - request.share) * 100.0,
+        });
         Ok(Plan {
             workers: request.plans(machine, period),
             machine,
             request,
             slices,
-            warnings,
+            warnings: Vec::from_iter(warnings),
         })
     }
 
@@ -151,17 +154,11 @@ impl<'a> Plan<'a> {
 }
 
 /// The slice period to use; `None` when no worker shares a CPU with the target.
-fn choose_slice(
-    machine: &Machine,
-    request: &Request,
-    warnings: &mut Vec<Warning>,
-) -> Result<Option<SliceChoice>> {
+fn choose_slice(machine: &Machine, request: &Request) -> Result<Option<SliceChoice>> {
     let trial = request.plans(machine, slice::PERIODS[0]);
-    let sliced = |(_, plan): &&(Resource, WorkerPlan)| plan.config.slices.is_some();
-    let Some((_, plan_of_one)) = trial.ready.iter().find(sliced) else {
-        return Ok(None);
-    };
-    let Some(&cpu) = plan_of_one.placement.cpus.first() else {
+    let mut plans = trial.ready.iter().map(|(_, plan)| plan);
+    let sliced = plans.find(|plan| plan.config.slices.is_some());
+    let Some(&cpu) = sliced.and_then(|plan| plan.placement.cpus.first()) else {
         return Ok(None);
     };
     if let Some(period) = request.slice_period {
@@ -173,25 +170,13 @@ fn choose_slice(
     }
     let known = request.calibration.as_ref();
     if let Some(slices) = known.and_then(|known| known.slices(request.share)) {
-        let choice = SliceChoice {
+        return Ok(Some(SliceChoice {
             period: Duration::from_secs_f64(slices.period_seconds),
             victim_share: slices.victim_percent / 100.0,
             within_tolerance: slices.within_tolerance,
-        };
-        warnings.extend(tolerance_warning(&choice, request.share));
-        return Ok(Some(choice));
+        }));
     }
-    let choice = slice::calibrate(machine, cpu, request.share, &request.limits)
-        .map_err(|reason| Error::environment(format!("calibrating the slices: {reason}")))?;
-    warnings.extend(tolerance_warning(&choice, request.share));
-    Ok(Some(choice))
-}
-
-fn tolerance_warning(choice: &SliceChoice, share: f64) -> Option<Warning> {
-    (!choice.within_tolerance).then_some(Warning::SliceTolerance {
-        tolerance_points: slice::TOLERANCE * 100.0,
-        period_seconds: choice.period.as_secs_f64(),
-        victim_percent: choice.victim_share * 100.0,
-        expected_percent: (1.0 - share) * 100.0,
-    })
+    slice::calibrate(machine, cpu, request.share, &request.limits)
+        .map(Some)
+        .map_err(|reason| Error::environment(format!("calibrating the slices: {reason}")))
 }

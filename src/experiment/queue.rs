@@ -1,7 +1,6 @@
 //! Who is next: the halves on their way, what a pair of each costs, and who may
 //! spend what is left of the budget.
 
-use super::design::Half;
 use super::design::expensive;
 use super::design::probe_settle;
 use super::design::window_length;
@@ -9,6 +8,7 @@ use super::executor::Subject;
 use super::levels::FEWEST_PAIRS;
 use super::search::Rules;
 use super::search::Search;
+use super::settings::Half;
 use super::settings::Halves;
 use super::settings::Settings;
 use jostle_profile::Readings;
@@ -132,7 +132,7 @@ impl<'a> Queue<'a> {
         for run in &mut self.halves {
             if run.tried > 0 {
                 run.search.judge(false);
-                run.ended = run.search.settled();
+                run.ended = run.search.settled;
             }
         }
     }
@@ -151,11 +151,11 @@ impl<'a> Queue<'a> {
                 continue;
             }
             let most = self.settings.min_pairs();
-            let endpoints = self.halves[index].search.rules().endpoints.len() as f64;
+            let endpoints = self.halves[index].search.rules.endpoints.len() as f64;
             let each = endpoints * self.cost(index, 100.0, most) / most as f64;
             let affordable = (fair / each.max(1e-9)) as usize;
             let mut pairs = affordable.clamp(FEWEST_PAIRS, most);
-            if self.halves[index].search.rules().expensive {
+            if self.halves[index].search.rules.expensive {
                 pairs -= pairs % 2;
             }
             self.halves[index].search.set_min_pairs(pairs);
@@ -212,7 +212,7 @@ impl<'a> Queue<'a> {
 
     /// Seconds the minimum of a half takes.
     fn minimum(&self, half: usize) -> f64 {
-        let rules = self.halves[half].search.rules();
+        let rules = &self.halves[half].search.rules;
         rules.endpoints.len() as f64 * self.cost(half, 100.0, rules.min_pairs)
     }
 
@@ -286,7 +286,7 @@ impl<'a> Queue<'a> {
         let run = &self.halves[half];
         if run.tried == 0 {
             self.minimum(half)
-        } else if run.search.rules().expensive {
+        } else if run.search.rules.expensive {
             // Two pairs of one level, at worst the highest.
             self.cost(half, 100.0, 2)
         } else {
@@ -308,7 +308,7 @@ impl<'a> Queue<'a> {
     /// Ends both halves of a subject that cannot be measured further.
     pub(super) fn end_subject(&mut self, subject: usize, reason: &str) {
         for run in self.halves.iter_mut().filter(|run| run.subject == subject) {
-            if !run.search.settled() {
+            if !run.search.settled {
                 run.error = Some(reason.to_string());
             }
             run.ended = true;

@@ -1,6 +1,6 @@
 //! The measurement of all subjects inside one time budget.
 //!
-//! Windows without interference come first ([`super::baseline`]). Then every half
+//! Windows without interference come first ([`baseline`]). Then every half
 //! of every subject gets its minimum of pairs, the cheap ones first; what time is
 //! left goes in turns to the halves still undecided or searching, the one expected
 //! to finish with the least of it first. A subject may take 40 % of the budget
@@ -9,10 +9,9 @@
 //! [`super::queue`] decides who is next, [`super::log`] keeps what was read and
 //! [`super::judge`] says what it means.
 
-use super::baseline;
-use super::baseline::Baseline;
+mod baseline;
+
 use super::design::Bench;
-use super::design::Half;
 use super::design::Pair;
 use super::design::expensive;
 use super::executor::Executor;
@@ -24,6 +23,7 @@ use super::log::PairRecord;
 use super::outcome::Measured;
 use super::queue::FAILURES;
 use super::queue::Queue;
+use super::settings::Half;
 pub use super::settings::Halves;
 pub use super::settings::Observer;
 pub use super::settings::Progress;
@@ -60,13 +60,7 @@ pub fn go_on(
 ) -> Measured {
     // Another order than the earlier run's.
     let rng = stream(settings.seed.wrapping_add(past.pairs.len() as u64), 0);
-    let bench = Bench::new(
-        executor,
-        subjects,
-        settings.budget,
-        settings.steal_bound,
-        rng,
-    );
+    let bench = Bench::new(executor, subjects, settings, rng);
     let mut run = Run {
         start: bench.now(),
         bench,
@@ -78,6 +72,7 @@ pub fn go_on(
     };
     // What ends the whole measurement arrives here as an error.
     let partial = run.all().err().map(|error| error.to_string());
+    let halves = std::mem::take(&mut run.queue.halves);
     let ended = Ended {
         elapsed: run.elapsed(),
         settings,
@@ -86,7 +81,7 @@ pub fn go_on(
         log: &run.log,
         partial,
     };
-    ended.judge(run.warnings)
+    ended.judge(halves, run.warnings)
 }
 
 struct Run<'a, 'b> {
@@ -107,14 +102,7 @@ impl Run<'_, '_> {
         }
         self.queue.recall(self.log.past);
         self.tell(None, "windows without interference".into());
-        let mut baseline = Baseline {
-            bench: &mut self.bench,
-            queue: &mut self.queue,
-            log: &mut self.log,
-            start: self.start,
-            budget: self.settings.budget,
-        };
-        self.warnings.extend(baseline.measure()?);
+        self.baseline()?;
         let left = self.left();
         self.queue.adapt_minima(left);
         self.forecast();
@@ -167,15 +155,12 @@ impl Run<'_, '_> {
         let subject = self.queue.halves[index].subject;
         let batch = self.queue.halves[index].search.wanted();
         self.tell(Some(index), describe(&batch));
-        let unit = match expensive(&self.queue.subjects[subject]) {
-            true => 2,
-            false => 1,
-        };
+        let unit = 1 + usize::from(expensive(&self.queue.subjects[subject]));
         let measured = self.batch(index, &batch, unit);
         let run = &mut self.queue.halves[index];
         run.spent += self.bench.now().saturating_sub(began);
         run.search.judge(false);
-        if batch.is_empty() || run.search.settled() {
+        if batch.is_empty() || run.search.settled {
             run.ended = true;
         }
         let (log, elapsed) = (&self.log, self.elapsed());

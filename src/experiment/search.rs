@@ -20,13 +20,13 @@
 //! two of them a monotone curve may fall anywhere, a cliff as well as a slope,
 //! and an interval from interpolation alone would miss cliffs.
 
-use super::design::Half;
 use super::levels::Bracket;
 use super::levels::FEWEST_PAIRS;
 use super::levels::Level;
 use super::levels::Levels;
 use super::levels::estimate;
 use super::levels::pair_sd;
+use super::settings::Half;
 use crate::warning::Warning;
 use jostle_profile::CurvePoint;
 use jostle_statistics::below;
@@ -101,27 +101,19 @@ pub struct Finding {
     pub warning: Option<Warning>,
 }
 
-/// The generator of the resamples; a copy goes on with the same numbers.
-#[derive(Debug)]
-struct Resamples(ChaCha8Rng);
-
-impl Clone for Resamples {
-    fn clone(&self) -> Self {
-        Resamples(ChaCha8Rng::deserialize_state(&self.0.serialize_state()))
-    }
-}
-
 /// The state of one search.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Search {
-    rules: Rules,
+    pub rules: Rules,
     levels: Levels,
     looks: u32,
     verdict: Verdict,
-    settled: bool,
+    /// Nothing more is worth measuring.
+    pub settled: bool,
     /// As of the last judgement, at the tail of the stop rule.
     bracket: Option<Bracket>,
-    rng: Resamples,
+    /// Of the resamples.
+    rng: ChaCha8Rng,
 }
 
 impl Search {
@@ -133,17 +125,8 @@ impl Search {
             verdict: Verdict::Undecided,
             settled: false,
             bracket: None,
-            rng: Resamples(rng),
+            rng,
         }
-    }
-
-    /// Nothing more is worth measuring.
-    pub fn settled(&self) -> bool {
-        self.settled
-    }
-
-    pub fn rules(&self) -> &Rules {
-        &self.rules
     }
 
     /// Sets the pairs before the first look; only before any was recorded.
@@ -179,7 +162,8 @@ impl Search {
             return Vec::new();
         }
         let mut batch = Vec::new();
-        if self.verdict == Verdict::Undecided {
+        let undecided = self.verdict == Verdict::Undecided;
+        if undecided {
             let whole = self.looks == 0 || self.rules.expensive;
             for &endpoint in self.rules.endpoints {
                 let missing = self.next_look().saturating_sub(self.count_at(endpoint));
@@ -189,10 +173,8 @@ impl Search {
             if batch.is_empty() {
                 batch.push(100.0);
             }
-            if self.looks >= PATIENCE {
-                self.extend_search(&mut batch);
-            }
-        } else {
+        }
+        if !undecided || self.looks >= PATIENCE {
             self.extend_search(&mut batch);
         }
         if self.rules.expensive {
@@ -201,7 +183,7 @@ impl Search {
             }
         } else {
             for i in (1..batch.len()).rev() {
-                let j = below(&mut self.rng.0, i + 1);
+                let j = below(&mut self.rng, i + 1);
                 batch.swap(i, j);
             }
         }
@@ -215,11 +197,9 @@ impl Search {
         let Some(next) = self.choose(&bracket) else {
             return;
         };
-        let have = self.levels.find(next).map_or(0, |level| level.ratios.len());
-        let turn = if self.rules.expensive {
-            FEWEST_PAIRS
-        } else {
-            LEVEL_TURN.max(FEWEST_PAIRS.saturating_sub(have))
+        let turn = match self.rules.expensive {
+            true => FEWEST_PAIRS,
+            false => LEVEL_TURN.max(FEWEST_PAIRS.saturating_sub(self.count_at(next))),
         };
         batch.extend(std::iter::repeat_n(next, turn));
         // A level already in play is measured along with the new one, so that
@@ -252,7 +232,7 @@ impl Search {
         if self.settled {
             return;
         }
-        self.levels.refresh(RESAMPLES, &mut self.rng.0);
+        self.levels.refresh(RESAMPLES, &mut self.rng);
         if self.verdict == Verdict::Undecided {
             let n = self.endpoint_pairs();
             let due = n >= self.next_look();
@@ -282,7 +262,7 @@ impl Search {
         for level in &mut self.levels.all {
             level.bootstrap = None;
         }
-        self.levels.refresh(FINAL_RESAMPLES, &mut self.rng.0);
+        self.levels.refresh(FINAL_RESAMPLES, &mut self.rng);
         let mut bracket = self.levels.bracket_at(TAIL);
         let resolved = match (self.verdict, &mut bracket) {
             (Verdict::Kept, Some(bracket)) => {
@@ -296,24 +276,21 @@ impl Search {
             (Verdict::Lost, Some(bracket)) => bracket.half_width() <= self.rules.half_width,
             _ => false,
         };
-        let missing_pairs = if resolved {
-            0.0
-        } else {
-            self.outlook()
+        let missing_pairs = match resolved {
+            true => 0.0,
+            false => self
+                .outlook()
                 .max(self.by_width(bracket.as_ref()))
-                .max(FEWEST_PAIRS as f64)
+                .max(FEWEST_PAIRS as f64),
         };
         let endpoint = self.levels.endpoint();
+        let pair_sd = endpoint.bootstrap.as_ref().map(pair_sd);
         Finding {
             verdict: self.verdict,
             resolved,
             bracket,
             curve: self.levels.curve(),
-            pair_sd: endpoint
-                .bootstrap
-                .as_ref()
-                .map(pair_sd)
-                .filter(|sd| sd.is_finite()),
+            pair_sd: pair_sd.filter(|sd| sd.is_finite()),
             pairs_at_100: endpoint.ratios.len(),
             missing_pairs,
             warning: self.levels.contradiction(direction),
@@ -332,11 +309,8 @@ impl Search {
         let line = self.rules.line.ln();
         let mut kept = 0;
         for &endpoint in endpoints {
-            let bootstrap = self
-                .levels
-                .find(endpoint)
-                .and_then(|l| l.bootstrap.as_ref());
-            let Some(bootstrap) = bootstrap else {
+            let level = self.levels.find(endpoint);
+            let Some(bootstrap) = level.and_then(|l| l.bootstrap.as_ref()) else {
                 continue;
             };
             // Student's interval reaches far into the tail, but knows nothing of
@@ -371,22 +345,12 @@ impl Search {
     fn choose(&self, bracket: &Bracket) -> Option<f64> {
         let inside = |x: f64| x > bracket.low && x < bracket.high;
         // A level begun but not yet usable is finished first.
-        if let Some(begun) = self
-            .levels
-            .all
-            .iter()
-            .find(|l| !l.usable() && inside(l.intensity))
-        {
+        let levels = || self.levels.all.iter();
+        if let Some(begun) = levels().find(|l| !l.usable() && inside(l.intensity)) {
             return Some(begun.intensity);
         }
         let mut knots = vec![bracket.low];
-        knots.extend(
-            self.levels
-                .all
-                .iter()
-                .map(|l| l.intensity)
-                .filter(|x| inside(*x)),
-        );
+        knots.extend(levels().map(|l| l.intensity).filter(|x| inside(*x)));
         knots.push(bracket.high);
         let gaps = || {
             knots
@@ -402,9 +366,7 @@ impl Search {
                 return Some(middle);
             }
         }
-        self.levels
-            .all
-            .iter()
+        levels()
             .filter(|l| inside(l.intensity) || (l.intensity == 100.0 && bracket.high == 100.0))
             .filter(|l| l.ratios.len() < MOST_PAIRS)
             .map(|l| (l.intensity, self.gain(l, bracket)))
@@ -453,10 +415,8 @@ impl Search {
         let Some(bracket) = self.bracket else {
             return f64::INFINITY;
         };
-        match self
-            .choose(&bracket)
-            .and_then(|next| self.levels.find(next))
-        {
+        let next = self.choose(&bracket);
+        match next.and_then(|next| self.levels.find(next)) {
             // Both sides of the crossing have to be told from the line.
             Some(level) => 2.0 * self.missing_at(level, STOP_TAIL),
             None => {
@@ -472,10 +432,8 @@ impl Search {
         let Some(bracket) = bracket.filter(|_| self.verdict == Verdict::Lost) else {
             return 0.0;
         };
-        let halving = self
-            .choose(bracket)
-            .is_some_and(|next| self.levels.find(next).is_none());
-        if halving {
+        let next = self.choose(bracket);
+        if next.is_some_and(|next| self.levels.find(next).is_none()) {
             return 0.0;
         }
         let excess = bracket.half_width() / self.rules.half_width;

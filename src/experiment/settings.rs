@@ -1,9 +1,26 @@
 //! What a caller chooses, and how it is kept informed.
 
-use super::design::Half;
 use clap::ValueEnum;
 use jostle_profile::Readings;
 use std::time::Duration;
+
+/// Which half of an entry is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Half {
+    /// Target performance, treat against control.
+    Tolerated,
+    /// Source performance, target running against stopped.
+    Caused,
+}
+
+impl Half {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Half::Tolerated => "tolerated",
+            Half::Caused => "caused",
+        }
+    }
+}
 
 /// Which halves to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -79,24 +96,16 @@ pub struct Progress {
 /// Is told how the measurement goes.
 pub trait Observer {
     /// What is being prepared.
-    fn preparing(&mut self, text: &str) {
-        let _ = text;
-    }
+    fn preparing(&mut self, _text: &str) {}
 
-    fn progress(&mut self, progress: Progress) {
-        let _ = progress;
-    }
+    fn progress(&mut self, _progress: Progress) {}
 
     /// Something the user should know before the sources press, with the fix.
-    fn warn(&mut self, text: &str) {
-        let _ = text;
-    }
+    fn warn(&mut self, _text: &str) {}
 
     /// Called again and again: what was read so far can be asked for and kept,
     /// so that a measurement that is cut off can go on elsewhere.
-    fn checkpoint(&mut self, readings: &dyn Fn() -> Readings) {
-        let _ = readings;
-    }
+    fn checkpoint(&mut self, _readings: &dyn Fn() -> Readings) {}
 }
 
 /// Nobody wants to know.

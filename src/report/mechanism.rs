@@ -72,28 +72,16 @@ fn size(pair: &CounterPair) -> f64 {
 }
 
 fn change(pair: &CounterPair, unit: &str) -> String {
+    let interval = |show: &dyn Fn(f64) -> String, estimate: Estimate, unit: &str| {
+        let [low, high] = estimate.ci95.map(show);
+        format!("{}{unit} ({low} to {high})", show(estimate.value))
+    };
     match (pair.ratio, pair.difference) {
-        (Some(Estimate { value, ci95 }), _) if (0.5..2.0).contains(&value) => {
-            let percent = |ratio: f64| signed((ratio - 1.0) * 100.0);
-            format!(
-                "{} % ({} to {})",
-                percent(value),
-                percent(ci95[0]),
-                percent(ci95[1])
-            )
+        (Some(ratio), _) if (0.5..2.0).contains(&ratio.value) => {
+            interval(&|ratio| signed((ratio - 1.0) * 100.0), ratio, " %")
         }
-        (Some(Estimate { value, ci95 }), _) => format!(
-            "×{} ({} to {})",
-            text::number(value),
-            text::number(ci95[0]),
-            text::number(ci95[1])
-        ),
-        (None, Some(Estimate { value, ci95 })) => format!(
-            "{} {unit} ({} to {})",
-            signed(value),
-            signed(ci95[0]),
-            signed(ci95[1])
-        ),
+        (Some(ratio), _) => format!("×{}", interval(&text::number, ratio, "")),
+        (None, Some(difference)) => interval(&signed, difference, &format!(" {unit}")),
         (None, None) => format!(
             "{} to {} {unit}",
             text::number(pair.control),
@@ -138,16 +126,12 @@ pub fn missing(profile: &Profile) -> Vec<String> {
     // What most of them lack first.
     let mut groups: Vec<(&str, Vec<&str>)> = by_reason.into_iter().collect();
     groups.sort_by_key(|(_, names)| std::cmp::Reverse(names.len()));
-    let rest: usize = groups
-        .iter()
-        .skip(MOST_REASONS)
-        .map(|(_, names)| names.len())
-        .sum();
-    let mut lines: Vec<String> = groups
-        .iter()
-        .take(MOST_REASONS)
+    let lines = groups.iter().take(MOST_REASONS);
+    let mut lines: Vec<String> = lines
         .map(|(reason, names)| format!("{}: {reason}", names.join(", ")))
         .collect();
+    let rest = groups.iter().skip(MOST_REASONS);
+    let rest: usize = rest.map(|(_, names)| names.len()).sum();
     if rest > 0 {
         lines.push(format!("{rest} more, with their reasons in the file"));
     }

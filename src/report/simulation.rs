@@ -126,6 +126,7 @@ fn rows(summaries: &[Summary], style: Style) -> String {
     let shown = shown.filter(|title| several || *title != "admission");
     let rows = summaries.iter().map(|summary| {
         let (means, times) = (&summary.mean, &summary.decision_times);
+        let (p50, p99) = (times.decision_p50_seconds, times.decision_p99_seconds);
         let over_seeds = |of: fn(&Figures) -> f64| {
             Some(Mean {
                 mean: of(means),
@@ -144,11 +145,7 @@ fn rows(summaries: &[Summary], style: Style) -> String {
             format!("{:.0} %", means.utilization * 100.0),
             seconds(means.makespan_seconds),
             seconds(means.queueing_mean_seconds),
-            format!(
-                "{} / {}",
-                brief(times.p50_seconds),
-                brief(times.p99_seconds)
-            ),
+            format!("{} / {}", brief(p50), brief(p99)),
         ]);
         row
     });

@@ -175,12 +175,10 @@ impl Search<'_> {
         let mut rate = start.max(LOWEST_RATE);
         let (mut low, mut high) = (None, None);
         for _ in 0..MOST_STEPS {
-            let limit = if self.meets(rate)? {
-                &mut low
-            } else {
-                &mut high
-            };
-            *limit = Some(rate);
+            match self.meets(rate)? {
+                true => low = Some(rate),
+                false => high = Some(rate),
+            }
             rate = match (low, high) {
                 (Some(low), Some(_)) => return Ok((low, high)),
                 (Some(low), None) => low * 2.0,

@@ -113,27 +113,23 @@ impl Connection {
         }
     }
 
-    pub(super) fn has_output(&self) -> bool {
-        self.written < self.out.len()
-    }
-
-    /// Writes what there is; what does not fit is kept.
-    pub(super) fn flush(&mut self) -> io::Result<()> {
+    /// Writes what there is; whether all of it fitted.
+    pub(super) fn flush(&mut self) -> io::Result<bool> {
         let Some(mut socket) = self.socket.as_ref() else {
-            return Ok(());
+            return Ok(self.out.is_empty());
         };
         while self.written < self.out.len() {
             match socket.write(&self.out[self.written..]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => self.written += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
         self.out.clear();
         self.written = 0;
-        Ok(())
+        Ok(true)
     }
 }
 

@@ -107,7 +107,8 @@ pub(super) struct Engine {
     writer: Writer,
     traffic: Traffic,
     epoll: Epoll,
-    wake: Arc<EventFd>,
+    /// Wakes the thread after a command was sent.
+    pub(super) wake: Arc<EventFd>,
     commands: Receiver<Command>,
     shared: Arc<Shared>,
     connections: Vec<Connection>,
@@ -172,11 +173,6 @@ impl Engine {
             address,
             spec,
         })
-    }
-
-    /// What wakes the thread after a command was sent.
-    pub(super) fn waker(&self) -> Arc<EventFd> {
-        self.wake.clone()
     }
 
     /// Works until the owner is gone.
@@ -398,13 +394,13 @@ impl Engine {
 
     fn flush(&mut self, index: usize) {
         let connection = &mut self.connections[index];
-        if let Err(error) = connection.flush() {
-            return self.lose(index, Failure::of(&error), &error.to_string());
-        }
-        let wants_room = connection.has_output();
-        if wants_room != connection.wants_room {
-            connection.wants_room = wants_room;
-            self.watch(index);
+        match connection.flush() {
+            Err(error) => self.lose(index, Failure::of(&error), &error.to_string()),
+            Ok(written) if written == connection.wants_room => {
+                connection.wants_room = !written;
+                self.watch(index);
+            }
+            Ok(_) => {}
         }
     }
 

@@ -77,7 +77,7 @@ impl Generator {
         let shared = Arc::<Shared>::default();
         let (commands, received) = channel();
         let engine = Engine::new(spec.clone(), address, received, shared.clone())?;
-        let wake = engine.waker();
+        let wake = engine.wake.clone();
         let (mine, cpus) = (shared.clone(), spec.placement.cpus.clone());
         let request_slice = spec.request_slice;
         let thread = std::thread::Builder::new()

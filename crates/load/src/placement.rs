@@ -41,47 +41,28 @@ pub fn place(
     target: &[usize],
     given: Option<&[usize]>,
 ) -> Result<LoadPlacement> {
-    let away: Vec<usize> = allowed
-        .iter()
-        .copied()
-        .filter(|cpu| !target.contains(cpu))
-        .collect();
-    if let Some(given) = given {
-        if let Some(outside) = given.iter().find(|cpu| !allowed.contains(cpu)) {
-            return Err(Error::CpuOutside {
-                cpu: *outside,
-                allowed: format_list(allowed),
-            });
-        }
-        let beside = given.iter().any(|cpu| target.contains(cpu));
-        let rest = away.iter().any(|cpu| !given.contains(cpu));
-        return Ok(LoadPlacement {
-            cpus: given.to_vec(),
-            spin: !beside && rest,
-            reserved: if rest { given.to_vec() } else { Vec::new() },
-            warning: shared(given, beside, rest),
-        });
+    let outside = |cpu: &&usize| !allowed.contains(cpu);
+    if let Some(&cpu) = given.and_then(|given| given.iter().find(outside)) {
+        let allowed = format_list(allowed);
+        return Err(Error::CpuOutside { cpu, allowed });
     }
-    let Some(&cpu) = away.last() else {
-        return Ok(LoadPlacement {
-            cpus: allowed.to_vec(),
-            warning: shared(allowed, true, false),
-            ..LoadPlacement::default()
-        });
+    let mut away = allowed.to_vec();
+    away.retain(|cpu| !target.contains(cpu));
+    // Alone, at least among the sources.
+    let (cpus, alone) = match (given, away.last()) {
+        (Some(given), _) => (given.to_vec(), away.iter().any(|cpu| !given.contains(cpu))),
+        (None, Some(&cpu)) => (vec![cpu], allowed.len() >= ENOUGH_CPUS && away.len() >= 2),
+        (None, None) => (allowed.to_vec(), false),
     };
-    let alone = allowed.len() >= ENOUGH_CPUS && away.len() >= 2;
+    let with_target = cpus.iter().any(|cpu| target.contains(cpu));
     Ok(LoadPlacement {
-        cpus: vec![cpu],
-        spin: alone,
-        reserved: if alone { vec![cpu] } else { Vec::new() },
-        warning: shared(&[cpu], false, alone),
-    })
-}
-
-fn shared(cpus: &[usize], beside_target: bool, alone: bool) -> Option<SharedCpus> {
-    (beside_target || !alone).then(|| SharedCpus {
-        cpus: format_list(cpus),
-        with_target: beside_target,
+        spin: alone && !with_target,
+        reserved: if alone { cpus.clone() } else { Vec::new() },
+        warning: (with_target || !alone).then(|| SharedCpus {
+            cpus: format_list(&cpus),
+            with_target,
+        }),
+        cpus,
     })
 }
 

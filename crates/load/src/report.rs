@@ -242,10 +242,8 @@ pub struct CapacityOutcome<'a> {
 
 /// The search for people: the curve, then the capacity.
 pub fn capacity_text(found: &Capacity, target: LatencyTarget) -> String {
-    let lines = found
-        .curve
-        .iter()
-        .map(|trial| trial_line(trial, target) + "\n");
+    let trials = found.curve.iter();
+    let lines = trials.map(|trial| trial_line(trial, target) + "\n");
     let missed = found.missed_at_per_second;
     let missed = missed.map(|missed| format!(" (missed at {})", per_second(missed)));
     lines.collect::<String>()

@@ -10,7 +10,6 @@ use std::fs::File;
 use std::io;
 use std::io::Write;
 use std::path::Path;
-use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use thiserror::Error;
@@ -128,56 +127,28 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
             format!("`{}` does not name a file", path.display()),
         ));
     };
-    let dir = match path.parent() {
-        Some(dir) if !dir.as_os_str().is_empty() => dir,
-        _ => Path::new("."),
-    };
-    let temporary = Temporary::create(dir, name)?;
-    temporary.write_and_rename(bytes, &path)?;
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    let dir = dir.unwrap_or(Path::new("."));
+    // Two saves of one process must not share a temporary file.
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let mut hidden = OsString::from(".");
+    hidden.push(name);
+    hidden.push(format!(".{}-{count}.tmp", std::process::id()));
+    let temporary = dir.join(hidden);
+    let file = File::options()
+        .write(true)
+        .create_new(true)
+        .open(&temporary)?;
+    if let Err(error) = write(file, bytes).and_then(|()| fs::rename(&temporary, &path)) {
+        // Nothing better can be done: the first error is what is reported.
+        let _ = fs::remove_file(&temporary);
+        return Err(error);
+    }
     File::open(dir)?.sync_all()
 }
 
-/// A file that is gone when this is dropped, unless it was renamed.
-struct Temporary {
-    path: PathBuf,
-    file: File,
-    keep: bool,
-}
-
-impl Temporary {
-    fn create(dir: &Path, name: &std::ffi::OsStr) -> io::Result<Self> {
-        // Two saves of one process must not share a temporary file.
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let mut hidden = OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(
-            ".{}-{}.tmp",
-            std::process::id(),
-            COUNT.fetch_add(1, Ordering::Relaxed)
-        ));
-        let path = dir.join(hidden);
-        let file = File::options().write(true).create_new(true).open(&path)?;
-        Ok(Temporary {
-            path,
-            file,
-            keep: false,
-        })
-    }
-
-    fn write_and_rename(mut self, bytes: &[u8], to: &Path) -> io::Result<()> {
-        self.file.write_all(bytes)?;
-        self.file.sync_all()?;
-        fs::rename(&self.path, to)?;
-        self.keep = true;
-        Ok(())
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        if !self.keep {
-            // Nothing better can be done: the first error is what is reported.
-            let _ = fs::remove_file(&self.path);
-        }
-    }
+fn write(mut file: File, bytes: &[u8]) -> io::Result<()> {
+    file.write_all(bytes)?;
+    file.sync_all()
 }

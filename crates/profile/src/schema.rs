@@ -3,6 +3,7 @@
 use super::Profile;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// JSON Schema 2020-12 of `jostle-profile/1`, for what [`super::load`]
 /// accepts. Keys are sorted, so that its text does not depend on how
@@ -25,14 +26,9 @@ pub fn schema() -> Value {
 fn sorted(value: Value) -> Value {
     match value {
         Value::Object(map) => {
-            let mut entries: Vec<(String, Value)> = map.into_iter().collect();
-            entries.sort_by(|a, b| a.0.cmp(&b.0));
-            Value::Object(
-                entries
-                    .into_iter()
-                    .map(|(key, value)| (key, sorted(value)))
-                    .collect(),
-            )
+            let entries = map.into_iter().map(|(key, value)| (key, sorted(value)));
+            let in_order: BTreeMap<String, Value> = entries.collect();
+            Value::Object(in_order.into_iter().collect())
         }
         Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
         other => other,

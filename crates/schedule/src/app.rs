@@ -169,13 +169,13 @@ impl App {
     /// The same with its speed per platform, in the order of
     /// [`Cluster::platforms`](crate::Cluster::platforms); only ratios count.
     pub fn with_platform_speed(mut self, speed: Vec<Option<f32>>) -> Self {
-        let best = speed.iter().flatten().copied().max_by(f32::total_cmp);
+        self.platform_speed = speed;
+        let best = self.best_speed();
         let ln = |here: &Option<f32>| match (here, best) {
             (Some(here), Some(best)) if *here > 0.0 => (here / best).ln(),
             _ => 0.0,
         };
-        self.platform_ln = speed.iter().map(ln).collect();
-        self.platform_speed = speed;
+        self.platform_ln = self.platform_speed.iter().map(ln).collect();
         self
     }
 

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 /// Both directions on one resource. All numbers are points of the 0–100 scale;
 /// a node's `causes` is a sum and may pass 100.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Comparison {
     pub resource: String,
     pub app_tolerates: Option<f64>,
@@ -123,33 +123,21 @@ const WIDTH: usize = 4;
 /// `app` against the residents of `node`, for every resource either knows of,
 /// in the order of resource ids.
 pub fn compare(app: &App, cluster: &Cluster, node: NodeId) -> Vec<Comparison> {
-    let mut lanes: Vec<usize> = (0..LANES)
-        .filter(|lane| {
-            app.mentions(*lane)
-                || cluster
-                    .residents(node)
-                    .any(|(_, resident)| resident.app.mentions(*lane))
-        })
-        .collect();
+    let mentioned = |lane: &usize| {
+        let mut residents = cluster.residents(node);
+        app.mentions(*lane) || residents.any(|(_, resident)| resident.app.mentions(*lane))
+    };
+    let mut lanes: Vec<usize> = (0..LANES).filter(mentioned).collect();
     lanes.sort_by_key(|lane| resource_id(*lane));
-    lanes
-        .into_iter()
-        .map(|lane| one(app, cluster, node, lane))
-        .collect()
+    let lanes = lanes.into_iter();
+    lanes.map(|lane| one(app, cluster, node, lane)).collect()
 }
 
 fn one(app: &App, cluster: &Cluster, node: NodeId, at: usize) -> Comparison {
     let summary = cluster.summary(node);
     let mut comparison = Comparison {
         resource: resource_id(at).into(),
-        app_tolerates: None,
-        app_causes: None,
-        node_tolerates: None,
-        node_causes: None,
-        d1: None,
-        d2: None,
-        not_counted: None,
-        not_known: Vec::new(),
+        ..Comparison::default()
     };
     if at == Resource::CpuTime as usize && !summary.shares_cpus {
         comparison.not_counted = Some("each application has CPUs of its own here".into());

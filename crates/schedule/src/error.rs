@@ -33,6 +33,15 @@ pub struct NodesFileError {
     pub problem: String,
 }
 
+/// A number that no count of CPUs can be.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("is {0}; write a whole number of CPUs, 1 or more and at most {MOST_CPUS}")]
+pub(crate) struct CpusError(pub i64);
+
+/// No node has more CPUs: beyond any machine there is, and few enough for the
+/// sums over a node's residents to stay within their range.
+pub const MOST_CPUS: u32 = 16_384;
+
 /// Why a text is no amount of memory.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MemoryError {
@@ -64,40 +73,16 @@ pub enum AdmissionError {
 pub enum TrainingError {
     #[error("cannot read {file}: {why}")]
     Read { file: String, why: String },
-    #[error(
-        "{file}: no header; its first line has to name the columns: node, the counters, straggler"
-    )]
-    Empty { file: String },
-    #[error("{file}:1: {what}")]
-    Header { file: String, what: String },
+    #[error("{file}: {what}")]
+    Windows { file: String, what: String },
     #[error("{file}:{line}: {what}")]
     Line {
         file: String,
         line: usize,
         what: String,
     },
-    #[error("{file}: {windows} windows are too few to learn from; at least {least} are needed")]
-    Few {
-        file: String,
-        windows: usize,
-        least: usize,
-    },
-    #[error(
-        "{file}: of the {windows} windows to learn from (the first two thirds) {}; \
-         both kinds are needed",
-        if *stragglers { "every one is a straggler" } else { "none is a straggler" }
-    )]
-    OneClass {
-        file: String,
-        windows: usize,
-        stragglers: bool,
-    },
-    #[error("{what} is {value}; it has to be {range}")]
-    Option {
-        what: &'static str,
-        value: String,
-        range: &'static str,
-    },
+    #[error("the confidence is {0}; it has to be at least 0.5 and below 1")]
+    Confidence(String),
 }
 
 /// Why a line of a [`Stream`](crate::Stream) was refused.

@@ -24,10 +24,13 @@ use crate::app::App;
 use crate::cluster::Cluster;
 use crate::cluster::ClusterError;
 use crate::cluster::Node;
+use crate::error::CpusError;
+use crate::error::MOST_CPUS;
 use crate::error::MemoryError;
 use crate::error::NodesFileError;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use std::path::PathBuf;
 use toml::Spanned;
@@ -39,10 +42,6 @@ pub struct NodeEntry {
     /// Workload name and the line it stands on.
     pub runs: Vec<(String, usize)>,
 }
-
-/// No node has more CPUs: beyond any machine there is, and few enough for the
-/// sums over a node's residents to stay within their range.
-pub const MOST_CPUS: u32 = 16_384;
 
 /// One `[[app]]`: what every instance of a workload asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -181,59 +180,44 @@ impl NodesFile {
                 "holds no node; add at least one [[node]] with name, cpus and memory".into(),
             ));
         }
+        let wrong = |at: Range<usize>, problem: String| refuse(Some(at.start), problem);
         let count = |key: &Spanned<i64>| {
-            let (at, value) = (key.span().start, *key.get_ref());
-            u32::try_from(value)
-                .ok()
-                .filter(|cpus| (1..=MOST_CPUS).contains(cpus))
-                .ok_or_else(|| {
-                    refuse(
-                        Some(at),
-                        format!(
-                            "key `cpus`: is {value}; write a whole number of CPUs, 1 or more and at most {MOST_CPUS}"
-                        ),
-                    )
-                })
+            check_cpus(*key.get_ref())
+                .map_err(|problem| wrong(key.span(), format!("key `cpus`: {problem}")))
         };
         let memory = |key: &Spanned<String>| {
-            parse_memory(key.get_ref()).map_err(|problem| {
-                refuse(Some(key.span().start), format!("key `memory`: {problem}"))
-            })
+            parse_memory(key.get_ref())
+                .map_err(|problem| wrong(key.span(), format!("key `memory`: {problem}")))
         };
         let fraction = |key: &Spanned<f64>| match *key.get_ref() {
             qos if qos > 0.0 && qos <= 1.0 => Ok(qos),
-            qos => Err(refuse(
-                Some(key.span().start),
+            qos => Err(wrong(
+                key.span(),
                 format!("key `qos`: is {qos}; write a fraction to keep, above 0 and at most 1"),
             )),
         };
         let rate = |platform: &str, key: &Spanned<f64>| match *key.get_ref() {
             speed if speed > 0.0 && speed < 1e9 => Ok(speed),
-            speed => Err(refuse(
-                Some(key.span().start),
+            speed => Err(wrong(
+                key.span(),
                 format!("key `platforms.{platform}`: is {speed}; write a speed above 0"),
             )),
         };
         let name = |key: &Spanned<String>, before: Option<usize>, of: &str| {
-            let at = key.span().start;
-            if key.get_ref().trim().is_empty() {
-                return Err(refuse(
-                    Some(at),
-                    format!("key `name`: is empty; name the {of}"),
-                ));
-            }
-            match before {
-                Some(before) => Err(refuse(
-                    Some(at),
-                    format!(
-                        "key `name`: `{}` is already used on line {before}; give each {of} a name of its own",
-                        key.get_ref()
-                    ),
-                )),
-                None => Ok(line_of(text, at)),
-            }
+            let name = key.get_ref();
+            let problem = match before {
+                _ if name.trim().is_empty() => format!("is empty; name the {of}"),
+                Some(line) => format!(
+                    "`{name}` is already used on line {line}; give each {of} a name of its own"
+                ),
+                None => return Ok(line_of(text, key.span().start)),
+            };
+            Err(wrong(key.span(), format!("key `name`: {problem}")))
         };
-
+        let placed = |run: Spanned<String>| {
+            let line = line_of(text, run.span().start);
+            (run.into_inner(), line)
+        };
         let mut nodes = Vec::with_capacity(raw.node.len());
         let mut lines: BTreeMap<String, usize> = BTreeMap::new();
         for node in raw.node {
@@ -247,29 +231,20 @@ impl NodesFile {
                     shares_cpus: node.shares_cpus,
                     name: node.name.into_inner(),
                 },
-                runs: node
-                    .runs
-                    .into_iter()
-                    .map(|run| {
-                        let line = line_of(text, run.span().start);
-                        (run.into_inner(), line)
-                    })
-                    .collect(),
+                runs: node.runs.into_iter().map(placed).collect(),
             });
         }
         let mut demands: BTreeMap<String, AppDemand> = BTreeMap::new();
         for app in raw.app {
             let before = demands.get(app.name.get_ref()).map(|demand| demand.line);
             let line = name(&app.name, before, "app")?;
+            let speeds = app.platforms.iter();
+            let speeds = speeds.map(|(name, speed)| Ok((name.clone(), rate(name, speed)?)));
             let demand = AppDemand {
                 cpus: app.cpus.as_ref().map(count).transpose()?.unwrap_or(1),
                 memory_bytes: app.memory.as_ref().map(memory).transpose()?.unwrap_or(0),
                 qos: app.qos.as_ref().map(fraction).transpose()?,
-                platforms: app
-                    .platforms
-                    .iter()
-                    .map(|(platform, speed)| Ok((platform.clone(), rate(platform, speed)?)))
-                    .collect::<Result<_, _>>()?,
+                platforms: speeds.collect::<Result<_, _>>()?,
                 line,
             };
             demands.insert(app.name.into_inner(), demand);
@@ -286,6 +261,18 @@ impl NodesFile {
 fn line_of(text: &str, offset: usize) -> usize {
     let upto = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
     1 + upto.iter().filter(|byte| **byte == b'\n').count()
+}
+
+/// A number of CPUs that a node may have and an application may ask for.
+///
+/// # Errors
+///
+/// What may be written.
+pub(crate) fn check_cpus(cpus: i64) -> Result<u32, CpusError> {
+    match u32::try_from(cpus) {
+        Ok(cpus @ 1..=MOST_CPUS) => Ok(cpus),
+        _ => Err(CpusError(cpus)),
+    }
 }
 
 const UNITS: [(&str, u64); 11] = [

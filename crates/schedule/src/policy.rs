@@ -17,6 +17,7 @@ use crate::explanation::NodeReason;
 use crate::explanation::PartReason;
 use crate::explanation::RUNNERS_UP;
 use crate::explanation::Relaxed;
+use crate::predict::resource_id;
 use std::sync::Arc;
 
 /// An application that wants a place.
@@ -146,7 +147,6 @@ pub struct Choice {
     pub examined: u32,
     /// The policy's own figure of merit, higher is better.
     pub score: f64,
-    pub expected: Option<Box<ExpectedPerformance>>,
     /// What the reader should know, as that the search was cut short.
     pub notes: Vec<&'static str>,
 }
@@ -334,6 +334,16 @@ pub trait Policy: Send {
         }
     }
 
+    /// What is predicted on `node`, for policies that predict.
+    fn expected(
+        &self,
+        _request: &PlacementRequest,
+        _cluster: &Cluster,
+        _node: NodeId,
+    ) -> Option<ExpectedPerformance> {
+        None
+    }
+
     /// A choice in words, with both directions of every resource.
     fn explain(
         &self,
@@ -341,7 +351,56 @@ pub trait Policy: Send {
         cluster: &Cluster,
         choice: &Choice,
     ) -> Explanation {
-        explained(self, request, cluster, choice)
+        let node = choice.node();
+        let name = |node: NodeId| cluster.name(node).to_string();
+        let comparisons = compare(request.app, cluster, node);
+        let relaxed = choice.relaxed.iter().filter_map(|(direction, lane)| {
+            let resource = resource_id(*lane);
+            let comparison = comparisons.iter().find(|c| c.resource == resource)?;
+            let d = match direction {
+                Direction::D1 => comparison.d1,
+                Direction::D2 => comparison.d2,
+            }?;
+            (d < 0.0).then(|| Relaxed {
+                resource: resource.into(),
+                direction: *direction,
+                shortfall: -d,
+            })
+        });
+        let usual = matches!(choice.parts[..], [part] if part.cpus == request.app.cpus());
+        let parts = choice.parts.iter().filter(|_| !usual);
+        let runners_up = choice.runners_up.iter().flatten();
+        let mut notes: Vec<String> = choice.notes.iter().map(|note| note.to_string()).collect();
+        notes.extend(platform_note(request.app, cluster, node));
+        let unknown = &request.app.unknown_resources;
+        if !unknown.is_empty() {
+            notes.push(format!(
+                "not known to this version and left out: {}",
+                unknown.join(", ")
+            ));
+        }
+        Explanation {
+            app: request.app.name().into(),
+            policy: self.name(),
+            node: name(node),
+            parts: parts
+                .map(|part| PartReason {
+                    node: name(part.node),
+                    cpus: part.cpus,
+                })
+                .collect(),
+            expected: self.expected(request, cluster, node),
+            deciding: self.why(request, cluster, choice),
+            relaxed: relaxed.collect(),
+            runners_up: runners_up
+                .map(|node| NodeReason {
+                    node: name(*node),
+                    why: self.runner_up(request, cluster, *node),
+                })
+                .collect(),
+            notes,
+            comparisons,
+        }
     }
 
     /// One decision in words; changes nothing in the cluster. An answer to wait
@@ -362,75 +421,6 @@ pub trait Policy: Send {
             }
             Decision::QueueAt(_) | Decision::Wait(..) => Err(self.refusal(request, cluster)),
         }
-    }
-}
-
-/// What every policy says of a choice; [`Policy::explain`] unless it says more.
-pub fn explained<P: Policy + ?Sized>(
-    policy: &P,
-    request: &PlacementRequest,
-    cluster: &Cluster,
-    choice: &Choice,
-) -> Explanation {
-    let node = choice.node();
-    let name = |node: NodeId| cluster.name(node).to_string();
-    let comparisons = compare(request.app, cluster, node);
-    let relaxed = choice
-        .relaxed
-        .iter()
-        .filter_map(|(direction, lane)| {
-            let resource = crate::predict::resource_id(*lane);
-            let comparison = comparisons.iter().find(|c| c.resource == resource)?;
-            let d = match direction {
-                Direction::D1 => comparison.d1,
-                Direction::D2 => comparison.d2,
-            }?;
-            (d < 0.0).then(|| Relaxed {
-                resource: resource.into(),
-                direction: *direction,
-                shortfall: -d,
-            })
-        })
-        .collect();
-    let usual = matches!(choice.parts[..], [part] if part.cpus == request.app.cpus());
-    let mut notes: Vec<String> = choice.notes.iter().map(|note| note.to_string()).collect();
-    notes.extend(platform_note(request.app, cluster, node));
-    let unknown = &request.app.unknown_resources;
-    if !unknown.is_empty() {
-        notes.push(format!(
-            "not known to this version and left out: {}",
-            unknown.join(", ")
-        ));
-    }
-    Explanation {
-        app: request.app.name().into(),
-        policy: policy.name(),
-        node: name(node),
-        parts: match usual {
-            true => Vec::new(),
-            false => choice
-                .parts
-                .iter()
-                .map(|part| PartReason {
-                    node: name(part.node),
-                    cpus: part.cpus,
-                })
-                .collect(),
-        },
-        expected: choice.expected.as_deref().cloned(),
-        deciding: policy.why(request, cluster, choice),
-        comparisons,
-        relaxed,
-        runners_up: choice
-            .runners_up
-            .iter()
-            .flatten()
-            .map(|node| NodeReason {
-                node: name(*node),
-                why: policy.runner_up(request, cluster, *node),
-            })
-            .collect(),
-        notes,
     }
 }
 

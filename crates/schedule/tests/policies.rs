@@ -8,7 +8,7 @@ use jostle_profile::ResourceEntry;
 use jostle_profile::Score;
 use jostle_profile::Status;
 use jostle_schedule::App;
-use jostle_schedule::BinPack;
+use jostle_schedule::ByLoad;
 use jostle_schedule::Cluster;
 use jostle_schedule::ClusterError;
 use jostle_schedule::Decision;
@@ -16,7 +16,6 @@ use jostle_schedule::Direction;
 use jostle_schedule::Explanation;
 use jostle_schedule::Greedy;
 use jostle_schedule::IbenchL1;
-use jostle_schedule::LeastLoaded;
 use jostle_schedule::NoPlacement;
 use jostle_schedule::Node;
 use jostle_schedule::NodeId;
@@ -393,7 +392,14 @@ fn bin_pack_takes_the_fullest_that_fits() {
     cluster.admit(nth(&cluster, 0), resident(4, 1)).unwrap();
     cluster.admit(nth(&cluster, 1), resident(6, 1)).unwrap();
     cluster.admit(nth(&cluster, 2), resident(6, 2)).unwrap();
-    let of = |cpus| place(BinPack, &app("new", &[]).with_demand(cpus, 0), &cluster).unwrap();
+    let of = |cpus| {
+        place(
+            ByLoad::BIN_PACK,
+            &app("new", &[]).with_demand(cpus, 0),
+            &cluster,
+        )
+        .unwrap()
+    };
     let decision = of(2);
     assert_eq!(decision.node, "c");
     assert_eq!(decision.deciding.resource.as_deref(), Some("memory"));
@@ -490,7 +496,7 @@ fn least_loaded_looks_at_cpus_then_memory() {
     cluster
         .admit(nth(&cluster, 2), resident(2, 1 << 30))
         .unwrap(); // three quarters, more memory
-    let decision = place(LeastLoaded, &app("new", &[]), &cluster).unwrap();
+    let decision = place(ByLoad::LEAST_LOADED, &app("new", &[]), &cluster).unwrap();
     assert_eq!(decision.node, "c");
     assert_eq!(decision.deciding.resource.as_deref(), Some("memory"));
 }
@@ -563,5 +569,5 @@ fn a_cluster_refuses_what_cannot_be() {
     ));
     assert!(cluster.remove(id).is_some());
     assert!(cluster.remove(id).is_none());
-    assert!(place(LeastLoaded, &app("x", &[]), &Cluster::default()).is_err());
+    assert!(place(ByLoad::LEAST_LOADED, &app("x", &[]), &Cluster::default()).is_err());
 }

@@ -7,7 +7,6 @@
 //! latency, and holds from then on if the cluster still has the room.
 
 mod agent;
-mod commit;
 mod decide;
 mod faults;
 mod meter;

@@ -2,7 +2,6 @@
 
 use jostle_schedule::ClusterError;
 use jostle_schedule::admission::AdmissionError;
-use std::fmt;
 use std::io;
 use std::path::Path;
 use std::path::PathBuf;
@@ -32,10 +31,12 @@ pub enum SimulationError {
     World(#[from] WorldError),
     #[error("there are no nodes to run on")]
     NoNodes,
-    #[error("no policy is called `{name}`; there are {known}")]
-    UnknownPolicy { name: String, known: String },
-    #[error("no admission is called `{name}`; there are {known}")]
-    UnknownAdmission { name: String, known: String },
+    #[error("no {what} is called `{name}`; there are {known}")]
+    Unknown {
+        what: &'static str,
+        name: String,
+        known: String,
+    },
     #[error("admission: {0}")]
     Admission(#[from] AdmissionError),
     #[error("{of}: {why}")]
@@ -89,7 +90,7 @@ fn listed(jobs: &[u32]) -> String {
 /// Why a scenario or a trace was refused; names the file, and line and key where there are
 /// some.
 #[derive(Clone, Debug, PartialEq, Error)]
-#[error("{}{}: {}{problem}", path.display(), on_line(*line), of_key(key.as_deref()))]
+#[error("{}{}{problem}", path.display(), place(*line, key.as_deref()))]
 pub struct ScenarioError {
     pub path: PathBuf,
     /// Counted from 1.
@@ -111,12 +112,10 @@ impl ScenarioError {
     }
 }
 
-fn on_line(line: Option<usize>) -> String {
-    line.map_or_else(String::new, |line| format!(", line {line}"))
-}
-
-fn of_key(key: Option<&str>) -> String {
-    key.map_or_else(String::new, |key| format!("key `{key}`: "))
+fn place(line: Option<usize>, key: Option<&str>) -> String {
+    let line = line.map(|line| format!(", line {line}"));
+    let key = key.map(|key| format!("key `{key}`: "));
+    line.unwrap_or_default() + ": " + &key.unwrap_or_default()
 }
 
 /// A key of a scenario that has a value which makes no sense.
@@ -160,8 +159,8 @@ pub enum Problem {
     TraceBackwards { seconds: f64, line: usize },
     #[error("holds no arrival; write lines of seconds,app")]
     TraceEmpty,
-    #[error(transparent)]
-    Recorded(#[from] RecordedError),
+    #[error("{0}: holds no profile (*.json); record one with `jostle profile --out`")]
+    NoProfile(String),
     #[error(transparent)]
     World(#[from] WorldError),
     #[error("is empty; {0}")]
@@ -180,8 +179,12 @@ pub enum Problem {
         "{least} is above {most}, or one of them not above 0; write two numbers above 0, the lower one first"
     )]
     Interval { least: f64, most: f64 },
-    #[error("{0}")]
-    Unknown(Unknown),
+    #[error("there is no `{name}`; {hint} are {known}")]
+    Unknown {
+        name: String,
+        hint: String,
+        known: String,
+    },
     #[error("`{0}` is named twice")]
     NamedTwice(String),
     #[error("`{name}` is already used on line {line}; give each {of} a name of its own")]
@@ -270,10 +273,17 @@ impl Problem {
 
     /// There is no `name`; there are `known`.
     pub(crate) fn unknown<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
-        Problem::Unknown(Unknown {
-            name: name.into(),
-            known: known.into_iter().map(str::to_string).collect(),
-        })
+        let known: Vec<&str> = known.into_iter().collect();
+        let likeness = known.iter().map(|known| strsim::jaro_winkler(name, known));
+        let alike = likeness
+            .zip(&known)
+            .filter(|(likeness, _)| *likeness > 0.75);
+        let nearest = alike.max_by(|a, b| a.0.total_cmp(&b.0));
+        let name = name.to_string();
+        let hint = nearest.map(|(_, nearest)| format!("did you mean `{nearest}`? There"));
+        let hint = hint.unwrap_or("there".into());
+        let known = known.join(", ");
+        Problem::Unknown { name, hint, known }
     }
 }
 
@@ -285,37 +295,4 @@ impl From<io::Error> for Problem {
             _ => Problem::Unreadable(error.to_string()),
         }
     }
-}
-
-/// A name that nothing has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unknown {
-    pub name: String,
-    pub known: Vec<String>,
-}
-
-impl fmt::Display for Unknown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nearest = self
-            .known
-            .iter()
-            .map(|known| (strsim::jaro_winkler(&self.name, known), known))
-            .filter(|(likeness, _)| *likeness > 0.75)
-            .max_by(|a, b| a.0.total_cmp(&b.0));
-        write!(f, "there is no `{}`; ", self.name)?;
-        match nearest {
-            Some((_, nearest)) => write!(f, "did you mean `{nearest}`? There are ")?,
-            None => write!(f, "there are ")?,
-        }
-        f.write_str(&self.known.join(", "))
-    }
-}
-
-/// Why a directory of profiles makes no population.
-#[derive(Clone, Debug, PartialEq, Error)]
-pub enum RecordedError {
-    #[error("{0}")]
-    Unreadable(String),
-    #[error("{0}: holds no profile (*.json); record one with `jostle profile --out`")]
-    Empty(String),
 }

@@ -32,7 +32,6 @@ pub use outcome::*;
 pub use run::*;
 pub use scenario::Scenario;
 pub use scenario::ScenarioFile;
-pub use scenario::admissions;
 pub use settings::*;
 pub use statistics::Mean;
 pub use summary::*;

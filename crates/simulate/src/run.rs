@@ -31,19 +31,18 @@ pub fn run(workload: &Workload, settings: &Settings) -> Result<(Outcome, Timing)
 pub(crate) fn schedulers(
     settings: &Settings,
 ) -> Result<impl FnMut(u64) -> Result<Scheduler, SimulationError>, SimulationError> {
+    let unknown = |what, name: &str, known: Vec<&str>| SimulationError::Unknown {
+        what,
+        name: name.into(),
+        known: known.join(", "),
+    };
     let policy = policy_kind(&settings.policy).ok_or_else(|| {
-        let known: Vec<_> = POLICIES.iter().map(|kind| kind.name).collect();
-        SimulationError::UnknownPolicy {
-            name: settings.policy.clone(),
-            known: known.join(", "),
-        }
+        let known = POLICIES.iter().map(|kind| kind.name).collect();
+        unknown("policy", &settings.policy, known)
     })?;
     let admission = admission_kind(&settings.admission).ok_or_else(|| {
-        let known: Vec<_> = ADMISSIONS.iter().map(|kind| kind.name).collect();
-        SimulationError::UnknownAdmission {
-            name: settings.admission.clone(),
-            known: known.join(", "),
-        }
+        let known = ADMISSIONS.iter().map(|kind| kind.name).collect();
+        unknown("admission", &settings.admission, known)
     })?;
     Ok(move |seed| {
         let options = AdmissionOptions {

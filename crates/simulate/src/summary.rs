@@ -110,8 +110,8 @@ fn kept(performance: f64, least: f64) -> bool {
 /// Real seconds per decision: medians over runs. Never the same twice.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct DecisionTimes {
-    pub p50_seconds: f64,
-    pub p99_seconds: f64,
+    pub decision_p50_seconds: f64,
+    pub decision_p99_seconds: f64,
 }
 
 /// One policy under several seeds.
@@ -162,8 +162,8 @@ impl Summary {
             seeds,
             per_seed,
             decision_times: DecisionTimes {
-                p50_seconds: decision(|timing| timing.decision_p50_seconds),
-                p99_seconds: decision(|timing| timing.decision_p99_seconds),
+                decision_p50_seconds: decision(|timing| timing.decision_p50_seconds),
+                decision_p99_seconds: decision(|timing| timing.decision_p99_seconds),
             },
         })
     }

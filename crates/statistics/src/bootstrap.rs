@@ -10,6 +10,7 @@ use super::robust::student_quantile;
 use rand::Rng;
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
+use std::iter::repeat_n;
 
 /// Below this many pairs a resample has too few distinct values for its
 /// percentiles to mean much; Student's interval is used instead.
@@ -53,9 +54,7 @@ impl Bootstrap {
                 resample.clear();
                 // Counting by rank yields the resample already in order.
                 for (value, times) in sorted.iter().zip(&counts) {
-                    for _ in 0..*times {
-                        resample.push(*value);
-                    }
+                    resample.extend(repeat_n(*value, *times as usize));
                 }
                 location_sorted(&resample, &mut scratch)
             })

@@ -50,11 +50,8 @@ pub fn antitonic(values: &[f64], weights: &[f64]) -> Vec<f64> {
 /// intensity 0: an anchor of infinite weight there, which amounts to cutting
 /// the free fit at 1.
 pub fn performance_fit(performance: &[f64], weights: &[f64]) -> Vec<f64> {
-    let mut fit = antitonic(performance, weights);
-    for value in &mut fit {
-        *value = value.min(1.0);
-    }
-    fit
+    let fit = antitonic(performance, weights).into_iter();
+    fit.map(|value| value.min(1.0)).collect()
 }
 
 /// Intensity, 0–100, at which a falling curve through (0, 1) and

@@ -11,6 +11,7 @@ use crate::report::Style;
 use crate::report::simulation;
 use jostle_profile::document;
 use jostle_simulate as simulate;
+use jostle_simulate::DecisionTimes;
 use jostle_simulate::Outcome;
 use jostle_simulate::Scenario;
 use jostle_simulate::Summary;
@@ -49,8 +50,8 @@ struct PolicyResult {
 struct PolicyTiming {
     policy: String,
     admission: String,
-    decision_p50_seconds: f64,
-    decision_p99_seconds: f64,
+    #[serde(flatten)]
+    times: DecisionTimes,
     /// Runs shared the machine with others, which makes decisions slower.
     parallel: bool,
 }
@@ -100,8 +101,7 @@ pub fn run(scenario: &Scenario, args: &Args, out: Option<&Path>) -> Result<()> {
     let timing = results.iter().map(|result| PolicyTiming {
         policy: result.summary.policy.clone(),
         admission: result.summary.admission.clone(),
-        decision_p50_seconds: result.summary.decision_times.p50_seconds,
-        decision_p99_seconds: result.summary.decision_times.p99_seconds,
+        times: result.summary.decision_times,
         parallel,
     });
     let document = Document {

@@ -1,12 +1,12 @@
 //! HTTP/1.1 answers: by length, in chunks, or until the connection ends.
 
-use super::wire::Body;
-use super::wire::Parsed;
-use super::wire::ProtocolError;
-use super::wire::Reply;
-use super::wire::line;
-use super::wire::number;
-use super::wire::shown;
+use super::Body;
+use super::Parsed;
+use super::ProtocolError;
+use super::Reply;
+use super::line;
+use super::number;
+use super::shown;
 use crate::failure::Failure;
 
 const WHAT: &str = "an HTTP/1.1 answer";

@@ -1,14 +1,14 @@
 //! The text protocol of memcached: get and set.
 
-use super::wire::Body;
-use super::wire::Operation;
-use super::wire::Parsed;
-use super::wire::ProtocolError;
-use super::wire::Reply;
-use super::wire::line;
-use super::wire::number;
-use super::wire::push_key;
-use super::wire::shown;
+use super::Body;
+use super::Operation;
+use super::Parsed;
+use super::ProtocolError;
+use super::Reply;
+use super::line;
+use super::number;
+use super::push_key;
+use super::shown;
 use crate::failure::Failure;
 use std::io::Write;
 

@@ -1,15 +1,15 @@
 //! RESP2: GET, SET, and what a connection says first.
 
-use super::wire::Body;
-use super::wire::KEY_DIGITS;
-use super::wire::Operation;
-use super::wire::Parsed;
-use super::wire::ProtocolError;
-use super::wire::Reply;
-use super::wire::line;
-use super::wire::number;
-use super::wire::push_key;
-use super::wire::shown;
+use super::Body;
+use super::KEY_DIGITS;
+use super::Operation;
+use super::Parsed;
+use super::ProtocolError;
+use super::Reply;
+use super::line;
+use super::number;
+use super::push_key;
+use super::shown;
 use crate::failure::Failure;
 use crate::url::Url;
 use std::io::Write;

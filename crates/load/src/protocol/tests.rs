@@ -1,6 +1,6 @@
 //! Answers in any cut, and bytes that are none.
 
-use super::wire::shown;
+use super::shown;
 use super::*;
 use crate::failure::Failure;
 use proptest::prelude::*;

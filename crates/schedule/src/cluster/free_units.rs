@@ -24,10 +24,8 @@ impl FreeUnits {
     pub(crate) fn add_node(&mut self, node: NodeId, cpus: u32) {
         self.first.push(self.place.len() as u32);
         for _ in 0..cpus {
-            let unit = self.place.len() as u32;
-            self.place.push(self.nodes.len() as u32);
-            self.nodes.push(node.0);
-            self.units.push(unit);
+            self.place.push(TAKEN);
+            self.release(node, self.place.len() as u32 - 1);
         }
     }
 
@@ -38,10 +36,14 @@ impl FreeUnits {
             self.take(unit);
         }
         for unit in first + before..first + after.max(before) {
-            self.place[unit as usize] = self.nodes.len() as u32;
-            self.nodes.push(node.0);
-            self.units.push(unit);
+            self.release(node, unit);
         }
+    }
+
+    fn release(&mut self, node: NodeId, unit: u32) {
+        self.place[unit as usize] = self.nodes.len() as u32;
+        self.nodes.push(node.0);
+        self.units.push(unit);
     }
 
     fn take(&mut self, unit: u32) {

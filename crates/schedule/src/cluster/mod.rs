@@ -128,14 +128,12 @@ impl Cluster {
             platform,
             shares_cpus: node.shares_cpus,
         };
-        let kind_index = match self.kinds.iter().position(|known| *known == kind) {
-            Some(index) => index,
-            None => {
-                self.kinds.push(kind);
-                self.empty.push(NodeList::default());
-                self.kinds.len() - 1
-            }
-        };
+        let known = self.kinds.iter().position(|known| *known == kind);
+        let kind_index = known.unwrap_or_else(|| {
+            self.kinds.push(kind);
+            self.empty.push(NodeList::default());
+            self.kinds.len() - 1
+        });
         let id = NodeId(self.summaries.len() as u32);
         self.by_name.insert(node.name.clone(), id);
         self.summaries.push(NodeSummary::empty(
@@ -172,7 +170,7 @@ impl Cluster {
             return Err(ClusterError::Platforms(most));
         }
         self.platforms.push(name.into());
-        Ok(PlatformId((self.platforms.len() - 1) as u16))
+        Ok(PlatformId::nth(self.platforms.len() - 1))
     }
 
     /// Names of the platform types, by [`PlatformId`]; an empty one is that of
@@ -183,8 +181,8 @@ impl Cluster {
 
     /// The platform type called `name`.
     pub fn platform(&self, name: &str) -> Option<PlatformId> {
-        let index = self.platforms.iter().position(|known| known == name)?;
-        Some(PlatformId(index as u16))
+        let place = self.platforms.iter().position(|known| known == name);
+        place.map(PlatformId::nth)
     }
 
     /// Nodes, up or down.
@@ -310,6 +308,14 @@ impl Cluster {
             & (summary.free_memory >= demand.memory_bytes)
     }
 
+    /// Whether `demand` would fit on `node`, which is up, if it were empty.
+    pub(crate) fn could_fit(&self, node: NodeId, demand: Demand) -> bool {
+        let summary = self.summary(node);
+        summary.up
+            && summary.cpus >= demand.cpus
+            && self.node(node).memory_bytes >= demand.memory_bytes
+    }
+
     /// Whether `demand` would fit on some node if it were up and empty.
     pub fn could_ever_fit(&self, demand: Demand) -> bool {
         self.kinds
@@ -376,18 +382,13 @@ impl Cluster {
 
     /// Notes that `app` already runs on `node`, whether it fits or not.
     pub fn record(&mut self, node: NodeId, app: Arc<App>, demand: Demand) -> ResidentId {
-        let slot = match self.vacant.pop() {
-            Some(slot) => slot,
-            None => {
-                self.residents.push(None);
-                (self.residents.len() - 1) as u32
-            }
-        };
+        let slot = self.vacant.pop().unwrap_or_else(|| {
+            self.residents.push(None);
+            (self.residents.len() - 1) as u32
+        });
         self.generation = self.generation.wrapping_add(1);
-        let (summary, state) = (
-            &mut self.summaries[node.index()],
-            &mut self.states[node.index()],
-        );
+        let at = node.index();
+        let (summary, state) = (&mut self.summaries[at], &mut self.states[at]);
         summary.add(&mut state.aggregates, &app, demand.cpus);
         let resident = Resident {
             app,
@@ -415,10 +416,8 @@ impl Cluster {
         self.vacant.push(id.slot);
         self.running -= 1;
         let node = resident.node;
-        let (summary, state) = (
-            &mut self.summaries[node.index()],
-            &mut self.states[node.index()],
-        );
+        let at = node.index();
+        let (summary, state) = (&mut self.summaries[at], &mut self.states[at]);
         state.residents.swap_remove(resident.place as usize);
         if let Some(moved) = state.residents.get(resident.place as usize)
             && let Some(moved) = self.residents[*moved as usize].as_mut()
@@ -449,10 +448,8 @@ impl Cluster {
         let resident = self.residents[id.slot as usize].as_mut()?;
         let (node, cpus) = (resident.node, resident.demand.cpus);
         let old = std::mem::replace(&mut resident.app, app);
-        let (summary, state) = (
-            &mut self.summaries[node.index()],
-            &mut self.states[node.index()],
-        );
+        let at = node.index();
+        let (summary, state) = (&mut self.summaries[at], &mut self.states[at]);
         let others = state
             .residents
             .iter()
@@ -484,40 +481,33 @@ impl Cluster {
 
     /// Puts `node` back into service with all its CPUs.
     pub fn bring_up(&mut self, node: NodeId) {
-        let cpus = self.node(node).cpus;
-        let summary = &mut self.summaries[node.index()];
-        summary.up = true;
-        summary.cpus = cpus;
-        self.settle(node);
+        self.summaries[node.index()].up = true;
+        self.set_cpus(node, self.node(node).cpus);
     }
 
     /// One CPU of `node` breaks. When its residents now ask for more than is
     /// left, [`NodeSummary::cpus`] is below [`Self::cpus_used`] and somebody must go.
     pub fn break_cpu(&mut self, node: NodeId) {
-        let summary = &mut self.summaries[node.index()];
-        summary.cpus = summary.cpus.saturating_sub(1);
-        self.settle(node);
+        self.set_cpus(node, self.summary(node).cpus.saturating_sub(1));
     }
 
     /// One broken CPU of `node` works again.
     pub fn repair_cpu(&mut self, node: NodeId) {
-        let cpus = self.node(node).cpus;
-        let summary = &mut self.summaries[node.index()];
-        summary.cpus = (summary.cpus + 1).min(cpus);
+        let all = self.node(node).cpus;
+        self.set_cpus(node, (self.summary(node).cpus + 1).min(all));
+    }
+
+    fn set_cpus(&mut self, node: NodeId, cpus: u32) {
+        self.summaries[node.index()].cpus = cpus;
         self.settle(node);
     }
 
     /// Brings what is free and the indexes in line after a change of `node`.
     fn settle(&mut self, node: NodeId) {
-        let (summary, state) = (
-            &mut self.summaries[node.index()],
-            &self.states[node.index()],
-        );
+        let at = node.index();
+        let (summary, state) = (&mut self.summaries[at], &self.states[at]);
         let before = summary.free_cpus;
-        let free = u64::from(summary.cpus).saturating_sub(state.cpus_used);
-        summary.free_cpus = if summary.up { free as u32 } else { 0 };
-        let memory = u128::from(state.node.memory_bytes).saturating_sub(state.memory_used);
-        summary.free_memory = memory as u64;
+        summary.set_free(state.node.memory_bytes, state.cpus_used, state.memory_used);
         summary.version = summary.version.wrapping_add(1);
         self.index(node, before);
     }
@@ -539,15 +529,10 @@ impl Cluster {
     }
 
     /// The row of `node` computed afresh from its residents; equal to
-    /// [`Self::row`] but for its version, whatever was added and removed before.
+    /// [`Self::summary`] but for its version, whatever was added and removed before.
     pub fn recomputed(&self, node: NodeId) -> NodeSummary {
-        let old = self.summary(node);
-        let mut summary = NodeSummary::empty(
-            old.cpus,
-            self.node(node).memory_bytes,
-            old.platform,
-            old.shares_cpus,
-        );
+        let (old, memory_bytes) = (self.summary(node), self.node(node).memory_bytes);
+        let mut summary = NodeSummary::empty(old.cpus, memory_bytes, old.platform, old.shares_cpus);
         let mut aggregates = NodeAggregates::default();
         let (mut cpus, mut memory) = (0u64, 0u128);
         for (_, resident) in self.residents(node) {
@@ -556,12 +541,7 @@ impl Cluster {
             memory += u128::from(resident.demand.memory_bytes);
         }
         summary.up = old.up;
-        summary.free_cpus = match old.up {
-            true => u64::from(old.cpus).saturating_sub(cpus) as u32,
-            false => 0,
-        };
-        summary.free_memory =
-            u128::from(self.node(node).memory_bytes).saturating_sub(memory) as u64;
+        summary.set_free(memory_bytes, cpus, memory);
         summary.version = old.version;
         summary
     }

@@ -34,12 +34,9 @@ impl NodeList {
     }
 
     pub(crate) fn remove(&mut self, node: NodeId) {
-        let Some(place) = self.place.get(node.index()).copied() else {
+        let Some(place @ 1..) = self.place.get(node.index()).copied() else {
             return;
         };
-        if place == 0 {
-            return;
-        }
         self.place[node.index()] = 0;
         let at = place as usize - 1;
         self.members.swap_remove(at);

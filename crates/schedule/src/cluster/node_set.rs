@@ -41,31 +41,27 @@ impl NodeSet {
     /// there is none; ascending.
     pub fn each_also_in(&self, other: Option<&NodeSet>, mut look: impl FnMut(NodeId)) {
         for (at, word) in self.words.iter().enumerate() {
-            let mut left = *word;
-            if let Some(other) = other {
-                left &= other.words.get(at).copied().unwrap_or(0);
-            }
-            while left != 0 {
-                let bit = left.trailing_zeros();
-                left &= left - 1;
-                look(NodeId((at * 64) as u32 + bit));
-            }
+            let mask = other.map_or(u64::MAX, |other| other.words.get(at).copied().unwrap_or(0));
+            members(at, word & mask).for_each(&mut look);
         }
     }
 
     /// Ascending.
     pub fn iter(&self) -> impl Iterator<Item = NodeId> {
-        self.words.iter().enumerate().flat_map(|(at, word)| {
-            let mut left = *word;
-            std::iter::from_fn(move || {
-                (left != 0).then(|| {
-                    let bit = left.trailing_zeros();
-                    left &= left - 1;
-                    NodeId((at * 64) as u32 + bit)
-                })
-            })
-        })
+        let words = self.words.iter().enumerate();
+        words.flat_map(|(at, word)| members(at, *word))
     }
+}
+
+/// The nodes of the bits of word `at`, ascending.
+#[inline]
+fn members(at: usize, word: u64) -> impl Iterator<Item = NodeId> {
+    let mut left = word;
+    std::iter::from_fn(move || {
+        let bit = (left != 0).then(|| left.trailing_zeros())?;
+        left &= left - 1;
+        Some(NodeId((at * 64) as u32 + bit))
+    })
 }
 
 impl FromIterator<NodeId> for NodeSet {

@@ -138,6 +138,14 @@ impl NodeSummary {
         self.note_known(aggregates);
     }
 
+    /// Brings what is free in line with what is used of the CPUs and of
+    /// `memory_bytes`.
+    pub(crate) fn set_free(&mut self, memory_bytes: u64, cpus_used: u64, memory_used: u128) {
+        let free = u64::from(self.cpus).saturating_sub(cpus_used);
+        self.free_cpus = if self.up { free as u32 } else { 0 };
+        self.free_memory = u128::from(memory_bytes).saturating_sub(memory_used) as u64;
+    }
+
     fn note_known(&mut self, aggregates: &NodeAggregates) {
         if self.residents == 0 {
             self.tolerated_known = LaneSet::ALL;

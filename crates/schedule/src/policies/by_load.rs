@@ -10,16 +10,27 @@ use crate::policy::Policy;
 use crate::policy::only_candidate;
 use crate::search::ranking::Ranking;
 
-/// Most free share of CPUs, then most free share of memory, then file order
-/// (the baseline LL of Paragon's evaluation). D1 and D2 are told but not used.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LeastLoaded;
+/// Chooses by the free share of CPUs, then of memory, then by file order; blind
+/// to interference.
+#[derive(Clone, Copy, Debug)]
+pub struct ByLoad {
+    name: &'static str,
+    full: bool,
+}
 
-/// The fullest node that has the room: least free share of CPUs, then least
-/// free share of memory, then file order (best fit). The opposite of
-/// [`LeastLoaded`], and as blind to interference.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct BinPack;
+impl ByLoad {
+    /// Most is free (the baseline LL of Paragon's evaluation).
+    pub const LEAST_LOADED: ByLoad = ByLoad {
+        name: "least-loaded",
+        full: false,
+    };
+
+    /// Least is free (best fit).
+    pub const BIN_PACK: ByLoad = ByLoad {
+        name: "bin-pack",
+        full: true,
+    };
+}
 
 /// Free shares of CPUs and of memory.
 pub(crate) fn freedom(cluster: &Cluster, node: NodeId) -> (f64, f64) {
@@ -43,54 +54,26 @@ pub(crate) fn describe(cluster: &Cluster, node: NodeId) -> String {
     )
 }
 
-/// The node with the greatest free shares, or with the least where `full`.
-fn choose(request: &PlacementRequest, cluster: &Cluster, full: bool) -> Decision {
-    let sign = if full { -1.0 } else { 1.0 };
-    let mut ranking = Ranking::default();
-    request.candidates(cluster, |node| {
-        let (cpus, memory) = freedom(cluster, node);
-        ranking.offer(node, [sign * cpus, sign * memory]);
-    });
-    ranking.answer(request, cluster)
-}
-
-/// What tells the node chosen from the next.
-fn why(cluster: &Cluster, choice: &Choice, full: bool) -> Deciding {
-    match choice.runners_up[0] {
-        Some(next) => by_freedom(cluster, choice.node(), next, full),
-        None => only_candidate(cluster, choice.node()),
-    }
-}
-
-impl Policy for LeastLoaded {
+impl Policy for ByLoad {
     fn name(&self) -> &'static str {
-        "least-loaded"
+        self.name
     }
 
     fn choose(&mut self, request: &PlacementRequest, cluster: &Cluster) -> Decision {
-        choose(request, cluster, false)
+        let sign = if self.full { -1.0 } else { 1.0 };
+        let mut ranking = Ranking::default();
+        request.candidates(cluster, |node| {
+            let (cpus, memory) = freedom(cluster, node);
+            ranking.offer(node, [sign * cpus, sign * memory]);
+        });
+        ranking.answer(request, cluster)
     }
 
     fn why(&self, _: &PlacementRequest, cluster: &Cluster, choice: &Choice) -> Deciding {
-        why(cluster, choice, false)
-    }
-
-    fn runner_up(&self, _: &PlacementRequest, cluster: &Cluster, node: NodeId) -> String {
-        describe(cluster, node)
-    }
-}
-
-impl Policy for BinPack {
-    fn name(&self) -> &'static str {
-        "bin-pack"
-    }
-
-    fn choose(&mut self, request: &PlacementRequest, cluster: &Cluster) -> Decision {
-        choose(request, cluster, true)
-    }
-
-    fn why(&self, _: &PlacementRequest, cluster: &Cluster, choice: &Choice) -> Deciding {
-        why(cluster, choice, true)
+        match choice.runners_up[0] {
+            Some(next) => by_freedom(cluster, choice.node(), next, self.full),
+            None => only_candidate(cluster, choice.node()),
+        }
     }
 
     fn runner_up(&self, _: &PlacementRequest, cluster: &Cluster, node: NodeId) -> String {

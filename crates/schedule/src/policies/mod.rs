@@ -16,8 +16,7 @@ pub mod tarcil;
 
 use crate::policies::bazaar::Bazaar;
 use crate::policies::bloc::Bloc;
-use crate::policies::by_load::BinPack;
-use crate::policies::by_load::LeastLoaded;
+use crate::policies::by_load::ByLoad;
 use crate::policies::ibench_l1::IbenchL1;
 use crate::policies::jostle::Jostle;
 use crate::policies::paragon::Paragon;
@@ -69,13 +68,13 @@ pub const POLICIES: &[PolicyKind] = &[
         name: "least-loaded",
         summary: "most free CPUs, then memory; does not look at interference",
         supports_strict: false,
-        make: |_| Box::new(LeastLoaded),
+        make: |_| Box::new(ByLoad::LEAST_LOADED),
     },
     PolicyKind {
         name: "bin-pack",
         summary: "fewest free CPUs, then memory; does not look at interference",
         supports_strict: false,
-        make: |_| Box::new(BinPack),
+        make: |_| Box::new(ByLoad::BIN_PACK),
     },
     PolicyKind {
         name: "ibench-l1",

@@ -37,21 +37,17 @@ impl Policy for PlatformOnly {
             let (cpus, memory) = freedom(cluster, node);
             match app.speed_on(cluster.summary(node).platform) {
                 Some(speed) => known.offer(node, [f64::from(speed), cpus, memory]),
-                None => unknown.offer(node, [0.0, cpus, memory]),
+                None => unknown.offer(node, [f64::INFINITY, cpus, memory]),
             }
         });
         let best = known.best().next().map(|(key, _)| key[0]);
         let mut all: Ranking<3> = Ranking::default();
-        for (key, node) in known.best() {
-            let first = if Some(key[0]) == best {
-                f64::INFINITY
-            } else {
-                key[0]
-            };
-            all.offer(node, [first, key[1], key[2]]);
+        for ([speed, cpus, memory], node) in known.best() {
+            let speed = Some(speed).filter(|speed| Some(*speed) != best);
+            all.offer(node, [speed.unwrap_or(f64::INFINITY), cpus, memory]);
         }
         for (key, node) in unknown.best() {
-            all.offer(node, [f64::INFINITY, key[1], key[2]]);
+            all.offer(node, key);
         }
         let mut answer = all.answer(request, cluster);
         if let Decision::Place(choice) = &mut answer {

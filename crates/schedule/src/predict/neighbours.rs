@@ -97,32 +97,27 @@ fn beside_the_others(subjects: &[Subject], index: usize) -> Prediction {
     for lane in subject.counted.iter() {
         let pressure = pressure_of_others(subjects, index, lane);
         let felt = pressure.points > 0.0 || pressure.sd > 0.0;
+        let not_known_of = |subject: usize, half: Gap, why: &str| NotKnown {
+            resource: resource_id(lane),
+            subject,
+            whose: subjects[subject].name.into(),
+            half,
+            why: why.into(),
+        };
         if !subject.responses.known.contains(lane) {
             if felt || !pressure.unknown.is_empty() {
-                not_known.push(NotKnown {
-                    resource: resource_id(lane),
-                    subject: index,
-                    whose: subject.name.into(),
-                    half: Gap::Tolerated,
-                    why: "its profile does not say what pressure costs it".into(),
-                });
+                let why = "its profile does not say what pressure costs it";
+                not_known.push(not_known_of(index, Gap::Tolerated, why));
             }
             continue;
         }
-        let bends = subject
-            .responses
-            .curves
-            .iter()
-            .any(|curve| curve.lane() == lane);
+        let mut curves = subject.responses.curves.iter();
+        let bends = curves.any(|curve| curve.lane() == lane);
         // What nobody can feel need not be known.
         if bends {
-            not_known.extend(pressure.unknown.iter().map(|other| NotKnown {
-                resource: resource_id(lane),
-                subject: *other,
-                whose: subjects[*other].name.into(),
-                half: Gap::Caused,
-                why: "its profile does not say what it causes".into(),
-            }));
+            let why = "its profile does not say what it causes";
+            let others = pressure.unknown.iter();
+            not_known.extend(others.map(|other| not_known_of(*other, Gap::Caused, why)));
         }
         if !felt {
             continue;

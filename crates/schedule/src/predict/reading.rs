@@ -211,14 +211,14 @@ fn between(knots: &[Knot], at: f64) -> (f64, f64) {
 }
 
 fn table(lane: usize, knots: &[Knot]) -> Curve {
-    let mut ln = [0.0f32; GRID];
-    let mut variance = [0.0f32; GRID];
-    for step in 0..GRID {
-        let (value, spread) = between(knots, f64::from(step as f32 * GRID_STEP));
-        ln[step] = value as f32;
-        variance[step] = spread as f32;
-    }
-    Curve::new(lane, ln, variance)
+    let on_grid: [(f64, f64); GRID] =
+        std::array::from_fn(|step| between(knots, f64::from(step as f32 * GRID_STEP)));
+    let (ln, variance) = (on_grid.map(|(ln, _)| ln), on_grid.map(|(_, spread)| spread));
+    Curve::new(
+        lane,
+        ln.map(|ln| ln as f32),
+        variance.map(|spread| spread as f32),
+    )
 }
 
 /// Points of pressure and their standard deviation; `None` when nothing is

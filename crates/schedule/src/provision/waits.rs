@@ -28,13 +28,6 @@ impl Releases {
         self.last = Some(now);
     }
 
-    /// Share of gaps of at most `seconds`: the empirical distribution of the
-    /// wait of one who is first in line. `None` before enough were seen.
-    pub fn chance_within(&self, seconds: f64) -> Option<f64> {
-        let short = self.gaps.iter().filter(|gap| **gap <= seconds).count();
-        self.enough().then(|| short as f64 / self.gaps.len() as f64)
-    }
-
     /// Expected seconds until one with `ahead` others before it has its turn:
     /// so many gaps and one more, each as long as the mean of those seen.
     pub fn expected_wait(&self, ahead: usize) -> Option<f64> {
@@ -50,6 +43,15 @@ impl Releases {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Share of gaps of at most `seconds`: the empirical distribution of the
+    /// wait of one who is first in line. `None` before enough were seen.
+    fn chance_within(releases: &Releases, seconds: f64) -> Option<f64> {
+        let short = releases.gaps.iter().filter(|gap| **gap <= seconds).count();
+        releases
+            .enough()
+            .then(|| short as f64 / releases.gaps.len() as f64)
+    }
     use rand::RngExt;
     use rand::SeedableRng;
     use rand::rngs::ChaCha8Rng;
@@ -65,7 +67,7 @@ mod tests {
         // Seven of 10 s and one of 40 s.
         assert_eq!(releases.expected_wait(0), Some(110.0 / 8.0));
         assert_eq!(releases.expected_wait(2), Some(330.0 / 8.0));
-        assert_eq!(releases.chance_within(10.0), Some(0.875));
+        assert_eq!(chance_within(&releases, 10.0), Some(0.875));
     }
 
     #[test]
@@ -80,7 +82,7 @@ mod tests {
         }
         let wait = releases.expected_wait(3).unwrap();
         assert!((wait - 20.0).abs() < 4.0, "{wait}");
-        let within = releases.chance_within(5.0).unwrap();
+        let within = chance_within(&releases, 5.0).unwrap();
         assert!((within - (1.0 - (-1.0f64).exp())).abs() < 0.1, "{within}");
     }
 }

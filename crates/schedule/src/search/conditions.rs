@@ -23,21 +23,8 @@ use crate::predict::Lanes;
 /// one pass over the nodes instead of one pass per condition given up.
 #[derive(Clone, Debug)]
 pub(crate) struct Conditions {
-    /// Per lane, the bit of its D1 condition among those of D1, the least
-    /// important lowest; none when the application does not cause a known `c`.
-    d1_bit: Lanes<u32>,
-    d2_bit: Lanes<u32>,
-    /// Rank of each such bit.
-    d1_rank: [u8; LANES],
-    d2_rank: [u8; LANES],
-    /// Rank + 1 of the highest of a set of such bits, by its length in bits; 0
-    /// for none.
-    d1_level: [u8; 32],
-    d2_level: [u8; 32],
-    /// The bits that count on nodes where applications have CPUs of their own,
-    /// and where they share CPUs.
-    d1_counted: [u32; 2],
-    d2_counted: [u32; 2],
+    d1: Side,
+    d2: Side,
     /// Direction and lane by rank.
     by_rank: Vec<(Direction, usize)>,
     /// The application's `c` and `t`, for the comparison.
@@ -46,6 +33,44 @@ pub(crate) struct Conditions {
     /// `t − c` of the application, its share of D1 + D2.
     difference: Lanes<i32>,
     both_counted: [LaneSet; 2],
+}
+
+/// The conditions of one direction. Each has a bit, the least important the
+/// lowest.
+#[derive(Clone, Debug)]
+struct Side {
+    /// By lane; none where the application has no known score.
+    bit: Lanes<u32>,
+    /// Rank by bit.
+    rank: [u8; LANES],
+    /// Rank + 1 of the highest of a set of bits, by its length in bits; 0 for
+    /// none.
+    level: [u8; 32],
+    /// The bits that count on nodes where applications have CPUs of their own,
+    /// and where they share CPUs.
+    counted: [u32; 2],
+}
+
+impl Side {
+    const EMPTY: Side = Side {
+        bit: [0; LANES],
+        rank: [0; LANES],
+        level: [0; 32],
+        counted: [0; 2],
+    };
+
+    /// Rank + 1 of the highest of `missed`; 0 for none.
+    #[inline]
+    fn level(&self, missed: u32) -> u8 {
+        // One bit more, so that there is always a highest one: no branch.
+        self.level[(missed << 1 | 1).ilog2() as usize]
+    }
+
+    /// A bit per rank of `missed`.
+    fn by_rank(&self, missed: u32) -> u64 {
+        let bits = LaneSet::from_bits(missed).iter();
+        bits.fold(0, |all, bit| all | 1 << self.rank[bit])
+    }
 }
 
 /// Conditions that a node misses: bits by importance within D1 and D2.
@@ -63,14 +88,8 @@ impl Conditions {
         d1.sort_by_key(|lane| -app.caused[*lane]);
         d2.sort_by_key(|lane| app.tolerated[*lane]);
         let mut conditions = Conditions {
-            d1_bit: [0; LANES],
-            d2_bit: [0; LANES],
-            d1_rank: [0; LANES],
-            d2_rank: [0; LANES],
-            d1_level: [0; 32],
-            d2_level: [0; 32],
-            d1_counted: [0; 2],
-            d2_counted: [0; 2],
+            d1: Side::EMPTY,
+            d2: Side::EMPTY,
             by_rank: Vec::with_capacity(d1.len() + d2.len()),
             caused: app.caused,
             tolerated: app.tolerated,
@@ -80,26 +99,31 @@ impl Conditions {
                 known.and(app.counted(shared))
             }),
         };
+        let Conditions {
+            d1: side1,
+            d2: side2,
+            by_rank,
+            ..
+        } = &mut conditions;
         for bit in 0..d1.len().max(d2.len()) {
-            // Of the lists, most important first, the one `bit` from the end.
-            let from_end = |list: &[usize]| Some(list[list.len().checked_sub(bit + 1)?]);
-            if let Some(lane) = from_end(&d2) {
-                conditions.d2_bit[lane] = 1 << bit;
-                conditions.d2_rank[bit] = conditions.by_rank.len() as u8;
-                conditions.by_rank.push((Direction::D2, lane));
-                conditions.d2_level[bit + 1] = conditions.by_rank.len() as u8;
-            }
-            if let Some(lane) = from_end(&d1) {
-                conditions.d1_bit[lane] = 1 << bit;
-                conditions.d1_rank[bit] = conditions.by_rank.len() as u8;
-                conditions.by_rank.push((Direction::D1, lane));
-                conditions.d1_level[bit + 1] = conditions.by_rank.len() as u8;
-            }
-        }
-        for shared in [false, true] {
-            for lane in app.counted(shared).iter() {
-                conditions.d1_counted[usize::from(shared)] |= conditions.d1_bit[lane];
-                conditions.d2_counted[usize::from(shared)] |= conditions.d2_bit[lane];
+            for (side, lanes, direction) in [
+                (&mut *side2, &d2, Direction::D2),
+                (&mut *side1, &d1, Direction::D1),
+            ] {
+                // Of the lanes, most important first, the one `bit` from the end.
+                let Some(place) = lanes.len().checked_sub(bit + 1) else {
+                    continue;
+                };
+                let lane = lanes[place];
+                side.bit[lane] = 1 << bit;
+                side.rank[bit] = by_rank.len() as u8;
+                by_rank.push((direction, lane));
+                side.level[bit + 1] = by_rank.len() as u8;
+                for shared in [false, true] {
+                    if app.counted(shared).contains(lane) {
+                        side.counted[usize::from(shared)] |= 1 << bit;
+                    }
+                }
             }
         }
         conditions
@@ -115,12 +139,12 @@ impl Conditions {
     /// application lacks has no bit.
     #[inline]
     pub(crate) fn missed(&self, summary: &NodeSummary) -> Missed {
-        let d1 = below(&summary.tolerated, &self.caused, &self.d1_bit);
-        let d2 = below(&self.tolerated, &summary.caused, &self.d2_bit);
+        let d1 = below(&summary.tolerated, &self.caused, &self.d1.bit);
+        let d2 = below(&self.tolerated, &summary.caused, &self.d2.bit);
         let shared = usize::from(summary.shares_cpus);
         Missed {
-            d1: d1 & self.d1_counted[shared],
-            d2: d2 & self.d2_counted[shared],
+            d1: d1 & self.d1.counted[shared],
+            d2: d2 & self.d2.counted[shared],
         }
     }
 
@@ -128,18 +152,12 @@ impl Conditions {
     /// left.
     #[inline]
     pub(crate) fn level(&self, missed: Missed) -> u8 {
-        // One bit more, so that there is always a highest one: no branch.
-        let of = |bits: u32, level: &[u8; 32]| level[(bits << 1 | 1).ilog2() as usize];
-        of(missed.d1, &self.d1_level).max(of(missed.d2, &self.d2_level))
+        self.d1.level(missed.d1).max(self.d2.level(missed.d2))
     }
 
     /// The missed conditions as one number, a bit per rank.
     pub(crate) fn by_importance(&self, missed: Missed) -> u64 {
-        let of = |bits: u32, rank: &[u8; LANES]| {
-            let set = LaneSet::from_bits(bits);
-            set.iter().fold(0u64, |all, bit| all | 1 << rank[bit])
-        };
-        of(missed.d1, &self.d1_rank) | of(missed.d2, &self.d2_rank)
+        self.d1.by_rank(missed.d1) | self.d2.by_rank(missed.d2)
     }
 
     /// Direction and lane of what is missed, most important first.
@@ -154,17 +172,12 @@ impl Conditions {
 
     /// Sum over what the node of `row` misses of by how much, in steps.
     pub(crate) fn shortfall(&self, summary: &NodeSummary, missed: Missed) -> i64 {
-        let bits = self.by_importance(missed);
-        let mut sum = 0;
-        for (rank, (direction, lane)) in self.by_rank.iter().enumerate() {
-            if bits >> rank & 1 == 1 {
-                sum += i64::from(match direction {
-                    Direction::D1 => self.caused[*lane] - summary.tolerated[*lane],
-                    Direction::D2 => summary.caused[*lane] - self.tolerated[*lane],
-                });
-            }
-        }
-        sum
+        let missed = self.in_order(missed).into_iter();
+        let short = missed.map(|(direction, lane)| match direction {
+            Direction::D1 => self.caused[lane] - summary.tolerated[lane],
+            Direction::D2 => summary.caused[lane] - self.tolerated[lane],
+        });
+        short.map(i64::from).sum()
     }
 
     /// Mean |D1 + D2| in steps over the resources known in both directions:

@@ -101,13 +101,12 @@ impl Search {
         keep(&mut self.left, |node| node.level == least);
         let platforms = by_platform && request.app.best_speed().is_some();
         self.note_speeds(request.app, cluster, platforms);
-        let answer = match self.options.mended && least > 0 {
+        let mut answer = match self.options.mended && least > 0 {
             false => self.tightest(request, cluster, &conditions),
             true => self.least_short(request, cluster, &conditions),
         };
-
-        let Decision::Place(mut choice) = answer else {
-            return Decision::no_room(request, cluster);
+        let Decision::Place(choice) = &mut answer else {
+            return answer;
         };
         let summary = cluster.summary(choice.node());
         choice.examined = self.examined.len() as u32;
@@ -115,14 +114,14 @@ impl Search {
         if least > 0 {
             choice.relaxed = conditions.in_order(conditions.missed(summary));
         }
-        self.fill_runners_up(&mut choice);
+        self.fill_runners_up(choice);
         if cut_short {
             choice.notes.push(CUT_SHORT);
         }
         if platforms && request.app.speed_on(summary.platform).is_none() {
             choice.notes.push(PLATFORM_NOT_KNOWN);
         }
-        Decision::Place(choice)
+        answer
     }
 
     /// Of the nodes left those of the best platform type, and of these the
@@ -277,13 +276,10 @@ fn worst(comparisons: &[Comparison]) -> Option<Shortfall<'_>> {
             (Direction::D1, comparison.d1),
             (Direction::D2, comparison.d2),
         ]
-        .into_iter()
-        .filter_map(move |(direction, d)| {
-            Some(Shortfall {
-                direction,
-                comparison,
-                d: d?,
-            })
+        .map(|(direction, d)| Shortfall {
+            direction,
+            comparison,
+            d: d.unwrap_or(0.0),
         })
     });
     directions
@@ -342,14 +338,12 @@ pub(crate) fn deciding(
     } else if level(next) > 0 {
         let comparisons = compare(request.app, cluster, next);
         let worst = worst(&comparisons);
+        let said = worst.as_ref().map(Shortfall::describe).unwrap_or_default();
         Deciding {
-            resource: worst
-                .as_ref()
-                .map(|worst| worst.comparison.resource.clone()),
+            resource: worst.map(|worst| worst.comparison.resource.clone()),
             why: format!(
-                "the only node with headroom everywhere; the next is {}, but {}",
-                cluster.name(next),
-                worst.map_or_else(String::new, |worst| worst.describe())
+                "the only node with headroom everywhere; the next is {}, but {said}",
+                cluster.name(next)
             ),
         }
     } else if by_platform && let Some(why) = faster(request.app, cluster, chosen, next) {
@@ -416,11 +410,8 @@ fn tighter(
 /// When conditions were given up: which is missed by the most.
 fn least_harm(app: &App, cluster: &Cluster, choice: &Choice, next: NodeId) -> Deciding {
     let chosen = choice.node();
-    let given_up: Vec<&str> = choice
-        .relaxed
-        .iter()
-        .map(|(_, lane)| resource_id(*lane))
-        .collect();
+    let given_up = choice.relaxed.iter().map(|(_, lane)| resource_id(*lane));
+    let given_up: Vec<&str> = given_up.collect();
     let comparisons = compare(app, cluster, chosen);
     let Some(worst_here) = worst(&comparisons) else {
         return Deciding::because("the best of the nodes examined before the search was stopped");

@@ -1,7 +1,7 @@
 //! What a line of the stream may say.
 
 use crate::error::StreamError;
-use crate::nodes_file::MOST_CPUS;
+use crate::nodes_file::check_cpus;
 use crate::nodes_file::parse_memory;
 use jostle_profile as profile;
 use jostle_profile::Profile;
@@ -119,27 +119,14 @@ impl Event {
     }
 
     pub(super) fn cpus(&self) -> Result<Option<u32>, StreamError> {
-        self.cpus.map(count).transpose()
+        let cpus = self.cpus.map(check_cpus).transpose();
+        cpus.map_err(|problem| StreamError::key("cpus", problem))
     }
 
     pub(super) fn memory_bytes(&self) -> Result<Option<u64>, StreamError> {
         let bytes = self.memory.as_deref().map(parse_memory).transpose();
         bytes.map_err(|problem| StreamError::key("memory", problem))
     }
-}
-
-fn count(cpus: i64) -> Result<u32, StreamError> {
-    u32::try_from(cpus)
-        .ok()
-        .filter(|cpus| (1..=MOST_CPUS).contains(cpus))
-        .ok_or_else(|| {
-            StreamError::key(
-                "cpus",
-                format!(
-                    "is {cpus}; write a whole number of CPUs, 1 or more and at most {MOST_CPUS}"
-                ),
-            )
-        })
 }
 
 /// What a profile sent with an event must keep to.

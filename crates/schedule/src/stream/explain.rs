@@ -44,9 +44,6 @@ impl Stream {
             "policy": self.policy.name(),
             "deciding": self.policy.why(&request, &self.cluster, choice),
         });
-        if let Some(expected) = &choice.expected {
-            words["expected"] = json!(expected);
-        }
         if !matches!(choice.parts[..], [part] if part.cpus == job.app.cpus()) {
             let parts = choice.parts.iter();
             let parts = parts.map(|part| json!({"node": name(part.node), "cpus": part.cpus}));

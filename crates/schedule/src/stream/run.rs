@@ -3,6 +3,7 @@
 use super::state::Stream;
 use std::io;
 use std::io::BufRead;
+use std::io::Read;
 use std::io::Write;
 
 /// Longer lines are refused unread: a profile takes about 60 KiB.
@@ -48,27 +49,18 @@ impl Stream {
 /// [`LONGEST_LINE`]; `None` at the end of `input`.
 fn next_line(input: &mut impl BufRead, bytes: &mut Vec<u8>) -> io::Result<Option<Line>> {
     bytes.clear();
-    let (mut any, mut too_long) = (false, false);
-    loop {
-        let chunk = match input.fill_buf() {
-            Ok(chunk) => chunk,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        let end = chunk.iter().position(|byte| *byte == b'\n');
-        let part = &chunk[..end.unwrap_or(chunk.len())];
-        any |= !chunk.is_empty();
-        too_long |= bytes.len() + part.len() > LONGEST_LINE;
-        if !too_long {
-            bytes.extend_from_slice(part);
+    let with_end = LONGEST_LINE as u64 + 1;
+    Read::take(&mut *input, with_end).read_until(b'\n', bytes)?;
+    Ok(match bytes.last() {
+        None => None,
+        Some(b'\n') => {
+            bytes.pop();
+            Some(Line::Whole)
         }
-        let (last, used) = (chunk.is_empty(), end.map_or(chunk.len(), |end| end + 1));
-        input.consume(used);
-        if end.is_some() || last {
-            return Ok(any.then_some(match too_long {
-                true => Line::TooLong,
-                false => Line::Whole,
-            }));
+        Some(_) if bytes.len() > LONGEST_LINE => {
+            input.skip_until(b'\n')?;
+            Some(Line::TooLong)
         }
-    }
+        Some(_) => Some(Line::Whole),
+    })
 }

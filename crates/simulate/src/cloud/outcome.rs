@@ -105,6 +105,7 @@ impl StrategyOutcome {
         let cost = record.bill.cost(seconds, prices);
         // A run that goes on undisturbed is not slower for rounding.
         let kept = |done: &Done| f64::from(u8::from(done.running() >= done.qos));
+        let over_jobs = |of: fn(&Done) -> f64| mean(jobs.iter().map(of)).unwrap_or(0.0);
         StrategyOutcome {
             strategy: record.strategy,
             with_profiles: record.with_profiles,
@@ -113,8 +114,8 @@ impl StrategyOutcome {
             batch_performance: of_class(0),
             service_performance: of_class(1),
             performance_p5: ascending.get(ascending.len() / 20).copied().unwrap_or(0.0),
-            performance_running: mean(jobs.iter().map(Done::running)).unwrap_or(0.0),
-            qos_share: mean(jobs.iter().map(kept)).unwrap_or(0.0),
+            performance_running: over_jobs(Done::running),
+            qos_share: over_jobs(kept),
             performance_vs_sr: sr.and_then(performance).map(|theirs| own / theirs),
             cost,
             cost_vs_sr: sr.map(|sr| cost / sr.bill.cost(sr.makespan, prices)),
@@ -130,11 +131,10 @@ impl StrategyOutcome {
             poor_instances: record.poor,
             poor_share: (record.rented > 0).then(|| record.poor as f64 / record.rented as f64),
             queued: record.queued,
-            wait_seconds: mean(jobs.iter().map(|done| done.started - done.arrived)).unwrap_or(0.0),
+            wait_seconds: over_jobs(|done| done.started - done.arrived),
             break_even_weeks: sr.and_then(|sr| {
-                record
-                    .bill
-                    .breaks_even_with(seconds, &sr.bill, sr.makespan, prices)
+                let bill = &record.bill;
+                bill.breaks_even_with(seconds, &sr.bill, sr.makespan, prices)
             }),
         }
     }

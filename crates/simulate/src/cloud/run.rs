@@ -97,7 +97,7 @@ enum Event {
 }
 
 /// An on-demand instance.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Instance {
     /// Place in [`SIZES`].
     size: usize,
@@ -442,13 +442,9 @@ impl<'a> Simulation<'a> {
         let instance = self.instances.len();
         self.instances.push(Instance {
             size,
-            node: None,
-            bound: Vec::new(),
-            running: 0,
             since,
             well: true,
-            idle: 0,
-            co_tenants: None,
+            ..Instance::default()
         });
         self.live.insert(instance);
         self.record.rented += 1;

@@ -172,11 +172,8 @@ impl Driver<'_> {
                 self.oracle_placement(scene.history, &self.order(|a, b| scene.true_pair(a, b)))
             }
         };
-        placed
-            .into_iter()
-            .zip(start)
-            .map(|(placed, start)| placed.or(*start))
-            .collect()
+        let found = placed.into_iter().zip(start);
+        found.map(|(placed, start)| placed.or(*start)).collect()
     }
 
     /// Packs with what mirrors measured.
@@ -260,19 +257,17 @@ impl Driver<'_> {
         let mut performance = vec![0.0; scene.instances.len()];
         for (store, members) in there.iter().enumerate() {
             let rated = &scene.stores[store];
-            let used = (
-                bandwidth[store] / rated.bandwidth,
-                capacity[store] / rated.capacity,
-            );
+            let bandwidth = bandwidth[store] / rated.bandwidth;
+            let capacity = capacity[store] / rated.capacity;
             for (instance, share) in members {
-                let alone = self.performance_alone(*instance, used);
+                let alone = self.performance_alone(*instance, bandwidth, capacity);
                 performance[*instance] +=
                     share * alone * self.interference_factor(*instance, members, interval);
             }
             if !members.is_empty() {
-                totals.utilization += used.0;
+                totals.utilization += bandwidth;
                 let idle = self.scenario.idle_power;
-                totals.energy += idle + (1.0 - idle) * used.0.min(1.0);
+                totals.energy += idle + (1.0 - idle) * bandwidth.min(1.0);
             }
         }
         let active = there.iter().filter(|members| !members.is_empty()).count();
@@ -288,7 +283,7 @@ impl Driver<'_> {
 
     /// Throughput within the latency bound on a node so much in use: all of it
     /// up to the instance's limits, beyond them what they leave.
-    fn performance_alone(&self, instance: usize, (bandwidth, capacity): (f64, f64)) -> f64 {
+    fn performance_alone(&self, instance: usize, bandwidth: f64, capacity: f64) -> f64 {
         let app = self.app(instance);
         (app.bandwidth_limit / bandwidth).min(1.0) * (app.capacity_limit / capacity).min(1.0)
     }

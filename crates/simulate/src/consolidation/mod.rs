@@ -28,15 +28,14 @@ impl ConsolidationScenario {
     pub fn run(&self, seed: u64) -> Result<ConsolidationOutcome, InvalidKey> {
         self.check()?;
         let scene = scene::Scene::draw(self, seed);
+        let schemes = self.schemes.iter();
         Ok(ConsolidationOutcome {
             seed,
             instances: scene.instances.len(),
             nodes: scene.stores.len(),
             intervals: scene.intervals,
             mirror_error: scene.mirror_error(),
-            schemes: self
-                .schemes
-                .iter()
+            schemes: schemes
                 .map(|scheme| drive::drive(self, &scene, *scheme))
                 .collect(),
         })

@@ -56,7 +56,7 @@ impl Agent {
         }
     }
 
-    /// The cluster as this agent sees it, where `truly` is its true state.
+    /// The cluster as this agent sees it, where `actual` is its true state.
     pub(super) fn view<'c>(&'c self, actual: &'c Cluster) -> &'c Cluster {
         self.copy.as_ref().unwrap_or(actual)
     }

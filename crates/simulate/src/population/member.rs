@@ -1,13 +1,17 @@
-//! Synthetic applications, drawn class by class.
+//! Applications: synthetic ones, drawn class by class, and those of profiles.
 
 use super::archetype;
 use super::archetype::Program;
 use super::archetype::shared;
 use super::class::ClassKind;
+use crate::error::Problem;
 use crate::hardware::ServerType;
 use crate::truth::TrueApp;
 use crate::truth::TrueCurve;
+use jostle_profile as profile;
+use jostle_profile::Profile;
 use jostle_profile::resource::Resource;
+use jostle_schedule::App;
 use jostle_schedule::Demand;
 use jostle_schedule::Scaling;
 use jostle_schedule::predict::LANES;
@@ -15,12 +19,13 @@ use jostle_schedule::predict::LaneSet;
 use jostle_schedule::predict::Lanes;
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
+use std::path::Path;
 
 /// Share of undisturbed performance to be kept (the papers' 5 %).
 const QOS: f32 = 0.95;
 /// CPUs and nodes up to which speed-ups are known.
-pub(super) const MOST_CPUS: u32 = 32;
-pub(super) const MOST_NODES: u32 = 16;
+const MOST_CPUS: u32 = 32;
+const MOST_NODES: u32 = 16;
 /// How what several CPUs cause grows with their number: threads of one
 /// application share data.
 const CAUSED_BY_CPUS: f64 = 0.7;
@@ -135,4 +140,57 @@ pub fn tolerated(app: &TrueApp, lane: usize) -> Option<f64> {
     }
     let (a, b) = (curve.at((above - 1) as f32), curve.at(above as f32));
     Some(f64::from(above - 1) + f64::from((a - limit) / (a - b)))
+}
+
+/// The profiles in `dir`, by the order of file names; at least one, and not two
+/// of one workload.
+pub fn load_profiles(dir: &Path) -> Result<Vec<Profile>, Problem> {
+    let profiles = profile::load_dir(dir);
+    let profiles = profiles.map_err(|error| Problem::Unreadable(error.to_string()))?;
+    match profiles.is_empty() {
+        true => Err(Problem::NoProfile(dir.display().to_string())),
+        false => Ok(profiles.into_iter().map(|(_, profile)| profile).collect()),
+    }
+}
+
+/// The application of `profile` as if its curves and scores were the truth. On
+/// shared resources of which it says nothing the truth is that of a synthetic
+/// program, which profiling cannot see; so are its speeds by platform.
+pub fn recorded(profile: &Profile, types: &[ServerType], rng: &mut ChaCha8Rng) -> Member {
+    let app = App::new(profile);
+    let counted = app.counted(false);
+    let responses = &app.responses;
+    let program = Program::draw(&archetype::SERVICE, rng);
+    let known = responses.known.and(counted);
+    let caused_known = responses.caused_known.and(counted);
+    let curves = responses.curves.iter();
+    let mut curves: Vec<TrueCurve> = curves
+        .filter(|curve| counted.contains(curve.lane()))
+        .map(|curve| TrueCurve::new(curve.lane(), |x| f64::from(curve.at(x as f32).0).exp()))
+        .collect();
+    for lane in program.bends().without(known).and(shared()).iter() {
+        curves.push(TrueCurve::new(lane, |x| program.performance(lane, x)));
+    }
+    let mut caused = [0.0; LANES];
+    for lane in caused_known.iter() {
+        caused[lane] = responses.caused[lane];
+    }
+    for lane in shared().without(caused_known).iter() {
+        caused[lane] = program.caused[lane] as f32;
+    }
+    Member {
+        app: TrueApp {
+            name: profile.workload.name.clone(),
+            curves,
+            caused,
+            speed: archetype::speeds(std::slice::from_ref(&program), types, rng),
+            qos: profile.qos.threshold as f32,
+            scaling: Scaling::amdahl(0.1, MOST_CPUS, MOST_NODES),
+        },
+        demand: Demand {
+            cpus: (profile.conditions.target_cpus.len().max(1)) as u32,
+            memory_bytes: 0,
+        },
+        profiled: known.and(caused_known),
+    }
 }

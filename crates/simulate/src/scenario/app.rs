@@ -1,10 +1,10 @@
 //! Applications that a scenario names itself, and those of recorded profiles.
 
 use super::keys::AppKeys;
-use super::plan::ClusterPlan;
-use super::plan::GivenApp;
-use super::plan::Pool;
-use super::plan::Source as JobSource;
+use super::keys::ClusterPlan;
+use super::keys::GivenApp;
+use super::keys::Pool;
+use super::keys::Source as JobSource;
 use super::source::Source;
 use crate::error::Problem;
 use crate::error::ScenarioError;

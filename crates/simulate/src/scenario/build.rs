@@ -1,15 +1,15 @@
 //! From a scenario and a seed to what one run is given.
 
+use super::keys::Arrivals;
 use super::keys::FaultPlan;
+use super::keys::GivenApp;
+use super::keys::NodeType;
 use super::keys::PhaseKind;
 use super::keys::PhasePlan;
+use super::keys::Pool;
 use super::keys::Reservations;
-use super::plan::Arrivals;
-use super::plan::GivenApp;
-use super::plan::NodeType;
-use super::plan::Pool;
-use super::plan::Scenario;
-use super::plan::Work;
+use super::keys::Scenario;
+use super::keys::Work;
 use crate::arrivals;
 use crate::error::Problem;
 use crate::error::ScenarioError;

@@ -7,7 +7,6 @@ mod app;
 mod build;
 mod check;
 mod keys;
-mod plan;
 mod source;
 
 #[cfg(test)]
@@ -20,13 +19,12 @@ use crate::error::Problem;
 use crate::error::ScenarioError;
 use crate::settings::Settings;
 use crate::workload::Workload;
-use jostle_schedule::admission::ADMISSIONS;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use source::Source;
 use std::path::Path;
 
-pub use plan::Scenario;
+pub use keys::Scenario;
 
 /// What a scenario file can be.
 #[derive(Clone, Debug)]
@@ -87,11 +85,6 @@ fn valid<T: DeserializeOwned>(
     let scenario = source.parse()?;
     check(&scenario).map_err(|error| source.invalid(error))?;
     Ok(Box::new(scenario))
-}
-
-/// Names of the admissions that a scenario may use.
-pub fn admissions() -> Vec<&'static str> {
-    ADMISSIONS.iter().map(|kind| kind.name).collect()
 }
 
 fn read(path: &Path) -> Result<String, ScenarioError> {

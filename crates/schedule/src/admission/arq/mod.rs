@@ -257,12 +257,7 @@ impl Arq {
     /// Keeps a node free for the one that has waited longest beyond patience:
     /// of those that could take it, the one with most CPUs free.
     fn hold(&mut self, now: f64, cluster: &Cluster) {
-        let could = |node: NodeId, demand: Demand| {
-            let summary = cluster.summary(node);
-            summary.up
-                && summary.cpus >= demand.cpus
-                && cluster.node(node).memory_bytes >= demand.memory_bytes
-        };
+        let could = |node: NodeId, demand: Demand| cluster.could_fit(node, demand);
         if let Some((job, node)) = self.held {
             match self.jobs.get(&job) {
                 Some(waiting) if could(node, waiting.demand) => return,
@@ -290,22 +285,16 @@ impl Arq {
         nodes
     }
 
-    fn has_room(&self, job: u64, pool: usize, demand: Demand, cluster: &Cluster) -> bool {
+    /// Whether one of `nodes` that is not kept free for another has the room.
+    fn has_room(
+        &self,
+        job: u64,
+        cluster: &Cluster,
+        mut nodes: impl Iterator<Item = NodeId>,
+    ) -> bool {
         let kept = self.held.filter(|(holder, _)| *holder != job);
-        self.pools
-            .members(pool)
-            .iter()
-            .any(|node| kept.is_none_or(|(_, held)| held != node) && cluster.fits(node, demand))
-    }
-
-    fn has_room_anywhere(&self, job: u64, demand: Demand, cluster: &Cluster) -> bool {
-        let kept = self.held.filter(|(holder, _)| *holder != job);
-        let empty = cluster.empty_by_kind().flatten();
-        cluster
-            .open()
-            .iter()
-            .chain(empty)
-            .any(|node| kept.is_none_or(|(_, held)| held != *node) && cluster.fits(*node, demand))
+        let demand = self.jobs[&job].demand;
+        nodes.any(|node| kept.is_none_or(|(_, held)| held != node) && cluster.fits(node, demand))
     }
 
     /// What waiting on in `class` promises per second that is left of the
@@ -365,17 +354,11 @@ impl Arq {
             {
                 continue;
             }
-            if self.has_room_anywhere(job, demand, cluster) {
-                let anywhere = match self.held {
-                    Some((holder, _)) if holder != job => {
-                        Some(self.without_held(job, cluster.ids().collect()))
-                    }
-                    _ => None,
-                };
-                return Some(Admitted {
-                    job,
-                    allowed: anywhere,
-                });
+            let empty = cluster.empty_by_kind().flatten();
+            if self.has_room(job, cluster, cluster.open().iter().chain(empty).copied()) {
+                let kept = self.held.filter(|(holder, _)| *holder != job);
+                let allowed = kept.map(|_| self.without_held(job, cluster.ids().collect()));
+                return Some(Admitted { job, allowed });
             }
             if !holds {
                 too_much.push(demand);
@@ -405,17 +388,14 @@ impl Arq {
                 allowed: Some(self.without_held(job, self.pools.members(pool).clone())),
             })
         };
-        let room = |pool: usize| self.has_room(job, pool, waiting.demand, cluster);
+        let room = |pool: usize| self.has_room(job, cluster, self.pools.members(pool).iter());
         if room(class) {
             return (in_pool(class), None);
         }
-        for above in class + 1..self.queues.len() {
-            if !self.queues[above].is_empty() {
-                break;
-            }
-            if room(above) {
-                return (in_pool(above), None);
-            }
+        let above = class + 1..self.queues.len();
+        let mut unwanted = above.take_while(|above| self.queues[*above].is_empty());
+        if let Some(above) = unwanted.find(|above| room(*above)) {
+            return (in_pool(above), None);
         }
         let Some(below) = (0..class).rev().find(|below| room(*below)) else {
             return (None, None);

@@ -60,9 +60,9 @@ pub struct WranglerReport {
 /// ran, so that a model is per node only. The `node` of a window may be a
 /// node's name or that of a platform, which then serves all nodes of it.
 pub struct Wrangler {
+    /// Decides who is next.
     inner: Box<dyn Admission>,
     options: WranglerOptions,
-    counters: Vec<String>,
     all: Model,
     own: BTreeMap<String, Model>,
     /// Which model answers for a node; filled as nodes are seen.
@@ -96,88 +96,74 @@ impl Wrangler {
         if let Confidence::Above(p) = options.confidence
             && !(0.5..1.0).contains(&p)
         {
-            return Err(TrainingError::Option {
-                what: "the confidence",
-                value: p.to_string(),
-                range: "at least 0.5 and below 1",
-            });
+            return Err(TrainingError::Confidence(p.to_string()));
         }
-        let every: Vec<&Window> = windows.windows.iter().collect();
-        let (all, report) = match Model::train(ALL, &every, &options) {
-            Ok(trained) => trained,
-            Err(Unfit::Few) => {
-                return Err(TrainingError::Few {
-                    file: windows.file,
-                    windows: every.len(),
-                    least: LEAST_WINDOWS,
-                });
-            }
-            Err(Unfit::OneClass {
-                windows: n,
-                stragglers,
-            }) => {
-                return Err(TrainingError::OneClass {
-                    file: windows.file,
-                    windows: n,
+        let Windows {
+            file,
+            counters,
+            windows,
+        } = windows;
+        let every: Vec<&Window> = windows.iter().collect();
+        let (all, report) = Model::train(ALL, &every, &options).map_err(|unfit| {
+            let what = match unfit {
+                Unfit::Few => format!(
+                    "{} windows are too few to learn from; at least {LEAST_WINDOWS} are needed",
+                    every.len()
+                ),
+                Unfit::OneClass {
+                    windows,
                     stragglers,
-                });
-            }
-        };
+                } => format!(
+                    "of the {windows} windows to learn from (the first two thirds) {} is a \
+                     straggler; both kinds are needed",
+                    if stragglers { "every one" } else { "none" }
+                ),
+            };
+            let file = file.clone();
+            TrainingError::Windows { file, what }
+        })?;
         let mut by_node: BTreeMap<&str, Vec<&Window>> = BTreeMap::new();
-        for window in &windows.windows {
+        for window in &windows {
             by_node.entry(&window.node).or_default().push(window);
         }
         let mut groups = vec![report];
         let (mut own, mut shared) = (BTreeMap::new(), Vec::new());
         for (node, windows) in by_node {
             let count = windows.len();
-            if count < options.own_windows {
-                let least = options.own_windows;
-                let why = format!("{count} windows, {least} are needed for a model of its own");
-                shared.push((node.to_string(), why));
-                continue;
-            }
-            match Model::train(node, &windows, &options) {
+            let trained = match options.own_windows {
+                least if count < least => Err(format!(
+                    "{count} windows, {least} are needed for a model of its own"
+                )),
+                _ => Model::train(node, &windows, &options).map_err(|unfit| match unfit {
+                    Unfit::Few => format!("{count} windows, {LEAST_WINDOWS} are the least"),
+                    Unfit::OneClass {
+                        stragglers: true, ..
+                    } => "nothing but stragglers in its first two thirds".into(),
+                    Unfit::OneClass { .. } => "no straggler in its first two thirds".into(),
+                }),
+            };
+            match trained {
                 Ok((model, report)) => {
                     own.insert(node.to_string(), model);
                     groups.push(report);
                 }
-                Err(Unfit::Few) => {
-                    let why = format!("{count} windows, {LEAST_WINDOWS} are the least");
-                    shared.push((node.to_string(), why));
-                }
-                Err(Unfit::OneClass { stragglers, .. }) => {
-                    let why = match stragglers {
-                        true => "nothing but stragglers in its first two thirds",
-                        false => "no straggler in its first two thirds",
-                    };
-                    shared.push((node.to_string(), why.to_string()));
-                }
+                Err(why) => shared.push((node.to_string(), why)),
             }
         }
-        let report = WranglerReport {
-            file: windows.file,
-            counters: windows.counters.clone(),
-            groups,
-            shared,
-        };
         Ok(Wrangler {
             inner: Box::new(NoAdmission::new()),
             options,
-            counters: windows.counters,
             all,
             own,
             of: Vec::new(),
             vetoes: HashMap::new(),
-            report,
+            report: WranglerReport {
+                file,
+                counters,
+                groups,
+                shared,
+            },
         })
-    }
-
-    /// The same with another admission deciding who is next, instead of the
-    /// order of arrival.
-    pub fn in_front_of(mut self, inner: Box<dyn Admission>) -> Self {
-        self.inner = inner;
-        self
     }
 
     pub fn report(&self) -> &WranglerReport {
@@ -186,7 +172,7 @@ impl Wrangler {
 
     /// Names of the counters, in the order in which they have to come.
     pub fn counters(&self) -> &[String] {
-        &self.counters
+        &self.report.counters
     }
 
     fn model(&self, node: NodeId) -> &Model {
@@ -197,8 +183,8 @@ impl Wrangler {
     /// Probability that what starts on `node` now becomes a straggler; `None`
     /// when `counters` are not those it was trained on, or not numbers.
     pub fn probability(&self, node: NodeId, counters: &[f32]) -> Option<f64> {
-        let usable =
-            counters.len() == self.counters.len() && counters.iter().all(|value| value.is_finite());
+        let finite = counters.iter().all(|value| value.is_finite());
+        let usable = finite && counters.len() == self.counters().len();
         usable.then(|| self.model(node).probability(counters))
     }
 
@@ -209,7 +195,7 @@ impl Wrangler {
             return Vec::new();
         }
         self.model(node)
-            .explain(&self.counters, counters, EXPLAINED)
+            .explain(self.counters(), counters, EXPLAINED)
     }
 
     /// Finds the model of every node not seen before.
@@ -217,14 +203,11 @@ impl Wrangler {
         if self.own.is_empty() {
             return;
         }
-        for index in self.of.len()..cluster.len() {
-            let node = cluster.ids().nth(index).map(|id| cluster.node(id));
-            let names = node.map(|node| [Some(node.name.as_str()), node.platform.as_deref()]);
-            let known = names
-                .into_iter()
-                .flatten()
-                .flatten()
-                .find(|name| self.own.contains_key(*name));
+        for node in cluster.ids().skip(self.of.len()) {
+            let node = cluster.node(node);
+            let names = [Some(node.name.as_str()), node.platform.as_deref()];
+            let mut names = names.into_iter().flatten();
+            let known = names.find(|name| self.own.contains_key(*name));
             self.of.push(known.map(str::to_string));
         }
     }

@@ -34,24 +34,9 @@ impl Confusion {
         confusion
     }
 
-    /// Stragglers found, of all stragglers; `None` when there was none.
-    pub fn found(&self) -> Option<f64> {
-        share(self.true_positives, self.false_negatives)
-    }
-
-    /// Others taken for stragglers, of all others; `None` when there was none.
-    pub fn false_alarms(&self) -> Option<f64> {
-        share(self.false_positives, self.true_negatives)
-    }
-
     fn right(&self) -> u32 {
         self.true_positives + self.true_negatives
     }
-}
-
-fn share(part: u32, rest: u32) -> Option<f64> {
-    let all = part + rest;
-    (all > 0).then(|| f64::from(part) / f64::from(all))
 }
 
 /// How a model was made and what it is worth.

@@ -46,12 +46,19 @@ impl Windows {
             .from_reader(text.as_bytes());
         let header = match reader.headers() {
             Ok(header) if !header.is_empty() => header.clone(),
-            _ => return Err(TrainingError::Empty { file }),
+            _ => {
+                let what = "no header; its first line has to name the columns: \
+                            node, the counters, straggler";
+                let what = what.into();
+                return Err(TrainingError::Windows { file, what });
+            }
         };
-        let wrong = |what: String| TrainingError::Header {
+        let wrong_at = |line: usize, what: String| TrainingError::Line {
             file: file.clone(),
+            line,
             what,
         };
+        let wrong = |what: String| wrong_at(1, what);
         for (at, name) in header.iter().enumerate() {
             if name.is_empty() {
                 return Err(wrong(format!("column {} has no name", at + 1)));
@@ -65,11 +72,10 @@ impl Windows {
             at.ok_or_else(|| wrong(format!("there is no column `{name}`; add it to the header")))
         };
         let (node, straggler) = (column(NODE)?, column(STRAGGLER)?);
-        let counters: Vec<String> = header
-            .iter()
-            .filter(|name| *name != NODE && *name != STRAGGLER)
-            .map(str::to_string)
+        let columns: Vec<usize> = (0..header.len())
+            .filter(|at| *at != node && *at != straggler)
             .collect();
+        let counters: Vec<String> = columns.iter().map(|at| header[*at].to_string()).collect();
         if counters.is_empty() {
             return Err(wrong(
                 "there is no counter beside `node` and `straggler`".into(),
@@ -82,11 +88,7 @@ impl Windows {
                 why: error.to_string(),
             })?;
             let line = fields.position().map_or(0, |at| at.line() as usize);
-            let wrong = |what: String| TrainingError::Line {
-                file: file.clone(),
-                line,
-                what,
-            };
+            let wrong = |what: String| wrong_at(line, what);
             if fields.len() == 1 && fields[0].is_empty() {
                 continue;
             }
@@ -97,34 +99,27 @@ impl Windows {
                     header.len()
                 )));
             }
-            let mut window = Window {
-                node: fields[node].to_string(),
-                counters: Vec::with_capacity(counters.len()),
-                straggler: match &fields[straggler] {
-                    "0" => false,
-                    "1" => true,
-                    other => return Err(wrong(format!("`straggler` is `{other}`, not 0 or 1"))),
-                },
+            let straggler = match &fields[straggler] {
+                "0" => false,
+                "1" => true,
+                other => return Err(wrong(format!("`straggler` is `{other}`, not 0 or 1"))),
             };
-            if window.node.is_empty() {
+            if fields[node].is_empty() {
                 return Err(wrong("`node` is empty".into()));
             }
-            for (at, field) in fields.iter().enumerate() {
-                if at == node || at == straggler {
-                    continue;
-                }
-                match field.parse::<f32>() {
-                    Ok(value) if value.is_finite() => window.counters.push(value),
-                    _ => {
-                        let name = &header[at];
-                        return Err(wrong(format!(
-                            "`{name}` is `{field}`, not a finite number; leave the line out \
-                             when a counter was not read"
-                        )));
-                    }
-                }
-            }
-            windows.push(window);
+            let read = columns.iter().map(|at| match fields[*at].parse::<f32>() {
+                Ok(value) if value.is_finite() => Ok(value),
+                _ => Err(wrong(format!(
+                    "`{}` is `{}`, not a finite number; leave the line out when a counter was \
+                     not read",
+                    &header[*at], &fields[*at]
+                ))),
+            });
+            windows.push(Window {
+                node: fields[node].to_string(),
+                counters: read.collect::<Result<_, _>>()?,
+                straggler,
+            });
         }
         Ok(Windows {
             file,

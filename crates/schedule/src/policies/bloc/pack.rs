@@ -54,13 +54,22 @@ pub struct Move {
     pub to: usize,
 }
 
+impl Piece {
+    /// The demands of both together, and the lesser of each limit.
+    fn with(&self, other: &Piece) -> Piece {
+        Piece {
+            bandwidth: self.bandwidth + other.bandwidth,
+            capacity: self.capacity + other.capacity,
+            bandwidth_limit: self.bandwidth_limit.min(other.bandwidth_limit),
+            capacity_limit: self.capacity_limit.min(other.capacity_limit),
+        }
+    }
+}
+
 /// What is on a node.
 #[derive(Clone, Debug, PartialEq)]
 struct Load {
-    bandwidth: f64,
-    capacity: f64,
-    bandwidth_limit: f64,
-    capacity_limit: f64,
+    total: Piece,
     interference: f64,
     members: Vec<usize>,
 }
@@ -68,10 +77,12 @@ struct Load {
 impl Default for Load {
     fn default() -> Self {
         Load {
-            bandwidth: 0.0,
-            capacity: 0.0,
-            bandwidth_limit: f64::INFINITY,
-            capacity_limit: f64::INFINITY,
+            total: Piece {
+                bandwidth: 0.0,
+                capacity: 0.0,
+                bandwidth_limit: f64::INFINITY,
+                capacity_limit: f64::INFINITY,
+            },
             interference: 0.0,
             members: Vec::new(),
         }
@@ -96,19 +107,13 @@ pub struct Packing<'a> {
 
 impl Packing<'_> {
     fn added(&self, load: &Load, piece: usize) -> f64 {
-        load.members
-            .iter()
-            .map(|member| (self.pairs)(*member, piece))
-            .sum()
+        let members = load.members.iter();
+        members.map(|member| (self.pairs)(*member, piece)).sum()
     }
 
     fn put(&self, load: &mut Load, piece: usize) {
         load.interference += self.added(load, piece);
-        let added = &self.pieces[piece];
-        load.bandwidth += added.bandwidth;
-        load.capacity += added.capacity;
-        load.bandwidth_limit = load.bandwidth_limit.min(added.bandwidth_limit);
-        load.capacity_limit = load.capacity_limit.min(added.capacity_limit);
+        load.total = load.total.with(&self.pieces[piece]);
         load.members.push(piece);
     }
 
@@ -133,25 +138,24 @@ impl Packing<'_> {
     /// Whether `piece` may join `load` on `store`: after it both limits, each
     /// the least of all members', and the cap on interference are kept.
     fn fits(&self, load: &Load, store: &Store, piece: usize, distance: Distance) -> bool {
-        let (more, rules) = (&self.pieces[piece], &self.rules);
+        let rules = &self.rules;
         let (bandwidth, capacity) = match distance {
             Distance::Hysteresis if !load.members.is_empty() => {
                 (rules.hysteresis_bandwidth, rules.hysteresis_capacity)
             }
             _ => (0.0, 0.0),
         };
-        let bandwidth_limit = load.bandwidth_limit.min(more.bandwidth_limit);
-        let capacity_limit = load.capacity_limit.min(more.capacity_limit);
-        (load.bandwidth + more.bandwidth) / store.bandwidth
-            < bandwidth_limit - rules.reserve - bandwidth
-            && (load.capacity + more.capacity) / store.capacity < capacity_limit - capacity
+        let after = load.total.with(&self.pieces[piece]);
+        after.bandwidth / store.bandwidth < after.bandwidth_limit - rules.reserve - bandwidth
+            && after.capacity / store.capacity < after.capacity_limit - capacity
             && (load.members.is_empty()
                 || load.interference + self.added(load, piece) < rules.interference)
     }
 
     fn over(&self, load: &Load, store: &Store) -> bool {
-        load.bandwidth / store.bandwidth > load.bandwidth_limit
-            || load.capacity / store.capacity > load.capacity_limit
+        let total = &load.total;
+        total.bandwidth / store.bandwidth > total.bandwidth_limit
+            || total.capacity / store.capacity > total.capacity_limit
             || load.interference >= self.rules.interference
     }
 
@@ -282,14 +286,13 @@ impl Packing<'_> {
 
     fn smallest(&self, members: &[usize]) -> Option<usize> {
         let capacity = |piece: usize| self.pieces[piece].capacity;
-        members
-            .iter()
-            .copied()
-            .min_by(|a, b| capacity(*a).total_cmp(&capacity(*b)).then(a.cmp(b)))
+        let members = members.iter().copied();
+        members.min_by(|a, b| capacity(*a).total_cmp(&capacity(*b)).then(a.cmp(b)))
     }
 
     fn empty_nodes(&self, loads: &mut Vec<Load>, after: &mut [Option<usize>], closed: &mut [bool]) {
-        let share = |at: usize, loads: &[Load]| loads[at].bandwidth / self.stores[at].bandwidth;
+        let share =
+            |at: usize, loads: &[Load]| loads[at].total.bandwidth / self.stores[at].bandwidth;
         let mut used: Vec<usize> = (0..loads.len())
             .filter(|at| !loads[*at].members.is_empty() && !closed[*at])
             .collect();

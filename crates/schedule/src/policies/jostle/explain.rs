@@ -7,6 +7,7 @@ use super::value::Weights;
 use super::value::beside;
 use super::value::pressure;
 use crate::app::App;
+use crate::app::to_points;
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
 use crate::cluster::summary::NodeSummary;
@@ -43,37 +44,35 @@ pub fn at(app: &App, cluster: &Cluster, node: NodeId, weights: &Weights) -> Stri
     line
 }
 
+/// `before` with what `app` adds on the node of `summary`.
+fn with_newcomer(app: &App, summary: &NodeSummary, before: &Lanes<f32>) -> Lanes<f32> {
+    let mut after = *before;
+    for lane in app.caused_on(summary.shares_cpus).iter() {
+        after[lane] += to_points(app.caused[lane]) as f32;
+    }
+    after
+}
+
 /// ln performance that the newcomer, and then the residents, lose on each
 /// resource of the node.
 fn losses(app: &App, cluster: &Cluster, node: NodeId) -> Lanes<f32> {
     let summary = cluster.summary(node);
     let none = [0.0; LANES];
     let mut losses = [0.0; LANES];
-    let own = |lane: usize, responses: &crate::predict::Responses, pressure: &Lanes<f32>| {
-        let only = std::iter::once(lane).collect();
-        performance(responses, pressure, &none, only).ln
-    };
     let before = pressure(summary);
-    let mut after = before;
-    for lane in app.caused_on(summary.shares_cpus).iter() {
-        after[lane] += crate::app::to_points(app.caused[lane]) as f32;
-    }
+    let after = with_newcomer(app, summary, &before);
     for lane in app.counted(summary.shares_cpus).iter() {
-        losses[lane] -= own(lane, &app.responses, &before);
+        let only = std::iter::once(lane).collect();
+        losses[lane] -= performance(&app.responses, &before, &none, only).ln;
         for (_, resident) in cluster.residents(node) {
             let resident = &resident.app;
             if resident.counted(summary.shares_cpus).contains(lane) {
-                let only = std::iter::once(lane).collect();
-                let of = |all| beside(resident, &resident.responses, all, &none, only).ln;
+                let of = |all| beside(resident, all, &none, only).ln;
                 losses[lane] += of(&before) - of(&after);
             }
         }
     }
     losses
-}
-
-fn platform_loss(app: &App, summary: &NodeSummary) -> f32 {
-    -app.platform_ln(summary.platform)
 }
 
 /// The resource on which the chosen node beats the next best by the most, or
@@ -91,8 +90,8 @@ pub fn why(app: &App, cluster: &Cluster, choice: &Choice, weights: &Weights) -> 
         .map(|lane| (lane, theirs[lane] - ours[lane]))
         .max_by(|a, b| a.1.total_cmp(&b.1))
         .unwrap_or((0, 0.0));
-    let platform =
-        platform_loss(app, cluster.summary(next)) - platform_loss(app, cluster.summary(chosen));
+    let platform_ln = |node| app.platform_ln(cluster.summary(node).platform);
+    let platform = -platform_ln(next) + platform_ln(chosen);
     let name = cluster.name(next);
     let (here, there) = (
         at(app, cluster, chosen, weights),
@@ -119,17 +118,14 @@ pub fn expected(app: &App, cluster: &Cluster, node: NodeId) -> ExpectedPerforman
     let before = pressure(summary);
     let mut own = performance(&app.responses, &before, &view.uncertainty, counted);
     own.ln += app.platform_ln(summary.platform);
-    let mut after = before;
-    for lane in app.caused_known.and(counted).iter() {
-        after[lane] += crate::app::to_points(app.caused[lane]) as f32;
-    }
+    let after = with_newcomer(app, summary, &before);
     let none = [0.0; LANES];
     let most_hurt = cluster
         .residents(node)
         .map(|(_, resident)| {
             let resident = &resident.app;
             let counted = resident.counted(summary.shares_cpus);
-            let of = |all| beside(resident, &resident.responses, all, &none, counted).performance();
+            let of = |all| beside(resident, all, &none, counted).performance();
             MostAffected {
                 app: resident.name().into(),
                 before: of(&before),

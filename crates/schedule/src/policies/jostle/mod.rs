@@ -11,11 +11,10 @@ use crate::cluster::Cluster;
 use crate::cluster::NodeId;
 use crate::cluster::ResidentId;
 use crate::explanation::Deciding;
-use crate::explanation::Explanation;
+use crate::explanation::ExpectedPerformance;
 use crate::policy::Choice;
 use crate::policy::Decision;
 use crate::policy::MigrationCosts;
-use crate::policy::Part;
 use crate::policy::PlacementRequest;
 use crate::policy::Policy;
 use newcomers::RecentNewcomers;
@@ -280,13 +279,9 @@ impl Policy for Jostle {
         let gained = f64::from(best.there.performance - best.there.lost - leaving) * seconds_left;
         let cost = costs.p95().unwrap_or(self.first_move_seconds);
         (gained > cost).then(|| Choice {
-            parts: vec![Part {
-                node: best.node,
-                cpus: request.demand.cpus,
-            }],
             score: gained,
             examined: seen as u32,
-            ..Choice::default()
+            ..Choice::on(best.node, &request)
         })
     }
 
@@ -298,15 +293,13 @@ impl Policy for Jostle {
         explain::at(request.app, cluster, node, &self.weights)
     }
 
-    fn explain(
+    fn expected(
         &self,
         request: &PlacementRequest,
         cluster: &Cluster,
-        choice: &Choice,
-    ) -> Explanation {
-        let mut decision = crate::policy::explained(self, request, cluster, choice);
-        decision.expected = Some(explain::expected(request.app, cluster, choice.node()));
-        decision
+        node: NodeId,
+    ) -> Option<ExpectedPerformance> {
+        Some(explain::expected(request.app, cluster, node))
     }
 }
 

@@ -6,7 +6,6 @@ use crate::predict::Expected;
 use crate::predict::LANES;
 use crate::predict::LaneSet;
 use crate::predict::Lanes;
-use crate::predict::Responses;
 use crate::predict::performance;
 
 /// What counts how much.
@@ -75,24 +74,18 @@ pub fn resident_under(
     weights: &Weights,
 ) -> ResidentValue {
     let counted = app.counted(summary.shares_cpus);
-    let expected = beside(app, &app.responses, all, uncertainty, counted);
+    let expected = beside(app, all, uncertainty, counted);
     valued(app, app.platform_ln(summary.platform), expected, weights)
 }
 
 #[inline]
-pub fn beside(
-    app: &App,
-    responses: &Responses,
-    all: &Lanes<f32>,
-    uncertainty: &Lanes<f32>,
-    counted: LaneSet,
-) -> Expected {
+pub fn beside(app: &App, all: &Lanes<f32>, uncertainty: &Lanes<f32>, counted: LaneSet) -> Expected {
     let mut others = [0.0; LANES];
     let mut doubt = [0.0; LANES];
     for lane in 0..LANES {
-        let sd = responses.caused_sd[lane];
+        let sd = app.responses.caused_sd[lane];
         others[lane] = (all[lane] - app.caused[lane] as f32 * POINTS).max(0.0);
         doubt[lane] = (uncertainty[lane] - sd * sd).max(0.0);
     }
-    performance(responses, &others, &doubt, counted)
+    performance(&app.responses, &others, &doubt, counted)
 }

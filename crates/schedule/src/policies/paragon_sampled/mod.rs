@@ -95,15 +95,6 @@ impl ParagonSampled {
         }
     }
 
-    /// Draws as many as the guarantee needs, see [`sample_size`].
-    ///
-    /// # Errors
-    ///
-    /// As [`sample_size`].
-    pub fn with_guarantee(p: f64, q: f64, seed: u64) -> Result<Self, SampleSizeError> {
-        Ok(ParagonSampled::new(sample_size(p, q)?, seed))
-    }
-
     /// The default: p = 0.001, q = 0.9, which is R = 66.
     pub fn seeded(seed: u64) -> Self {
         let servers = sample_size(DEFAULT_P, DEFAULT_Q).unwrap_or(66);

@@ -98,9 +98,7 @@ fn sample_sizes() {
     let error = sample_size(0.001, 1.0 - 1e-15).unwrap_err();
     assert!(matches!(error, SampleSizeError::TooMany { .. }), "{error}");
     assert_eq!(
-        ParagonSampled::with_guarantee(0.001, 0.9, 1)
-            .unwrap()
-            .servers(),
+        ParagonSampled::new(sample_size(0.001, 0.9).unwrap(), 1).servers(),
         66
     );
     assert_eq!(ParagonSampled::seeded(1).servers(), 66);

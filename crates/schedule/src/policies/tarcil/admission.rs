@@ -119,7 +119,7 @@ pub fn hold(
     let best = request.app.best_speed();
     // A platform suits on which the job keeps its QoS when undisturbed.
     let platforms = (0..cluster.platforms().len()).filter(|platform| {
-        let speed = request.app.speed_on(PlatformId(*platform as u16));
+        let speed = request.app.speed_on(PlatformId::nth(*platform));
         match (speed, best) {
             (Some(speed), Some(best)) => speed >= best * request.app.qos(),
             _ => true,

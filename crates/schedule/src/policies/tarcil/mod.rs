@@ -421,10 +421,7 @@ pub(crate) fn could_fit_at_random(
 ) -> Option<NodeId> {
     const TRIES: usize = 64;
     let large_enough = |node: NodeId| {
-        let summary = cluster.summary(node);
-        summary.up
-            && summary.cpus >= request.demand.cpus
-            && cluster.node(node).memory_bytes >= request.demand.memory_bytes
+        cluster.could_fit(node, request.demand)
             && request.allowed.is_none_or(|allowed| allowed.contains(node))
     };
     if cluster.is_empty() {

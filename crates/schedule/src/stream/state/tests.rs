@@ -2,7 +2,7 @@ use super::*;
 use crate::explanation::Deciding;
 use crate::policies::POLICIES;
 use crate::policies::PolicyOptions;
-use crate::policies::by_load::LeastLoaded;
+use crate::policies::by_load::ByLoad;
 use crate::policies::policy_kind;
 use crate::predict::Responses;
 use proptest::prelude::*;
@@ -29,7 +29,7 @@ fn stream_with(policy: Box<dyn Policy>, nodes: &[(&str, u32)]) -> Stream {
 }
 
 fn stream(nodes: &[(&str, u32)]) -> Stream {
-    stream_with(Box::new(LeastLoaded), nodes)
+    stream_with(Box::new(ByLoad::LEAST_LOADED), nodes)
 }
 
 /// The answers as JSON, and the bookkeeping checked.
@@ -205,7 +205,7 @@ fn what_ran_before_can_leave() {
     for _ in 0..2 {
         cluster.admit(n1, app("web", 2)).unwrap();
     }
-    let mut stream = Stream::new(cluster, Box::new(LeastLoaded), true);
+    let mut stream = Stream::new(cluster, Box::new(ByLoad::LEAST_LOADED), true);
     assert_eq!(
         one(&mut stream, r#"{"event":"depart","id":"n1/web/2"}"#)["answer"],
         "departed"
@@ -218,7 +218,7 @@ fn what_ran_before_can_leave() {
 fn explained_decisions_are_whole() {
     let mut stream = Stream::new(
         Cluster::new([node("n1", 4)]).unwrap(),
-        Box::new(LeastLoaded),
+        Box::new(ByLoad::LEAST_LOADED),
         true,
     )
     .with_apps([app("web", 2)]);

@@ -1,14 +1,13 @@
 //! Before anything is stressed: the baseline, the noise, how long windows have to
 //! be, and whether the budget can show anything at all.
 
-use super::design::Bench;
-use super::design::Half;
-use super::executor::WindowError;
-use super::levels::FEWEST_PAIRS;
-use super::log::Log;
-use super::phases;
-use super::queue::Queue;
-use super::settings::Settings;
+use super::Run;
+use crate::experiment::executor::WindowError;
+use crate::experiment::levels::FEWEST_PAIRS;
+use crate::experiment::phases;
+use crate::experiment::queue::Queue;
+use crate::experiment::settings::Half;
+use crate::experiment::settings::Settings;
 use crate::warning::Warning;
 use jostle_statistics as stats;
 use std::time::Duration;
@@ -25,35 +24,22 @@ const RESTLESS_SHARE: f64 = 0.06;
 /// Longer windows than this are no help: too few fit into any budget.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// The windows without interference at the beginning.
-pub(super) struct Baseline<'r, 'a> {
-    pub(super) bench: &'r mut Bench<'a>,
-    pub(super) queue: &'r mut Queue<'a>,
-    pub(super) log: &'r mut Log<'a>,
-    pub(super) start: Duration,
-    pub(super) budget: Duration,
-}
-
-impl Baseline<'_, '_> {
+impl Run<'_, '_> {
     /// Measures the baseline, the noise, and how long a window of this metric
     /// takes.
-    pub(super) fn measure(&mut self) -> Result<Option<Warning>, WindowError> {
-        let mut warning = None;
+    pub(super) fn baseline(&mut self) -> Result<(), WindowError> {
         self.idle_windows(IDLE_MOST, IDLE_SHARE)?;
         if self.queue.natural.is_zero() && phases::restless(&self.log.idle) {
             self.idle_windows(RESTLESS_MOST, RESTLESS_SHARE)?;
-            warning = self.lengthen();
+            let warning = self.lengthen();
+            self.warnings.extend(warning);
         }
         self.log.first_idle = self.log.idle.len();
-        Ok(warning)
-    }
-
-    fn elapsed(&self) -> Duration {
-        self.bench.now().saturating_sub(self.start)
+        Ok(())
     }
 
     fn idle_windows(&mut self, most: usize, share: f64) -> Result<(), WindowError> {
-        let share = self.budget.mul_f64(share);
+        let share = self.settings.budget.mul_f64(share);
         let first = &self.queue.subjects[0];
         let asked = first.settle + self.queue.window(first);
         for taken in self.log.idle.len()..most {
@@ -61,7 +47,7 @@ impl Baseline<'_, '_> {
             if taken >= IDLE_FEWEST && self.elapsed() >= share {
                 break;
             }
-            if self.budget.saturating_sub(self.elapsed()) <= asked.max(self.queue.natural) {
+            if self.left() <= asked.max(self.queue.natural) {
                 break;
             }
             match self.bench.idle(0) {
