@@ -139,6 +139,9 @@ fn once(args: &Args, file: &NodesFile, mut policy: Box<dyn Policy>) -> Result<()
                 choice
                     .start(&mut cluster, app, app.demand())
                     .map_err(Error::request)?;
+                for part in &choice.parts {
+                    policy.changed(&cluster, part.node, 0.0);
+                }
                 placed.push(explanation);
             }
             Err(refusal) => not_placed.push(refusal),

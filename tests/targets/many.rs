@@ -148,7 +148,8 @@ fn a_child_that_lost_its_parent_stays_the_targets() {
     assert!(matches!(target.scope(), Scope::Processes(roots) if roots.len() == 3));
     let all = carrying(&mark);
     assert_eq!(all.len(), 5);
-    assert!(all.iter().all(|&pid| stopped(pid)));
+    // A shell may have been stopped while it waited in vfork.
+    assert!(all.iter().all(|&pid| tree::stands(pid)));
     drop(target);
     assert!(!all.iter().any(|&pid| stopped(pid)));
     drop(group);
