@@ -106,8 +106,10 @@ fn report(stream: &mut TcpStream, sessions: &Sessions, session: &Session) -> Str
                 "nothing was sent for {:.0} s; start the sink with a longer --idle",
                 idle.as_secs_f64()
             );
+            // A report on its way goes before, or there would be no place.
+            let sent = outbox.flush(stream);
             outbox.offer(Answer::Refused(reason).line());
-            let _ = outbox.flush(stream);
+            let _ = sent.and_then(|()| outbox.flush(stream));
             return "was idle for too long".to_string();
         }
         match outbox.flush(stream).and_then(|()| still_there(stream)) {
