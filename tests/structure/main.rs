@@ -276,3 +276,28 @@ fn the_scanner_sees_what_it_must() {
         ("inside", &vec![vec!["super".to_string(), "g".to_string()]])
     );
 }
+
+#[test]
+fn files_that_the_docs_name_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let path = regex::Regex::new(r"`((?:src|crates|kernels|tests|scripts|asm)/[\w./-]+)`").unwrap();
+    let mut pages = vec![root.join("README.md")];
+    pages.extend(
+        std::fs::read_dir(root.join("docs"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path()),
+    );
+    let mut named = 0;
+    let mut missing = Vec::new();
+    for page in pages {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for found in path.captures_iter(&text) {
+            named += 1;
+            if !root.join(&found[1]).exists() {
+                missing.push(format!("{}: {}", page.display(), &found[1]));
+            }
+        }
+    }
+    assert!(named > 20, "only {named} files are named");
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
