@@ -195,10 +195,12 @@ impl Ended<'_, '_> {
             let reason = run.last_failure?;
             (run.failures >= FAILURES).then(|| format!("{reason}, {FAILURES} pairs in a row"))
         });
-        let status = match () {
-            () if finding.resolved => Status::Measured,
-            () if failed.is_some() && !learned => Status::Unavailable,
-            () => Status::Unresolved,
+        let status = if finding.resolved {
+            Status::Measured
+        } else if failed.is_some() && !learned {
+            Status::Unavailable
+        } else {
+            Status::Unresolved
         };
         let reason = if finding.resolved || failed.is_some() {
             failed
