@@ -27,15 +27,16 @@ pub const SPEC: KernelSpec = KernelSpec {
           starts elsewhere with another stride. Sixteen copies of the code, each with a \
           length of its own, read the streams in turn, so that every branch is easy to \
           predict; where a stream lies depends on the data that the last one read, by \
-          arithmetic alone. That latency sets its speed: some 110 million streams per second \
+          arithmetic alone. That latency sets its speed: some 100 million streams per second \
           on an EPYC 9004. The buffer is four times the L1 data cache, so that most loads \
           miss L1d, where prefetchers listen, and hit L2, of whose bandwidth it takes a part. \
           The rate is held at x % of the peak measured at the start. On an SMT sibling it \
           takes entries of prefetchers from the target at every moment, and lines of L1d: an \
           effect can come from either. In slices on the same CPU it can cost no more than \
-          the refill of L1d and learning again, after every slice: a program of 32 strided \
-          streams lost 0.5 to 1 % in slices of 0.4 ms, one that needs branch prediction \
-          alone nothing. It does not show how much a target gains from prefetching.",
+          the refill of L1d and learning again, after every slice: in slices of 0.25 ms a \
+          program of 32 strided streams lost nothing that could be seen (at most 0.3 %), nor \
+          did one that needs branch prediction alone (at most 0.4 %). It does not show how \
+          much a target gains from prefetching.",
     ..KernelSpec::of(Resource::Prefetcher, |env| {
         check_known(env.l1d_bytes, "L1 data cache")?;
         Ok(Box::new(Prefetcher::new(4 * env.l1d_bytes as usize)?))

@@ -66,9 +66,12 @@ impl Observer for Checkpointer<'_> {
         metadata.profile.conditions.duration_seconds = readings.elapsed_seconds;
         let measured = Measured::unfinished(readings);
         let mut profile = record::profile(&measured, metadata);
-        // What has not begun is to be resumed too.
+        // Verdicts fall at the end; what has not begun is to be resumed too.
         for resource in self.metadata.sources.keys() {
-            let entry = ResourceEntry::without_numbers(Status::Unresolved, "not measured yet");
+            let entry = ResourceEntry::without_numbers(
+                Status::Unresolved,
+                "the measurement did not come to its end",
+            );
             profile.resources.insert(resource.to_string(), entry);
         }
         if let Err(error) = profile::save(&profile, path) {

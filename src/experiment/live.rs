@@ -61,7 +61,7 @@ pub struct LiveExecutor<'a> {
 }
 
 impl<'a> LiveExecutor<'a> {
-    /// `groups[i]` presses on `subjects[i]`; the clock starts now.
+    /// `groups[i]` is the source of `subjects[i]`; the clock starts now.
     pub fn new(
         subjects: &'a [Subject],
         groups: Vec<WorkerGroup>,

@@ -47,7 +47,7 @@ pub struct SourceFacts {
 /// Workers that are ready, and what is known of each resource.
 pub(super) struct Sources {
     pub(super) subjects: Vec<Subject>,
-    /// `groups[i]` presses on `subjects[i]`.
+    /// `groups[i]` is the source of `subjects[i]`.
     pub(super) groups: Vec<WorkerGroup>,
     pub(super) facts: BTreeMap<&'static str, SourceFacts>,
     pub(super) unavailable: Vec<(&'static str, Refusal)>,

@@ -1,0 +1,130 @@
+//! Machine files: kept, read again, and ignored with the reason.
+
+use super::FINGERPRINT;
+use super::fixture;
+use jostle::machine::calibration::Calibration;
+use jostle::machine::saved;
+use jostle::machine::saved::Saved;
+use proptest::prelude::*;
+use serde_json::Value;
+use std::fs;
+
+/// What is made of a file with this content.
+fn loaded(content: &[u8]) -> Saved {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("machine.json");
+    fs::write(&path, content).unwrap();
+    saved::load_from(&path, FINGERPRINT)
+}
+
+#[test]
+fn a_machine_file_survives_a_round_trip() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("machine.json");
+    let mut json: Value = serde_json::from_str(&fixture()).unwrap();
+    json["from a later version"] = 7.into();
+    let Saved::Found(calibration) = loaded(json.to_string().as_bytes()) else {
+        panic!("the fixture is good");
+    };
+    saved::save(&calibration, &path).unwrap();
+    assert_eq!(
+        saved::load_from(&path, FINGERPRINT),
+        Saved::Found(calibration.clone())
+    );
+    let written: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    assert_eq!(written, json, "nothing is lost, unknown keys included");
+    assert_eq!(
+        fs::read_dir(directory.path()).unwrap().count(),
+        1,
+        "no litter"
+    );
+
+    let wrong = Calibration {
+        duration_seconds: f64::NAN,
+        ..*calibration
+    };
+    let problem = saved::save(&wrong, &path).unwrap_err();
+    assert!(problem.contains("duration_seconds"), "{problem}");
+    let kept: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    assert_eq!(kept, json, "the old file stays");
+}
+
+#[test]
+fn files_that_must_not_be_used_are_ignored_with_the_reason() {
+    let good = fixture();
+    let with = |pointer: &str, value: Value| {
+        let mut json: Value = serde_json::from_str(&good).unwrap();
+        *json.pointer_mut(pointer).unwrap() = value;
+        json.to_string().into_bytes()
+    };
+    let peak = "/resources/l2-bandwidth/alone/peak/operations_per_second";
+    let cases = [
+        (Vec::new(), "empty"),
+        (good.as_bytes()[..good.len() / 2].to_vec(), "cut short"),
+        (b"\xff\xfe\x00".to_vec(), "JSON"),
+        (b"[]".to_vec(), "format"),
+        (
+            with("/format", "jostle-machine-file/2".into()),
+            "newer jostle",
+        ),
+        (
+            with("/format", "jostle-profile/1".into()),
+            "not a jostle machine file",
+        ),
+        (
+            with("/fingerprint", "fedcba9876543210".into()),
+            "another machine",
+        ),
+        (with("/recorded_at", 5.into()), "recorded_at"),
+        (with(peak, (-1.0).into()), "above 0"),
+        (with(peak, "fast".into()), "l2-bandwidth"),
+        (with("/slices/period_seconds", 0.0.into()), "period_seconds"),
+        (
+            with("/resources/l2-bandwidth/settle_seconds", 1e9.into()),
+            "settle_seconds",
+        ),
+    ];
+    for (content, words) in cases {
+        let Saved::Ignored(warning) = loaded(&content) else {
+            panic!("{words}: was not ignored");
+        };
+        assert!(warning.contains(words), "{words}: {warning}");
+        assert!(warning.contains("machine.json"), "{warning}");
+        assert!(warning.contains("jostle machine --calibrate"), "{warning}");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let ignored = saved::load_from(directory.path(), FINGERPRINT);
+    assert!(matches!(ignored, Saved::Ignored(reason) if reason.contains("regular file")));
+    let missing = saved::load_from(&directory.path().join("none"), FINGERPRINT);
+    assert!(matches!(missing, Saved::Nothing(reason) if reason.contains("--calibrate")));
+}
+
+proptest! {
+    #[test]
+    fn no_part_of_a_file_is_mistaken_for_the_whole(share in 0.0f64..1.0) {
+        let good = fixture();
+        let length = (good.trim_end().len() as f64 * share) as usize;
+        prop_assert!(matches!(loaded(&good.as_bytes()[..length]), Saved::Ignored(_)));
+    }
+}
+
+#[test]
+fn only_what_fits_the_case_is_used() {
+    let Saved::Found(known) = loaded(fixture().as_bytes()) else {
+        panic!("the fixture is good");
+    };
+    let settings = known.resources["memory-bandwidth"].settings.clone();
+    let peak = |workers, settings| known.peak("memory-bandwidth", workers, settings);
+    let (one, two) = (peak(1, &settings).unwrap(), peak(2, &settings).unwrap());
+    assert!(one < two);
+    assert_eq!(peak(3, &settings), None);
+    let mut other = settings.clone();
+    other["access"] = "store".into();
+    assert_eq!(peak(1, &other), None, "loads tell nothing of stores");
+    assert_eq!(known.peak("interconnect", 1, &Value::Null), None);
+    assert!(known.slices(0.2).is_some());
+    assert!(
+        known.slices(0.5).is_none(),
+        "another share was not measured"
+    );
+}

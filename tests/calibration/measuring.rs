@@ -1,0 +1,298 @@
+//! Knees, peaks, loss and settle times of planted curves and of sources on a
+//! virtual clock.
+
+use jostle::calibrate::Slot;
+use jostle::calibrate::Stop;
+use jostle::calibrate::Watch;
+use jostle::calibrate::knees::Access;
+use jostle::calibrate::knees::knees;
+use jostle::calibrate::peaks;
+use jostle::calibrate::press::Press;
+use jostle::calibrate::reporter;
+use jostle::inject::Snapshot;
+use jostle::sys::control_page::Order;
+use jostle_profile::resource::Resource;
+use jostle_profile::resource::Timing;
+use proptest::prelude::*;
+use rand::RngExt;
+use rand::SeedableRng;
+use rand::rngs::ChaCha8Rng;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// Access times over sizes from 4 KiB on, with a rise at each knee (size, time
+/// behind it) that takes about an octave, each the least of `tries` readings to
+/// which noise only adds.
+fn planted(
+    first_ns: f64,
+    rises: &[(f64, f64)],
+    noise: f64,
+    tries: usize,
+    seed: u64,
+) -> Vec<Access> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    (0..=108)
+        .map(|step| {
+            let size = 4096.0 * (f64::from(step) / 6.0).exp2();
+            let mut log = first_ns.ln();
+            let mut before = first_ns;
+            for (at, after) in rises {
+                let risen = 1.0 / (1.0 + (-8.0 * (size / at).log2()).exp());
+                log += risen * (after / before).ln();
+                before = *after;
+            }
+            let least = (0..tries)
+                .map(|_| 1.0 + noise * rng.random::<f64>() + f64::from(rng.random::<f64>() < 0.1))
+                .fold(f64::INFINITY, f64::min);
+            Access {
+                size: size as u64,
+                nanoseconds: log.exp() * least,
+            }
+        })
+        .collect()
+}
+
+proptest! {
+    #[test]
+    fn planted_knees_are_found_through_noise(
+        l1 in 14.5f64..16.0, l2 in 3.5f64..6.0, llc in 3.5f64..6.0,
+        times in (3.0f64..8.0, 8.0f64..20.0, 1.4f64..3.0),
+        seed in any::<u64>(),
+    ) {
+        let (l1, l2, llc) = (l1.exp2(), (l1 + l2).exp2(), (l1 + l2 + llc).exp2());
+        let (a, b, c) = (6.0 * times.0 / 3.0, 60.0 * times.1 / 8.0, 60.0 * times.1 / 8.0 * times.2);
+        let curve = planted(4.0, &[(l1, a), (l2, b), (llc, c)], 0.08, 4, seed);
+        let found = knees(&curve);
+        prop_assert_eq!(found.len(), 3, "{:?}", found);
+        for (knee, size) in found.iter().zip([l1, l2, llc]) {
+            let apart = (knee.size as f64 / size).log2().abs();
+            prop_assert!(apart < 0.35, "{} instead of {size}", knee.size);
+        }
+    }
+
+    #[test]
+    fn a_flat_curve_has_no_knee(noise in 0.0f64..0.1, seed in any::<u64>()) {
+        prop_assert_eq!(knees(&planted(4.0, &[], noise, 4, seed)), []);
+    }
+}
+
+#[test]
+fn a_disturbance_that_passes_is_no_knee() {
+    // What is larger cannot be faster: the bump is noise.
+    let mut curve = planted(4.0, &[(48e3, 12.0)], 0.02, 4, 1);
+    for access in &mut curve[60..75] {
+        access.nanoseconds *= 3.0;
+    }
+    assert_eq!(knees(&curve).len(), 1);
+    assert_eq!(knees(&[]), []);
+    assert_eq!(knees(&curve[..1]), []);
+}
+
+// ── A made-up source ─────────────────────────────────────────────────────────
+
+/// Time that passes only when somebody waits.
+#[derive(Default)]
+struct Virtual(Mutex<Duration>);
+
+impl Watch for Virtual {
+    fn now(&self) -> Duration {
+        *self.0.lock().unwrap()
+    }
+    fn pause(&self, length: Duration) -> Result<(), Stop> {
+        *self.0.lock().unwrap() += length;
+        self.check()
+    }
+    fn check(&self) -> Result<(), Stop> {
+        match self.now() < Duration::from_secs(600) {
+            true => Ok(()),
+            false => Err(Stop::Interrupted),
+        }
+    }
+    fn say(&self, _text: &str) -> Result<(), Stop> {
+        self.check()
+    }
+}
+
+/// Order and the moment it was given.
+type State = Arc<Mutex<(Order, Duration)>>;
+
+/// Delivers `rate` operations per second less what a neighbour takes, from
+/// `settle` after the neighbour's last switch on.
+struct Made<'a> {
+    clock: &'a Virtual,
+    own: State,
+    neighbour: Option<State>,
+    rate: f64,
+    peak: f64,
+    settle: Duration,
+    noise: Mutex<ChaCha8Rng>,
+}
+
+impl<'a> Made<'a> {
+    fn new(clock: &'a Virtual, neighbour: Option<State>, settle: Duration) -> Self {
+        Made {
+            clock,
+            own: Arc::new(Mutex::new((Order::Park, Duration::ZERO))),
+            neighbour,
+            rate: 1e6,
+            peak: 0.0,
+            settle,
+            noise: Mutex::new(ChaCha8Rng::seed_from_u64(7)),
+        }
+    }
+
+    /// Operations per second at `at`.
+    fn speed(&self, at: Duration) -> f64 {
+        let Some(neighbour) = &self.neighbour else {
+            return self.rate;
+        };
+        let (order, since) = *neighbour.lock().unwrap();
+        let taken = order.intensity().unwrap_or(0.0) / 100.0 * 0.4;
+        match at < since + self.settle {
+            // Slower than either state while both find their caches again.
+            true => self.rate * 0.3,
+            false => self.rate * (1.0 - taken),
+        }
+    }
+}
+
+impl Press for Made<'_> {
+    fn order(&mut self, order: Order, watch: &dyn Watch) -> Result<(), Stop> {
+        *self.own.lock().unwrap() = (order, self.clock.now());
+        watch.check()
+    }
+    fn reach_peak(&mut self, length: Duration, watch: &dyn Watch) -> Result<Option<f64>, Stop> {
+        watch.pause(length)?;
+        // A neighbour nobody sees takes up to a third of a try.
+        let lost = self.noise.lock().unwrap().random::<f64>() / 3.0;
+        self.peak = self.rate * (1.0 - lost);
+        Ok(Some(self.peak))
+    }
+    fn set_peak(&mut self, operations_per_second: f64) {
+        self.peak = operations_per_second;
+    }
+    fn full_scale(&self) -> Option<f64> {
+        Some(self.peak)
+    }
+    fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            at_ns: self.clock.now().as_nanos() as u64,
+            operations: 0,
+            active_ns: 0,
+            held: 0,
+            traffic: Default::default(),
+        }
+    }
+    fn pressure(&self, _from: &Snapshot, _to: &Snapshot) -> f64 {
+        let (order, _) = *self.own.lock().unwrap();
+        self.peak * order.intensity().unwrap_or(0.0) / 100.0
+    }
+    fn probe(&self, from: &Snapshot, to: &Snapshot) -> Option<f64> {
+        let steps = 200;
+        let at = |step: u64| from.at_ns + (to.at_ns - from.at_ns) * step / steps;
+        let sum: f64 = (0..steps)
+            .map(|step| self.speed(Duration::from_nanos(at(step))))
+            .sum();
+        Some(sum / steps as f64)
+    }
+}
+
+fn slot(timing: Timing, length: Duration, watch: &Virtual) -> Slot<'_> {
+    Slot {
+        timing,
+        length,
+        watch,
+    }
+}
+
+#[test]
+fn the_peak_is_the_best_of_its_tries_and_the_map_refers_to_it() {
+    let clock = Virtual::default();
+    let mut source = Made::new(&clock, None, Duration::ZERO);
+    let timing = Resource::MemoryBandwidth.row().timing;
+    let long = Duration::from_secs(2);
+    let peak = peaks::peak(&mut source, slot(timing, long, &clock))
+        .unwrap()
+        .unwrap();
+    assert!(peak > 0.9e6 && peak <= 1e6, "{peak}");
+    assert_eq!(
+        source.full_scale(),
+        Some(peak),
+        "the last try must not stand"
+    );
+    let map = peaks::map(&mut source, slot(timing, long, &clock)).unwrap();
+    assert_eq!(map.len(), 5);
+    for point in map {
+        assert!(
+            (point.achieved_percent - point.requested_percent).abs() < 1e-6,
+            "{point:?}"
+        );
+    }
+}
+
+#[test]
+fn a_second_copy_tells_loss_and_settle_time() {
+    let clock = Virtual::default();
+    let timing = Resource::LlcCapacity.row().timing;
+    let mut second = Made::new(&clock, None, Duration::ZERO);
+    let planted = Duration::from_millis(35);
+    let mut probe = Made::new(&clock, Some(second.own.clone()), planted);
+    let long = Duration::from_secs(3);
+    let settle = reporter::settle(
+        &mut probe,
+        &mut second,
+        false,
+        Duration::from_millis(1),
+        slot(timing, long, &clock),
+    )
+    .unwrap();
+    assert!(planted <= settle && settle <= planted * 3, "{settle:?}");
+    let curve =
+        reporter::curve(&mut probe, &mut second, false, slot(timing, long, &clock)).unwrap();
+    let performance: Vec<f64> = curve.iter().map(|point| point.performance).collect();
+    for (found, expected) in performance.iter().zip([0.9, 0.8, 0.7, 0.6]) {
+        assert!((found - expected).abs() < 0.01, "{performance:?}");
+    }
+    assert!(curve.iter().all(|point| point.windows >= 3));
+}
+
+#[test]
+fn settled_means_for_good() {
+    assert_eq!(reporter::settled_after(&[0.5, 0.99, 1.0]), 1);
+    assert_eq!(reporter::settled_after(&[1.0, 0.5, 1.0]), 2);
+    assert_eq!(reporter::settled_after(&[1.05, 0.95, 1.0]), 0);
+    assert_eq!(reporter::settled_after(&[]), 0);
+}
+
+#[test]
+fn less_time_means_fewer_repetitions_and_interruption_ends_it() {
+    let spent = |length| {
+        let clock = Virtual::default();
+        let mut source = Made::new(&clock, None, Duration::ZERO);
+        peaks::map(
+            &mut source,
+            slot(Resource::L1d.row().timing, length, &clock),
+        )
+        .map(|_| clock.now())
+    };
+    // Without a peak there is nothing that percent could refer to.
+    let clock = Virtual::default();
+    let mut source = Made::new(&clock, None, Duration::ZERO);
+    source.set_peak(1.0);
+    let short = {
+        peaks::map(
+            &mut source,
+            slot(Resource::L1d.row().timing, Duration::ZERO, &clock),
+        )
+        .unwrap();
+        clock.now()
+    };
+    assert!(spent(Duration::from_secs(100)).unwrap() > 2 * short);
+    clock.pause(Duration::from_secs(600)).unwrap_err();
+    let stopped = peaks::map(
+        &mut source,
+        slot(Resource::L1d.row().timing, Duration::ZERO, &clock),
+    );
+    assert_eq!(stopped.unwrap_err(), Stop::Interrupted);
+}
