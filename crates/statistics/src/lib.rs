@@ -5,9 +5,13 @@
 mod bootstrap;
 mod isotonic;
 mod noise;
+mod resample;
 mod robust;
+mod sequence;
 
 pub use bootstrap::*;
 pub use isotonic::*;
 pub use noise::Noise;
 pub use robust::*;
+pub use sequence::Block;
+pub use sequence::Contrasts;
