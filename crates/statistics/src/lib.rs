@@ -8,6 +8,7 @@ mod noise;
 mod resample;
 mod robust;
 mod sequence;
+mod turns;
 
 pub use bootstrap::*;
 pub use isotonic::*;
@@ -15,3 +16,4 @@ pub use noise::Noise;
 pub use robust::*;
 pub use sequence::Block;
 pub use sequence::Contrasts;
+pub use turns::block_rate;

@@ -28,7 +28,7 @@ pub struct Block {
     pub stratum: usize,
     /// 0 is the control.
     pub arm: usize,
-    /// Log of the rate, finite.
+    /// Log of the rate, finite: see [`crate::block_rate`].
     pub value: f64,
 }
 
