@@ -68,6 +68,22 @@ fn responses() -> Vec<Response> {
     responses
 }
 
+/// Time enough to settle all eight subjects.
+fn long() -> Settings {
+    Settings {
+        budget: Duration::from_secs(90),
+        ..Settings::default()
+    }
+}
+
+/// Time enough for a first verdict on the cheap ones.
+fn quick() -> Settings {
+    Settings {
+        budget: Duration::from_secs(20),
+        ..Settings::quick()
+    }
+}
+
 fn run(mock: &mut MockExecutor, subjects: &[Subject], settings: &Settings) -> Measured {
     let measured = measure(mock, subjects, settings, &mut ());
     assert_numbers(&measured);
@@ -101,7 +117,7 @@ fn assert_numbers(measured: &Measured) {
 fn a_full_profile_finds_what_was_planted() {
     let subjects = real();
     let mut mock = MockExecutor::new(&subjects, &responses(), 1);
-    let measured = run(&mut mock, &subjects, &Settings::default());
+    let measured = run(&mut mock, &subjects, &long());
     for outcome in &measured.subjects {
         println!(
             "{:18} {:?} t {:?} c {:?} sensitive {:?} {:?}",
@@ -149,7 +165,7 @@ fn a_full_profile_finds_what_was_planted() {
 #[test]
 fn same_seed_same_result_and_the_budget_holds() {
     let subjects = real();
-    for settings in [Settings::default(), Settings::quick()] {
+    for settings in [long(), quick()] {
         for seed in 0..12 {
             let settings = Settings { seed, ..settings };
             let mut first = MockExecutor::new(&subjects, &responses(), seed);
@@ -173,7 +189,7 @@ fn the_budget_holds_when_windows_are_whole_runs() {
         mock.natural_window = Some(Duration::from_millis(800));
         let settings = Settings {
             budget: Duration::from_secs(seconds),
-            ..Settings::default()
+            ..long()
         };
         let measured = run(&mut mock, &subjects, &settings);
         assert!(measured.duration <= settings.budget + Duration::from_secs(2));
@@ -189,7 +205,7 @@ fn the_budget_holds_when_windows_are_whole_runs() {
 fn quick_says_what_filling_memory_lacks() {
     let subjects = real();
     let mut mock = MockExecutor::new(&subjects, &responses(), 4);
-    let measured = run(&mut mock, &subjects, &Settings::quick());
+    let measured = run(&mut mock, &subjects, &quick());
     let filling = &measured.subjects[6];
     assert_eq!(filling.entry.status, Status::Unresolved);
     let reason = filling.entry.reason.as_deref().unwrap();
@@ -208,7 +224,7 @@ fn dear_switches_are_saved() {
     let mut mock = MockExecutor::new(&subjects, &[responses()[6]], 5);
     let settings = Settings {
         halves: Halves::Tolerated,
-        ..Settings::default()
+        ..long()
     };
     run(&mut mock, &subjects, &settings);
     let arms: Vec<Arm> = mock
@@ -227,7 +243,7 @@ fn dear_switches_are_saved() {
 fn arms_come_in_random_order() {
     let subjects = real();
     let mut mock = MockExecutor::new(&subjects, &responses(), 6);
-    run(&mut mock, &subjects, &Settings::default());
+    run(&mut mock, &subjects, &long());
     let pairs: Vec<bool> = mock
         .log
         .windows(2)
@@ -251,7 +267,7 @@ fn one_subject_failing_does_not_end_the_others() {
     let dead = WindowError::Subject("worker was killed".into());
     mock.failures = vec![(Duration::ZERO, Some(2), dead.clone())];
     mock.failures.push((Duration::from_secs(20), Some(5), dead));
-    let measured = run(&mut mock, &subjects, &Settings::default());
+    let measured = run(&mut mock, &subjects, &long());
     assert_eq!(measured.partial, None);
     assert_eq!(measured.subjects[2].entry.status, Status::Unavailable);
     let reason = measured.subjects[2].entry.reason.as_deref().unwrap();
@@ -269,7 +285,7 @@ fn target_death_and_interruption_keep_what_was_learned() {
         for (after, known) in [(0, 0), (8, 3)] {
             let mut mock = MockExecutor::new(&subjects, &responses(), 8);
             mock.failures = vec![(Duration::from_secs(after), None, error.clone())];
-            let measured = run(&mut mock, &subjects, &Settings::default());
+            let measured = run(&mut mock, &subjects, &long());
             assert_eq!(measured.partial, Some(error.to_string()));
             let done = |s: &&_| -> bool {
                 let outcome: &jostle::experiment::outcome::SubjectOutcome = s;
@@ -292,7 +308,7 @@ fn broken_metrics_are_reasons() {
     ] {
         let mut mock = MockExecutor::new(&subjects, &responses(), 9);
         mock.override_performance = vec![(1, planted)];
-        let measured = run(&mut mock, &subjects, &Settings::default());
+        let measured = run(&mut mock, &subjects, &long());
         let broken = &measured.subjects[1];
         assert_eq!(broken.entry.status, Status::Unavailable, "{planted:?}");
         let reason = broken.entry.reason.as_deref().unwrap();
@@ -302,7 +318,7 @@ fn broken_metrics_are_reasons() {
     }
     let mut mock = MockExecutor::new(&subjects, &responses(), 9);
     mock.override_performance = (0..8).map(|index| (index, None)).collect();
-    let measured = run(&mut mock, &subjects, &Settings::default());
+    let measured = run(&mut mock, &subjects, &long());
     assert_eq!(measured.baseline, None);
     assert!(!measured.warnings.is_empty());
 }
@@ -316,7 +332,7 @@ fn a_starved_target_is_an_effect() {
         then: 0.0,
     };
     let mut mock = MockExecutor::new(&subjects, &planted, 10);
-    let measured = run(&mut mock, &subjects, &Settings::default());
+    let measured = run(&mut mock, &subjects, &long());
     let starved = &measured.subjects[0];
     assert_eq!(starved.entry.sensitive, Some(true));
     let [low, high] = starved.entry.tolerated.unwrap().ci95;
@@ -331,14 +347,14 @@ fn stolen_windows_are_dropped_and_redone() {
         steal_chance: 0.03,
         ..Weather::default()
     };
-    let measured = run(&mut mock, &subjects, &Settings::default());
+    let measured = run(&mut mock, &subjects, &long());
     assert!(measured.windows_dropped > 20);
     assert!(measured.steal_percent.unwrap() > 0.5);
     assert_eq!(measured.subjects[4].entry.sensitive, Some(true));
     assert_eq!(measured.subjects[0].entry.sensitive, Some(false));
     mock = MockExecutor::new(&subjects, &responses(), 11);
     mock.weather.steal_chance = 1.0;
-    let settings = Settings::quick();
+    let settings = quick();
     let measured = run(&mut mock, &subjects, &settings);
     assert!(measured.duration <= settings.budget + Duration::from_secs(1));
     assert_eq!(measured.windows_kept, 0);
@@ -364,7 +380,7 @@ fn on_the_line_nothing_is_claimed() {
             budget: Duration::from_secs(15),
             halves: Halves::Tolerated,
             seed,
-            ..Settings::default()
+            ..long()
         };
         let measured = run(&mut mock, &subjects, &settings);
         let outcome = &measured.subjects[0];
@@ -396,7 +412,7 @@ fn a_curve_that_turns_back_is_doubted() {
     let mut mock = MockExecutor::new(&subjects, &[planted], 12);
     let settings = Settings {
         halves: Halves::Caused,
-        ..Settings::default()
+        ..long()
     };
     let measured = run(&mut mock, &subjects, &settings);
     let outcome = &measured.subjects[0];
@@ -415,7 +431,7 @@ fn what_may_not_be_stopped_has_no_caused_half() {
     let mut subjects = real();
     subjects[0].stoppable = false;
     let mut mock = MockExecutor::new(&subjects, &responses(), 13);
-    let measured = run(&mut mock, &subjects, &Settings::default());
+    let measured = run(&mut mock, &subjects, &long());
     assert_eq!(measured.subjects[0].entry.caused, None);
     assert_eq!(measured.subjects[0].entry.status, Status::Measured);
     assert!(
@@ -424,10 +440,7 @@ fn what_may_not_be_stopped_has_no_caused_half() {
             .contains("may not be stopped")
     );
     for halves in [Halves::Tolerated, Halves::Caused] {
-        let settings = Settings {
-            halves,
-            ..Settings::default()
-        };
+        let settings = Settings { halves, ..long() };
         let measured = run(&mut mock, &subjects, &settings);
         let caused = measured.subjects.iter().any(|s| s.entry.caused.is_some());
         assert_eq!(caused, halves == Halves::Caused);
@@ -437,7 +450,7 @@ fn what_may_not_be_stopped_has_no_caused_half() {
 #[test]
 fn no_subjects_no_panic() {
     let mut mock = MockExecutor::new(&[], &[], 1);
-    let measured = run(&mut mock, &[], &Settings::default());
+    let measured = run(&mut mock, &[], &long());
     assert!(measured.subjects.is_empty());
     assert_eq!(measured.partial, None);
 }
@@ -453,7 +466,7 @@ fn observers_see_every_half() {
     let subjects = real();
     let mut mock = MockExecutor::new(&subjects, &responses(), 14);
     let mut seen = Seen(Vec::new());
-    measure(&mut mock, &subjects, &Settings::default(), &mut seen);
+    measure(&mut mock, &subjects, &long(), &mut seen);
     for subject in &subjects {
         assert!(seen.0.iter().any(|p| p.subject == Some(subject.resource)));
     }
@@ -469,7 +482,7 @@ fn computing_takes_little_of_the_budget() {
     let subjects = real();
     let mut mock = MockExecutor::new(&subjects, &responses(), 15);
     let began = std::time::Instant::now();
-    run(&mut mock, &subjects, &Settings::default());
+    run(&mut mock, &subjects, &long());
     let share = began.elapsed().as_secs_f64() / 90.0;
     println!("computing: {:.3} % of the budget", 100.0 * share);
     assert!(share < 0.02, "{share}");

@@ -54,10 +54,11 @@ pub struct Args {
     /// Which halves to measure
     #[arg(help_heading = MEASUREMENT, long, value_enum, default_value = "both")]
     halves: Halves,
-    /// About 20 s, with wider intervals
+    /// About 5 s, with wider intervals
     #[arg(help_heading = MEASUREMENT, long)]
     quick: bool,
-    /// Time for everything [default: 90s; 20s with --quick]
+    /// Time for everything, like 10m to publish the result
+    /// [default: 30s; 5s with --quick]
     #[arg(help_heading = MEASUREMENT, long, value_parser = parse_duration, value_name = "TIME")]
     budget: Option<Duration>,
     /// Decides the order of the windows and the resampling
@@ -183,7 +184,7 @@ fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result
     };
     if settings.budget < Duration::from_secs(2) {
         return Err(Error::request(
-            "--budget: less than 2 s is not enough to measure anything; 20s is what --quick takes",
+            "--budget: less than 2 s is not enough to measure anything; 5s is what --quick takes",
         ));
     }
     if let Some(slice) = args.slice

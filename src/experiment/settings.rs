@@ -51,7 +51,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Settings {
-            budget: Duration::from_secs(90),
+            budget: Duration::from_secs(30),
             preparation: Duration::ZERO,
             quick: false,
             seed: 1,
@@ -63,10 +63,10 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// `--quick`: 20 s.
+    /// `--quick`: 5 s.
     pub fn quick() -> Self {
         Settings {
-            budget: Duration::from_secs(20),
+            budget: Duration::from_secs(5),
             quick: true,
             ..Settings::default()
         }
