@@ -1,32 +1,51 @@
-//! `jostle worker`: a source of interference; started by jostle itself.
+//! `jostle worker`: sources of interference; started by jostle itself.
 
 use crate::error::Error;
 use crate::error::Result;
+use crate::inject::host::serve;
 use crate::inject::worker::WorkerConfig;
-use crate::inject::worker::serve;
 use crate::sys::control_page::ControlPage;
+use crate::sys::process::inherited;
+use crate::sys::shared::Shared;
 use crate::sys::shared::SharedPage;
+use crate::sys::tape::Tape;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Descriptor of the control page, inherited from the profiler
+    /// Descriptor of the tape, inherited from the profiler
     #[arg(long)]
-    fd: i32,
-    /// What to press on and how, as JSON
+    tape: i32,
+    /// Descriptor of the control page of each source
+    #[arg(long, required = true)]
+    fd: Vec<i32>,
+    /// What each source is to press on and how, as JSON
     #[arg(long)]
     config: String,
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let config: WorkerConfig = serde_json::from_str(&args.config)
+    let configs: Vec<WorkerConfig> = serde_json::from_str(&args.config)
         .map_err(|error| Error::request(format!("--config: {error}")))?;
-    let page: SharedPage<ControlPage> = crate::sys::process::inherited(args.fd)
-        .and_then(SharedPage::from_fd)
-        .map_err(|error| {
-            Error::request(format!(
-                "--fd {}: not a control page ({error}); workers are started by jostle itself",
-                args.fd
-            ))
-        })?;
-    Err(Error::environment(serve(&config, &page).0))
+    let tape: SharedPage<Tape> = shared("--tape", args.tape)?;
+    let pages = args
+        .fd
+        .iter()
+        .map(|fd| shared("--fd", *fd))
+        .collect::<Result<Vec<SharedPage<ControlPage>>>>()?;
+    if pages.len() != configs.len() {
+        return Err(Error::request(format!(
+            "--fd was given {} times, --config names {} sources",
+            pages.len(),
+            configs.len()
+        )));
+    }
+    Err(Error::environment(serve(&configs, &pages, &tape).0))
+}
+
+fn shared<T: Shared>(flag: &str, fd: i32) -> Result<SharedPage<T>> {
+    inherited(fd).and_then(SharedPage::from_fd).map_err(|error| {
+        Error::request(format!(
+            "{flag} {fd}: not a page of jostle's ({error}); workers are started by jostle itself"
+        ))
+    })
 }

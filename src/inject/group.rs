@@ -11,6 +11,7 @@ use crate::sys::process::ChildSetup;
 use crate::sys::process::executable;
 use crate::sys::process::prepare;
 use crate::sys::shared::SharedPage;
+use crate::sys::tape::Tape;
 use jostle_kernels::DeviceTraffic;
 use jostle_kernels::KernelSpec;
 use jostle_kernels::Waiting;
@@ -19,11 +20,16 @@ use jostle_profile::resource::Intensity;
 use nix::fcntl::FcntlArg;
 use nix::fcntl::FdFlag;
 use nix::fcntl::fcntl;
+use std::cell::Cell;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
+use std::os::fd::BorrowedFd;
 use std::process::Child;
 use std::process::Command as Process;
 use std::process::Stdio;
+use std::rc::Rc;
 use std::thread::sleep;
 use std::time::Duration;
 use std::time::Instant;
@@ -42,12 +48,48 @@ pub struct WorkerPlan {
     pub config: WorkerConfig,
 }
 
+/// A process that holds one or several sources of one CPU.
+pub struct Host {
+    child: RefCell<Child>,
+    pub cpu: usize,
+    pub tape: SharedPage<Tape>,
+}
+
+impl Host {
+    fn end(&self) {
+        let mut child = self.child.borrow_mut();
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.borrow().id()
+    }
+
+    /// # Errors
+    /// In words, when the process was killed.
+    pub fn check(&self) -> Result<(), WorkerError> {
+        match is_gone(self.pid()) {
+            true => Err(format!("its worker on CPU {} was killed", self.cpu).into()),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// One source in one process.
 struct Worker {
-    child: Child,
+    host: Rc<Host>,
+    /// Which of the process's sources it is.
+    source: usize,
     page: SharedPage<ControlPage>,
-    cpu: usize,
     /// The last sign of life seen, and when.
-    last_beat: std::cell::Cell<(u64, u64)>,
+    last_beat: Cell<(u64, u64)>,
 }
 
 impl Worker {
@@ -72,8 +114,8 @@ pub struct Snapshot {
     pub traffic: DeviceTraffic,
 }
 
-/// Running workers that press on one resource together. Dropping it kills
-/// them.
+/// Running workers that press on one resource together. They end with the last
+/// group of their process.
 pub struct WorkerGroup {
     pub plan: WorkerPlan,
     workers: Vec<Worker>,
@@ -84,33 +126,27 @@ impl WorkerGroup {
     /// Starts one worker per CPU of the placement and waits until all are
     /// ready, parked.
     pub fn spawn(plan: WorkerPlan, patience: Duration) -> Result<Self, WorkerError> {
-        let mut config = plan.config.clone();
-        let homes = match plan.spec.spans_cpus {
-            true => plan.placement.cpus.iter().take(1).copied().collect(),
-            false => plan.placement.cpus.clone(),
-        };
-        config.environment.cpus = plan.placement.cpus.clone();
-        let argument = serde_json::to_string(&config).expect("plain data");
-        let mut group = WorkerGroup {
-            plan,
-            workers: Vec::new(),
-            sequence: 0,
-        };
-        for cpu in homes {
-            let worker = spawn_worker(&argument, cpu)
-                .map_err(|error| format!("cannot start a worker on CPU {cpu}: {error}"))?;
-            group.workers.push(worker);
-        }
-        let deadline = Instant::now() + patience;
-        while !group.workers.iter().all(|worker| worker.page.ready.get()) {
-            group.check_exits()?;
+        let mut groups = spawn_together(vec![plan], patience);
+        groups.pop().expect("one group for each plan")
+    }
+
+    /// The processes of the workers, and which of their sources this is.
+    pub fn hosts(&self) -> impl Iterator<Item = (&Rc<Host>, usize)> {
+        let workers = self.workers.iter();
+        workers.map(|worker| (&worker.host, worker.source))
+    }
+
+    fn wait_ready(&mut self, deadline: Instant) -> Result<(), WorkerError> {
+        let began = Instant::now();
+        while !self.workers.iter().all(|worker| worker.page.ready.get()) {
+            self.check_exits()?;
             if Instant::now() > deadline {
-                let seconds = patience.as_secs_f64();
+                let seconds = began.elapsed().as_secs_f64();
                 return Err(format!("its worker was not ready after {seconds:.0} s").into());
             }
             sleep(Duration::from_micros(500));
         }
-        Ok(group)
+        Ok(())
     }
 
     /// Switches every worker, by one store each. Returns what to wait for.
@@ -340,11 +376,13 @@ impl WorkerGroup {
             }
             let (_, since) = worker.last_beat.get();
             if !worker.went_on() && monotonic_ns() - since > HANG.as_nanos() as u64 {
-                let what = match is_gone(worker.child.id()) {
-                    true => "was killed".to_string(),
-                    false => format!("showed no sign of life for {} s", HANG.as_secs()),
-                };
-                return Err(format!("its worker on CPU {} {what}", worker.cpu).into());
+                worker.host.check()?;
+                return Err(format!(
+                    "its worker on CPU {} showed no sign of life for {} s",
+                    worker.host.cpu,
+                    HANG.as_secs()
+                )
+                .into());
             }
         }
         Ok(())
@@ -358,30 +396,28 @@ impl WorkerGroup {
             if worker.page.failure().is_none() && worker.went_on() {
                 continue;
             }
-            let ended = worker.child.try_wait();
+            let host = &worker.host;
+            let ended = host.child.borrow_mut().try_wait();
             if let Some(reason) = worker.page.failure() {
                 return Err(reason.into());
             }
             if let Ok(Some(status)) = ended {
-                return Err(format!("its worker on CPU {} ended: {status}", worker.cpu).into());
+                return Err(format!("its worker on CPU {} ended: {status}", host.cpu).into());
             }
         }
         Ok(())
     }
 
-    /// Kills the workers.
+    /// Kills the workers, with whatever else their processes hold.
     pub fn end(&mut self) {
-        for worker in &mut self.workers {
-            let _ = worker.child.kill();
-        }
-        for worker in &mut self.workers {
-            let _ = worker.child.wait();
+        for worker in &self.workers {
+            worker.host.end();
         }
     }
 
     /// Process ids of the workers.
     pub fn pids(&self) -> Vec<u32> {
-        let ids = self.workers.iter().map(|worker| worker.child.id());
+        let ids = self.workers.iter().map(|worker| worker.host.pid());
         ids.collect()
     }
 }
@@ -390,14 +426,87 @@ fn is_gone(pid: u32) -> bool {
     os::proc::stat(os::here(), pid as i32).is_none_or(|stat| stat.ended())
 }
 
-fn spawn_worker(config: &str, cpu: usize) -> std::io::Result<Worker> {
-    let page: SharedPage<ControlPage> = SharedPage::create("jostle-control")?;
-    // Only this worker inherits it: `prepare` clears the flag in the child.
-    fcntl(&page, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+/// Starts the workers of all `plans`, those of one CPU in one process, and
+/// waits until all are ready, parked. One group for each plan.
+///
+/// # Errors
+/// Per plan, in words, why it cannot run.
+pub fn spawn_together(
+    plans: Vec<WorkerPlan>,
+    patience: Duration,
+) -> Vec<Result<WorkerGroup, WorkerError>> {
+    let mut wanted: BTreeMap<usize, Vec<(usize, WorkerConfig)>> = BTreeMap::new();
+    for (index, plan) in plans.iter().enumerate() {
+        let mut config = plan.config.clone();
+        config.environment.cpus = plan.placement.cpus.clone();
+        let homes = match plan.spec.spans_cpus {
+            true => 1,
+            false => plan.placement.cpus.len(),
+        };
+        for &cpu in plan.placement.cpus.iter().take(homes) {
+            let on = wanted.entry(cpu).or_default();
+            on.push((index, config.clone()));
+        }
+    }
+    let mut groups: Vec<Result<WorkerGroup, WorkerError>> = plans
+        .into_iter()
+        .map(|plan| {
+            Ok(WorkerGroup {
+                plan,
+                workers: Vec::new(),
+                sequence: 0,
+            })
+        })
+        .collect();
+    for (cpu, sources) in wanted {
+        let configs: Vec<WorkerConfig> = sources.iter().map(|(_, config)| config.clone()).collect();
+        match spawn_host(&configs, cpu) {
+            Ok(workers) => {
+                for ((index, _), worker) in sources.iter().zip(workers) {
+                    if let Ok(group) = &mut groups[*index] {
+                        group.workers.push(worker);
+                    }
+                }
+            }
+            Err(error) => {
+                let reason = format!("cannot start a worker on CPU {cpu}: {error}");
+                for (index, _) in sources {
+                    groups[index] = Err(reason.clone().into());
+                }
+            }
+        }
+    }
+    let deadline = Instant::now() + patience;
+    for group in &mut groups {
+        let ready = group.as_mut().map(|group| group.wait_ready(deadline));
+        if let Ok(Err(reason)) = ready {
+            *group = Err(reason);
+        }
+    }
+    groups
+}
+
+/// Starts one process on `cpu` that holds a source for each of `configs`.
+fn spawn_host(configs: &[WorkerConfig], cpu: usize) -> std::io::Result<Vec<Worker>> {
+    let tape: SharedPage<Tape> = SharedPage::create("jostle-tape")?;
+    let pages = configs
+        .iter()
+        .map(|_| SharedPage::create("jostle-control"))
+        .collect::<std::io::Result<Vec<SharedPage<ControlPage>>>>()?;
+    let mut keep: Vec<BorrowedFd> = vec![tape.as_fd()];
+    keep.extend(pages.iter().map(|page| page.as_fd()));
     let mut process = Process::new(executable()?);
-    let fd = page.as_fd().as_raw_fd().to_string();
+    process.args(["worker", "--tape", &tape.as_fd().as_raw_fd().to_string()]);
+    for page in &pages {
+        process.args(["--fd", &page.as_fd().as_raw_fd().to_string()]);
+    }
+    for fd in &keep {
+        // Only this worker inherits it: `prepare` clears the flag in the child.
+        fcntl(fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+    }
     process
-        .args(["worker", "--fd", &fd, "--config", config])
+        .arg("--config")
+        .arg(serde_json::to_string(configs).expect("plain data"))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
@@ -406,20 +515,16 @@ fn spawn_worker(config: &str, cpu: usize) -> std::io::Result<Worker> {
         ChildSetup {
             cpus: Some(vec![cpu]),
             oom_score_adj: Some(1000),
-            keep: Some(page.as_fd()),
+            keep,
         },
     );
-    let child = process.spawn()?;
-    Ok(Worker {
-        child,
+    let child = RefCell::new(process.spawn()?);
+    let host = Rc::new(Host { child, cpu, tape });
+    let workers = pages.into_iter().enumerate().map(|(source, page)| Worker {
+        host: host.clone(),
+        source,
         page,
-        cpu,
-        last_beat: std::cell::Cell::new((0, monotonic_ns())),
-    })
-}
-
-impl Drop for WorkerGroup {
-    fn drop(&mut self) {
-        self.end();
-    }
+        last_beat: Cell::new((0, monotonic_ns())),
+    });
+    Ok(workers.collect())
 }

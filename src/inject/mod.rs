@@ -8,6 +8,7 @@
 
 mod error;
 pub mod group;
+pub mod host;
 pub mod pattern;
 pub mod peak;
 pub mod placement;

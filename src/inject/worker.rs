@@ -21,10 +21,6 @@ use serde::Deserialize;
 use serde::Serialize;
 use std::time::Duration;
 
-/// How often a parked worker looks at its page: at first, and when it was
-/// parked for long. A profile has many of them.
-const PARKED_NS: u64 = 5_000_000;
-const LONG_PARKED_NS: u64 = 40_000_000;
 /// How often an idle worker on a CPU of its own looks at its page.
 const IDLE_NS: u64 = 80_000;
 /// Longest sleep of a worker that waits between operations.
@@ -75,18 +71,14 @@ pub struct WorkerConfig {
     pub environment: Environment,
 }
 
-/// Serves the page until the process is killed or the kernel fails; then
-/// returns the reason, which also stands in the page.
-pub fn serve(config: &WorkerConfig, page: &ControlPage) -> Failure {
-    let failure = match start(config, page) {
-        Ok(mut worker) => worker.serve(),
-        Err(failure) => failure,
-    };
-    page.fail(&failure.0);
-    failure
-}
-
-fn start<'a>(config: &WorkerConfig, page: &'a ControlPage) -> Result<Worker<'a>, Failure> {
+/// Builds the kernel, and says in the page that it is ready.
+///
+/// # Errors
+/// Why it cannot run here.
+pub(super) fn start<'a>(
+    config: &WorkerConfig,
+    page: &'a ControlPage,
+) -> Result<Worker<'a>, Failure> {
     let spec = jostle_kernels::source(config.resource);
     let intensity = config.resource.row().intensity;
     set_timer_slack(1);
@@ -124,7 +116,6 @@ fn start<'a>(config: &WorkerConfig, page: &'a ControlPage) -> Result<Worker<'a>,
         kernel,
         slices: config.slices,
         command: None,
-        switched_ns: monotonic_ns(),
         paces_itself: false,
         due_ns: 0,
         active_ns: 0,
@@ -134,14 +125,14 @@ fn start<'a>(config: &WorkerConfig, page: &'a ControlPage) -> Result<Worker<'a>,
     })
 }
 
-struct Worker<'a> {
-    page: &'a ControlPage,
+/// One source in a worker process.
+pub(super) struct Worker<'a> {
+    pub(super) page: &'a ControlPage,
     spec: &'static KernelSpec,
     intensity: Intensity,
     kernel: Box<dyn Kernel>,
-    slices: Option<Slices>,
+    pub(super) slices: Option<Slices>,
     command: Option<Command>,
-    switched_ns: u64,
     /// Whether the kernel keeps to the rate of this treatment itself.
     paces_itself: bool,
     /// When the next paced operation is due, on [`Worker::pacing_clock`].
@@ -156,32 +147,31 @@ struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    fn serve(&mut self) -> Failure {
-        loop {
-            let command = self.page.command.get();
-            if self.command != Some(command) {
-                self.switch(command);
-            }
-            self.page.heartbeat.add(1);
-            let turn = match (command.order(), self.slices) {
-                (Order::Park, _) => {
-                    let parked = monotonic_ns() - self.switched_ns;
-                    self.rest(command, (parked / 8).clamp(PARKED_NS, LONG_PARKED_NS))
-                }
-                (Order::Idle, None) => self.rest(command, IDLE_NS),
-                // A little less than a period, so that a switch out of idling
-                // takes effect within one.
-                (Order::Idle, Some(slices)) => self.rest(command, slices.period_ns / 5 * 4),
-                (order, None) => self.turn(command, order),
-                (order, Some(slices)) => self.slice(command, order, slices),
-            };
-            if let Err(failure) = turn {
-                return failure;
-            }
+    /// Follows the page for one turn, one slice, or a rest; nothing while it is
+    /// parked. Whether it was parked.
+    pub(super) fn step(&mut self) -> Result<bool, Failure> {
+        let command = self.page.command.get();
+        if self.command != Some(command) {
+            self.switch(command);
         }
+        self.page.heartbeat.add(1);
+        match (command.order(), self.slices) {
+            (Order::Park, _) => {
+                self.page.applied.set(command);
+                return Ok(true);
+            }
+            (Order::Idle, None) => self.rest(command, IDLE_NS),
+            // A little less than a period, so that a switch out of idling
+            // takes effect within one.
+            (Order::Idle, Some(slices)) => self.rest(command, slices.period_ns / 5 * 4),
+            (order, None) => self.turn(command, order)?,
+            (_, Some(slices)) => self.slice(command, slices)?,
+        }
+        Ok(false)
     }
 
-    fn switch(&mut self, command: Command) {
+    /// Takes up `command`.
+    pub(super) fn switch(&mut self, command: Command) {
         let order = command.order();
         let presses = |order: Order| order.intensity().is_some();
         let last = self.command.map_or(Order::Park, Command::order);
@@ -202,16 +192,14 @@ impl Worker<'_> {
             None => {}
         }
         self.command = Some(command);
-        self.switched_ns = monotonic_ns();
         self.owed_ns = 0;
         let held = order.intensity().map_or(0, |_| self.kernel.held());
         self.page.held.set(held);
     }
 
-    fn rest(&self, command: Command, nanoseconds: u64) -> Result<(), Failure> {
+    fn rest(&self, command: Command, nanoseconds: u64) {
         self.page.applied.set(command);
         sleep_until(monotonic_ns() + nanoseconds);
-        Ok(())
     }
 
     /// Paced operations follow the CPU time of treatment in slices, wall time
@@ -223,8 +211,37 @@ impl Worker<'_> {
         }
     }
 
-    /// One share of one period, then sleep until the next.
-    fn slice(&mut self, command: Command, order: Order, slices: Slices) -> Result<(), Failure> {
+    /// Waits for the next period and takes its share of it.
+    fn slice(&mut self, command: Command, slices: Slices) -> Result<(), Failure> {
+        let now = monotonic_ns();
+        if self.next_slice_ns + slices.period_ns < now
+            || self.next_slice_ns > now + slices.period_ns
+        {
+            self.next_slice_ns = now;
+        }
+        let begin = self.next_slice_ns;
+        self.next_slice_ns = begin + slices.period_ns;
+        self.wait_for_slice(command, begin);
+        self.take(command, slices, self.next_slice_ns)
+    }
+
+    /// Sleeps until `begin_ns`, or keeps the CPU busy until then.
+    pub(super) fn wait_for_slice(&self, command: Command, begin_ns: u64) {
+        let alone = matches!(command.order(), Order::TreatAlone(_));
+        match alone && self.intensity != Intensity::Share {
+            true => self.spin_until(begin_ns, command),
+            false => sleep_until(begin_ns),
+        }
+    }
+
+    /// Takes the share of a period that ends at `end_ns`.
+    pub(super) fn take(
+        &mut self,
+        command: Command,
+        slices: Slices,
+        end_ns: u64,
+    ) -> Result<(), Failure> {
+        let order = command.order();
         let share = match (self.intensity, order) {
             (Intensity::Share, order) => order.intensity().unwrap_or(0.0) / 100.0,
             _ => slices.share,
@@ -234,20 +251,6 @@ impl Worker<'_> {
             0 => 0,
             _ => (fair + self.owed_ns).max(0) as u64,
         };
-        let now = monotonic_ns();
-        if self.next_slice_ns + slices.period_ns < now
-            || self.next_slice_ns > now + slices.period_ns
-        {
-            self.next_slice_ns = now;
-        }
-        match (order, self.intensity) {
-            (Order::TreatAlone(_), Intensity::Footprint | Intensity::Rate) => {
-                self.spin_until(self.next_slice_ns, command);
-            }
-            _ => sleep_until(self.next_slice_ns),
-        }
-        let end = self.next_slice_ns + slices.period_ns;
-        self.next_slice_ns = end;
         let start = thread_cpu_ns();
         self.counted_ns = start;
         self.page.applied.set(command);
@@ -257,7 +260,7 @@ impl Worker<'_> {
                 Some(_) => self.counted_ns,
                 None => thread_cpu_ns(),
             };
-            if now - start >= budget || monotonic_ns() >= end {
+            if now - start >= budget || monotonic_ns() >= end_ns {
                 break;
             }
         }
@@ -266,6 +269,14 @@ impl Worker<'_> {
         let used = (thread_cpu_ns() - start) as i64;
         let most = slices.period_ns as i64 / 2;
         self.owed_ns = (self.owed_ns + fair - used).clamp(-most, most);
+        Ok(())
+    }
+
+    /// Works without turns until `end_ns`.
+    pub(super) fn work_until(&mut self, command: Command, end_ns: u64) -> Result<(), Failure> {
+        while monotonic_ns() < end_ns && self.page.command.get() == command {
+            self.turn(command, command.order())?;
+        }
         Ok(())
     }
 

@@ -13,3 +13,4 @@ pub mod probe;
 pub mod process;
 pub mod sched;
 pub mod shared;
+pub mod tape;

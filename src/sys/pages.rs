@@ -19,7 +19,8 @@ pub struct ProgressPage {
     pub version: AtomicU64,
     /// Operations done since the start; only ever grows.
     pub operations: AtomicU64,
-    /// Nanoseconds of `clock` spent on them; 0 throughout if not kept.
+    /// Nanoseconds of `clock` spent on them; 0 throughout if not kept. Stored
+    /// right after `operations`, so that a reader finds what belongs together.
     pub busy_ns: AtomicU64,
     /// Which time performance is counted by: 0 wall time, 1 the CPU time that
     /// `busy_ns` holds.

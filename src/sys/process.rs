@@ -42,8 +42,8 @@ pub struct ChildSetup<'a> {
     pub cpus: Option<Vec<usize>>,
     /// `/proc/self/oom_score_adj`.
     pub oom_score_adj: Option<i32>,
-    /// Descriptor the child keeps open, under the same number.
-    pub keep: Option<BorrowedFd<'a>>,
+    /// Descriptors the child keeps open, under the same numbers.
+    pub keep: Vec<BorrowedFd<'a>>,
 }
 
 /// Makes `command` start in its own process group, die (SIGKILL) when the
@@ -53,7 +53,7 @@ pub struct ChildSetup<'a> {
 /// ties the parent-death signal to the spawning *thread*.
 pub fn prepare(command: &mut Command, setup: ChildSetup<'_>) {
     command.process_group(0);
-    let keep: Option<RawFd> = setup.keep.map(|fd| fd.as_raw_fd());
+    let keep: Vec<RawFd> = setup.keep.iter().map(|fd| fd.as_raw_fd()).collect();
     let mask = setup.cpus.map(|cpus| {
         let mut set = nix::sched::CpuSet::new();
         for cpu in cpus {
@@ -84,7 +84,7 @@ pub fn prepare(command: &mut Command, setup: ChildSetup<'_>) {
                 }
             }
         }
-        if let Some(fd) = keep {
+        for &fd in &keep {
             // SAFETY: clears close-on-exec of a descriptor this process owns.
             Errno::result(unsafe { libc::fcntl(fd, libc::F_SETFD, 0) })?;
         }

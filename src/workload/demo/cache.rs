@@ -102,7 +102,7 @@ fn chase(bytes: usize, loads: u64) -> Batch {
 }
 
 fn build_l1d(context: &DemoContext) -> Result<Batch> {
-    const ROUNDS: u64 = 12_000;
+    const ROUNDS: u64 = 6_000;
     let lines = cycle(context.l1d_bytes / 4 * 3);
     let mut position = 0u32;
     let mut state = 0x0dd0_5eed_0dd0_5eed;

@@ -124,7 +124,7 @@ impl Zipf {
 }
 
 fn build(_context: &DemoContext) -> Result<Batch> {
-    const REQUESTS: u64 = 128;
+    const REQUESTS: u64 = 16;
     let mut store = Store::new();
     for key in 1..=KEYS {
         store.put(key, &[key as u8; VALUE_BYTES]);

@@ -33,8 +33,13 @@ pub enum Clock {
     Cpu,
 }
 
-/// Performs one batch, 20–50 µs long undisturbed, and returns the operations
-/// done.
+/// Performs one batch and returns the operations done, which are published
+/// then. Who reads the page in step with the CPU's switches would see long
+/// batches as noise or, worse, as a bias. So one takes about 2 µs by wall time,
+/// and about 20 µs by CPU time: reading that clock is a system call (0.55 µs in
+/// a virtual machine), and its readers divide operations by a time that was
+/// published together with them. Those that wait for a device publish what
+/// each wait brought.
 pub type Batch = Box<dyn FnMut() -> u64>;
 
 /// One row of [`DEMOS`].

@@ -25,7 +25,7 @@ pub const DEMO: Demo = Demo {
 const STREAMS: usize = 32;
 const WORDS_PER_LINE: usize = 8;
 /// Loads of each stream in one batch.
-const ROUNDS: usize = 256;
+const ROUNDS: usize = 192;
 
 struct Streams {
     /// Zeros, which the next address waits for.

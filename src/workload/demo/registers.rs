@@ -3,9 +3,7 @@
 use super::Batch;
 use super::Clock;
 use super::Demo;
-use super::DemoContext;
 use super::random;
-use crate::error::Result;
 use std::hint::black_box;
 
 /// Needs nothing that is shared: no resource should be flagged.
@@ -16,7 +14,7 @@ pub const QUIET: Demo = Demo {
     unit: "operations",
     clock: Clock::Cpu,
     pace: None,
-    build,
+    build: |_| Ok(compute(12_000)),
 };
 
 /// Needs CPU time and nothing else.
@@ -27,20 +25,19 @@ pub const CPU_TIME: Demo = Demo {
     unit: "operations",
     clock: Clock::Wall,
     pace: None,
-    build,
+    build: |_| Ok(compute(1_000)),
 };
 
-fn build(_context: &DemoContext) -> Result<Batch> {
-    const STEPS: u64 = 12_000;
+fn compute(steps: u64) -> Batch {
     let mut state = 0x9e37_79b9_7f4a_7c15;
-    Ok(Box::new(move || {
+    Box::new(move || {
         let mut sum = 0u64;
         let mut local = state;
-        for _ in 0..STEPS {
+        for _ in 0..steps {
             sum ^= random(&mut local);
         }
         state = local;
         black_box(sum);
-        STEPS
-    }))
+        steps
+    })
 }
