@@ -5,7 +5,6 @@
 //! What was running before us stays where it is: the CPUs that its busiest
 //! threads run on are taken for its own.
 
-use super::plan::Request;
 use crate::error::Error;
 use crate::error::Result;
 use crate::machine::Machine;
@@ -103,28 +102,35 @@ pub fn before_trial(machine: &Machine) -> Result<TargetCpus> {
     Ok(found)
 }
 
-/// Starts the command of `request`, watches its threads for a moment, ends it
-/// and gives it CPUs accordingly.
+/// Starts the command of `spec`, watches its threads for a moment and ends it;
+/// the CPUs for as many as ran at once. `workers` are the CPUs of the sources;
+/// `go_on` fails when the user has had enough.
 ///
 /// # Errors
-/// When the command cannot be started or fails; an interrupted error.
-pub(super) fn by_trial(machine: &Machine, request: &mut Request) -> Result<()> {
-    let mut target = Target::start(&request.spec, Some(&machine.allowed_cpus), None)?;
+/// When the command cannot be started or fails; the error of `go_on`.
+pub(super) fn by_trial(
+    machine: &Machine,
+    spec: &TargetSpec,
+    workers: &[usize],
+    go_on: impl Fn() -> Result<()>,
+) -> Result<TargetCpus> {
+    let mut target = Target::start(spec, Some(&machine.allowed_cpus), None)?;
     let activity = Activity::watch(WATCHED, || {
-        request.check_interrupt()?;
+        go_on()?;
         target.keep_running()?;
         Ok::<_, Error>(target.scope().processes())
     })?;
     target.finish();
-    let interrupts = stat::interrupts(here());
-    let workers = match request.limits.cpus == machine.allowed_cpus {
+    let workers = match workers == machine.allowed_cpus {
         true => &[][..],
-        false => &request.limits.cpus,
+        false => workers,
     };
-    let found = of_command(machine, activity.at_once(), workers, &interrupts)?;
-    request.target_cpus = found.cpus;
-    request.cpu_choice = found.choice;
-    Ok(())
+    of_command(
+        machine,
+        activity.at_once(),
+        workers,
+        &stat::interrupts(here()),
+    )
 }
 
 /// CPUs of a command of which `at_once` threads ran at once. `workers` are the

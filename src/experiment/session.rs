@@ -51,7 +51,10 @@ pub fn profile(
     let hooks = set_up(&request, observer)?;
     if request.cpu_choice.trial {
         observer.preparing("watching the command's threads");
-        place::by_trial(machine, &mut request)?;
+        let go_on = || request.check_interrupt();
+        let found = place::by_trial(machine, &request.spec, &request.limits.cpus, go_on)?;
+        request.target_cpus = found.cpus;
+        request.cpu_choice = found.choice;
     }
     place::stay_away(machine, &request.target_cpus);
     observer.preparing("calibrating the slices");
