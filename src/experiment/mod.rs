@@ -12,6 +12,7 @@
 
 mod checkpoint;
 mod counting;
+mod departures;
 pub mod design;
 pub mod executor;
 mod judge;
@@ -31,3 +32,4 @@ pub mod search;
 pub mod session;
 pub mod settings;
 mod sources;
+mod thread_watch;
