@@ -255,6 +255,7 @@ fn metadata(
     let calibration = request.calibration.as_ref();
     let mut facts = metric.facts();
     facts.window_rule = Some(metric.window_rule());
+    facts.resolution = Some(metric.resolution());
     facts.cost = Some(metric.cost());
     let settings = &request.settings;
     let profile = Profile {
