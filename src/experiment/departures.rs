@@ -137,52 +137,10 @@ fn listed(names: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::place::CpuChoice;
-    use crate::experiment::settings::Settings;
-    use crate::inject::pattern;
-    use crate::inject::plan::Limits;
+    use crate::experiment::plan::tests::request;
     use crate::inject::slice::PERIODS;
     use crate::machine::fake;
-    use crate::metric::MetricOptions;
-    use crate::workload::CommandSpec;
-    use crate::workload::TargetSpec;
-    use crate::workload::hooks::Hooks;
     use jostle_profile::reading::Reading;
-    use std::sync::Arc;
-
-    fn request(machine: &Machine, target_cpus: &[usize]) -> Request {
-        Request {
-            spec: TargetSpec::Command(CommandSpec::new(["x"])),
-            name: None,
-            labels: BTreeMap::new(),
-            resources: Resource::ALL.to_vec(),
-            target_cpus: target_cpus.to_vec(),
-            cpu_choice: CpuChoice::asked("--cpus"),
-            limits: Limits {
-                cpus: machine.allowed_cpus.clone(),
-                memory_bytes: 4 << 30,
-                memory_reserve_bytes: 1 << 30,
-                scratch: Ok("/tmp".into()),
-                scratch_bytes: 1 << 20,
-                storage_pattern: pattern::load("sequential").unwrap(),
-                access: Default::default(),
-                max_stall_percent: 80.0,
-                network: None,
-            },
-            slice_period: None,
-            share: 0.2,
-            metric: None,
-            metric_options: MetricOptions::default(),
-            load: None,
-            interrupt: Arc::default(),
-            counters: None,
-            calibration: None,
-            hooks: Hooks::default(),
-            settings: Settings::default(),
-            past: None,
-            checkpoint: None,
-        }
-    }
 
     fn said(machine: &Machine, request: &Request) -> Vec<String> {
         lines(machine, request, &request.plans(machine, PERIODS[0]))
