@@ -1,7 +1,11 @@
 //! Windows on the real machine: real workers beside a real target.
 
+mod play;
+
 use super::counting::Counting;
 use super::executor::Arm;
+use super::executor::Block;
+use super::executor::BlockRequest;
 use super::executor::Executor;
 use super::executor::Subject;
 use super::executor::TargetState;
@@ -58,6 +62,7 @@ pub struct LiveExecutor<'a> {
     stopped: bool,
     /// When the target was last seen alive.
     looked_ns: u64,
+    playing: play::Playing,
 }
 
 impl<'a> LiveExecutor<'a> {
@@ -90,6 +95,7 @@ impl<'a> LiveExecutor<'a> {
             current: None,
             stopped: false,
             looked_ns: 0,
+            playing: play::Playing::default(),
         }
     }
 
@@ -297,6 +303,14 @@ impl Executor for LiveExecutor<'_> {
         let keep = request.target == TargetState::Running && !self.metric.one_run_per_window();
         self.pause(request.settle, keep)?;
         self.read(request)
+    }
+
+    fn plays(&self) -> bool {
+        self.metric.turns().is_some()
+    }
+
+    fn play(&mut self, blocks: &[BlockRequest]) -> Result<Vec<Block>, WindowError> {
+        self.play_blocks(blocks)
     }
 }
 

@@ -15,6 +15,7 @@ mod counting;
 pub mod design;
 pub mod executor;
 mod judge;
+mod lanes;
 mod levels;
 pub mod live;
 mod log;

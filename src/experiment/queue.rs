@@ -41,6 +41,8 @@ pub(super) struct HalfRun {
     pub(super) failures: u32,
     pub(super) last_failure: Option<String>,
     pub(super) stolen: u64,
+    /// Whether it is measured in sequences.
+    pub(super) played: bool,
     /// Nothing more will be measured.
     pub(super) ended: bool,
     /// The subject's error that ended it.
@@ -99,6 +101,7 @@ impl<'a> Queue<'a> {
                     failures: 0,
                     last_failure: None,
                     stolen: 0,
+                    played: false,
                     ended: false,
                     error: None,
                 });
@@ -125,7 +128,7 @@ impl<'a> Queue<'a> {
                 && pair.log_ratio.is_finite()
             {
                 run.search
-                    .record(pair.intensity, pair.log_ratio, pair.pressure);
+                    .recall(pair.intensity, pair.log_ratio, pair.pressure);
                 run.tried += 1;
             }
         }
@@ -239,7 +242,7 @@ impl<'a> Queue<'a> {
             caused(*a).cmp(&caused(*b)).then(costs)
         });
         // What was recalled from an earlier run has begun.
-        order.retain(|index| self.halves[*index].tried == 0);
+        order.retain(|index| self.halves[*index].tried == 0 && !self.halves[*index].played);
         order
     }
 
@@ -257,7 +260,7 @@ impl<'a> Queue<'a> {
         let left = left.as_secs_f64();
         let mut best: Option<(bool, f64, usize)> = None;
         for index in 0..self.halves.len() {
-            if self.halves[index].ended {
+            if self.halves[index].ended || self.halves[index].played {
                 continue;
             }
             let next = self.next_cost(index);

@@ -68,6 +68,7 @@ pub fn go_on(
         observer,
         queue: Queue::new(subjects, settings),
         log: Log::new(subjects, past),
+        lanes: Vec::new(),
         warnings: Vec::new(),
     };
     // What ends the whole measurement arrives here as an error.
@@ -91,6 +92,8 @@ struct Run<'a, 'b> {
     observer: &'b mut dyn Observer,
     queue: Queue<'a>,
     log: Log<'a>,
+    /// What is measured in sequences.
+    lanes: Vec<LaneLog>,
     /// Of the measurement as a whole.
     warnings: Vec<Warning>,
 }
@@ -103,9 +106,13 @@ impl Run<'_, '_> {
         self.queue.recall(self.log.past);
         self.tell(None, "windows without interference".into());
         self.baseline()?;
+        self.begin_lanes();
         let left = self.left();
         self.queue.adapt_minima(left);
-        self.forecast();
+        if self.lanes.is_empty() {
+            self.forecast();
+        }
+        self.play_lanes(self.kept_for_slow())?;
         for index in self.queue.first_order() {
             if self.queue.may_begin(index, self.left()) {
                 self.turn(index)?;
@@ -117,7 +124,7 @@ impl Run<'_, '_> {
             let run = &mut self.queue.halves[index];
             run.spent_later += run.spent.saturating_sub(before);
         }
-        Ok(())
+        self.play_lanes(Duration::ZERO)
     }
 
     /// Warns before anything is stressed when the budget cannot show anything.

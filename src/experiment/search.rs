@@ -24,6 +24,7 @@ use super::levels::Bracket;
 use super::levels::FEWEST_PAIRS;
 use super::levels::Level;
 use super::levels::Levels;
+pub use super::levels::Played;
 use super::levels::estimate;
 use super::levels::pair_sd;
 use super::settings::Half;
@@ -224,6 +225,36 @@ impl Search {
         level.ratios.push(log_ratio);
         level.pressures.extend(pressure.filter(|p| p.is_finite()));
         level.bootstrap = None;
+    }
+
+    /// Adds a log ratio that an earlier run of this measurement recorded.
+    pub fn recall(&mut self, intensity: f64, log_ratio: f64, pressure: Option<f64>) {
+        self.record(intensity, log_ratio, pressure);
+        let level = self.levels.level(intensity);
+        level.recalled = (level.ratios.len(), level.pressures.len());
+    }
+
+    /// Replaces what was played at `intensity`: a sequence's ratios change as a
+    /// whole with every block.
+    pub fn replace(&mut self, intensity: f64, played: Played) {
+        self.levels.level(intensity).replace(played);
+    }
+
+    /// The level between others at which the interval of the crossing would
+    /// shrink most; `None` while the verdict comes first.
+    pub fn refinement(&self) -> Option<f64> {
+        let bracket = self.bracket.filter(|_| !self.settled)?;
+        self.choose(&bracket)
+    }
+
+    /// Half-width of the 95 % interval of performance at 100, a fraction;
+    /// infinite while nothing is known.
+    pub fn half_width_at_100(&self) -> f64 {
+        let endpoint = self.levels.endpoint().bootstrap.as_ref();
+        endpoint.map_or(f64::INFINITY, |bootstrap| {
+            let [low, high] = bootstrap.interval95();
+            0.5 * (high.exp() - low.exp())
+        })
     }
 
     /// Judges what was recorded. `last` marks the end of the time given: then

@@ -126,7 +126,7 @@ impl WorkerGroup {
     /// Starts one worker per CPU of the placement and waits until all are
     /// ready, parked.
     pub fn spawn(plan: WorkerPlan, patience: Duration) -> Result<Self, WorkerError> {
-        let mut groups = spawn_together(vec![plan], patience);
+        let mut groups = spawn_together(vec![(0, plan)], patience);
         groups.pop().expect("one group for each plan")
     }
 
@@ -426,17 +426,17 @@ fn is_gone(pid: u32) -> bool {
     os::proc::stat(os::here(), pid as i32).is_none_or(|stat| stat.ended())
 }
 
-/// Starts the workers of all `plans`, those of one CPU in one process, and
-/// waits until all are ready, parked. One group for each plan.
+/// Starts the workers of all `plans`, those of one CPU with equal numbers in
+/// one process, and waits until all are ready, parked. One group for each plan.
 ///
 /// # Errors
 /// Per plan, in words, why it cannot run.
 pub fn spawn_together(
-    plans: Vec<WorkerPlan>,
+    plans: Vec<(usize, WorkerPlan)>,
     patience: Duration,
 ) -> Vec<Result<WorkerGroup, WorkerError>> {
-    let mut wanted: BTreeMap<usize, Vec<(usize, WorkerConfig)>> = BTreeMap::new();
-    for (index, plan) in plans.iter().enumerate() {
+    let mut wanted: BTreeMap<(usize, usize), Vec<(usize, WorkerConfig)>> = BTreeMap::new();
+    for (index, (process, plan)) in plans.iter().enumerate() {
         let mut config = plan.config.clone();
         config.environment.cpus = plan.placement.cpus.clone();
         let homes = match plan.spec.spans_cpus {
@@ -444,13 +444,13 @@ pub fn spawn_together(
             false => plan.placement.cpus.len(),
         };
         for &cpu in plan.placement.cpus.iter().take(homes) {
-            let on = wanted.entry(cpu).or_default();
+            let on = wanted.entry((cpu, *process)).or_default();
             on.push((index, config.clone()));
         }
     }
     let mut groups: Vec<Result<WorkerGroup, WorkerError>> = plans
         .into_iter()
-        .map(|plan| {
+        .map(|(_, plan)| {
             Ok(WorkerGroup {
                 plan,
                 workers: Vec::new(),
@@ -458,7 +458,7 @@ pub fn spawn_together(
             })
         })
         .collect();
-    for (cpu, sources) in wanted {
+    for ((cpu, _), sources) in wanted {
         let configs: Vec<WorkerConfig> = sources.iter().map(|(_, config)| config.clone()).collect();
         match spawn_host(&configs, cpu) {
             Ok(workers) => {
