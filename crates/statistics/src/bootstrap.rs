@@ -26,8 +26,11 @@ pub struct Bootstrap {
     pub error: f64,
     /// Size of the sample.
     pub n: usize,
-    /// Length of the blocks kept together, 1 for single pairs.
-    pub block: usize,
+    /// Degrees of freedom of the error.
+    freedom: f64,
+    /// What the resamples are still to be widened by, since one knows the
+    /// centre of the sample.
+    widening: f64,
     /// Resampled locations, in drawing order.
     replicates: Vec<f64>,
 }
@@ -59,43 +62,57 @@ impl Bootstrap {
                 location_sorted(&resample, &mut scratch)
             })
             .collect();
-        let error = if n > 1 {
-            standard_deviation(&replicates) * small_sample(n, block)
-        } else {
-            f64::INFINITY
+        // n / block pieces are what is independent.
+        let freedom = ((n / block).max(2) - 1) as f64;
+        let widening = small_sample(n, block);
+        Bootstrap::new(location, n, freedom, widening, replicates)
+    }
+
+    /// Of resampled locations that are wide enough as they are.
+    pub(crate) fn of_replicates(
+        location: f64,
+        n: usize,
+        freedom: f64,
+        replicates: Vec<f64>,
+    ) -> Self {
+        Bootstrap::new(location, n, freedom, 1.0, replicates)
+    }
+
+    fn new(location: f64, n: usize, freedom: f64, widening: f64, replicates: Vec<f64>) -> Self {
+        let error = match n {
+            0 | 1 => f64::INFINITY,
+            _ => standard_deviation(&replicates) * widening,
         };
         Bootstrap {
             location,
             error,
             n,
-            block,
+            freedom,
+            widening,
             replicates,
         }
     }
 
-    /// Student's interval at one-sided error `alpha` on each side, n − 1
-    /// degrees of freedom: for verdicts at levels far out in the tail, which
+    /// Student's interval at one-sided error `alpha` on each side: for verdicts at levels far out in the tail, which
     /// percentiles of a few hundred resamples cannot reach.
     pub fn student(&self, alpha: f64) -> [f64; 2] {
         if self.n < 2 {
             return [f64::NEG_INFINITY, f64::INFINITY];
         }
-        // n / block pieces are what is independent.
-        let freedom = (self.n / self.block).max(2) - 1;
-        let reach = student_quantile(1.0 - alpha, freedom as f64) * self.error;
+        let reach = student_quantile(1.0 - alpha, self.freedom) * self.error;
         [self.location - reach, self.location + reach]
     }
 
     /// 95 % percentile interval, expanded for small n: the percentiles are
     /// taken at `alpha' = Phi(-sqrt(n / (n - 1)) t_{0.025, n - 1})` (Hesterberg
-    /// 2015, "What teachers should know about the bootstrap", section 5.3).
+    /// 2015, "What teachers should know about the bootstrap", section 5.3), n
+    /// being what is independent.
     /// Below 8 pairs it is Student's interval.
     pub fn interval95(&self) -> [f64; 2] {
         if self.n < PERCENTILE_FROM {
             return self.student(0.025);
         }
-        let n = self.n as f64;
-        let reach = student_quantile(0.975, n - 1.0) * small_sample(self.n, self.block);
+        let reach = student_quantile(0.975, self.freedom) * self.widening;
         let tail = normal_share(-reach);
         let mut sorted = self.replicates.clone();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -112,8 +129,8 @@ impl Bootstrap {
         if self.n < 2 {
             return self.replicates.clone();
         }
-        let reach = student_quantile(0.975, (self.n - 1) as f64) / normal_quantile(0.975);
-        let factor = reach * small_sample(self.n, self.block);
+        let reach = student_quantile(0.975, self.freedom) / normal_quantile(0.975);
+        let factor = reach * self.widening;
         self.replicates
             .iter()
             .map(|value| self.location + (value - self.location) * factor)

@@ -5,9 +5,15 @@
 mod bootstrap;
 mod isotonic;
 mod noise;
+mod resample;
 mod robust;
+mod sequence;
+mod turns;
 
 pub use bootstrap::*;
 pub use isotonic::*;
 pub use noise::Noise;
 pub use robust::*;
+pub use sequence::Block;
+pub use sequence::Contrasts;
+pub use turns::block_rate;
