@@ -17,6 +17,7 @@ use super::search::Played;
 use super::settings::Half;
 use jostle_statistics::Block;
 use jostle_statistics::Contrasts;
+use jostle_statistics::block_rate;
 use jostle_statistics::location;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -105,10 +106,6 @@ impl LaneLog {
         self.lane.period * self.periods()
     }
 
-    pub(super) fn blocks(&self) -> usize {
-        self.blocks.len()
-    }
-
     /// Keeps what `request` of the current round showed.
     pub(super) fn keep(&mut self, request: &BlockRequest, reading: BlockReading) {
         // All controls of a lane do the same.
@@ -131,17 +128,19 @@ impl LaneLog {
 
     /// Log rate of the target in one block; `None` where it was not read.
     fn value(&self, block: &Kept) -> Option<f64> {
+        let turns = block.reading.turns.iter();
+        let counted = turns.filter(|turn| turn.position >= self.skip);
+        if !self.lane.takes_time {
+            let turns: Vec<(f64, f64)> = counted
+                .map(|turn| (turn.seconds, turn.operations))
+                .collect();
+            return block_rate(&turns);
+        }
+        // A starved target is an effect, not a failure.
         let (mut operations, mut seconds) = (0.0, 0.0);
-        for turn in &block.reading.turns {
-            if turn.position < self.skip {
-                continue;
-            }
-            let (more, longer) = match self.lane.takes_time {
-                true => (turn.all_operations, turn.all_seconds),
-                false => (turn.operations, turn.seconds),
-            };
-            operations += more;
-            seconds += longer;
+        for turn in counted {
+            operations += turn.all_operations;
+            seconds += turn.all_seconds;
         }
         let value = (operations.max(HALF_A_COUNT) / seconds).ln();
         (seconds > 0.0 && value.is_finite()).then_some(value)

@@ -214,7 +214,7 @@ impl<'a> Queue<'a> {
     }
 
     /// Seconds the minimum of a half takes.
-    fn minimum(&self, half: usize) -> f64 {
+    pub(super) fn minimum(&self, half: usize) -> f64 {
         let rules = &self.halves[half].search.rules;
         rules.endpoints.len() as f64 * self.cost(half, 100.0, rules.min_pairs)
     }

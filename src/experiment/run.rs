@@ -10,6 +10,7 @@
 //! [`super::judge`] says what it means.
 
 mod baseline;
+mod rounds;
 
 use super::design::Bench;
 use super::design::Pair;
@@ -18,6 +19,7 @@ use super::executor::Executor;
 use super::executor::Subject;
 use super::executor::WindowError;
 use super::judge::Ended;
+use super::lanes::LaneLog;
 use super::log::Log;
 use super::log::PairRecord;
 use super::outcome::Measured;

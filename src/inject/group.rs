@@ -53,6 +53,8 @@ pub struct Host {
     child: RefCell<Child>,
     pub cpu: usize,
     pub tape: SharedPage<Tape>,
+    /// When the last block on its tape ended, CLOCK_MONOTONIC.
+    pub played_ns: Cell<u64>,
 }
 
 impl Host {
@@ -519,7 +521,12 @@ fn spawn_host(configs: &[WorkerConfig], cpu: usize) -> std::io::Result<Vec<Worke
         },
     );
     let child = RefCell::new(process.spawn()?);
-    let host = Rc::new(Host { child, cpu, tape });
+    let host = Rc::new(Host {
+        child,
+        cpu,
+        tape,
+        played_ns: Cell::new(0),
+    });
     let workers = pages.into_iter().enumerate().map(|(source, page)| Worker {
         host: host.clone(),
         source,

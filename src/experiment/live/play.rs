@@ -3,7 +3,6 @@
 
 use super::LiveExecutor;
 use super::StealReading;
-use super::target_error;
 use crate::experiment::executor::Arm;
 use crate::experiment::executor::Block;
 use crate::experiment::executor::BlockReading;
@@ -16,6 +15,7 @@ use crate::inject::Snapshot;
 use crate::inject::group::Host;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::control_page::Order;
+use crate::sys::tape::Mark;
 use crate::sys::tape::PlannedBlock;
 use crate::sys::tape::Turn;
 use std::os::fd::AsRawFd;
@@ -42,8 +42,6 @@ const DITHER: u64 = 4;
 pub(super) struct Playing {
     /// The pages that the workers were told to read.
     watched: Vec<(u32, i32)>,
-    /// When the last sequence ended.
-    last_ns: u64,
     /// State of the dither.
     noise: u64,
     /// Turns that the workers could not keep because nobody read them in time.
@@ -88,7 +86,9 @@ impl LiveExecutor<'_> {
         let planned = self.plan_blocks(blocks, &hosts);
         let end_ns = planned.last().map_or(0, |last| last.end_ns);
         let turns = self.await_turns(&hosts, end_ns);
-        self.playing.last_ns = monotonic_ns();
+        for host in &hosts {
+            host.played_ns.set(monotonic_ns());
+        }
         let turns = turns?;
         let steal = StealReading::now(&self.cpus).share_since(&stolen);
         let by_cpu_time = self.metric.turns().is_some_and(|source| source.by_cpu_time);
@@ -150,7 +150,8 @@ impl LiveExecutor<'_> {
 
     fn plan_blocks(&mut self, blocks: &[BlockRequest], hosts: &[Rc<Host>]) -> Vec<Planned> {
         let now = monotonic_ns();
-        let awake = now - self.playing.last_ns < REST.as_nanos() as u64;
+        let rest = REST.as_nanos() as u64;
+        let awake = hosts.iter().all(|host| now - host.played_ns.get() < rest);
         let lead = if awake { LEAD } else { FIRST_LEAD };
         let mut begin_ns = now + lead.as_nanos() as u64;
         blocks
@@ -265,6 +266,7 @@ impl LiveExecutor<'_> {
     ) -> Block {
         let group = &self.groups[request.subject];
         let slices = group.plan.config.slices.is_some() && request.arm != Arm::Idle;
+        let period_ns = (planned.end_ns - planned.begin_ns) / u64::from(request.periods.max(1));
         let mut sum = Snapshot::default();
         let mut target = Vec::new();
         for (index, (host, number)) in planned.on.iter().enumerate() {
@@ -282,14 +284,13 @@ impl LiveExecutor<'_> {
             }
             if index == 0 && request.target == TargetState::Running {
                 let next = all.get(first + count);
-                target = target_turns(own, next, slices, by_cpu_time);
+                target = target_turns(own, next, slices, period_ns, by_cpu_time);
             }
         }
         if planned.on.is_empty() {
             return Block::Missed;
         }
         let counted = request.periods.saturating_sub(request.skip);
-        let period_ns = (planned.end_ns - planned.begin_ns) / u64::from(request.periods.max(1));
         sum.at_ns = u64::from(counted) * period_ns;
         let treated = matches!(request.arm, Arm::Treat(_));
         let zero = Snapshot::default();
@@ -324,6 +325,7 @@ fn target_turns(
     own: &[Turn],
     next: Option<&Turn>,
     slices: bool,
+    period_ns: u64,
     by_cpu_time: bool,
 ) -> Vec<TargetTurn> {
     let since = |from: u64, to: u64| -> Option<f64> {
@@ -331,12 +333,12 @@ fn target_turns(
         // A count that went backwards is another target's.
         (grown <= u64::MAX / 2).then_some(grown as f64)
     };
-    let turn = |turn: &Turn, end: &crate::sys::tape::Mark| -> Option<TargetTurn> {
+    let turn = |turn: &Turn, end: &Mark| -> Option<TargetTurn> {
         let (from, all) = match slices {
             true => (&turn.end, &turn.begin),
             false => (&turn.begin, &turn.begin),
         };
-        let clock = |from: &crate::sys::tape::Mark| match by_cpu_time {
+        let clock = |from: &Mark| match by_cpu_time {
             true => since(from.busy_ns, end.busy_ns),
             false => since(from.at_ns, end.at_ns),
         };
@@ -354,8 +356,9 @@ fn target_turns(
         false => turns.extend(own.iter().filter_map(|own| turn(own, &own.end))),
         true => {
             for (own, next) in own.iter().zip(followers) {
-                let follows = next.position == own.position + 1 || next.position == 0;
-                if follows {
+                // A missed slice, or a block of another worker, lies between.
+                let apart = next.begin.at_ns.saturating_sub(own.begin.at_ns);
+                if apart < 2 * period_ns {
                     turns.extend(turn(own, &next.begin));
                 }
             }

@@ -8,6 +8,7 @@ use crate::experiment::executor::BlockRequest;
 use crate::experiment::executor::TargetState;
 use crate::experiment::executor::WindowError;
 use crate::experiment::lanes::LaneLog;
+use crate::experiment::queue::HalfRun;
 use crate::experiment::settings::Half;
 use crate::experiment::settings::Halves;
 use jostle_statistics::below;
@@ -97,7 +98,7 @@ impl Run<'_, '_> {
             .count()
     }
 
-    fn wants(&self, run: &crate::experiment::queue::HalfRun) -> bool {
+    fn wants(&self, run: &HalfRun) -> bool {
         let precise = || run.search.half_width_at_100() <= self.settings.loss_half_width();
         let known = run.search.settled && (run.half == Half::Caused || precise());
         !run.ended && !known
@@ -147,7 +148,7 @@ impl Run<'_, '_> {
         let share = left.mul_f64(self.weight(index) / weights.max(1e-9));
         let most = share.div_duration_f64(lane.block()) / ROUNDS;
         let round = lane.rounds;
-        let wanting: Vec<&crate::experiment::queue::HalfRun> = self
+        let wanting: Vec<&HalfRun> = self
             .queue
             .halves
             .iter()
