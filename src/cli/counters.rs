@@ -132,7 +132,7 @@ impl Args {
         spec.check()?;
         // Looking on must not move anything that was not asked to be moved.
         let cpus = match placed {
-            true => Some(self.target.cpus(&machine, &spec)?),
+            true => Some(self.target.cpus(&machine, &spec, false)?.cpus),
             false => None,
         };
         Target::start(&spec, cpus.as_deref(), None).map(Some)

@@ -201,6 +201,11 @@ pub struct LoadArgs {
 }
 
 impl LoadArgs {
+    /// Whether a load is to be sent.
+    pub fn given(&self) -> bool {
+        self.url.is_some()
+    }
+
     /// The load to send, if one was asked for; and the CPUs that sources should
     /// leave to it are in its placement.
     pub fn plan(

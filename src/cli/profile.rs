@@ -130,7 +130,6 @@ pub fn run(args: Args) -> Result<()> {
     let out = output::Destination::check(out, &name)?;
     let checkpoint = out.beside(PARTIAL);
     request.checkpoint = Some(checkpoint.clone());
-    select::stay_away(&machine, &request.target_cpus);
 
     let budget = request.settings.budget;
     let mut bar = Bar::new(budget);
@@ -165,8 +164,8 @@ fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result
         .limits
         .resolve(machine, worker_cpus.map(|list| ("--worker-cpus", list)))?;
     let spec = args.target.spec(&limits)?;
-    let target_cpus = args.target.cpus(machine, &spec)?;
-    let load = args.load.plan(machine, &target_cpus, args.seed)?;
+    let target = args.target.cpus(machine, &spec, args.load.given())?;
+    let load = args.load.plan(machine, &target.cpus, args.seed)?;
     if let (Some(plan), None) = (&load, worker_cpus) {
         let reserved = &plan.spec.placement.reserved;
         limits.cpus.retain(|cpu| !reserved.contains(cpu));
@@ -197,7 +196,8 @@ fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result
         name: args.name.clone(),
         labels: labels(&args.labels)?,
         resources: select::resources(&args.resources)?,
-        target_cpus,
+        target_cpus: target.cpus,
+        cpu_choice: target.choice,
         limits,
         slice_period: args.slice,
         share: select::percent("--share", args.share, 1.0, 90.0)? / 100.0,

@@ -21,7 +21,6 @@ use crate::machine::format_bytes;
 use crate::machine::saved;
 use crate::machine::saved::Saved;
 use crate::report;
-use crate::sys::cpus;
 use jostle_kernels::Access;
 use jostle_profile::cpulist::format_list;
 use jostle_profile::reading::Reading;
@@ -270,21 +269,19 @@ pub fn calibration(machine: &Machine, unwanted: bool) -> Option<Calibration> {
     saved.found()
 }
 
-/// Keeps this process off the target's CPUs where there are others.
-pub fn stay_away(machine: &Machine, target_cpus: &[usize]) {
-    let others = without(&machine.allowed_cpus, target_cpus);
-    if !others.is_empty() {
-        // Refused only when the CPUs just went away; then nothing is lost.
-        let _ = cpus::set_affinity(0, &others);
-    }
-}
-
 /// What would be injected where.
 pub fn dry_run(machine: &Machine, request: &Request) -> String {
     let period = request.slice_period.unwrap_or(PERIODS[0]);
     let plans = request.plans(machine, period);
     let limits = &request.limits;
-    let mut text = format!("target on CPUs {}\n", format_list(&request.target_cpus));
+    let mut text = format!(
+        "target on CPUs {} ({})\n",
+        format_list(&request.target_cpus),
+        request.cpu_choice.because
+    );
+    if let Some(advice) = &request.cpu_choice.advice {
+        text += &format!("{advice}\n");
+    }
     if let Some(description) = request.spec.describe() {
         text += &format!("{description}\n");
     }

@@ -3,6 +3,9 @@
 use super::select;
 use crate::error::Error;
 use crate::error::Result;
+use crate::experiment::place;
+use crate::experiment::place::CpuChoice;
+use crate::experiment::place::TargetCpus;
 use crate::inject::plan::Limits;
 use crate::machine::Machine;
 use crate::workload::CommandSpec;
@@ -42,8 +45,9 @@ pub struct TargetArgs {
     #[arg(long, group = "target", value_name = "NAME")]
     demo: Option<String>,
 
-    /// CPUs the target is given, like 0-2,5 [default: the allowed one
-    /// that devices interrupt least]
+    /// CPUs the target is given, like 0-2,5 [default: a command that keeps one
+    /// thread busy gets the CPU that devices interrupt least; one that keeps
+    /// several busy gets as many, and leaves one free where two remain]
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<String>,
     /// Directory the command runs in [default: here]
@@ -149,13 +153,14 @@ impl TargetArgs {
         named || self.pid.is_some() || !self.command.is_empty()
     }
 
-    /// CPUs of the target: as asked; for what runs already, those of its threads
-    /// that are allowed to us; else the allowed one that devices interrupt
-    /// least; the others are free for sources.
+    /// CPUs of the target: as asked; for what runs already, those that its
+    /// busiest threads run on and that are allowed to us; for a command, what a
+    /// trial run will tell; else the allowed one that devices interrupt least.
+    /// `loaded` is a server that does nothing before a load is sent to it.
     ///
     /// # Errors
     /// A request error naming the flag or the process.
-    pub fn cpus(&self, machine: &Machine, spec: &TargetSpec) -> Result<Vec<usize>> {
+    pub fn cpus(&self, machine: &Machine, spec: &TargetSpec, loaded: bool) -> Result<TargetCpus> {
         let given = self.cpus.as_deref();
         let given = given
             .map(|list| select::allowed("--cpus", list, machine))
@@ -167,7 +172,7 @@ impl TargetArgs {
                 TargetSpec::Command(_) | TargetSpec::Demo { .. } => String::new(),
             };
             let shown = format_list(&own);
-            if given.is_some_and(|given| given != own) {
+            if given.as_ref().is_some_and(|given| *given != own) {
                 return Err(Error::request(format!(
                     "--cpus: {what} runs on CPUs {shown} and is left as it is; leave --cpus out, \
                      or move it yourself with taskset -pc"
@@ -175,18 +180,30 @@ impl TargetArgs {
             }
             let mut within = own;
             within.retain(|cpu| machine.allowed_cpus.contains(cpu));
-            return match within.is_empty() {
-                false => Ok(within),
-                true => Err(Error::environment(format!(
+            return match (within.is_empty(), spec.scope()) {
+                (false, _) if given.is_some() => Ok(asked(within)),
+                (false, Some(scope)) => Ok(place::watched(spec, &scope, within)),
+                _ => Err(Error::environment(format!(
                     "{what} runs on CPUs {shown}, outside of {} that jostle may use",
                     format_list(&machine.allowed_cpus)
                 ))),
             };
         }
-        given
-            .or_else(|| Some(vec![machine.quietest_cpu()?]))
-            .ok_or_else(|| Error::environment("no CPU is allowed to this process"))
+        match (given, spec) {
+            (Some(cpus), _) => Ok(asked(cpus)),
+            (None, TargetSpec::Command(_)) if !loaded => place::before_trial(machine),
+            (None, TargetSpec::Command(_)) => place::quiet_cpu(
+                machine,
+                "a server under --load has one unless --cpus gives more",
+            ),
+            (None, _) => place::quiet_cpu(machine, "a demo has one busy thread"),
+        }
     }
+}
+
+fn asked(cpus: Vec<usize>) -> TargetCpus {
+    let choice = CpuChoice::asked("--cpus");
+    TargetCpus { cpus, choice }
 }
 
 /// What a demo must know of our limits to need its resource within them.

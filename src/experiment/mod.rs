@@ -22,6 +22,7 @@ mod log;
 mod mechanism;
 pub mod outcome;
 mod phases;
+pub mod place;
 pub mod plan;
 mod queue;
 pub mod record;

@@ -1,6 +1,7 @@
 //! What is measured, where and within which limits, decided before anything of
 //! the measurement is started.
 
+use super::place::CpuChoice;
 use super::settings::Settings;
 use crate::counters::CounterOptions;
 use crate::error::Error;
@@ -37,6 +38,8 @@ pub struct Request {
     pub resources: Vec<Resource>,
     /// CPUs of the target.
     pub target_cpus: Vec<usize>,
+    /// Why these.
+    pub cpu_choice: CpuChoice,
     pub limits: Limits,
     /// Slice period; calibrated when absent.
     pub slice_period: Option<Duration>,

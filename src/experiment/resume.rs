@@ -1,6 +1,7 @@
 //! Taking up a measurement that was cut short.
 
 use super::executor::Subject;
+use super::place::CpuChoice;
 use super::plan::Request;
 use crate::error::Error;
 use crate::error::Result;
@@ -49,6 +50,11 @@ pub fn adopt(
             &past.machine.fingerprint,
             &format!("on {here}"),
         );
+    }
+    let then = &past.conditions.target_cpus;
+    if may_have(request, machine, then)? {
+        request.target_cpus.clone_from(then);
+        request.cpu_choice = CpuChoice::resumed();
     }
     if past.conditions.target_cpus != request.target_cpus {
         let then = format_list(&past.conditions.target_cpus);
@@ -102,6 +108,18 @@ pub fn adopt(
     }
     request.past = Some(past);
     Ok(())
+}
+
+/// Whether the target can be on the CPUs it was on `then`: nobody asked for
+/// others, and it and we may run there. A load generator was placed beside those
+/// that were chosen now.
+fn may_have(request: &Request, machine: &Machine, then: &[usize]) -> Result<bool> {
+    if request.cpu_choice.asked || request.load.is_some() || then.is_empty() {
+        return Ok(false);
+    }
+    let own = request.spec.own_cpus()?;
+    let within = |cpus: &[usize]| then.iter().all(|cpu| cpus.contains(cpu));
+    Ok(within(&machine.allowed_cpus) && own.is_none_or(|own| within(&own)))
 }
 
 /// Whether target and metric are those of the first part.

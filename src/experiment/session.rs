@@ -4,6 +4,7 @@
 use super::checkpoint::Checkpointer;
 use super::live::LiveExecutor;
 use super::outcome::Measured;
+use super::place;
 use super::plan::Plan;
 pub use super::plan::Request;
 use super::record;
@@ -43,11 +44,19 @@ use std::time::SystemTime;
 /// stressed. What goes wrong later ends up in the profile.
 pub fn profile(
     machine: &Machine,
-    request: Request,
+    mut request: Request,
     observer: &mut dyn Observer,
 ) -> Result<Profile> {
     let began = Instant::now();
     let hooks = set_up(&request, observer)?;
+    if request.cpu_choice.trial {
+        observer.preparing("watching the command's threads");
+        let go_on = || request.check_interrupt();
+        let found = place::by_trial(machine, &request.spec, &request.limits.cpus, go_on)?;
+        request.target_cpus = found.cpus;
+        request.cpu_choice = found.choice;
+    }
+    place::stay_away(machine, &request.target_cpus);
     observer.preparing("calibrating the slices");
     let plan = Plan::new(machine, request)?;
     let prepared = Prepared::start(&plan, hooks, began, observer)?;
@@ -271,6 +280,7 @@ fn metadata(
             slice_share_percent: plan.slices.map(|_| request.share * 100.0),
             peaks_from: sources.peaks_from(calibration),
             target_cpus: request.target_cpus.clone(),
+            target_cpus_because: Some(request.cpu_choice.because.clone()),
             profiler_cpu_percent: None,
             counters: Default::default(),
             phases: Vec::new(),

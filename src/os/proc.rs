@@ -18,6 +18,10 @@ pub struct Stat {
     pub flags: u32,
     /// Clock ticks since boot.
     pub start: u64,
+    /// CPU time used so far, clock ticks.
+    pub used: u64,
+    /// CPU that it runs on, or ran on last.
+    pub cpu: Option<usize>,
     /// Minor faults of the children that it has waited for.
     pub faults_of_ended_children: u64,
 }
@@ -26,6 +30,11 @@ impl Stat {
     /// True for a process that has ended, reaped or not.
     pub fn ended(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
+    }
+
+    /// True while it runs or waits for a CPU.
+    pub fn runs(&self) -> bool {
+        self.state == 'R'
     }
 
     /// True when every thread is held by a stop signal or a tracer.
@@ -45,6 +54,8 @@ impl Stat {
             session: stat.session,
             flags: stat.flags,
             start: stat.starttime,
+            used: stat.utime + stat.stime,
+            cpu: stat.processor.and_then(|cpu| usize::try_from(cpu).ok()),
             faults_of_ended_children: stat.cminflt,
         })
     }
@@ -125,8 +136,8 @@ mod tests {
     use super::super::text::tests::tree;
     use super::*;
 
-    const LINE: &str = "S 1 2 3 0 -1 64 0 5 0 0 0 0 0 0 20 0 1 0 99 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 \
-                        0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
+    const LINE: &str = "S 1 2 3 0 -1 64 0 5 0 0 7 4 0 0 20 0 1 0 99 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 \
+                        17 6 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
 
     #[test]
     fn names_may_hold_anything() {
@@ -138,6 +149,7 @@ mod tests {
             ('S', 1, 2, 3)
         );
         assert_eq!((stat.flags, stat.start), (64, 99));
+        assert_eq!((stat.used, stat.cpu), (11, Some(6)));
         assert_eq!(stat.faults_of_ended_children, 5);
         for broken in ["", "1 (x)", "1 (x) ", "1 (x) S", "1 (x) S x 2 3"] {
             assert_eq!(Stat::parse(broken.as_bytes()), None, "{broken}");

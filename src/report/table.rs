@@ -44,7 +44,11 @@ fn header(profile: &Profile, style: Style) -> String {
         .collect();
     let cpus = match conditions.target_cpus.as_slice() {
         [] => String::new(),
-        cpus => format!(", target on CPU {}", text::cpu_list(cpus)),
+        cpus => {
+            let because = conditions.target_cpus_because.as_ref();
+            let because = because.map_or(String::new(), |because| format!(" ({because})"));
+            format!(", target on CPU {}{because}", text::cpu_list(cpus))
+        }
     };
     let measured = format!(
         "{}, in {} of the {} allowed, by jostle {}, seed {}{cpus}",

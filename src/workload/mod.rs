@@ -2,6 +2,7 @@
 //! built-in demo. Whatever happens to us, a target we started ends with its whole
 //! group, and one we attached to is left exactly as it was found.
 
+pub mod activity;
 pub mod cgroup;
 mod command;
 pub mod demo;
@@ -153,6 +154,15 @@ impl TargetSpec {
         match self {
             TargetSpec::Pid(pid) => Some(*pid),
             TargetSpec::Cgroup(spec) => cgroup::processes(&spec.directory).ok()?.first().copied(),
+            TargetSpec::Command(_) | TargetSpec::Demo { .. } => None,
+        }
+    }
+
+    /// What belongs to it; `None` for one that is yet to be started.
+    pub fn scope(&self) -> Option<Scope> {
+        match self {
+            TargetSpec::Pid(pid) => Some(Scope::Processes(vec![*pid])),
+            TargetSpec::Cgroup(spec) => Some(Scope::Cgroup(spec.directory.clone())),
             TargetSpec::Command(_) | TargetSpec::Demo { .. } => None,
         }
     }

@@ -199,3 +199,30 @@ fn a_killed_worker_ends_its_resource_only() {
     let points = other["curve"].as_array().map_or(0, Vec::len);
     assert!(points > 0 && !reason(other).contains("worker"), "{other}");
 }
+
+#[test]
+fn a_command_with_several_busy_threads_is_not_put_on_one_cpu() {
+    let allowed = jostle::sys::cpus::affinity(0).unwrap().len();
+    let place = Place::new();
+    let busy = "while :; do :; done";
+    let script = format!("({busy}) & ({busy}) & {PRINTER}");
+    let options = [NUMBER, &["--out", "p.json"]].concat();
+    let target = ["--", "sh", "-c", &script];
+    place.profile(&options, &target).says(0, &["wrote p.json"]);
+    let profile = place.profile_file("p.json");
+    let conditions = &profile["conditions"];
+    let cpus = conditions["target_cpus"].as_array().unwrap();
+    assert_eq!(cpus.len(), allowed.min(2), "{conditions}");
+    let because = conditions["target_cpus_because"].as_str().unwrap();
+    assert!(because.contains("ran at once") || allowed == 1, "{because}");
+
+    let first = cpus[0].to_string();
+    let pinned = [&options[..], &["--cpus", &first]].concat();
+    place.profile(&pinned, &target).says(0, &["wrote p.json"]);
+    let profile = place.profile_file("p.json");
+    assert_eq!(profile["conditions"]["target_cpus"][0], cpus[0]);
+    assert!(
+        profile["conditions"]["target_cpus"][1].is_null(),
+        "{profile}"
+    );
+}

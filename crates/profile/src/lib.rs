@@ -205,8 +205,11 @@ pub struct Conditions {
     /// some moment, or measured at the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peaks_from: Option<String>,
-    /// CPUs the target was given.
+    /// CPUs the target was given, or was found running on.
     pub target_cpus: Vec<usize>,
+    /// Why these CPUs; absent in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_cpus_because: Option<String>,
     /// The profiler's own CPU use while measuring, percent of one CPU.
     pub profiler_cpu_percent: Option<f64>,
     /// Every counter that was to be sampled beside the metric: what it is, or

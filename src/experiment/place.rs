@@ -1,0 +1,410 @@
+//! Which CPUs the target has, and why these.
+//!
+//! A command that was given none has one quiet CPU if one of its threads runs
+//! at a time, and else as many CPUs as threads run at once; a trial run tells.
+//! What was running before us stays where it is: the CPUs that its busiest
+//! threads run on are taken for its own.
+
+use crate::error::Error;
+use crate::error::Result;
+use crate::machine::Machine;
+use crate::os::here;
+use crate::os::stat;
+use crate::sys::cpus;
+use crate::workload::Scope;
+use crate::workload::Target;
+use crate::workload::TargetSpec;
+use crate::workload::activity;
+use crate::workload::activity::Activity;
+use jostle_profile::cpulist::format_list;
+use std::time::Duration;
+
+/// How long a command is watched in a trial run, and what runs already.
+const WATCHED: Duration = Duration::from_millis(500);
+/// Fewest CPUs of which one is left to the sources.
+const ENOUGH_CPUS: usize = 3;
+/// Threads that spend less than this part of their time on as many CPUs as
+/// there are of them move about.
+const SETTLED: f64 = 0.9;
+
+/// CPUs taken for the target's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetCpus {
+    /// Ascending.
+    pub cpus: Vec<usize>,
+    pub choice: CpuChoice,
+}
+
+/// How the target's CPUs were chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CpuChoice {
+    /// Why these, in words.
+    pub because: String,
+    /// Whether somebody named them.
+    pub asked: bool,
+    /// Whether a trial run of the command is still to decide.
+    pub trial: bool,
+    /// Threads that were seen to run at once; `None` where nobody looked.
+    pub at_once: Option<usize>,
+    /// What to do about threads that move about.
+    pub advice: Option<String>,
+}
+
+impl CpuChoice {
+    fn because(because: impl Into<String>) -> CpuChoice {
+        CpuChoice {
+            because: because.into(),
+            asked: false,
+            trial: false,
+            at_once: None,
+            advice: None,
+        }
+    }
+
+    /// Of the CPUs that a measurement began on.
+    pub(super) fn resumed() -> CpuChoice {
+        CpuChoice::because("those of the first part")
+    }
+
+    /// Of CPUs that somebody named, with `flag`.
+    pub fn asked(flag: &str) -> CpuChoice {
+        CpuChoice {
+            asked: true,
+            ..CpuChoice::because(format!("asked for with {flag}"))
+        }
+    }
+}
+
+/// One quiet CPU of those allowed, because of `reason`.
+///
+/// # Errors
+/// An environment error when no CPU is allowed.
+pub fn quiet_cpu(machine: &Machine, reason: &str) -> Result<TargetCpus> {
+    let cpu = machine
+        .quietest_cpu()
+        .ok_or_else(|| Error::environment("no CPU is allowed to this process"))?;
+    Ok(TargetCpus {
+        cpus: vec![cpu],
+        choice: CpuChoice::because(match machine.allowed_cpus.len() {
+            1 => "the only one allowed".to_string(),
+            _ => format!("{reason}; devices interrupt it least"),
+        }),
+    })
+}
+
+/// As [`quiet_cpu`], until [`by_trial`] knows better.
+///
+/// # Errors
+/// As [`quiet_cpu`].
+pub fn before_trial(machine: &Machine) -> Result<TargetCpus> {
+    let mut found = quiet_cpu(machine, "unless a trial run shows several busy threads")?;
+    found.choice.trial = machine.allowed_cpus.len() > 1;
+    Ok(found)
+}
+
+/// Starts the command of `spec`, watches its threads for a moment and ends it;
+/// the CPUs for as many as ran at once. `workers` are the CPUs of the sources;
+/// `go_on` fails when the user has had enough.
+///
+/// # Errors
+/// When the command cannot be started or fails; the error of `go_on`.
+pub(super) fn by_trial(
+    machine: &Machine,
+    spec: &TargetSpec,
+    workers: &[usize],
+    go_on: impl Fn() -> Result<()>,
+) -> Result<TargetCpus> {
+    let mut target = Target::start(spec, Some(&machine.allowed_cpus), None)?;
+    let activity = Activity::watch(WATCHED, || {
+        go_on()?;
+        target.keep_running()?;
+        Ok::<_, Error>(target.scope().processes())
+    })?;
+    target.finish();
+    let workers = match workers == machine.allowed_cpus {
+        true => &[][..],
+        false => workers,
+    };
+    of_command(
+        machine,
+        activity.at_once(),
+        workers,
+        &stat::interrupts(here()),
+    )
+}
+
+/// CPUs of a command of which `at_once` threads ran at once. `workers` are the
+/// CPUs that the sources were given, if they were given any.
+fn of_command(
+    machine: &Machine,
+    at_once: Option<usize>,
+    workers: &[usize],
+    interrupts: &[(usize, u64)],
+) -> Result<TargetCpus> {
+    let threads = at_once.unwrap_or(1);
+    let all = machine.allowed_cpus.len();
+    let leaves_one = threads >= all && all >= ENOUGH_CPUS;
+    let count = threads.min(if leaves_one { all - 1 } else { all });
+    if count == 1 {
+        let mut found = quiet_cpu(
+            machine,
+            match at_once {
+                Some(_) => "one of its threads ran at a time in a trial run",
+                None => "it hardly ran in a trial run",
+            },
+        )?;
+        found.choice.at_once = at_once;
+        return Ok(found);
+    }
+    let why = match (leaves_one, count == all) {
+        (true, _) => ", and one CPU is left to the sources",
+        (false, true) => ", and there are no more CPUs",
+        _ => "",
+    };
+    Ok(TargetCpus {
+        cpus: spread(machine, count, workers, interrupts),
+        choice: CpuChoice {
+            at_once,
+            ..CpuChoice::because(format!(
+                "{threads} of its threads ran at once in a trial run{why}"
+            ))
+        },
+    })
+}
+
+/// `count` of the allowed CPUs, ascending: those that devices interrupt least,
+/// near each other, on cores of their own, and not on `workers` where others
+/// are left.
+fn spread(
+    machine: &Machine,
+    count: usize,
+    workers: &[usize],
+    interrupts: &[(usize, u64)],
+) -> Vec<usize> {
+    let interrupted = |cpu: usize| {
+        let found = interrupts.iter().find(|(id, _)| *id == cpu);
+        found.map_or(0, |(_, count)| *count)
+    };
+    let mut left = machine.allowed_cpus.clone();
+    let mut chosen: Vec<usize> = Vec::new();
+    while chosen.len() < count && !left.is_empty() {
+        let group = chosen.first().map(|&first| machine.llc_group(first));
+        let cost = |&cpu: &usize| {
+            let siblings = machine.core_siblings(cpu);
+            (
+                workers.contains(&cpu),
+                group.as_ref().is_some_and(|group| !group.contains(&cpu)),
+                chosen.iter().any(|other| siblings.contains(other)),
+                interrupted(cpu),
+                std::cmp::Reverse(cpu),
+            )
+        };
+        let best = left.iter().copied().min_by_key(cost);
+        left.retain(|&cpu| Some(cpu) != best);
+        chosen.extend(best);
+    }
+    chosen.sort_unstable();
+    chosen
+}
+
+/// CPUs of what runs already: watches its threads for a moment. `within` are
+/// those that it and we may run on.
+pub fn watched(spec: &TargetSpec, scope: &Scope, within: Vec<usize>) -> TargetCpus {
+    if within.len() == 1 {
+        return TargetCpus {
+            cpus: within,
+            choice: CpuChoice::because("the only one that it and jostle may run on"),
+        };
+    }
+    let processes = || Ok::<_, Error>(scope.processes());
+    let activity = Activity::watch(WATCHED, processes).unwrap_or_default();
+    let last = activity::last_cpus(here(), &scope.processes());
+    let pin = |cpus: &[usize]| {
+        let list = format_list(cpus);
+        match spec {
+            TargetSpec::Pid(pid) => format!("taskset -acp {list} {pid}"),
+            TargetSpec::Cgroup(spec) => {
+                format!("echo {list} > {}/cpuset.cpus", spec.directory.display())
+            }
+            TargetSpec::Command(_) | TargetSpec::Demo { .. } => format!("--cpus {list}"),
+        }
+    };
+    of_running(&activity, &last, within, pin)
+}
+
+/// As [`watched`], from what was seen; `pin` tells how to keep it on some CPUs.
+fn of_running(
+    activity: &Activity,
+    last: &[(usize, f64)],
+    within: Vec<usize>,
+    pin: impl Fn(&[usize]) -> String,
+) -> TargetCpus {
+    let at_once = activity.at_once();
+    let mut seen = match at_once {
+        Some(_) => activity.cpus(),
+        None => last.to_vec(),
+    };
+    seen.retain(|(cpu, _)| within.contains(cpu));
+    let count = at_once.unwrap_or(seen.len());
+    if seen.is_empty() || count >= within.len() {
+        let because = match at_once {
+            Some(count) if count > 1 => {
+                format!("{count} of its threads ran at once on all that it may run on")
+            }
+            _ => "all that it may run on".to_string(),
+        };
+        return TargetCpus {
+            cpus: within,
+            choice: CpuChoice {
+                at_once,
+                ..CpuChoice::because(because)
+            },
+        };
+    }
+    let share: f64 = seen.iter().take(count).map(|(_, share)| share).sum();
+    let mut cpus: Vec<usize> = seen.iter().take(count).map(|(cpu, _)| *cpu).collect();
+    cpus.sort_unstable();
+    let threads = match count {
+        1 => "its busiest thread".to_string(),
+        _ => format!("its {count} busiest threads"),
+    };
+    let because = match at_once {
+        None => format!("{threads} ran there last; it hardly ran while it was watched"),
+        Some(_) => format!("{threads} ran there {:.0} % of the time", share * 100.0),
+    };
+    let advice = (share < SETTLED).then(|| {
+        let mut all: Vec<usize> = seen.iter().map(|(cpu, _)| *cpu).collect();
+        all.sort_unstable();
+        format!(
+            "its threads move among CPUs {}, away from sources that share theirs; to keep them \
+             there: {}",
+            format_list(&all),
+            pin(&cpus)
+        )
+    });
+    TargetCpus {
+        cpus,
+        choice: CpuChoice {
+            at_once,
+            advice,
+            ..CpuChoice::because(because)
+        },
+    }
+}
+
+/// Keeps this process off the target's CPUs where there are others.
+pub fn stay_away(machine: &Machine, target_cpus: &[usize]) {
+    let mut others = machine.allowed_cpus.clone();
+    others.retain(|cpu| !target_cpus.contains(cpu));
+    let own = match others.is_empty() {
+        false => &others,
+        true => &machine.allowed_cpus,
+    };
+    // Refused only when the CPUs just went away; then nothing is lost.
+    let _ = cpus::set_affinity(0, own);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::fake;
+    use crate::workload::activity::Look;
+
+    fn command(machine: &Machine, threads: usize, workers: &[usize]) -> (Vec<usize>, String) {
+        let interrupts = [(0, 900), (1, 10)];
+        let found = of_command(machine, Some(threads), workers, &interrupts).unwrap();
+        (found.cpus, found.choice.because)
+    }
+
+    #[test]
+    fn one_busy_thread_has_one_cpu() {
+        let machine = fake::cores(4, 1);
+        let (cpus, because) = command(&machine, 1, &[]);
+        assert_eq!(cpus.len(), 1);
+        assert!(because.contains("one of its threads"), "{because}");
+        let idle = of_command(&machine, None, &[], &[]).unwrap();
+        assert_eq!(idle.cpus.len(), 1);
+        assert!(idle.choice.because.contains("hardly ran"));
+    }
+
+    #[test]
+    fn several_have_as_many_and_leave_one_where_two_remain() {
+        let four = fake::cores(4, 1);
+        // CPU 0 takes most interrupts.
+        assert_eq!(command(&four, 2, &[]).0, [2, 3]);
+        assert_eq!(command(&four, 3, &[]).0, [1, 2, 3]);
+        let (cpus, because) = command(&four, 9, &[]);
+        assert_eq!(cpus, [1, 2, 3]);
+        assert!(because.contains("9 of its threads") && because.contains("left to the sources"));
+        assert_eq!(command(&fake::cores(3, 1), 3, &[]).0, [1, 2]);
+        let (cpus, because) = command(&fake::cores(2, 1), 2, &[]);
+        assert_eq!(cpus, [0, 1]);
+        assert!(because.contains("no more CPUs"), "{because}");
+        assert_eq!(command(&fake::cores(1, 1), 5, &[]).0, [0]);
+    }
+
+    #[test]
+    fn threads_have_cores_of_their_own_as_long_as_there_are_any() {
+        // CPUs n and n + 4 share a core.
+        let machine = fake::cores(4, 2);
+        assert_eq!(command(&machine, 2, &[]).0, [6, 7]);
+        assert_eq!(command(&machine, 4, &[]).0, [4, 5, 6, 7]);
+        assert_eq!(command(&machine, 5, &[]).0, [3, 4, 5, 6, 7]);
+        assert_eq!(
+            command(&machine, 2, &[6, 7]).0,
+            [4, 5],
+            "kept for the sources"
+        );
+    }
+
+    fn running(cpus: &[&[usize]]) -> Activity {
+        let look = |cpus: &&[usize]| Look {
+            threads: 3,
+            running: cpus.to_vec(),
+        };
+        cpus.iter().map(look).collect()
+    }
+
+    fn attached(seen: &[&[usize]], last: &[(usize, f64)], within: &[usize]) -> TargetCpus {
+        of_running(&running(seen), last, within.to_vec(), |cpus| {
+            format!("taskset -acp {} 7", format_list(cpus))
+        })
+    }
+
+    #[test]
+    fn what_runs_already_is_met_where_it_runs() {
+        let all: Vec<usize> = (0..8).collect();
+        let one: &[usize] = &[5];
+        let found = attached(&[one; 20], &[(2, 1.0)], &all);
+        assert_eq!(found.cpus, [5]);
+        assert_eq!(found.choice.advice, None);
+        assert!(found.choice.because.contains("100 % of the time"));
+        let two: &[usize] = &[6, 1];
+        let found = attached(&[two; 20], &[], &all);
+        assert_eq!((found.cpus, found.choice.at_once), (vec![1, 6], Some(2)));
+    }
+
+    #[test]
+    fn threads_that_move_about_come_with_advice() {
+        let (here, there): (&[usize], &[usize]) = (&[5], &[2]);
+        let seen = [[here; 12].as_slice(), &[there; 8]].concat();
+        let found = attached(&seen, &[], &[0, 2, 5, 7]);
+        assert_eq!(found.cpus, [5]);
+        let advice = found.choice.advice.unwrap();
+        assert!(advice.contains("CPUs 2,5") && advice.contains("taskset -acp 5 7"));
+    }
+
+    #[test]
+    fn one_that_sleeps_is_met_where_it_ran_last() {
+        let found = attached(&[], &[(4, 0.7), (1, 0.3)], &[0, 1, 4]);
+        assert_eq!(found.cpus, [1, 4]);
+        assert!(found.choice.because.contains("last"));
+        // Nothing is known, or all are busy: what its mask says.
+        assert_eq!(attached(&[], &[], &[0, 1]).cpus, [0, 1]);
+        let three: &[usize] = &[0, 1, 1];
+        assert_eq!(attached(&[three; 20], &[], &[0, 1]).cpus, [0, 1]);
+        // Seen where we may not go.
+        let nine: &[usize] = &[9];
+        assert_eq!(attached(&[nine; 20], &[], &[0, 1]).cpus, [0, 1]);
+    }
+}
