@@ -177,6 +177,11 @@ impl<'a> Bench<'a> {
         self.executor.plays()
     }
 
+    /// Whether windows count something beside the metric.
+    pub fn counts(&self) -> bool {
+        self.executor.counts()
+    }
+
     /// Plays blocks of one lane.
     pub fn play(&mut self, blocks: &[BlockRequest]) -> Result<Vec<Block>, WindowError> {
         self.last = None;

@@ -137,6 +137,11 @@ pub trait Executor {
         false
     }
 
+    /// Whether windows count something beside the metric, which blocks do not.
+    fn counts(&self) -> bool {
+        false
+    }
+
     /// Plays `blocks` one after the other and returns one result for each. All
     /// are of subjects with the same lane.
     ///

@@ -164,9 +164,10 @@ impl Ended<'_, '_> {
                 continue;
             }
             let cost = stats::median(&mut sharing.clone());
-            let control = log.pairs.iter().filter(|pair| {
-                pair.half == Half::Tolerated && pair.subject == subject
-            });
+            let control = log
+                .pairs
+                .iter()
+                .filter(|pair| pair.half == Half::Tolerated && pair.subject == subject);
             series.extend(control.map(|pair| (pair.at.as_secs_f64(), pair.reference.ln() - cost)));
         }
         let mut undisturbed: Vec<f64> = log.idle.iter().map(|value| value.ln()).collect();

@@ -6,6 +6,7 @@
 //! own performance is compared with the control of its time; the source's,
 //! with its blocks of the same round in which the target was stopped.
 
+use super::carry_over::carry_over;
 use super::executor::Arm;
 use super::executor::BlockReading;
 use super::executor::BlockRequest;
@@ -25,6 +26,8 @@ use std::time::Duration;
 
 /// Half of the least that can be counted, for blocks in which nothing was.
 const HALF_A_COUNT: f64 = 0.5;
+/// Blocks grow to at most this many periods when carry-over takes most of them.
+const LONGEST_BLOCK: u32 = 64;
 
 /// What a block was of. The first arm of a lane is its control.
 type ArmOf = (usize, Arm);
@@ -146,29 +149,36 @@ impl LaneLog {
         (seconds > 0.0 && value.is_finite()).then_some(value)
     }
 
-    /// What all blocks so far say, level by level, and pair by pair.
-    pub(super) fn judge(&self) -> Judgement {
-        let mut values: Vec<Block> = Vec::new();
-        let mut kept: Vec<&Kept> = Vec::new();
-        for block in &self.blocks {
-            if block.target == TargetState::Running
-                && let Some(value) = self.value(block)
-            {
-                values.push(Block {
+    /// The blocks beside the target whose rates are known, and what they say
+    /// against the control of their time.
+    fn contrasts(&self) -> (Vec<(&Kept, Block)>, Contrasts) {
+        let beside = self.blocks.iter();
+        let beside = beside.filter(|block| block.target == TargetState::Running);
+        let read: Vec<(&Kept, Block)> = beside
+            .filter_map(|block| {
+                let value = Block {
                     at: block.reading.at.as_secs_f64(),
                     stratum: block.round,
                     arm: block.arm,
-                    value,
-                });
-                kept.push(block);
-            }
-        }
-        let contrasts = Rc::new(Contrasts::of(&values, self.arms.len()));
+                    value: self.value(block)?,
+                };
+                Some((block, value))
+            })
+            .collect();
+        let values: Vec<Block> = read.iter().map(|(_, value)| *value).collect();
+        let contrasts = Contrasts::of(&values, self.arms.len());
+        (read, contrasts)
+    }
+
+    /// What all blocks so far say, level by level, and pair by pair.
+    pub(super) fn judge(&self) -> Judgement {
+        let (blocks, contrasts) = self.contrasts();
+        let contrasts = Rc::new(contrasts);
         let mut judgement = Judgement::default();
         for (arm, &(subject, of)) in self.arms.iter().enumerate().skip(1) {
             let mut ratios = Vec::new();
             let mut pressures = Vec::new();
-            let own = kept.iter().zip(&values).zip(&contrasts.ratios);
+            let own = blocks.iter().zip(&contrasts.ratios);
             for ((block, value), ratio) in own.filter(|((block, _), _)| block.arm == arm) {
                 let Some(ratio) = *ratio else { continue };
                 ratios.push(ratio);
@@ -201,8 +211,41 @@ impl LaneLog {
             }
         }
         self.judge_probes(&mut judgement);
-        judgement.level = self.level(&values, &contrasts);
+        judgement.level = level(&blocks, &contrasts);
         judgement
+    }
+
+    /// Skips what is still coming after a switch, by the controls and by the
+    /// blocks at 100, and lengthens the blocks to come where that takes most of
+    /// them.
+    pub(super) fn skip_carry_over(&mut self) {
+        let (blocks, contrasts) = self.contrasts();
+        let full = |arm: &ArmOf| *arm == self.zero() || arm.1 == Arm::Treat(100.0);
+        let mut skip = self.skip;
+        let mut late = false;
+        for (arm, _) in self.arms.iter().enumerate().filter(|(_, of)| full(of)) {
+            let mut positions: Vec<Vec<f64>> = vec![Vec::new(); self.periods() as usize];
+            let own = blocks.iter().zip(&contrasts.ratios);
+            for ((block, value), ratio) in own.filter(|((block, _), _)| block.arm == arm) {
+                let Some(ratio) = ratio else { continue };
+                for turn in &block.reading.turns {
+                    let log = (turn.operations / turn.seconds).ln();
+                    if let Some(values) = positions.get_mut(turn.position as usize)
+                        && log.is_finite()
+                    {
+                        values.push(log - (value.value - ratio));
+                    }
+                }
+            }
+            match carry_over(&positions) {
+                Some(positions) => skip = skip.max(positions as u32),
+                None => late = true,
+            }
+        }
+        self.skip = skip;
+        if late && self.periods() < LONGEST_BLOCK {
+            self.lane.read *= 2;
+        }
     }
 
     /// The sources beside the target against themselves alone, round by round.
@@ -217,10 +260,7 @@ impl LaneLog {
                     let probes = probes.filter_map(|block| block.reading.probe);
                     probes.filter(|probe| *probe > 0.0).map(f64::ln).collect()
                 };
-                let (alone, beside) = (
-                    probes(TargetState::Stopped),
-                    probes(TargetState::Running),
-                );
+                let (alone, beside) = (probes(TargetState::Stopped), probes(TargetState::Running));
                 let (Some(last), false) = (own().next_back(), alone.is_empty()) else {
                     continue;
                 };
@@ -258,23 +298,22 @@ impl LaneLog {
     fn by_round(&self) -> impl Iterator<Item = &[Kept]> {
         self.blocks.chunk_by(|a, b| a.round == b.round)
     }
+}
 
-    /// The control's level, round by round: seconds, log rate.
-    fn level(&self, values: &[Block], contrasts: &Contrasts) -> Vec<(f64, f64)> {
-        let with_ratios: Vec<(&Block, f64)> = values
-            .iter()
-            .zip(&contrasts.ratios)
-            .filter_map(|(block, ratio)| Some((block, (*ratio)?)))
-            .collect();
-        with_ratios
-            .chunk_by(|a, b| a.0.stratum == b.0.stratum)
-            .map(|round| {
-                let controls: Vec<f64> = round.iter().map(|(block, ratio)| block.value - ratio).collect();
-                (round[round.len() / 2].0.at, location(&controls))
-            })
-            .collect()
-    }
-
+/// The control's level, round by round: seconds, log rate.
+fn level(blocks: &[(&Kept, Block)], contrasts: &Contrasts) -> Vec<(f64, f64)> {
+    let known: Vec<(usize, f64, f64)> = blocks
+        .iter()
+        .zip(&contrasts.ratios)
+        .filter_map(|((_, block), ratio)| Some((block.stratum, block.at, block.value - (*ratio)?)))
+        .collect();
+    known
+        .chunk_by(|a, b| a.0 == b.0)
+        .map(|round| {
+            let controls: Vec<f64> = round.iter().map(|(_, _, control)| *control).collect();
+            (round[round.len() / 2].1, location(&controls))
+        })
+        .collect()
 }
 
 /// What a lane says.

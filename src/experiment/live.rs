@@ -309,6 +309,10 @@ impl Executor for LiveExecutor<'_> {
         self.metric.turns().is_some()
     }
 
+    fn counts(&self) -> bool {
+        self.counting.is_some()
+    }
+
     fn play(&mut self, blocks: &[BlockRequest]) -> Result<Vec<Block>, WindowError> {
         self.play_blocks(blocks)
     }

@@ -148,9 +148,10 @@ impl<'a> Queue<'a> {
     /// Halves whose minimum costs more than a fair share of the budget get
     /// along with fewer pairs, down to 4.
     pub(super) fn adapt_minima(&mut self, left: Duration) {
-        let fair = left.as_secs_f64() / self.halves.len().max(1) as f64;
+        let windowed = self.halves.iter().filter(|run| !run.played).count();
+        let fair = left.as_secs_f64() / windowed.max(1) as f64;
         for index in 0..self.halves.len() {
-            if self.halves[index].tried > 0 {
+            if self.halves[index].tried > 0 || self.halves[index].played {
                 continue;
             }
             let most = self.settings.min_pairs();

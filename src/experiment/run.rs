@@ -109,12 +109,18 @@ impl Run<'_, '_> {
         self.tell(None, "windows without interference".into());
         self.baseline()?;
         self.begin_lanes();
-        let left = self.left();
+        let share = if self.lanes.is_empty() {
+            1.0
+        } else {
+            rounds::SLOW_SHARE
+        };
+        let left = self.left().mul_f64(share);
         self.queue.adapt_minima(left);
         if self.lanes.is_empty() {
             self.forecast();
         }
         self.play_lanes(self.kept_for_slow())?;
+        self.count()?;
         for index in self.queue.first_order() {
             if self.queue.may_begin(index, self.left()) {
                 self.turn(index)?;
@@ -217,36 +223,29 @@ impl Run<'_, '_> {
             run.expected += expected;
         }
         let mut control = None;
-        for result in results {
+        for result in &results {
             run.tried += 1;
             match result {
                 Pair::Ratio {
                     log_ratio,
                     pressure,
                     reference,
-                    counted,
+                    ..
                 } => {
                     run.failures = 0;
-                    run.search.record(intensity, log_ratio, pressure);
-                    control = Some(reference);
-                    self.log.pairs.push(PairRecord {
-                        at: self.bench.now().saturating_sub(self.start),
-                        subject,
-                        half,
-                        intensity,
-                        log_ratio,
-                        pressure,
-                        reference,
-                        counted,
-                    });
+                    run.search.record(intensity, *log_ratio, *pressure);
+                    control = Some(*reference);
                 }
                 Pair::Stolen => run.stolen += 1,
                 Pair::Failed(reason) => {
                     run.failures += 1;
-                    run.last_failure = Some(reason);
+                    run.last_failure = Some(reason.clone());
                     run.ended = run.failures >= FAILURES;
                 }
             }
+        }
+        for result in results {
+            self.log_pair(subject, half, intensity, result);
         }
         if half == Half::Tolerated
             && let Some(control) = control
@@ -254,6 +253,29 @@ impl Run<'_, '_> {
             self.sharing_window(index, control)?;
         }
         Ok(())
+    }
+
+    /// Keeps a pair in the log, if it has a ratio.
+    fn log_pair(&mut self, subject: usize, half: Half, intensity: f64, pair: Pair) {
+        let Pair::Ratio {
+            log_ratio,
+            pressure,
+            reference,
+            counted,
+        } = pair
+        else {
+            return;
+        };
+        self.log.pairs.push(PairRecord {
+            at: self.bench.now().saturating_sub(self.start),
+            subject,
+            half,
+            intensity,
+            log_ratio,
+            pressure,
+            reference,
+            counted,
+        });
     }
 
     /// Now and then an idle window beside a control window just measured.

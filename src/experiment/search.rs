@@ -247,6 +247,12 @@ impl Search {
         self.choose(&bracket)
     }
 
+    /// Log ratio at 100 as it looks; `None` while nothing is known.
+    pub fn ratio_at_100(&self) -> Option<f64> {
+        let endpoint = self.levels.endpoint().bootstrap.as_ref();
+        endpoint.map(|bootstrap| bootstrap.location)
+    }
+
     /// Half-width of the 95 % interval of performance at 100, a fraction;
     /// infinite while nothing is known.
     pub fn half_width_at_100(&self) -> f64 {

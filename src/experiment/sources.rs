@@ -129,9 +129,12 @@ pub(super) fn start_sources(plan: &Plan) -> Result<Sources> {
         facts: BTreeMap::new(),
         unavailable: plan.workers.unavailable.clone(),
     };
-    let (last, ready): (Vec<_>, Vec<_>) = plan.workers.ready.clone().into_iter().partition(
-        |(resource, _)| resource.row().switch_cost == SwitchCost::FillsMemory,
-    );
+    let (last, ready): (Vec<_>, Vec<_>) = plan
+        .workers
+        .ready
+        .clone()
+        .into_iter()
+        .partition(|(resource, _)| resource.row().switch_cost == SwitchCost::FillsMemory);
     plan.request.check_interrupt()?;
     let together = ready.iter().enumerate().map(|(index, (resource, plan))| {
         // What takes no turns in sequences, and what asks the scheduler for
@@ -143,7 +146,10 @@ pub(super) fn start_sources(plan: &Plan) -> Result<Sources> {
     for ((resource, workers), group) in ready.into_iter().zip(groups) {
         plan.request.check_interrupt()?;
         let started = group.map_err(String::from);
-        sources.add(resource, started.and_then(|group| start_source(resource, &workers, group, plan)));
+        sources.add(
+            resource,
+            started.and_then(|group| start_source(resource, &workers, group, plan)),
+        );
     }
     for (resource, mut workers) in last {
         plan.request.check_interrupt()?;
@@ -153,7 +159,10 @@ pub(super) fn start_sources(plan: &Plan) -> Result<Sources> {
         let may = now.saturating_sub(environment.memory_reserve_bytes);
         environment.memory_headroom_bytes = environment.memory_headroom_bytes.min(may);
         let started = WorkerGroup::spawn(workers.clone(), READY).map_err(String::from);
-        sources.add(resource, started.and_then(|group| start_source(resource, &workers, group, plan)));
+        sources.add(
+            resource,
+            started.and_then(|group| start_source(resource, &workers, group, plan)),
+        );
     }
     sources.number_lanes();
     if sources.subjects.is_empty() {

@@ -8,6 +8,7 @@ use crate::experiment::executor::BlockRequest;
 use crate::experiment::executor::TargetState;
 use crate::experiment::executor::WindowError;
 use crate::experiment::lanes::LaneLog;
+use crate::experiment::levels::FEWEST_PAIRS;
 use crate::experiment::queue::HalfRun;
 use crate::experiment::settings::Half;
 use crate::experiment::settings::Halves;
@@ -29,7 +30,9 @@ const ROUNDS: f64 = 8.0;
 /// Rounds by which their number grows from one judgement to the next.
 const JUDGED_EVERY: f64 = 1.4;
 /// What the slow sources may keep for themselves while lanes want time.
-const SLOW_SHARE: f64 = 0.4;
+pub(super) const SLOW_SHARE: f64 = 0.4;
+/// Share of the budget for windows that count what blocks cannot.
+const COUNTING_SHARE: f64 = 0.05;
 
 impl Run<'_, '_> {
     /// Marks the halves that are measured in sequences; nothing when the target
@@ -228,14 +231,63 @@ impl Run<'_, '_> {
                 false => Vec::new(),
             };
         }
-        let sliced = self.lanes.iter().filter(|other| other.lane.slices && !other.lane.takes_time);
-        sliced.map(|other| other.zero()).flat_map(|zero| [zero; 2]).collect()
+        let sliced = self
+            .lanes
+            .iter()
+            .filter(|other| other.lane.slices && !other.lane.takes_time);
+        sliced
+            .map(|other| other.zero())
+            .flat_map(|zero| [zero; 2])
+            .collect()
+    }
+
+    /// Takes a few windows that are long enough to count in, of the sources that
+    /// cost the target most: they say why.
+    pub(super) fn count(&mut self) -> Result<(), WindowError> {
+        if !self.bench.counts() {
+            return Ok(());
+        }
+        let most = self.settings.budget.mul_f64(COUNTING_SHARE);
+        let until = (self.elapsed() + most).min(self.settings.budget);
+        let halves = self.queue.halves.iter().enumerate();
+        let mut played: Vec<(f64, usize)> = halves
+            .filter(|(_, run)| run.played && run.half == Half::Tolerated && run.error.is_none())
+            .filter_map(|(index, run)| Some((run.search.ratio_at_100()?, index)))
+            .collect();
+        played.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for (_, index) in played {
+            let subject = self.queue.halves[index].subject;
+            let price = self
+                .queue
+                .price(subject, Half::Tolerated, 100.0, FEWEST_PAIRS);
+            if self.elapsed() + Duration::from_secs_f64(price) > until {
+                continue;
+            }
+            let note = format!("counting beside {}", self.queue.subjects[subject].resource);
+            self.tell(Some(index), note);
+            match self
+                .bench
+                .pairs(subject, Half::Tolerated, 100.0, FEWEST_PAIRS)
+            {
+                Ok(pairs) => {
+                    for pair in pairs {
+                        self.log_pair(subject, Half::Tolerated, 100.0, pair);
+                    }
+                }
+                Err(WindowError::Subject(reason)) => self.queue.end_subject(subject, &reason),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Tells the searches what was played so far.
     fn judge_lane(&mut self, index: usize) {
         let lane = &mut self.lanes[index];
         lane.judged_at = ((lane.rounds as f64 * JUDGED_EVERY) as usize).max(lane.rounds + 1);
+        if !lane.lane.takes_time {
+            lane.skip_carry_over();
+        }
         let judgement = lane.judge();
         let (number, spent) = (lane.lane.number, lane.spent);
         let members = lane.members.clone();
