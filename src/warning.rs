@@ -155,6 +155,39 @@ pub enum Warning {
         windows_with_new: u64,
         counted: String,
     },
+    /// Somebody, or the target itself, changed where it may run.
+    #[error(
+        "while measuring, the CPUs that the target may run on changed from {before} to {after}: \
+         the sources stayed where they were planned for the first; measure again"
+    )]
+    TargetCpusChanged { before: String, after: String },
+    /// The target ran elsewhere than was planned for.
+    #[error(
+        "the target spent {outside_percent:.0} % of its time away from the sources placed beside CPU \
+         {cpus}: what they cost it is understated; {}",
+        match .attached {
+            true => format!("keep it there and measure again: taskset -acp {cpus} PID"),
+            false => "it chooses its CPUs itself, so name those with --cpus".to_string(),
+        }
+    )]
+    TargetMoved {
+        cpus: String,
+        outside_percent: f64,
+        /// True for a target that was running before.
+        attached: bool,
+    },
+    #[error(
+        "while measuring, the target's threads went from {before} to {after}: the profile mixes \
+         both states; --warmup lets it begin later"
+    )]
+    ThreadCountChanged { before: usize, after: usize },
+    /// More threads wanted to run at once than a trial run showed.
+    #[error(
+        "{threads} threads of the target wanted to run at once and had {cpus} CPU{}: by itself it \
+         runs faster; give more with --cpus",
+        if *.cpus == 1 { "" } else { "s" }
+    )]
+    ThreadsShareCpus { threads: usize, cpus: usize },
     #[error("measured in parts: begun {begun}, {first_seconds:.0} s then, resumed {resumed}")]
     MeasuredInParts {
         begun: String,
@@ -321,6 +354,23 @@ mod tests {
                 windows: 9,
                 windows_with_new: 2,
                 counted: text(),
+            },
+            Warning::TargetCpusChanged {
+                before: text(),
+                after: text(),
+            },
+            Warning::TargetMoved {
+                cpus: text(),
+                outside_percent: 30.0,
+                attached: true,
+            },
+            Warning::ThreadCountChanged {
+                before: 1,
+                after: 4,
+            },
+            Warning::ThreadsShareCpus {
+                threads: 4,
+                cpus: 1,
             },
             Warning::MeasuredInParts {
                 begun: text(),

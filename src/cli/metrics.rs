@@ -3,6 +3,7 @@
 use super::output;
 use crate::error::Result;
 use crate::metric::METRICS;
+use jostle_profile::Resolution;
 use serde::Serialize;
 
 #[derive(Debug, clap::Args)]
@@ -19,6 +20,7 @@ struct Row {
     unit: &'static str,
     better: &'static str,
     window: &'static str,
+    resolution: Resolution,
     cost: &'static str,
     targets: &'static str,
     available: bool,
@@ -37,6 +39,7 @@ pub fn run(args: Args) -> Result<()> {
                 unit: kind.unit,
                 better: kind.better,
                 window: kind.window_rule,
+                resolution: kind.resolution,
                 cost: kind.cost,
                 targets: kind.targets,
                 available: reason.is_none(),
@@ -58,14 +61,15 @@ fn table(rows: &[Row]) -> String {
             ("unit", row.unit),
             ("better", row.better),
             ("window", row.window),
+            ("reading", row.resolution.explain()),
             ("cost", row.cost),
             ("for", row.targets),
         ] {
-            text += &format!("  {label:<8}{words}\n");
+            text += &format!("  {label:<9}{words}\n");
         }
         text += &match &row.reason {
-            None => "  here    available\n".to_string(),
-            Some(reason) => format!("  here    unavailable: {reason}\n"),
+            None => "  here     available\n".to_string(),
+            Some(reason) => format!("  here     unavailable: {reason}\n"),
         };
     }
     text

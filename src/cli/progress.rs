@@ -1,5 +1,6 @@
 //! How the measurement goes, on standard error.
 
+use crate::console::note;
 use crate::console::warning;
 use crate::experiment::run::Observer;
 use crate::experiment::run::Progress;
@@ -51,6 +52,12 @@ impl Observer for Bar {
     fn preparing(&mut self, text: &str) {
         self.bar.set_message(text.to_string());
         self.bar.tick();
+    }
+
+    fn plan(&mut self, lines: &[String]) {
+        for line in lines {
+            self.bar.suspend(|| note!("jostle: {line}"));
+        }
     }
 
     fn progress(&mut self, progress: Progress) {

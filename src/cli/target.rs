@@ -182,7 +182,7 @@ impl TargetArgs {
             within.retain(|cpu| machine.allowed_cpus.contains(cpu));
             return match (within.is_empty(), spec.scope()) {
                 (false, _) if given.is_some() => Ok(asked(within)),
-                (false, Some(scope)) => Ok(place::watched(spec, &scope, within)),
+                (false, Some(scope)) => Ok(place::watched(machine, spec, &scope, within)),
                 _ => Err(Error::environment(format!(
                     "{what} runs on CPUs {shown}, outside of {} that jostle may use",
                     format_list(&machine.allowed_cpus)

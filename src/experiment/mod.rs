@@ -13,6 +13,7 @@
 mod carry_over;
 mod checkpoint;
 mod counting;
+mod departures;
 pub mod design;
 pub mod executor;
 mod judge;
@@ -33,3 +34,4 @@ pub mod search;
 pub mod session;
 pub mod settings;
 mod sources;
+mod thread_watch;

@@ -23,9 +23,8 @@ use std::time::Duration;
 const WATCHED: Duration = Duration::from_millis(500);
 /// Fewest CPUs of which one is left to the sources.
 const ENOUGH_CPUS: usize = 3;
-/// Threads that spend less than this part of their time on as many CPUs as
-/// there are of them move about.
-const SETTLED: f64 = 0.9;
+/// Most CPUs that sources follow an unpinned target to.
+const MOST_REACH: usize = 8;
 
 /// CPUs taken for the target's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +45,10 @@ pub struct CpuChoice {
     pub trial: bool,
     /// Threads that were seen to run at once; `None` where nobody looked.
     pub at_once: Option<usize>,
-    /// What to do about threads that move about.
+    /// Where the scheduler may move the target, its CPUs included; empty where
+    /// it keeps to them.
+    pub reach: Vec<usize>,
+    /// How to keep a target where it is that may be moved.
     pub advice: Option<String>,
 }
 
@@ -57,6 +59,7 @@ impl CpuChoice {
             asked: false,
             trial: false,
             at_once: None,
+            reach: Vec::new(),
             advice: None,
         }
     }
@@ -209,7 +212,12 @@ fn spread(
 
 /// CPUs of what runs already: watches its threads for a moment. `within` are
 /// those that it and we may run on.
-pub fn watched(spec: &TargetSpec, scope: &Scope, within: Vec<usize>) -> TargetCpus {
+pub fn watched(
+    machine: &Machine,
+    spec: &TargetSpec,
+    scope: &Scope,
+    within: Vec<usize>,
+) -> TargetCpus {
     if within.len() == 1 {
         return TargetCpus {
             cpus: within,
@@ -229,11 +237,12 @@ pub fn watched(spec: &TargetSpec, scope: &Scope, within: Vec<usize>) -> TargetCp
             TargetSpec::Command(_) | TargetSpec::Demo { .. } => format!("--cpus {list}"),
         }
     };
-    of_running(&activity, &last, within, pin)
+    of_running(machine, &activity, &last, within, pin)
 }
 
 /// As [`watched`], from what was seen; `pin` tells how to keep it on some CPUs.
 fn of_running(
+    machine: &Machine,
     activity: &Activity,
     last: &[(usize, f64)],
     within: Vec<usize>,
@@ -272,23 +281,30 @@ fn of_running(
         None => format!("{threads} ran there last; it hardly ran while it was watched"),
         Some(_) => format!("{threads} ran there {:.0} % of the time", share * 100.0),
     };
-    let advice = (share < SETTLED).then(|| {
-        let mut all: Vec<usize> = seen.iter().map(|(cpu, _)| *cpu).collect();
-        all.sort_unstable();
-        format!(
-            "its threads move among CPUs {}, away from sources that share theirs; to keep them \
-             there: {}",
-            format_list(&all),
-            pin(&cpus)
-        )
-    });
+    // The scheduler looks for an idle CPU among those that share the cache.
+    let near: Vec<usize> = cpus
+        .iter()
+        .flat_map(|&cpu| machine.llc_group(cpu))
+        .collect();
+    let mut reach = within;
+    reach.retain(|cpu| near.contains(cpu) || cpus.contains(cpu));
+    let follows = reach.len() <= MOST_REACH;
+    let advice = format!(
+        "the scheduler may move it {}; to keep it there: {}",
+        match follows {
+            true => format!("among CPUs {}, which makes it noisier", format_list(&reach)),
+            false => "away from the sources beside it, which then look harmless".to_string(),
+        },
+        pin(&cpus)
+    );
     TargetCpus {
-        cpus,
         choice: CpuChoice {
             at_once,
-            advice,
+            reach: if follows { reach } else { Vec::new() },
+            advice: Some(advice),
             ..CpuChoice::because(because)
         },
+        cpus,
     }
 }
 
@@ -366,7 +382,16 @@ mod tests {
     }
 
     fn attached(seen: &[&[usize]], last: &[(usize, f64)], within: &[usize]) -> TargetCpus {
-        of_running(&running(seen), last, within.to_vec(), |cpus| {
+        on(&fake::cores(8, 1), seen, last, within)
+    }
+
+    fn on(
+        machine: &Machine,
+        seen: &[&[usize]],
+        last: &[(usize, f64)],
+        within: &[usize],
+    ) -> TargetCpus {
+        of_running(machine, &running(seen), last, within.to_vec(), |cpus| {
             format!("taskset -acp {} 7", format_list(cpus))
         })
     }
@@ -377,21 +402,28 @@ mod tests {
         let one: &[usize] = &[5];
         let found = attached(&[one; 20], &[(2, 1.0)], &all);
         assert_eq!(found.cpus, [5]);
-        assert_eq!(found.choice.advice, None);
         assert!(found.choice.because.contains("100 % of the time"));
         let two: &[usize] = &[6, 1];
         let found = attached(&[two; 20], &[], &all);
         assert_eq!((found.cpus, found.choice.at_once), (vec![1, 6], Some(2)));
+        let (here, there): (&[usize], &[usize]) = (&[5], &[2]);
+        let seen = [[here; 12].as_slice(), &[there; 8]].concat();
+        assert_eq!(attached(&seen, &[], &[0, 2, 5, 7]).cpus, [5]);
     }
 
     #[test]
-    fn threads_that_move_about_come_with_advice() {
-        let (here, there): (&[usize], &[usize]) = (&[5], &[2]);
-        let seen = [[here; 12].as_slice(), &[there; 8]].concat();
-        let found = attached(&seen, &[], &[0, 2, 5, 7]);
-        assert_eq!(found.cpus, [5]);
+    fn sources_follow_an_unpinned_target_where_it_may_be_moved() {
+        let one: &[usize] = &[5];
+        let found = attached(&[one; 20], &[], &[0, 2, 5, 7]);
+        assert_eq!(found.choice.reach, [0, 2, 5, 7]);
         let advice = found.choice.advice.unwrap();
-        assert!(advice.contains("CPUs 2,5") && advice.contains("taskset -acp 5 7"));
+        assert!(advice.contains("taskset -acp 5 7"), "{advice}");
+        // Too many to press on all of them.
+        let many = fake::cores(32, 1);
+        let all: Vec<usize> = (0..32).collect();
+        let found = on(&many, &[one; 20], &[], &all);
+        assert_eq!((found.cpus, found.choice.reach), (vec![5], vec![]));
+        assert!(found.choice.advice.unwrap().contains("harmless"));
     }
 
     #[test]

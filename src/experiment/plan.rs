@@ -21,6 +21,7 @@ use crate::workload::TargetSpec;
 use crate::workload::hooks::Hooks;
 use jostle_load::LoadPlan;
 use jostle_profile::Profile;
+use jostle_profile::resource::Domain;
 use jostle_profile::resource::Resource;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -81,7 +82,8 @@ impl Request {
             unavailable: Vec::new(),
         };
         for &resource in &self.resources {
-            match plan(machine, resource, &self.target_cpus, &self.limits, slices) {
+            let beside = self.beside(resource.row().domain);
+            match plan(machine, resource, beside, &self.limits, slices) {
                 Ok(mut ready) => {
                     ready.config.gives_way = self.meets_the_load(&ready);
                     plans.ready.push((resource, ready));
@@ -90,6 +92,18 @@ impl Request {
             }
         }
         plans
+    }
+
+    /// CPUs that a source is to share a `domain` with: all that the target may be
+    /// moved to where the domain is a core's own.
+    fn beside(&self, domain: Domain) -> &[usize] {
+        let reach = &self.cpu_choice.reach;
+        match domain {
+            Domain::LogicalCpu | Domain::PhysicalCore | Domain::L2Group if !reach.is_empty() => {
+                reach
+            }
+            _ => &self.target_cpus,
+        }
     }
 
     /// Whether a source would keep the load generator from its CPU: a request

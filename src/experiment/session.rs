@@ -2,6 +2,7 @@
 //! and its metric are started in this order, and taken down again.
 
 use super::checkpoint::Checkpointer;
+use super::departures;
 use super::live::LiveExecutor;
 use super::outcome::Measured;
 use super::place;
@@ -15,6 +16,9 @@ use super::settings::Observer;
 use super::settings::Settings;
 use super::sources::Sources;
 use super::sources::start_sources;
+use super::thread_watch;
+use super::thread_watch::Planned;
+use super::thread_watch::ThreadWatch;
 use crate::counters::Counters;
 use crate::error::Result;
 use crate::inject::stall::StallGuard;
@@ -59,9 +63,11 @@ pub fn profile(
     place::stay_away(machine, &request.target_cpus);
     observer.preparing("calibrating the slices");
     let plan = Plan::new(machine, request)?;
+    observer.plan(&departures::lines(machine, &plan.request, &plan.workers));
     let prepared = Prepared::start(&plan, hooks, began, observer)?;
     let (measured, metadata) = prepared.measure(observer);
     let mut profile = record::profile(&measured, metadata);
+    thread_watch::discount(&mut profile);
     resume::join(&mut profile, plan.request.past.as_ref());
     Ok(profile)
 }
@@ -165,6 +171,7 @@ impl<'a> Prepared<'a> {
         let counters = request.counters.as_ref();
         let counters = counters
             .map(|options| Counters::open(&self.target.scope(), &request.target_cpus, options));
+        let threads = ThreadWatch::begin(&self.target);
         let load_from = (Instant::now(), load_cpu_ns(metric));
         let subjects = self.sources.subjects;
         let mut executor = LiveExecutor::new(
@@ -190,6 +197,13 @@ impl<'a> Prepared<'a> {
         metadata.counters = executor.counters();
         metadata.warnings.extend(executor.counter_warnings());
         drop(executor);
+        metadata.warnings.extend(threads.end(&Planned {
+            cpus: &request.target_cpus,
+            choice: &request.cpu_choice,
+            allowed: self.plan.machine.allowed_cpus.len(),
+            attached: request.spec.is_attached(),
+            restarted: metric.one_run_per_window(),
+        }));
         let load_ns = load_cpu_ns(metric) - load_from.1;
         let load_percent = load_ns as f64 / load_from.0.elapsed().as_nanos().max(1) as f64 * 100.0;
         metadata.profile.conditions.profiler_cpu_percent = Some((own - load_percent).max(0.0));
@@ -241,6 +255,7 @@ fn metadata(
     let calibration = request.calibration.as_ref();
     let mut facts = metric.facts();
     facts.window_rule = Some(metric.window_rule());
+    facts.resolution = Some(metric.resolution());
     facts.cost = Some(metric.cost());
     let settings = &request.settings;
     let profile = Profile {

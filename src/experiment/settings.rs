@@ -104,6 +104,10 @@ pub trait Observer {
     /// What is being prepared.
     fn preparing(&mut self, _text: &str) {}
 
+    /// In what the plan differs from the usual one, a line each; before the
+    /// sources press.
+    fn plan(&mut self, _lines: &[String]) {}
+
     fn progress(&mut self, _progress: Progress) {}
 
     /// Something the user should know before the sources press, with the fix.

@@ -25,6 +25,7 @@ use crate::workload::Scope;
 use crate::workload::Target;
 use jostle_profile::Direction;
 use jostle_profile::MetricFacts;
+use jostle_profile::Resolution;
 use perf_event::Counter;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -320,6 +321,10 @@ impl Metric for Events {
             self.what,
             pace::ENOUGH
         )
+    }
+
+    fn resolution(&self) -> Resolution {
+        Resolution::Turn
     }
 
     fn cost(&self) -> String {

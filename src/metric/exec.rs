@@ -16,6 +16,7 @@ use crate::sys::process;
 use crate::workload::Target;
 use crate::workload::printable;
 use jostle_profile::MetricFacts;
+use jostle_profile::Resolution;
 use nix::sys::signal::Signal;
 use nix::sys::wait::Id;
 use nix::sys::wait::WaitPidFlag;
@@ -249,6 +250,10 @@ impl Metric for Exec {
             }
         }
         .into()
+    }
+
+    fn resolution(&self) -> Resolution {
+        Resolution::Print
     }
 
     fn cost(&self) -> String {

@@ -17,6 +17,7 @@ use crate::workload::Target;
 use crate::workload::tree;
 use jostle_profile::Direction;
 use jostle_profile::MetricFacts;
+use jostle_profile::Resolution;
 use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -251,6 +252,10 @@ impl Metric for Io {
             self.bytes.keys.join(" + "),
             pace::ENOUGH
         )
+    }
+
+    fn resolution(&self) -> Resolution {
+        Resolution::Print
     }
 
     fn cost(&self) -> String {

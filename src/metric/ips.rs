@@ -16,6 +16,7 @@ use crate::workload::Scope;
 use crate::workload::Target;
 use jostle_profile::Direction;
 use jostle_profile::MetricFacts;
+use jostle_profile::Resolution;
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +87,10 @@ impl Metric for Ips {
             }
         }
         .into()
+    }
+
+    fn resolution(&self) -> Resolution {
+        Resolution::Turn
     }
 
     fn cost(&self) -> String {

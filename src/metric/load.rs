@@ -15,6 +15,7 @@ use jostle_load::Percentile;
 use jostle_load::Window;
 use jostle_profile::Direction;
 use jostle_profile::MetricFacts;
+use jostle_profile::Resolution;
 use std::time::Duration;
 
 /// Requests that a window of a mean or of goodput needs.
@@ -201,6 +202,10 @@ impl Metric for LoadMetric {
         self.read.window_rule()
     }
 
+    fn resolution(&self) -> Resolution {
+        Resolution::Request
+    }
+
     fn cost(&self) -> String {
         "none in the target but the load itself".into()
     }
@@ -260,6 +265,10 @@ impl Metric for UnderLoad {
 
     fn window_rule(&self) -> String {
         self.inner.window_rule()
+    }
+
+    fn resolution(&self) -> Resolution {
+        self.inner.resolution()
     }
 
     fn cost(&self) -> String {

@@ -38,6 +38,7 @@ use error::Reason;
 use jostle_load::Generator;
 use jostle_profile::Direction;
 use jostle_profile::MetricFacts;
+use jostle_profile::Resolution;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -83,6 +84,9 @@ pub trait Metric {
 
     /// What one reading is, in words: mean, rate or quantile, and over what.
     fn window_rule(&self) -> String;
+
+    /// How finely in time it can be read.
+    fn resolution(&self) -> Resolution;
 
     /// What reading costs, in words with the numbers known here: the target,
     /// the machine, or somebody else.
@@ -221,6 +225,7 @@ fn facts(name: &str, unit: &str, direction: Direction, because: &str) -> MetricF
         direction,
         chosen_because: because.into(),
         window_rule: None,
+        resolution: None,
         cost: None,
         load: None,
         baseline: None,

@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::near;
 use crate::sys::perf;
 use crate::sys::probe;
+use jostle_profile::Resolution;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -48,6 +49,8 @@ pub struct MetricKind {
     pub better: &'static str,
     /// What one reading is.
     pub window_rule: &'static str,
+    /// How finely in time it can be read.
+    pub resolution: Resolution,
     /// What it costs; the profile has the numbers.
     pub cost: &'static str,
     /// The targets it is for.
@@ -72,6 +75,7 @@ pub const METRICS: &[MetricKind] = &[
         unit: "operations per second",
         better: "higher",
         window_rule: "growth of the count that the target publishes on a shared page",
+        resolution: Resolution::Turn,
         cost: "one memory read at each end of a window",
         targets: "any that publishes a page; all demos",
         available: || Ok(()),
@@ -83,6 +87,7 @@ pub const METRICS: &[MetricKind] = &[
         unit: "calls per second",
         better: "higher",
         window_rule: "calls of the function, at least 200 in a window",
+        resolution: Resolution::Turn,
         cost: "a trap into the kernel per call (two, where the first instruction is not a push), measured at the start",
         targets: "any",
         available: || {
@@ -100,6 +105,7 @@ pub const METRICS: &[MetricKind] = &[
         unit: "events per second",
         better: "higher",
         window_rule: "events of the kernel in the target's threads, at least 200 in a window",
+        resolution: Resolution::Turn,
         cost: "counting per event, measured at the start",
         targets: "any",
         available: || Ok(tracefs(Path::new("/")).map(drop)?),
@@ -111,6 +117,7 @@ pub const METRICS: &[MetricKind] = &[
         unit: "bytes per second",
         better: "higher",
         window_rule: "growth over all processes of the target, at least 200 reads and writes in a window",
+        resolution: Resolution::Print,
         cost: "one read of /proc/PID/io per process at each end of a window",
         targets: "any",
         available: || {
@@ -128,6 +135,7 @@ pub const METRICS: &[MetricKind] = &[
         unit: "instructions per second",
         better: "higher",
         window_rule: "instructions in user mode per second of wall time",
+        resolution: Resolution::Turn,
         cost: "one read of a counter per thread at each end of a window",
         targets: "any",
         available: || perf::why_no_instructions().map_or(Ok(()), |why| Err(Reason::Probe(why))),
@@ -139,6 +147,7 @@ pub const METRICS: &[MetricKind] = &[
         unit: "cycles per instruction",
         better: "lower",
         window_rule: "cycles ÷ instructions in user mode, counted by one group",
+        resolution: Resolution::Turn,
         cost: "one read of two counters per thread at each end of a window",
         targets: "any",
         available: || perf::why_no_instructions().map_or(Ok(()), |why| Err(Reason::Probe(why))),
@@ -150,6 +159,7 @@ pub const METRICS: &[MetricKind] = &[
         unit: "answers per second",
         better: "higher",
         window_rule: "successful answers to --load per second, at least 200 requests in a window",
+        resolution: Resolution::Request,
         cost: "none but the load itself",
         targets: "any that --load can send to",
         available: || Ok(()),
@@ -161,6 +171,7 @@ pub const METRICS: &[MetricKind] = &[
         unit: "seconds",
         better: "lower",
         window_rule: "percentile of --load's requests by their intended times, with 20 beyond it",
+        resolution: Resolution::Request,
         cost: "none but the load itself",
         targets: "any that --load can send to",
         available: || Ok(()),
@@ -172,6 +183,7 @@ pub const METRICS: &[MetricKind] = &[
         unit: "answers within TIME per second",
         better: "higher",
         window_rule: "successful answers to --load within the bound per second, at least 200 requests in a window",
+        resolution: Resolution::Request,
         cost: "none but the load itself",
         targets: "any that --load can send to",
         available: || Ok(()),
@@ -183,6 +195,7 @@ pub const METRICS: &[MetricKind] = &[
         unit: "seconds",
         better: "lower",
         window_rule: "one run of the command from start to end",
+        resolution: Resolution::Run,
         cost: "none in the target",
         targets: "a command that ends by itself",
         available: || Ok(()),
@@ -194,6 +207,7 @@ pub const METRICS: &[MetricKind] = &[
         unit: "as printed",
         better: "--direction",
         window_rule: "mean (--kind value) or growth per second (--kind rate) of at least 4 numbers",
+        resolution: Resolution::Print,
         cost: "none but the pipe the target prints to",
         targets: "a command",
         available: || Ok(()),
@@ -208,6 +222,7 @@ pub const METRICS: &[MetricKind] = &[
         unit: "as written",
         better: "--direction",
         window_rule: "as for stdout, of what is added to the file or rewritten",
+        resolution: Resolution::Print,
         cost: "one look at the file every 10 ms",
         targets: "any",
         available: || Ok(()),
@@ -226,6 +241,7 @@ pub const METRICS: &[MetricKind] = &[
         unit: "as exposed; a counter per second",
         better: "higher for counters and gauges (--direction), lower for percentiles",
         window_rule: "counter: growth per second; gauge: mean; histogram: percentile of what the window added",
+        resolution: Resolution::Print,
         cost: "the server writes one page per reading, a tenth of the time at most",
         targets: "any with a page of metrics over http",
         available: || Ok(()),
@@ -240,6 +256,7 @@ pub const METRICS: &[MetricKind] = &[
         unit: "as printed",
         better: "--direction",
         window_rule: "mean (--kind value) or growth per second (--kind rate) over the runs of a shell command; it finds the target's pid in $JOSTLE_PID",
+        resolution: Resolution::Print,
         cost: "one run after another, one every --probe-interval at most",
         targets: "any",
         available: || Ok(()),

@@ -23,6 +23,7 @@ use crate::workload::State;
 use crate::workload::Target;
 use crate::workload::printable;
 use jostle_profile::MetricFacts;
+use jostle_profile::Resolution;
 use std::sync::Arc;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -189,6 +190,10 @@ impl Metric for Printed {
                 "growth from the window's first number to its last per second of wall time, at least {prints} in a window"
             ),
         }
+    }
+
+    fn resolution(&self) -> Resolution {
+        Resolution::Print
     }
 
     fn cost(&self) -> String {

@@ -12,6 +12,7 @@ use crate::workload::Progress as Page;
 use crate::workload::Target;
 use jostle_profile::Direction;
 use jostle_profile::MetricFacts;
+use jostle_profile::Resolution;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -113,6 +114,10 @@ impl Metric for ProgressMetric {
             false => "growth of the target's own count per second of wall time",
         }
         .into()
+    }
+
+    fn resolution(&self) -> Resolution {
+        Resolution::Turn
     }
 
     fn cost(&self) -> String {

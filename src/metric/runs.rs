@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::workload::Target;
 use jostle_profile::Direction;
 use jostle_profile::MetricFacts;
+use jostle_profile::Resolution;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -44,6 +45,10 @@ impl Metric for Runs {
 
     fn window_rule(&self) -> String {
         "one run of the command from its start to its end; every window is one run".into()
+    }
+
+    fn resolution(&self) -> Resolution {
+        Resolution::Run
     }
 
     fn cost(&self) -> String {

@@ -73,6 +73,10 @@ fn header(profile: &Profile, style: Style) -> String {
         ("metric", Some(metric(profile))),
         ("load", profile.metric.load.as_ref().map(sent)),
         ("window", profile.metric.window_rule.clone()),
+        (
+            "reading",
+            profile.metric.resolution.map(|it| it.explain().into()),
+        ),
         ("cost", profile.metric.cost.clone()),
         ("QoS", Some(qos)),
         ("measured", Some(measured)),

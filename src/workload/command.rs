@@ -218,6 +218,11 @@ impl Started {
         Ok((PidFd::open(child.id() as i32)?, ended, last_words))
     }
 
+    /// In the environment of all that belongs to it.
+    pub(super) fn marker(&self) -> &str {
+        &self.marker
+    }
+
     pub(super) fn pid(&self) -> i32 {
         // None only while the very first is being started.
         self.runs.first().map_or(0, Run::pid)

@@ -14,6 +14,7 @@ mod inside;
 mod output;
 mod pid;
 mod progress;
+mod scope;
 pub mod tree;
 mod watch;
 
@@ -22,6 +23,8 @@ pub use guard::executable;
 pub use output::OutputSink;
 pub(crate) use output::printable;
 pub use progress::Progress;
+pub use scope::Finder;
+pub use scope::Scope;
 pub use watch::watch;
 
 use crate::error::Error;
@@ -71,37 +74,6 @@ impl CommandSpec {
             argv: argv.into_iter().map(Into::into).collect(),
             ..CommandSpec::default()
         }
-    }
-}
-
-/// What belongs to a target, for those who count what it does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// These processes, their threads, and whatever descends from them.
-    Processes(Vec<i32>),
-    /// Everything inside this cgroup: its directory.
-    Cgroup(PathBuf),
-}
-
-impl Scope {
-    /// All its processes at this moment, ascending. Empty when everything has
-    /// ended.
-    pub fn processes(&self) -> Vec<i32> {
-        match self {
-            Scope::Processes(leaders) => tree::with_descendants(leaders),
-            // 0 stands for those of another PID namespace.
-            Scope::Cgroup(directory) => {
-                let mut found = cgroup::processes(directory).unwrap_or_default();
-                found.retain(|&pid| pid > 0);
-                found
-            }
-        }
-    }
-
-    /// Threads of all of them.
-    pub fn threads(&self) -> Vec<i32> {
-        let processes = self.processes().into_iter();
-        processes.flat_map(tree::threads).collect()
     }
 }
 
@@ -314,6 +286,15 @@ impl Target {
         }
     }
 
+    /// Finds its processes from another thread, however often it is started
+    /// again.
+    pub fn finder(&self) -> Finder {
+        match &self.kind {
+            Kind::Started(started) => Finder::Marked(started.marker().to_string()),
+            Kind::Attached(_) | Kind::Inside(_) => Finder::Scope(self.scope()),
+        }
+    }
+
     /// Why it may not be stopped and continued, if it may not.
     pub fn unstoppable(&self) -> Option<String> {
         match &self.kind {
@@ -490,21 +471,5 @@ fn poll(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(2));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cgroups_are_walked_down() {
-        let root = tempfile::tempdir().unwrap();
-        let inner = root.path().join("a/b");
-        std::fs::create_dir_all(&inner).unwrap();
-        std::fs::write(root.path().join("cgroup.procs"), "7\n3\n").unwrap();
-        std::fs::write(inner.join("cgroup.procs"), "5\n3\n0\n").unwrap();
-        assert_eq!(Scope::Cgroup(root.path().into()).processes(), [3, 5, 7]);
-        assert!(Scope::Cgroup("/nonexistent".into()).processes().is_empty());
     }
 }

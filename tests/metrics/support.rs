@@ -26,6 +26,11 @@ pub fn start(
     let started = metric::start(spec, Some(name), options, None)?;
     let metric = &started.1;
     assert!(!metric.window_rule().is_empty() && !metric.cost().is_empty());
+    let row = metric::METRICS
+        .iter()
+        .filter(|row| name.starts_with(row.name))
+        .max_by_key(|row| row.name.len());
+    assert_eq!(row.map(|row| row.resolution), Some(metric.resolution()));
     assert!(metric.cost().contains(|c: char| c.is_ascii_digit()) || name == "ips");
     println!(
         "{name}: {:?}; {}; {}",

@@ -226,3 +226,45 @@ fn a_command_with_several_busy_threads_is_not_put_on_one_cpu() {
         "{profile}"
     );
 }
+
+#[test]
+fn an_attached_target_that_is_moved_meanwhile_is_said_and_left_so() {
+    let allowed = jostle::sys::cpus::affinity(0).unwrap();
+    let place = Place::new();
+    let mut target = place.start(&["demo", "l2"]);
+    let pid = target.0.id() as i32;
+    let attached = pid.to_string();
+    let mut running = place.start(&[
+        "profile",
+        "--pid",
+        &attached,
+        "--resources",
+        "cpu-time,l1d,l2-capacity,l2-bandwidth,tlb",
+        "--budget",
+        "12s",
+        "--slice",
+        "1ms",
+        "--out",
+        "p.json",
+    ]);
+    let kept = place.directory.path().join("p.json.partial");
+    within(Duration::from_secs(50), "it measures", || kept.exists());
+    assert_eq!(jostle::sys::cpus::affinity(pid).unwrap(), allowed);
+    let last = allowed[allowed.len() - 1..].to_vec();
+    jostle::sys::cpus::set_affinity(pid, &last).unwrap();
+    assert_eq!(running.end(), 0);
+    assert!(target.alive());
+    assert_eq!(jostle::sys::cpus::affinity(pid).unwrap(), last);
+    let profile = place.profile_file("p.json");
+    let conditions = &profile["conditions"];
+    let given = conditions["target_cpus"].as_array().unwrap();
+    assert_eq!(given.len(), 1, "it has one thread: {conditions}");
+    let warnings = conditions["warnings"].as_array().unwrap();
+    let changed = warnings.iter();
+    let changed = changed.filter(|warning| warning["code"] == "target-cpus-changed");
+    assert_eq!(
+        changed.count(),
+        usize::from(allowed.len() > 1),
+        "{warnings:?}"
+    );
+}

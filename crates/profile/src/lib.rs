@@ -133,6 +133,38 @@ pub enum Direction {
     Lower,
 }
 
+/// How finely in time performance can be read, finest first. It decides how
+/// short the blocks of an arm may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Resolution {
+    /// A page or the kernel counts, so that a load or one short system call
+    /// tells the count at any instant: also at both ends of each turn that the
+    /// target gets on a CPU.
+    Turn,
+    /// Each answer of the target to the load that is sent carries its own time.
+    Request,
+    /// Known only when the target prints, or when somebody asks it, which costs
+    /// a look at files, a page over http or a command: each reading is about the
+    /// interval since the one before.
+    Print,
+    /// One reading per run of a command from start to end.
+    Run,
+}
+
+impl Resolution {
+    /// What can be read when, in a few words.
+    pub fn explain(self) -> &'static str {
+        match self {
+            Resolution::Turn => "turn: can be read at any instant",
+            Resolution::Request => "request: every answer has its own time",
+            Resolution::Print => "print: known from one reading to the next",
+            Resolution::Run => "run: one reading per run",
+        }
+    }
+}
+
 /// How the target's performance was read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
@@ -146,6 +178,9 @@ pub struct MetricFacts {
     /// What one window of this metric holds, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_rule: Option<String>,
+    /// How finely in time it could be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolution: Option<Resolution>,
     /// What reading it costs the target, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<String>,

@@ -22,6 +22,7 @@ use crate::workload::Target;
 use jostle_load::Percentile;
 use jostle_profile::Direction;
 use jostle_profile::MetricFacts;
+use jostle_profile::Resolution;
 use page::Page;
 use select::Plan;
 use select::Selector;
@@ -378,6 +379,10 @@ impl Metric for Prometheus {
                 self.context.options.prints.max(1)
             ),
         }
+    }
+
+    fn resolution(&self) -> Resolution {
+        Resolution::Print
     }
 
     fn cost(&self) -> String {

@@ -1,0 +1,241 @@
+//! In what a plan differs from the table of docs/method.md, in a few lines: said
+//! before anything is stressed.
+
+use super::plan::Plans;
+use super::plan::Request;
+use crate::inject::WorkerPlan;
+use crate::inject::placement::Refusal;
+use crate::inject::placement::place;
+use crate::machine::Machine;
+use crate::machine::format_bytes;
+use jostle_profile::cpulist::format_list;
+use jostle_profile::resource::Domain;
+use jostle_profile::resource::Resource;
+use std::collections::BTreeMap;
+
+/// More names than this are counted.
+const NAMED: usize = 4;
+
+/// One line each for the target's CPUs, sources that are closer to the target
+/// than they should be, and what limits cut off. Nothing where all is as usual.
+pub(super) fn lines(machine: &Machine, request: &Request, plans: &Plans) -> Vec<String> {
+    let all = [
+        target(request),
+        crowded(request, plans),
+        cut_off(machine, request, plans),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+fn target(request: &Request) -> Option<String> {
+    let choice = &request.cpu_choice;
+    if request.target_cpus.len() == 1 && choice.advice.is_none() {
+        return None;
+    }
+    let mut line = format!(
+        "target on CPU {}: {}",
+        format_list(&request.target_cpus),
+        choice.because
+    );
+    if let Some(advice) = &choice.advice {
+        line += &format!("; {advice}");
+    }
+    Some(line)
+}
+
+/// Resources that should have a CPU of their own and have none.
+fn crowded(request: &Request, plans: &Plans) -> Option<String> {
+    let ready = plans.ready.iter();
+    let names: Vec<&str> = ready
+        .filter(|(resource, _)| !close(*resource))
+        .filter(|(_, plan)| meets(request, plan))
+        .map(|(resource, _)| resource.id())
+        .collect();
+    let plural = if request.target_cpus.len() == 1 {
+        ""
+    } else {
+        "s"
+    };
+    (!names.is_empty()).then(|| {
+        format!(
+            "{} run on the target's own CPU{plural}: the sources may use no other",
+            listed(&names)
+        )
+    })
+}
+
+/// Whether a source runs on a CPU of the target.
+fn meets(request: &Request, plan: &WorkerPlan) -> bool {
+    let mut cpus = plan.placement.cpus.iter();
+    cpus.any(|cpu| request.target_cpus.contains(cpu))
+}
+
+/// Whether a source of `resource` belongs as close to the target as possible.
+fn close(resource: Resource) -> bool {
+    matches!(
+        resource.row().domain,
+        Domain::LogicalCpu | Domain::PhysicalCore | Domain::L2Group
+    )
+}
+
+fn cut_off(machine: &Machine, request: &Request, plans: &Plans) -> Option<String> {
+    let mut parts = Vec::new();
+    let allowed = &machine.allowed_cpus;
+    let workers = &request.limits.cpus;
+    let fewer: Vec<String> = plans
+        .ready
+        .iter()
+        .filter(|(resource, plan)| !close(*resource) && !meets(request, plan))
+        .filter_map(|(resource, plan)| {
+            let usual = place(machine, *resource, &request.target_cpus, allowed).ok()?;
+            let (usual, planned) = (usual.cpus.len(), plan.placement.cpus.len());
+            (planned < usual).then(|| format!("{resource} on {planned} of {usual} CPUs"))
+        })
+        .collect();
+    if !fewer.is_empty() {
+        let fewer: Vec<&str> = fewer.iter().map(String::as_str).collect();
+        let only = format_list(workers);
+        parts.push(format!(
+            "the sources may use CPUs {only}: {}",
+            listed(&fewer)
+        ));
+    }
+    let memory = |(resource, _): &(Resource, _)| *resource == Resource::MemoryCapacity;
+    let (headroom, bound) = machine.memory_headroom_bytes();
+    if plans.ready.iter().any(memory) && headroom < machine.memory.available_bytes {
+        parts.push(format!(
+            "memory-capacity takes {} at most: {bound}",
+            format_bytes(request.limits.memory_bytes)
+        ));
+    }
+    let mut missing: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (resource, refusal) in &plans.unavailable {
+        // Nobody expects traffic to a peer that was not named.
+        let network = resource.parse() == Ok(Resource::NetworkBandwidth);
+        if let (Refusal::Unavailable(reason), false) = (refusal, network) {
+            missing.entry(reason).or_default().push(resource);
+        }
+    }
+    let missing = missing.iter();
+    parts.extend(missing.map(|(reason, names)| format!("no {}: {reason}", listed(names))));
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+fn listed(names: &[&str]) -> String {
+    match names.len() > NAMED {
+        true => format!(
+            "{} and {} more",
+            names[..NAMED - 1].join(", "),
+            names.len() - (NAMED - 1)
+        ),
+        false => names.join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::place::CpuChoice;
+    use crate::experiment::settings::Settings;
+    use crate::inject::pattern;
+    use crate::inject::plan::Limits;
+    use crate::inject::slice::PERIODS;
+    use crate::machine::fake;
+    use crate::metric::MetricOptions;
+    use crate::workload::CommandSpec;
+    use crate::workload::TargetSpec;
+    use crate::workload::hooks::Hooks;
+    use jostle_profile::reading::Reading;
+    use std::sync::Arc;
+
+    fn request(machine: &Machine, target_cpus: &[usize]) -> Request {
+        Request {
+            spec: TargetSpec::Command(CommandSpec::new(["x"])),
+            name: None,
+            labels: BTreeMap::new(),
+            resources: Resource::ALL.to_vec(),
+            target_cpus: target_cpus.to_vec(),
+            cpu_choice: CpuChoice::asked("--cpus"),
+            limits: Limits {
+                cpus: machine.allowed_cpus.clone(),
+                memory_bytes: 4 << 30,
+                memory_reserve_bytes: 1 << 30,
+                scratch: Ok("/tmp".into()),
+                scratch_bytes: 1 << 20,
+                storage_pattern: pattern::load("sequential").unwrap(),
+                access: Default::default(),
+                max_stall_percent: 80.0,
+                network: None,
+            },
+            slice_period: None,
+            share: 0.2,
+            metric: None,
+            metric_options: MetricOptions::default(),
+            load: None,
+            interrupt: Arc::default(),
+            counters: None,
+            calibration: None,
+            hooks: Hooks::default(),
+            settings: Settings::default(),
+            past: None,
+            checkpoint: None,
+        }
+    }
+
+    fn said(machine: &Machine, request: &Request) -> Vec<String> {
+        lines(machine, request, &request.plans(machine, PERIODS[0]))
+    }
+
+    #[test]
+    fn nothing_is_said_where_all_is_as_usual() {
+        for machine in [fake::cores(2, 1), fake::cores(4, 2)] {
+            assert_eq!(said(&machine, &request(&machine, &[1])), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn a_target_on_all_cpus_and_its_company() {
+        let machine = fake::cores(2, 1);
+        let lines = said(&machine, &request(&machine, &[0, 1]));
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines[0].contains("CPU 0-1: asked for with --cpus"));
+        let crowded = &lines[1];
+        assert!(crowded.contains("llc-capacity") && crowded.contains("more run on the target's"));
+    }
+
+    #[test]
+    fn advice_on_a_target_that_may_be_moved() {
+        let machine = fake::cores(4, 1);
+        let mut request = request(&machine, &[2]);
+        request.cpu_choice.advice = Some("pin it".into());
+        let lines = said(&machine, &request);
+        assert!(
+            lines.len() == 1 && lines[0].ends_with("; pin it"),
+            "{lines:?}"
+        );
+    }
+
+    #[test]
+    fn limits_that_cut_something_off() {
+        let mut machine = fake::cores(8, 1);
+        let mut request = request(&machine, &[1]);
+        request.limits.cpus = vec![0, 3];
+        request.limits.scratch = Err("no disk".into());
+        machine.cgroup.memory_headroom_bytes = Reading::Value(5 << 30);
+        let lines = said(&machine, &request);
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        for part in [
+            "CPUs 0,3: llc-capacity on 2 of 4 CPUs",
+            "memory-capacity takes 4 GiB at most",
+            "no storage-capacity, storage-bandwidth: no disk",
+        ] {
+            assert!(lines[0].contains(part), "{part}: {lines:?}");
+        }
+        assert!(!lines[0].contains("network"));
+        // Sources that may use the target's CPU alone.
+        request.limits.cpus = vec![1];
+        let lines = said(&machine, &request);
+        assert!(lines[0].contains("the target's own CPU:"), "{lines:?}");
+        assert!(!lines[1].contains("llc-capacity"), "{lines:?}");
+    }
+}
