@@ -75,6 +75,7 @@ pub fn go_on(
     };
     // What ends the whole measurement arrives here as an error.
     let partial = run.all().err().map(|error| error.to_string());
+    run.tell(None, "judging".into());
     let halves = std::mem::take(&mut run.queue.halves);
     let ended = Ended {
         elapsed: run.elapsed(),

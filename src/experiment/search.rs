@@ -167,7 +167,7 @@ impl Search {
         if undecided {
             let whole = self.looks == 0 || self.rules.expensive;
             for &endpoint in self.rules.endpoints {
-                let missing = self.next_look().saturating_sub(self.count_at(endpoint));
+                let missing = self.next_look().saturating_sub(self.pairs_at(endpoint));
                 let turn = if whole { missing } else { missing.min(TURN) };
                 batch.extend(std::iter::repeat_n(endpoint, turn));
             }
@@ -200,7 +200,7 @@ impl Search {
         };
         let turn = match self.rules.expensive {
             true => FEWEST_PAIRS,
-            false => LEVEL_TURN.max(FEWEST_PAIRS.saturating_sub(self.count_at(next))),
+            false => LEVEL_TURN.max(FEWEST_PAIRS.saturating_sub(self.pairs_at(next))),
         };
         batch.extend(std::iter::repeat_n(next, turn));
         // A level already in play is measured along with the new one, so that
@@ -366,7 +366,7 @@ impl Search {
     }
 
     /// Pairs at `intensity`.
-    fn count_at(&self, intensity: f64) -> usize {
+    pub fn pairs_at(&self, intensity: f64) -> usize {
         self.levels
             .find(intensity)
             .map_or(0, |level| level.ratios.len())
@@ -374,7 +374,7 @@ impl Search {
 
     /// Pairs that every endpoint has at least.
     fn endpoint_pairs(&self) -> usize {
-        let counts = self.rules.endpoints.iter().map(|x| self.count_at(*x));
+        let counts = self.rules.endpoints.iter().map(|x| self.pairs_at(*x));
         counts.min().unwrap_or(0)
     }
 

@@ -364,6 +364,14 @@ impl WorkerGroup {
         }
     }
 
+    /// Refers intensity to the same peaks as `other`, which has as many workers.
+    pub fn take_peaks_of(&self, other: &WorkerGroup) {
+        for (own, other) in self.workers.iter().zip(&other.workers) {
+            own.page.peak.set(other.page.peak.get());
+            own.page.held_at_peak.set(other.page.held_at_peak.get());
+        }
+    }
+
     /// How many workers there are.
     pub fn workers(&self) -> usize {
         self.workers.len()

@@ -13,6 +13,7 @@ use crate::experiment::executor::TargetTurn;
 use crate::experiment::executor::WindowError;
 use crate::inject::Snapshot;
 use crate::inject::group::Host;
+use crate::inject::group::spawn_together;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::control_page::Order;
 use crate::sys::tape::Mark;
@@ -37,6 +38,9 @@ const LATE: Duration = Duration::from_secs(2);
 /// that they do not lock in phase with the target or with the kernel's clock.
 const DITHER: u64 = 4;
 
+/// Processes of workers that are started anew when one ends.
+const MOST_REVIVED: u32 = 3;
+
 /// What is remembered of the sequences so far.
 #[derive(Default)]
 pub(super) struct Playing {
@@ -44,6 +48,8 @@ pub(super) struct Playing {
     watched: Vec<(u32, i32)>,
     /// State of the dither.
     noise: u64,
+    /// How many processes were started anew.
+    revived: u32,
     /// Turns that the workers could not keep because nobody read them in time.
     pub(super) lost: u64,
 }
@@ -92,14 +98,67 @@ impl LiveExecutor<'_> {
         let turns = turns?;
         let steal = StealReading::now(&self.cpus).share_since(&stolen);
         let by_cpu_time = self.metric.turns().is_some_and(|source| source.by_cpu_time);
+        let lost = self.revive(blocks, &planned, &hosts);
         let mut results = Vec::with_capacity(blocks.len());
         for (request, planned) in blocks.iter().zip(&planned) {
-            results.push(match self.groups[request.subject].check_exits() {
-                Err(error) => Block::Failed(error.to_string()),
+            let lost = lost.iter().find(|(subject, _)| *subject == request.subject);
+            let group = &mut self.groups[request.subject];
+            let failed = match lost {
+                Some((_, reason)) => Err(reason.clone()),
+                None => group.check_exits().map_err(|error| error.to_string()),
+            };
+            results.push(match failed {
+                Err(reason) => Block::Failed(reason),
                 Ok(()) => self.read_block(request, planned, &turns, by_cpu_time, steal),
             });
         }
         Ok(results)
+    }
+
+    /// Starts anew what shared a process with a source whose end took it along.
+    /// The subjects that are lost, and why.
+    fn revive(
+        &mut self,
+        blocks: &[BlockRequest],
+        planned: &[Planned],
+        hosts: &[Rc<Host>],
+    ) -> Vec<(usize, String)> {
+        let mut lost: Vec<(usize, String)> = Vec::new();
+        for (index, host) in hosts.iter().enumerate() {
+            let Err(gone) = host.check() else {
+                continue;
+            };
+            // The one whose turn it was.
+            let playing = host.tape.played();
+            let on = |planned: &Planned| planned.on.contains(&(index, playing));
+            let culprit = planned.iter().position(on).map(|at| blocks[at].subject);
+            lost.extend(culprit.map(|subject| (subject, gone.to_string())));
+            let others: Vec<usize> = (0..self.groups.len())
+                .filter(|subject| Some(*subject) != culprit)
+                .filter(|subject| {
+                    let mut hosts = self.groups[*subject].hosts();
+                    hosts.any(|(known, _)| Rc::ptr_eq(known, host))
+                })
+                .collect();
+            self.playing.revived += 1;
+            if self.playing.revived > MOST_REVIVED {
+                lost.extend(others.iter().map(|subject| (*subject, gone.to_string())));
+                continue;
+            }
+            let plans = others.iter();
+            let plans = plans.map(|subject| (0, self.groups[*subject].plan.clone()));
+            let started = spawn_together(plans.collect(), LATE);
+            for (subject, started) in others.into_iter().zip(started) {
+                match started {
+                    Ok(group) => {
+                        group.take_peaks_of(&self.groups[subject]);
+                        self.groups[subject] = group;
+                    }
+                    Err(error) => lost.push((subject, error.to_string())),
+                }
+            }
+        }
+        lost
     }
 
     /// The processes that play `blocks`, each once.
@@ -241,6 +300,12 @@ impl LiveExecutor<'_> {
             }
             let left = end_ns.saturating_sub(monotonic_ns());
             if left == 0 {
+                return Ok(());
+            }
+            if hosts.iter().any(|host| host.check().is_err()) {
+                for host in hosts {
+                    host.tape.cancel();
+                }
                 return Ok(());
             }
             sleep(NAP.min(Duration::from_nanos(left)));

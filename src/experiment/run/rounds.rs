@@ -21,6 +21,8 @@ const CURVE: [f64; 4] = [80.0, 40.0, 60.0, 20.0];
 const AT_100: usize = 2;
 /// Blocks per round at the level where the crossing is looked for.
 const AT_CROSSING: usize = 2;
+/// Blocks at a level that draw the curve there.
+const DRAWN: usize = 16;
 /// Controls of a round: one per this many treated blocks, at least so many.
 const TREATED_PER_CONTROL: usize = 8;
 const FEWEST_CONTROLS: usize = 3;
@@ -117,12 +119,11 @@ impl Run<'_, '_> {
     fn round(&mut self, index: usize, keep: Duration) -> Result<(), WindowError> {
         let began = self.bench.now();
         let blocks = self.compose(index, keep);
-        let note = format!(
-            "round {} of {} blocks for {} sources",
-            self.lanes[index].rounds + 1,
-            blocks.len(),
-            self.lanes[index].members.len()
-        );
+        let members = self.lanes[index].members.iter();
+        let names: Vec<&str> = members
+            .map(|member| self.queue.subjects[*member].resource)
+            .collect();
+        let note = format!("in turns: {}", names.join(", "));
         self.tell(None, note);
         let results = self.bench.play(&blocks)?;
         let lane = &mut self.lanes[index];
@@ -167,17 +168,29 @@ impl Run<'_, '_> {
             let subject = run.subject;
             match run.half {
                 Half::Tolerated => {
-                    beside.extend([(subject, Arm::Treat(100.0)); AT_100]);
+                    let precise = run.search.half_width_at_100() <= self.settings.loss_half_width();
+                    let refinement = run.search.refinement();
+                    let treat = |level: f64| (subject, Arm::Treat(level));
+                    if !precise || refinement.is_none() {
+                        beside.extend([treat(100.0); AT_100]);
+                    }
                     let first = round * levels;
                     let of_curve = (first..first + levels).map(|n| CURVE[n % CURVE.len()]);
-                    beside.extend(of_curve.map(|level| (subject, Arm::Treat(level))));
-                    if let Some(level) = run.search.refinement() {
-                        beside.extend([(subject, Arm::Treat(level)); AT_CROSSING]);
+                    // A curve that is drawn leaves its time to its crossing.
+                    let drawn =
+                        |level: &f64| refinement.is_some() && run.search.pairs_at(*level) >= DRAWN;
+                    beside.extend(of_curve.filter(|level| !drawn(level)).map(treat));
+                    if let Some(level) = refinement {
+                        let spare = levels.max(AT_CROSSING);
+                        beside.extend(std::iter::repeat_n(treat(level), spare));
                     }
                 }
                 Half::Caused => {
                     let mut levels = run.search.rules.endpoints.to_vec();
-                    levels.extend(run.search.refinement());
+                    if let Some(level) = run.search.refinement() {
+                        levels.extend([level, CURVE[round % CURVE.len()]]);
+                        levels.dedup();
+                    }
                     for level in levels {
                         let arm = (subject, Arm::Treat(level));
                         alone.push(arm);
@@ -263,8 +276,7 @@ impl Run<'_, '_> {
             if self.elapsed() + Duration::from_secs_f64(price) > until {
                 continue;
             }
-            let note = format!("counting beside {}", self.queue.subjects[subject].resource);
-            self.tell(Some(index), note);
+            self.tell(None, "counting".into());
             match self
                 .bench
                 .pairs(subject, Half::Tolerated, 100.0, FEWEST_PAIRS)
