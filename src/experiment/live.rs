@@ -185,15 +185,8 @@ impl<'a> LiveExecutor<'a> {
         arm: Arm,
         target: TargetState,
     ) -> Result<(), WindowError> {
-        if let Some(last) = self.current
-            && last != subject
-        {
-            match self.order(last, Order::Park) {
-                // The loss is its own, not this subject's; what cannot be
-                // parked must not go on pressing.
-                Err(WindowError::Subject(_)) => self.groups[last].end(),
-                parked => parked?,
-            }
+        if self.current != Some(subject) {
+            self.put_down()?;
         }
         self.current = Some(subject);
         self.order(
@@ -207,6 +200,22 @@ impl<'a> LiveExecutor<'a> {
                 Arm::Treat(intensity) => Order::Treat(intensity),
             },
         )
+    }
+
+    /// Parks the source of the last window.
+    fn put_down(&mut self) -> Result<(), WindowError> {
+        let Some(last) = self.current.take() else {
+            return Ok(());
+        };
+        match self.order(last, Order::Park) {
+            // The loss is its own, not the next subject's; what cannot be parked
+            // must not go on pressing.
+            Err(WindowError::Subject(_)) => {
+                self.groups[last].end();
+                Ok(())
+            }
+            parked => parked,
+        }
     }
 
     fn order(&mut self, subject: usize, order: Order) -> Result<(), WindowError> {

@@ -67,9 +67,7 @@ impl LiveExecutor<'_> {
         &mut self,
         blocks: &[BlockRequest],
     ) -> Result<Vec<Block>, WindowError> {
-        if let Some(last) = self.current.take() {
-            self.order(last, Order::Park)?;
-        }
+        self.put_down()?;
         let mut results = Vec::with_capacity(blocks.len());
         for run in blocks.chunk_by(|a, b| a.target == b.target) {
             if self.interrupted() {
@@ -86,6 +84,8 @@ impl LiveExecutor<'_> {
 
     /// Plays blocks during which the target stays as it is.
     fn play_run(&mut self, blocks: &[BlockRequest]) -> Result<Vec<Block>, WindowError> {
+        let before = self.hosts(blocks);
+        let mut lost = self.revive(blocks, &[], &before);
         let hosts = self.hosts(blocks);
         self.watch(&hosts)?;
         let stolen = StealReading::now(&self.cpus);
@@ -98,7 +98,7 @@ impl LiveExecutor<'_> {
         let turns = turns?;
         let steal = StealReading::now(&self.cpus).share_since(&stolen);
         let by_cpu_time = self.metric.turns().is_some_and(|source| source.by_cpu_time);
-        let lost = self.revive(blocks, &planned, &hosts);
+        lost.extend(self.revive(blocks, &planned, &hosts));
         let mut results = Vec::with_capacity(blocks.len());
         for (request, planned) in blocks.iter().zip(&planned) {
             let lost = lost.iter().find(|(subject, _)| *subject == request.subject);

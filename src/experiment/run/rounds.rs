@@ -125,7 +125,15 @@ impl Run<'_, '_> {
             .collect();
         let note = format!("in turns: {}", names.join(", "));
         self.tell(None, note);
-        let results = self.bench.play(&blocks)?;
+        let results = match self.bench.play(&blocks) {
+            Err(WindowError::Subject(reason)) => {
+                for member in self.lanes[index].members.clone() {
+                    self.queue.end_subject(member, &reason);
+                }
+                return Ok(());
+            }
+            results => results?,
+        };
         let lane = &mut self.lanes[index];
         let mut failures: Vec<(usize, String)> = Vec::new();
         for (request, result) in blocks.iter().zip(results) {
@@ -216,12 +224,18 @@ impl Run<'_, '_> {
                 periods,
             }
         };
+        let (block, total) = (lane.block(), beside.len() + alone.len());
         let rng = self.bench.rng();
         for blocks in [&mut beside, &mut alone] {
             for i in (1..blocks.len()).rev() {
                 let j = below(rng, i + 1);
                 blocks.swap(i, j);
             }
+        }
+        // The last round has to fit into what is left.
+        let fits = self.left().saturating_sub(keep).div_duration_f64(block) / total as f64;
+        for blocks in [&mut beside, &mut alone] {
+            blocks.truncate((blocks.len() as f64 * fits) as usize);
         }
         let beside = beside.into_iter().map(request(TargetState::Running));
         let alone = alone.into_iter().map(request(TargetState::Stopped));
