@@ -45,9 +45,10 @@ pub struct TargetArgs {
     #[arg(long, group = "target", value_name = "NAME")]
     demo: Option<String>,
 
-    /// CPUs the target is given, like 0-2,5 [default: a command that keeps one
-    /// thread busy gets the CPU that devices interrupt least; one that keeps
-    /// several busy gets as many, and leaves one free where two remain]
+    /// CPUs the target is given, like 0-2,5 [default, by a short trial run: a
+    /// command that keeps one thread busy gets the CPU that devices interrupt
+    /// least; one that keeps several busy gets as many, and leaves one free
+    /// where two remain]
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<String>,
     /// Directory the command runs in [default: here]

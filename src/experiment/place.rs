@@ -69,6 +69,12 @@ impl CpuChoice {
         CpuChoice::because("those of the first part")
     }
 
+    /// Keeps sources from following the target to `cpus`, where the load comes
+    /// from: requests that leave late would read as answered late.
+    pub fn leave(&mut self, cpus: &[usize]) {
+        self.reach.retain(|cpu| !cpus.contains(cpu));
+    }
+
     /// Of CPUs that somebody named, with `flag`.
     pub fn asked(flag: &str) -> CpuChoice {
         CpuChoice {

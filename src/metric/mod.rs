@@ -147,9 +147,11 @@ pub struct MetricOptions {
     pub print_timeout: Duration,
     /// `--run-timeout`: longest time one run of a finite command may take.
     pub run_timeout: Duration,
-    /// Longest time to watch a command when choosing the metric, and any target
-    /// until something countable happens.
+    /// Longest time to watch any target until something countable happens.
     pub trial: Duration,
+    /// Longest time to watch a command when choosing the metric, no longer than
+    /// `trial`: a part of the budget.
+    pub choice: Duration,
     /// `--probe-timeout`: longest one run of a probe command or one request for
     /// a page of metrics may take.
     pub probe_timeout: Duration,
@@ -166,6 +168,7 @@ impl Default for MetricOptions {
             print_timeout: Duration::from_secs(10),
             run_timeout: Duration::from_secs(600),
             trial: Duration::from_secs(10),
+            choice: Duration::MAX,
             probe_timeout: Duration::from_secs(10),
             probe_interval: Duration::from_millis(200),
         }

@@ -13,8 +13,10 @@ const STEP: Duration = Duration::from_millis(4);
 /// A look takes longer, the more threads there are; it may take one part in
 /// this many of the time.
 const LOOK_PARTS: u32 = 8;
-/// Looks at running threads that say something.
+/// Looks that found running threads say something if they are so many, or most
+/// of at least a few: threads that keep every CPU busy leave few looks.
 const ENOUGH: usize = 8;
+const FEW: usize = 3;
 /// As many threads run at once as did in one of this many of the looks that
 /// found any running.
 const OFTEN: usize = 4;
@@ -55,7 +57,8 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// Watches for `length` whatever `processes` names each time.
+    /// Watches for `length` whatever `processes` names each time; up to twice as
+    /// long where looks take long.
     ///
     /// # Errors
     /// The first of `processes`.
@@ -65,7 +68,11 @@ impl Activity {
     ) -> Result<Activity, E> {
         let mut activity = Activity::default();
         let began = Instant::now();
-        while began.elapsed() < length {
+        let more = |looks: usize| {
+            let elapsed = began.elapsed();
+            elapsed < length || looks < ENOUGH && elapsed < length * 2
+        };
+        while more(activity.looks.len()) {
             let took = activity.add_look(&processes()?);
             std::thread::sleep(STEP.max(took * LOOK_PARTS));
         }
@@ -85,13 +92,13 @@ impl Activity {
         let mut running: Vec<usize> = self.active().map(|look| look.running.len()).collect();
         running.sort_unstable();
         let often = running.len().checked_sub(running.len().div_ceil(OFTEN))?;
-        (running.len() >= ENOUGH).then(|| running[often])
+        self.says().then(|| running[often])
     }
 
     /// The CPUs that threads were seen running on, with their shares of it
     /// (0–1), the largest first; empty where too few looks found any.
     pub fn cpus(&self) -> Vec<(usize, f64)> {
-        if self.active().count() < ENOUGH {
+        if !self.says() {
             return Vec::new();
         }
         let running = self.looks.iter().flat_map(|look| &look.running);
@@ -113,6 +120,12 @@ impl Activity {
             part[part.len() / 2]
         };
         Some([middle(&there[..part]), middle(&there[there.len() - part..])])
+    }
+
+    /// Whether the target ran enough to tell how.
+    fn says(&self) -> bool {
+        let active = self.active().count();
+        active >= ENOUGH || active >= FEW && 2 * active > self.looks.len()
     }
 
     fn active(&self) -> impl Iterator<Item = &Look> {
@@ -208,7 +221,10 @@ mod tests {
         assert_eq!(looks(&parallel).at_once(), Some(2));
         let four: &[usize] = &[0, 1, 2, 3];
         assert_eq!(looks(&[four; 9]).at_once(), Some(4));
-        assert_eq!(looks(&[one; 5]).at_once(), None, "it hardly ran");
+        assert_eq!(looks(&[four; 4]).at_once(), Some(4), "no time to look");
+        let hardly = [[one; 5].as_slice(), &[none; 40]].concat();
+        assert_eq!(looks(&hardly).at_once(), None);
+        assert_eq!(looks(&[one; 2]).at_once(), None);
         assert_eq!(looks(&[]).at_once(), None);
     }
 

@@ -4,6 +4,7 @@
 
 mod bootstrap;
 mod isotonic;
+mod law;
 mod noise;
 mod resample;
 mod robust;

@@ -8,9 +8,6 @@
 
 use super::bootstrap::Bootstrap;
 use super::robust::block_length;
-use super::robust::influence;
-use super::robust::location_sorted;
-use super::robust::mean;
 use super::robust::standard_deviation;
 use super::sequence::Contrasts;
 use rand::Rng;
@@ -18,9 +15,9 @@ use rand::rngs::ChaCha8Rng;
 
 /// Fewest blocks of an arm that say something about it.
 const FEWEST: usize = 4;
-/// From this many blocks the location of a resample is found from the
-/// influence of its blocks, below from the resample itself.
-const LINEAR_FROM: usize = 32;
+/// From this many blocks an arm shows itself how far its location errs, below
+/// it takes the law of all.
+const OWN_FROM: usize = 32;
 
 impl Contrasts {
     /// The log ratio of `arm` to the control with what is not known about
@@ -37,148 +34,155 @@ impl Contrasts {
         count: usize,
         rng: &mut ChaCha8Rng,
     ) -> Vec<Option<Bootstrap>> {
-        let of = |arm: usize| Pieces::of(self.samples.get(arm)?);
+        let of = |arm: usize| Errors::of(self, arm);
         let control = of(0);
-        let pieces: Vec<Option<Pieces>> = arms.iter().map(|arm| of(*arm)).collect();
-        let known = pieces.iter().chain([&control]).flatten();
-        let draws = known.map(|pieces| pieces.count()).max().unwrap_or(0);
+        let known: Vec<Option<Errors>> = arms.iter().map(|arm| of(*arm)).collect();
+        let draws = known.iter().chain([&control]).flatten();
+        let draws = draws.map(Errors::draws).max().unwrap_or(0);
         let numbers: Vec<u32> = (0..count * draws).map(|_| rng.next_u32()).collect();
-        let rounds = |pieces: &Pieces| pieces.deviations(&numbers, draws, count);
-        let zero = control.as_ref().map(|control| (control, rounds(control)));
-        arms.iter()
-            .zip(&pieces)
-            .map(|(arm, pieces)| {
-                let (control, zero) = zero.as_ref()?;
-                let pieces = pieces.as_ref()?;
-                if *arm == 0 {
-                    return None;
-                }
-                let own = rounds(pieces);
-                let (a, b) = (
-                    standard_deviation(&own).powi(2),
-                    standard_deviation(zero).powi(2),
-                );
-                // Welch & Satterthwaite.
-                let freedom =
-                    (a + b).powi(2) / (a * a / pieces.freedom() + b * b / control.freedom());
-                let freedom = if freedom.is_finite() {
-                    freedom
-                } else {
-                    pieces.freedom()
-                };
-                let effect = self.effects[*arm];
-                let replicates = own.iter().zip(zero).map(|(own, zero)| effect + own - zero);
-                let n = self.samples[*arm].len();
-                Some(Bootstrap::of_replicates(
-                    effect,
-                    n,
-                    freedom,
-                    replicates.collect(),
-                ))
-            })
-            .collect()
+        let mut rounds = |errors: &Errors| match &errors.kind {
+            Kind::Many(pieces) => pieces.errors(&numbers, draws, count),
+            Kind::Few { size, width } => {
+                let errors = self.law.errors(*size, count, rng);
+                errors.into_iter().map(|error| error * width).collect()
+            }
+        };
+        let zero = control.map(|control| (rounds(&control), control.freedom));
+        let found = arms.iter().zip(&known).map(|(arm, errors)| {
+            let (zero, zero_freedom) = zero.as_ref()?;
+            let errors = errors.as_ref().filter(|_| *arm != 0)?;
+            let own: Vec<f64> = rounds(errors);
+            let square = |errors: &[f64]| standard_deviation(errors).powi(2);
+            let (a, b) = (square(&own), square(zero));
+            // Welch & Satterthwaite.
+            let freedom = (a + b).powi(2) / (a * a / errors.freedom + b * b / zero_freedom);
+            let freedom = if freedom.is_finite() {
+                freedom
+            } else {
+                errors.freedom
+            };
+            let effect = self.effects[*arm];
+            let replicates = own.iter().zip(zero).map(|(own, zero)| effect - own + zero);
+            let n = self.samples[*arm].len();
+            Some(Bootstrap::of_replicates(
+                effect,
+                n,
+                freedom,
+                replicates.collect(),
+            ))
+        });
+        found.collect()
     }
 }
 
-/// The ratios of one arm, in pieces.
-struct Pieces {
-    /// Per piece: bounds in what follows.
-    bounds: Vec<(usize, usize)>,
-    /// Pieces that are drawn together.
-    run: usize,
-    location: f64,
-    values: Vec<f64>,
-    /// Per value, where the location is found from them.
-    influence: Option<Vec<f64>>,
+/// How the location of one arm may err.
+struct Errors {
+    kind: Kind,
+    freedom: f64,
 }
 
-impl Pieces {
-    fn of(sample: &[(usize, f64)]) -> Option<Pieces> {
-        let n = sample.len();
-        if n < FEWEST {
+enum Kind {
+    /// As samples of so many values of the common law.
+    Few { size: usize, width: f64 },
+    /// As resamples of its own.
+    Many(Pieces),
+}
+
+impl Errors {
+    /// `None` for too few blocks.
+    fn of(contrasts: &Contrasts, arm: usize) -> Option<Errors> {
+        let sample = contrasts.samples.get(arm)?;
+        let size = sample.len();
+        let width = contrasts.widths[arm];
+        if size < FEWEST {
             return None;
         }
-        let mut bounds: Vec<(usize, usize)> = Vec::new();
-        for (index, (stratum, _)) in sample.iter().enumerate() {
-            match bounds.last_mut() {
-                Some(last) if sample[last.0].0 == *stratum => last.1 = index + 1,
-                _ => bounds.push((index, index + 1)),
-            }
-        }
-        if bounds.len() < FEWEST {
-            bounds = (0..n).map(|index| (index, index + 1)).collect();
+        if size < OWN_FROM {
+            let kind = Kind::Few {
+                size,
+                width: width.value,
+            };
+            return Some(Errors {
+                kind,
+                freedom: width.freedom,
+            });
         }
         let values: Vec<f64> = sample.iter().map(|(_, ratio)| *ratio).collect();
-        let means: Vec<f64> = bounds.iter().map(|(a, b)| mean(&values[*a..*b])).collect();
-        let mut sorted = values.clone();
-        sorted.sort_unstable_by(f64::total_cmp);
-        let location = location_sorted(&sorted, &mut Vec::new());
-        Some(Pieces {
-            run: block_length(&means),
-            bounds,
-            location,
-            influence: match n >= LINEAR_FROM {
-                true => influence(&values, &sorted, location),
-                false => None,
-            },
-            values,
+        let location = contrasts.law.location(&values, width.value);
+        let influence = contrasts.law.influence(&values, location, width.value);
+        let strata: Vec<usize> = sample.iter().map(|(stratum, _)| *stratum).collect();
+        let pieces = Pieces::of(&strata, &influence);
+        let freedom = pieces.freedom();
+        Some(Errors {
+            kind: Kind::Many(pieces),
+            freedom,
         })
     }
 
-    fn count(&self) -> usize {
-        self.bounds.len()
+    /// Random numbers a resample takes.
+    fn draws(&self) -> usize {
+        match &self.kind {
+            Kind::Few { .. } => 0,
+            Kind::Many(pieces) => pieces.sums.len(),
+        }
+    }
+}
+
+/// The influence of the blocks of one arm on its location, in pieces.
+struct Pieces {
+    /// Per piece: sum of the influence, over the number of blocks.
+    sums: Vec<f64>,
+    /// Pieces that are drawn together.
+    run: usize,
+}
+
+impl Pieces {
+    fn of(strata: &[usize], influence: &[f64]) -> Pieces {
+        let n = influence.len() as f64;
+        let mean = influence.iter().sum::<f64>() / n;
+        let shares = influence.iter().map(|value| (value - mean) / n);
+        let mut sums: Vec<f64> = Vec::new();
+        for (k, share) in shares.clone().enumerate() {
+            match sums.last_mut() {
+                Some(sum) if strata[k] == strata[k - 1] => *sum += share,
+                _ => sums.push(share),
+            }
+        }
+        if sums.len() < FEWEST {
+            sums = shares.collect();
+        }
+        Pieces {
+            run: block_length(&sums),
+            sums,
+        }
     }
 
     /// Independent draws in a resample, less one.
     fn freedom(&self) -> f64 {
-        ((self.count() as f64 / self.run as f64).max(2.0) - 1.0).max(1.0)
+        (self.sums.len() as f64 / self.run as f64).max(2.0) - 1.0
     }
 
-    /// Locations of resamples less the sample's, `draws` random numbers for
-    /// each, widened because a resample knows the centre of the sample.
-    fn deviations(&self, numbers: &[u32], draws: usize, count: usize) -> Vec<f64> {
+    /// Of the location, `draws` random numbers for each resample, widened
+    /// because a resample knows the centre of the sample.
+    fn errors(&self, numbers: &[u32], draws: usize, count: usize) -> Vec<f64> {
         let widening = (1.0 + 1.0 / self.freedom()).sqrt();
-        let mut drawn: Vec<usize> = Vec::new();
-        let mut resample = Vec::new();
-        let mut scratch = Vec::new();
-        let sums: Option<Vec<f64>> = self.influence.as_ref().map(|influence| {
-            let sums = self
-                .bounds
-                .iter()
-                .map(|(a, b)| influence[*a..*b].iter().sum());
-            sums.collect()
-        });
+        let pieces = self.sums.len();
+        let starts = (pieces - self.run + 1) as u64;
         (0..count)
             .map(|round| {
-                self.draw(&numbers[round * draws..(round + 1) * draws], &mut drawn);
-                if let Some(sums) = &sums {
-                    let sum: f64 = drawn.iter().map(|piece| sums[*piece]).sum();
-                    return widening * sum / self.values.len() as f64;
+                let (mut left, mut sum) = (pieces, 0.0);
+                for number in &numbers[round * draws..] {
+                    let start = ((u64::from(*number) * starts) >> 32) as usize;
+                    let take = self.run.min(left);
+                    sum += self.sums[start..start + take].iter().sum::<f64>();
+                    left -= take;
+                    if left == 0 {
+                        break;
+                    }
                 }
-                resample.clear();
-                for piece in &drawn {
-                    let (a, b) = self.bounds[*piece];
-                    resample.extend_from_slice(&self.values[a..b]);
-                }
-                resample.sort_unstable_by(f64::total_cmp);
-                widening * (location_sorted(&resample, &mut scratch) - self.location)
+                widening * sum
             })
             .collect()
-    }
-
-    /// As many pieces as there are, in runs.
-    fn draw(&self, numbers: &[u32], drawn: &mut Vec<usize>) {
-        drawn.clear();
-        let count = self.count();
-        let starts = (count - self.run + 1) as u64;
-        for number in numbers {
-            let start = ((u64::from(*number) * starts) >> 32) as usize;
-            let take = self.run.min(count - drawn.len());
-            drawn.extend(start..start + take);
-            if drawn.len() == count {
-                break;
-            }
-        }
     }
 }
 
@@ -187,62 +191,16 @@ mod tests {
     use super::*;
     use crate::Block;
     use crate::Noise;
-    use crate::robust::location;
+    use crate::below;
+    use crate::mean;
     use crate::stream;
-
-    fn pieces(values: &[f64]) -> Pieces {
-        let sample: Vec<(usize, f64)> = values.iter().copied().enumerate().collect();
-        Pieces::of(&sample).unwrap()
-    }
-
-    fn spread(pieces: &Pieces) -> f64 {
-        let mut rng = stream(3, 3);
-        let draws = pieces.count();
-        let numbers: Vec<u32> = (0..2000 * draws).map(|_| rng.next_u32()).collect();
-        standard_deviation(&pieces.deviations(&numbers, draws, 2000))
-    }
-
-    /// Influence gives the spread that exact resamples have, for normal values and for
-    /// skewed ones with a heavy tail.
-    #[test]
-    fn influence_agrees_with_exact_resamples() {
-        let mut noise = Noise::seeded(8);
-        for skewed in [false, true] {
-            for n in [40, 400] {
-                let draw = |_| match skewed {
-                    false => noise.normal(),
-                    true => noise.uniform().ln() + noise.outlier(0.05, 20.0),
-                };
-                let values: Vec<f64> = (0..n).map(draw).collect();
-                let linear = pieces(&values);
-                assert!((linear.location - location(&values)).abs() < 1e-9);
-                let mut exact = pieces(&values);
-                assert!(exact.influence.take().is_some());
-                let ratio = spread(&linear) / spread(&exact);
-                println!("n {n} skewed {skewed}: {ratio:.3}");
-                assert!(
-                    (0.85..1.15).contains(&ratio),
-                    "n {n} skewed {skewed}: {ratio}"
-                );
-            }
-        }
-    }
-
-    /// More than half of the values are the same, as where the rate is a small whole number.
-    #[test]
-    fn equal_values_are_resampled_exactly() {
-        let values: Vec<f64> = (0..60).map(|k| (k % 5).min(1) as f64).collect();
-        let pieces = pieces(&values);
-        assert!(pieces.influence.is_none());
-        assert!(spread(&pieces).is_finite());
-    }
 
     /// What one round draws for two arms of the same strata moves both.
     #[test]
     fn arms_share_their_strata_and_the_zero() {
         let mut noise = Noise::seeded(2);
         let mut blocks = Vec::new();
-        for stratum in 0..40 {
+        for stratum in 0..60 {
             let state = 0.05 * noise.normal();
             for arm in [1, 0, 2, 3] {
                 let moved = if arm == 1 || arm == 2 { state } else { 0.0 };
@@ -255,20 +213,70 @@ mod tests {
             }
         }
         let contrasts = Contrasts::of(&blocks, 4);
-        let found = contrasts.joint(&[1, 2, 3, 9], 500, &mut stream(1, 1));
+        let found = contrasts.joint(&[1, 2, 3, 9, 0], 500, &mut stream(1, 1));
         assert_eq!(found[3], None);
+        assert_eq!(found[4], None);
         let spread = |k: usize| found[k].as_ref().unwrap().expanded();
         let alike = correlation(&spread(0), &spread(1));
         let apart = correlation(&spread(0), &spread(2));
         println!("alike {alike:.2}, apart {apart:.2}");
         assert!(alike > 0.6 && alike > apart + 0.2);
         let alone = contrasts.bootstrap(1, 500, &mut stream(1, 1));
-        assert_eq!(alone.unwrap().location, contrasts.effects[1]);
+        assert_eq!(alone, found[0]);
     }
 
     fn correlation(a: &[f64], b: &[f64]) -> f64 {
         let (x, y) = (mean(a), mean(b));
         let products: f64 = a.iter().zip(b).map(|(a, b)| (a - x) * (b - y)).sum();
         products / (a.len() - 1) as f64 / standard_deviation(a) / standard_deviation(b)
+    }
+
+    /// Coverage where a fifth of the arms have five times the noise of the others.
+    #[test]
+    fn arms_of_different_noise_are_covered() {
+        for strata in [6, 60] {
+            let (mut missed, mut intervals) = ([0, 0], [0, 0]);
+            for round in 0..40 {
+                let mut noise = Noise::seeded(round);
+                let mut rng = stream(round, 1);
+                let mut blocks = Vec::new();
+                for stratum in 0..strata {
+                    let mut order: Vec<usize> = (0..21).chain([0, 0]).collect();
+                    for i in (1..order.len()).rev() {
+                        order.swap(i, below(&mut rng, i + 1));
+                    }
+                    for arm in order {
+                        let width = if arm % 5 == 1 { 0.05 } else { 0.01 };
+                        blocks.push(Block {
+                            at: blocks.len() as f64,
+                            stratum,
+                            arm,
+                            value: width * noise.normal(),
+                        });
+                    }
+                }
+                let arms: Vec<usize> = (1..21).collect();
+                let contrasts = Contrasts::of(&blocks, 21);
+                for (arm, found) in arms.iter().zip(contrasts.joint(&arms, 400, &mut rng)) {
+                    let kind = usize::from(arm % 5 == 1);
+                    let [low, high] = found.unwrap().interval95();
+                    intervals[kind] += 1;
+                    missed[kind] += usize::from(low > 0.0 || high < 0.0);
+                }
+            }
+            for kind in [0, 1] {
+                let share = missed[kind] as f64 / intervals[kind] as f64;
+                println!("{strata} strata, kind {kind}: missed {share:.3}");
+                assert!(share < 0.1, "{strata} strata, kind {kind}: {share}");
+            }
+        }
+    }
+
+    #[test]
+    fn strata_with_many_blocks_are_drawn_whole() {
+        let pieces = Pieces::of(&[0, 0, 1, 2, 2, 2, 3, 4], &[1.0; 8]);
+        assert_eq!(pieces.sums.len(), 5);
+        // Too few strata: single blocks.
+        assert_eq!(Pieces::of(&[0, 0, 0, 1, 1], &[1.0; 5]).sums.len(), 5);
     }
 }

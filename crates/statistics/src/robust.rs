@@ -99,32 +99,6 @@ fn averages_at_most(sorted: &[f64], sum: f64) -> usize {
     count
 }
 
-/// How far each of `values` draws their location, times their number: the
-/// location of a resample is about the sample's plus the mean influence of what
-/// was drawn. `2 (1/2 - F(2 location - x)) / h`, with h the density of the Walsh
-/// averages at the location (Hampel et al. 1986). `sorted` are the same values.
-/// `None` where half of the values are equal, so that there is no density.
-pub(crate) fn influence(values: &[f64], sorted: &[f64], location: f64) -> Option<Vec<f64>> {
-    let n = sorted.len();
-    // 1.349 standard deviations of a normal law lie between its quartiles.
-    let spread = (sorted[n - 1 - n / 4] - sorted[n / 4]) / 1.349;
-    let reach = spread / (n as f64).cbrt();
-    let within = averages_at_most(sorted, 2.0 * (location + reach))
-        - averages_at_most(sorted, 2.0 * (location - reach));
-    if reach <= 0.0 || within == 0 {
-        return None;
-    }
-    let density = within as f64 / (n * (n + 1) / 2) as f64 / (2.0 * reach);
-    let influence = values.iter().map(|value| {
-        let mirrored = 2.0 * location - value;
-        let below = sorted.partition_point(|v| *v < mirrored);
-        let equal = sorted[below..].partition_point(|v| *v <= mirrored);
-        let share = (below as f64 + 0.5 * equal as f64) / n as f64;
-        2.0 * (0.5 - share) / density
-    });
-    Some(influence.collect())
-}
-
 /// Median; reorders `values`. NaN if empty.
 pub fn median(values: &mut [f64]) -> f64 {
     let n = values.len();

@@ -14,8 +14,41 @@
 //! costs the same for every reach; the reach is the one that predicts best.
 //! Values far from the drift found before are drawn in (pseudo-values of
 //! Huber's estimator), so that stolen time in one block does not pass for drift
-//! in its neighbours.
+//! in its neighbours. Once effects and drift are about right, all residuals
+//! together show the law of the noise, and the effects are found once more by its
+//! score.
+//!
+//! # What it was found to do
+//! Effects of 0 to 50 % planted in noise recorded beside a placebo on a virtual
+//! machine with busy neighbours (tests/fixtures/noise), sequences of random
+//! moments, 60 per row, blocks of 4 ms, as the test
+//! `intervals_cover_at_every_length_and_number_of_arms` prints them. The
+//! information is the squared error of differences from the nearest controls
+//! (their mean before and after, Hodges–Lehmann over blocks) over that of the
+//! effects here:
+//!
+//! | target | arms | seconds | half-width of the 95 % interval | missed | information |
+//! |---|---|---|---|---|---|
+//! | chase over 40 KiB | 30 | 3 | 0.51 % | 3.1 % | 3.1 |
+//! | | 30 | 20 | 0.16 % | 6.6 % | 6.2 |
+//! | | 80 | 20 | 0.27 % | 4.7 % | 5.1 |
+//! | chase over 1300 KiB | 30 | 3 | 2.13 % | 4.6 % | 3.3 |
+//! | | 30 | 20 | 0.63 % | 5.0 % | 6.7 |
+//! | | 80 | 20 | 1.05 % | 4.4 % | 5.2 |
+//! | chase over 16 MiB | 30 | 3 | 1.26 % | 4.2 % | 2.2 |
+//! | | 30 | 20 | 0.42 % | 6.4 % | 2.1 |
+//! | | 80 | 20 | 0.67 % | 4.4 % | 2.1 |
+//!
+//! Over all 36 plans of the test, 10 to 80 arms, 2 to 8 ms, 5.7 % of the
+//! intervals miss (8.7 % in the worst, 3 s in blocks of 2 ms), and 5.4 % where
+//! up to a tenth of the blocks are stolen (`intervals_cover_with_stolen_blocks`).
+//! Said to lose more than 5 % while losing 4.9 %, at every look of a search, is
+//! some source of 20 in 1350 profiles, and to keep 95 % while losing 5.1 % in 10
+//! (`verdicts_are_rarely_false_for_any_number_of_sources`).
 
+use super::law::Law;
+use super::law::NORMAL;
+use super::law::Width;
 use super::robust::location;
 use super::robust::median;
 
@@ -37,7 +70,9 @@ const REACHES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// The reach with which the first rounds are done.
 const FIRST_REACH: usize = 8;
 /// Rounds of backfitting at the reach chosen.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 4;
+/// Further rounds with the law of the noise.
+const LAW_ROUNDS: usize = 2;
 /// Neighbours on each side for the first, rough drift.
 const ROUGH: usize = 4;
 /// Blocks further apart than this many times the usual distance have no drift in common
@@ -51,8 +86,6 @@ const PRIOR: f64 = 8.0;
 const LEAST_WEIGHT: f64 = 0.05;
 /// Least sum of the weights that makes a local control.
 const LEAST_SUM: f64 = 0.02;
-/// 1.4826 median deviations are one standard deviation of a normal law.
-const NORMAL: f64 = 1.4826;
 
 /// What a sequence showed.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,6 +101,9 @@ pub struct Contrasts {
     pub reach: usize,
     /// Per arm, (stratum, ratio) in time order.
     pub(crate) samples: Vec<Vec<(usize, f64)>>,
+    pub(crate) law: Law,
+    /// Per arm.
+    pub(crate) widths: Vec<Width>,
 }
 
 impl Contrasts {
@@ -89,6 +125,13 @@ impl Contrasts {
         for _ in 0..ROUNDS {
             fit.round(reach);
         }
+        let (mut law, mut widths) = fit.law();
+        for _ in 0..LAW_ROUNDS {
+            fit.find_drift(reach);
+            fit.find_effects(|arm, ratios| law.location(ratios, widths[arm].value));
+            fit.measure_spreads();
+            (law, widths) = fit.law();
+        }
         let mut samples = vec![Vec::new(); arms];
         for (block, ratio) in blocks.iter().zip(&fit.ratios) {
             samples[block.arm].extend(ratio.map(|ratio| (block.stratum, ratio)));
@@ -98,6 +141,8 @@ impl Contrasts {
             effects: fit.effects,
             reach,
             samples,
+            law,
+            widths,
         }
     }
 }
@@ -148,7 +193,7 @@ impl<'a> Backfit<'a> {
     /// One round: drift from the effects, effects from the drift.
     fn round(&mut self, reach: usize) {
         self.find_drift(reach);
-        self.find_effects();
+        self.find_effects(|_, ratios| location(ratios));
         self.measure_spreads();
     }
 
@@ -194,14 +239,26 @@ impl<'a> Backfit<'a> {
         }
     }
 
-    fn find_effects(&mut self) {
+    /// Values of `ratios` by arm.
+    fn by_arm(&self, ratios: impl Iterator<Item = (usize, f64)>) -> Vec<Vec<f64>> {
         let mut of: Vec<Vec<f64>> = vec![Vec::new(); self.effects.len()];
-        for (block, ratio) in self.blocks.iter().zip(&self.ratios) {
-            of[block.arm].extend(ratio);
+        for (arm, ratio) in ratios {
+            of[arm].push(ratio);
         }
-        for (effect, ratios) in self.effects.iter_mut().zip(&of) {
+        of
+    }
+
+    fn known(&self) -> impl Iterator<Item = (usize, f64)> {
+        let pairs = self.blocks.iter().zip(&self.ratios);
+        pairs.filter_map(|(block, ratio)| Some((block.arm, (*ratio)?)))
+    }
+
+    /// The effect of an arm is the `location` of its ratios.
+    fn find_effects(&mut self, location: impl Fn(usize, &[f64]) -> f64) {
+        let of = self.by_arm(self.known());
+        for (arm, ratios) in of.iter().enumerate() {
             if !ratios.is_empty() {
-                *effect = location(ratios);
+                self.effects[arm] = location(arm, ratios);
             }
         }
         // The control is the zero.
@@ -224,15 +281,32 @@ impl<'a> Backfit<'a> {
     }
 
     fn residuals(&self) -> impl Iterator<Item = (usize, f64)> {
-        let pairs = self.blocks.iter().zip(&self.ratios);
-        pairs.filter_map(|(block, ratio)| Some((block.arm, (*ratio)? - self.effects[block.arm])))
+        self.known()
+            .map(|(arm, ratio)| (arm, ratio - self.effects[arm]))
+    }
+
+    /// The law of the noise, and its width in every arm.
+    fn law(&self) -> (Law, Vec<Width>) {
+        let of = self.by_arm(self.residuals());
+        let scaled = of
+            .iter()
+            .zip(&self.spreads)
+            .flat_map(|(residuals, spread)| {
+                // Few values lie closer to their own location than to the true one.
+                let n = residuals.len() as f64;
+                let scale = (n / (n - 1.0).max(1.0)).sqrt() / spread;
+                residuals.iter().map(move |residual| residual * scale)
+            });
+        let law = Law::of(scaled.collect());
+        let widths = law.widths(&of, self.spread);
+        (law, widths)
     }
 
     fn measure_spreads(&mut self) {
-        let mut of: Vec<Vec<f64>> = vec![Vec::new(); self.effects.len()];
-        for (arm, residual) in self.residuals() {
-            of[arm].push(residual.abs());
-        }
+        let mut of = self.by_arm(
+            self.residuals()
+                .map(|(arm, residual)| (arm, residual.abs())),
+        );
         let mut all: Vec<f64> = of.iter().flatten().copied().collect();
         self.spread = (NORMAL * median(&mut all)).max(1e-9);
         for (spread, residuals) in self.spreads.iter_mut().zip(&mut of) {
@@ -456,7 +530,8 @@ mod tests {
                 .filter(|(b, _)| b.arm == arm)
                 .filter_map(|(_, r)| *r)
                 .collect();
-            assert!((location(&ratios) - found.effects[arm]).abs() < 1e-5);
+            let location = found.law.location(&ratios, found.widths[arm].value);
+            assert!((location - found.effects[arm]).abs() < 1e-3);
         }
     }
 }
