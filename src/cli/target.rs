@@ -157,7 +157,7 @@ impl TargetArgs {
     /// CPUs of the target: as asked; for what runs already, those that its
     /// busiest threads run on and that are allowed to us; for a command, what a
     /// trial run will tell; else the allowed one that devices interrupt least.
-    /// `loaded` is a server that does nothing before a load is sent to it.
+    /// With `loaded` the load has a CPU, too.
     ///
     /// # Errors
     /// A request error naming the flag or the process.
@@ -192,11 +192,7 @@ impl TargetArgs {
         }
         match (given, spec) {
             (Some(cpus), _) => Ok(asked(cpus)),
-            (None, TargetSpec::Command(_)) if !loaded => place::before_trial(machine),
-            (None, TargetSpec::Command(_)) => place::quiet_cpu(
-                machine,
-                "a server under --load has one unless --cpus gives more",
-            ),
+            (None, TargetSpec::Command(_)) => place::before_trial(machine, loaded),
             (None, _) => place::quiet_cpu(machine, "a demo has one busy thread"),
         }
     }

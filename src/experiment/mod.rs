@@ -35,3 +35,4 @@ pub mod session;
 pub mod settings;
 mod sources;
 mod thread_watch;
+mod trial;
