@@ -106,6 +106,9 @@ pub struct Args {
     /// Print the profile as JSON instead of the table
     #[arg(help_heading = RESULT, long)]
     json: bool,
+    /// Say where the time went
+    #[arg(help_heading = RESULT, long)]
+    verbose: bool,
     /// Show what would be injected where, and stop
     #[arg(help_heading = RESULT, long)]
     dry_run: bool,
@@ -136,6 +139,9 @@ pub fn run(args: Args) -> Result<()> {
     let mut bar = Bar::new(budget);
     let profile = session::profile(&machine, request, &mut bar)?;
     bar.finish();
+    if args.verbose {
+        note!("{}", bar.account());
+    }
 
     let path = out.write(&profile)?;
     // Not before: it is all there is of the readings until then.

@@ -53,6 +53,8 @@ pub struct Host {
     child: RefCell<Child>,
     pub cpu: usize,
     pub tape: SharedPage<Tape>,
+    /// When the last block on its tape ended, CLOCK_MONOTONIC.
+    pub played_ns: Cell<u64>,
 }
 
 impl Host {
@@ -126,7 +128,7 @@ impl WorkerGroup {
     /// Starts one worker per CPU of the placement and waits until all are
     /// ready, parked.
     pub fn spawn(plan: WorkerPlan, patience: Duration) -> Result<Self, WorkerError> {
-        let mut groups = spawn_together(vec![plan], patience);
+        let mut groups = spawn_together(vec![(0, plan)], patience);
         groups.pop().expect("one group for each plan")
     }
 
@@ -362,6 +364,14 @@ impl WorkerGroup {
         }
     }
 
+    /// Refers intensity to the same peaks as `other`, which has as many workers.
+    pub fn take_peaks_of(&self, other: &WorkerGroup) {
+        for (own, other) in self.workers.iter().zip(&other.workers) {
+            own.page.peak.set(other.page.peak.get());
+            own.page.held_at_peak.set(other.page.held_at_peak.get());
+        }
+    }
+
     /// How many workers there are.
     pub fn workers(&self) -> usize {
         self.workers.len()
@@ -426,17 +436,17 @@ fn is_gone(pid: u32) -> bool {
     os::proc::stat(os::here(), pid as i32).is_none_or(|stat| stat.ended())
 }
 
-/// Starts the workers of all `plans`, those of one CPU in one process, and
-/// waits until all are ready, parked. One group for each plan.
+/// Starts the workers of all `plans`, those of one CPU with equal numbers in
+/// one process, and waits until all are ready, parked. One group for each plan.
 ///
 /// # Errors
 /// Per plan, in words, why it cannot run.
 pub fn spawn_together(
-    plans: Vec<WorkerPlan>,
+    plans: Vec<(usize, WorkerPlan)>,
     patience: Duration,
 ) -> Vec<Result<WorkerGroup, WorkerError>> {
-    let mut wanted: BTreeMap<usize, Vec<(usize, WorkerConfig)>> = BTreeMap::new();
-    for (index, plan) in plans.iter().enumerate() {
+    let mut wanted: BTreeMap<(usize, usize), Vec<(usize, WorkerConfig)>> = BTreeMap::new();
+    for (index, (process, plan)) in plans.iter().enumerate() {
         let mut config = plan.config.clone();
         config.environment.cpus = plan.placement.cpus.clone();
         let homes = match plan.spec.spans_cpus {
@@ -444,13 +454,13 @@ pub fn spawn_together(
             false => plan.placement.cpus.len(),
         };
         for &cpu in plan.placement.cpus.iter().take(homes) {
-            let on = wanted.entry(cpu).or_default();
+            let on = wanted.entry((cpu, *process)).or_default();
             on.push((index, config.clone()));
         }
     }
     let mut groups: Vec<Result<WorkerGroup, WorkerError>> = plans
         .into_iter()
-        .map(|plan| {
+        .map(|(_, plan)| {
             Ok(WorkerGroup {
                 plan,
                 workers: Vec::new(),
@@ -458,7 +468,7 @@ pub fn spawn_together(
             })
         })
         .collect();
-    for (cpu, sources) in wanted {
+    for ((cpu, _), sources) in wanted {
         let configs: Vec<WorkerConfig> = sources.iter().map(|(_, config)| config.clone()).collect();
         match spawn_host(&configs, cpu) {
             Ok(workers) => {
@@ -519,7 +529,12 @@ fn spawn_host(configs: &[WorkerConfig], cpu: usize) -> std::io::Result<Vec<Worke
         },
     );
     let child = RefCell::new(process.spawn()?);
-    let host = Rc::new(Host { child, cpu, tape });
+    let host = Rc::new(Host {
+        child,
+        cpu,
+        tape,
+        played_ns: Cell::new(0),
+    });
     let workers = pages.into_iter().enumerate().map(|(source, page)| Worker {
         host: host.clone(),
         source,

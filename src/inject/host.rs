@@ -23,10 +23,13 @@ use jostle_kernels::Failure;
 use std::fs::OpenOptions;
 use std::sync::atomic::Ordering::Acquire;
 
-/// How often a process whose sources are all parked looks at its pages: at
-/// first, and when nothing happened for long. A profile has several of them.
+/// How often a process whose sources are all parked looks at its pages: while
+/// sequences are being played, and when nothing happened for long. A profile
+/// has several of them.
 const PARKED_NS: u64 = 3_000_000;
 const LONG_PARKED_NS: u64 = 40_000_000;
+/// Time without a block after which none is expected.
+const PLAYING_NS: u64 = 2_000_000_000;
 /// An idle block is read at its begin, after this part of its periods, and at
 /// its end.
 const IDLE_PARTS: u32 = 4;
@@ -39,6 +42,7 @@ pub fn serve(configs: &[WorkerConfig], pages: &[SharedPage<ControlPage>], tape: 
         tape,
         last: None,
         busy_ns: monotonic_ns(),
+        played_ns: 0,
         watches: 0,
         watched: Vec::new(),
     };
@@ -73,6 +77,8 @@ struct Host<'a> {
     last: Option<usize>,
     /// When something was to be done last.
     busy_ns: u64,
+    /// When the last block ended.
+    played_ns: u64,
     /// The last call of [`Tape::watch`] that was followed.
     watches: u64,
     watched: Vec<SharedPage<ProgressPage>>,
@@ -88,6 +94,7 @@ impl Host<'_> {
             }
             self.tape.done();
             self.busy_ns = monotonic_ns();
+            self.played_ns = self.busy_ns;
             return played;
         }
         let mut parked = true;
@@ -99,8 +106,10 @@ impl Host<'_> {
         let now = monotonic_ns();
         match parked {
             true => {
-                let rest = (now - self.busy_ns) / 8;
-                sleep_until(now + rest.clamp(PARKED_NS, LONG_PARKED_NS));
+                let idle = now - self.busy_ns;
+                let playing = now - self.played_ns < PLAYING_NS;
+                let longest = if playing { PARKED_NS } else { LONG_PARKED_NS };
+                sleep_until(now + (idle / 8).clamp(PARKED_NS, longest));
             }
             false => self.busy_ns = now,
         }

@@ -39,6 +39,7 @@ use jostle_load::Generator;
 use jostle_profile::Direction;
 use jostle_profile::MetricFacts;
 use jostle_profile::Resolution;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -108,6 +109,12 @@ pub trait Metric {
         None
     }
 
+    /// Where a worker can read the same count at any instant; `None` for a
+    /// metric that only the profiler can read.
+    fn turns(&self) -> Option<TurnSource<'_>> {
+        None
+    }
+
     /// Translates a performance into the unit of the facts.
     fn in_unit(&self, performance: f64) -> f64 {
         match self.facts().direction {
@@ -115,6 +122,16 @@ pub trait Metric {
             Direction::Lower => 1.0 / performance,
         }
     }
+}
+
+/// A count that a worker can read whenever the target is off the CPU.
+#[derive(Clone, Debug)]
+pub struct TurnSource<'a> {
+    /// Progress pages, whose values add up.
+    pub pages: Vec<BorrowedFd<'a>>,
+    /// Whether performance is counted per CPU time that the pages hold, instead
+    /// of wall time.
+    pub by_cpu_time: bool,
 }
 
 /// What the command line may say about a metric.

@@ -2,6 +2,7 @@
 
 use super::Context;
 use super::Metric;
+use super::TurnSource;
 use super::begun;
 use super::facts;
 use crate::error::Error;
@@ -122,6 +123,13 @@ impl Metric for ProgressMetric {
     fn cost(&self) -> String {
         "nothing beyond what the target publishes by itself; one read of 32 bytes of shared memory at each end of a window"
             .into()
+    }
+
+    fn turns(&self) -> Option<TurnSource<'_>> {
+        Some(TurnSource {
+            pages: self.page.pages(),
+            by_cpu_time: self.page.by_cpu_time(),
+        })
     }
 
     fn begin(&mut self, target: &mut Target) -> Result<()> {

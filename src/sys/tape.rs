@@ -230,6 +230,11 @@ impl Tape {
         self.watches.fetch_add(1, Release);
     }
 
+    /// Whether [`Tape::watch`] was called.
+    pub fn watches_anything(&self) -> bool {
+        self.watches.load(Relaxed) > 0
+    }
+
     /// The pages named by the call of [`Tape::watch`] that `last` does not know
     /// yet, and that call's number.
     pub fn watched(&self, last: u64) -> Option<(u64, Vec<(u32, i32)>)> {

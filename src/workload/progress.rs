@@ -6,6 +6,8 @@ use super::tree;
 use crate::sys::pages::ProgressPage;
 use crate::sys::shared::SharedPage;
 use std::io;
+use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Acquire;
@@ -145,6 +147,11 @@ impl Progress {
             (ProgressPage::MAGIC, version) => Err(ProgressError::Version { pid, version }),
             (magic, _) => Err(ProgressError::Magic { pid, magic }),
         }
+    }
+
+    /// The pages themselves.
+    pub fn pages(&self) -> Vec<BorrowedFd<'_>> {
+        self.pages.iter().map(|page| page.shared.as_fd()).collect()
     }
 
     /// Operations and busy nanoseconds so far, of all pages together.
