@@ -3,6 +3,7 @@
 
 use super::LiveExecutor;
 use super::StealReading;
+use super::target_error;
 use crate::experiment::executor::Arm;
 use crate::experiment::executor::Block;
 use crate::experiment::executor::BlockReading;
@@ -12,14 +13,13 @@ use crate::experiment::executor::TargetState;
 use crate::experiment::executor::TargetTurn;
 use crate::experiment::executor::WindowError;
 use crate::inject::Snapshot;
-use crate::inject::group::Host;
 use crate::inject::group::spawn_together;
+use crate::inject::process::Host;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::control_page::Order;
 use crate::sys::tape::Mark;
 use crate::sys::tape::PlannedBlock;
 use crate::sys::tape::Turn;
-use std::os::fd::AsRawFd;
 use std::rc::Rc;
 use std::thread::sleep;
 use std::time::Duration;
@@ -44,8 +44,6 @@ const MOST_REVIVED: u32 = 3;
 /// What is remembered of the sequences so far.
 #[derive(Default)]
 pub(super) struct Playing {
-    /// The pages that the workers were told to read.
-    watched: Vec<(u32, i32)>,
     /// State of the dither.
     noise: u64,
     /// How many processes were started anew.
@@ -87,6 +85,7 @@ impl LiveExecutor<'_> {
         let before = self.hosts(blocks);
         let mut lost = self.revive(blocks, &[], &before);
         let hosts = self.hosts(blocks);
+        self.metric.follow(self.target).map_err(target_error)?;
         self.watch(&hosts)?;
         let stolen = StealReading::now(&self.cpus);
         let planned = self.plan_blocks(blocks, &hosts);
@@ -174,28 +173,25 @@ impl LiveExecutor<'_> {
         hosts
     }
 
-    /// Has all `hosts` read the target's pages.
+    /// Has all `hosts` read the target's counts.
     fn watch(&mut self, hosts: &[Rc<Host>]) -> Result<(), WindowError> {
-        let pid = std::process::id();
-        let source = self.metric.turns();
-        let pages: Vec<(u32, i32)> = source.map_or_else(Vec::new, |source| {
-            let fds = source.pages.iter();
-            fds.map(|page| (pid, page.as_raw_fd())).collect()
-        });
-        let anew = pages != self.playing.watched;
+        let Some(source) = self.metric.turns() else {
+            let what = "the target's counts can no longer be read at any instant";
+            return Err(WindowError::Subject(what.into()));
+        };
         for host in hosts {
-            if anew || !host.tape.watches_anything() {
-                host.tape.watch(&pages);
+            // A dead worker shows in its blocks.
+            if host.check().is_ok() {
+                host.watch(source.version, &source.readable)?;
             }
         }
-        self.playing.watched = pages;
         let deadline = monotonic_ns() + LATE.as_nanos() as u64;
         for host in hosts {
             loop {
                 match host.tape.sees() {
                     Some(true) => break,
                     Some(false) => {
-                        let what = "a worker cannot open the target's progress page";
+                        let what = "a worker cannot read the target's counts";
                         return Err(WindowError::Subject(what.into()));
                     }
                     // A dead worker shows in its blocks.
