@@ -20,6 +20,7 @@ use crate::experiment::run::Settings;
 use crate::experiment::session;
 use crate::experiment::session::Request;
 use crate::machine::Machine;
+use crate::metric::MetricOptions;
 use crate::report;
 use crate::report::Style;
 use jostle_profile as profile;
@@ -105,6 +106,9 @@ pub struct Args {
     /// Print the profile as JSON instead of the table
     #[arg(help_heading = RESULT, long)]
     json: bool,
+    /// Say where the time went
+    #[arg(help_heading = RESULT, long)]
+    verbose: bool,
     /// Show what would be injected where, and stop
     #[arg(help_heading = RESULT, long)]
     dry_run: bool,
@@ -135,6 +139,9 @@ pub fn run(args: Args) -> Result<()> {
     let mut bar = Bar::new(budget);
     let profile = session::profile(&machine, request, &mut bar)?;
     bar.finish();
+    if args.verbose {
+        note!("{}", bar.account());
+    }
 
     let path = out.write(&profile)?;
     // Not before: it is all there is of the readings until then.
@@ -164,8 +171,11 @@ fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result
         .limits
         .resolve(machine, worker_cpus.map(|list| ("--worker-cpus", list)))?;
     let spec = args.target.spec(&limits)?;
-    let target = args.target.cpus(machine, &spec, args.load.given())?;
+    let mut target = args.target.cpus(machine, &spec, args.load.given())?;
     let load = args.load.plan(machine, &target.cpus, args.seed)?;
+    if let Some(plan) = &load {
+        target.choice.leave(&plan.spec.placement.cpus);
+    }
     if let (Some(plan), None) = (&load, worker_cpus) {
         let reserved = &plan.spec.placement.reserved;
         limits.cpus.retain(|cpu| !reserved.contains(cpu));
@@ -202,7 +212,10 @@ fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result
         slice_period: args.slice,
         share: select::percent("--share", args.share, 1.0, 90.0)? / 100.0,
         metric: args.metric.metric.clone(),
-        metric_options: args.metric.options(),
+        metric_options: MetricOptions {
+            choice: settings.budget / CHOICE_PARTS,
+            ..args.metric.options()
+        },
         load,
         interrupt,
         counters: match args.no_counters {
@@ -216,6 +229,9 @@ fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result
         checkpoint: None,
     })
 }
+
+/// Choosing the metric may take one part in this many of the budget.
+const CHOICE_PARTS: u32 = 3;
 
 /// Ending of the file that a measurement keeps its readings in meanwhile.
 const PARTIAL: &str = ".partial";

@@ -8,11 +8,16 @@ use indicatif::ProgressBar;
 use indicatif::ProgressStyle;
 use std::io::IsTerminal;
 use std::time::Duration;
+use std::time::Instant;
 
 /// A bar with the time left where standard error is a terminal; nothing
-/// elsewhere.
+/// elsewhere. Keeps account of where the time goes.
 pub struct Bar {
     bar: ProgressBar,
+    /// What was done, in the order of its beginning, and how long.
+    spent: Vec<(String, Duration)>,
+    /// What is being done, and since when.
+    current: Option<(String, Instant)>,
 }
 
 /// A bar of `length` steps where standard error is a terminal.
@@ -31,7 +36,30 @@ impl Bar {
     pub fn new(budget: Duration) -> Self {
         Bar {
             bar: bar(budget.as_millis() as u64, "{bar:24} {msg}"),
+            spent: Vec::new(),
+            current: None,
         }
+    }
+
+    /// Books the time since the last call on what was done, and goes on to
+    /// `next`.
+    fn book(&mut self, next: Option<String>) {
+        if let Some((what, since)) = self.current.take() {
+            let entry = self.spent.iter_mut().find(|(known, _)| *known == what);
+            match entry {
+                Some((_, total)) => *total += since.elapsed(),
+                None => self.spent.push((what, since.elapsed())),
+            }
+        }
+        self.current = next.map(|what| (what, Instant::now()));
+    }
+
+    /// Where the time went, one line each, in the order of the beginnings.
+    pub fn account(&mut self) -> String {
+        self.book(None);
+        let lines = self.spent.iter();
+        let lines = lines.map(|(what, time)| format!("\n  {:6.2} s  {what}", time.as_secs_f64()));
+        format!("where the time went:{}", lines.collect::<String>())
     }
 
     /// Says what is being done, at the place the clock stands at.
@@ -50,6 +78,7 @@ impl Bar {
 
 impl Observer for Bar {
     fn preparing(&mut self, text: &str) {
+        self.book(Some(text.to_string()));
         self.bar.set_message(text.to_string());
         self.bar.tick();
     }
@@ -66,6 +95,7 @@ impl Observer for Bar {
             (Some(resource), Some(half)) => format!("{resource}, {}", half.as_str()),
             _ => progress.note.clone(),
         };
+        self.book(Some(what.clone()));
         self.bar.set_length(progress.budget.as_millis() as u64);
         self.bar.set_position(progress.elapsed.as_millis() as u64);
         self.bar

@@ -45,9 +45,10 @@ pub struct TargetArgs {
     #[arg(long, group = "target", value_name = "NAME")]
     demo: Option<String>,
 
-    /// CPUs the target is given, like 0-2,5 [default: a command that keeps one
-    /// thread busy gets the CPU that devices interrupt least; one that keeps
-    /// several busy gets as many, and leaves one free where two remain]
+    /// CPUs the target is given, like 0-2,5 [default, by a short trial run: a
+    /// command that keeps one thread busy gets the CPU that devices interrupt
+    /// least; one that keeps several busy gets as many, and leaves one free
+    /// where two remain]
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<String>,
     /// Directory the command runs in [default: here]
@@ -156,7 +157,7 @@ impl TargetArgs {
     /// CPUs of the target: as asked; for what runs already, those that its
     /// busiest threads run on and that are allowed to us; for a command, what a
     /// trial run will tell; else the allowed one that devices interrupt least.
-    /// `loaded` is a server that does nothing before a load is sent to it.
+    /// With `loaded` the load has a CPU, too.
     ///
     /// # Errors
     /// A request error naming the flag or the process.
@@ -191,11 +192,7 @@ impl TargetArgs {
         }
         match (given, spec) {
             (Some(cpus), _) => Ok(asked(cpus)),
-            (None, TargetSpec::Command(_)) if !loaded => place::before_trial(machine),
-            (None, TargetSpec::Command(_)) => place::quiet_cpu(
-                machine,
-                "a server under --load has one unless --cpus gives more",
-            ),
+            (None, TargetSpec::Command(_)) => place::before_trial(machine, loaded),
             (None, _) => place::quiet_cpu(machine, "a demo has one busy thread"),
         }
     }

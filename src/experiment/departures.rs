@@ -33,7 +33,8 @@ fn target(request: &Request) -> Option<String> {
         return None;
     }
     let mut line = format!(
-        "target on CPU {}: {}",
+        "target on CPU{} {}: {}",
+        plural(&request.target_cpus),
         format_list(&request.target_cpus),
         choice.because
     );
@@ -51,17 +52,17 @@ fn crowded(request: &Request, plans: &Plans) -> Option<String> {
         .filter(|(_, plan)| meets(request, plan))
         .map(|(resource, _)| resource.id())
         .collect();
-    let plural = if request.target_cpus.len() == 1 {
-        ""
-    } else {
-        "s"
-    };
     (!names.is_empty()).then(|| {
         format!(
-            "{} run on the target's own CPU{plural}: the sources may use no other",
+            "the sources may use no other CPU{} than the target's for {}",
+            plural(&request.target_cpus),
             listed(&names)
         )
     })
+}
+
+fn plural(cpus: &[usize]) -> &'static str {
+    if cpus.len() == 1 { "" } else { "s" }
 }
 
 /// Whether a source runs on a CPU of the target.
@@ -96,7 +97,8 @@ fn cut_off(machine: &Machine, request: &Request, plans: &Plans) -> Option<String
         let fewer: Vec<&str> = fewer.iter().map(String::as_str).collect();
         let only = format_list(workers);
         parts.push(format!(
-            "the sources may use CPUs {only}: {}",
+            "the sources may use CPU{} {only} alone: {}",
+            plural(workers),
             listed(&fewer)
         ));
     }
@@ -135,52 +137,10 @@ fn listed(names: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::place::CpuChoice;
-    use crate::experiment::settings::Settings;
-    use crate::inject::pattern;
-    use crate::inject::plan::Limits;
+    use crate::experiment::plan::tests::request;
     use crate::inject::slice::PERIODS;
     use crate::machine::fake;
-    use crate::metric::MetricOptions;
-    use crate::workload::CommandSpec;
-    use crate::workload::TargetSpec;
-    use crate::workload::hooks::Hooks;
     use jostle_profile::reading::Reading;
-    use std::sync::Arc;
-
-    fn request(machine: &Machine, target_cpus: &[usize]) -> Request {
-        Request {
-            spec: TargetSpec::Command(CommandSpec::new(["x"])),
-            name: None,
-            labels: BTreeMap::new(),
-            resources: Resource::ALL.to_vec(),
-            target_cpus: target_cpus.to_vec(),
-            cpu_choice: CpuChoice::asked("--cpus"),
-            limits: Limits {
-                cpus: machine.allowed_cpus.clone(),
-                memory_bytes: 4 << 30,
-                memory_reserve_bytes: 1 << 30,
-                scratch: Ok("/tmp".into()),
-                scratch_bytes: 1 << 20,
-                storage_pattern: pattern::load("sequential").unwrap(),
-                access: Default::default(),
-                max_stall_percent: 80.0,
-                network: None,
-            },
-            slice_period: None,
-            share: 0.2,
-            metric: None,
-            metric_options: MetricOptions::default(),
-            load: None,
-            interrupt: Arc::default(),
-            counters: None,
-            calibration: None,
-            hooks: Hooks::default(),
-            settings: Settings::default(),
-            past: None,
-            checkpoint: None,
-        }
-    }
 
     fn said(machine: &Machine, request: &Request) -> Vec<String> {
         lines(machine, request, &request.plans(machine, PERIODS[0]))
@@ -198,9 +158,9 @@ mod tests {
         let machine = fake::cores(2, 1);
         let lines = said(&machine, &request(&machine, &[0, 1]));
         assert_eq!(lines.len(), 2, "{lines:?}");
-        assert!(lines[0].contains("CPU 0-1: asked for with --cpus"));
+        assert!(lines[0].contains("CPUs 0-1: asked for with --cpus"));
         let crowded = &lines[1];
-        assert!(crowded.contains("llc-capacity") && crowded.contains("more run on the target's"));
+        assert!(crowded.contains("CPUs than the target's for llc-capacity"));
     }
 
     #[test]
@@ -225,7 +185,7 @@ mod tests {
         let lines = said(&machine, &request);
         assert_eq!(lines.len(), 1, "{lines:?}");
         for part in [
-            "CPUs 0,3: llc-capacity on 2 of 4 CPUs",
+            "CPUs 0,3 alone: llc-capacity on 2 of 4 CPUs",
             "memory-capacity takes 4 GiB at most",
             "no storage-capacity, storage-bandwidth: no disk",
         ] {
@@ -235,7 +195,10 @@ mod tests {
         // Sources that may use the target's CPU alone.
         request.limits.cpus = vec![1];
         let lines = said(&machine, &request);
-        assert!(lines[0].contains("the target's own CPU:"), "{lines:?}");
+        assert!(
+            lines[0].contains("no other CPU than the target's"),
+            "{lines:?}"
+        );
         assert!(!lines[1].contains("llc-capacity"), "{lines:?}");
     }
 }

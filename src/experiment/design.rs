@@ -2,6 +2,8 @@
 //! window is worth.
 
 use super::executor::Arm;
+use super::executor::Block;
+use super::executor::BlockRequest;
 use super::executor::Executor;
 use super::executor::Subject;
 use super::executor::TargetState;
@@ -161,6 +163,40 @@ impl<'a> Bench<'a> {
                 pair = self.pair(subject, half, intensity, treat_first)?;
             }
             results.push(pair);
+        }
+        Ok(results)
+    }
+
+    /// The source of all random orders.
+    pub fn rng(&mut self) -> &mut ChaCha8Rng {
+        &mut self.rng
+    }
+
+    /// Whether subjects with a lane can be measured in sequences.
+    pub fn plays(&self) -> bool {
+        self.executor.plays()
+    }
+
+    /// Whether windows count something beside the metric.
+    pub fn counts(&self) -> bool {
+        self.executor.counts()
+    }
+
+    /// Plays blocks of one lane.
+    pub fn play(&mut self, blocks: &[BlockRequest]) -> Result<Vec<Block>, WindowError> {
+        self.last = None;
+        let results = self.executor.play(blocks)?;
+        for (request, result) in blocks.iter().zip(&results) {
+            let Block::Read(reading) = result else {
+                self.dropped += 1;
+                continue;
+            };
+            self.kept += 1;
+            if let Some(lane) = self.subjects[request.subject].lane {
+                let length = (lane.period * request.periods).as_secs_f64();
+                self.seconds += length;
+                self.steal_seconds += length * reading.steal;
+            }
         }
         Ok(results)
     }

@@ -58,6 +58,58 @@ pub struct WindowReading {
     pub counters: Vec<Option<f64>>,
 }
 
+/// One block of a sequence: a short window whose target is read turn by turn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BlockRequest {
+    /// Index into the subjects of the experiment; its lane is where the block
+    /// is played.
+    pub subject: usize,
+    pub arm: Arm,
+    pub target: TargetState,
+    /// Periods of the lane, at the beginning, in which what the source does and
+    /// holds is not counted.
+    pub skip: u32,
+    /// All periods of the block.
+    pub periods: u32,
+}
+
+/// What the target did between two slices, or two readings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TargetTurn {
+    /// The period of the block in which it began, counted from 0.
+    pub position: u32,
+    /// Growth of the metric's count, and the seconds of its clock, in the turn.
+    pub operations: f64,
+    pub seconds: f64,
+    /// The same from the begin of the slice before, so that what the source
+    /// takes counts as lost.
+    pub all_operations: f64,
+    pub all_seconds: f64,
+}
+
+/// What one block showed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BlockReading {
+    /// Its middle, as [`Executor::now`] counts.
+    pub at: Duration,
+    /// In order; empty when the target was stopped.
+    pub turns: Vec<TargetTurn>,
+    /// As in [`WindowReading`].
+    pub probe: Option<f64>,
+    pub pressure: Option<f64>,
+    pub steal: f64,
+}
+
+/// How a block of a sequence ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Block {
+    Read(BlockReading),
+    /// It came too late, or what it showed was lost.
+    Missed,
+    /// Its source cannot press any more, and why.
+    Failed(String),
+}
+
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum WindowError {
     /// This resource cannot be measured further; the others can.
@@ -71,13 +123,53 @@ pub enum WindowError {
     Interrupted,
 }
 
-/// Measures windows, one at a time.
+/// Measures windows, one at a time, or blocks in sequences.
 pub trait Executor {
     /// Time since the measurement began. Virtual in tests.
     fn now(&self) -> Duration;
 
     /// Switches to the asked arm, waits the settle time, measures.
     fn window(&mut self, request: &WindowRequest) -> Result<WindowReading, WindowError>;
+
+    /// Whether the target can be read turn by turn, so that subjects with a
+    /// lane can be measured in sequences.
+    fn plays(&self) -> bool {
+        false
+    }
+
+    /// Whether windows count something beside the metric, which blocks do not.
+    fn counts(&self) -> bool {
+        false
+    }
+
+    /// Plays `blocks` one after the other and returns one result for each. All
+    /// are of subjects with the same lane.
+    ///
+    /// # Errors
+    /// Those that end the whole measurement; what concerns one source stands in
+    /// its blocks.
+    fn play(&mut self, blocks: &[BlockRequest]) -> Result<Vec<Block>, WindowError> {
+        Ok(vec![Block::Missed; blocks.len()])
+    }
+}
+
+/// Subjects whose blocks may follow each other directly: their sources run on
+/// the same CPUs in the same way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lane {
+    /// Equal for the subjects of one lane.
+    pub number: usize,
+    /// From one slice, or one reading, to the next.
+    pub period: Duration,
+    /// Periods to skip and to read after a switch, unless carry-over asks for
+    /// more.
+    pub skip: u32,
+    pub read: u32,
+    /// Whether the sources take turns with the target on its own CPU.
+    pub slices: bool,
+    /// Whether the source takes its pressure from the target's own time, so
+    /// that its lost time is the effect, and idle the control.
+    pub takes_time: bool,
 }
 
 /// One resource to measure and how its windows are cut.
@@ -98,4 +190,7 @@ pub struct Subject {
     /// falls; the last is 100. A probe that holds a cache suffers alone already
     /// when it wants all of it, and shows what a neighbour does at less.
     pub probe_endpoints: &'static [f64],
+    /// Where its blocks are played; `None` for one that must be measured window
+    /// by window.
+    pub lane: Option<Lane>,
 }

@@ -164,8 +164,18 @@ impl Ended<'_, '_> {
                 continue;
             }
             let cost = stats::median(&mut sharing.clone());
-            let control = log.of_target(subject);
+            let control = log
+                .pairs
+                .iter()
+                .filter(|pair| pair.half == Half::Tolerated && pair.subject == subject);
             series.extend(control.map(|pair| (pair.at.as_secs_f64(), pair.reference.ln() - cost)));
+        }
+        let mut undisturbed: Vec<f64> = log.idle.iter().map(|value| value.ln()).collect();
+        for level in log.levels.values() {
+            // What the placebo costs is the same throughout.
+            let mut logs: Vec<f64> = level.iter().map(|(_, log)| *log).collect();
+            let cost = stats::median(&mut logs) - stats::median(&mut undisturbed);
+            series.extend(level.iter().map(|(at, log)| (*at, log - cost)));
         }
         series.retain(|(_, log)| log.is_finite());
         series.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));

@@ -4,11 +4,13 @@
 use crate::warning::Warning;
 use jostle_profile::CurvePoint;
 use jostle_statistics::Bootstrap;
+use jostle_statistics::Contrasts;
 use jostle_statistics::crossing;
 use jostle_statistics::mean;
 use jostle_statistics::median;
 use jostle_statistics::performance_fit;
 use rand::rngs::ChaCha8Rng;
+use std::rc::Rc;
 
 /// Fewer pairs than this say nothing about a level.
 pub const FEWEST_PAIRS: usize = 4;
@@ -20,6 +22,10 @@ pub(super) struct Level {
     /// Log ratios, in time order.
     pub(super) ratios: Vec<f64>,
     pub(super) pressures: Vec<f64>,
+    /// The sequence that all ratios are from, and which of its arms they are.
+    contrasts: Option<(Rc<Contrasts>, usize)>,
+    /// How many of `ratios` and `pressures`, the first, an earlier run recorded.
+    pub(super) recalled: (usize, usize),
     pub(super) bootstrap: Option<Bootstrap>,
     /// Resampled performance, expanded for small n.
     pub(super) spread: Vec<f64>,
@@ -30,11 +36,37 @@ impl Level {
         self.ratios.len() >= FEWEST_PAIRS
     }
 
+    /// Replaces what was played at this level, but not what was recalled.
+    pub(super) fn replace(&mut self, played: Played) {
+        let (ratios, pressures) = self.recalled;
+        self.ratios.truncate(ratios);
+        self.pressures.truncate(pressures);
+        self.contrasts = played.contrasts.filter(|_| ratios == 0);
+        self.ratios.extend(played.ratios);
+        self.pressures.extend(played.pressures);
+        self.bootstrap = None;
+    }
+
     pub(super) fn resample(&mut self, count: usize, rng: &mut ChaCha8Rng) {
-        let bootstrap = Bootstrap::of(&self.ratios, count, rng);
+        let of_sequence = self
+            .contrasts
+            .as_ref()
+            .and_then(|(contrasts, arm)| contrasts.bootstrap(*arm, count, rng));
+        let bootstrap = of_sequence.unwrap_or_else(|| Bootstrap::of(&self.ratios, count, rng));
         self.spread = bootstrap.expanded().into_iter().map(f64::exp).collect();
         self.bootstrap = Some(bootstrap);
     }
+}
+
+/// What a sequence says of one half at one level.
+#[derive(Clone, Debug, Default)]
+pub struct Played {
+    /// Log ratios, in time order.
+    pub ratios: Vec<f64>,
+    pub pressures: Vec<f64>,
+    /// Where the ratios are from, for their uncertainty; `None` where each
+    /// stands for itself.
+    pub contrasts: Option<(Rc<Contrasts>, usize)>,
 }
 
 /// Where the crossing lies.
@@ -89,6 +121,8 @@ impl Levels {
                 intensity,
                 ratios: Vec::new(),
                 pressures: Vec::new(),
+                contrasts: None,
+                recalled: (0, 0),
                 bootstrap: None,
                 spread: Vec::new(),
             };

@@ -1,7 +1,11 @@
 //! Windows on the real machine: real workers beside a real target.
 
+mod play;
+
 use super::counting::Counting;
 use super::executor::Arm;
+use super::executor::Block;
+use super::executor::BlockRequest;
 use super::executor::Executor;
 use super::executor::Subject;
 use super::executor::TargetState;
@@ -58,6 +62,7 @@ pub struct LiveExecutor<'a> {
     stopped: bool,
     /// When the target was last seen alive.
     looked_ns: u64,
+    playing: play::Playing,
 }
 
 impl<'a> LiveExecutor<'a> {
@@ -90,6 +95,7 @@ impl<'a> LiveExecutor<'a> {
             current: None,
             stopped: false,
             looked_ns: 0,
+            playing: play::Playing::default(),
         }
     }
 
@@ -179,15 +185,8 @@ impl<'a> LiveExecutor<'a> {
         arm: Arm,
         target: TargetState,
     ) -> Result<(), WindowError> {
-        if let Some(last) = self.current
-            && last != subject
-        {
-            match self.order(last, Order::Park) {
-                // The loss is its own, not this subject's; what cannot be
-                // parked must not go on pressing.
-                Err(WindowError::Subject(_)) => self.groups[last].end(),
-                parked => parked?,
-            }
+        if self.current != Some(subject) {
+            self.put_down()?;
         }
         self.current = Some(subject);
         self.order(
@@ -201,6 +200,22 @@ impl<'a> LiveExecutor<'a> {
                 Arm::Treat(intensity) => Order::Treat(intensity),
             },
         )
+    }
+
+    /// Parks the source of the last window.
+    fn put_down(&mut self) -> Result<(), WindowError> {
+        let Some(last) = self.current.take() else {
+            return Ok(());
+        };
+        match self.order(last, Order::Park) {
+            // The loss is its own, not the next subject's; what cannot be parked
+            // must not go on pressing.
+            Err(WindowError::Subject(_)) => {
+                self.groups[last].end();
+                Ok(())
+            }
+            parked => parked,
+        }
     }
 
     fn order(&mut self, subject: usize, order: Order) -> Result<(), WindowError> {
@@ -297,6 +312,18 @@ impl Executor for LiveExecutor<'_> {
         let keep = request.target == TargetState::Running && !self.metric.one_run_per_window();
         self.pause(request.settle, keep)?;
         self.read(request)
+    }
+
+    fn plays(&self) -> bool {
+        self.metric.turns().is_some()
+    }
+
+    fn counts(&self) -> bool {
+        self.counting.is_some()
+    }
+
+    fn play(&mut self, blocks: &[BlockRequest]) -> Result<Vec<Block>, WindowError> {
+        self.play_blocks(blocks)
     }
 }
 

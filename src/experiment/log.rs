@@ -7,6 +7,7 @@ use super::settings::Half;
 use jostle_profile::PairReading;
 use jostle_profile::Readings;
 use jostle_statistics as stats;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// One pair of windows as it was measured.
@@ -35,6 +36,10 @@ pub(super) struct Log<'a> {
     /// Per subject `ln(control / idle)`.
     pub(super) sharing: Vec<Vec<f64>>,
     pub(super) pairs: Vec<PairRecord>,
+    /// Per lane, what its blocks come to as of its last judgement.
+    pub(super) played: BTreeMap<usize, Vec<PairRecord>>,
+    /// Per lane the control's level, round by round: seconds, log rate.
+    pub(super) levels: BTreeMap<usize, Vec<(f64, f64)>>,
 }
 
 impl<'a> Log<'a> {
@@ -47,7 +52,14 @@ impl<'a> Log<'a> {
             first_idle: 0,
             sharing: vec![Vec::new(); subjects.len()],
             pairs: Vec::new(),
+            played: BTreeMap::new(),
+            levels: BTreeMap::new(),
         }
+    }
+
+    /// All pairs of this run.
+    pub(super) fn all_pairs(&self) -> impl Iterator<Item = &PairRecord> {
+        self.pairs.iter().chain(self.played.values().flatten())
     }
 
     pub(super) fn push_idle(&mut self, value: f64, at: Duration) {
@@ -70,8 +82,7 @@ impl<'a> Log<'a> {
     /// Pairs that compare the target beside `subject` with its control.
     pub(super) fn of_target(&self, subject: usize) -> impl Iterator<Item = &PairRecord> {
         let tolerated = |pair: &&PairRecord| pair.half == Half::Tolerated;
-        self.pairs
-            .iter()
+        self.all_pairs()
             .filter(tolerated)
             .filter(move |pair| pair.subject == subject)
     }
@@ -88,7 +99,7 @@ impl<'a> Log<'a> {
     pub(super) fn readings(&self, elapsed: Duration) -> Readings {
         let mut all = self.past.clone();
         all.undisturbed.extend(self.baseline());
-        all.pairs.extend(self.pairs.iter().map(|pair| PairReading {
+        all.pairs.extend(self.all_pairs().map(|pair| PairReading {
             resource: self.subjects[pair.subject].resource.to_string(),
             half: pair.half.as_str().to_string(),
             intensity: pair.intensity,

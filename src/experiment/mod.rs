@@ -10,12 +10,14 @@
 //! [`jostle_statistics`] turns pairs into estimates; [`outcome`] is what comes
 //! out.
 
+mod carry_over;
 mod checkpoint;
 mod counting;
 mod departures;
 pub mod design;
 pub mod executor;
 mod judge;
+mod lanes;
 mod levels;
 pub mod live;
 mod log;
@@ -33,3 +35,4 @@ pub mod session;
 pub mod settings;
 mod sources;
 mod thread_watch;
+mod trial;

@@ -9,10 +9,8 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::machine::Machine;
 use crate::os::here;
-use crate::os::stat;
 use crate::sys::cpus;
 use crate::workload::Scope;
-use crate::workload::Target;
 use crate::workload::TargetSpec;
 use crate::workload::activity;
 use crate::workload::activity::Activity;
@@ -20,9 +18,7 @@ use jostle_profile::cpulist::format_list;
 use std::time::Duration;
 
 /// How long a command is watched in a trial run, and what runs already.
-const WATCHED: Duration = Duration::from_millis(500);
-/// Fewest CPUs of which one is left to the sources.
-const ENOUGH_CPUS: usize = 3;
+pub(super) const WATCHED: Duration = Duration::from_millis(500);
 /// Most CPUs that sources follow an unpinned target to.
 const MOST_REACH: usize = 8;
 
@@ -53,7 +49,7 @@ pub struct CpuChoice {
 }
 
 impl CpuChoice {
-    fn because(because: impl Into<String>) -> CpuChoice {
+    pub(super) fn because(because: impl Into<String>) -> CpuChoice {
         CpuChoice {
             because: because.into(),
             asked: false,
@@ -67,6 +63,12 @@ impl CpuChoice {
     /// Of the CPUs that a measurement began on.
     pub(super) fn resumed() -> CpuChoice {
         CpuChoice::because("those of the first part")
+    }
+
+    /// Keeps sources from following the target to `cpus`, where the load comes
+    /// from: requests that leave late would read as answered late.
+    pub fn leave(&mut self, cpus: &[usize]) {
+        self.reach.retain(|cpu| !cpus.contains(cpu));
     }
 
     /// Of CPUs that somebody named, with `flag`.
@@ -95,119 +97,21 @@ pub fn quiet_cpu(machine: &Machine, reason: &str) -> Result<TargetCpus> {
     })
 }
 
-/// As [`quiet_cpu`], until [`by_trial`] knows better.
+/// As [`quiet_cpu`], until a trial run knows better. Where the load comes
+/// from the only other CPU there is nothing to find out.
 ///
 /// # Errors
 /// As [`quiet_cpu`].
-pub fn before_trial(machine: &Machine) -> Result<TargetCpus> {
-    let mut found = quiet_cpu(machine, "unless a trial run shows several busy threads")?;
-    found.choice.trial = machine.allowed_cpus.len() > 1;
+pub fn before_trial(machine: &Machine, loaded: bool) -> Result<TargetCpus> {
+    let fewest = if loaded { 3 } else { 2 };
+    let trial = machine.allowed_cpus.len() >= fewest;
+    let reason = match trial {
+        true => "unless a trial run shows several busy threads",
+        false => "the load comes from the other",
+    };
+    let mut found = quiet_cpu(machine, reason)?;
+    found.choice.trial = trial;
     Ok(found)
-}
-
-/// Starts the command of `spec`, watches its threads for a moment and ends it;
-/// the CPUs for as many as ran at once. `workers` are the CPUs of the sources;
-/// `go_on` fails when the user has had enough.
-///
-/// # Errors
-/// When the command cannot be started or fails; the error of `go_on`.
-pub(super) fn by_trial(
-    machine: &Machine,
-    spec: &TargetSpec,
-    workers: &[usize],
-    go_on: impl Fn() -> Result<()>,
-) -> Result<TargetCpus> {
-    let mut target = Target::start(spec, Some(&machine.allowed_cpus), None)?;
-    let activity = Activity::watch(WATCHED, || {
-        go_on()?;
-        target.keep_running()?;
-        Ok::<_, Error>(target.scope().processes())
-    })?;
-    target.finish();
-    let workers = match workers == machine.allowed_cpus {
-        true => &[][..],
-        false => workers,
-    };
-    of_command(
-        machine,
-        activity.at_once(),
-        workers,
-        &stat::interrupts(here()),
-    )
-}
-
-/// CPUs of a command of which `at_once` threads ran at once. `workers` are the
-/// CPUs that the sources were given, if they were given any.
-fn of_command(
-    machine: &Machine,
-    at_once: Option<usize>,
-    workers: &[usize],
-    interrupts: &[(usize, u64)],
-) -> Result<TargetCpus> {
-    let threads = at_once.unwrap_or(1);
-    let all = machine.allowed_cpus.len();
-    let leaves_one = threads >= all && all >= ENOUGH_CPUS;
-    let count = threads.min(if leaves_one { all - 1 } else { all });
-    if count == 1 {
-        let mut found = quiet_cpu(
-            machine,
-            match at_once {
-                Some(_) => "one of its threads ran at a time in a trial run",
-                None => "it hardly ran in a trial run",
-            },
-        )?;
-        found.choice.at_once = at_once;
-        return Ok(found);
-    }
-    let why = match (leaves_one, count == all) {
-        (true, _) => ", and one CPU is left to the sources",
-        (false, true) => ", and there are no more CPUs",
-        _ => "",
-    };
-    Ok(TargetCpus {
-        cpus: spread(machine, count, workers, interrupts),
-        choice: CpuChoice {
-            at_once,
-            ..CpuChoice::because(format!(
-                "{threads} of its threads ran at once in a trial run{why}"
-            ))
-        },
-    })
-}
-
-/// `count` of the allowed CPUs, ascending: those that devices interrupt least,
-/// near each other, on cores of their own, and not on `workers` where others
-/// are left.
-fn spread(
-    machine: &Machine,
-    count: usize,
-    workers: &[usize],
-    interrupts: &[(usize, u64)],
-) -> Vec<usize> {
-    let interrupted = |cpu: usize| {
-        let found = interrupts.iter().find(|(id, _)| *id == cpu);
-        found.map_or(0, |(_, count)| *count)
-    };
-    let mut left = machine.allowed_cpus.clone();
-    let mut chosen: Vec<usize> = Vec::new();
-    while chosen.len() < count && !left.is_empty() {
-        let group = chosen.first().map(|&first| machine.llc_group(first));
-        let cost = |&cpu: &usize| {
-            let siblings = machine.core_siblings(cpu);
-            (
-                workers.contains(&cpu),
-                group.as_ref().is_some_and(|group| !group.contains(&cpu)),
-                chosen.iter().any(|other| siblings.contains(other)),
-                interrupted(cpu),
-                std::cmp::Reverse(cpu),
-            )
-        };
-        let best = left.iter().copied().min_by_key(cost);
-        left.retain(|&cpu| Some(cpu) != best);
-        chosen.extend(best);
-    }
-    chosen.sort_unstable();
-    chosen
 }
 
 /// CPUs of what runs already: watches its threads for a moment. `within` are
@@ -227,17 +131,27 @@ pub fn watched(
     let processes = || Ok::<_, Error>(scope.processes());
     let activity = Activity::watch(WATCHED, processes).unwrap_or_default();
     let last = activity::last_cpus(here(), &scope.processes());
-    let pin = |cpus: &[usize]| {
-        let list = format_list(cpus);
-        match spec {
-            TargetSpec::Pid(pid) => format!("taskset -acp {list} {pid}"),
-            TargetSpec::Cgroup(spec) => {
-                format!("echo {list} > {}/cpuset.cpus", spec.directory.display())
-            }
-            TargetSpec::Command(_) | TargetSpec::Demo { .. } => format!("--cpus {list}"),
-        }
-    };
+    let pin = |cpus: &[usize]| how_to_pin(spec, cpus);
     of_running(machine, &activity, &last, within, pin)
+}
+
+/// What a user does to keep the target on `cpus`.
+pub(super) fn how_to_pin(spec: &TargetSpec, cpus: &[usize]) -> String {
+    let list = format_list(cpus);
+    let spec = match spec {
+        TargetSpec::Pid(pid) => return format!("taskset -acp {list} {pid}"),
+        TargetSpec::Command(_) | TargetSpec::Demo { .. } => return format!("--cpus {list}"),
+        TargetSpec::Cgroup(spec) => spec,
+    };
+    match spec.asked.split_once(' ') {
+        Some(("--unit", unit)) => {
+            format!("systemctl set-property --runtime {unit} AllowedCPUs={list}")
+        }
+        Some(("--container", container)) => {
+            format!("docker update --cpuset-cpus {list} {container}, or what your engine has")
+        }
+        _ => format!("write {list} to cpuset.cpus of {}", spec.name),
+    }
 }
 
 /// As [`watched`], from what was seen; `pin` tells how to keep it on some CPUs.
@@ -249,12 +163,13 @@ fn of_running(
     pin: impl Fn(&[usize]) -> String,
 ) -> TargetCpus {
     let at_once = activity.at_once();
-    let mut seen = match at_once {
-        Some(_) => activity.cpus(),
-        None => last.to_vec(),
-    };
+    let mut seen = activity.cpus();
+    let asleep = seen.is_empty();
+    if asleep {
+        seen = last.to_vec();
+    }
     seen.retain(|(cpu, _)| within.contains(cpu));
-    let count = at_once.unwrap_or(seen.len());
+    let count = at_once.unwrap_or(if asleep { seen.len() } else { 1 });
     if seen.is_empty() || count >= within.len() {
         let because = match at_once {
             Some(count) if count > 1 => {
@@ -277,9 +192,9 @@ fn of_running(
         1 => "its busiest thread".to_string(),
         _ => format!("its {count} busiest threads"),
     };
-    let because = match at_once {
-        None => format!("{threads} ran there last; it hardly ran while it was watched"),
-        Some(_) => format!("{threads} ran there {:.0} % of the time", share * 100.0),
+    let because = match asleep {
+        true => format!("{threads} ran there last; it hardly ran while it was watched"),
+        false => format!("{threads} ran there {:.0} % of the time", share * 100.0),
     };
     // The scheduler looks for an idle CPU among those that share the cache.
     let near: Vec<usize> = cpus
@@ -325,58 +240,13 @@ mod tests {
     use super::*;
     use crate::machine::fake;
     use crate::workload::activity::Look;
-
-    fn command(machine: &Machine, threads: usize, workers: &[usize]) -> (Vec<usize>, String) {
-        let interrupts = [(0, 900), (1, 10)];
-        let found = of_command(machine, Some(threads), workers, &interrupts).unwrap();
-        (found.cpus, found.choice.because)
-    }
-
-    #[test]
-    fn one_busy_thread_has_one_cpu() {
-        let machine = fake::cores(4, 1);
-        let (cpus, because) = command(&machine, 1, &[]);
-        assert_eq!(cpus.len(), 1);
-        assert!(because.contains("one of its threads"), "{because}");
-        let idle = of_command(&machine, None, &[], &[]).unwrap();
-        assert_eq!(idle.cpus.len(), 1);
-        assert!(idle.choice.because.contains("hardly ran"));
-    }
-
-    #[test]
-    fn several_have_as_many_and_leave_one_where_two_remain() {
-        let four = fake::cores(4, 1);
-        // CPU 0 takes most interrupts.
-        assert_eq!(command(&four, 2, &[]).0, [2, 3]);
-        assert_eq!(command(&four, 3, &[]).0, [1, 2, 3]);
-        let (cpus, because) = command(&four, 9, &[]);
-        assert_eq!(cpus, [1, 2, 3]);
-        assert!(because.contains("9 of its threads") && because.contains("left to the sources"));
-        assert_eq!(command(&fake::cores(3, 1), 3, &[]).0, [1, 2]);
-        let (cpus, because) = command(&fake::cores(2, 1), 2, &[]);
-        assert_eq!(cpus, [0, 1]);
-        assert!(because.contains("no more CPUs"), "{because}");
-        assert_eq!(command(&fake::cores(1, 1), 5, &[]).0, [0]);
-    }
-
-    #[test]
-    fn threads_have_cores_of_their_own_as_long_as_there_are_any() {
-        // CPUs n and n + 4 share a core.
-        let machine = fake::cores(4, 2);
-        assert_eq!(command(&machine, 2, &[]).0, [6, 7]);
-        assert_eq!(command(&machine, 4, &[]).0, [4, 5, 6, 7]);
-        assert_eq!(command(&machine, 5, &[]).0, [3, 4, 5, 6, 7]);
-        assert_eq!(
-            command(&machine, 2, &[6, 7]).0,
-            [4, 5],
-            "kept for the sources"
-        );
-    }
+    use crate::workload::cgroup::CgroupSpec;
 
     fn running(cpus: &[&[usize]]) -> Activity {
         let look = |cpus: &&[usize]| Look {
             threads: 3,
             running: cpus.to_vec(),
+            ..Look::default()
         };
         cpus.iter().map(look).collect()
     }
@@ -438,5 +308,25 @@ mod tests {
         // Seen where we may not go.
         let nine: &[usize] = &[9];
         assert_eq!(attached(&[nine; 20], &[], &[0, 1]).cpus, [0, 1]);
+    }
+    #[test]
+    fn how_a_target_is_pinned_depends_on_what_it_is() {
+        let cgroup = |asked: &str| {
+            TargetSpec::Cgroup(CgroupSpec {
+                directory: "/sys/fs/cgroup/a".into(),
+                name: "a".into(),
+                asked: asked.into(),
+            })
+        };
+        let cases = [
+            (TargetSpec::Pid(7), "taskset -acp 1,3 7"),
+            (cgroup("--unit a.service"), "a.service AllowedCPUs=1,3"),
+            (cgroup("--container web"), "--cpuset-cpus 1,3 web"),
+            (cgroup("--cgroup /a"), "1,3 to cpuset.cpus of a"),
+        ];
+        for (spec, part) in cases {
+            let text = how_to_pin(&spec, &[1, 3]);
+            assert!(text.contains(part), "{text}");
+        }
     }
 }

@@ -197,3 +197,70 @@ fn choose_slice(machine: &Machine, request: &Request) -> Result<Option<SliceChoi
         .map(Some)
         .map_err(|reason| Error::environment(format!("calibrating the slices: {reason}")))
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::inject::pattern;
+    use crate::machine::fake;
+    use crate::workload::CommandSpec;
+
+    /// For a command on `target_cpus` of `machine`, with everything else as
+    /// usual.
+    pub fn request(machine: &Machine, target_cpus: &[usize]) -> Request {
+        Request {
+            spec: TargetSpec::Command(CommandSpec::new(["x"])),
+            name: None,
+            labels: BTreeMap::new(),
+            resources: Resource::ALL.to_vec(),
+            target_cpus: target_cpus.to_vec(),
+            cpu_choice: CpuChoice::asked("--cpus"),
+            limits: Limits {
+                cpus: machine.allowed_cpus.clone(),
+                memory_bytes: 4 << 30,
+                memory_reserve_bytes: 1 << 30,
+                scratch: Ok("/tmp".into()),
+                scratch_bytes: 1 << 20,
+                storage_pattern: pattern::load("sequential").unwrap(),
+                access: Default::default(),
+                max_stall_percent: 80.0,
+                network: None,
+            },
+            slice_period: None,
+            share: 0.2,
+            metric: None,
+            metric_options: MetricOptions::default(),
+            load: None,
+            interrupt: Arc::default(),
+            counters: None,
+            calibration: None,
+            hooks: Hooks::default(),
+            settings: Settings::default(),
+            past: None,
+            checkpoint: None,
+        }
+    }
+
+    fn cpus(plans: &Plans, id: &str) -> Vec<usize> {
+        let found = plans.ready.iter().find(|(resource, _)| resource.id() == id);
+        found.unwrap().1.placement.cpus.clone()
+    }
+
+    #[test]
+    fn core_private_sources_follow_a_target_that_may_be_moved() {
+        let machine = fake::cores(4, 1);
+        let mut request = request(&machine, &[2]);
+        let plans = request.plans(&machine, slice::PERIODS[0]);
+        assert_eq!(cpus(&plans, "l1d"), [2]);
+        request.cpu_choice.reach = vec![1, 2, 3];
+        let plans = request.plans(&machine, slice::PERIODS[0]);
+        for id in ["cpu-time", "l1d", "l2-capacity"] {
+            assert_eq!(cpus(&plans, id), [1, 2, 3], "{id}");
+        }
+        assert_eq!(cpus(&plans, "memory-bandwidth"), [0, 1, 3]);
+        // Not to where the load comes from.
+        request.cpu_choice.leave(&[3]);
+        let plans = request.plans(&machine, slice::PERIODS[0]);
+        assert_eq!(cpus(&plans, "l1d"), [1, 2]);
+    }
+}

@@ -41,6 +41,8 @@ pub(super) struct HalfRun {
     pub(super) failures: u32,
     pub(super) last_failure: Option<String>,
     pub(super) stolen: u64,
+    /// Whether it is measured in sequences.
+    pub(super) played: bool,
     /// Nothing more will be measured.
     pub(super) ended: bool,
     /// The subject's error that ended it.
@@ -99,6 +101,7 @@ impl<'a> Queue<'a> {
                     failures: 0,
                     last_failure: None,
                     stolen: 0,
+                    played: false,
                     ended: false,
                     error: None,
                 });
@@ -125,7 +128,7 @@ impl<'a> Queue<'a> {
                 && pair.log_ratio.is_finite()
             {
                 run.search
-                    .record(pair.intensity, pair.log_ratio, pair.pressure);
+                    .recall(pair.intensity, pair.log_ratio, pair.pressure);
                 run.tried += 1;
             }
         }
@@ -145,9 +148,10 @@ impl<'a> Queue<'a> {
     /// Halves whose minimum costs more than a fair share of the budget get
     /// along with fewer pairs, down to 4.
     pub(super) fn adapt_minima(&mut self, left: Duration) {
-        let fair = left.as_secs_f64() / self.halves.len().max(1) as f64;
+        let windowed = self.halves.iter().filter(|run| !run.played).count();
+        let fair = left.as_secs_f64() / windowed.max(1) as f64;
         for index in 0..self.halves.len() {
-            if self.halves[index].tried > 0 {
+            if self.halves[index].tried > 0 || self.halves[index].played {
                 continue;
             }
             let most = self.settings.min_pairs();
@@ -211,7 +215,7 @@ impl<'a> Queue<'a> {
     }
 
     /// Seconds the minimum of a half takes.
-    fn minimum(&self, half: usize) -> f64 {
+    pub(super) fn minimum(&self, half: usize) -> f64 {
         let rules = &self.halves[half].search.rules;
         rules.endpoints.len() as f64 * self.cost(half, 100.0, rules.min_pairs)
     }
@@ -239,7 +243,7 @@ impl<'a> Queue<'a> {
             caused(*a).cmp(&caused(*b)).then(costs)
         });
         // What was recalled from an earlier run has begun.
-        order.retain(|index| self.halves[*index].tried == 0);
+        order.retain(|index| self.halves[*index].tried == 0 && !self.halves[*index].played);
         order
     }
 
@@ -257,7 +261,7 @@ impl<'a> Queue<'a> {
         let left = left.as_secs_f64();
         let mut best: Option<(bool, f64, usize)> = None;
         for index in 0..self.halves.len() {
-            if self.halves[index].ended {
+            if self.halves[index].ended || self.halves[index].played {
                 continue;
             }
             let next = self.next_cost(index);

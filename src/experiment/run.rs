@@ -10,6 +10,7 @@
 //! [`super::judge`] says what it means.
 
 mod baseline;
+mod rounds;
 
 use super::design::Bench;
 use super::design::Pair;
@@ -18,6 +19,7 @@ use super::executor::Executor;
 use super::executor::Subject;
 use super::executor::WindowError;
 use super::judge::Ended;
+use super::lanes::LaneLog;
 use super::log::Log;
 use super::log::PairRecord;
 use super::outcome::Measured;
@@ -68,10 +70,12 @@ pub fn go_on(
         observer,
         queue: Queue::new(subjects, settings),
         log: Log::new(subjects, past),
+        lanes: Vec::new(),
         warnings: Vec::new(),
     };
     // What ends the whole measurement arrives here as an error.
     let partial = run.all().err().map(|error| error.to_string());
+    run.tell(None, "judging".into());
     let halves = std::mem::take(&mut run.queue.halves);
     let ended = Ended {
         elapsed: run.elapsed(),
@@ -91,6 +95,8 @@ struct Run<'a, 'b> {
     observer: &'b mut dyn Observer,
     queue: Queue<'a>,
     log: Log<'a>,
+    /// What is measured in sequences.
+    lanes: Vec<LaneLog>,
     /// Of the measurement as a whole.
     warnings: Vec<Warning>,
 }
@@ -103,9 +109,19 @@ impl Run<'_, '_> {
         self.queue.recall(self.log.past);
         self.tell(None, "windows without interference".into());
         self.baseline()?;
-        let left = self.left();
+        self.begin_lanes();
+        let share = if self.lanes.is_empty() {
+            1.0
+        } else {
+            rounds::SLOW_SHARE
+        };
+        let left = self.left().mul_f64(share);
         self.queue.adapt_minima(left);
-        self.forecast();
+        if self.lanes.is_empty() {
+            self.forecast();
+        }
+        self.play_lanes(self.kept_for_slow())?;
+        self.count()?;
         for index in self.queue.first_order() {
             if self.queue.may_begin(index, self.left()) {
                 self.turn(index)?;
@@ -117,7 +133,7 @@ impl Run<'_, '_> {
             let run = &mut self.queue.halves[index];
             run.spent_later += run.spent.saturating_sub(before);
         }
-        Ok(())
+        self.play_lanes(Duration::ZERO)
     }
 
     /// Warns before anything is stressed when the budget cannot show anything.
@@ -208,36 +224,29 @@ impl Run<'_, '_> {
             run.expected += expected;
         }
         let mut control = None;
-        for result in results {
+        for result in &results {
             run.tried += 1;
             match result {
                 Pair::Ratio {
                     log_ratio,
                     pressure,
                     reference,
-                    counted,
+                    ..
                 } => {
                     run.failures = 0;
-                    run.search.record(intensity, log_ratio, pressure);
-                    control = Some(reference);
-                    self.log.pairs.push(PairRecord {
-                        at: self.bench.now().saturating_sub(self.start),
-                        subject,
-                        half,
-                        intensity,
-                        log_ratio,
-                        pressure,
-                        reference,
-                        counted,
-                    });
+                    run.search.record(intensity, *log_ratio, *pressure);
+                    control = Some(*reference);
                 }
                 Pair::Stolen => run.stolen += 1,
                 Pair::Failed(reason) => {
                     run.failures += 1;
-                    run.last_failure = Some(reason);
+                    run.last_failure = Some(reason.clone());
                     run.ended = run.failures >= FAILURES;
                 }
             }
+        }
+        for result in results {
+            self.log_pair(subject, half, intensity, result);
         }
         if half == Half::Tolerated
             && let Some(control) = control
@@ -245,6 +254,29 @@ impl Run<'_, '_> {
             self.sharing_window(index, control)?;
         }
         Ok(())
+    }
+
+    /// Keeps a pair in the log, if it has a ratio.
+    fn log_pair(&mut self, subject: usize, half: Half, intensity: f64, pair: Pair) {
+        let Pair::Ratio {
+            log_ratio,
+            pressure,
+            reference,
+            counted,
+        } = pair
+        else {
+            return;
+        };
+        self.log.pairs.push(PairRecord {
+            at: self.bench.now().saturating_sub(self.start),
+            subject,
+            half,
+            intensity,
+            log_ratio,
+            pressure,
+            reference,
+            counted,
+        });
     }
 
     /// Now and then an idle window beside a control window just measured.

@@ -24,6 +24,7 @@ use super::levels::Bracket;
 use super::levels::FEWEST_PAIRS;
 use super::levels::Level;
 use super::levels::Levels;
+pub use super::levels::Played;
 use super::levels::estimate;
 use super::levels::pair_sd;
 use super::settings::Half;
@@ -166,7 +167,7 @@ impl Search {
         if undecided {
             let whole = self.looks == 0 || self.rules.expensive;
             for &endpoint in self.rules.endpoints {
-                let missing = self.next_look().saturating_sub(self.count_at(endpoint));
+                let missing = self.next_look().saturating_sub(self.pairs_at(endpoint));
                 let turn = if whole { missing } else { missing.min(TURN) };
                 batch.extend(std::iter::repeat_n(endpoint, turn));
             }
@@ -199,7 +200,7 @@ impl Search {
         };
         let turn = match self.rules.expensive {
             true => FEWEST_PAIRS,
-            false => LEVEL_TURN.max(FEWEST_PAIRS.saturating_sub(self.count_at(next))),
+            false => LEVEL_TURN.max(FEWEST_PAIRS.saturating_sub(self.pairs_at(next))),
         };
         batch.extend(std::iter::repeat_n(next, turn));
         // A level already in play is measured along with the new one, so that
@@ -224,6 +225,42 @@ impl Search {
         level.ratios.push(log_ratio);
         level.pressures.extend(pressure.filter(|p| p.is_finite()));
         level.bootstrap = None;
+    }
+
+    /// Adds a log ratio that an earlier run of this measurement recorded.
+    pub fn recall(&mut self, intensity: f64, log_ratio: f64, pressure: Option<f64>) {
+        self.record(intensity, log_ratio, pressure);
+        let level = self.levels.level(intensity);
+        level.recalled = (level.ratios.len(), level.pressures.len());
+    }
+
+    /// Replaces what was played at `intensity`: a sequence's ratios change as a
+    /// whole with every block.
+    pub fn replace(&mut self, intensity: f64, played: Played) {
+        self.levels.level(intensity).replace(played);
+    }
+
+    /// The level between others at which the interval of the crossing would
+    /// shrink most; `None` while the verdict comes first.
+    pub fn refinement(&self) -> Option<f64> {
+        let bracket = self.bracket.filter(|_| !self.settled)?;
+        self.choose(&bracket)
+    }
+
+    /// Log ratio at 100 as it looks; `None` while nothing is known.
+    pub fn ratio_at_100(&self) -> Option<f64> {
+        let endpoint = self.levels.endpoint().bootstrap.as_ref();
+        endpoint.map(|bootstrap| bootstrap.location)
+    }
+
+    /// Half-width of the 95 % interval of performance at 100, a fraction;
+    /// infinite while nothing is known.
+    pub fn half_width_at_100(&self) -> f64 {
+        let endpoint = self.levels.endpoint().bootstrap.as_ref();
+        endpoint.map_or(f64::INFINITY, |bootstrap| {
+            let [low, high] = bootstrap.interval95();
+            0.5 * (high.exp() - low.exp())
+        })
     }
 
     /// Judges what was recorded. `last` marks the end of the time given: then
@@ -329,7 +366,7 @@ impl Search {
     }
 
     /// Pairs at `intensity`.
-    fn count_at(&self, intensity: f64) -> usize {
+    pub fn pairs_at(&self, intensity: f64) -> usize {
         self.levels
             .find(intensity)
             .map_or(0, |level| level.ratios.len())
@@ -337,7 +374,7 @@ impl Search {
 
     /// Pairs that every endpoint has at least.
     fn endpoint_pairs(&self) -> usize {
-        let counts = self.rules.endpoints.iter().map(|x| self.count_at(*x));
+        let counts = self.rules.endpoints.iter().map(|x| self.pairs_at(*x));
         counts.min().unwrap_or(0)
     }
 

@@ -19,6 +19,7 @@ use super::sources::start_sources;
 use super::thread_watch;
 use super::thread_watch::Planned;
 use super::thread_watch::ThreadWatch;
+use super::trial::Trial;
 use crate::counters::Counters;
 use crate::error::Result;
 use crate::inject::stall::StallGuard;
@@ -55,8 +56,14 @@ pub fn profile(
     let hooks = set_up(&request, observer)?;
     if request.cpu_choice.trial {
         observer.preparing("watching the command's threads");
-        let go_on = || request.check_interrupt();
-        let found = place::by_trial(machine, &request.spec, &request.limits.cpus, go_on)?;
+        let trial = Trial {
+            machine,
+            spec: &request.spec,
+            workers: &request.limits.cpus,
+            load: request.load.as_ref(),
+            interrupt: &request.interrupt,
+        };
+        let found = trial.run()?;
         request.target_cpus = found.cpus;
         request.cpu_choice = found.choice;
     }
@@ -201,7 +208,7 @@ impl<'a> Prepared<'a> {
             cpus: &request.target_cpus,
             choice: &request.cpu_choice,
             allowed: self.plan.machine.allowed_cpus.len(),
-            attached: request.spec.is_attached(),
+            spec: &request.spec,
             restarted: metric.one_run_per_window(),
         }));
         let load_ns = load_cpu_ns(metric) - load_from.1;

@@ -1,11 +1,13 @@
 //! The sources of a measurement: started, ready, and what their windows need.
 
+use super::executor::Lane;
 use super::executor::Subject;
 use super::plan::Plan;
 use crate::error::Error;
 use crate::error::Result;
 use crate::inject::WorkerGroup;
 use crate::inject::WorkerPlan;
+use crate::inject::group::spawn_together;
 use crate::inject::peak::find_peak;
 use crate::inject::placement::Refusal;
 use crate::machine::calibration::Calibration;
@@ -14,6 +16,8 @@ use crate::warning::Warning;
 use jostle_profile::PhysicalBound;
 use jostle_profile::Placement;
 use jostle_profile::PlacementMode;
+use jostle_profile::resource::Domain;
+use jostle_profile::resource::Intensity;
 use jostle_profile::resource::Resource;
 use jostle_profile::resource::SwitchCost;
 use std::collections::BTreeMap;
@@ -44,6 +48,12 @@ pub struct SourceFacts {
     pub bound: Option<PhysicalBound>,
 }
 
+/// From one reading of the target to the next beside a source on a CPU of its
+/// own.
+const READING: Duration = Duration::from_micros(500);
+/// What settles later is measured in long blocks of its own.
+const LONGEST_CARRY_OVER: Duration = Duration::from_millis(20);
+
 /// Workers that are ready, and what is known of each resource.
 pub(super) struct Sources {
     pub(super) subjects: Vec<Subject>,
@@ -54,6 +64,38 @@ pub(super) struct Sources {
 }
 
 impl Sources {
+    fn add(&mut self, resource: Resource, started: std::result::Result<Started, String>) {
+        match started {
+            Ok((subject, group, facts)) => {
+                self.subjects.push(subject);
+                self.groups.push(group);
+                self.facts.insert(resource.id(), facts);
+            }
+            Err(reason) => {
+                let reason = Refusal::Unavailable(reason);
+                self.unavailable.push((resource.id(), reason));
+            }
+        }
+    }
+
+    /// Gives equal numbers to the lanes whose blocks have the same shape on the
+    /// same CPUs.
+    fn number_lanes(&mut self) {
+        let mut known: Vec<(Lane, &[usize])> = Vec::new();
+        for (subject, group) in self.subjects.iter_mut().zip(&self.groups) {
+            let Some(lane) = &mut subject.lane else {
+                continue;
+            };
+            let shape = (*lane, &group.plan.placement.cpus[..]);
+            let found = known.iter().position(|other| *other == shape);
+            let number = found.unwrap_or(known.len());
+            if found.is_none() {
+                known.push(shape);
+            }
+            lane.number = number;
+        }
+    }
+
     /// Where the peaks that intensity refers to come from, in words; `None` when
     /// no source has one.
     pub(super) fn peaks_from(&self, calibration: Option<&Calibration>) -> Option<String> {
@@ -87,26 +129,42 @@ pub(super) fn start_sources(plan: &Plan) -> Result<Sources> {
         facts: BTreeMap::new(),
         unavailable: plan.workers.unavailable.clone(),
     };
-    for (resource, mut workers) in plan.workers.ready.clone() {
+    let (last, ready): (Vec<_>, Vec<_>) = plan
+        .workers
+        .ready
+        .clone()
+        .into_iter()
+        .partition(|(resource, _)| resource.row().switch_cost == SwitchCost::FillsMemory);
+    plan.request.check_interrupt()?;
+    let together = ready.iter().enumerate().map(|(index, (resource, plan))| {
+        // What takes no turns in sequences, and what asks the scheduler for
+        // long slices, has a process of its own.
+        let alone = !plays(*resource, plan) || resource.row().intensity == Intensity::Share;
+        (if alone { 1 + index } else { 0 }, plan.clone())
+    });
+    let groups = spawn_together(together.collect(), READY);
+    for ((resource, workers), group) in ready.into_iter().zip(groups) {
         plan.request.check_interrupt()?;
-        if resource.row().switch_cost == SwitchCost::FillsMemory {
-            // The other workers hold their buffers by now.
-            let now = crate::machine::available_memory_bytes().unwrap_or(0);
-            let environment = &mut workers.config.environment;
-            let may = now.saturating_sub(environment.memory_reserve_bytes);
-            environment.memory_headroom_bytes = environment.memory_headroom_bytes.min(may);
-        }
-        match start_source(resource, workers, plan) {
-            Ok((subject, group, facts)) => {
-                sources.subjects.push(subject);
-                sources.groups.push(group);
-                sources.facts.insert(resource.id(), facts);
-            }
-            Err(reason) => sources
-                .unavailable
-                .push((resource.id(), Refusal::Unavailable(reason))),
-        }
+        let started = group.map_err(String::from);
+        sources.add(
+            resource,
+            started.and_then(|group| start_source(resource, &workers, group, plan)),
+        );
     }
+    for (resource, mut workers) in last {
+        plan.request.check_interrupt()?;
+        // The other workers hold their buffers by now.
+        let now = crate::machine::available_memory_bytes().unwrap_or(0);
+        let environment = &mut workers.config.environment;
+        let may = now.saturating_sub(environment.memory_reserve_bytes);
+        environment.memory_headroom_bytes = environment.memory_headroom_bytes.min(may);
+        let started = WorkerGroup::spawn(workers.clone(), READY).map_err(String::from);
+        sources.add(
+            resource,
+            started.and_then(|group| start_source(resource, &workers, group, plan)),
+        );
+    }
+    sources.number_lanes();
     if sources.subjects.is_empty() {
         let reasons: Vec<String> = sources
             .unavailable
@@ -121,19 +179,21 @@ pub(super) fn start_sources(plan: &Plan) -> Result<Sources> {
     Ok(sources)
 }
 
-/// Starts the workers of one resource and learns what its windows need.
+type Started = (Subject, WorkerGroup, SourceFacts);
+
+/// Learns what the windows of one resource need from its ready workers.
 fn start_source(
     resource: Resource,
-    workers: WorkerPlan,
+    workers: &WorkerPlan,
+    mut group: WorkerGroup,
     plan: &Plan,
-) -> std::result::Result<(Subject, WorkerGroup, SourceFacts), String> {
-    let bound = physical_bound(resource, &workers, plan);
+) -> std::result::Result<Started, String> {
+    let bound = physical_bound(resource, workers, plan);
     let timing = resource.row().timing;
     let calibration = plan.request.calibration.as_ref();
     let settle = calibration
         .and_then(|known| known.settle_seconds(resource.id()))
         .map_or(timing.settle, Duration::from_secs_f64);
-    let mut group = WorkerGroup::spawn(workers, READY)?;
     let peak = find_peak(&mut group, calibration, timing.peak)?;
     let switch_cost = match resource.row().switch_cost {
         // Taking it costs time, giving it back next to none: half each way.
@@ -148,6 +208,7 @@ fn start_source(
         switch_cost,
         stoppable: true,
         probe_endpoints: resource.row().probe_endpoints,
+        lane: lane(resource, workers, settle),
     };
     let facts = SourceFacts {
         placement: group.plan.placement.clone(),
@@ -157,6 +218,42 @@ fn start_source(
         bound,
     };
     Ok((subject, group, facts))
+}
+
+/// Whether the source of `resource` can be switched within a sequence: it needs
+/// neither a device nor memory that has to be filled.
+fn plays(resource: Resource, workers: &WorkerPlan) -> bool {
+    let row = resource.row();
+    let device = matches!(row.domain, Domain::BlockDevice | Domain::NetworkDevice);
+    !device && row.switch_cost == SwitchCost::None && !workers.spec.spans_cpus
+}
+
+/// The blocks of `resource`, which settle within `settle`; their lane has no
+/// number yet.
+fn lane(resource: Resource, workers: &WorkerPlan, settle: Duration) -> Option<Lane> {
+    if !plays(resource, workers) {
+        return None;
+    }
+    let slices = workers.config.slices;
+    let period = slices.map_or(READING, |slices| Duration::from_nanos(slices.period_ns));
+    let shape = |skip, read| {
+        Some(Lane {
+            number: 0,
+            period,
+            skip,
+            read,
+            slices: slices.is_some(),
+            takes_time: resource.row().intensity == Intensity::Share,
+        })
+    };
+    if settle > LONGEST_CARRY_OVER {
+        let skip = settle.div_duration_f64(period).ceil() as u32;
+        return shape(skip, skip * 5 / 8);
+    }
+    match slices {
+        Some(_) => shape(2, 6),
+        None => shape(4, 12),
+    }
 }
 
 /// How long taking all the memory will take, from taking a little. Memory that

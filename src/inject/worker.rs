@@ -21,6 +21,8 @@ use serde::Deserialize;
 use serde::Serialize;
 use std::time::Duration;
 
+/// A worker asks the scheduler for this many times the slice that it takes.
+const SPARE_SLICE: f64 = 2.0;
 /// How often an idle worker on a CPU of its own looks at its page.
 const IDLE_NS: u64 = 80_000;
 /// Longest sleep of a worker that waits between operations.
@@ -93,12 +95,13 @@ pub(super) fn start<'a>(
     }
     if let Some(slices) = config.slices {
         // Refused by kernels that do not know it; the calibration of the
-        // period then finds a longer one.
-        let share = match intensity {
-            Intensity::Share => 1.0,
-            _ => slices.share,
+        // period then finds a longer one. A worker that asked for just what it
+        // takes would be interrupted by the target at the end of most slices.
+        let taken = match intensity {
+            Intensity::Share => slices.period_ns as f64,
+            _ => slices.period_ns as f64 * slices.share * SPARE_SLICE,
         };
-        let _ = request_slice(((slices.period_ns as f64 * share) as u64).max(100_000));
+        let _ = request_slice((taken as u64).max(100_000));
     }
     let kernel = (spec.build)(&Environment {
         available_bytes: Some(|| crate::machine::available_memory_bytes().ok()),

@@ -224,7 +224,8 @@ fn progress(spec: &TargetSpec, target: &mut Target, context: Context) -> Result<
 }
 
 fn try_out(target: &mut Target, context: &Context) -> Result<Box<dyn Metric>> {
-    let deadline = Instant::now() + context.options.trial;
+    let length = context.options.trial.min(context.options.choice);
+    let deadline = Instant::now() + length;
     while Instant::now() < deadline {
         context.check_interrupt()?;
         match target.wait(Duration::from_millis(20)) {
@@ -243,8 +244,8 @@ fn try_out(target: &mut Target, context: &Context) -> Result<Box<dyn Metric>> {
         }
     }
     let tried = format!(
-        "the command publishes no progress and was still running after {} s",
-        context.options.trial.as_secs_f64()
+        "the command publishes no progress and was still running after {:.1} s",
+        length.as_secs_f64()
     );
     fallback(target, &tried)
 }

@@ -32,6 +32,7 @@ pub use names::MetricKind;
 
 use crate::error::Error;
 use crate::error::Result;
+use crate::sys::handover::Readable;
 use crate::warning::Warning;
 use crate::workload::Target;
 use error::Reason;
@@ -108,6 +109,21 @@ pub trait Metric {
         None
     }
 
+    /// Told before turns are read: a command that was started again has other
+    /// counters, and so have threads that are new.
+    ///
+    /// # Errors
+    /// Those of [`Metric::begin`].
+    fn follow(&mut self, _target: &mut Target) -> Result<()> {
+        Ok(())
+    }
+
+    /// Where a worker can read the same count at any instant; `None` for a
+    /// metric that only the profiler can read.
+    fn turns(&self) -> Option<TurnSource<'_>> {
+        None
+    }
+
     /// Translates a performance into the unit of the facts.
     fn in_unit(&self, performance: f64) -> f64 {
         match self.facts().direction {
@@ -115,6 +131,18 @@ pub trait Metric {
             Direction::Lower => 1.0 / performance,
         }
     }
+}
+
+/// A count that a worker can read whenever the target is off the CPU.
+#[derive(Clone, Debug)]
+pub struct TurnSource<'a> {
+    /// What it reads.
+    pub readable: Readable<'a>,
+    /// Changes when `readable` does; see [`crate::sys::handover::version`].
+    pub version: u64,
+    /// Whether performance is counted per the CPU time that is read beside it,
+    /// instead of wall time.
+    pub by_cpu_time: bool,
 }
 
 /// What the command line may say about a metric.
@@ -130,9 +158,11 @@ pub struct MetricOptions {
     pub print_timeout: Duration,
     /// `--run-timeout`: longest time one run of a finite command may take.
     pub run_timeout: Duration,
-    /// Longest time to watch a command when choosing the metric, and any target
-    /// until something countable happens.
+    /// Longest time to watch any target until something countable happens.
     pub trial: Duration,
+    /// Longest time to watch a command when choosing the metric, no longer than
+    /// `trial`: a part of the budget.
+    pub choice: Duration,
     /// `--probe-timeout`: longest one run of a probe command or one request for
     /// a page of metrics may take.
     pub probe_timeout: Duration,
@@ -149,6 +179,7 @@ impl Default for MetricOptions {
             print_timeout: Duration::from_secs(10),
             run_timeout: Duration::from_secs(600),
             trial: Duration::from_secs(10),
+            choice: Duration::MAX,
             probe_timeout: Duration::from_secs(10),
             probe_interval: Duration::from_millis(200),
         }

@@ -3,9 +3,13 @@
 #![allow(dead_code, reason = "no test needs all of it")]
 
 use jostle::experiment::executor::Arm;
+use jostle::experiment::executor::Block;
+use jostle::experiment::executor::BlockReading;
+use jostle::experiment::executor::BlockRequest;
 use jostle::experiment::executor::Executor;
 use jostle::experiment::executor::Subject;
 use jostle::experiment::executor::TargetState;
+use jostle::experiment::executor::TargetTurn;
 use jostle::experiment::executor::WindowError;
 use jostle::experiment::executor::WindowReading;
 use jostle::experiment::executor::WindowRequest;
@@ -138,8 +142,18 @@ pub struct MockExecutor {
     pub phase_response: Option<fn(Duration) -> f64>,
     /// What is counted in a window, from its request and its disturbance.
     pub counters: Option<Count>,
+    /// Whether subjects with a lane are played in sequences.
+    pub plays: bool,
+    /// What is left of the last arm's effect, a fraction, after each turn.
+    pub carry_over: f64,
+    /// Chance that a block is missed.
+    pub missed_chance: f64,
     /// Every request answered, for tests of the order.
     pub log: Vec<WindowRequest>,
+    /// Every block played.
+    pub played: Vec<BlockRequest>,
+    /// The target's level, a fraction, at the end of the last turn.
+    level: f64,
     noise: Noise,
     drift: f64,
     steal_left: u32,
@@ -161,7 +175,12 @@ impl MockExecutor {
             phases: None,
             phase_response: None,
             counters: None,
+            plays: false,
+            carry_over: 0.0,
+            missed_chance: 0.0,
             log: Vec::new(),
+            played: Vec::new(),
+            level: 1.0,
             noise: Noise::seeded(seed),
             drift: 0.0,
             steal_left: 0,
@@ -216,7 +235,87 @@ impl MockExecutor {
     }
 }
 
+impl MockExecutor {
+    fn failure(&self, subject: usize) -> Option<WindowError> {
+        let due = |(from, whose, error): &(Duration, Option<usize>, WindowError)| {
+            let now = self.clock >= *from && whose.is_none_or(|index| index == subject);
+            now.then(|| error.clone())
+        };
+        self.failures.iter().find_map(due)
+    }
+
+    fn block(&mut self, request: &BlockRequest) -> Block {
+        let lane = self.subjects[request.subject]
+            .lane
+            .expect("only subjects with a lane are played");
+        let response = self.responses[request.subject];
+        let disturbance = self.disturbance(response.sd);
+        let running = request.target == TargetState::Running;
+        let (probe, aim) = match request.arm {
+            Arm::Idle => (None, 1.0),
+            Arm::Control => (None, response.sharing),
+            Arm::Treat(intensity) => {
+                let beside = if running {
+                    response.probe.at(intensity)
+                } else {
+                    1.0
+                };
+                let own = response.sharing * response.target.at(intensity);
+                (Some(1e6 * beside * disturbance), own)
+            }
+        };
+        let phase = self.phases.map_or(1.0, |level| level(self.clock));
+        let mut turns = Vec::new();
+        for position in 0..request.periods {
+            self.clock += lane.period;
+            self.level = aim + (self.level - aim) * self.carry_over;
+            let seconds = 0.8 * lane.period.as_secs_f64();
+            let own = 1.0 + response.sd * self.noise.normal();
+            let operations = self.baseline * phase * self.level * disturbance * own * seconds;
+            if running {
+                turns.push(TargetTurn {
+                    position,
+                    operations,
+                    seconds,
+                    all_operations: operations,
+                    all_seconds: seconds,
+                });
+            }
+        }
+        if self.noise.uniform() < self.missed_chance {
+            return Block::Missed;
+        }
+        Block::Read(BlockReading {
+            at: self.clock - lane.period * request.periods / 2,
+            turns,
+            probe,
+            pressure: probe.map(|_| match request.arm {
+                Arm::Treat(intensity) => intensity * 1e4,
+                Arm::Idle | Arm::Control => 0.0,
+            }),
+            steal: 0.0,
+        })
+    }
+}
+
 impl Executor for MockExecutor {
+    fn plays(&self) -> bool {
+        self.plays
+    }
+
+    fn play(&mut self, blocks: &[BlockRequest]) -> Result<Vec<Block>, WindowError> {
+        let mut results = Vec::new();
+        for request in blocks {
+            self.played.push(*request);
+            results.push(match self.failure(request.subject) {
+                Some(WindowError::Subject(reason)) => Block::Failed(reason),
+                Some(error) => return Err(error),
+                None => self.block(request),
+            });
+        }
+        Ok(results)
+    }
+
     fn now(&self) -> Duration {
         self.clock
     }
@@ -229,10 +328,8 @@ impl Executor for MockExecutor {
         };
         let switch = self.switch(request.subject, request.arm);
         self.clock += switch + request.settle + length;
-        for (from, subject, error) in &self.failures {
-            if self.clock >= *from && subject.is_none_or(|index| index == request.subject) {
-                return Err(error.clone());
-            }
+        if let Some(error) = self.failure(request.subject) {
+            return Err(error);
         }
         let response = self.responses[request.subject];
         let steal = self.steal();

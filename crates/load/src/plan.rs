@@ -9,6 +9,7 @@ use crate::spec::LoadSpec;
 use crate::spec::Pace;
 use jostle_profile::cpulist::format_list;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// How fast, if that is known before the server is there.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,6 +48,18 @@ impl LoadPlan {
             "load: {how} to {} over {} connections{cpus}",
             self.spec.url, self.spec.connections
         )
+    }
+
+    /// The same traffic for a moment, without preparations: as fast as answers
+    /// come where the rate is yet to be found.
+    pub fn for_trial(&self) -> LoadPlan {
+        let mut plan = self.clone();
+        plan.spec.prefill = false;
+        plan.spec.ramp = Duration::ZERO;
+        if let Drive::ShareOfCapacity { .. } = self.drive {
+            plan.drive = Drive::Pace(Pace::Closed);
+        }
+        plan
     }
 
     /// Whether each request waits for the answer to the one before.

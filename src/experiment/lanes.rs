@@ -1,0 +1,329 @@
+//! Sequences of short blocks: what was played in a lane, and what it says of
+//! each of its subjects.
+//!
+//! All sources and levels of a lane follow each other in one random order,
+//! round by round, and share their control: see [`Contrasts`]. The target's
+//! own performance is compared with the control of its time; the source's,
+//! with its blocks of the same round in which the target was stopped.
+
+use super::carry_over::carry_over;
+use super::executor::Arm;
+use super::executor::BlockReading;
+use super::executor::BlockRequest;
+use super::executor::Lane;
+use super::executor::Subject;
+use super::executor::TargetState;
+use super::log::PairRecord;
+use super::search::Played;
+use super::settings::Half;
+use jostle_statistics::Block;
+use jostle_statistics::Contrasts;
+use jostle_statistics::block_rate;
+use jostle_statistics::location;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Half of the least that can be counted, for blocks in which nothing was.
+const HALF_A_COUNT: f64 = 0.5;
+/// Blocks grow to at most this many periods when carry-over takes most of them.
+const LONGEST_BLOCK: u32 = 64;
+
+/// What a block was of. The first arm of a lane is its control.
+type ArmOf = (usize, Arm);
+
+/// One block that was read.
+struct Kept {
+    round: usize,
+    arm: usize,
+    target: TargetState,
+    reading: BlockReading,
+}
+
+/// What one half of one subject showed at one intensity.
+pub(super) struct LevelPlayed {
+    pub(super) half: Half,
+    pub(super) subject: usize,
+    pub(super) intensity: f64,
+    pub(super) played: Played,
+}
+
+/// Everything played in one lane.
+pub(super) struct LaneLog {
+    pub(super) lane: Lane,
+    /// Subjects of the lane.
+    pub(super) members: Vec<usize>,
+    /// Periods of a block whose turns are not counted.
+    pub(super) skip: u32,
+    arms: Vec<ArmOf>,
+    blocks: Vec<Kept>,
+    /// Rounds begun.
+    pub(super) rounds: usize,
+    pub(super) spent: Duration,
+    /// Rounds at which the lane is judged next.
+    pub(super) judged_at: usize,
+}
+
+impl LaneLog {
+    /// One log for each lane of `subjects`.
+    pub(super) fn all(subjects: &[Subject]) -> Vec<LaneLog> {
+        let mut lanes: BTreeMap<usize, LaneLog> = BTreeMap::new();
+        for (index, subject) in subjects.iter().enumerate() {
+            let Some(lane) = subject.lane else {
+                continue;
+            };
+            let log = lanes.entry(lane.number).or_insert_with(|| LaneLog {
+                lane,
+                members: Vec::new(),
+                skip: lane.skip,
+                arms: vec![(index, LaneLog::control(lane))],
+                blocks: Vec::new(),
+                rounds: 0,
+                spent: Duration::ZERO,
+                judged_at: 3,
+            });
+            log.members.push(index);
+        }
+        lanes.into_values().collect()
+    }
+
+    fn control(lane: Lane) -> Arm {
+        match lane.takes_time {
+            true => Arm::Idle,
+            false => Arm::Control,
+        }
+    }
+
+    /// The subject and arm of a control block.
+    pub(super) fn zero(&self) -> ArmOf {
+        self.arms[0]
+    }
+
+    /// Periods of one block.
+    pub(super) fn periods(&self) -> u32 {
+        self.skip + self.lane.read
+    }
+
+    /// Length of one block.
+    pub(super) fn block(&self) -> Duration {
+        self.lane.period * self.periods()
+    }
+
+    /// Keeps what `request` of the current round showed.
+    pub(super) fn keep(&mut self, request: &BlockRequest, reading: BlockReading) {
+        // All controls of a lane do the same.
+        let of = match request.arm == self.zero().1 {
+            true => self.zero(),
+            false => (request.subject, request.arm),
+        };
+        let known = self.arms.iter().position(|arm| *arm == of);
+        let arm = known.unwrap_or_else(|| {
+            self.arms.push(of);
+            self.arms.len() - 1
+        });
+        self.blocks.push(Kept {
+            round: self.rounds,
+            arm,
+            target: request.target,
+            reading,
+        });
+    }
+
+    /// Log rate of the target in one block; `None` where it was not read.
+    fn value(&self, block: &Kept) -> Option<f64> {
+        let turns = block.reading.turns.iter();
+        let counted = turns.filter(|turn| turn.position >= self.skip);
+        if !self.lane.takes_time {
+            let turns: Vec<(f64, f64)> = counted
+                .map(|turn| (turn.seconds, turn.operations))
+                .collect();
+            return block_rate(&turns);
+        }
+        // A starved target is an effect, not a failure.
+        let (mut operations, mut seconds) = (0.0, 0.0);
+        for turn in counted {
+            operations += turn.all_operations;
+            seconds += turn.all_seconds;
+        }
+        let value = (operations.max(HALF_A_COUNT) / seconds).ln();
+        (seconds > 0.0 && value.is_finite()).then_some(value)
+    }
+
+    /// The blocks beside the target whose rates are known, and what they say
+    /// against the control of their time.
+    fn contrasts(&self) -> (Vec<(&Kept, Block)>, Contrasts) {
+        let beside = self.blocks.iter();
+        let beside = beside.filter(|block| block.target == TargetState::Running);
+        let read: Vec<(&Kept, Block)> = beside
+            .filter_map(|block| {
+                let value = Block {
+                    at: block.reading.at.as_secs_f64(),
+                    stratum: block.round,
+                    arm: block.arm,
+                    value: self.value(block)?,
+                };
+                Some((block, value))
+            })
+            .collect();
+        let values: Vec<Block> = read.iter().map(|(_, value)| *value).collect();
+        let contrasts = Contrasts::of(&values, self.arms.len());
+        (read, contrasts)
+    }
+
+    /// What all blocks so far say, level by level, and pair by pair.
+    pub(super) fn judge(&self) -> Judgement {
+        let (blocks, contrasts) = self.contrasts();
+        let contrasts = Rc::new(contrasts);
+        let mut judgement = Judgement::default();
+        for (arm, &(subject, of)) in self.arms.iter().enumerate().skip(1) {
+            let mut ratios = Vec::new();
+            let mut pressures = Vec::new();
+            let own = blocks.iter().zip(&contrasts.ratios);
+            for ((block, value), ratio) in own.filter(|((block, _), _)| block.arm == arm) {
+                let Some(ratio) = *ratio else { continue };
+                ratios.push(ratio);
+                pressures.extend(block.reading.pressure);
+                if let Arm::Treat(intensity) = of {
+                    judgement.pairs.push(PairRecord {
+                        at: block.reading.at,
+                        subject,
+                        half: Half::Tolerated,
+                        intensity,
+                        log_ratio: ratio,
+                        pressure: block.reading.pressure,
+                        reference: (value.value - ratio).exp(),
+                        counted: Default::default(),
+                    });
+                }
+            }
+            match of {
+                Arm::Treat(intensity) => judgement.levels.push(LevelPlayed {
+                    half: Half::Tolerated,
+                    subject,
+                    intensity,
+                    played: Played {
+                        ratios,
+                        pressures,
+                        contrasts: Some((contrasts.clone(), arm)),
+                    },
+                }),
+                other => judgement.sharing.push((subject, other, ratios)),
+            }
+        }
+        self.judge_probes(&mut judgement);
+        judgement.level = level(&blocks, &contrasts);
+        judgement
+    }
+
+    /// Skips what is still coming after a switch, by the controls and by the
+    /// blocks at 100, and lengthens the blocks to come where that takes most of
+    /// them.
+    pub(super) fn skip_carry_over(&mut self) {
+        let (blocks, contrasts) = self.contrasts();
+        let full = |arm: &ArmOf| *arm == self.zero() || arm.1 == Arm::Treat(100.0);
+        let mut skip = self.skip;
+        let mut late = false;
+        for (arm, _) in self.arms.iter().enumerate().filter(|(_, of)| full(of)) {
+            let mut positions: Vec<Vec<f64>> = vec![Vec::new(); self.periods() as usize];
+            let own = blocks.iter().zip(&contrasts.ratios);
+            for ((block, value), ratio) in own.filter(|((block, _), _)| block.arm == arm) {
+                let Some(ratio) = ratio else { continue };
+                for turn in &block.reading.turns {
+                    let log = (turn.operations / turn.seconds).ln();
+                    if let Some(values) = positions.get_mut(turn.position as usize)
+                        && log.is_finite()
+                    {
+                        values.push(log - (value.value - ratio));
+                    }
+                }
+            }
+            match carry_over(&positions) {
+                Some(positions) => skip = skip.max(positions as u32),
+                None => late = true,
+            }
+        }
+        self.skip = skip;
+        if late && self.periods() < LONGEST_BLOCK {
+            self.lane.read *= 2;
+        }
+    }
+
+    /// The sources beside the target against themselves alone, round by round.
+    fn judge_probes(&self, judgement: &mut Judgement) {
+        for (arm, &(subject, of)) in self.arms.iter().enumerate() {
+            let Arm::Treat(intensity) = of else { continue };
+            let mut played = Played::default();
+            for round in self.by_round() {
+                let own = || round.iter().filter(|block| block.arm == arm);
+                let probes = |target| -> Vec<f64> {
+                    let probes = own().filter(|block| block.target == target);
+                    let probes = probes.filter_map(|block| block.reading.probe);
+                    probes.filter(|probe| *probe > 0.0).map(f64::ln).collect()
+                };
+                let (alone, beside) = (probes(TargetState::Stopped), probes(TargetState::Running));
+                let (Some(last), false) = (own().next_back(), alone.is_empty()) else {
+                    continue;
+                };
+                if beside.is_empty() {
+                    continue;
+                }
+                let reference = location(&alone);
+                let log_ratio = location(&beside) - reference;
+                let running = own().filter(|block| block.target == TargetState::Running);
+                let pressure = running.filter_map(|block| block.reading.pressure).next();
+                played.ratios.push(log_ratio);
+                played.pressures.extend(pressure);
+                judgement.pairs.push(PairRecord {
+                    at: last.reading.at,
+                    subject,
+                    half: Half::Caused,
+                    intensity,
+                    log_ratio,
+                    pressure,
+                    reference: reference.exp(),
+                    counted: Default::default(),
+                });
+            }
+            if !played.ratios.is_empty() {
+                judgement.levels.push(LevelPlayed {
+                    half: Half::Caused,
+                    subject,
+                    intensity,
+                    played,
+                });
+            }
+        }
+    }
+
+    fn by_round(&self) -> impl Iterator<Item = &[Kept]> {
+        self.blocks.chunk_by(|a, b| a.round == b.round)
+    }
+}
+
+/// The control's level, round by round: seconds, log rate.
+fn level(blocks: &[(&Kept, Block)], contrasts: &Contrasts) -> Vec<(f64, f64)> {
+    let known: Vec<(usize, f64, f64)> = blocks
+        .iter()
+        .zip(&contrasts.ratios)
+        .filter_map(|((_, block), ratio)| Some((block.stratum, block.at, block.value - (*ratio)?)))
+        .collect();
+    known
+        .chunk_by(|a, b| a.0 == b.0)
+        .map(|round| {
+            let controls: Vec<f64> = round.iter().map(|(_, _, control)| *control).collect();
+            (round[round.len() / 2].1, location(&controls))
+        })
+        .collect()
+}
+
+/// What a lane says.
+#[derive(Default)]
+pub(super) struct Judgement {
+    pub(super) levels: Vec<LevelPlayed>,
+    pub(super) pairs: Vec<PairRecord>,
+    /// Of arms that do not press: subject, arm, log ratios to the lane's
+    /// control.
+    pub(super) sharing: Vec<(usize, Arm, Vec<f64>)>,
+    /// The control's level, round by round: seconds, log rate.
+    pub(super) level: Vec<(f64, f64)>,
+}

@@ -1,0 +1,359 @@
+//! The part of a measurement that is played in sequences: what a round holds,
+//! which lane plays the next one, and when what was played is judged.
+
+use super::Run;
+use crate::experiment::executor::Arm;
+use crate::experiment::executor::Block;
+use crate::experiment::executor::BlockRequest;
+use crate::experiment::executor::TargetState;
+use crate::experiment::executor::WindowError;
+use crate::experiment::lanes::LaneLog;
+use crate::experiment::levels::FEWEST_PAIRS;
+use crate::experiment::queue::HalfRun;
+use crate::experiment::settings::Half;
+use crate::experiment::settings::Halves;
+use jostle_statistics::below;
+use std::time::Duration;
+
+/// Intensities of a curve beside those that its search asks for, percent.
+const CURVE: [f64; 4] = [80.0, 40.0, 60.0, 20.0];
+/// Blocks at 100 per round: the verdict falls there.
+const AT_100: usize = 2;
+/// Blocks per round at the level where the crossing is looked for.
+const AT_CROSSING: usize = 2;
+/// Blocks at a level that draw the curve there.
+const DRAWN: usize = 16;
+/// Controls of a round: one per this many treated blocks, at least so many.
+const TREATED_PER_CONTROL: usize = 8;
+const FEWEST_CONTROLS: usize = 3;
+/// Rounds that a lane's share of the budget should hold, so that the verdict
+/// has its pairs: rounds carry fewer levels of the curve for that.
+const ROUNDS: f64 = 8.0;
+/// Rounds by which their number grows from one judgement to the next.
+const JUDGED_EVERY: f64 = 1.4;
+/// What the slow sources may keep for themselves while lanes want time.
+pub(super) const SLOW_SHARE: f64 = 0.4;
+/// Share of the budget for windows that count what blocks cannot.
+const COUNTING_SHARE: f64 = 0.05;
+
+impl Run<'_, '_> {
+    /// Marks the halves that are measured in sequences; nothing when the target
+    /// cannot be read turn by turn.
+    pub(super) fn begin_lanes(&mut self) {
+        if !self.bench.plays() {
+            return;
+        }
+        self.lanes = LaneLog::all(self.queue.subjects);
+        for run in &mut self.queue.halves {
+            run.played = self.queue.subjects[run.subject].lane.is_some();
+        }
+    }
+
+    /// What the halves that are not played need at least, within their share.
+    pub(super) fn kept_for_slow(&self) -> Duration {
+        let order = self.queue.first_order();
+        let left = self.left().as_secs_f64();
+        let mut sum = 0.0;
+        for index in order {
+            let minimum = self.queue.minimum(index);
+            if sum + minimum <= SLOW_SHARE * left {
+                sum += minimum;
+            }
+        }
+        Duration::from_secs_f64(sum)
+    }
+
+    /// Plays rounds until all is known or only `keep` of the budget is left.
+    pub(super) fn play_lanes(&mut self, keep: Duration) -> Result<(), WindowError> {
+        while let Some(index) = self.next_lane(keep) {
+            self.round(index, keep)?;
+            let lane = &self.lanes[index];
+            if lane.rounds >= lane.judged_at {
+                self.judge_lane(index);
+            }
+            let (log, elapsed) = (&self.log, self.elapsed());
+            self.observer.checkpoint(&|| log.readings(elapsed));
+        }
+        for index in 0..self.lanes.len() {
+            self.judge_lane(index);
+        }
+        Ok(())
+    }
+
+    /// The lane that had least for what it has to find out.
+    fn next_lane(&self, keep: Duration) -> Option<usize> {
+        let left = self.left().saturating_sub(keep);
+        let claims = (0..self.lanes.len()).filter_map(|index| {
+            let open = self.open(index);
+            let lane = &self.lanes[index];
+            let least = lane.block() * (FEWEST_CONTROLS as u32 + 2);
+            let claim = lane.spent.as_secs_f64() / self.weight(index);
+            (open > 0 && left > least).then_some((index, claim))
+        });
+        let next = claims.min_by(|a, b| a.1.total_cmp(&b.1));
+        next.map(|(index, _)| index)
+    }
+
+    /// Halves of a lane that are not settled.
+    fn open(&self, lane: usize) -> usize {
+        let members = &self.lanes[lane].members;
+        let halves = self.queue.halves.iter();
+        halves
+            .filter(|run| members.contains(&run.subject) && self.wants(run))
+            .count()
+    }
+
+    fn wants(&self, run: &HalfRun) -> bool {
+        let precise = || run.search.half_width_at_100() <= self.settings.loss_half_width();
+        let known = run.search.settled && (run.half == Half::Caused || precise());
+        !run.ended && !known
+    }
+
+    /// Long blocks need more time for as much.
+    fn weight(&self, lane: usize) -> f64 {
+        let length = self.lanes[lane].block().as_secs_f64();
+        self.open(lane) as f64 * (length / 0.004).sqrt().clamp(1.0, 4.0)
+    }
+
+    /// Plays one round of a lane.
+    fn round(&mut self, index: usize, keep: Duration) -> Result<(), WindowError> {
+        let began = self.bench.now();
+        let blocks = self.compose(index, keep);
+        let members = self.lanes[index].members.iter();
+        let names: Vec<&str> = members
+            .map(|member| self.queue.subjects[*member].resource)
+            .collect();
+        let note = format!("in turns: {}", names.join(", "));
+        self.tell(None, note);
+        let results = match self.bench.play(&blocks) {
+            Err(WindowError::Subject(reason)) => {
+                for member in self.lanes[index].members.clone() {
+                    self.queue.end_subject(member, &reason);
+                }
+                return Ok(());
+            }
+            results => results?,
+        };
+        let lane = &mut self.lanes[index];
+        let mut failures: Vec<(usize, String)> = Vec::new();
+        for (request, result) in blocks.iter().zip(results) {
+            match result {
+                Block::Read(reading) => lane.keep(request, reading),
+                Block::Missed => {}
+                Block::Failed(reason) => failures.push((request.subject, reason)),
+            }
+        }
+        lane.rounds += 1;
+        lane.spent += self.bench.now().saturating_sub(began);
+        for (subject, reason) in failures {
+            self.queue.end_subject(subject, &reason);
+        }
+        Ok(())
+    }
+
+    /// The blocks of the next round, in random order: those beside the target,
+    /// then those without it.
+    fn compose(&mut self, index: usize, keep: Duration) -> Vec<BlockRequest> {
+        let lane = &self.lanes[index];
+        let weights: f64 = (0..self.lanes.len()).map(|lane| self.weight(lane)).sum();
+        let left = self.left().saturating_sub(keep) + lane.spent;
+        let share = left.mul_f64(self.weight(index) / weights.max(1e-9));
+        let most = share.div_duration_f64(lane.block()) / ROUNDS;
+        let round = lane.rounds;
+        let wanting: Vec<&HalfRun> = self
+            .queue
+            .halves
+            .iter()
+            .filter(|run| lane.members.contains(&run.subject) && self.wants(run))
+            .collect();
+        let tolerated = wanting.iter().filter(|run| run.half == Half::Tolerated);
+        let fixed = AT_100 * tolerated.clone().count() + wanting.len() / 2 + FEWEST_CONTROLS;
+        let spare = (most - fixed as f64) / tolerated.count().max(1) as f64;
+        let levels = (spare as usize).clamp(1, CURVE.len());
+        let mut beside: Vec<(usize, Arm)> = Vec::new();
+        let mut alone: Vec<(usize, Arm)> = Vec::new();
+        for run in &wanting {
+            let subject = run.subject;
+            match run.half {
+                Half::Tolerated => {
+                    let precise = run.search.half_width_at_100() <= self.settings.loss_half_width();
+                    let refinement = run.search.refinement();
+                    let treat = |level: f64| (subject, Arm::Treat(level));
+                    if !precise || refinement.is_none() {
+                        beside.extend([treat(100.0); AT_100]);
+                    }
+                    let first = round * levels;
+                    let of_curve = (first..first + levels).map(|n| CURVE[n % CURVE.len()]);
+                    // A curve that is drawn leaves its time to its crossing.
+                    let drawn =
+                        |level: &f64| refinement.is_some() && run.search.pairs_at(*level) >= DRAWN;
+                    beside.extend(of_curve.filter(|level| !drawn(level)).map(treat));
+                    if let Some(level) = refinement {
+                        let spare = levels.max(AT_CROSSING);
+                        beside.extend(std::iter::repeat_n(treat(level), spare));
+                    }
+                }
+                Half::Caused => {
+                    let mut levels = run.search.rules.endpoints.to_vec();
+                    if let Some(level) = run.search.refinement() {
+                        levels.extend([level, CURVE[round % CURVE.len()]]);
+                        levels.dedup();
+                    }
+                    for level in levels {
+                        let arm = (subject, Arm::Treat(level));
+                        alone.push(arm);
+                        if !beside.contains(&arm) {
+                            beside.push(arm);
+                        }
+                    }
+                }
+            }
+        }
+        let zero = lane.zero();
+        let controls = (beside.len() / TREATED_PER_CONTROL).max(FEWEST_CONTROLS);
+        beside.extend(std::iter::repeat_n(zero, controls));
+        beside.extend(self.sharing(index));
+        let lane = &self.lanes[index];
+        let (skip, periods) = (lane.skip, lane.periods());
+        let request = |target| {
+            move |(subject, arm): (usize, Arm)| BlockRequest {
+                subject,
+                arm,
+                target,
+                skip,
+                periods,
+            }
+        };
+        let (block, total) = (lane.block(), beside.len() + alone.len());
+        let rng = self.bench.rng();
+        for blocks in [&mut beside, &mut alone] {
+            for i in (1..blocks.len()).rev() {
+                let j = below(rng, i + 1);
+                blocks.swap(i, j);
+            }
+        }
+        // The last round has to fit into what is left.
+        let fits = self.left().saturating_sub(keep).div_duration_f64(block) / total as f64;
+        for blocks in [&mut beside, &mut alone] {
+            blocks.truncate((blocks.len() as f64 * fits) as usize);
+        }
+        let beside = beside.into_iter().map(request(TargetState::Running));
+        let alone = alone.into_iter().map(request(TargetState::Stopped));
+        beside.chain(alone).collect()
+    }
+
+    /// Blocks that tell what sharing costs: idle ones beside the placebo of
+    /// this lane, or placebos of another lane where idle is the control.
+    fn sharing(&self, index: usize) -> Vec<(usize, Arm)> {
+        let lane = &self.lanes[index];
+        if self.settings.halves == Halves::Caused {
+            return Vec::new();
+        }
+        if !lane.lane.takes_time {
+            let apart = self.lanes.iter().all(|other| !other.lane.takes_time);
+            let own = self.queue.subjects[lane.members[0]].lane;
+            let on_its_own = own.is_some_and(|own| !own.slices);
+            return match apart || on_its_own {
+                true => vec![(lane.members[0], Arm::Idle); 2],
+                false => Vec::new(),
+            };
+        }
+        let sliced = self
+            .lanes
+            .iter()
+            .filter(|other| other.lane.slices && !other.lane.takes_time);
+        sliced
+            .map(|other| other.zero())
+            .flat_map(|zero| [zero; 2])
+            .collect()
+    }
+
+    /// Takes a few windows that are long enough to count in, of the sources that
+    /// cost the target most: they say why.
+    pub(super) fn count(&mut self) -> Result<(), WindowError> {
+        if !self.bench.counts() {
+            return Ok(());
+        }
+        let most = self.settings.budget.mul_f64(COUNTING_SHARE);
+        let until = (self.elapsed() + most).min(self.settings.budget);
+        let halves = self.queue.halves.iter().enumerate();
+        let mut played: Vec<(f64, usize)> = halves
+            .filter(|(_, run)| run.played && run.half == Half::Tolerated && run.error.is_none())
+            .filter_map(|(index, run)| Some((run.search.ratio_at_100()?, index)))
+            .collect();
+        played.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for (_, index) in played {
+            let subject = self.queue.halves[index].subject;
+            let price = self
+                .queue
+                .price(subject, Half::Tolerated, 100.0, FEWEST_PAIRS);
+            if self.elapsed() + Duration::from_secs_f64(price) > until {
+                continue;
+            }
+            self.tell(None, "counting".into());
+            match self
+                .bench
+                .pairs(subject, Half::Tolerated, 100.0, FEWEST_PAIRS)
+            {
+                Ok(pairs) => {
+                    for pair in pairs {
+                        self.log_pair(subject, Half::Tolerated, 100.0, pair);
+                    }
+                }
+                Err(WindowError::Subject(reason)) => self.queue.end_subject(subject, &reason),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the searches what was played so far.
+    fn judge_lane(&mut self, index: usize) {
+        let lane = &mut self.lanes[index];
+        lane.judged_at = ((lane.rounds as f64 * JUDGED_EVERY) as usize).max(lane.rounds + 1);
+        if !lane.lane.takes_time {
+            lane.skip_carry_over();
+        }
+        let judgement = lane.judge();
+        let (number, spent) = (lane.lane.number, lane.spent);
+        let members = lane.members.clone();
+        for level in judgement.levels {
+            let half = self
+                .queue
+                .halves
+                .iter_mut()
+                .find(|run| run.subject == level.subject && run.half == level.half);
+            if let Some(run) = half {
+                run.search.replace(level.intensity, level.played);
+            }
+        }
+        for run in &mut self.queue.halves {
+            if members.contains(&run.subject) {
+                run.tried = run.search.pairs() as u64;
+                run.spent = spent / members.len().max(1) as u32;
+                run.search.judge(false);
+            }
+        }
+        for (subject, arm, ratios) in judgement.sharing {
+            match arm {
+                // The control against idle is minus idle against the control.
+                Arm::Idle => {
+                    let against: Vec<f64> = ratios.iter().map(|ratio| -ratio).collect();
+                    for member in &members {
+                        self.log.sharing[*member].clone_from(&against);
+                    }
+                }
+                _ => {
+                    let lane = self.queue.subjects[subject].lane;
+                    for (index, other) in self.queue.subjects.iter().enumerate() {
+                        if other.lane == lane {
+                            self.log.sharing[index].clone_from(&ratios);
+                        }
+                    }
+                }
+            }
+        }
+        self.log.played.insert(number, judgement.pairs);
+        self.log.levels.insert(number, judgement.level);
+    }
+}

@@ -1,0 +1,343 @@
+//! Sequences of blocks against planted truth, on the mock executor's virtual
+//! clock. The statistics on recorded noise are tested in `jostle-statistics`.
+
+#[path = "common/mock.rs"]
+mod mock;
+
+use jostle::experiment::executor::Arm;
+use jostle::experiment::executor::Lane;
+use jostle::experiment::executor::Subject;
+use jostle::experiment::executor::TargetState;
+use jostle::experiment::executor::WindowError;
+use jostle::experiment::outcome::Measured;
+use jostle::experiment::run::Halves;
+use jostle::experiment::run::Settings;
+use jostle::experiment::run::go_on;
+use jostle::experiment::run::measure;
+use jostle_profile::Status;
+use mock::Curve;
+use mock::MockExecutor;
+use mock::Response;
+use std::time::Duration;
+
+const SLICED: [&str; 6] = ["int", "fp", "l1d", "l2-capacity", "l2-bandwidth", "tlb"];
+
+fn lane(number: usize, takes_time: bool) -> Lane {
+    Lane {
+        number,
+        period: Duration::from_micros(500),
+        skip: 2,
+        read: 6,
+        slices: true,
+        takes_time,
+    }
+}
+
+fn subject(resource: &'static str, lane: Option<Lane>) -> Subject {
+    Subject {
+        resource,
+        settle: Duration::from_millis(3),
+        window: Duration::from_millis(24),
+        switch_cost: Duration::ZERO,
+        stoppable: true,
+        probe_endpoints: &[100.0],
+        lane,
+    }
+}
+
+/// Six sources in one lane, one that takes time, one without a lane.
+fn subjects() -> Vec<Subject> {
+    let mut all: Vec<Subject> = SLICED
+        .iter()
+        .map(|name| subject(name, Some(lane(0, false))))
+        .collect();
+    all.push(subject("cpu-time", Some(lane(1, true))));
+    all.push(subject("storage-bandwidth", None));
+    all
+}
+
+fn playing(responses: &[Response], seed: u64) -> (Vec<Subject>, MockExecutor) {
+    let subjects = subjects();
+    let mut all = responses.to_vec();
+    all.resize(subjects.len(), Response::default());
+    let mut mock = MockExecutor::new(&subjects, &all, seed);
+    mock.plays = true;
+    (subjects, mock)
+}
+
+fn settings(seconds: u64, seed: u64) -> Settings {
+    Settings {
+        budget: Duration::from_secs(seconds),
+        seed,
+        ..Settings::default()
+    }
+}
+
+fn run(mock: &mut MockExecutor, subjects: &[Subject], settings: &Settings) -> Measured {
+    measure(mock, subjects, settings, &mut ())
+}
+
+fn noisy(target: Curve) -> Response {
+    Response {
+        target,
+        sd: 0.03,
+        ..Response::default()
+    }
+}
+
+/// What the target loses at 100, a fraction, with its interval.
+fn loss(measured: &Measured, subject: usize) -> [f64; 3] {
+    let curve = &measured.subjects[subject].entry.curve;
+    let full = curve.last().expect("a curve");
+    assert_eq!(full.intensity, 100.0);
+    [
+        1.0 - full.performance,
+        1.0 - full.ci95[1],
+        1.0 - full.ci95[0],
+    ]
+}
+
+#[test]
+fn whole_curves_of_all_sources_come_from_one_sequence() {
+    let planted = [0.0, 0.02, 0.08, 0.25, 0.5, 0.0];
+    let responses: Vec<Response> = planted
+        .iter()
+        .map(|loss| noisy(Curve::Linear { loss: *loss }))
+        .collect();
+    let (mut inside, mut all, mut covered) = (0, 0, 0);
+    for seed in 0..10 {
+        let (subjects, mut mock) = playing(&responses, seed);
+        let measured = run(&mut mock, &subjects, &settings(12, seed));
+        for (subject, planted) in planted.iter().enumerate() {
+            let outcome = &measured.subjects[subject];
+            let levels: Vec<f64> = outcome.entry.curve.iter().map(|p| p.intensity).collect();
+            for level in [20.0, 40.0, 60.0, 80.0, 100.0] {
+                assert!(
+                    levels.contains(&level),
+                    "{} at {levels:?}",
+                    outcome.resource
+                );
+            }
+            for point in &outcome.entry.curve {
+                let truth = 1.0 - planted * point.intensity / 100.0;
+                all += 1;
+                inside += usize::from(point.ci95[0] <= truth && truth <= point.ci95[1]);
+            }
+            assert_eq!(outcome.entry.sensitive, Some(*planted > 0.05));
+            let score = outcome.entry.tolerated.expect("a score");
+            let truth = match *planted > 0.05 {
+                true => 5.0 / planted,
+                false => 100.0,
+            };
+            covered += usize::from(score.ci95[0] <= truth && truth <= score.ci95[1]);
+            // Where a shallow curve meets the line takes far more time.
+            if *planted != 0.08 {
+                let half_width = 0.5 * (score.ci95[1] - score.ci95[0]);
+                assert!(half_width <= 7.5, "{outcome:?}");
+                assert!((score.score - truth).abs() <= 10.0, "{score:?}, {truth}");
+            }
+            let [_, low, high] = loss(&measured, subject);
+            assert!(0.5 * (high - low) < 0.015, "{low} to {high}");
+        }
+        assert!(measured.duration <= Duration::from_secs(12));
+    }
+    assert!(inside as f64 >= 0.93 * all as f64, "{inside} of {all}");
+    assert!(covered >= 57, "{covered} of 60");
+}
+
+#[test]
+fn what_carries_over_does_not_hide_an_effect() {
+    let responses = [noisy(Curve::Linear { loss: 0.24 }); 3];
+    let (subjects, mut mock) = playing(&responses, 5);
+    // After two turns half of it would still be missing.
+    mock.carry_over = 0.7;
+    let measured = run(&mut mock, &subjects, &settings(20, 5));
+    for subject in 0..3 {
+        let [loss, low, high] = loss(&measured, subject);
+        assert!((loss - 0.24).abs() < 0.03, "{loss} ({low} to {high})");
+    }
+    let longest = mock.played.iter().map(|block| block.periods).max();
+    assert!(longest > Some(8), "blocks grew: {longest:?}");
+}
+
+#[test]
+fn a_target_that_needs_nothing_is_seldom_flagged() {
+    let mut flagged = 0;
+    for seed in 0..60 {
+        let (subjects, mut mock) = playing(&[noisy(Curve::Flat(1.0)); 6], 100 + seed);
+        let measured = run(&mut mock, &subjects, &settings(4, seed));
+        let sensitive = |outcome: &jostle::experiment::outcome::SubjectOutcome| {
+            outcome.entry.sensitive == Some(true)
+        };
+        flagged += usize::from(measured.subjects.iter().any(sensitive));
+    }
+    assert!(flagged <= 3, "{flagged} of 60");
+}
+
+#[test]
+fn what_the_target_does_to_a_source_is_seen_with_the_target_stopped() {
+    let disturbed = Response {
+        probe: Curve::Linear { loss: 0.3 },
+        ..noisy(Curve::Flat(1.0))
+    };
+    let (subjects, mut mock) = playing(&[disturbed, Response::default()], 3);
+    let measured = run(&mut mock, &subjects, &settings(10, 3));
+    let caused = |subject: usize| {
+        let entry = &measured.subjects[subject].entry;
+        entry
+            .caused
+            .unwrap_or_else(|| panic!("no score: {entry:?}"))
+    };
+    assert!((caused(0).score - 83.0).abs() <= 6.0, "{:?}", caused(0));
+    assert_eq!(caused(1).score, 0.0);
+    let stopped = mock
+        .played
+        .iter()
+        .filter(|b| b.target == TargetState::Stopped);
+    assert!(
+        stopped
+            .clone()
+            .all(|block| matches!(block.arm, Arm::Treat(_)))
+    );
+    assert!(stopped.count() > 0);
+}
+
+#[test]
+fn the_share_of_time_is_compared_with_idle_and_the_placebo_with_it() {
+    let halved = Response {
+        target: Curve::Linear { loss: 0.5 },
+        ..Response::default()
+    };
+    let mut responses = vec![
+        Response {
+            sharing: 0.8,
+            ..Response::default()
+        };
+        6
+    ];
+    responses.push(halved);
+    let (subjects, mut mock) = playing(&responses, 8);
+    let measured = run(&mut mock, &subjects, &settings(10, 8));
+    let [lost, ..] = loss(&measured, 6);
+    assert!((lost - 0.5).abs() < 0.02, "{lost}");
+    let sharing = measured.subjects[0]
+        .entry
+        .sharing_cost
+        .expect("an estimate");
+    assert!((sharing.value - 0.8).abs() < 0.01, "{sharing:?}");
+}
+
+#[test]
+fn a_source_that_ends_loses_its_blocks_and_no_others() {
+    let (subjects, mut mock) = playing(&[noisy(Curve::Linear { loss: 0.2 }); 3], 4);
+    let reason = "its worker on CPU 0 was killed".to_string();
+    let error = WindowError::Subject(reason.clone());
+    mock.failures.push((Duration::from_secs(2), Some(1), error));
+    let measured = run(&mut mock, &subjects, &settings(8, 4));
+    assert_eq!(measured.partial, None);
+    let lost = &measured.subjects[1].entry;
+    assert!(
+        lost.reason
+            .as_ref()
+            .is_some_and(|text| text.contains(&reason)),
+        "{lost:?}"
+    );
+    // What was read before stands.
+    assert!(!lost.curve.is_empty());
+    for other in [0, 2] {
+        assert_eq!(measured.subjects[other].entry.sensitive, Some(true));
+    }
+}
+
+#[test]
+fn missed_blocks_are_counted_and_nothing_else() {
+    let (subjects, mut mock) = playing(&[noisy(Curve::Linear { loss: 0.2 }); 3], 6);
+    mock.missed_chance = 0.2;
+    let measured = run(&mut mock, &subjects, &settings(10, 6));
+    let share = measured.windows_dropped as f64 / measured.windows_kept as f64;
+    assert!((0.15..0.35).contains(&share), "{share}");
+    let [lost, ..] = loss(&measured, 0);
+    assert!((lost - 0.2).abs() < 0.02, "{lost}");
+}
+
+#[test]
+fn an_interrupted_sequence_goes_on_where_it_stopped() {
+    let responses = [noisy(Curve::Linear { loss: 0.2 }); 6];
+    let (subjects, mut mock) = playing(&responses, 7);
+    let stop = (Duration::from_secs(3), None, WindowError::Interrupted);
+    mock.failures.push(stop);
+    let first = run(&mut mock, &subjects, &settings(12, 7));
+    assert!(first.partial.is_some());
+    let readings = first
+        .readings
+        .expect("an interrupted run keeps its readings");
+    assert!(readings.pairs.len() > 50, "{}", readings.pairs.len());
+    let (_, mut again) = playing(&responses, 70);
+    let whole = go_on(&mut again, &subjects, &settings(6, 7), &readings, &mut ());
+    let level = |measured: &Measured| {
+        let curve = &measured.subjects[0].entry.curve;
+        curve.last().map_or(0, |point| point.windows)
+    };
+    let (_, mut alone) = playing(&responses, 70);
+    let alone = run(&mut alone, &subjects, &settings(6, 7));
+    assert!(
+        level(&whole) > level(&alone),
+        "{} {}",
+        level(&whole),
+        level(&alone)
+    );
+    let [lost, ..] = loss(&whole, 0);
+    assert!((lost - 0.2).abs() < 0.02, "{lost}");
+}
+
+#[test]
+fn sources_without_a_lane_get_their_time_and_come_last() {
+    let (subjects, mut mock) = playing(&[], 9);
+    let measured = run(&mut mock, &subjects, &settings(12, 9));
+    let slow = &measured.subjects[7].entry;
+    assert_eq!(slow.status, Status::Measured, "{slow:?}");
+    let of_storage = |request: &&jostle::experiment::executor::WindowRequest| request.subject == 7;
+    assert!(mock.log.iter().filter(of_storage).count() >= 20);
+    assert!(mock.played.iter().all(|block| block.subject != 7));
+}
+
+#[test]
+fn only_what_was_asked_is_played() {
+    let (subjects, mut mock) = playing(&[], 2);
+    let asked = Settings {
+        halves: Halves::Tolerated,
+        ..settings(4, 2)
+    };
+    run(&mut mock, &subjects, &asked);
+    assert!(mock.played.iter().all(|b| b.target == TargetState::Running));
+    let (_, mut mock) = playing(&[], 2);
+    let asked = Settings {
+        halves: Halves::Caused,
+        ..settings(4, 2)
+    };
+    let measured = run(&mut mock, &subjects, &asked);
+    assert!(measured.subjects[0].entry.caused.is_some());
+    assert!(measured.subjects[0].entry.curve.is_empty());
+}
+
+#[test]
+fn the_order_is_random_and_repeats_with_its_seed() {
+    let order = |seed| {
+        let (subjects, mut mock) = playing(&[], 1);
+        run(&mut mock, &subjects, &settings(3, seed));
+        mock.played
+    };
+    let (one, again, other) = (order(1), order(1), order(2));
+    assert_eq!(one, again);
+    assert_ne!(one, other);
+    // A source does not follow itself more often than chance has it.
+    let same = one
+        .windows(2)
+        .filter(|two| two[0].subject == two[1].subject)
+        .count();
+    assert!(
+        (same as f64) < 0.5 * one.len() as f64,
+        "{same} of {}",
+        one.len()
+    );
+}
