@@ -55,6 +55,9 @@ pub fn serve(configs: &[WorkerConfig], pages: &[SharedPage<ControlPage>], tape: 
         }
         host.sources.push(started.ok());
     }
+    for worker in host.sources.iter().flatten() {
+        worker.page.ready.set(true);
+    }
     while host.sources.iter().any(Option::is_some) {
         if let Err((source, reason)) = host.step() {
             if let Some(worker) = host.sources[source].take() {

@@ -147,9 +147,13 @@ impl LiveExecutor<'_> {
             }
             let plans = others.iter();
             let plans = plans.map(|subject| (0, self.groups[*subject].plan.clone()));
-            let started = spawn_together(plans.collect(), LATE);
+            let started = spawn_together(plans.collect());
             for (subject, started) in others.into_iter().zip(started) {
-                match started {
+                let ready = started.and_then(|mut group| {
+                    group.wait_ready(LATE)?;
+                    Ok(group)
+                });
+                match ready {
                     Ok(group) => {
                         group.take_peaks_of(&self.groups[subject]);
                         self.groups[subject] = group;
