@@ -9,21 +9,26 @@ use clap::Parser;
 use jostle::inject::group::WorkerGroup;
 use jostle::inject::plan::Limits;
 use jostle::inject::plan::plan;
+use jostle::inject::process::Host;
 use jostle::inject::worker::Slices;
 use jostle::machine::Machine;
 use jostle::sys::clock::monotonic_ns;
 use jostle::sys::control_page::Order;
+use jostle::sys::handover::Layout;
+use jostle::sys::handover::Readable;
+use jostle::sys::handover::version;
 use jostle::sys::pages::ProgressPage;
 use jostle::sys::process;
 use jostle::sys::process::ChildSetup;
 use jostle::sys::process::signal_group;
 use jostle::sys::tape::PlannedBlock;
-use jostle::sys::tape::Tape;
 use jostle::sys::tape::Turn;
 use jostle_profile::resource::Resource;
 use jostle_statistics::median;
 use nix::sys::signal::Signal;
 use std::error::Error;
+use std::fs::File;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Child;
@@ -88,7 +93,7 @@ fn main() -> Outcome<()> {
     let group = placebo(&args)?;
     let (host, _) = group.hosts().next().ok_or("the placebo has no worker")?;
     let mut target = start(&args, &jostle)?;
-    let recorded = record(&args, &host.tape, &mut target);
+    let recorded = record(&args, host, &mut target);
     signal_group(target.id() as i32, Signal::SIGKILL)?;
     target.wait()?;
     let (turns, slice_ns) = recorded?;
@@ -141,25 +146,31 @@ fn start(args: &Args, jostle: &Path) -> Outcome<Child> {
     started.map_err(|error| format!("{}: {error}", name.display()).into())
 }
 
-/// The descriptor of the page on which `pid` publishes its progress.
-fn page(pid: u32) -> Option<i32> {
+/// The page on which `pid` publishes its progress.
+fn page(pid: u32) -> Option<File> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
     let mut entries = entries.flatten();
     let found = entries.find(|entry| {
         let path = std::fs::read_link(entry.path());
         path.is_ok_and(|path| path.to_string_lossy().contains(ProgressPage::NAME))
     });
-    found?.file_name().to_string_lossy().parse().ok()
+    let options = File::options().read(true).write(true).clone();
+    options.open(found?.path()).ok()
 }
 
-fn watch(tape: &Tape, target: &mut Child) -> Outcome<()> {
+fn watch(host: &Host, target: &mut Child) -> Outcome<()> {
     let deadline = Instant::now() + START;
     loop {
         if let Some(ended) = target.try_wait()? {
             return Err(format!("the target ended: {ended}").into());
         }
-        if let Some(fd) = page(target.id()) {
-            tape.watch(&[(target.id(), fd)]);
+        if let Some(page) = page(target.id()) {
+            let readable = Readable {
+                layout: Layout::Page,
+                descriptors: vec![page.as_fd()],
+            };
+            host.watch(version(), &readable)
+                .map_err(|error| error.to_string())?;
             break;
         }
         if Instant::now() > deadline {
@@ -168,15 +179,16 @@ fn watch(tape: &Tape, target: &mut Child) -> Outcome<()> {
         sleep(Duration::from_millis(10));
     }
     sleep(WARM_UP);
-    match tape.sees() {
+    match host.tape.sees() {
         Some(true) => Ok(()),
         _ => Err("the worker cannot read the target's progress".into()),
     }
 }
 
 /// The turns, and the usual length of a slice.
-fn record(args: &Args, tape: &Tape, target: &mut Child) -> Outcome<(Vec<Between>, u64)> {
-    watch(tape, target)?;
+fn record(args: &Args, host: &Host, target: &mut Child) -> Outcome<(Vec<Between>, u64)> {
+    watch(host, target)?;
+    let tape = &host.tape;
     let period_ns = (args.period * 1e6) as u64;
     let periods = (BLOCK.as_nanos() as u64 / period_ns).max(1) as u32;
     let block_ns = u64::from(periods) * period_ns;

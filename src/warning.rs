@@ -164,17 +164,13 @@ pub enum Warning {
     /// The target ran elsewhere than was planned for.
     #[error(
         "the target spent {outside_percent:.0} % of its time away from the sources placed beside CPU \
-         {cpus}: what they cost it is understated; {}",
-        match .attached {
-            true => format!("keep it there and measure again: taskset -acp {cpus} PID"),
-            false => "it chooses its CPUs itself, so name those with --cpus".to_string(),
-        }
+         {cpus}: what they cost it is understated; {remedy}"
     )]
     TargetMoved {
         cpus: String,
         outside_percent: f64,
-        /// True for a target that was running before.
-        attached: bool,
+        /// How to make target and sources meet.
+        remedy: String,
     },
     #[error(
         "while measuring, the target's threads went from {before} to {after}: the profile mixes \
@@ -362,7 +358,7 @@ mod tests {
             Warning::TargetMoved {
                 cpus: text(),
                 outside_percent: 30.0,
-                attached: true,
+                remedy: text(),
             },
             Warning::ThreadCountChanged {
                 before: 1,

@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::inject::host::serve;
 use crate::inject::worker::WorkerConfig;
 use crate::sys::control_page::ControlPage;
+use crate::sys::handover::Taker;
 use crate::sys::process::inherited;
 use crate::sys::shared::Shared;
 use crate::sys::shared::SharedPage;
@@ -15,6 +16,9 @@ pub struct Args {
     /// Descriptor of the tape, inherited from the profiler
     #[arg(long)]
     tape: i32,
+    /// Descriptor of the socket through which the target's counts come
+    #[arg(long)]
+    handover: i32,
     /// Descriptor of the control page of each source
     #[arg(long, required = true)]
     fd: Vec<i32>,
@@ -39,7 +43,13 @@ pub fn run(args: Args) -> Result<()> {
             configs.len()
         )));
     }
-    Err(Error::environment(serve(&configs, &pages, &tape).0))
+    let taker = Taker::inherited(args.handover).map_err(|error| {
+        Error::request(format!(
+            "--handover {}: {error}; workers are started by jostle itself",
+            args.handover
+        ))
+    })?;
+    Err(Error::environment(serve(&configs, &pages, &tape, &taker).0))
 }
 
 fn shared<T: Shared>(flag: &str, fd: i32) -> Result<SharedPage<T>> {

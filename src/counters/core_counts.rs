@@ -6,7 +6,10 @@ use super::error::Error;
 use super::groups::Groups;
 use super::watched::PerfTargets;
 use crate::sys::clock::monotonic_ns;
+use crate::sys::handover;
+use crate::sys::handover::Readable;
 use crate::sys::perf::why_no_instructions;
+use crate::sys::perf_group;
 use crate::sys::perf_group::EventConfig;
 use crate::workload::Scope;
 use std::cell::RefCell;
@@ -15,6 +18,7 @@ use std::path::Path;
 /// An open pair of counters on everything that belongs to a target.
 pub struct CoreCounts {
     groups: Groups,
+    last: CoreReading,
 }
 
 /// Totals since opening, or between two readings.
@@ -63,7 +67,21 @@ impl CoreCounts {
         groups.cells(events.len());
         let times = groups.times();
         groups.add(&budget, &watched, false, (events, &[0, 1]), times)?;
-        Ok(CoreCounts { groups })
+        Ok(CoreCounts {
+            groups,
+            last: CoreReading::default(),
+        })
+    }
+
+    /// The instructions for somebody else to read. `None` where they were not
+    /// counted all of the time until the last reading, or by too many counters.
+    pub fn instructions(&self) -> Option<Readable<'_>> {
+        let descriptors = self.groups.descriptors();
+        let always = self.last.running_ns >= self.last.enabled_ns;
+        (always && descriptors.len() <= handover::MOST).then_some(Readable {
+            layout: perf_group::layout(2, 1, None),
+            descriptors,
+        })
     }
 
     /// Totals since opening, scaled up where the counters took turns with
@@ -71,13 +89,14 @@ impl CoreCounts {
     pub fn read(&mut self) -> CoreReading {
         let seconds = monotonic_ns() as f64 / 1e9;
         let cells = self.groups.read();
-        CoreReading {
+        self.last = CoreReading {
             seconds,
             cycles: cells[0],
             instructions: cells[1],
             enabled_ns: cells[2],
             running_ns: cells[3],
-        }
+        };
+        self.last
     }
 }
 

@@ -21,6 +21,8 @@ use crate::sys::perf_group::OpenError;
 use crate::sys::perf_group::PerfTarget;
 use std::cell::RefCell;
 use std::io;
+use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
 
 /// One event of a plan, and the row that shows it as a rate.
 #[derive(Clone, Copy)]
@@ -283,6 +285,12 @@ impl Groups {
             line(name, unit, Kind::Ratio).counted(together(&indices), formula)
         });
         rates.chain(ratios).collect()
+    }
+
+    /// The groups, each to be read by itself.
+    pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let counted = self.sets.iter().flat_map(|set| &set.counted);
+        counted.map(|counted| counted.group.as_fd()).collect()
     }
 
     /// How many sets there are; see [`Groups::truncate`].

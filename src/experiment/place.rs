@@ -131,17 +131,27 @@ pub fn watched(
     let processes = || Ok::<_, Error>(scope.processes());
     let activity = Activity::watch(WATCHED, processes).unwrap_or_default();
     let last = activity::last_cpus(here(), &scope.processes());
-    let pin = |cpus: &[usize]| {
-        let list = format_list(cpus);
-        match spec {
-            TargetSpec::Pid(pid) => format!("taskset -acp {list} {pid}"),
-            TargetSpec::Cgroup(spec) => {
-                format!("echo {list} > {}/cpuset.cpus", spec.directory.display())
-            }
-            TargetSpec::Command(_) | TargetSpec::Demo { .. } => format!("--cpus {list}"),
-        }
-    };
+    let pin = |cpus: &[usize]| how_to_pin(spec, cpus);
     of_running(machine, &activity, &last, within, pin)
+}
+
+/// What a user does to keep the target on `cpus`.
+pub(super) fn how_to_pin(spec: &TargetSpec, cpus: &[usize]) -> String {
+    let list = format_list(cpus);
+    let spec = match spec {
+        TargetSpec::Pid(pid) => return format!("taskset -acp {list} {pid}"),
+        TargetSpec::Command(_) | TargetSpec::Demo { .. } => return format!("--cpus {list}"),
+        TargetSpec::Cgroup(spec) => spec,
+    };
+    match spec.asked.split_once(' ') {
+        Some(("--unit", unit)) => {
+            format!("systemctl set-property --runtime {unit} AllowedCPUs={list}")
+        }
+        Some(("--container", container)) => {
+            format!("docker update --cpuset-cpus {list} {container}, or what your engine has")
+        }
+        _ => format!("write {list} to cpuset.cpus of {}", spec.name),
+    }
 }
 
 /// As [`watched`], from what was seen; `pin` tells how to keep it on some CPUs.
@@ -153,12 +163,13 @@ fn of_running(
     pin: impl Fn(&[usize]) -> String,
 ) -> TargetCpus {
     let at_once = activity.at_once();
-    let mut seen = match at_once {
-        Some(_) => activity.cpus(),
-        None => last.to_vec(),
-    };
+    let mut seen = activity.cpus();
+    let asleep = seen.is_empty();
+    if asleep {
+        seen = last.to_vec();
+    }
     seen.retain(|(cpu, _)| within.contains(cpu));
-    let count = at_once.unwrap_or(seen.len());
+    let count = at_once.unwrap_or(if asleep { seen.len() } else { 1 });
     if seen.is_empty() || count >= within.len() {
         let because = match at_once {
             Some(count) if count > 1 => {
@@ -181,9 +192,9 @@ fn of_running(
         1 => "its busiest thread".to_string(),
         _ => format!("its {count} busiest threads"),
     };
-    let because = match at_once {
-        None => format!("{threads} ran there last; it hardly ran while it was watched"),
-        Some(_) => format!("{threads} ran there {:.0} % of the time", share * 100.0),
+    let because = match asleep {
+        true => format!("{threads} ran there last; it hardly ran while it was watched"),
+        false => format!("{threads} ran there {:.0} % of the time", share * 100.0),
     };
     // The scheduler looks for an idle CPU among those that share the cache.
     let near: Vec<usize> = cpus
@@ -229,11 +240,13 @@ mod tests {
     use super::*;
     use crate::machine::fake;
     use crate::workload::activity::Look;
+    use crate::workload::cgroup::CgroupSpec;
 
     fn running(cpus: &[&[usize]]) -> Activity {
         let look = |cpus: &&[usize]| Look {
             threads: 3,
             running: cpus.to_vec(),
+            ..Look::default()
         };
         cpus.iter().map(look).collect()
     }
@@ -295,5 +308,25 @@ mod tests {
         // Seen where we may not go.
         let nine: &[usize] = &[9];
         assert_eq!(attached(&[nine; 20], &[], &[0, 1]).cpus, [0, 1]);
+    }
+    #[test]
+    fn how_a_target_is_pinned_depends_on_what_it_is() {
+        let cgroup = |asked: &str| {
+            TargetSpec::Cgroup(CgroupSpec {
+                directory: "/sys/fs/cgroup/a".into(),
+                name: "a".into(),
+                asked: asked.into(),
+            })
+        };
+        let cases = [
+            (TargetSpec::Pid(7), "taskset -acp 1,3 7"),
+            (cgroup("--unit a.service"), "a.service AllowedCPUs=1,3"),
+            (cgroup("--container web"), "--cpuset-cpus 1,3 web"),
+            (cgroup("--cgroup /a"), "1,3 to cpuset.cpus of a"),
+        ];
+        for (spec, part) in cases {
+            let text = how_to_pin(&spec, &[1, 3]);
+            assert!(text.contains(part), "{text}");
+        }
     }
 }

@@ -15,7 +15,7 @@ use jostle_profile::resource::Resource;
 use std::time::Duration;
 
 /// Least time a continued measurement is given.
-const LEAST: Duration = Duration::from_secs(20);
+const LEAST: Duration = Duration::from_secs(10);
 
 /// Makes `request` go on where `past` stopped: with its resources, seed,
 /// threshold, slices and share. `budget` is what was asked for explicitly; else

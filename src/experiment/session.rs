@@ -208,7 +208,7 @@ impl<'a> Prepared<'a> {
             cpus: &request.target_cpus,
             choice: &request.cpu_choice,
             allowed: self.plan.machine.allowed_cpus.len(),
-            attached: request.spec.is_attached(),
+            spec: &request.spec,
             restarted: metric.one_run_per_window(),
         }));
         let load_ns = load_cpu_ns(metric) - load_from.1;

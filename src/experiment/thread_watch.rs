@@ -2,9 +2,11 @@
 //! measured its threads are looked at now and then.
 
 use super::place::CpuChoice;
+use super::place::how_to_pin;
 use crate::warning::Warning;
 use crate::workload::Finder;
 use crate::workload::Target;
+use crate::workload::TargetSpec;
 use crate::workload::activity::Activity;
 use crate::workload::tree;
 use jostle_profile::PlacementMode;
@@ -44,8 +46,7 @@ pub(super) struct Planned<'a> {
     pub choice: &'a CpuChoice,
     /// CPUs that it could have been given.
     pub allowed: usize,
-    /// Whether it was running before us.
-    pub attached: bool,
+    pub spec: &'a TargetSpec,
     /// Whether it is started again for every window, so that its threads come
     /// and go.
     pub restarted: bool,
@@ -129,7 +130,7 @@ fn warnings(seen: &Seen, planned: &Planned) -> Vec<Warning> {
         warnings.push(Warning::TargetMoved {
             cpus: format_list(planned.cpus),
             outside_percent: outside * 100.0,
-            attached: planned.attached,
+            remedy: remedy(planned, &seen_on),
         });
     }
     if let Some([before, after]) = seen.activity.threads()
@@ -141,7 +142,7 @@ fn warnings(seen: &Seen, planned: &Planned) -> Vec<Warning> {
     let at_once = seen.activity.at_once().unwrap_or(0);
     let known = planned.choice.at_once.unwrap_or(1);
     let cpus = planned.cpus.len();
-    let ours = !planned.attached && !planned.choice.asked;
+    let ours = !planned.spec.is_attached() && !planned.choice.asked;
     if ours && at_once > known && at_once > cpus && planned.allowed > cpus {
         warnings.push(Warning::ThreadsShareCpus {
             threads: at_once,
@@ -151,13 +152,29 @@ fn warnings(seen: &Seen, planned: &Planned) -> Vec<Warning> {
     warnings
 }
 
+/// How a target that ran elsewhere, on the CPUs `seen`, and the sources meet.
+fn remedy(planned: &Planned, seen: &[(usize, f64)]) -> String {
+    if planned.spec.is_attached() {
+        return format!(
+            "to keep it there: {}",
+            how_to_pin(planned.spec, planned.cpus)
+        );
+    }
+    let mut cpus: Vec<usize> = seen.iter().map(|(cpu, _)| *cpu).collect();
+    cpus.sort_unstable();
+    format!(
+        "it chooses its CPUs itself, so give it those: {}",
+        how_to_pin(planned.spec, &cpus)
+    )
+}
+
 /// Takes back what was said of sources on the target's own core where it was
 /// away from them for much of the time: that nothing was lost then says nothing.
 pub(super) fn discount(profile: &mut Profile) {
     let code = Warning::TargetMoved {
         cpus: String::new(),
         outside_percent: 0.0,
-        attached: false,
+        remedy: String::new(),
     }
     .facts()
     .code;
@@ -187,8 +204,10 @@ pub(super) fn discount(profile: &mut Profile) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::CommandSpec;
     use crate::workload::activity::Look;
 
+    static PID: TargetSpec = TargetSpec::Pid(7);
     static ASKED: CpuChoice = choice(true, None);
     static ONE_KNOWN: CpuChoice = choice(false, Some(1));
     static TWO_KNOWN: CpuChoice = choice(false, Some(2));
@@ -208,16 +227,18 @@ mod tests {
         Look {
             threads,
             running: running.to_vec(),
+            ..Look::default()
         }
     }
 
     /// The codes of what is said of a target planned for CPU 1 of two.
     fn said(looks: Vec<Look>, masks: [&[usize]; 2], change: impl FnOnce(&mut Planned)) -> String {
+        let command = TargetSpec::Command(CommandSpec::default());
         let mut planned = Planned {
             cpus: &[1],
             choice: &ONE_KNOWN,
             allowed: 2,
-            attached: false,
+            spec: &command,
             restarted: false,
         };
         change(&mut planned);
@@ -250,7 +271,7 @@ mod tests {
         let moved = said(steady.clone(), [&[0, 1], &[0]], |_| ());
         assert_eq!(moved, "target-cpus-changed");
         let half = [&steady[..20], &vec![look(1, &[0]); 20]].concat();
-        let attached = said(half, [&[0, 1], &[0, 1]], |planned| planned.attached = true);
+        let attached = said(half, [&[0, 1], &[0, 1]], |planned| planned.spec = &PID);
         assert_eq!(attached, "target-moved");
         let grown = [&steady[..20], &vec![look(5, &[1]); 20]].concat();
         let more = said(grown.clone(), [&[1], &[1]], |_| ());
@@ -265,7 +286,7 @@ mod tests {
         let said = |change: &dyn Fn(&mut Planned)| said(two.clone(), [&[1], &[1]], change);
         assert_eq!(said(&|_| ()), "threads-share-cpus");
         assert_eq!(said(&|planned| planned.allowed = 1), "");
-        assert_eq!(said(&|planned| planned.attached = true), "");
+        assert_eq!(said(&|planned| planned.spec = &PID), "");
         assert_eq!(said(&|planned| planned.choice = &ASKED), "");
         assert_eq!(said(&|planned| planned.choice = &TWO_KNOWN), "");
     }
@@ -290,7 +311,7 @@ mod tests {
         let moved = |outside_percent| Warning::TargetMoved {
             cpus: "1".into(),
             outside_percent,
-            attached: true,
+            remedy: String::new(),
         };
         let before = verdicts(&profile);
         assert!(

@@ -37,7 +37,12 @@ impl Trial<'_> {
     /// interrupted error.
     pub(super) fn run(&self) -> Result<TargetCpus> {
         let candidates = self.candidates();
-        let mut target = Target::start(self.spec, Some(&candidates), None)?;
+        let mut spec = self.spec.clone();
+        if let TargetSpec::Command(command) = &mut spec {
+            // What it prints is shown when it is measured.
+            command.show_output = false;
+        }
+        let mut target = Target::start(&spec, Some(&candidates), None)?;
         let mut alive = || target.check_alive().map_err(Into::into);
         let load = self.load.map(LoadPlan::for_trial);
         let load = load.map(|load| load.start(self.interrupt, &mut alive));

@@ -1,34 +1,21 @@
 //! The workers of one resource, steered as one.
 
 use crate::inject::error::WorkerError;
+use crate::inject::process;
+use crate::inject::process::Host;
 use crate::inject::worker::WorkerConfig;
-use crate::os;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::control_page::Command;
 use crate::sys::control_page::ControlPage;
 use crate::sys::control_page::Order;
-use crate::sys::process::ChildSetup;
-use crate::sys::process::executable;
-use crate::sys::process::prepare;
 use crate::sys::shared::SharedPage;
-use crate::sys::tape::Tape;
 use jostle_kernels::DeviceTraffic;
 use jostle_kernels::KernelSpec;
 use jostle_kernels::Waiting;
 use jostle_profile::Placement;
 use jostle_profile::resource::Intensity;
-use nix::fcntl::FcntlArg;
-use nix::fcntl::FdFlag;
-use nix::fcntl::fcntl;
 use std::cell::Cell;
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::os::fd::AsFd;
-use std::os::fd::AsRawFd;
-use std::os::fd::BorrowedFd;
-use std::process::Child;
-use std::process::Command as Process;
-use std::process::Stdio;
 use std::rc::Rc;
 use std::thread::sleep;
 use std::time::Duration;
@@ -46,42 +33,6 @@ pub struct WorkerPlan {
     pub placement: Placement,
     /// `slices`, sizes and limits; `cpus` is set from the placement.
     pub config: WorkerConfig,
-}
-
-/// A process that holds one or several sources of one CPU.
-pub struct Host {
-    child: RefCell<Child>,
-    pub cpu: usize,
-    pub tape: SharedPage<Tape>,
-    /// When the last block on its tape ended, CLOCK_MONOTONIC.
-    pub played_ns: Cell<u64>,
-}
-
-impl Host {
-    fn end(&self) {
-        let mut child = self.child.borrow_mut();
-        let _ = child.kill();
-        let _ = child.wait();
-    }
-
-    fn pid(&self) -> u32 {
-        self.child.borrow().id()
-    }
-
-    /// # Errors
-    /// In words, when the process was killed.
-    pub fn check(&self) -> Result<(), WorkerError> {
-        match is_gone(self.pid()) {
-            true => Err(format!("its worker on CPU {} was killed", self.cpu).into()),
-            false => Ok(()),
-        }
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        self.end();
-    }
 }
 
 /// One source in one process.
@@ -438,10 +389,6 @@ impl WorkerGroup {
     }
 }
 
-fn is_gone(pid: u32) -> bool {
-    os::proc::stat(os::here(), pid as i32).is_none_or(|stat| stat.ended())
-}
-
 /// Starts the workers of all `plans`, those of one CPU with equal numbers in
 /// one process, without waiting for them. One group for each plan.
 ///
@@ -473,11 +420,16 @@ pub fn spawn_together(plans: Vec<(usize, WorkerPlan)>) -> Vec<Result<WorkerGroup
         .collect();
     for ((cpu, _), sources) in wanted {
         let configs: Vec<WorkerConfig> = sources.iter().map(|(_, config)| config.clone()).collect();
-        match spawn_host(&configs, cpu) {
-            Ok(workers) => {
-                for ((index, _), worker) in sources.iter().zip(workers) {
+        match process::spawn(&configs, cpu) {
+            Ok((host, pages)) => {
+                for (source, ((index, _), page)) in sources.iter().zip(pages).enumerate() {
                     if let Ok(group) = &mut groups[*index] {
-                        group.workers.push(worker);
+                        group.workers.push(Worker {
+                            host: host.clone(),
+                            source,
+                            page,
+                            last_beat: Cell::new((0, monotonic_ns())),
+                        });
                     }
                 }
             }
@@ -490,52 +442,4 @@ pub fn spawn_together(plans: Vec<(usize, WorkerPlan)>) -> Vec<Result<WorkerGroup
         }
     }
     groups
-}
-
-/// Starts one process on `cpu` that holds a source for each of `configs`.
-fn spawn_host(configs: &[WorkerConfig], cpu: usize) -> std::io::Result<Vec<Worker>> {
-    let tape: SharedPage<Tape> = SharedPage::create("jostle-tape")?;
-    let pages = configs
-        .iter()
-        .map(|_| SharedPage::create("jostle-control"))
-        .collect::<std::io::Result<Vec<SharedPage<ControlPage>>>>()?;
-    let mut keep: Vec<BorrowedFd> = vec![tape.as_fd()];
-    keep.extend(pages.iter().map(|page| page.as_fd()));
-    let mut process = Process::new(executable()?);
-    process.args(["worker", "--tape", &tape.as_fd().as_raw_fd().to_string()]);
-    for page in &pages {
-        process.args(["--fd", &page.as_fd().as_raw_fd().to_string()]);
-    }
-    for fd in &keep {
-        // Only this worker inherits it: `prepare` clears the flag in the child.
-        fcntl(fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
-    }
-    process
-        .arg("--config")
-        .arg(serde_json::to_string(configs).expect("plain data"))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    prepare(
-        &mut process,
-        ChildSetup {
-            cpus: Some(vec![cpu]),
-            oom_score_adj: Some(1000),
-            keep,
-        },
-    );
-    let child = RefCell::new(process.spawn()?);
-    let host = Rc::new(Host {
-        child,
-        cpu,
-        tape,
-        played_ns: Cell::new(0),
-    });
-    let workers = pages.into_iter().enumerate().map(|(source, page)| Worker {
-        host: host.clone(),
-        source,
-        page,
-        last_beat: Cell::new((0, monotonic_ns())),
-    });
-    Ok(workers.collect())
 }

@@ -1,7 +1,7 @@
 //! What runs inside a worker process: one or several sources of one CPU.
 //!
 //! Each source follows its own page. Beside that the process plays the blocks
-//! of its tape, and reads the target's progress at both ends of each slice:
+//! of its tape, and reads the target's counts at both ends of each slice:
 //! where it takes turns with the target, that is when the target is off the
 //! CPU, so that a reading costs a load and wakes nobody.
 
@@ -13,15 +13,15 @@ use crate::sys::clock::sleep_until;
 use crate::sys::control_page::Command;
 use crate::sys::control_page::ControlPage;
 use crate::sys::control_page::Order;
-use crate::sys::pages::ProgressPage;
+use crate::sys::handover::Reader;
+use crate::sys::handover::Taker;
 use crate::sys::shared::SharedPage;
 use crate::sys::tape::Mark;
 use crate::sys::tape::PlannedBlock;
 use crate::sys::tape::Tape;
 use crate::sys::tape::Turn;
 use jostle_kernels::Failure;
-use std::fs::OpenOptions;
-use std::sync::atomic::Ordering::Acquire;
+use std::cell::Cell;
 
 /// How often a process whose sources are all parked looks at its pages: while
 /// sequences are being played, and when nothing happened for long. A profile
@@ -36,15 +36,22 @@ const IDLE_PARTS: u32 = 4;
 
 /// Serves until the process is killed or the last source failed; then returns
 /// why that one did, which also stands in its page.
-pub fn serve(configs: &[WorkerConfig], pages: &[SharedPage<ControlPage>], tape: &Tape) -> Failure {
+pub fn serve(
+    configs: &[WorkerConfig],
+    pages: &[SharedPage<ControlPage>],
+    tape: &Tape,
+    taker: &Taker,
+) -> Failure {
     let mut host = Host {
         sources: Vec::new(),
         tape,
         last: None,
         busy_ns: monotonic_ns(),
         played_ns: 0,
-        watches: 0,
-        watched: Vec::new(),
+        taker,
+        taken: 0,
+        readers: Vec::new(),
+        blind: Cell::new(false),
     };
     let mut failure = Failure::new("no source was named");
     for (config, page) in configs.iter().zip(pages) {
@@ -82,9 +89,12 @@ struct Host<'a> {
     busy_ns: u64,
     /// When the last block ended.
     played_ns: u64,
-    /// The last call of [`Tape::watch`] that was followed.
-    watches: u64,
-    watched: Vec<SharedPage<ProgressPage>>,
+    taker: &'a Taker,
+    /// The last handover that was taken, and what it brought.
+    taken: u64,
+    readers: Vec<Reader>,
+    /// Whether a reader failed since.
+    blind: Cell<bool>,
 }
 
 impl Host<'_> {
@@ -119,21 +129,16 @@ impl Host<'_> {
         Ok(())
     }
 
-    /// Opens the progress pages that were named.
+    /// Takes what was handed over to be read.
     fn look(&mut self) {
-        let Some((call, pages)) = self.tape.watched(self.watches) else {
-            return;
-        };
-        self.watches = call;
-        self.watched = pages
-            .iter()
-            .filter_map(|(pid, fd)| {
-                let path = format!("/proc/{pid}/fd/{fd}");
-                let file = OpenOptions::new().read(true).write(true).open(path).ok()?;
-                SharedPage::from_fd(file.into()).ok()
-            })
-            .collect();
-        self.tape.watching(call, self.watched.len() == pages.len());
+        let call = self.tape.handed();
+        if call != self.taken {
+            self.taken = call;
+            let readers = self.taker.take(call);
+            self.blind.set(readers.is_err());
+            self.readers = readers.unwrap_or_default();
+            self.tape.taken(call, !self.blind.get());
+        }
     }
 
     fn mark(&self) -> Mark {
@@ -141,9 +146,15 @@ impl Host<'_> {
             at_ns: monotonic_ns(),
             ..Mark::default()
         };
-        for page in &self.watched {
-            mark.operations = mark.operations.wrapping_add(page.operations.load(Acquire));
-            mark.busy_ns = mark.busy_ns.wrapping_add(page.busy_ns.load(Acquire));
+        for reader in &self.readers {
+            match reader.read() {
+                Ok((operations, busy_ns)) => {
+                    mark.operations = mark.operations.wrapping_add(operations);
+                    mark.busy_ns = mark.busy_ns.wrapping_add(busy_ns);
+                }
+                Err(_) if !self.blind.replace(true) => self.tape.taken(self.taken, false),
+                Err(_) => {}
+            }
         }
         mark
     }

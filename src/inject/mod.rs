@@ -13,6 +13,7 @@ pub mod pattern;
 pub mod peak;
 pub mod placement;
 pub mod plan;
+pub mod process;
 pub mod slice;
 pub mod stall;
 pub mod worker;

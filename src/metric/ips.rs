@@ -5,6 +5,7 @@
 //! later. Spinning counts as progress: prefer a metric of the target's own.
 
 use super::Metric;
+use super::TurnSource;
 use super::begun;
 use super::facts;
 use super::suggest;
@@ -12,6 +13,7 @@ use crate::counters::CoreCounts;
 use crate::counters::CoreReading;
 use crate::error::Error;
 use crate::error::Result;
+use crate::sys::handover;
 use crate::workload::Scope;
 use crate::workload::Target;
 use jostle_profile::Direction;
@@ -39,6 +41,8 @@ pub(super) struct Ips {
     counter: CoreCounts,
     scope: Scope,
     because: String,
+    /// Changes when the counters are opened anew.
+    version: u64,
     start: Option<CoreReading>,
 }
 
@@ -49,6 +53,7 @@ impl Ips {
             counter: open(target, what)?,
             scope: target.scope(),
             because: because.into(),
+            version: handover::version(),
             start: None,
         })
     }
@@ -98,13 +103,30 @@ impl Metric for Ips {
             .into()
     }
 
-    fn begin(&mut self, target: &mut Target) -> Result<()> {
+    fn turns(&self) -> Option<TurnSource<'_>> {
+        // Cycles per instruction are no rate over a time.
+        let rate = self.what == What::InstructionsPerSecond;
+        let readable = rate.then(|| self.counter.instructions()).flatten()?;
+        Some(TurnSource {
+            readable,
+            version: self.version,
+            by_cpu_time: false,
+        })
+    }
+
+    fn follow(&mut self, target: &mut Target) -> Result<()> {
         target.check_alive()?;
         let scope = target.scope();
         if scope != self.scope {
             self.counter = open(target, self.what)?;
             self.scope = scope;
+            self.version = handover::version();
         }
+        Ok(())
+    }
+
+    fn begin(&mut self, target: &mut Target) -> Result<()> {
+        self.follow(target)?;
         self.start = Some(self.counter.read());
         Ok(())
     }

@@ -32,6 +32,7 @@ pub use names::MetricKind;
 
 use crate::error::Error;
 use crate::error::Result;
+use crate::sys::handover::Readable;
 use crate::warning::Warning;
 use crate::workload::Target;
 use error::Reason;
@@ -39,7 +40,6 @@ use jostle_load::Generator;
 use jostle_profile::Direction;
 use jostle_profile::MetricFacts;
 use jostle_profile::Resolution;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -109,6 +109,15 @@ pub trait Metric {
         None
     }
 
+    /// Told before turns are read: a command that was started again has other
+    /// counters, and so have threads that are new.
+    ///
+    /// # Errors
+    /// Those of [`Metric::begin`].
+    fn follow(&mut self, _target: &mut Target) -> Result<()> {
+        Ok(())
+    }
+
     /// Where a worker can read the same count at any instant; `None` for a
     /// metric that only the profiler can read.
     fn turns(&self) -> Option<TurnSource<'_>> {
@@ -127,10 +136,12 @@ pub trait Metric {
 /// A count that a worker can read whenever the target is off the CPU.
 #[derive(Clone, Debug)]
 pub struct TurnSource<'a> {
-    /// Progress pages, whose values add up.
-    pub pages: Vec<BorrowedFd<'a>>,
-    /// Whether performance is counted per CPU time that the pages hold, instead
-    /// of wall time.
+    /// What it reads.
+    pub readable: Readable<'a>,
+    /// Changes when `readable` does; see [`crate::sys::handover::version`].
+    pub version: u64,
+    /// Whether performance is counted per the CPU time that is read beside it,
+    /// instead of wall time.
     pub by_cpu_time: bool,
 }
 

@@ -8,6 +8,9 @@ use super::facts;
 use crate::error::Error;
 use crate::error::Result;
 use crate::sys::clock::monotonic_ns;
+use crate::sys::handover;
+use crate::sys::handover::Layout;
+use crate::sys::handover::Readable;
 use crate::workload::Progress as Page;
 use crate::workload::Target;
 use jostle_profile::Direction;
@@ -25,6 +28,8 @@ pub(super) struct ProgressMetric {
     page: Page,
     /// The leader whose page it is; a restarted one has another.
     pid: i32,
+    /// Changes with it.
+    version: u64,
     unit: String,
     context: Context,
     start: Option<Sample>,
@@ -52,6 +57,7 @@ impl ProgressMetric {
             unit: format!("{operation} per {per}"),
             page,
             pid: target.pid(),
+            version: handover::version(),
             context,
             start: None,
         })
@@ -126,18 +132,29 @@ impl Metric for ProgressMetric {
     }
 
     fn turns(&self) -> Option<TurnSource<'_>> {
-        Some(TurnSource {
-            pages: self.page.pages(),
+        let descriptors = self.page.pages();
+        (descriptors.len() <= handover::MOST).then(|| TurnSource {
+            readable: Readable {
+                layout: Layout::Page,
+                descriptors,
+            },
+            version: self.version,
             by_cpu_time: self.page.by_cpu_time(),
         })
     }
 
-    fn begin(&mut self, target: &mut Target) -> Result<()> {
+    fn follow(&mut self, target: &mut Target) -> Result<()> {
         target.check_alive()?;
         if target.pid() != self.pid {
             self.page = wait_for_page(target, &self.context)?;
             self.pid = target.pid();
+            self.version = handover::version();
         }
+        Ok(())
+    }
+
+    fn begin(&mut self, target: &mut Target) -> Result<()> {
+        self.follow(target)?;
         self.start = Some(self.sample());
         Ok(())
     }

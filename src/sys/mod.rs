@@ -4,6 +4,7 @@
 pub mod clock;
 pub mod control_page;
 pub mod cpus;
+pub mod handover;
 pub mod memory;
 pub mod pages;
 pub mod perf;

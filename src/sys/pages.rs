@@ -3,6 +3,7 @@
 use crate::sys::shared::Shared;
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Acquire;
 
 /// What a program publishes so that the metric `progress` can read it: a memfd
 /// named `jostle-progress`, at least 4096 bytes long, sealed with
@@ -35,6 +36,21 @@ impl ProgressPage {
     pub const VERSION: u64 = 1;
     pub const CLOCK_WALL: u64 = 0;
     pub const CLOCK_CPU: u64 = 1;
+
+    /// Operations and busy nanoseconds, of one moment where nothing moved in
+    /// between: a publisher too quick for that costs one batch of precision.
+    pub fn read(&self) -> (u64, u64) {
+        let mut busy = self.busy_ns.load(Acquire);
+        for _ in 0..8 {
+            let operations = self.operations.load(Acquire);
+            let again = self.busy_ns.load(Acquire);
+            if again == busy {
+                return (operations, busy);
+            }
+            busy = again;
+        }
+        (self.operations.load(Acquire), busy)
+    }
 }
 
 // SAFETY: `repr(C)`, atomics only, all-zero is valid.

@@ -1,6 +1,7 @@
 //! Groups of perf events: one leader with the others attached, all counting
 //! over the same stretches of time, read together by one system call.
 
+use super::handover::Layout;
 use nix::errno::Errno;
 use perf_event::Builder;
 use perf_event::Counter;
@@ -8,8 +9,12 @@ use perf_event::ReadFormat;
 use perf_event::events::Software;
 use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
+use std::os::fd::BorrowedFd;
 
+/// Words before the values: their number, and the times.
+const HEAD: usize = 3;
 /// Most events of one group.
 pub const MAX_EVENTS: usize = 8;
 
@@ -139,7 +144,6 @@ impl Group {
     /// # Errors
     /// What the kernel said; `values` is then left as it is.
     pub fn read(&self, values: &mut [u64; MAX_EVENTS]) -> io::Result<Times> {
-        const HEAD: usize = 3;
         let mut buffer = [0u64; HEAD + 2 * MAX_EVENTS];
         // SAFETY: the descriptor is open for as long as `self` lives, and the
         // kernel writes at most the given number of bytes into `buffer`, any
@@ -165,6 +169,28 @@ impl Group {
             enabled_ns: buffer[1],
             running_ns: buffer[2],
         })
+    }
+}
+
+impl AsFd for Group {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        borrowed(&self.leader)
+    }
+}
+
+/// The descriptor of an open counter.
+pub fn borrowed(counter: &Counter) -> BorrowedFd<'_> {
+    // SAFETY: a counter keeps its descriptor open as long as it lives.
+    unsafe { BorrowedFd::borrow_raw(counter.as_raw_fd()) }
+}
+
+/// What a read of a group of so many `events` holds, where the one numbered
+/// `count` is the count, and the one numbered `time` a clock.
+pub fn layout(events: usize, count: usize, time: Option<usize>) -> Layout {
+    Layout::Counter {
+        words: HEAD + 2 * events,
+        count: HEAD + 2 * count,
+        time: time.map(|event| HEAD + 2 * event),
     }
 }
 

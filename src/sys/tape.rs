@@ -13,8 +13,6 @@ use std::sync::atomic::Ordering::Release;
 /// Blocks ahead of the worker, and turns behind it, at most. Powers of two.
 const BLOCKS: usize = 1 << 10;
 const TURNS: usize = 1 << 13;
-/// Progress pages that can be read at once.
-pub const MOST_PAGES: usize = 8;
 
 /// One block of a sequence: one source at one level for so many periods.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -100,18 +98,16 @@ pub struct Tape {
     read: AtomicU64,
     /// Blocks below this number are not to be played any more.
     cancelled: AtomicU64,
-    /// Grows with every call of [`Tape::watch`].
-    watches: AtomicU64,
-    /// Process and descriptor of each progress page to read; 0 for none.
-    watched: [AtomicU64; MOST_PAGES],
+    /// Number of the last handover.
+    handed: AtomicU64,
     _profiler: [u64; 4],
     // Written by the worker.
     played: AtomicU64,
     written: AtomicU64,
     lost: AtomicU64,
-    /// The last value of `watches` that is in force, and whether all pages
-    /// could be opened.
-    watching: AtomicU64,
+    /// The last handover that is in force, and whether not all of it can be
+    /// read.
+    taken: AtomicU64,
     blind: AtomicU64,
     _worker: [u64; 3],
     blocks: [[AtomicU64; 3]; BLOCKS],
@@ -218,49 +214,27 @@ impl Tape {
         self.lost.load(Relaxed)
     }
 
-    /// Names the progress pages to read, whose values add up: process and
-    /// descriptor of each, at most [`MOST_PAGES`].
-    pub fn watch(&self, pages: &[(u32, i32)]) {
-        for (index, slot) in self.watched.iter().enumerate() {
-            let word = pages
-                .get(index)
-                .map_or(0, |(pid, fd)| u64::from(*pid) << 32 | *fd as u64);
-            slot.store(word, Relaxed);
-        }
-        self.watches.fetch_add(1, Release);
+    /// Number of the last handover, 0 before the first.
+    pub fn handed(&self) -> u64 {
+        self.handed.load(Acquire)
     }
 
-    /// Whether [`Tape::watch`] was called.
-    pub fn watches_anything(&self) -> bool {
-        self.watches.load(Relaxed) > 0
+    /// Says that handover `call` (of [`super::handover`]) is there to be taken.
+    pub fn hand(&self, call: u64) {
+        self.handed.store(call, Release);
     }
 
-    /// The pages named by the call of [`Tape::watch`] that `last` does not know
-    /// yet, and that call's number.
-    pub fn watched(&self, last: u64) -> Option<(u64, Vec<(u32, i32)>)> {
-        let call = self.watches.load(Acquire);
-        if call == last {
-            return None;
-        }
-        let words = self.watched.iter().map(|slot| slot.load(Relaxed));
-        let pages = words
-            .filter(|word| *word != 0)
-            .map(|word| ((word >> 32) as u32, word as i32))
-            .collect();
-        Some((call, pages))
-    }
-
-    /// Says that the pages of `call` are being read from now on, or that not
-    /// all of them could be opened.
-    pub fn watching(&self, call: u64, all: bool) {
+    /// Says that `call` is being read from now on, or that not all of it can
+    /// be.
+    pub fn taken(&self, call: u64, all: bool) {
         self.blind.store(u64::from(!all), Relaxed);
-        self.watching.store(call, Release);
+        self.taken.store(call, Release);
     }
 
-    /// Whether the pages named last are being read; `None` while the worker
+    /// Whether what was handed over last is being read; `None` while the worker
     /// has not looked.
     pub fn sees(&self) -> Option<bool> {
-        let looked = self.watching.load(Acquire) == self.watches.load(Relaxed);
+        let looked = self.taken.load(Acquire) == self.handed.load(Relaxed);
         looked.then(|| self.blind.load(Relaxed) == 0)
     }
 }
@@ -332,17 +306,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_watched_is_told_once() {
+    fn what_was_handed_over_last_counts() {
         let tape: SharedPage<Tape> = SharedPage::create("test").unwrap();
-        assert_eq!(tape.watched(0), None);
-        tape.watch(&[(7, 3), (9, 4)]);
-        let (call, pages) = tape.watched(0).unwrap();
-        assert_eq!(pages, [(7, 3), (9, 4)]);
-        assert_eq!(tape.sees(), None);
-        tape.watching(call, false);
+        tape.hand(1);
+        assert_eq!((tape.handed(), tape.sees()), (1, None));
+        tape.taken(1, false);
         assert_eq!(tape.sees(), Some(false));
-        assert_eq!(tape.watched(call), None);
-        tape.watch(&[]);
-        assert_eq!(tape.watched(call).unwrap().1, []);
+        tape.hand(2);
+        assert_eq!(tape.sees(), None);
+        tape.taken(2, true);
+        assert_eq!(tape.sees(), Some(true));
     }
 }

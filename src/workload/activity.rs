@@ -4,6 +4,7 @@
 use crate::os::here;
 use crate::os::proc;
 use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 use std::time::Instant;
@@ -20,6 +21,8 @@ const FEW: usize = 3;
 /// As many threads run at once as did in one of this many of the looks that
 /// found any running.
 const OFTEN: usize = 4;
+/// CPU time in clock ticks from which on it tells where it was used.
+const ENOUGH_TICKS: u64 = 10;
 /// A thread counts as busy if it used at least this part of the CPU time of the
 /// busiest.
 const BUSY_PART: u64 = 4;
@@ -31,6 +34,9 @@ pub struct Look {
     pub threads: usize,
     /// The CPU of each one that ran or waited for it.
     pub running: Vec<usize>,
+    /// Of each one its id, the CPU that it ran on last, and its CPU time so far
+    /// in clock ticks.
+    pub used: Vec<(i32, usize, u64)>,
 }
 
 impl Look {
@@ -44,6 +50,7 @@ impl Look {
                 };
                 look.threads += usize::from(!stat.ended());
                 look.running.extend(stat.cpu.filter(|_| stat.runs()));
+                look.used.extend(stat.cpu.map(|cpu| (tid, cpu, stat.used)));
             }
         }
         look
@@ -54,6 +61,8 @@ impl Look {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
     looks: Vec<Look>,
+    /// CPU time between looks by the CPU it was used on, clock ticks.
+    ticks: BTreeMap<usize, u64>,
 }
 
 impl Activity {
@@ -82,8 +91,22 @@ impl Activity {
     /// Looks at `processes` once more; how long that took.
     pub fn add_look(&mut self, processes: &[i32]) -> Duration {
         let began = Instant::now();
-        self.looks.push(Look::at(here(), processes));
+        self.push(Look::at(here(), processes));
         began.elapsed()
+    }
+
+    fn push(&mut self, look: Look) {
+        if let Some(last) = self.looks.last_mut() {
+            let before: HashMap<i32, u64> = std::mem::take(&mut last.used)
+                .into_iter()
+                .map(|(tid, _, used)| (tid, used))
+                .collect();
+            for (tid, cpu, used) in &look.used {
+                let before = before.get(tid).copied().unwrap_or(*used);
+                *self.ticks.entry(*cpu).or_default() += used.saturating_sub(before);
+            }
+        }
+        self.looks.push(look);
     }
 
     /// How many threads ran at once in at least a quarter of the looks that
@@ -95,9 +118,14 @@ impl Activity {
         self.says().then(|| running[often])
     }
 
-    /// The CPUs that threads were seen running on, with their shares of it
-    /// (0–1), the largest first; empty where too few looks found any.
+    /// The CPUs that threads ran on, with their shares of it (0–1), the largest
+    /// first: by CPU time, or by looks that found them running where there was
+    /// little; empty where there were few of these too.
     pub fn cpus(&self) -> Vec<(usize, f64)> {
+        if self.ticks.values().sum::<u64>() >= ENOUGH_TICKS {
+            let used = self.ticks.iter().filter(|(_, ticks)| **ticks > 0);
+            return shares(used.map(|(cpu, ticks)| (*cpu, *ticks)));
+        }
         if !self.says() {
             return Vec::new();
         }
@@ -135,9 +163,9 @@ impl Activity {
 
 impl FromIterator<Look> for Activity {
     fn from_iter<T: IntoIterator<Item = Look>>(looks: T) -> Activity {
-        Activity {
-            looks: looks.into_iter().collect(),
-        }
+        let mut activity = Activity::default();
+        looks.into_iter().for_each(|look| activity.push(look));
+        activity
     }
 }
 
@@ -183,6 +211,7 @@ mod tests {
         let look = |cpus: &&[usize]| Look {
             threads: 4,
             running: cpus.to_vec(),
+            ..Look::default()
         };
         running.iter().map(look).collect()
     }
@@ -234,13 +263,27 @@ mod tests {
         let seen = [[alone; 6].as_slice(), &[both; 3]].concat();
         assert_eq!(looks(&seen).cpus(), [(2, 0.75), (0, 0.25)]);
         assert_eq!(looks(&[&[1]]).cpus(), []);
+        // One that is never met running uses CPU time all the same, and what a
+        // new one used before it was seen is nobody's.
+        let look = |used: &[(i32, usize, u64)]| Look {
+            used: used.to_vec(),
+            ..Look::default()
+        };
+        let asleep = [
+            look(&[(7, 0, 100)]),
+            look(&[(7, 1, 115), (8, 0, 900)]),
+            look(&[(7, 1, 115), (8, 0, 905)]),
+        ];
+        let activity: Activity = asleep.into_iter().collect();
+        assert_eq!(activity.cpus(), [(1, 0.75), (0, 0.25)]);
+        assert_eq!(activity.at_once(), None);
     }
 
     #[test]
     fn the_number_of_threads_at_both_ends() {
         let look = |threads| Look {
             threads,
-            running: Vec::new(),
+            ..Look::default()
         };
         // One in the middle of starting and one that was just ended are no
         // change.

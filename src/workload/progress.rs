@@ -157,7 +157,7 @@ impl Progress {
     /// Operations and busy nanoseconds so far, of all pages together.
     pub fn read(&self) -> (u64, u64) {
         self.pages.iter().fold((0, 0), |(operations, busy), page| {
-            let (more, longer) = page.read();
+            let (more, longer) = page.shared.read();
             (operations.wrapping_add(more), busy.wrapping_add(longer))
         })
     }
@@ -166,23 +166,5 @@ impl Progress {
     pub fn by_cpu_time(&self) -> bool {
         let by_cpu = |page: &Page| page.shared.clock.load(Acquire) == ProgressPage::CLOCK_CPU;
         self.pages.iter().all(by_cpu)
-    }
-}
-
-impl Page {
-    fn read(&self) -> (u64, u64) {
-        let page = &self.shared;
-        let mut busy = page.busy_ns.load(Acquire);
-        // Both belong to one moment when nothing moved in between; a publisher
-        // too quick for that costs one batch of precision.
-        for _ in 0..8 {
-            let operations = page.operations.load(Acquire);
-            let again = page.busy_ns.load(Acquire);
-            if again == busy {
-                return (operations, busy);
-            }
-            busy = again;
-        }
-        (page.operations.load(Acquire), busy)
     }
 }

@@ -53,7 +53,7 @@ int main(int count, char **words) {
 "#;
 
 /// Whether a kind of metric does not work here; said as a skipped test.
-fn missing(name: &str, need: &str) -> bool {
+pub fn missing(name: &str, need: &str) -> bool {
     let kind = METRICS.iter().find(|kind| kind.name == name).unwrap();
     lacks(need, kind.unavailable())
 }

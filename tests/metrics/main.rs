@@ -7,3 +7,4 @@ mod counted;
 mod exposed;
 mod support;
 mod told;
+mod turns;

@@ -233,6 +233,16 @@ fn a_command_with_several_busy_threads_is_not_put_on_one_cpu() {
 }
 
 #[test]
+fn what_a_trial_run_prints_is_not_shown() {
+    let place = Place::new();
+    let options = [NUMBER, &["--show-output", "--out", "p.json"]].concat();
+    let ended = place.profile(&options, &["--", "sh", "-c", PRINTER]);
+    ended.says(0, &["wrote p.json"]);
+    let first = ended.stderr.lines().filter(|line| *line == "n=1");
+    assert_eq!(first.count(), 1, "{}", ended.stderr);
+}
+
+#[test]
 fn an_attached_target_that_is_moved_meanwhile_is_said_and_left_so() {
     let allowed = jostle::sys::cpus::affinity(0).unwrap();
     let place = Place::new();

@@ -27,15 +27,25 @@ const PER_UNIT: f64 = 20.0;
 const WIDTH: f64 = 0.4;
 const MANY: f64 = 2000.0;
 /// Residuals' worth of the logistic law mixed in.
-const PRIOR: f64 = 50.0;
+const PRIOR: f64 = 150.0;
 /// Half of the step over which the slope of the score is taken, standard deviations.
 const RISE: f64 = 0.1;
+/// Residuals are smeared out evenly by this over the cube root of their number
+/// when they are drawn.
+const SMEAR: f64 = 1.0;
+/// Kernels between the tails of the law.
+const FREE: f64 = 12.0;
+/// Residuals below which the logistic leaves the law little freedom.
+const STIFF: f64 = 60.0;
 /// Scoring steps from the median.
 const STEPS: usize = 4;
 /// Sizes of samples for which the spread is simulated.
 const SIZES: [usize; 7] = [4, 5, 7, 10, 14, 20, LARGEST];
 const LARGEST: usize = 31;
 const SIMULATIONS: usize = 200;
+/// Arms of the same width that are taken for known beforehand: two or three say
+/// nothing about how much arms differ.
+const ALIKE: f64 = 4.0;
 /// Bounds of how many residuals' worth of knowledge about the width of an arm
 /// the other arms are.
 const FREEDOM: (f64, f64) = (2.0, 4096.0);
@@ -54,9 +64,6 @@ pub(crate) struct Law {
     information: f64,
     /// Mean slope of the score: how the sum of the scores answers to the location.
     slope: f64,
-    /// Per size in [`SIZES`]: mean and variance of the log of the squared
-    /// robust spread of a sample.
-    spreads: Vec<(f64, f64)>,
 }
 
 /// Width of the noise of one arm, and what it is known by.
@@ -75,7 +82,6 @@ impl Law {
             residuals: Vec::new(),
             information: 1.0,
             slope: 1.0,
-            spreads: Vec::new(),
         };
         let squares: f64 = residuals.iter().map(|x| law.score(*x).powi(2)).sum();
         law.information = match residuals.is_empty() {
@@ -96,8 +102,13 @@ impl Law {
         // With smoothing they differ little; a far smaller slope is chance.
         law.slope = slope.max(0.5 * law.information);
         law.residuals = residuals;
-        law.spreads = SIZES.iter().map(|n| law.spread_of(*n)).collect();
         law
+    }
+
+    /// What errors are to be multiplied by because the law was found from the same
+    /// residuals, by a score that is free to bend in about [`FREE`] places.
+    pub(crate) fn doubt(&self) -> f64 {
+        (1.0 + FREE / (self.residuals.len() as f64 + STIFF)).sqrt()
     }
 
     fn score(&self, x: f64) -> f64 {
@@ -147,11 +158,17 @@ impl Law {
         let all = self.residuals.len();
         sample.clear();
         if all > 0 {
-            sample.extend((0..n).map(|_| self.residuals[below(rng, all)]));
+            // Without it few residuals would come up twice in one sample.
+            let reach = SMEAR / (all as f64).cbrt();
+            sample.extend((0..n).map(|_| {
+                let drawn = self.residuals[below(rng, all)];
+                drawn + reach * (below(rng, 2001) as f64 / 1000.0 - 1.0)
+            }));
         }
         all > 0
     }
 
+    /// Mean and variance of the log of the squared robust spread of samples of `n`.
     fn spread_of(&self, n: usize) -> (f64, f64) {
         let mut rng = stream(n as u64, 0);
         let mut sample = Vec::new();
@@ -166,23 +183,25 @@ impl Law {
         (mean, (squares / logs.len() as f64).max(1e-3))
     }
 
-    /// Mean and variance of the log of the squared robust spread of `n` values.
-    fn spread(&self, n: usize) -> (f64, f64) {
-        let parts = n.div_ceil(LARGEST);
-        let index = SIZES.partition_point(|size| *size < n / parts);
-        let (mean, variance) = self.spreads[index.min(SIZES.len() - 1)];
-        (mean, variance / parts as f64)
-    }
-
     /// Widths of the noise of arms from their values, `common` being that of
     /// all together.
     pub(crate) fn widths(&self, arms: &[Vec<f64>], common: f64) -> Vec<Width> {
+        // What is found for the sizes that come up.
+        let mut found = [None; SIZES.len()];
+        let mut of_samples = |n: usize| {
+            let parts = n.div_ceil(LARGEST);
+            let index = SIZES.partition_point(|size| *size < n / parts);
+            let index = index.min(SIZES.len() - 1);
+            let (mean, variance) =
+                *found[index].get_or_insert_with(|| self.spread_of(SIZES[index]));
+            (mean, variance / parts as f64)
+        };
         // Log of the squared own spread, in units of the common one, and its variance.
         let own: Vec<Option<(f64, f64)>> = arms
             .iter()
             .map(|values| {
                 (values.len() >= SIZES[0]).then(|| {
-                    let (mean, variance) = self.spread(values.len());
+                    let (mean, variance) = of_samples(values.len());
                     let spread = own_spread(values) / common;
                     (2.0 * spread.max(1e-3).ln() - mean, variance)
                 })
@@ -194,7 +213,7 @@ impl Law {
         let common = common * (0.5 * centre).exp();
         let square: f64 = known.iter().map(|(log, _)| (log - centre).powi(2)).sum();
         let chance: f64 = known.iter().map(|(_, variance)| variance).sum();
-        let beyond = ((square - chance) / count).max(1e-9);
+        let beyond = ((square - chance) / (count + ALIKE)).max(1e-9);
         let prior = (2.0 / beyond).clamp(FREEDOM.0, FREEDOM.1);
         own.into_iter()
             .map(|own| {

@@ -5,8 +5,10 @@
 //! drawn with the same random numbers. So two arms that have blocks in the same
 //! strata get the same strata, and what they share (the zero of the control, a
 //! state of the machine that changes what a source can do) moves them together.
+//! These numbers are the same at every call; so are the errors of the control.
 
 use super::bootstrap::Bootstrap;
+use super::bootstrap::stream;
 use super::robust::block_length;
 use super::robust::standard_deviation;
 use super::sequence::Contrasts;
@@ -18,6 +20,9 @@ const FEWEST: usize = 4;
 /// From this many blocks an arm shows itself how far its location errs, below
 /// it takes the law of all.
 const OWN_FROM: usize = 32;
+/// Seeds of the random numbers that all arms have in common.
+const STRATA: u64 = 0x5354_5241;
+const ZERO: u64 = 0x5a45_524f;
 
 impl Contrasts {
     /// The log ratio of `arm` to the control with what is not known about
@@ -26,8 +31,8 @@ impl Contrasts {
         self.joint(&[arm], count, rng).pop().flatten()
     }
 
-    /// As [`Self::bootstrap`] for several arms. The resamples of one round come
-    /// from the same strata, and all have the zero of the same control.
+    /// As [`Self::bootstrap`] for several arms, in one go. The resamples of one
+    /// round come from the same strata, and all have the zero of the same control.
     pub fn joint(
         &self,
         arms: &[usize],
@@ -39,19 +44,29 @@ impl Contrasts {
         let known: Vec<Option<Errors>> = arms.iter().map(|arm| of(*arm)).collect();
         let draws = known.iter().chain([&control]).flatten();
         let draws = draws.map(Errors::draws).max().unwrap_or(0);
-        let numbers: Vec<u32> = (0..count * draws).map(|_| rng.next_u32()).collect();
-        let mut rounds = |errors: &Errors| match &errors.kind {
-            Kind::Many(pieces) => pieces.errors(&numbers, draws, count),
-            Kind::Few { size, width } => {
-                let errors = self.law.errors(*size, count, rng);
-                errors.into_iter().map(|error| error * width).collect()
-            }
+        let mut strata = stream(STRATA, 0);
+        let mut numbers = Vec::with_capacity(count * draws);
+        for round in 0..count {
+            strata.set_stream(round as u64);
+            numbers.extend((0..draws).map(|_| strata.next_u32()));
+        }
+        let doubt = self.law.doubt();
+        let rounds = |errors: &Errors, rng: &mut ChaCha8Rng| {
+            let (errors, width) = match &errors.kind {
+                Kind::Many(pieces) => (pieces.errors(&numbers, draws, count), 1.0),
+                Kind::Few { size, width } => (self.law.errors(*size, count, rng), *width),
+            };
+            let errors = errors.into_iter().map(|error| error * width * doubt);
+            errors.collect::<Vec<f64>>()
         };
-        let zero = control.map(|control| (rounds(&control), control.freedom));
+        let zero = control.map(|control| {
+            let errors = rounds(&control, &mut stream(ZERO, 0));
+            (errors, control.freedom)
+        });
         let found = arms.iter().zip(&known).map(|(arm, errors)| {
             let (zero, zero_freedom) = zero.as_ref()?;
             let errors = errors.as_ref().filter(|_| *arm != 0)?;
-            let own: Vec<f64> = rounds(errors);
+            let own = rounds(errors, rng);
             let square = |errors: &[f64]| standard_deviation(errors).powi(2);
             let (a, b) = (square(&own), square(zero));
             // Welch & Satterthwaite.

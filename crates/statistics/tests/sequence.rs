@@ -2,7 +2,9 @@
 
 mod noise;
 
+use jostle_statistics::Block;
 use jostle_statistics::Contrasts;
+use jostle_statistics::Noise;
 use jostle_statistics::performance_fit;
 use jostle_statistics::quantile_sorted;
 use jostle_statistics::stream;
@@ -253,6 +255,56 @@ fn verdicts_are_rarely_false() {
 #[ignore = "full tier: a statistics grid"]
 fn verdicts_are_rarely_false_for_any_number_of_sources() {
     check_verdicts(&[2, 6, 13], 150);
+}
+
+/// Share of the intervals that miss in sequences of `strata` strata of `arms` arms and
+/// `controls` controls, with noise of 1 %, to which stolen time comes.
+fn missed_when_short(arms: usize, controls: usize, strata: usize, stolen: f64) -> f64 {
+    let (mut missed, mut intervals) = (0, 0);
+    let all: Vec<usize> = (1..=arms).collect();
+    for round in 0..400 / arms as u64 {
+        let mut rng = stream(round, 9);
+        let mut noise = Noise::seeded(round);
+        let mut blocks = Vec::new();
+        for stratum in 0..strata {
+            let mut order = all.clone();
+            order.extend(std::iter::repeat_n(0, controls));
+            noise::shuffle(&mut order, &mut rng);
+            for arm in order {
+                let value = match noise.uniform() < stolen {
+                    true => 0.1 * noise.uniform().ln(),
+                    false => 0.01 * noise.normal(),
+                };
+                blocks.push(Block {
+                    at: blocks.len() as f64,
+                    stratum,
+                    arm,
+                    value,
+                });
+            }
+        }
+        let contrasts = Contrasts::of(&blocks, arms + 1);
+        for found in contrasts.joint(&all, 400, &mut rng) {
+            let [low, high] = found.unwrap().interval95();
+            intervals += 1;
+            missed += usize::from(low > 0.0 || high < 0.0);
+        }
+    }
+    missed as f64 / intervals as f64
+}
+
+#[test]
+fn intervals_cover_in_short_sequences() {
+    for (arms, controls, strata) in [(1, 1, 4), (1, 2, 10), (5, 1, 4), (5, 1, 10), (5, 2, 20)] {
+        for stolen in [0.0, 0.2] {
+            let missed = missed_when_short(arms, controls, strata, stolen);
+            println!("{arms} + {controls}, {strata} strata, {stolen} stolen: missed {missed:.3}");
+            assert!(
+                missed < 0.09,
+                "{arms} + {controls}, {strata} strata: {missed}"
+            );
+        }
+    }
 }
 
 #[test]

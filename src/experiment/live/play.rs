@@ -3,6 +3,7 @@
 
 use super::LiveExecutor;
 use super::StealReading;
+use super::target_error;
 use crate::experiment::executor::Arm;
 use crate::experiment::executor::Block;
 use crate::experiment::executor::BlockReading;
@@ -12,14 +13,13 @@ use crate::experiment::executor::TargetState;
 use crate::experiment::executor::TargetTurn;
 use crate::experiment::executor::WindowError;
 use crate::inject::Snapshot;
-use crate::inject::group::Host;
 use crate::inject::group::spawn_together;
+use crate::inject::process::Host;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::control_page::Order;
 use crate::sys::tape::Mark;
 use crate::sys::tape::PlannedBlock;
 use crate::sys::tape::Turn;
-use std::os::fd::AsRawFd;
 use std::rc::Rc;
 use std::thread::sleep;
 use std::time::Duration;
@@ -44,8 +44,6 @@ const MOST_REVIVED: u32 = 3;
 /// What is remembered of the sequences so far.
 #[derive(Default)]
 pub(super) struct Playing {
-    /// The pages that the workers were told to read.
-    watched: Vec<(u32, i32)>,
     /// State of the dither.
     noise: u64,
     /// How many processes were started anew.
@@ -87,6 +85,7 @@ impl LiveExecutor<'_> {
         let before = self.hosts(blocks);
         let mut lost = self.revive(blocks, &[], &before);
         let hosts = self.hosts(blocks);
+        self.metric.follow(self.target).map_err(target_error)?;
         self.watch(&hosts)?;
         let stolen = StealReading::now(&self.cpus);
         let planned = self.plan_blocks(blocks, &hosts);
@@ -178,28 +177,25 @@ impl LiveExecutor<'_> {
         hosts
     }
 
-    /// Has all `hosts` read the target's pages.
+    /// Has all `hosts` read the target's counts.
     fn watch(&mut self, hosts: &[Rc<Host>]) -> Result<(), WindowError> {
-        let pid = std::process::id();
-        let source = self.metric.turns();
-        let pages: Vec<(u32, i32)> = source.map_or_else(Vec::new, |source| {
-            let fds = source.pages.iter();
-            fds.map(|page| (pid, page.as_raw_fd())).collect()
-        });
-        let anew = pages != self.playing.watched;
+        let Some(source) = self.metric.turns() else {
+            let what = "the target's counts can no longer be read at any instant";
+            return Err(WindowError::Subject(what.into()));
+        };
         for host in hosts {
-            if anew || !host.tape.watches_anything() {
-                host.tape.watch(&pages);
+            // A dead worker shows in its blocks.
+            if host.check().is_ok() {
+                host.watch(source.version, &source.readable)?;
             }
         }
-        self.playing.watched = pages;
         let deadline = monotonic_ns() + LATE.as_nanos() as u64;
         for host in hosts {
             loop {
                 match host.tape.sees() {
                     Some(true) => break,
                     Some(false) => {
-                        let what = "a worker cannot open the target's progress page";
+                        let what = "a worker cannot read the target's counts";
                         return Err(WindowError::Subject(what.into()));
                     }
                     // A dead worker shows in its blocks.
@@ -335,6 +331,7 @@ impl LiveExecutor<'_> {
     ) -> Block {
         let group = &self.groups[request.subject];
         let slices = group.plan.config.slices.is_some() && request.arm != Arm::Idle;
+        let takes_time = self.lane_of(request).is_some_and(|lane| lane.takes_time);
         let period_ns = (planned.end_ns - planned.begin_ns) / u64::from(request.periods.max(1));
         let mut sum = Snapshot::default();
         let mut target = Vec::new();
@@ -353,7 +350,7 @@ impl LiveExecutor<'_> {
             }
             if index == 0 && request.target == TargetState::Running {
                 let next = all.get(first + count);
-                target = target_turns(own, next, slices, period_ns, by_cpu_time);
+                target = target_turns(own, next, (slices, takes_time), period_ns, by_cpu_time);
             }
         }
         if planned.on.is_empty() {
@@ -390,10 +387,14 @@ impl Playing {
 /// What the target did in the turns of one block. Where slices are taken, a
 /// turn of the target lasts from the end of one to the begin of the next, which
 /// may be the first one of the block that follows.
+///
+/// A source that `takes_time` is kept from its slices by nobody but the target,
+/// so what the target does in the meantime counts; elsewhere a missed slice
+/// makes a turn unlike the others.
 fn target_turns(
     own: &[Turn],
     next: Option<&Turn>,
-    slices: bool,
+    (slices, takes_time): (bool, bool),
     period_ns: u64,
     by_cpu_time: bool,
 ) -> Vec<TargetTurn> {
@@ -419,19 +420,65 @@ fn target_turns(
             all_seconds: clock(all)? / 1e9,
         })
     };
-    let followers = own.iter().skip(1).chain(next);
-    let mut turns = Vec::with_capacity(own.len());
-    match slices {
-        false => turns.extend(own.iter().filter_map(|own| turn(own, &own.end))),
-        true => {
-            for (own, next) in own.iter().zip(followers) {
-                // A missed slice, or a block of another worker, lies between.
-                let apart = next.begin.at_ns.saturating_sub(own.begin.at_ns);
-                if apart < 2 * period_ns {
-                    turns.extend(turn(own, &next.begin));
-                }
-            }
+    if !slices {
+        let turns = own.iter().filter_map(|own| turn(own, &own.end));
+        return turns.collect();
+    }
+    let end_of = |index: usize| -> Option<Mark> {
+        let (this, after) = (&own[index], own.get(index + 1));
+        let follows = after.or(next).filter(|next| {
+            // Else a missed slice, or a block of another worker, lies between.
+            next.begin.at_ns.saturating_sub(this.begin.at_ns) < 2 * period_ns
+        });
+        // What takes CPU time is kept from whole slices by the target.
+        let late = || after.map_or(this.end, |after| after.begin);
+        follows
+            .map(|next| next.begin)
+            .or_else(|| takes_time.then(late))
+    };
+    let turns = (0..own.len()).filter_map(|index| turn(&own[index], &end_of(index)?));
+    turns.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One slice of block 0, in µs, and what the target had done at both ends.
+    fn slice(position: u32, at: [u64; 2], done: [u64; 2]) -> Turn {
+        let mark = |end: usize| Mark {
+            at_ns: at[end] * 1000,
+            operations: done[end],
+            busy_ns: 0,
+        };
+        Turn {
+            position,
+            begin: mark(0),
+            end: mark(1),
+            ..Turn::default()
         }
     }
-    turns
+
+    #[test]
+    fn what_the_target_does_in_missed_slices_counts_for_sources_of_cpu_time() {
+        // It takes the CPU from 600 to 2100, and again in the last slice.
+        let own = [
+            slice(0, [0, 500], [0, 0]),
+            slice(1, [500, 2500], [0, 150]),
+            slice(5, [2500, 4500], [150, 300]),
+        ];
+        let turns = |takes_time| -> Vec<(u32, f64, f64)> {
+            let turns = target_turns(&own, None, (true, takes_time), 500_000, false);
+            let of = |turn: &TargetTurn| {
+                let microseconds = (turn.all_seconds * 1e6).round();
+                (turn.position, turn.all_operations, microseconds)
+            };
+            turns.iter().map(of).collect()
+        };
+        assert_eq!(turns(false), [(0, 0.0, 500.0)]);
+        assert_eq!(
+            turns(true),
+            [(0, 0.0, 500.0), (1, 150.0, 2000.0), (5, 150.0, 2000.0)]
+        );
+    }
 }

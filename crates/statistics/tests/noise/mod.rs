@@ -107,9 +107,7 @@ impl Plan {
             if order.is_empty() {
                 order = (1..truth.len()).collect();
                 order.extend(std::iter::repeat_n(0, self.controls));
-                for i in (1..order.len()).rev() {
-                    order.swap(i, below(rng, i + 1));
-                }
+                shuffle(&mut order, rng);
                 stratum += 1;
             }
             let arm = order.pop().unwrap();
@@ -126,6 +124,12 @@ impl Plan {
             at += all;
         }
         blocks
+    }
+}
+
+pub fn shuffle(order: &mut [usize], rng: &mut ChaCha8Rng) {
+    for i in (1..order.len()).rev() {
+        order.swap(i, below(rng, i + 1));
     }
 }
 
