@@ -468,10 +468,9 @@ fn target_turns(
             next.begin.at_ns.saturating_sub(this.begin.at_ns) < 2 * period_ns
         });
         // What takes CPU time is kept from whole slices by the target.
-        let late = || match own.len() {
-            1 => Some(this.end),
-            _ => after.map(|after| after.begin),
-        };
+        // A last slice stands for its turn where it filled the period.
+        let whole = this.end.at_ns.saturating_sub(this.begin.at_ns) >= period_ns;
+        let late = || after.map(|after| after.begin).or(whole.then_some(this.end));
         let late = takes_time.then(late).flatten();
         follows.map(|next| next.begin).or(late)
     };
