@@ -63,6 +63,11 @@ pub enum Warning {
     },
     /// Not all directions can have their fewest pairs.
     #[error(
+        "{turns} turns of the target were lost: this process did not get to read them in time; \
+         their blocks count as dropped"
+    )]
+    TurnsLost { turns: u64 },
+    #[error(
         "the metric is slow for this budget: a pair of windows takes {pair_seconds:.1} s, {} of \
          the {wanted:.0} directions can have the {fewest_pairs} pairs they need at least; \
          --budget {sufficient_budget_seconds:.0}s would do for all, or name fewer --resources",
@@ -309,6 +314,7 @@ mod tests {
                 lengthened_percent: 2.0,
                 lengthened: true,
             },
+            Warning::TurnsLost { turns: 3 },
             Warning::SlowMetric {
                 pair_seconds: 3.0,
                 affordable: 2.0,

@@ -216,6 +216,8 @@ impl Ended<'_, '_> {
             failed
         } else if let Some(partial) = &self.partial {
             Some(format!("stopped after {pairs} pairs: {partial}"))
+        } else if run.skipped.is_some() {
+            run.skipped
         } else if run.tried == 0 {
             Some(self.too_expensive(run.subject, half, rules.min_pairs))
         } else if !learned && run.stolen > 0 {

@@ -107,11 +107,13 @@ impl<'a> LiveExecutor<'a> {
             .map_or_else(Vec::new, Counting::facts)
     }
 
-    /// What a reader must know of them.
-    pub fn counter_warnings(&self) -> Vec<Warning> {
-        self.counting
-            .as_ref()
-            .map_or_else(Vec::new, Counting::warnings)
+    /// What a reader must know of how it was read.
+    pub fn warnings(&self) -> Vec<Warning> {
+        let counting = self.counting.as_ref();
+        let mut warnings = counting.map_or_else(Vec::new, Counting::warnings);
+        let turns = self.playing.lost;
+        warnings.extend((turns > 0).then_some(Warning::TurnsLost { turns }));
+        warnings
     }
 
     /// CPU time of this process since the clock started, percent of one CPU.

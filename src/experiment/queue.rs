@@ -43,6 +43,8 @@ pub(super) struct HalfRun {
     pub(super) stolen: u64,
     /// Whether it is measured in sequences.
     pub(super) played: bool,
+    /// Why it was not begun, and what would do.
+    pub(super) skipped: Option<String>,
     /// Nothing more will be measured.
     pub(super) ended: bool,
     /// The subject's error that ended it.
@@ -102,6 +104,7 @@ impl<'a> Queue<'a> {
                     last_failure: None,
                     stolen: 0,
                     played: false,
+                    skipped: None,
                     ended: false,
                     error: None,
                 });

@@ -240,11 +240,25 @@ impl Search {
         self.levels.level(intensity).replace(played);
     }
 
-    /// The level between others at which the interval of the crossing would
-    /// shrink most; `None` while the verdict comes first.
-    pub fn refinement(&self) -> Option<f64> {
-        let bracket = self.bracket.filter(|_| !self.settled)?;
-        self.choose(&bracket)
+    /// The levels between others at which the interval of the crossing would
+    /// shrink most, at most two; none while the verdict comes first.
+    pub fn refinements(&self) -> Vec<f64> {
+        let Some(bracket) = self.bracket.filter(|_| !self.settled) else {
+            return Vec::new();
+        };
+        let first = self.choose(&bracket);
+        let mut knots = vec![bracket.low, bracket.high];
+        knots.extend(first);
+        knots.extend(self.levels.all.iter().map(|level| level.intensity));
+        knots.retain(|level| bracket.low <= *level && *level <= bracket.high);
+        knots.sort_unstable_by(f64::total_cmp);
+        let gaps = knots.windows(2).map(|gap| (gap[0], gap[1]));
+        let widest = gaps.max_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0)));
+        let second = widest
+            .filter(|(low, high)| first.is_some() && high - low > self.rules.half_width)
+            .map(|(low, high)| (0.5 * (low + high) / GRID).round() * GRID)
+            .filter(|level| !knots.contains(level));
+        first.into_iter().chain(second).collect()
     }
 
     /// Log ratio at 100 as it looks; `None` while nothing is known.

@@ -202,7 +202,7 @@ impl<'a> Prepared<'a> {
         );
         let own = executor.own_cpu_percent();
         metadata.counters = executor.counters();
-        metadata.warnings.extend(executor.counter_warnings());
+        metadata.warnings.extend(executor.warnings());
         drop(executor);
         metadata.warnings.extend(threads.end(&Planned {
             cpus: &request.target_cpus,

@@ -28,7 +28,7 @@ use std::time::Instant;
 /// its scratch file.
 const READY: Duration = Duration::from_secs(60);
 /// Taken once to learn how fast memory can be had.
-const FILL_SAMPLE_BYTES: f64 = (1u64 << 30) as f64;
+const FILL_SAMPLE_BYTES: f64 = (128u64 << 20) as f64;
 /// Filling that takes longer than this is tried a second time, warm, if the
 /// first takes at most this share of the budget: the other resources want
 /// theirs.
@@ -142,7 +142,8 @@ pub(super) fn start_sources(plan: &Plan) -> Result<Sources> {
         let alone = !plays(*resource, plan) || resource.row().intensity == Intensity::Share;
         (if alone { 1 + index } else { 0 }, plan.clone())
     });
-    let groups = spawn_together(together.collect(), READY);
+    // What writes large buffers does so while the peaks of the others are found.
+    let groups = spawn_together(together.collect());
     for ((resource, workers), group) in ready.into_iter().zip(groups) {
         plan.request.check_interrupt()?;
         let started = group.map_err(String::from);
@@ -158,7 +159,9 @@ pub(super) fn start_sources(plan: &Plan) -> Result<Sources> {
         let environment = &mut workers.config.environment;
         let may = now.saturating_sub(environment.memory_reserve_bytes);
         environment.memory_headroom_bytes = environment.memory_headroom_bytes.min(may);
-        let started = WorkerGroup::spawn(workers.clone(), READY).map_err(String::from);
+        let mut started = spawn_together(vec![(0, workers.clone())]);
+        let started = started.pop().expect("one group for each plan");
+        let started = started.map_err(String::from);
         sources.add(
             resource,
             started.and_then(|group| start_source(resource, &workers, group, plan)),
@@ -188,13 +191,18 @@ fn start_source(
     mut group: WorkerGroup,
     plan: &Plan,
 ) -> std::result::Result<Started, String> {
+    group.wait_ready(READY)?;
     let bound = physical_bound(resource, workers, plan);
     let timing = resource.row().timing;
     let calibration = plan.request.calibration.as_ref();
     let settle = calibration
         .and_then(|known| known.settle_seconds(resource.id()))
         .map_or(timing.settle, Duration::from_secs_f64);
-    let peak = find_peak(&mut group, calibration, timing.peak)?;
+    let peak_time = match plan.request.settings.quick {
+        true => timing.peak / 2,
+        false => timing.peak,
+    };
+    let peak = find_peak(&mut group, calibration, peak_time)?;
     let switch_cost = match resource.row().switch_cost {
         // Taking it costs time, giving it back next to none: half each way.
         SwitchCost::FillsMemory => fill_time(&mut group, plan.request.settings.budget)? / 2,

@@ -79,8 +79,10 @@ impl WorkerGroup {
     /// Starts one worker per CPU of the placement and waits until all are
     /// ready, parked.
     pub fn spawn(plan: WorkerPlan, patience: Duration) -> Result<Self, WorkerError> {
-        let mut groups = spawn_together(vec![(0, plan)], patience);
-        groups.pop().expect("one group for each plan")
+        let mut groups = spawn_together(vec![(0, plan)]);
+        let mut group = groups.pop().expect("one group for each plan")?;
+        group.wait_ready(patience)?;
+        Ok(group)
     }
 
     /// The processes of the workers, and which of their sources this is.
@@ -89,12 +91,16 @@ impl WorkerGroup {
         workers.map(|worker| (&worker.host, worker.source))
     }
 
-    fn wait_ready(&mut self, deadline: Instant) -> Result<(), WorkerError> {
-        let began = Instant::now();
+    /// Waits until all workers are ready, parked.
+    ///
+    /// # Errors
+    /// In words, why one cannot run, or that it takes too long.
+    pub fn wait_ready(&mut self, patience: Duration) -> Result<(), WorkerError> {
+        let deadline = Instant::now() + patience;
         while !self.workers.iter().all(|worker| worker.page.ready.get()) {
             self.check_exits()?;
             if Instant::now() > deadline {
-                let seconds = began.elapsed().as_secs_f64();
+                let seconds = patience.as_secs_f64();
                 return Err(format!("its worker was not ready after {seconds:.0} s").into());
             }
             sleep(Duration::from_micros(500));
@@ -384,14 +390,11 @@ impl WorkerGroup {
 }
 
 /// Starts the workers of all `plans`, those of one CPU with equal numbers in
-/// one process, and waits until all are ready, parked. One group for each plan.
+/// one process, without waiting for them. One group for each plan.
 ///
 /// # Errors
-/// Per plan, in words, why it cannot run.
-pub fn spawn_together(
-    plans: Vec<(usize, WorkerPlan)>,
-    patience: Duration,
-) -> Vec<Result<WorkerGroup, WorkerError>> {
+/// Per plan, in words, why its process cannot be started.
+pub fn spawn_together(plans: Vec<(usize, WorkerPlan)>) -> Vec<Result<WorkerGroup, WorkerError>> {
     let mut wanted: BTreeMap<(usize, usize), Vec<(usize, WorkerConfig)>> = BTreeMap::new();
     for (index, (process, plan)) in plans.iter().enumerate() {
         let mut config = plan.config.clone();
@@ -436,13 +439,6 @@ pub fn spawn_together(
                     groups[index] = Err(reason.clone().into());
                 }
             }
-        }
-    }
-    let deadline = Instant::now() + patience;
-    for group in &mut groups {
-        let ready = group.as_mut().map(|group| group.wait_ready(deadline));
-        if let Ok(Err(reason)) = ready {
-            *group = Err(reason);
         }
     }
     groups

@@ -62,6 +62,9 @@ pub fn serve(
         }
         host.sources.push(started.ok());
     }
+    for worker in host.sources.iter().flatten() {
+        worker.page.ready.set(true);
+    }
     while host.sources.iter().any(Option::is_some) {
         if let Err((source, reason)) = host.step() {
             if let Some(worker) = host.sources[source].take() {

@@ -36,6 +36,8 @@ pub struct Host {
     watched: Cell<Option<u64>>,
     /// When the last block on its tape ended, CLOCK_MONOTONIC.
     pub played_ns: Cell<u64>,
+    /// How many turns its tape had lost when they were counted last.
+    pub lost: Cell<u64>,
 }
 
 impl Host {
@@ -137,6 +139,7 @@ pub(super) fn spawn(
         giver,
         watched: Cell::new(None),
         played_ns: Cell::new(0),
+        lost: Cell::new(0),
     });
     Ok((host, pages))
 }

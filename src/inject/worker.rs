@@ -73,7 +73,7 @@ pub struct WorkerConfig {
     pub environment: Environment,
 }
 
-/// Builds the kernel, and says in the page that it is ready.
+/// Builds the kernel.
 ///
 /// # Errors
 /// Why it cannot run here.
@@ -111,7 +111,6 @@ pub(super) fn start<'a>(
         page.set_engine(engine);
     }
     page.holds_at_most.set(kernel.holds_at_most());
-    page.ready.set(true);
     Ok(Worker {
         page,
         spec,

@@ -239,6 +239,11 @@ impl Metric for LoadMetric {
 
 /// Another metric, read while a load is sent. Each window of it is one of the
 /// load too, so that the timing of the load is known.
+///
+/// It offers no turns: requests that wait in a block of a few milliseconds are
+/// served in the next one, which may be another arm's. redis-server at 20 000
+/// requests per second, read by a uprobe in turns, seemed to lose nothing to
+/// cpu-time at 100 %, where windows show 30 %.
 pub(super) struct UnderLoad {
     inner: Box<dyn Metric>,
     generator: Generator,

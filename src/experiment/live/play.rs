@@ -38,6 +38,8 @@ const LATE: Duration = Duration::from_secs(2);
 /// that they do not lock in phase with the target or with the kernel's clock.
 const DITHER: u64 = 4;
 
+/// A target that makes no progress for so long is not measured further.
+const STILL: Duration = Duration::from_secs(5);
 /// Processes of workers that are started anew when one ends.
 const MOST_REVIVED: u32 = 3;
 
@@ -46,6 +48,10 @@ const MOST_REVIVED: u32 = 3;
 pub(super) struct Playing {
     /// State of the dither.
     noise: u64,
+    /// When the target was last seen to move, or was not looked at.
+    moved_ns: u64,
+    /// When that was looked at last.
+    checked_ns: u64,
     /// How many processes were started anew.
     revived: u32,
     /// Turns that the workers could not keep because nobody read them in time.
@@ -111,7 +117,36 @@ impl LiveExecutor<'_> {
                 Ok(()) => self.read_block(request, planned, &turns, by_cpu_time, steal),
             });
         }
+        self.check_progress(&results)?;
         Ok(results)
+    }
+
+    /// # Errors
+    /// When the target has been standing still for too long.
+    fn check_progress(&mut self, results: &[Block]) -> Result<(), WindowError> {
+        let now = monotonic_ns();
+        let before = std::mem::replace(&mut self.playing.checked_ns, now);
+        if now - before > REST.as_nanos() as u64 {
+            self.playing.moved_ns = now;
+        }
+        let mut turns = results.iter().flat_map(|result| match result {
+            Block::Read(reading) => &reading.turns[..],
+            Block::Missed | Block::Failed(_) => &[],
+        });
+        let nothing_read = turns.clone().next().is_none();
+        if nothing_read || turns.any(|turn| turn.operations > 0.0) {
+            self.playing.moved_ns = now;
+            return Ok(());
+        }
+        let still = Duration::from_nanos(now - self.playing.moved_ns);
+        match still > STILL {
+            true => Err(WindowError::Target(format!(
+                "the target made no progress for {:.0} s: is it waiting, or stopped or frozen by \
+                 somebody else?",
+                still.as_secs_f64()
+            ))),
+            false => Ok(()),
+        }
     }
 
     /// Starts anew what shared a process with a source whose end took it along.
@@ -146,9 +181,13 @@ impl LiveExecutor<'_> {
             }
             let plans = others.iter();
             let plans = plans.map(|subject| (0, self.groups[*subject].plan.clone()));
-            let started = spawn_together(plans.collect(), LATE);
+            let started = spawn_together(plans.collect());
             for (subject, started) in others.into_iter().zip(started) {
-                match started {
+                let ready = started.and_then(|mut group| {
+                    group.wait_ready(LATE)?;
+                    Ok(group)
+                });
+                match ready {
                     Ok(group) => {
                         group.take_peaks_of(&self.groups[subject]);
                         self.groups[subject] = group;
@@ -313,8 +352,10 @@ impl LiveExecutor<'_> {
         for (host, turns) in hosts.iter().zip(turns) {
             turns.extend(host.tape.take());
         }
-        let lost = hosts.iter().map(|host| host.tape.lost()).sum();
-        self.playing.lost = self.playing.lost.max(lost);
+        for host in hosts {
+            let lost = host.tape.lost();
+            self.playing.lost += lost - host.lost.replace(lost);
+        }
     }
 
     fn read_block(
@@ -427,10 +468,11 @@ fn target_turns(
             next.begin.at_ns.saturating_sub(this.begin.at_ns) < 2 * period_ns
         });
         // What takes CPU time is kept from whole slices by the target.
-        let late = || after.map_or(this.end, |after| after.begin);
-        follows
-            .map(|next| next.begin)
-            .or_else(|| takes_time.then(late))
+        // A last slice stands for its turn where it filled the period.
+        let whole = this.end.at_ns.saturating_sub(this.begin.at_ns) >= period_ns;
+        let late = || after.map(|after| after.begin).or(whole.then_some(this.end));
+        let late = takes_time.then(late).flatten();
+        follows.map(|next| next.begin).or(late)
     };
     let turns = (0..own.len()).filter_map(|index| turn(&own[index], &end_of(index)?));
     turns.collect()

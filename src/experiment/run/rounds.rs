@@ -29,6 +29,10 @@ const FEWEST_CONTROLS: usize = 3;
 /// Rounds that a lane's share of the budget should hold, so that the verdict
 /// has its pairs: rounds carry fewer levels of the curve for that.
 const ROUNDS: f64 = 8.0;
+/// Share of what is left that a lane may need for its first verdicts.
+const LANE_SHARE: f64 = 1.0 / 3.0;
+/// Blocks longer than this are too dear to draw a curve with before the verdict.
+const LONG_BLOCK: Duration = Duration::from_millis(20);
 /// Rounds by which their number grows from one judgement to the next.
 const JUDGED_EVERY: f64 = 1.4;
 /// What the slow sources may keep for themselves while lanes want time.
@@ -80,18 +84,70 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// The lane that had least for what it has to find out.
-    fn next_lane(&self, keep: Duration) -> Option<usize> {
+    /// The lane that has not had its first look at its verdicts yet, or else the
+    /// one that had least for what it has to find out.
+    fn next_lane(&mut self, keep: Duration) -> Option<usize> {
         let left = self.left().saturating_sub(keep);
-        let claims = (0..self.lanes.len()).filter_map(|index| {
-            let open = self.open(index);
+        let mut best: Option<(bool, f64, usize)> = None;
+        for index in 0..self.lanes.len() {
+            if self.open(index) == 0 || !self.affordable(index) {
+                continue;
+            }
             let lane = &self.lanes[index];
             let least = lane.block() * (FEWEST_CONTROLS as u32 + 2);
-            let claim = lane.spent.as_secs_f64() / self.weight(index);
-            (open > 0 && left > least).then_some((index, claim))
-        });
-        let next = claims.min_by(|a, b| a.1.total_cmp(&b.1));
-        next.map(|(index, _)| index)
+            let looked = lane.rounds >= self.rounds_to_look();
+            let claim = match looked {
+                true => lane.spent.as_secs_f64() / self.weight(index),
+                false => self.minimum(index).as_secs_f64(),
+            };
+            let key = (looked, claim, index);
+            if left > least && best.is_none_or(|found| key < found) {
+                best = Some(key);
+            }
+        }
+        best.map(|(_, _, index)| index)
+    }
+
+    /// Rounds until the first look at the verdicts.
+    fn rounds_to_look(&self) -> usize {
+        self.settings.min_pairs().div_ceil(AT_100)
+    }
+
+    /// About the time until a lane's first look.
+    fn minimum(&self, lane: usize) -> Duration {
+        let blocks =
+            AT_100 * self.lanes[lane].members.len() + FEWEST_CONTROLS + self.open(lane) / 2;
+        self.lanes[lane].block() * (blocks * self.rounds_to_look()) as u32
+    }
+
+    /// Whether a lane that has not begun can come to its first look without
+    /// eating up the run; its halves are told what would do where it cannot.
+    fn affordable(&mut self, index: usize) -> bool {
+        if self.lanes[index].rounds > 0 {
+            return true;
+        }
+        let (minimum, left) = (self.minimum(index), self.left());
+        if minimum.as_secs_f64() <= LANE_SHARE * left.as_secs_f64() || self.lanes.len() == 1 {
+            return true;
+        }
+        let budget = self.settings.budget;
+        let before = budget.saturating_sub(left) + self.settings.preparation;
+        let enough = before.as_secs_f64() + minimum.as_secs_f64() / LANE_SHARE;
+        let reason = format!(
+            "its first verdict needs about {:.1} s (a block takes {:.2} s), more than a third of the \
+             {:.1} s that were left; --budget {:.0}s would do",
+            minimum.as_secs_f64(),
+            self.lanes[index].block().as_secs_f64(),
+            left.as_secs_f64(),
+            (1.1 * enough).ceil()
+        );
+        let members = &self.lanes[index].members;
+        let halves = self.queue.halves.iter_mut();
+        for run in halves.filter(|run| members.contains(&run.subject)) {
+            run.ended = true;
+            run.skipped = Some(reason.clone());
+        }
+        false
     }
 
     /// Halves of a lane that are not settled.
@@ -169,7 +225,9 @@ impl Run<'_, '_> {
         let tolerated = wanting.iter().filter(|run| run.half == Half::Tolerated);
         let fixed = AT_100 * tolerated.clone().count() + wanting.len() / 2 + FEWEST_CONTROLS;
         let spare = (most - fixed as f64) / tolerated.count().max(1) as f64;
-        let levels = (spare as usize).clamp(1, CURVE.len());
+        let long = lane.block() > LONG_BLOCK;
+        let fewest = usize::from(!long || round >= self.rounds_to_look());
+        let levels = (spare as usize).clamp(fewest, CURVE.len());
         let mut beside: Vec<(usize, Arm)> = Vec::new();
         let mut alone: Vec<(usize, Arm)> = Vec::new();
         for run in &wanting {
@@ -177,26 +235,33 @@ impl Run<'_, '_> {
             match run.half {
                 Half::Tolerated => {
                     let precise = run.search.half_width_at_100() <= self.settings.loss_half_width();
-                    let refinement = run.search.refinement();
+                    let refinements = run.search.refinements();
                     let treat = |level: f64| (subject, Arm::Treat(level));
-                    if !precise || refinement.is_none() {
+                    if !precise || refinements.is_empty() {
                         beside.extend([treat(100.0); AT_100]);
                     }
                     let first = round * levels;
                     let of_curve = (first..first + levels).map(|n| CURVE[n % CURVE.len()]);
                     // A curve that is drawn leaves its time to its crossing.
-                    let drawn =
-                        |level: &f64| refinement.is_some() && run.search.pairs_at(*level) >= DRAWN;
+                    let drawn = |level: &f64| {
+                        !refinements.is_empty() && run.search.pairs_at(*level) >= DRAWN
+                    };
                     beside.extend(of_curve.filter(|level| !drawn(level)).map(treat));
-                    if let Some(level) = refinement {
-                        let spare = levels.max(AT_CROSSING);
-                        beside.extend(std::iter::repeat_n(treat(level), spare));
+                    for level in &refinements {
+                        let spare = (levels / refinements.len()).max(AT_CROSSING);
+                        beside.extend(std::iter::repeat_n(treat(*level), spare));
                     }
                 }
                 Half::Caused => {
-                    let mut levels = run.search.rules.endpoints.to_vec();
-                    if let Some(level) = run.search.refinement() {
-                        levels.extend([level, CURVE[round % CURVE.len()]]);
+                    let endpoints = run.search.rules.endpoints;
+                    let mut levels = match long {
+                        true => vec![endpoints[round % endpoints.len()]],
+                        false => endpoints.to_vec(),
+                    };
+                    let refinements = run.search.refinements();
+                    if !refinements.is_empty() {
+                        levels.push(CURVE[round % CURVE.len()]);
+                        levels.extend(refinements);
                         levels.dedup();
                     }
                     for level in levels {
