@@ -376,7 +376,7 @@ impl Run<'_, '_> {
     fn judge_lane(&mut self, index: usize) {
         let lane = &mut self.lanes[index];
         lane.judged_at = ((lane.rounds as f64 * JUDGED_EVERY) as usize).max(lane.rounds + 1);
-        if !lane.lane.takes_time {
+        if !lane.lane.takes_time && lane.periods() > 1 {
             lane.skip_carry_over();
         }
         let judgement = lane.judge();
