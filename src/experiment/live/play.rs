@@ -33,7 +33,7 @@ const FIRST_LEAD: Duration = Duration::from_millis(50);
 /// After a pause of this length workers have gone to rest.
 const REST: Duration = Duration::from_secs(1);
 /// Longest time between two looks at the tapes.
-const NAP: Duration = Duration::from_millis(50);
+const NAP: Duration = Duration::from_millis(100);
 /// Longest wait for the last block to end, or for the pages to be opened.
 const LATE: Duration = Duration::from_secs(2);
 /// Blocks begin up to this part of a period later than the one before ends, so
