@@ -15,6 +15,7 @@
 use super::below;
 use super::robust::median;
 use super::robust::normal_share;
+use super::robust::standard_deviation;
 use super::stream;
 use rand::rngs::ChaCha8Rng;
 
@@ -37,6 +38,9 @@ const SMEAR: f64 = 1.0;
 const FREE: f64 = 12.0;
 /// Residuals below which the logistic leaves the law little freedom.
 const STIFF: f64 = 60.0;
+/// Sizes of samples for which the error of the location is simulated; beyond, the
+/// influence of each value tells all.
+const STRAINED: [usize; 4] = [40, 80, 160, 320];
 /// Scoring steps from the median.
 const STEPS: usize = 4;
 /// Sizes of samples for which the spread is simulated.
@@ -64,6 +68,9 @@ pub(crate) struct Law {
     information: f64,
     /// Mean slope of the score: how the sum of the scores answers to the location.
     slope: f64,
+    /// Per size in [`STRAINED`]: spread of the location of samples of so many
+    /// values, over what their influence makes it.
+    strains: Vec<f64>,
 }
 
 /// Width of the noise of one arm, and what it is known by.
@@ -82,6 +89,7 @@ impl Law {
             residuals: Vec::new(),
             information: 1.0,
             slope: 1.0,
+            strains: Vec::new(),
         };
         let squares: f64 = residuals.iter().map(|x| law.score(*x).powi(2)).sum();
         law.information = match residuals.is_empty() {
@@ -103,6 +111,31 @@ impl Law {
         law.slope = slope.max(0.5 * law.information);
         law.residuals = residuals;
         law
+    }
+
+    /// Finds out how far locations of some dozens of values err beyond what the
+    /// influence of each says: much, where the law has two peaks.
+    pub(crate) fn measure_strains(&mut self) {
+        let influence = self.influence(&self.residuals, 0.0, 1.0);
+        let one = standard_deviation(&influence);
+        let strains = STRAINED.iter().map(|n| {
+            let errors = self.errors(*n, SIMULATIONS, &mut stream(*n as u64, 1));
+            let ratio = standard_deviation(&errors) * (*n as f64).sqrt() / one;
+            if ratio.is_finite() {
+                ratio.max(1.0)
+            } else {
+                1.0
+            }
+        });
+        self.strains = strains.collect();
+    }
+
+    /// What errors found from the influence of `n` values are to be multiplied by.
+    pub(crate) fn strain(&self, n: usize) -> f64 {
+        // Sizes between two of them are taken for the nearer.
+        let index = STRAINED.iter().position(|size| 2 * n <= 3 * size);
+        let strain = index.and_then(|index| self.strains.get(index));
+        strain.copied().unwrap_or(1.0)
     }
 
     /// What errors are to be multiplied by because the law was found from the same
@@ -213,7 +246,15 @@ impl Law {
         let common = common * (0.5 * centre).exp();
         let square: f64 = known.iter().map(|(log, _)| (log - centre).powi(2)).sum();
         let chance: f64 = known.iter().map(|(_, variance)| variance).sum();
-        let beyond = ((square - chance) / (count + ALIKE)).max(1e-9);
+        // A width that is wrong moves the location where the law is lopsided, so arms
+        // differ only where chance, two standard deviations of it, does not explain it.
+        let doubt = 2.0
+            * known
+                .iter()
+                .map(|(_, variance)| 2.0 * variance * variance)
+                .sum::<f64>()
+                .sqrt();
+        let beyond = ((square - chance - doubt) / (count + ALIKE)).max(1e-9);
         let prior = (2.0 / beyond).clamp(FREEDOM.0, FREEDOM.1);
         own.into_iter()
             .map(|own| {

@@ -53,7 +53,7 @@ impl Contrasts {
         let doubt = self.law.doubt();
         let rounds = |errors: &Errors, rng: &mut ChaCha8Rng| {
             let (errors, width) = match &errors.kind {
-                Kind::Many(pieces) => (pieces.errors(&numbers, draws, count), 1.0),
+                Kind::Many { pieces, strain } => (pieces.errors(&numbers, draws, count), *strain),
                 Kind::Few { size, width } => (self.law.errors(*size, count, rng), *width),
             };
             let errors = errors.into_iter().map(|error| error * width * doubt);
@@ -99,8 +99,8 @@ struct Errors {
 enum Kind {
     /// As samples of so many values of the common law.
     Few { size: usize, width: f64 },
-    /// As resamples of its own.
-    Many(Pieces),
+    /// As resamples of its own, times the strain of the law.
+    Many { pieces: Pieces, strain: f64 },
 }
 
 impl Errors {
@@ -129,7 +129,10 @@ impl Errors {
         let pieces = Pieces::of(&strata, &influence);
         let freedom = pieces.freedom();
         Some(Errors {
-            kind: Kind::Many(pieces),
+            kind: Kind::Many {
+                pieces,
+                strain: contrasts.law.strain(size),
+            },
             freedom,
         })
     }
@@ -138,7 +141,7 @@ impl Errors {
     fn draws(&self) -> usize {
         match &self.kind {
             Kind::Few { .. } => 0,
-            Kind::Many(pieces) => pieces.sums.len(),
+            Kind::Many { pieces, .. } => pieces.sums.len(),
         }
     }
 }

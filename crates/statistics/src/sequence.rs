@@ -133,6 +133,7 @@ impl Contrasts {
             fit.measure_spreads();
             (law, widths) = fit.law();
         }
+        law.measure_strains();
         let mut samples = vec![Vec::new(); arms];
         for (block, ratio) in blocks.iter().zip(&fit.ratios) {
             samples[block.arm].extend(ratio.map(|ratio| (block.stratum, ratio)));

@@ -128,7 +128,7 @@ fn typical(information: &[f64]) -> f64 {
 #[test]
 fn intervals_cover_and_tell_more_than_nearest_controls() {
     let plans = [(Plan::of(6, 8), 3.0), (Plan::of(13, 8), 20.0)];
-    let information = check(&NAMES, &plans, 12);
+    let information = check(&NAMES, &plans, 8);
     assert!(information.iter().all(|ratio| *ratio > 1.3));
     assert!(typical(&information) > 2.0);
 }
@@ -248,7 +248,7 @@ fn check_verdicts(sources: &[usize], rounds: u64) {
 
 #[test]
 fn verdicts_are_rarely_false() {
-    check_verdicts(&[13], 24);
+    check_verdicts(&[13], 16);
 }
 
 #[test]

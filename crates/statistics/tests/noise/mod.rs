@@ -7,7 +7,13 @@ use jostle_statistics::location;
 use rand::rngs::ChaCha8Rng;
 use std::path::Path;
 
-pub const NAMES: [&str; 3] = ["chase-40KiB", "chase-1300KiB", "chase-16MiB"];
+pub const NAMES: [&str; 5] = [
+    "chase-40KiB",
+    "chase-1300KiB",
+    "chase-16MiB",
+    "kv",
+    "l2-capacity",
+];
 pub const LEVELS: [f64; 5] = [20.0, 40.0, 60.0, 80.0, 100.0];
 
 /// Turns of the target between two slices of the placebo.
