@@ -267,7 +267,13 @@ fn lane(resource: Resource, workers: &WorkerPlan, settle: Duration) -> Option<La
     }
     match slices {
         // The scheduler's own slices of milliseconds have to average out.
-        Some(_) if resource.row().intensity == Intensity::Share => shape(8, 40),
+        Some(_) if resource.row().intensity == Intensity::Share => {
+            let periods = |time: Duration| time.div_duration_f64(period).ceil().max(2.0) as u32;
+            shape(
+                periods(Duration::from_millis(4)),
+                periods(Duration::from_millis(16)),
+            )
+        }
         Some(_) => shape(2, 6),
         // Requests on their way to the device end later than the block.
         None if resource.row().domain == Domain::BlockDevice => shape(8, 16),

@@ -125,7 +125,9 @@ impl Run<'_, '_> {
     /// Whether a lane that has not begun can come to its first look without
     /// eating up the run; its halves are told what would do where it cannot.
     fn affordable(&mut self, index: usize) -> bool {
-        if self.lanes[index].rounds > 0 {
+        let members = &self.lanes[index].members;
+        let recalled = |run: &HalfRun| members.contains(&run.subject) && run.tried > 0;
+        if self.lanes[index].rounds > 0 || self.queue.halves.iter().any(recalled) {
             return true;
         }
         let (minimum, left) = (self.minimum(index), self.left());
