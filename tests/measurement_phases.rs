@@ -268,7 +268,7 @@ fn a_second_interruption_keeps_both_parts() {
     let mut past = Readings::default();
     for round in 0..3 {
         let mut mock = MockExecutor::new(&subjects, &responses(), 7 + round);
-        mock.failures = vec![(Duration::from_secs(6), None, WindowError::Interrupted)];
+        mock.failures = vec![(Duration::from_secs(5), None, WindowError::Interrupted)];
         let measured = go_on(&mut mock, &subjects, &tolerated(60), &past, &mut ());
         let readings = measured.readings.unwrap();
         assert!(readings.pairs.len() > past.pairs.len());

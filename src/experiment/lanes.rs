@@ -7,6 +7,7 @@
 //! with its blocks of the same round in which the target was stopped.
 
 use super::carry_over::carry_over;
+use super::design::RATIO_FLOOR;
 use super::executor::Arm;
 use super::executor::BlockReading;
 use super::executor::BlockRequest;
@@ -20,12 +21,11 @@ use jostle_statistics::Block;
 use jostle_statistics::Contrasts;
 use jostle_statistics::block_rate;
 use jostle_statistics::location;
+use jostle_statistics::median;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Half of the least that can be counted, for blocks in which nothing was.
-const HALF_A_COUNT: f64 = 0.5;
 /// Blocks grow to at most this many periods when carry-over takes most of them.
 const LONGEST_BLOCK: u32 = 64;
 
@@ -129,24 +129,25 @@ impl LaneLog {
         });
     }
 
-    /// Log rate of the target in one block; `None` where it was not read.
+    /// Log rate of the target in one block, negative infinity where it was
+    /// starved; `None` where it was not read.
     fn value(&self, block: &Kept) -> Option<f64> {
         let turns = block.reading.turns.iter();
         let counted = turns.filter(|turn| turn.position >= self.skip);
-        if !self.lane.takes_time {
+        let windows = self.periods() == 1;
+        if !self.lane.takes_time && !windows {
             let turns: Vec<(f64, f64)> = counted
                 .map(|turn| (turn.seconds, turn.operations))
                 .collect();
             return block_rate(&turns);
         }
-        // A starved target is an effect, not a failure.
         let (mut operations, mut seconds) = (0.0, 0.0);
         for turn in counted {
             operations += turn.all_operations;
             seconds += turn.all_seconds;
         }
-        let value = (operations.max(HALF_A_COUNT) / seconds).ln();
-        (seconds > 0.0 && value.is_finite()).then_some(value)
+        let value = (operations / seconds).ln();
+        (seconds > 0.0 && !value.is_nan() && value < f64::INFINITY).then_some(value)
     }
 
     /// The blocks beside the target whose rates are known, and what they say
@@ -154,7 +155,7 @@ impl LaneLog {
     fn contrasts(&self) -> (Vec<(&Kept, Block)>, Contrasts) {
         let beside = self.blocks.iter();
         let beside = beside.filter(|block| block.target == TargetState::Running);
-        let read: Vec<(&Kept, Block)> = beside
+        let mut read: Vec<(&Kept, Block)> = beside
             .filter_map(|block| {
                 let value = Block {
                     at: block.reading.at.as_secs_f64(),
@@ -165,6 +166,16 @@ impl LaneLog {
                 Some((block, value))
             })
             .collect();
+        // A starved target is an effect and not a failure.
+        let controls = read.iter().filter(|(block, _)| block.arm == 0);
+        let finite = controls
+            .map(|(_, block)| block.value)
+            .filter(|value| value.is_finite());
+        let floor = median(&mut finite.collect::<Vec<f64>>()) + RATIO_FLOOR.ln();
+        for (_, block) in &mut read {
+            block.value = block.value.max(floor);
+        }
+        read.retain(|(_, block)| block.value.is_finite());
         let values: Vec<Block> = read.iter().map(|(_, value)| *value).collect();
         let contrasts = Contrasts::of(&values, self.arms.len());
         (read, contrasts)

@@ -317,7 +317,7 @@ impl Executor for LiveExecutor<'_> {
     }
 
     fn plays(&self) -> bool {
-        self.metric.turns().is_some()
+        !self.metric.one_run_per_window()
     }
 
     fn counts(&self) -> bool {
@@ -325,7 +325,10 @@ impl Executor for LiveExecutor<'_> {
     }
 
     fn play(&mut self, blocks: &[BlockRequest]) -> Result<Vec<Block>, WindowError> {
-        self.play_blocks(blocks)
+        match self.metric.turns().is_some() {
+            true => self.play_blocks(blocks),
+            false => self.play_windows(blocks),
+        }
     }
 }
 

@@ -37,8 +37,8 @@ use rand::rngs::ChaCha8Rng;
 /// Levels stand on multiples of this many points.
 const GRID: f64 = 5.0;
 /// Resamples while searching, and for what is reported.
-const RESAMPLES: usize = 300;
-const FINAL_RESAMPLES: usize = 2000;
+const RESAMPLES: usize = 200;
+const FINAL_RESAMPLES: usize = 1000;
 /// Most pairs at one level: beyond, drift and not sampling limits the answer.
 const MOST_PAIRS: usize = 640;
 /// Pairs per turn while the endpoint waits for its next look.

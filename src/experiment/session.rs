@@ -143,9 +143,19 @@ impl<'a> Prepared<'a> {
                 .warnings
                 .push(Warning::TargetNotStoppable { reason });
         }
-        if let Some(natural) = metric.natural_window() {
-            for subject in &mut sources.subjects {
-                subject.window = subject.window.max(natural);
+        for subject in &mut sources.subjects {
+            let natural = metric.natural_window().unwrap_or_default();
+            subject.window = subject.window.max(natural);
+            let Some(lane) = &mut subject.lane else {
+                continue;
+            };
+            if metric.one_run_per_window() {
+                // Runs are too few for whole curves.
+                subject.lane = None;
+            } else if metric.turns().is_none() {
+                // A block is a window.
+                lane.period = subject.settle + subject.window;
+                (lane.skip, lane.read) = (0, 1);
             }
         }
         // The search for the capacity comes on top of the budget.

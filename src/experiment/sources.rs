@@ -137,9 +137,12 @@ pub(super) fn start_sources(plan: &Plan) -> Result<Sources> {
         .partition(|(resource, _)| resource.row().switch_cost == SwitchCost::FillsMemory);
     plan.request.check_interrupt()?;
     let together = ready.iter().enumerate().map(|(index, (resource, plan))| {
-        // What takes no turns in sequences, and what asks the scheduler for
-        // long slices, has a process of its own.
-        let alone = !plays(*resource, plan) || resource.row().intensity == Intensity::Share;
+        // What takes no turns in sequences, and what wants something else of
+        // the scheduler or the disk, has a process of its own.
+        let row = resource.row();
+        let alone = !plays(*resource, plan)
+            || row.intensity == Intensity::Share
+            || row.domain == Domain::BlockDevice;
         (if alone { 1 + index } else { 0 }, plan.clone())
     });
     // What writes large buffers does so while the peaks of the others are found.
@@ -228,12 +231,16 @@ fn start_source(
     Ok((subject, group, facts))
 }
 
-/// Whether the source of `resource` can be switched within a sequence: it needs
-/// neither a device nor memory that has to be filled.
+/// Whether the source of `resource` can be switched within a sequence: it leaves
+/// nothing behind that has to be filled or read first.
 fn plays(resource: Resource, workers: &WorkerPlan) -> bool {
     let row = resource.row();
-    let device = matches!(row.domain, Domain::BlockDevice | Domain::NetworkDevice);
-    !device && row.switch_cost == SwitchCost::None && !workers.spec.spans_cpus
+    let starts_at_once = match row.domain {
+        Domain::BlockDevice => row.intensity == Intensity::Rate,
+        Domain::NetworkDevice => false,
+        _ => row.switch_cost == SwitchCost::None,
+    };
+    starts_at_once && !workers.spec.spans_cpus
 }
 
 /// The blocks of `resource`, which settle within `settle`; their lane has no
@@ -259,7 +266,11 @@ fn lane(resource: Resource, workers: &WorkerPlan, settle: Duration) -> Option<La
         return shape(skip, skip * 5 / 8);
     }
     match slices {
+        // The scheduler's own slices of milliseconds have to average out.
+        Some(_) if resource.row().intensity == Intensity::Share => shape(8, 40),
         Some(_) => shape(2, 6),
+        // Requests on their way to the device end later than the block.
+        None if resource.row().domain == Domain::BlockDevice => shape(8, 16),
         None => shape(4, 12),
     }
 }

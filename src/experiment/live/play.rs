@@ -8,10 +8,12 @@ use crate::experiment::executor::Arm;
 use crate::experiment::executor::Block;
 use crate::experiment::executor::BlockReading;
 use crate::experiment::executor::BlockRequest;
+use crate::experiment::executor::Executor;
 use crate::experiment::executor::Lane;
 use crate::experiment::executor::TargetState;
 use crate::experiment::executor::TargetTurn;
 use crate::experiment::executor::WindowError;
+use crate::experiment::executor::WindowRequest;
 use crate::inject::Snapshot;
 use crate::inject::group::spawn_together;
 use crate::inject::process::Host;
@@ -31,7 +33,7 @@ const FIRST_LEAD: Duration = Duration::from_millis(50);
 /// After a pause of this length workers have gone to rest.
 const REST: Duration = Duration::from_secs(1);
 /// Longest time between two looks at the tapes.
-const NAP: Duration = Duration::from_millis(50);
+const NAP: Duration = Duration::from_millis(100);
 /// Longest wait for the last block to end, or for the pages to be opened.
 const LATE: Duration = Duration::from_secs(2);
 /// Blocks begin up to this part of a period later than the one before ends, so
@@ -83,6 +85,50 @@ impl LiveExecutor<'_> {
             self.set_target(TargetState::Running)?;
             results.extend(read?);
         }
+        Ok(results)
+    }
+
+    /// Plays blocks as windows, for a metric that only the profiler can read.
+    pub(super) fn play_windows(
+        &mut self,
+        blocks: &[BlockRequest],
+    ) -> Result<Vec<Block>, WindowError> {
+        let mut results = Vec::with_capacity(blocks.len());
+        for request in blocks {
+            let subject = &self.subjects[request.subject];
+            let period = subject.lane.map_or(Duration::ZERO, |lane| lane.period);
+            let length = (period * request.periods).saturating_sub(subject.settle);
+            let read_target = request.target == TargetState::Running;
+            let window = WindowRequest {
+                subject: request.subject,
+                arm: request.arm,
+                target: request.target,
+                read_target,
+                settle: subject.settle,
+                length,
+            };
+            let began = self.now();
+            results.push(match self.window(&window) {
+                Err(WindowError::Subject(reason)) => Block::Failed(reason),
+                Err(error) => return Err(error),
+                Ok(reading) if read_target && reading.performance.is_none() => Block::Missed,
+                Ok(reading) => Block::Read(BlockReading {
+                    at: (began + self.now()) / 2,
+                    turns: Vec::from_iter(reading.performance.map(|performance| TargetTurn {
+                        position: 0,
+                        operations: performance * length.as_secs_f64(),
+                        seconds: length.as_secs_f64(),
+                        all_operations: performance * length.as_secs_f64(),
+                        all_seconds: length.as_secs_f64(),
+                    })),
+                    probe: reading.probe,
+                    pressure: reading.pressure,
+                    steal: reading.steal,
+                }),
+            });
+        }
+        // Whatever was played last, the target goes on.
+        self.set_target(TargetState::Running)?;
         Ok(results)
     }
 

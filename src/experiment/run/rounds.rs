@@ -34,7 +34,9 @@ const LANE_SHARE: f64 = 1.0 / 3.0;
 /// Blocks longer than this are too dear to draw a curve with before the verdict.
 const LONG_BLOCK: Duration = Duration::from_millis(20);
 /// Rounds by which their number grows from one judgement to the next.
-const JUDGED_EVERY: f64 = 1.4;
+const JUDGED_EVERY: f64 = 1.5;
+/// Carry-over is looked for until so many rounds have been judged.
+const CARRY_OVER_ROUNDS: usize = 16;
 /// What the slow sources may keep for themselves while lanes want time.
 pub(super) const SLOW_SHARE: f64 = 0.4;
 /// Share of the budget for windows that count what blocks cannot.
@@ -376,7 +378,8 @@ impl Run<'_, '_> {
     fn judge_lane(&mut self, index: usize) {
         let lane = &mut self.lanes[index];
         lane.judged_at = ((lane.rounds as f64 * JUDGED_EVERY) as usize).max(lane.rounds + 1);
-        if !lane.lane.takes_time {
+        let early = lane.rounds <= CARRY_OVER_ROUNDS;
+        if !lane.lane.takes_time && lane.periods() > 1 && early {
             lane.skip_carry_over();
         }
         let judgement = lane.judge();
