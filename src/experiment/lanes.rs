@@ -60,7 +60,8 @@ pub(super) struct LaneLog {
     /// Rounds begun.
     pub(super) rounds: usize,
     pub(super) spent: Duration,
-    /// Rounds at which the lane is judged next.
+    /// Rounds that were judged, and those at which the next judgement falls.
+    pub(super) judged: usize,
     pub(super) judged_at: usize,
 }
 
@@ -80,6 +81,7 @@ impl LaneLog {
                 blocks: Vec::new(),
                 rounds: 0,
                 spent: Duration::ZERO,
+                judged: 0,
                 judged_at: 3,
             });
             log.members.push(index);

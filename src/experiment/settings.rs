@@ -76,12 +76,6 @@ impl Settings {
         if self.quick { 6 } else { 10 }
     }
 
-    /// Half-width of the 95 % interval of the loss at 100, a fraction, that is
-    /// narrow enough.
-    pub(super) fn loss_half_width(&self) -> f64 {
-        if self.quick { 0.025 } else { 0.01 }
-    }
-
     pub(super) fn half_width(&self) -> f64 {
         if self.quick { 10.0 } else { 5.0 }
     }

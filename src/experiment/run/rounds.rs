@@ -81,7 +81,9 @@ impl Run<'_, '_> {
             self.observer.checkpoint(&|| log.readings(elapsed));
         }
         for index in 0..self.lanes.len() {
-            self.judge_lane(index);
+            if self.lanes[index].judged < self.lanes[index].rounds {
+                self.judge_lane(index);
+            }
         }
         Ok(())
     }
@@ -164,9 +166,22 @@ impl Run<'_, '_> {
     }
 
     fn wants(&self, run: &HalfRun) -> bool {
-        let precise = || run.search.half_width_at_100() <= self.settings.loss_half_width();
+        let enough = self.half_width_wanted(run);
+        let precise = || run.search.half_width_at_100() <= enough;
         let known = run.search.settled && (run.half == Half::Caused || precise());
         !run.ended && !known
+    }
+
+    /// Half-width of the 95 % interval of the loss at 100, a fraction, that is
+    /// narrow enough.
+    fn half_width_wanted(&self, run: &HalfRun) -> f64 {
+        let lane = self.queue.subjects[run.subject].lane;
+        let slices = lane.is_some_and(|lane| lane.slices);
+        match (self.settings.quick, slices) {
+            (false, true) => 0.0125,
+            (false, false) | (true, true) => 0.025,
+            (true, false) => 0.05,
+        }
     }
 
     /// Long blocks need more time for as much.
@@ -238,7 +253,7 @@ impl Run<'_, '_> {
             let subject = run.subject;
             match run.half {
                 Half::Tolerated => {
-                    let precise = run.search.half_width_at_100() <= self.settings.loss_half_width();
+                    let precise = run.search.half_width_at_100() <= self.half_width_wanted(run);
                     let refinements = run.search.refinements();
                     let treat = |level: f64| (subject, Arm::Treat(level));
                     if !precise || refinements.is_empty() {
@@ -279,7 +294,8 @@ impl Run<'_, '_> {
             }
         }
         let zero = lane.zero();
-        let controls = (beside.len() / TREATED_PER_CONTROL).max(FEWEST_CONTROLS);
+        let fewest = FEWEST_CONTROLS - usize::from(long);
+        let controls = (beside.len() / TREATED_PER_CONTROL).max(fewest);
         beside.extend(std::iter::repeat_n(zero, controls));
         beside.extend(self.sharing(index));
         let lane = &self.lanes[index];
@@ -315,15 +331,17 @@ impl Run<'_, '_> {
     /// this lane, or placebos of another lane where idle is the control.
     fn sharing(&self, index: usize) -> Vec<(usize, Arm)> {
         let lane = &self.lanes[index];
-        if self.settings.halves == Halves::Caused {
+        let dear = lane.block() > LONG_BLOCK && lane.rounds % 2 == 1;
+        if self.settings.halves == Halves::Caused || dear {
             return Vec::new();
         }
+        let blocks = if lane.block() > LONG_BLOCK { 1 } else { 2 };
         if !lane.lane.takes_time {
             let apart = self.lanes.iter().all(|other| !other.lane.takes_time);
             let own = self.queue.subjects[lane.members[0]].lane;
             let on_its_own = own.is_some_and(|own| !own.slices);
             return match apart || on_its_own {
-                true => vec![(lane.members[0], Arm::Idle); 2],
+                true => vec![(lane.members[0], Arm::Idle); blocks],
                 false => Vec::new(),
             };
         }
@@ -379,6 +397,7 @@ impl Run<'_, '_> {
     /// Tells the searches what was played so far.
     fn judge_lane(&mut self, index: usize) {
         let lane = &mut self.lanes[index];
+        lane.judged = lane.rounds;
         lane.judged_at = ((lane.rounds as f64 * JUDGED_EVERY) as usize).max(lane.rounds + 1);
         let early = lane.rounds <= CARRY_OVER_ROUNDS;
         if !lane.lane.takes_time && lane.periods() > 1 && early {
