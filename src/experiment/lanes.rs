@@ -26,6 +26,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+/// Rounds until a lane is judged for the first time.
+const FIRST_JUDGED: usize = 4;
 /// Blocks grow to at most this many periods when carry-over takes most of them.
 const LONGEST_BLOCK: u32 = 64;
 
@@ -82,7 +84,7 @@ impl LaneLog {
                 rounds: 0,
                 spent: Duration::ZERO,
                 judged: 0,
-                judged_at: 3,
+                judged_at: FIRST_JUDGED,
             });
             log.members.push(index);
         }

@@ -1,10 +1,11 @@
 //! The measurement of all subjects inside one time budget.
 //!
-//! Windows without interference come first ([`baseline`]). Then every half
-//! of every subject gets its minimum of pairs, the cheap ones first; what time is
-//! left goes in turns to the halves still undecided or searching, the one expected
-//! to finish with the least of it first. A subject may take 40 % of the budget
-//! while others still want time.
+//! Windows without interference come first ([`baseline`]). Where the metric
+//! allows it, sources are then played in sequences ([`rounds`]). Every half of
+//! the subjects that cannot be played gets its minimum of pairs, the cheap ones
+//! first; what time is left goes in turns to the halves still undecided or
+//! searching, the one expected to finish with the least of it first. A subject
+//! may take 40 % of the budget while others still want time.
 //!
 //! [`super::queue`] decides who is next, [`super::log`] keeps what was read and
 //! [`super::judge`] says what it means.

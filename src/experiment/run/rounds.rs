@@ -34,7 +34,7 @@ const LANE_SHARE: f64 = 1.0 / 3.0;
 /// Blocks longer than this are too dear to draw a curve with before the verdict.
 const LONG_BLOCK: Duration = Duration::from_millis(20);
 /// Rounds by which their number grows from one judgement to the next.
-const JUDGED_EVERY: f64 = 1.5;
+const JUDGED_EVERY: f64 = 1.7;
 /// Carry-over is looked for until so many rounds have been judged.
 const CARRY_OVER_ROUNDS: usize = 16;
 /// What the slow sources may keep for themselves while lanes want time.
@@ -279,8 +279,13 @@ impl Run<'_, '_> {
                     };
                     let refinements = run.search.refinements();
                     if !refinements.is_empty() {
-                        levels.push(CURVE[round % CURVE.len()]);
+                        let of_curve = match long {
+                            true => &CURVE[round % CURVE.len()..][..1],
+                            false => &CURVE,
+                        };
+                        levels.extend(of_curve);
                         levels.extend(refinements);
+                        levels.sort_unstable_by(f64::total_cmp);
                         levels.dedup();
                     }
                     for level in levels {
