@@ -131,10 +131,15 @@ impl Levels {
         &mut self.all[index]
     }
 
-    /// Resamples what changed since the last time.
-    pub(super) fn refresh(&mut self, count: usize, rng: &mut ChaCha8Rng) {
+    /// Resamples what changed since the last time, where it is `wanted`.
+    pub(super) fn refresh(
+        &mut self,
+        count: usize,
+        wanted: impl Fn(f64) -> bool,
+        rng: &mut ChaCha8Rng,
+    ) {
         for level in &mut self.all {
-            if level.usable() && level.bootstrap.is_none() {
+            if level.usable() && level.bootstrap.is_none() && wanted(level.intensity) {
                 level.resample(count, rng);
             }
         }

@@ -111,12 +111,7 @@ impl Run<'_, '_> {
         self.tell(None, "windows without interference".into());
         self.baseline()?;
         self.begin_lanes();
-        let share = if self.lanes.is_empty() {
-            1.0
-        } else {
-            rounds::SLOW_SHARE
-        };
-        let left = self.left().mul_f64(share);
+        let left = self.left().mul_f64(self.slow_share());
         self.queue.adapt_minima(left);
         if self.lanes.is_empty() {
             self.forecast();

@@ -283,7 +283,9 @@ impl Search {
         if self.settled {
             return;
         }
-        self.levels.refresh(RESAMPLES, &mut self.rng);
+        let endpoints = self.rules.endpoints;
+        let verdict_on = |intensity| endpoints.contains(&intensity);
+        self.levels.refresh(RESAMPLES, verdict_on, &mut self.rng);
         if self.verdict == Verdict::Undecided {
             let n = self.endpoint_pairs();
             let due = n >= self.next_look();
@@ -293,6 +295,9 @@ impl Search {
             }
         }
         let searching = self.verdict == Verdict::Lost || self.looks >= PATIENCE;
+        if searching {
+            self.levels.refresh(RESAMPLES, |_| true, &mut self.rng);
+        }
         self.bracket = searching
             .then(|| self.levels.bracket_at(STOP_TAIL))
             .flatten();
@@ -313,7 +318,8 @@ impl Search {
         for level in &mut self.levels.all {
             level.bootstrap = None;
         }
-        self.levels.refresh(FINAL_RESAMPLES, &mut self.rng);
+        self.levels
+            .refresh(FINAL_RESAMPLES, |_| true, &mut self.rng);
         let mut bracket = self.levels.bracket_at(TAIL);
         let resolved = match (self.verdict, &mut bracket) {
             (Verdict::Kept, Some(bracket)) => {

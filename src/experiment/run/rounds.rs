@@ -38,7 +38,8 @@ const JUDGED_EVERY: f64 = 1.7;
 /// Carry-over is looked for until so many rounds have been judged.
 const CARRY_OVER_ROUNDS: usize = 16;
 /// What the slow sources may keep for themselves while lanes want time.
-pub(super) const SLOW_SHARE: f64 = 0.4;
+const SLOW_SHARE: f64 = 0.3;
+const QUICK_SLOW_SHARE: f64 = 0.15;
 /// Share of the budget for windows that count what blocks cannot.
 const COUNTING_SHARE: f64 = 0.05;
 
@@ -55,6 +56,16 @@ impl Run<'_, '_> {
         }
     }
 
+    /// Share of what is left that the slow sources may have before the lanes have
+    /// what they want.
+    pub(super) fn slow_share(&self) -> f64 {
+        match (self.lanes.is_empty(), self.settings.quick) {
+            (true, _) => 1.0,
+            (false, true) => QUICK_SLOW_SHARE,
+            (false, false) => SLOW_SHARE,
+        }
+    }
+
     /// What the halves that are not played need at least, within their share.
     pub(super) fn kept_for_slow(&self) -> Duration {
         let order = self.queue.first_order();
@@ -62,7 +73,7 @@ impl Run<'_, '_> {
         let mut sum = 0.0;
         for index in order {
             let minimum = self.queue.minimum(index);
-            if sum + minimum <= SLOW_SHARE * left {
+            if sum + minimum <= self.slow_share() * left {
                 sum += minimum;
             }
         }
