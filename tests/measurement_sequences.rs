@@ -374,3 +374,19 @@ fn a_lane_that_would_eat_up_the_run_is_skipped_with_the_budget_that_would_do() {
     let entry = &long.subjects[8].entry;
     assert_eq!(entry.sensitive, Some(false), "{entry:?}");
 }
+
+#[test]
+fn where_no_lane_comes_to_a_verdict_pairs_are_measured() {
+    let (mut subjects, _) = playing(&[], 1);
+    for subject in &mut subjects {
+        if let Some(lane) = &mut subject.lane {
+            lane.period = Duration::from_millis(200);
+        }
+    }
+    let responses = vec![Response::default(); subjects.len()];
+    let mut mock = MockExecutor::new(&subjects, &responses, 3);
+    mock.plays = true;
+    let measured = run(&mut mock, &subjects, &settings(8, 3));
+    assert!(mock.played.is_empty());
+    assert!(measured.windows_kept > 50, "{}", measured.windows_kept);
+}

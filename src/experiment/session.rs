@@ -79,6 +79,8 @@ pub fn profile(
     Ok(profile)
 }
 
+/// Longest window that is played as a block of a sequence.
+const LONGEST_PLAYED: Duration = Duration::from_millis(100);
 /// Kept back from the budget for the final fit and for cleaning up.
 const FINISH: Duration = Duration::from_millis(500);
 
@@ -149,12 +151,14 @@ impl<'a> Prepared<'a> {
             let Some(lane) = &mut subject.lane else {
                 continue;
             };
-            if metric.one_run_per_window() {
-                // Runs are too few for whole curves.
+            let window = subject.settle + subject.window;
+            let turns = metric.turns().is_some();
+            if metric.one_run_per_window() || !turns && window > LONGEST_PLAYED {
+                // Too few for whole curves.
                 subject.lane = None;
-            } else if metric.turns().is_none() {
+            } else if !turns {
                 // A block is a window.
-                lane.period = subject.settle + subject.window;
+                lane.period = window;
                 (lane.skip, lane.read) = (0, 1);
             }
         }

@@ -54,6 +54,15 @@ impl Run<'_, '_> {
         for run in &mut self.queue.halves {
             run.played = self.queue.subjects[run.subject].lane.is_some();
         }
+        // Where no lane comes to a verdict, pairs may still tell something.
+        let most = LANE_SHARE * self.left().as_secs_f64();
+        let cheapest = (0..self.lanes.len()).map(|lane| self.minimum(lane)).min();
+        if self.lanes.len() > 1 && cheapest.is_some_and(|least| least.as_secs_f64() > most) {
+            self.lanes.clear();
+            for run in &mut self.queue.halves {
+                run.played = false;
+            }
+        }
     }
 
     /// Share of what is left that the slow sources may have before the lanes have
