@@ -158,6 +158,8 @@ fn a_killed_profiler_takes_everything_along() {
     let target = ["--", "sh", "-c", &script];
     let asked = [&LONG[..1], &LONG[3..], NUMBER, &target].concat();
     let mut running = place.start(&asked);
+    // After the trial run, which has such a descendant too.
+    place.process_with(&[" worker "]);
     place.process_with(&["sleep 1000"]);
     sleep(Duration::from_millis(1500));
     let before = place.processes();
