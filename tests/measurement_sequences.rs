@@ -390,3 +390,22 @@ fn where_no_lane_comes_to_a_verdict_pairs_are_measured() {
     assert!(mock.played.is_empty());
     assert!(measured.windows_kept > 50, "{}", measured.windows_kept);
 }
+
+#[test]
+fn the_time_a_placebo_takes_is_a_cost_of_sharing_without_cpu_time_too() {
+    let (mut subjects, _) = playing(&[], 1);
+    subjects.truncate(2);
+    let shared = Response {
+        sharing: 0.98,
+        ..Response::default()
+    };
+    let mut mock = MockExecutor::new(&subjects, &[shared, shared], 5);
+    mock.plays = true;
+    mock.slice_share = 0.2;
+    let measured = run(&mut mock, &subjects, &settings(5, 5));
+    let sharing = measured.subjects[0]
+        .entry
+        .sharing_cost
+        .expect("an estimate");
+    assert!((sharing.value - 0.98 * 0.8).abs() < 0.01, "{sharing:?}");
+}

@@ -131,8 +131,7 @@ pub trait Executor {
     /// Switches to the asked arm, waits the settle time, measures.
     fn window(&mut self, request: &WindowRequest) -> Result<WindowReading, WindowError>;
 
-    /// Whether the target can be read turn by turn, so that subjects with a
-    /// lane can be measured in sequences.
+    /// Whether subjects with a lane can be measured in sequences.
     fn plays(&self) -> bool {
         false
     }
@@ -165,7 +164,7 @@ pub struct Lane {
     /// more.
     pub skip: u32,
     pub read: u32,
-    /// Whether the sources take turns with the target on its own CPU.
+    /// Whether the sources time-share the target's CPU.
     pub slices: bool,
     /// Whether the source takes its pressure from the target's own time, so
     /// that its lost time is the effect, and idle the control.

@@ -222,12 +222,42 @@ impl LaneLog {
                         contrasts: Some((contrasts.clone(), arm)),
                     },
                 }),
-                other => judgement.sharing.push((subject, other, ratios)),
+                // In this lane the time that the placebo takes is not in the ratios.
+                Arm::Idle => {
+                    let against_control = self.idle_against_control(arm);
+                    judgement.sharing.push((subject, of, against_control));
+                }
+                Arm::Control => judgement.sharing.push((subject, of, ratios)),
             }
         }
         self.judge_probes(&mut judgement);
         judgement.level = level(&blocks, &contrasts);
         judgement
+    }
+
+    /// Log ratios of the target's rate without interference, blocks of `idle`,
+    /// to its rate under the control, the time lost to it included: one for each
+    /// round that has both.
+    fn idle_against_control(&self, idle: usize) -> Vec<f64> {
+        let rate = |block: &Kept| {
+            let turns = block.reading.turns.iter();
+            let counted = turns.filter(|turn| turn.position >= self.skip);
+            let (operations, seconds) = counted.fold((0.0, 0.0), |sum, turn| {
+                (sum.0 + turn.all_operations, sum.1 + turn.all_seconds)
+            });
+            Some((operations / seconds).ln()).filter(|log| log.is_finite())
+        };
+        self.by_round()
+            .filter_map(|round| {
+                let of = |arm: usize| -> Vec<f64> {
+                    let own = round.iter().filter(|block| block.arm == arm);
+                    own.filter_map(rate).collect()
+                };
+                let (idle, control) = (of(idle), of(0));
+                let both = !idle.is_empty() && !control.is_empty();
+                both.then(|| location(&idle) - location(&control))
+            })
+            .collect()
     }
 
     /// Skips what is still coming after a switch, by the controls and by the

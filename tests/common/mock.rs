@@ -146,6 +146,8 @@ pub struct MockExecutor {
     pub plays: bool,
     /// What is left of the last arm's effect, a fraction, after each turn.
     pub carry_over: f64,
+    /// Share of the target's CPU that control and treated blocks take, 0–1.
+    pub slice_share: f64,
     /// Chance that a block is missed.
     pub missed_chance: f64,
     /// Every request answered, for tests of the order.
@@ -177,6 +179,7 @@ impl MockExecutor {
             counters: None,
             plays: false,
             carry_over: 0.0,
+            slice_share: 0.0,
             missed_chance: 0.0,
             log: Vec::new(),
             played: Vec::new(),
@@ -278,7 +281,10 @@ impl MockExecutor {
                     operations,
                     seconds,
                     all_operations: operations,
-                    all_seconds: seconds,
+                    all_seconds: match request.arm {
+                        Arm::Idle => seconds,
+                        Arm::Control | Arm::Treat(_) => seconds / (1.0 - self.slice_share),
+                    },
                 });
             }
         }

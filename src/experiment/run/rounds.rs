@@ -31,7 +31,7 @@ const FEWEST_CONTROLS: usize = 3;
 const ROUNDS: f64 = 8.0;
 /// Share of what is left that a lane may need for its first verdicts.
 const LANE_SHARE: f64 = 1.0 / 3.0;
-/// Blocks longer than this are too dear to draw a curve with before the verdict.
+/// Blocks longer than this are too expensive for a curve before the verdict.
 const LONG_BLOCK: Duration = Duration::from_millis(20);
 /// Rounds by which their number grows from one judgement to the next.
 const JUDGED_EVERY: f64 = 1.7;
@@ -44,8 +44,8 @@ const QUICK_SLOW_SHARE: f64 = 0.15;
 const COUNTING_SHARE: f64 = 0.05;
 
 impl Run<'_, '_> {
-    /// Marks the halves that are measured in sequences; nothing when the target
-    /// cannot be read turn by turn.
+    /// Marks the halves that are measured in sequences; none when the metric or
+    /// the budget does not allow it.
     pub(super) fn begin_lanes(&mut self) {
         if !self.bench.plays() {
             return;
@@ -356,8 +356,8 @@ impl Run<'_, '_> {
     /// this lane, or placebos of another lane where idle is the control.
     fn sharing(&self, index: usize) -> Vec<(usize, Arm)> {
         let lane = &self.lanes[index];
-        let dear = lane.block() > LONG_BLOCK && lane.rounds % 2 == 1;
-        if self.settings.halves == Halves::Caused || dear {
+        let passes = lane.block() > LONG_BLOCK && lane.rounds % 2 == 1;
+        if self.settings.halves == Halves::Caused || passes {
             return Vec::new();
         }
         let blocks = if lane.block() > LONG_BLOCK { 1 } else { 2 };
