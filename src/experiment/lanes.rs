@@ -14,6 +14,7 @@ use super::executor::BlockRequest;
 use super::executor::Lane;
 use super::executor::Subject;
 use super::executor::TargetState;
+use super::executor::TargetTurn;
 use super::log::PairRecord;
 use super::search::Played;
 use super::settings::Half;
@@ -133,11 +134,19 @@ impl LaneLog {
         });
     }
 
+    /// The turns of a block after what a switch leaves behind. An idle block is
+    /// read in two parts, whatever is skipped elsewhere.
+    fn counted<'b>(&self, block: &'b Kept) -> impl Iterator<Item = &'b TargetTurn> {
+        let idle = self.arms[block.arm].1 == Arm::Idle;
+        let skip = if idle { self.skip.min(1) } else { self.skip };
+        let turns = block.reading.turns.iter();
+        turns.filter(move |turn| turn.position >= skip)
+    }
+
     /// Log rate of the target in one block, negative infinity where it was
     /// starved; `None` where it was not read.
     fn value(&self, block: &Kept) -> Option<f64> {
-        let turns = block.reading.turns.iter();
-        let counted = turns.filter(|turn| turn.position >= self.skip);
+        let counted = self.counted(block);
         let windows = self.periods() == 1;
         if !self.lane.takes_time && !windows {
             let turns: Vec<(f64, f64)> = counted
@@ -240,9 +249,7 @@ impl LaneLog {
     /// round that has both.
     fn idle_against_control(&self, idle: usize) -> Vec<f64> {
         let rate = |block: &Kept| {
-            let turns = block.reading.turns.iter();
-            let counted = turns.filter(|turn| turn.position >= self.skip);
-            let (operations, seconds) = counted.fold((0.0, 0.0), |sum, turn| {
+            let (operations, seconds) = self.counted(block).fold((0.0, 0.0), |sum, turn| {
                 (sum.0 + turn.all_operations, sum.1 + turn.all_seconds)
             });
             Some((operations / seconds).ln()).filter(|log| log.is_finite())

@@ -36,6 +36,11 @@ impl Level {
         self.ratios.len() >= FEWEST_PAIRS
     }
 
+    /// Whether it was measured in a sequence.
+    pub(super) fn is_played(&self) -> bool {
+        self.contrasts.is_some()
+    }
+
     /// Replaces what was played at this level, but not what was recalled.
     pub(super) fn replace(&mut self, played: Played) {
         let (ratios, pressures) = self.recalled;

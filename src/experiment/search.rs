@@ -320,6 +320,9 @@ impl Search {
         }
         self.levels
             .refresh(FINAL_RESAMPLES, |_| true, &mut self.rng);
+        if self.levels.endpoint().is_played() && !self.is_upheld() {
+            self.verdict = Verdict::Undecided;
+        }
         let mut bracket = self.levels.bracket_at(TAIL);
         let resolved = match (self.verdict, &mut bracket) {
             (Verdict::Kept, Some(bracket)) => {
@@ -351,6 +354,21 @@ impl Search {
             pairs_at_100: endpoint.ratios.len(),
             missing_pairs,
             warning: self.levels.contradiction(direction),
+        }
+    }
+
+    /// Whether the reported intervals agree with the verdict: what a sequence
+    /// says may change after a verdict, when the machine does.
+    fn is_upheld(&self) -> bool {
+        let line = self.rules.line.ln();
+        let endpoints = self.rules.endpoints.iter();
+        let mut intervals = endpoints
+            .filter_map(|endpoint| self.levels.find(*endpoint)?.bootstrap.as_ref())
+            .map(|bootstrap| bootstrap.interval95());
+        match self.verdict {
+            Verdict::Kept => intervals.all(|[low, _]| low > line),
+            Verdict::Lost => intervals.any(|[_, high]| high < line),
+            Verdict::Undecided => true,
         }
     }
 
