@@ -193,9 +193,25 @@ impl TargetArgs {
         match (given, spec) {
             (Some(cpus), _) => Ok(asked(cpus)),
             (None, TargetSpec::Command(_)) => place::before_trial(machine, loaded),
-            (None, _) => place::quiet_cpu(machine, "a demo has one busy thread"),
+            (None, TargetSpec::Demo { name, .. }) => demo_cpus(machine, demo::find(name)?.cpus),
+            (None, _) => place::quiet_cpu(machine, "nothing is known of its threads"),
         }
     }
+}
+
+/// The quietest CPU, and for a demo of several threads the next ones of its
+/// last-level cache, as far as there are any.
+fn demo_cpus(machine: &Machine, count: usize) -> Result<TargetCpus> {
+    if count == 1 {
+        return place::quiet_cpu(machine, "a demo has one busy thread");
+    }
+    let reason = format!("the demo has {count} busy threads");
+    let mut found = place::quiet_cpu(machine, &reason)?;
+    let mut others = machine.llc_group(found.cpus[0]);
+    others.retain(|cpu| machine.allowed_cpus.contains(cpu) && !found.cpus.contains(cpu));
+    found.cpus.extend(others.into_iter().take(count - 1));
+    found.cpus.sort_unstable();
+    Ok(found)
 }
 
 fn asked(cpus: Vec<usize>) -> TargetCpus {
@@ -213,9 +229,19 @@ fn demo_options(name: &str, limits: &Limits) -> Result<Vec<String>> {
         options.extend(["--size".into(), mebibytes.to_string()]);
     }
     if let Ok(directory) = &limits.scratch
-        && ["memory-capacity", "storage-bandwidth"].contains(&name)
+        && ["memory-capacity", "storage-capacity", "storage-bandwidth"].contains(&name)
     {
         options.extend(["--scratch".into(), directory.display().to_string()]);
+    }
+    if let Some(traffic) = &limits.network
+        && name == "network-bandwidth"
+    {
+        options.extend(["--peer".into(), traffic.peer.to_string()]);
+        let protocol = traffic.transport.as_str().to_string();
+        options.extend(["--network-protocol".into(), protocol]);
+        if let Some(bytes) = traffic.cap_bytes_per_second {
+            options.extend(["--network-cap".into(), format!("{bytes}B/s")]);
+        }
     }
     Ok(options)
 }
