@@ -18,7 +18,8 @@
 //! its lower end is the highest level kept in 97.5 % of the refits, its upper
 //! end the lowest level lost in 97.5 %. Both ends are measured levels: between
 //! two of them a monotone curve may fall anywhere, a cliff as well as a slope,
-//! and an interval from interpolation alone would miss cliffs.
+//! and an interval from interpolation alone would miss cliffs. A curve that ends
+//! at the line is settled without a verdict once that interval is narrow.
 
 use super::levels::Bracket;
 use super::levels::FEWEST_PAIRS;
@@ -307,7 +308,10 @@ impl Search {
                 let narrow = bracket.half_width() <= self.rules.half_width;
                 narrow || self.choose(&bracket).is_none()
             }),
-            Verdict::Undecided => self.endpoint_pairs() >= MOST_PAIRS,
+            Verdict::Undecided => {
+                let close = self.bracket.is_some_and(|bracket| self.is_close(&bracket));
+                close || self.endpoint_pairs() >= MOST_PAIRS
+            }
         };
     }
 
@@ -334,7 +338,8 @@ impl Search {
                 true
             }
             (Verdict::Lost, Some(bracket)) => bracket.half_width() <= self.rules.half_width,
-            _ => false,
+            (Verdict::Undecided, Some(bracket)) => self.is_close(bracket),
+            (_, None) => false,
         };
         let missing_pairs = match resolved {
             true => 0.0,
@@ -355,6 +360,12 @@ impl Search {
             missing_pairs,
             warning: self.levels.contradiction(direction),
         }
+    }
+
+    /// Whether the crossing is known well enough although nobody can say on
+    /// which side of the line 100 lies: a curve that ends at the line.
+    fn is_close(&self, bracket: &Bracket) -> bool {
+        bracket.half_width() <= self.rules.half_width
     }
 
     /// Whether the reported intervals agree with the verdict: what a sequence

@@ -425,10 +425,7 @@ impl Run<'_, '_> {
         lane.judged = lane.rounds;
         lane.judged_at = ((lane.rounds as f64 * JUDGED_EVERY) as usize).max(lane.rounds + 1);
         let early = lane.rounds <= CARRY_OVER_ROUNDS;
-        if !lane.lane.takes_time && lane.periods() > 1 && early {
-            lane.skip_carry_over();
-        }
-        let judgement = lane.judge();
+        let judgement = lane.judge(!lane.lane.takes_time && lane.periods() > 1 && early);
         let (number, spent) = (lane.lane.number, lane.spent);
         let members = lane.members.clone();
         for level in judgement.levels {
