@@ -409,3 +409,104 @@ fn the_time_a_placebo_takes_is_a_cost_of_sharing_without_cpu_time_too() {
         .expect("an estimate");
     assert!((sharing.value - 0.98 * 0.8).abs() < 0.01, "{sharing:?}");
 }
+
+#[test]
+fn a_machine_that_changes_after_an_early_verdict_withdraws_it() {
+    // Half at first, nothing later: what the profile reports must agree with itself.
+    let responses = [Response {
+        sd: 0.08,
+        ..noisy(Curve::Linear { loss: 0.1 })
+    }];
+    let mut withdrawn = 0;
+    for seed in 0..6 {
+        let (subjects, mut mock) = playing(&responses, seed);
+        mock.phase_response = Some(|at| match at < Duration::from_secs(3) {
+            true => 6.0,
+            false => 0.1,
+        });
+        let measured = run(&mut mock, &subjects, &settings(15, seed));
+        let entry = &measured.subjects[0].entry;
+        let [_, low, high] = loss(&measured, 0);
+        match entry.sensitive {
+            Some(true) => assert!(low > 0.05, "{low} to {high}"),
+            Some(false) => assert!(high < 0.05, "{low} to {high}"),
+            None => withdrawn += 1,
+        }
+    }
+    assert!(withdrawn > 0, "no interval met the line");
+}
+
+#[test]
+fn idle_is_a_control_where_slices_take_as_long_as_blocks() {
+    let slow = Lane {
+        period: Duration::from_millis(5),
+        skip: 1,
+        read: 4,
+        ..lane(0, true)
+    };
+    let subjects = vec![subject("cpu-time", Some(slow))];
+    let halved = Response {
+        target: Curve::Linear { loss: 0.5 },
+        ..Response::default()
+    };
+    let mut mock = MockExecutor::new(&subjects, &[halved], 3);
+    mock.plays = true;
+    let measured = run(&mut mock, &subjects, &settings(10, 3));
+    assert_eq!(measured.subjects[0].entry.sensitive, Some(true));
+    let [lost, low, high] = loss(&measured, 0);
+    assert!((lost - 0.5).abs() < 0.02, "{lost} ({low} to {high})");
+}
+
+#[test]
+fn a_curve_that_ends_at_the_line_is_measured_without_a_verdict() {
+    let at_the_line = noisy(Curve::Function(|intensity| match intensity >= 95.0 {
+        true => 0.95,
+        false => 1.0,
+    }));
+    let (mut measured_without, mut wrong) = (0, 0);
+    for seed in 0..8 {
+        let (subjects, mut mock) = playing(&[at_the_line], seed);
+        let measured = run(&mut mock, &subjects, &settings(15, seed));
+        let entry = &measured.subjects[0].entry;
+        let score = entry.tolerated.expect("a score");
+        wrong += usize::from(score.ci95[0] > 95.0 && entry.sensitive.is_none());
+        let narrow = score.ci95[1] - score.ci95[0] <= 10.0;
+        if entry.sensitive.is_none() && narrow {
+            measured_without += 1;
+            assert_eq!(entry.status, Status::Measured, "{entry:?}");
+        }
+    }
+    assert!(measured_without >= 4, "{measured_without} of 8");
+    assert!(wrong <= 1, "{wrong} of 8");
+}
+
+#[test]
+fn at_full_strength_only_nothing_else_is_played_and_it_ends_early() {
+    let responses = [
+        noisy(Curve::line_through(40.0, 0.95)),
+        noisy(Curve::Flat(1.0)),
+    ];
+    let (subjects, mut mock) = playing(&responses, 5);
+    let settings = Settings {
+        full_only: true,
+        halves: Halves::Tolerated,
+        ..settings(60, 5)
+    };
+    let measured = run(&mut mock, &subjects, &settings);
+    for outcome in &measured.subjects {
+        let levels: Vec<f64> = outcome.entry.curve.iter().map(|at| at.intensity).collect();
+        assert_eq!(levels, [100.0], "{}", outcome.resource);
+    }
+    assert_eq!(measured.subjects[0].entry.sensitive, Some(true));
+    assert_eq!(measured.subjects[1].entry.sensitive, Some(false));
+    let [lost, low, high] = loss(&measured, 0);
+    assert!(
+        low < 0.125 && 0.125 < high && high - low < 0.04,
+        "{lost} {low} {high}"
+    );
+    assert!(
+        measured.duration < Duration::from_secs(40),
+        "{:?}",
+        measured.duration
+    );
+}

@@ -4,11 +4,10 @@
 // times over; both counts above zero, slot below 4096. Returns the sum of the
 // slots it came through, which a test compares with plain Rust.
 //
-// The region holds 4096 blocks of 64 bytes. The block in slot s leads to the
-// one in slot (s + 2531) mod 4096: 2531 is odd, so the chain comes through all
-// slots, and near 4096 divided by the golden ratio, so that the first n blocks
-// lie evenly over the region and over the sets of the cache, and no block
-// follows its neighbour. A block has 16 instructions; cores with a
+// The region holds 4096 blocks of 64 bytes, and each leads to the next: what a core
+// fetches ahead then belongs to the chain, too. With neighbours that do not
+// belong to it, a chain of n blocks took the place of nearly 2n on a core that
+// fetches the next line along. A block has 16 instructions; cores with a
 // macro-operation cache may serve small footprints from that.
 //
 // Never run on hardware: its result was compared with the twin's under an
@@ -66,6 +65,6 @@ jostle_l1i_region:
     .endr
     subs x4, x4, #1
     b.eq jostle_l1i_out
-    b jostle_l1i_region + ((jostle_l1i_slot + 2531) & 4095) * 64
+    b jostle_l1i_region + ((jostle_l1i_slot + 1) & 4095) * 64
     .set jostle_l1i_slot, jostle_l1i_slot + 1
 .endr

@@ -4,11 +4,10 @@
 # times over; all three above zero, slot below 4096. Returns the sum of the
 # slots it came through, which a test compares with plain Rust.
 #
-# The region holds 4096 blocks of one cache line. The block in slot s leads to
-# the one in slot (s + 2531) mod 4096: 2531 is odd, so the chain comes through
-# all slots, and near 4096 divided by the golden ratio, so that the first n
-# blocks lie evenly over the region and over the sets of the cache, and no
-# block follows its neighbour. Each holds 46 no-operations beside the counting:
+# The region holds 4096 blocks of one cache line, and each leads to the next: what a core
+# fetches ahead then belongs to the chain, too. With neighbours that do not
+# belong to it, a chain of n blocks took the place of nearly 2n on a core that
+# fetches the next line along. Each holds 46 no-operations beside the counting:
 # more micro-operations than the micro-op caches of Intel's cores keep for one
 # line, so that every pass fetches from L1i and decodes.
 #
@@ -64,7 +63,7 @@ jostle_l1i_region:
     .fill 46, 1, 0x90
     dec edi
     jz jostle_l1i_out
-    jmp jostle_l1i_region + ((jostle_l1i_slot + 2531) & 4095) * 64
+    jmp jostle_l1i_region + ((jostle_l1i_slot + 1) & 4095) * 64
     .set jostle_l1i_slot, jostle_l1i_slot + 1
 .endr
 .p2align 6

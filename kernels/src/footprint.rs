@@ -141,7 +141,7 @@ pub fn refill_ns(bytes: u64, evicted_by: u64) -> Result<f64, Failure> {
     let other = Buffer::resident(evicted_by.max(LINE) as usize)?;
     let words = (LINE / 8) as usize;
     let cycle = Cycle::over(lines);
-    let pass = || cycle.forward(lines, |line| walk.read(line as usize * words));
+    let pass = || cycle.forward(|line| walk.read(line as usize * words));
     let mut cold = f64::INFINITY;
     let mut warm = f64::INFINITY;
     for _ in 0..15 {

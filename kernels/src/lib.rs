@@ -31,7 +31,7 @@ mod footprint;
 pub mod fp;
 pub mod int;
 mod interconnect;
-mod l1i;
+pub mod l1i;
 mod memory_capacity;
 pub mod moves;
 pub mod network;

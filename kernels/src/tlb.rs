@@ -96,12 +96,12 @@ pub fn measure_entries() -> Result<u64, Failure> {
     let counts: Vec<u64> = levels().collect();
     let pages = Pages::mapped(*counts.last().expect("levels") as usize)?;
     let mut times = vec![f64::INFINITY; counts.len()];
+    let cycles: Vec<Cycle> = counts.iter().map(|count| Cycle::over(*count)).collect();
     for _ in 0..ROUNDS {
-        for (count, time) in counts.iter().zip(&mut times) {
-            let cycle = Cycle::over(*count);
+        for ((count, cycle), time) in counts.iter().zip(&cycles).zip(&mut times) {
             let read = |page| pages.read(page as usize);
-            cycle.forward(*count, read);
-            *time = time.min(cycle.forward(*count, read) / *count as f64);
+            cycle.forward(read);
+            *time = time.min(cycle.forward(read) / *count as f64);
         }
     }
     knee(&counts, &times)

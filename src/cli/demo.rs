@@ -1,5 +1,6 @@
 //! `jostle demo`.
 
+use super::network::NetworkArgs;
 use crate::error::Error;
 use crate::error::Result;
 use crate::workload::demo;
@@ -20,6 +21,8 @@ pub struct Args {
     /// Directory for scratch files [default: current directory, then /var/tmp]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
+    #[command(flatten)]
+    network: NetworkArgs,
     /// Stop after this many seconds instead of running until killed
     #[arg(long = "for", value_name = "SECONDS")]
     seconds: Option<f64>,
@@ -40,7 +43,7 @@ pub fn run(args: Args) -> Result<()> {
         }
     };
     let size = args.size.map(|mebibytes| mebibytes.saturating_mul(1 << 20));
-    let context = demo::DemoContext::read(size, args.scratch);
+    let context = demo::DemoContext::read(size, args.scratch, args.network.resolve()?);
     demo::run(demo, &context, limit)
 }
 

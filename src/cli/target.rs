@@ -3,6 +3,7 @@
 use super::select;
 use crate::error::Error;
 use crate::error::Result;
+use crate::experiment::demos;
 use crate::experiment::place;
 use crate::experiment::place::CpuChoice;
 use crate::experiment::place::TargetCpus;
@@ -81,10 +82,7 @@ impl TargetArgs {
             )));
         }
         if let Some(name) = &self.demo {
-            return Ok(TargetSpec::Demo {
-                name: demo::find(name)?.name.to_string(),
-                options: demo_options(name, limits)?,
-            });
+            return demos::target(name, limits);
         }
         if let Some(pid) = self.pid {
             return Ok(TargetSpec::Pid(pid));
@@ -193,7 +191,8 @@ impl TargetArgs {
         match (given, spec) {
             (Some(cpus), _) => Ok(asked(cpus)),
             (None, TargetSpec::Command(_)) => place::before_trial(machine, loaded),
-            (None, _) => place::quiet_cpu(machine, "a demo has one busy thread"),
+            (None, TargetSpec::Demo { name, .. }) => demos::cpus(machine, demo::find(name)?.cpus),
+            (None, _) => place::quiet_cpu(machine, "nothing is known of its threads"),
         }
     }
 }
@@ -201,23 +200,6 @@ impl TargetArgs {
 fn asked(cpus: Vec<usize>) -> TargetCpus {
     let choice = CpuChoice::asked("--cpus");
     TargetCpus { cpus, choice }
-}
-
-/// What a demo must know of our limits to need its resource within them.
-fn demo_options(name: &str, limits: &Limits) -> Result<Vec<String>> {
-    let name = demo::find(name)?.name;
-    let mut options = Vec::new();
-    if name == "memory-capacity" {
-        // Its file must be larger than what the source always leaves free.
-        let mebibytes = 2 * (limits.memory_reserve_bytes >> 20);
-        options.extend(["--size".into(), mebibytes.to_string()]);
-    }
-    if let Ok(directory) = &limits.scratch
-        && ["memory-capacity", "storage-bandwidth"].contains(&name)
-    {
-        options.extend(["--scratch".into(), directory.display().to_string()]);
-    }
-    Ok(options)
 }
 
 /// A file name for the profile of `spec`.

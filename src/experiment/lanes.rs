@@ -194,9 +194,27 @@ impl LaneLog {
         (read, contrasts)
     }
 
-    /// What all blocks so far say, level by level, and pair by pair.
-    pub(super) fn judge(&self) -> Judgement {
-        let (blocks, contrasts) = self.contrasts();
+    /// What all blocks so far say, level by level, and pair by pair. With
+    /// `look_for_carry_over` what is still coming after a switch is skipped, and
+    /// the blocks to come are lengthened where that takes most of them.
+    pub(super) fn judge(&mut self, look_for_carry_over: bool) -> Judgement {
+        if look_for_carry_over {
+            let known = self.contrasts();
+            let (skip, late) = self.carry_over(&known);
+            let same = skip == self.skip;
+            let judgement = same.then(|| self.judge_by(known));
+            self.skip = skip;
+            if late && self.periods() < LONGEST_BLOCK {
+                self.lane.read *= 2;
+            }
+            if let Some(judgement) = judgement {
+                return judgement;
+            }
+        }
+        self.judge_by(self.contrasts())
+    }
+
+    fn judge_by(&self, (blocks, contrasts): (Vec<(&Kept, Block)>, Contrasts)) -> Judgement {
         let contrasts = Rc::new(contrasts);
         let mut judgement = Judgement::default();
         for (arm, &(subject, of)) in self.arms.iter().enumerate().skip(1) {
@@ -267,11 +285,9 @@ impl LaneLog {
             .collect()
     }
 
-    /// Skips what is still coming after a switch, by the controls and by the
-    /// blocks at 100, and lengthens the blocks to come where that takes most of
-    /// them.
-    pub(super) fn skip_carry_over(&mut self) {
-        let (blocks, contrasts) = self.contrasts();
+    /// Periods in which a switch still shows, in the controls or in the blocks at
+    /// 100, and whether it shows to the end of some.
+    fn carry_over(&self, (blocks, contrasts): &(Vec<(&Kept, Block)>, Contrasts)) -> (u32, bool) {
         let full = |arm: &ArmOf| *arm == self.zero() || arm.1 == Arm::Treat(100.0);
         let mut skip = self.skip;
         let mut late = false;
@@ -294,10 +310,7 @@ impl LaneLog {
                 None => late = true,
             }
         }
-        self.skip = skip;
-        if late && self.periods() < LONGEST_BLOCK {
-            self.lane.read *= 2;
-        }
+        (skip, late)
     }
 
     /// The sources beside the target against themselves alone, round by round.

@@ -13,6 +13,7 @@
 mod carry_over;
 mod checkpoint;
 mod counting;
+pub mod demos;
 mod departures;
 pub mod design;
 pub mod executor;

@@ -18,7 +18,8 @@
 //! its lower end is the highest level kept in 97.5 % of the refits, its upper
 //! end the lowest level lost in 97.5 %. Both ends are measured levels: between
 //! two of them a monotone curve may fall anywhere, a cliff as well as a slope,
-//! and an interval from interpolation alone would miss cliffs.
+//! and an interval from interpolation alone would miss cliffs. A curve that ends
+//! at the line is settled without a verdict once that interval is narrow.
 
 use super::levels::Bracket;
 use super::levels::FEWEST_PAIRS;
@@ -72,6 +73,8 @@ pub struct Rules {
     pub half_width: f64,
     /// Pairs come in even numbers at one level (switching is expensive).
     pub expensive: bool,
+    /// Nothing is searched below the endpoints.
+    pub full_only: bool,
 }
 
 /// What is known about the endpoint.
@@ -280,12 +283,16 @@ impl Search {
     /// Judges what was recorded. `last` marks the end of the time given: then
     /// pairs since the last look are looked at too.
     pub fn judge(&mut self, last: bool) {
+        let endpoints = self.rules.endpoints;
+        let verdict_on = |intensity| endpoints.contains(&intensity);
+        // What is played after the answer still narrows its interval, and where
+        // nothing else is wanted, the rounds end with that.
+        if !self.settled || self.rules.full_only {
+            self.levels.refresh(RESAMPLES, verdict_on, &mut self.rng);
+        }
         if self.settled {
             return;
         }
-        let endpoints = self.rules.endpoints;
-        let verdict_on = |intensity| endpoints.contains(&intensity);
-        self.levels.refresh(RESAMPLES, verdict_on, &mut self.rng);
         if self.verdict == Verdict::Undecided {
             let n = self.endpoint_pairs();
             let due = n >= self.next_look();
@@ -295,6 +302,7 @@ impl Search {
             }
         }
         let searching = self.verdict == Verdict::Lost || self.looks >= PATIENCE;
+        let searching = searching && !self.rules.full_only;
         if searching {
             self.levels.refresh(RESAMPLES, |_| true, &mut self.rng);
         }
@@ -303,11 +311,15 @@ impl Search {
             .flatten();
         self.settled = match self.verdict {
             Verdict::Kept => true,
+            Verdict::Lost if self.rules.full_only => true,
             Verdict::Lost => self.bracket.is_some_and(|bracket| {
                 let narrow = bracket.half_width() <= self.rules.half_width;
                 narrow || self.choose(&bracket).is_none()
             }),
-            Verdict::Undecided => self.endpoint_pairs() >= MOST_PAIRS,
+            Verdict::Undecided => {
+                let close = self.bracket.is_some_and(|bracket| self.is_close(&bracket));
+                close || self.endpoint_pairs() >= MOST_PAIRS
+            }
         };
     }
 
@@ -334,7 +346,8 @@ impl Search {
                 true
             }
             (Verdict::Lost, Some(bracket)) => bracket.half_width() <= self.rules.half_width,
-            _ => false,
+            (Verdict::Undecided, Some(bracket)) => self.is_close(bracket),
+            (_, None) => false,
         };
         let missing_pairs = match resolved {
             true => 0.0,
@@ -355,6 +368,12 @@ impl Search {
             missing_pairs,
             warning: self.levels.contradiction(direction),
         }
+    }
+
+    /// Whether the crossing is known well enough although nobody can say on
+    /// which side of the line 100 lies: a curve that ends at the line.
+    fn is_close(&self, bracket: &Bracket) -> bool {
+        bracket.half_width() <= self.rules.half_width
     }
 
     /// Whether the reported intervals agree with the verdict: what a sequence

@@ -329,6 +329,7 @@ fn verdict(entry: &ResourceEntry) -> &'static str {
         (Status::Unresolved, Some(true)) => "sensitive, from where unresolved",
         (Status::Unresolved, Some(false)) => "not sensitive, caused unresolved",
         (Status::Measured, Some(false)) => "not sensitive",
+        (Status::Measured, None) if entry.tolerated.is_some() => "at the line",
         (Status::Inferred, Some(true)) => "sensitive (inferred)",
         (Status::Inferred, Some(false)) => "not sensitive (inferred)",
         (status, _) => text::status(status),

@@ -8,14 +8,74 @@ use crate::error::Result;
 use crate::inject::plan::plan_alone;
 use crate::inject::worker::Slices;
 use crate::sys::cpus::set_affinity;
+use jostle_kernels::Failure;
+use jostle_kernels::Kernel;
 use jostle_kernels::displace::Displacement;
+use jostle_kernels::displace::Look;
 use jostle_profile::reading::Reading;
 use jostle_profile::resource::Domain;
 use jostle_profile::resource::Resource;
 use rand::rngs::ChaCha8Rng;
+use rand::seq::SliceRandom;
+use std::time::Duration;
+use std::time::Instant;
 
 const MEASURED_BY: &str = "share of a working set of the structure's size that was gone when it was \
                            walked right after the source, by its time between all there and all gone";
+
+/// Time for looks at all levels together, cut into parts of which each is a
+/// repetition.
+const TIME: Duration = Duration::from_secs(2);
+const QUICK_TIME: Duration = Duration::from_millis(500);
+/// For a last-level cache: one look takes a tenth of a second.
+const SLOW_TIME: Duration = Duration::from_secs(12);
+const PARTS: u32 = 5;
+
+/// What walks came to, in the order in which they were taken.
+struct Looks {
+    there: Vec<f64>,
+    gone: Vec<f64>,
+    /// Per level.
+    after: Vec<Vec<f64>>,
+}
+
+/// Takes looks of all kinds and levels for `time`, round by round, each round
+/// in another random order: all see the same neighbours.
+fn looks(
+    displacement: &Displacement,
+    kernel: &mut dyn Kernel,
+    levels: &[f64],
+    time: Duration,
+    session: &Session<'_>,
+    rng: &mut ChaCha8Rng,
+) -> std::result::Result<Looks, Failure> {
+    let mut looks = Looks {
+        there: Vec::new(),
+        gone: Vec::new(),
+        after: vec![Vec::new(); levels.len()],
+    };
+    let began = Instant::now();
+    let mut order: Vec<usize> = (0..levels.len() + 2).collect();
+    while looks.there.is_empty() || (began.elapsed() < time && !session.interrupted()) {
+        order.shuffle(rng);
+        for &kind in &order {
+            // What does nothing takes as long as the source half way up.
+            kernel.set_intensity(levels.get(kind).copied().unwrap_or(50.0));
+            let look = match kind.checked_sub(levels.len()) {
+                None => Look::After,
+                Some(0) => Look::There,
+                Some(_) => Look::Gone,
+            };
+            let came_to = displacement.look(look, kernel)?;
+            match look {
+                Look::After => looks.after[kind].push(came_to),
+                Look::There => looks.there.push(came_to),
+                Look::Gone => looks.gone.push(came_to),
+            }
+        }
+    }
+    Ok(looks)
+}
 
 /// The displaced share against the intensity; `None` for sources that hold no
 /// cache.
@@ -40,27 +100,42 @@ pub fn displaced(
         Ok(plan) => plan.config.environment,
         Err(refusal) => return Ok(Some(Reading::unavailable(refusal.reason()))),
     };
-    let (step, repetitions) = match slow || session.request.quick {
-        true => (25.0, 1),
-        false => (10.0, linearity::REPETITIONS),
+    let levels = linearity::levels(if slow || session.request.quick {
+        25.0
+    } else {
+        10.0
+    });
+    let time = match session.request.quick {
+        true => QUICK_TIME,
+        false if slow => SLOW_TIME,
+        false => TIME,
     };
-    let levels = linearity::levels(step);
-    let order = linearity::order(levels.len(), repetitions, rng);
     let look = || -> std::result::Result<Vec<Vec<f64>>, String> {
         // This thread and what it starts end here; nobody else is moved.
         set_affinity(0, &cpus).map_err(|error| format!("CPU {}: {error}", cpus[0]))?;
         let spec = jostle_kernels::source(resource);
         let mut kernel = (spec.build)(&environment).map_err(|failure| failure.0)?;
-        let mut displacement =
+        let displacement =
             Displacement::prepare(spec, &environment).map_err(|failure| failure.0)?;
+        let parts: Vec<Looks> = (0..PARTS)
+            .map(|_| {
+                looks(
+                    &displacement,
+                    kernel.as_mut(),
+                    &levels,
+                    time / PARTS,
+                    session,
+                    rng,
+                )
+            })
+            .collect::<std::result::Result<_, Failure>>()
+            .map_err(|failure| failure.0)?;
         let mut achieved = vec![Vec::new(); levels.len()];
-        for &index in &order {
-            if session.interrupted() {
-                break;
+        for part in &parts {
+            for (level, after) in achieved.iter_mut().zip(&part.after) {
+                let share = displacement.share(&part.there, &part.gone, after);
+                level.push(share.map_err(|failure| failure.0)? * 100.0);
             }
-            kernel.set_intensity(levels[index]);
-            let share = displacement.share(kernel.as_mut());
-            achieved[index].push(share.map_err(|failure| failure.0)? * 100.0);
         }
         Ok(achieved)
     };

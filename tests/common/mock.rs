@@ -263,7 +263,8 @@ impl MockExecutor {
                 } else {
                     1.0
                 };
-                let own = response.sharing * response.target.at(intensity);
+                let power = self.phase_response.map_or(1.0, |power| power(self.clock));
+                let own = response.sharing * response.target.at(intensity).powf(power);
                 (Some(1e6 * beside * disturbance), own)
             }
         };

@@ -365,3 +365,17 @@ fn the_sink_serves_no_more_and_no_longer_than_told() {
     ];
     achieved(source(None, sink.address, &asked));
 }
+
+#[test]
+fn the_demo_sends_to_the_peer_it_is_told_and_to_nobody_else() {
+    let _alone = alone();
+    let demo = ["demo", "network-bandwidth", "--for", "0.5"];
+    let refused = output(command(None, JOSTLE, &demo));
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--peer"));
+    let sink = Sink::here("127.0.0.1");
+    let peer = sink.address.to_string();
+    let told = [&demo[..], &["--peer", &peer, "--network-cap", "20MB/s"]].concat();
+    let ended = output(command(None, JOSTLE, &told));
+    assert!(ended.status.success(), "{ended:?}");
+}

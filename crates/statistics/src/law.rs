@@ -41,6 +41,9 @@ const STIFF: f64 = 60.0;
 /// Sizes of samples for which the error of the location is simulated; beyond, the
 /// influence of each value tells all.
 const STRAINED: [usize; 4] = [40, 80, 160, 320];
+/// From this many blocks an arm shows itself how far its location errs, below
+/// it takes the law of all.
+pub(crate) const OWN_FROM: usize = 32;
 /// Scoring steps from the median.
 const STEPS: usize = 4;
 /// Sizes of samples for which the spread is simulated.
@@ -114,11 +117,19 @@ impl Law {
     }
 
     /// Finds out how far locations of some dozens of values err beyond what the
-    /// influence of each says: much, where the law has two peaks.
-    pub(crate) fn measure_strains(&mut self) {
+    /// influence of each says: much, where the law has two peaks. Of the sizes
+    /// in `samples` only.
+    pub(crate) fn measure_strains(&mut self, samples: impl Iterator<Item = usize>) {
         let influence = self.influence(&self.residuals, 0.0, 1.0);
         let one = standard_deviation(&influence);
-        let strains = STRAINED.iter().map(|n| {
+        let mut wanted = [false; STRAINED.len()];
+        for index in samples.filter_map(strained) {
+            wanted[index] = true;
+        }
+        let strains = STRAINED.iter().zip(wanted).map(|(n, wanted)| {
+            if !wanted {
+                return 1.0;
+            }
             let errors = self.errors(*n, SIMULATIONS, &mut stream(*n as u64, 1));
             let ratio = standard_deviation(&errors) * (*n as f64).sqrt() / one;
             if ratio.is_finite() {
@@ -132,9 +143,7 @@ impl Law {
 
     /// What errors found from the influence of `n` values are to be multiplied by.
     pub(crate) fn strain(&self, n: usize) -> f64 {
-        // Sizes between two of them are taken for the nearer.
-        let index = STRAINED.iter().position(|size| 2 * n <= 3 * size);
-        let strain = index.and_then(|index| self.strains.get(index));
+        let strain = strained(n).and_then(|index| self.strains.get(index));
         strain.copied().unwrap_or(1.0)
     }
 
@@ -270,6 +279,11 @@ impl Law {
             })
             .collect()
     }
+}
+
+/// Which of [`STRAINED`] samples of `n` values are taken for: the nearer.
+fn strained(n: usize) -> Option<usize> {
+    STRAINED.iter().position(|size| 2 * n <= 3 * size)
 }
 
 /// Robust spread up to a factor that depends on the law and the number: the

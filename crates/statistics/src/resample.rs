@@ -9,6 +9,7 @@
 
 use super::bootstrap::Bootstrap;
 use super::bootstrap::stream;
+use super::law::OWN_FROM;
 use super::robust::block_length;
 use super::robust::standard_deviation;
 use super::sequence::Contrasts;
@@ -17,9 +18,6 @@ use rand::rngs::ChaCha8Rng;
 
 /// Fewest blocks of an arm that say something about it.
 const FEWEST: usize = 4;
-/// From this many blocks an arm shows itself how far its location errs, below
-/// it takes the law of all.
-const OWN_FROM: usize = 32;
 /// Seeds of the random numbers that all arms have in common.
 const STRATA: u64 = 0x5354_5241;
 const ZERO: u64 = 0x5a45_524f;

@@ -55,6 +55,7 @@
 //! beside `l2-capacity`, whose noise has two peaks, in 15 and 29 of 450.
 use super::law::Law;
 use super::law::NORMAL;
+use super::law::OWN_FROM;
 use super::law::Width;
 use super::robust::location;
 use super::robust::median;
@@ -139,11 +140,12 @@ impl Contrasts {
             fit.measure_spreads();
             (law, widths) = fit.law();
         }
-        law.measure_strains();
         let mut samples = vec![Vec::new(); arms];
         for (block, ratio) in blocks.iter().zip(&fit.ratios) {
             samples[block.arm].extend(ratio.map(|ratio| (block.stratum, ratio)));
         }
+        let sizes = samples.iter().map(Vec::len);
+        law.measure_strains(sizes.filter(|size| *size >= OWN_FROM));
         Contrasts {
             ratios: fit.ratios,
             effects: fit.effects,

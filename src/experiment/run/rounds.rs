@@ -266,7 +266,10 @@ impl Run<'_, '_> {
         let spare = (most - fixed as f64) / tolerated.count().max(1) as f64;
         let long = lane.block() > LONG_BLOCK;
         let fewest = usize::from(!long || round >= self.rounds_to_look());
-        let levels = (spare as usize).clamp(fewest, CURVE.len());
+        let levels = match self.settings.full_only {
+            true => 0,
+            false => (spare as usize).clamp(fewest, CURVE.len()),
+        };
         let mut beside: Vec<(usize, Arm)> = Vec::new();
         let mut alone: Vec<(usize, Arm)> = Vec::new();
         for run in &wanting {
@@ -425,10 +428,7 @@ impl Run<'_, '_> {
         lane.judged = lane.rounds;
         lane.judged_at = ((lane.rounds as f64 * JUDGED_EVERY) as usize).max(lane.rounds + 1);
         let early = lane.rounds <= CARRY_OVER_ROUNDS;
-        if !lane.lane.takes_time && lane.periods() > 1 && early {
-            lane.skip_carry_over();
-        }
-        let judgement = lane.judge();
+        let judgement = lane.judge(!lane.lane.takes_time && lane.periods() > 1 && early);
         let (number, spent) = (lane.lane.number, lane.spent);
         let members = lane.members.clone();
         for level in judgement.levels {

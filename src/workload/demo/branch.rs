@@ -1,22 +1,21 @@
 //! `branch`: calls and jumps in a long sequence that a predictor can learn.
 
 use super::Batch;
-use super::Clock;
 use super::Demo;
 use super::DemoContext;
 use super::random;
 use crate::error::Result;
+use jostle_profile::resource::Resource;
 use std::hint::black_box;
 
 /// Needs predictors of indirect calls and of directions, and next to no data.
 pub const DEMO: Demo = Demo {
     name: "branch",
-    alias: None,
+    needs: Some(Resource::Branch),
     about: "indirect calls from one place and jumps, in a sequence that can be learned",
     unit: "calls",
-    clock: Clock::Cpu,
-    pace: None,
     build,
+    ..Demo::USUAL
 };
 
 /// Calls until the sequence repeats: as many as current predictors learn.

@@ -1,58 +1,73 @@
-//! `l1d`, `l2-capacity`, `l2-bandwidth`, `llc-capacity`: one cache each.
+//! `l1d`, `l2-capacity`, `l2-bandwidth`, `llc-capacity`, `llc-bandwidth`: one
+//! cache each.
 
 use super::Batch;
-use super::Clock;
 use super::Demo;
 use super::DemoContext;
 use super::below;
 use super::random;
 use crate::error::Result;
 use crate::sys::memory::ask_huge_pages;
+use jostle_profile::resource::Resource;
 use std::hint::black_box;
 
 /// Lives in three quarters of the first-level data cache.
 pub const L1D: Demo = Demo {
     name: "l1d",
-    alias: None,
+    needs: Some(Resource::L1d),
     about: "random loads over 3/4 of the first-level data cache",
     unit: "loads",
-    clock: Clock::Cpu,
-    pace: None,
     build: build_l1d,
+    ..Demo::USUAL
 };
 
 /// Lives in 60 % of the second-level cache.
 pub const L2_CAPACITY: Demo = Demo {
     name: "l2-capacity",
+    needs: Some(Resource::L2Capacity),
     alias: Some("l2"),
     about: "follows pointers through 60 % of the second-level cache",
     unit: "loads",
-    clock: Clock::Cpu,
-    pace: None,
     build: |context| Ok(chase(context.l2_bytes / 10 * 6, 4096)),
+    ..Demo::USUAL
 };
 
 /// Streams from the second-level cache.
 pub const L2_BANDWIDTH: Demo = Demo {
     name: "l2-bandwidth",
-    alias: None,
+    needs: Some(Resource::L2Bandwidth),
     about: "streams over four times the first-level cache",
     unit: "bytes",
-    clock: Clock::Cpu,
-    pace: None,
     build: |context| Ok(stream(4 * context.l1d_bytes, 2 << 20)),
+    ..Demo::USUAL
 };
 
 /// Lives in the last-level cache, well beyond the second level.
 pub const LLC_CAPACITY: Demo = Demo {
     name: "llc-capacity",
+    needs: Some(Resource::LlcCapacity),
     alias: Some("llc"),
     about: "follows pointers through a quarter of the last-level cache",
     unit: "loads",
-    clock: Clock::Cpu,
-    pace: None,
     build: |context| Ok(chase(llc_footprint(context), 256)),
+    ..Demo::USUAL
 };
+
+/// Streams from the last-level cache.
+pub const LLC_BANDWIDTH: Demo = Demo {
+    name: "llc-bandwidth",
+    needs: Some(Resource::LlcBandwidth),
+    about: "streams over eight times the second-level cache, at most a quarter of the last level",
+    unit: "bytes",
+    build: |context| Ok(stream(llc_stream(context), 512 << 10)),
+    ..Demo::USUAL
+};
+
+/// Eight times the L2, at most a quarter of the LLC and never within L2's reach.
+fn llc_stream(context: &DemoContext) -> usize {
+    let wanted = (8 * context.l2_bytes).min(context.llc_bytes / 4);
+    wanted.max(4 * context.l2_bytes)
+}
 
 /// A quarter of the LLC, at most 24 times the L2 and never within its reach.
 fn llc_footprint(context: &DemoContext) -> usize {

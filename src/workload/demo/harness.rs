@@ -17,6 +17,9 @@ use std::time::Duration;
 /// Most time by which an open-loop demo tries to catch up after it was held.
 const MOST_DEBT: Duration = Duration::from_millis(50);
 
+/// How long a demo rests whose device or peer is gone.
+pub(super) const PATIENCE: Duration = Duration::from_millis(10);
+
 /// Runs `demo` until the process is killed, or for `limit`.
 ///
 /// # Errors

@@ -10,12 +10,11 @@ use std::hint::black_box;
 
 pub const DEMO: Demo = Demo {
     name: "kv",
-    alias: None,
     about: "key-value store, 24 MiB, Zipf keys, 95 % reads; as a service would feel it",
     unit: "requests",
     clock: Clock::Wall,
-    pace: None,
     build,
+    ..Demo::USUAL
 };
 
 const SLOTS: usize = 1 << 18;

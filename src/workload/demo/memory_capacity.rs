@@ -10,18 +10,20 @@ use super::random;
 use super::scratch;
 use crate::error::Error;
 use crate::error::Result;
+use jostle_profile::resource::Resource;
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 pub const DEMO: Demo = Demo {
     name: "memory-capacity",
-    alias: None,
+    needs: Some(Resource::MemoryCapacity),
     about: "40 000 random 64 KiB reads/s from a file that the page cache holds (--size, 1 GiB)",
     unit: "reads",
     clock: Clock::Wall,
     pace: Some(Duration::from_micros(100)),
     build,
+    ..Demo::USUAL
 };
 
 /// Large enough that a file comes back into the cache within a second or two

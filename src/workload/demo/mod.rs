@@ -5,6 +5,7 @@
 
 mod branch;
 mod cache;
+mod core;
 mod harness;
 mod kv;
 mod memory_bandwidth;
@@ -13,13 +14,18 @@ mod prefetch;
 mod registers;
 mod scratch;
 mod storage_bandwidth;
+mod storage_capacity;
+mod units;
 
 pub use harness::run;
 
 use crate::error::Error;
 use crate::error::Result;
 use crate::machine::Cache;
+use crate::machine::CacheKind;
 use crate::machine::Machine;
+use jostle_kernels::network::Traffic;
+use jostle_profile::resource::Resource;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -45,6 +51,11 @@ pub type Batch = Box<dyn FnMut() -> u64>;
 /// One row of [`DEMOS`].
 pub struct Demo {
     pub name: &'static str,
+    /// The resource it is made for: the one that it needs, and as little as
+    /// possible of any other.
+    pub needs: Option<Resource>,
+    /// CPUs it keeps busy.
+    pub cpus: usize,
     pub alias: Option<&'static str>,
     /// One line: what it does and so what it should be sensitive to.
     pub about: &'static str,
@@ -56,54 +67,90 @@ pub struct Demo {
     pub build: fn(&DemoContext) -> Result<Batch>,
 }
 
+impl Demo {
+    /// What most demos have in common.
+    const USUAL: Demo = Demo {
+        name: "",
+        needs: None,
+        cpus: 1,
+        alias: None,
+        about: "",
+        unit: "",
+        clock: Clock::Cpu,
+        pace: None,
+        build: |_| Ok(Box::new(|| 0)),
+    };
+}
+
 /// All demos, in the order they are listed.
 pub const DEMOS: &[Demo] = &[
     kv::DEMO,
     registers::QUIET,
     registers::CPU_TIME,
+    units::INT,
+    units::FP,
+    units::VECTOR,
+    core::L1I,
     cache::L1D,
     cache::L2_CAPACITY,
     cache::L2_BANDWIDTH,
+    core::TLB,
     prefetch::DEMO,
     branch::DEMO,
     cache::LLC_CAPACITY,
-    memory_bandwidth::DEMO,
+    cache::LLC_BANDWIDTH,
     memory_capacity::DEMO,
+    memory_bandwidth::DEMO,
+    units::INTERCONNECT,
+    storage_capacity::DEMO,
     storage_bandwidth::DEMO,
+    units::NETWORK_BANDWIDTH,
 ];
 
 /// What a demo may want to know.
 #[derive(Clone, Debug)]
 pub struct DemoContext {
+    pub l1i_bytes: usize,
     pub l1d_bytes: usize,
     pub l2_bytes: usize,
     /// The L2's size where there is no third level.
     pub llc_bytes: usize,
+    /// Entries of the second-level data TLB; 0 where only measuring tells.
+    pub tlb_entries: u64,
     pub memory_bytes: u64,
     /// `--size`, in bytes.
     pub size_bytes: Option<u64>,
     /// `--scratch`.
     pub scratch: Option<PathBuf>,
+    /// `--peer` and what goes with it.
+    pub network: Option<Traffic>,
 }
 
 impl DemoContext {
     /// Reads the caches of the CPU we run on; typical sizes where the kernel
     /// does not tell.
-    pub fn read(size_bytes: Option<u64>, scratch: Option<PathBuf>) -> DemoContext {
+    pub fn read(
+        size_bytes: Option<u64>,
+        scratch: Option<PathBuf>,
+        network: Option<Traffic>,
+    ) -> DemoContext {
         let machine = Machine::detect();
         let cpu = machine.allowed_cpus.first().copied().unwrap_or(0);
         let bytes = |cache: Option<&Cache>| cache.map(|cache| cache.size_bytes as usize);
         let l2_bytes = bytes(machine.l2(cpu)).unwrap_or(1024 * 1024);
         DemoContext {
+            l1i_bytes: bytes(machine.cache(cpu, 1, CacheKind::Instruction)).unwrap_or(32 * 1024),
             l1d_bytes: bytes(machine.l1d(cpu)).unwrap_or(32 * 1024),
             l2_bytes,
             llc_bytes: bytes(machine.llc(cpu)).unwrap_or(l2_bytes),
+            tlb_entries: machine.tlb_entries.value().map_or(0, |entries| *entries),
             memory_bytes: match machine.memory.total_bytes {
                 0 => 1 << 30,
                 bytes => bytes,
             },
             size_bytes,
             scratch,
+            network,
         }
     }
 }
@@ -148,9 +195,16 @@ fn below(random: u64, bound: usize) -> usize {
     ((u128::from(random) * bound as u128) >> 64) as usize
 }
 
+/// The demo that is made for `resource`.
+pub fn made_for(resource: Resource) -> &'static Demo {
+    let hit = DEMOS.iter().find(|demo| demo.needs == Some(resource));
+    hit.expect("every resource has one, which a test checks")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use jostle_profile::resource::Domain;
 
     #[test]
     fn names_are_unique_and_found() {
@@ -159,6 +213,13 @@ mod tests {
             if let Some(alias) = demo.alias {
                 assert_eq!(find(alias).unwrap().name, demo.name);
             }
+        }
+    }
+
+    #[test]
+    fn every_resource_has_a_demo_of_its_name() {
+        for &resource in Resource::ALL {
+            assert_eq!(made_for(resource).name, resource.id());
         }
     }
 
@@ -179,14 +240,22 @@ mod tests {
     #[test]
     fn every_memory_demo_does_work() {
         let context = DemoContext {
+            l1i_bytes: 32 << 10,
             l1d_bytes: 32 << 10,
             l2_bytes: 256 << 10,
             llc_bytes: 1 << 20,
+            tlb_entries: 512,
             memory_bytes: 64 << 20,
             size_bytes: Some(1 << 20),
             scratch: Some("/var/tmp".into()),
+            network: None,
         };
-        for demo in DEMOS.iter().filter(|demo| demo.name != "storage-bandwidth") {
+        let devices = [Domain::BlockDevice, Domain::NetworkDevice, Domain::Machine];
+        let of_device = |demo: &&Demo| {
+            let domain = demo.needs.map(|resource| resource.row().domain);
+            domain.is_some_and(|domain| devices.contains(&domain))
+        };
+        for demo in DEMOS.iter().filter(|demo| !of_device(demo)) {
             let mut batch = match (demo.build)(&context) {
                 Ok(batch) => batch,
                 Err(error) => panic!("{}: {error}", demo.name),

@@ -1,24 +1,24 @@
-//! `prefetch`: strided streams, each load waiting for the one before.
+//! `prefetcher`: strided streams, each load waiting for the one before.
 
 use super::Batch;
-use super::Clock;
 use super::Demo;
 use super::cache::filled;
+use jostle_profile::resource::Resource;
 use std::hint::black_box;
 
 /// Fast only while prefetchers know all of its strides; no branch in it depends
 /// on data.
 pub const DEMO: Demo = Demo {
-    name: "prefetch",
-    alias: None,
+    name: "prefetcher",
+    alias: Some("prefetch"),
+    needs: Some(Resource::Prefetcher),
     about: "32 strided streams over eight times the second-level cache, load after load",
     unit: "loads",
-    clock: Clock::Cpu,
-    pace: None,
     build: |context| {
         let mut streams = Streams::new(8 * context.l2_bytes);
         Ok(Box::new(move || streams.run()) as Batch)
     },
+    ..Demo::USUAL
 };
 
 /// Streams, each read by an instruction of its own.

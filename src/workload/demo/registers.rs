@@ -4,28 +4,27 @@ use super::Batch;
 use super::Clock;
 use super::Demo;
 use super::random;
+use jostle_profile::resource::Resource;
 use std::hint::black_box;
 
 /// Needs nothing that is shared: no resource should be flagged.
 pub const QUIET: Demo = Demo {
     name: "quiet",
-    alias: None,
     about: "arithmetic in registers by its own CPU time; needs nothing shared",
     unit: "operations",
-    clock: Clock::Cpu,
-    pace: None,
     build: |_| Ok(compute(12_000)),
+    ..Demo::USUAL
 };
 
 /// Needs CPU time and nothing else.
 pub const CPU_TIME: Demo = Demo {
     name: "cpu-time",
-    alias: None,
+    needs: Some(Resource::CpuTime),
     about: "arithmetic in registers by wall time; needs CPU time alone",
     unit: "operations",
     clock: Clock::Wall,
-    pace: None,
     build: |_| Ok(compute(1_000)),
+    ..Demo::USUAL
 };
 
 fn compute(steps: u64) -> Batch {

@@ -7,17 +7,19 @@ use super::DemoContext;
 use super::scratch;
 use super::scratch::Aligned;
 use crate::error::Result;
+use jostle_profile::resource::Resource;
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
 
 pub const DEMO: Demo = Demo {
     name: "storage-bandwidth",
+    needs: Some(Resource::StorageBandwidth),
     alias: Some("storage"),
     about: "sequential direct reads of 256 KiB from a scratch file of 256 MiB (--scratch)",
     unit: "bytes",
     clock: Clock::Wall,
-    pace: None,
     build,
+    ..Demo::USUAL
 };
 
 const BLOCK: u64 = 256 << 10;
