@@ -18,6 +18,7 @@ use super::names::Request;
 use super::names::parse;
 use super::printed::Printed;
 use super::printed::Source;
+use super::progress::Page;
 use super::progress::ProgressMetric;
 use super::progress::wait_for_page;
 use super::prometheus::Prometheus;
@@ -26,7 +27,6 @@ use super::suggest;
 use crate::error::Error;
 use crate::error::Result;
 use crate::sys::perf;
-use crate::workload::Progress;
 use crate::workload::State;
 use crate::workload::Target;
 use crate::workload::TargetSpec;
@@ -142,7 +142,8 @@ fn requested_metric(
 ) -> Result<Box<dyn Metric>> {
     let context = context.chosen(ASKED);
     Ok(match request {
-        Request::Progress => progress(spec, target, context)?,
+        Request::Progress => progress(spec, target, context, "progress")?,
+        Request::Published => progress(spec, target, context, "progress:shm")?,
         Request::Auto => {
             let context = context.chosen("asked for with --metric progress:auto");
             match automatic(target, &context)? {
@@ -209,13 +210,14 @@ fn understood(spec: &TargetSpec, requested: Option<&str>) -> Result<Option<Reque
 fn choose(spec: &TargetSpec, target: &mut Target, context: &Context) -> Result<Box<dyn Metric>> {
     match spec {
         TargetSpec::Demo { .. } => {
-            progress(spec, target, context.chosen("demos publish their progress"))
+            let context = context.chosen("demos publish their progress");
+            progress(spec, target, context, "progress")
         }
         TargetSpec::Command(_) => try_out(target, context),
         // Whatever was running before us.
         _ => {
-            let found = Progress::find_in(&target.scope());
-            if let Some(page) = found.map_err(|error| Error::environment(error.to_string()))? {
+            let found = Page::find(target);
+            if let Some(page) = found.map_err(|reason| reason.failed("progress"))? {
                 let context = context.chosen("the process publishes its progress");
                 return Ok(ProgressMetric::boxed(page, target, "operations", context));
             }
@@ -224,12 +226,17 @@ fn choose(spec: &TargetSpec, target: &mut Target, context: &Context) -> Result<B
     }
 }
 
-fn progress(spec: &TargetSpec, target: &mut Target, context: Context) -> Result<Box<dyn Metric>> {
+fn progress(
+    spec: &TargetSpec,
+    target: &mut Target,
+    context: Context,
+    name: &str,
+) -> Result<Box<dyn Metric>> {
     let operation = match spec {
         TargetSpec::Demo { name, .. } => demo::find(name)?.unit,
         _ => "operations",
     };
-    let page = wait_for_page(target, &context)?;
+    let page = wait_for_page(target, &context, name)?;
     Ok(ProgressMetric::boxed(page, target, operation, context))
 }
 
@@ -266,7 +273,7 @@ const PAGE_APPEARS: Duration = Duration::from_millis(300);
 /// What a command did.
 enum Waited {
     Ended(Duration),
-    Page(Progress),
+    Page(Page),
 }
 
 /// Watches a command until it ends or publishes its progress, at most `length`.
@@ -287,7 +294,7 @@ fn wait_for_end(
             None => {}
         }
         if let State::Running = target.state()
-            && let Ok(Some(page)) = Progress::find(target.pid())
+            && let Ok(Some(page)) = Page::find(target)
         {
             return Ok(Some(Waited::Page(page)));
         }

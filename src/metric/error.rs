@@ -49,6 +49,19 @@ pub(super) enum Reason {
     )]
     Prometheus(PrometheusError),
 
+    // Pages on which targets publish their progress.
+    #[error("{target} published no progress page (a memfd named jostle-progress, or the file that JOSTLE_PROGRESS names) within {} s", limit.as_secs_f64())]
+    NoPage { target: String, limit: Duration },
+    #[error("{target} published nothing in the file that JOSTLE_PROGRESS names in its environment within {} s; `include/jostle_progress.h` and docs/progress.md show how", limit.as_secs_f64())]
+    NothingPublished { target: String, limit: Duration },
+    /// In the words of [`crate::workload::Published`].
+    #[error("{0}")]
+    BadPage(String),
+    #[error(
+        "the progress page went backwards, from {from} to {to}: a count must only grow (does another program write to the same page?)"
+    )]
+    Backwards { from: u64, to: u64 },
+
     // Files and their functions.
     #[error("{} does not exist", .0.display())]
     NoBinary(PathBuf),

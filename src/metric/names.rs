@@ -24,6 +24,8 @@ use std::sync::Arc;
 /// A metric that was asked for, its words understood.
 pub(super) enum Request {
     Progress,
+    /// What stands in the file that `JOSTLE_PROGRESS` names.
+    Published,
     Auto,
     Uprobe(String),
     Tracepoint(String),
@@ -81,6 +83,18 @@ pub const METRICS: &[MetricKind] = &[
         targets: "any that publishes a page; all demos",
         available: || Ok(()),
         parse: |rest| nothing("progress", rest).map(|()| Request::Progress),
+    },
+    MetricKind {
+        name: "progress:shm",
+        syntax: "progress:shm",
+        unit: "operations per second",
+        better: "higher",
+        window_rule: "growth of the count that the target publishes in the file that JOSTLE_PROGRESS names",
+        resolution: Resolution::Turn,
+        cost: "one read of 64 bytes at each end of a window",
+        targets: "any that publishes by JOSTLE_PROGRESS, which every command is given",
+        available: || Ok(()),
+        parse: |rest| nothing("progress:shm", rest).map(|()| Request::Published),
     },
     MetricKind {
         name: "progress:auto",

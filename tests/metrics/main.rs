@@ -6,6 +6,7 @@ mod automatic;
 mod common;
 mod counted;
 mod exposed;
+mod published;
 mod support;
 mod told;
 mod turns;
