@@ -24,6 +24,7 @@ use std::sync::Arc;
 /// A metric that was asked for, its words understood.
 pub(super) enum Request {
     Progress,
+    Auto,
     Uprobe(String),
     Tracepoint(String),
     Io(&'static Bytes),
@@ -80,6 +81,22 @@ pub const METRICS: &[MetricKind] = &[
         targets: "any that publishes a page; all demos",
         available: || Ok(()),
         parse: |rest| nothing("progress", rest).map(|()| Request::Progress),
+    },
+    MetricKind {
+        name: "progress:auto",
+        syntax: "progress:auto",
+        unit: "calls per second",
+        better: "higher",
+        window_rule: "calls of the function that was found, at least 200 in a window",
+        resolution: Resolution::Turn,
+        cost: "at most about 1 % of a CPU for a trap into the kernel per call; one to two seconds to find the function",
+        targets: "any; a command is started again when it ends",
+        available: || {
+            let breakpoints = probe::breakpoint_cost().map(drop);
+            let both = breakpoints.and_then(|()| probe::uprobe_cost(&[]).map(drop));
+            both.map_err(Reason::Probe)
+        },
+        parse: |rest| nothing("progress:auto", rest).map(|()| Request::Auto),
     },
     MetricKind {
         name: "progress:uprobe",

@@ -12,6 +12,7 @@ pub mod perf_group;
 pub mod pidfd;
 pub mod probe;
 pub mod process;
+pub mod sampling;
 pub mod sched;
 pub mod shared;
 pub mod tape;

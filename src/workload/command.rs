@@ -243,6 +243,13 @@ impl Started {
         Some(last.duration_since(began))
     }
 
+    /// Since the last one ended.
+    pub(super) fn ended_for(&self) -> Option<Duration> {
+        let ended = self.runs.iter().map(|run| run.ended.get());
+        let ended: Option<Vec<&Instant>> = ended.collect();
+        Some(ended?.into_iter().max()?.elapsed())
+    }
+
     pub(super) fn stderr_tail(&self) -> String {
         for run in &self.runs {
             if let (Some(_), Some(reader)) = (run.exit, &run.last_words) {

@@ -424,6 +424,15 @@ impl Target {
         }
     }
 
+    /// How long ago the last run of a command ended; `None` while it runs and for
+    /// attached processes.
+    pub fn ended_for(&self) -> Option<Duration> {
+        match &self.kind {
+            Kind::Started(started) => started.ended_for(),
+            Kind::Attached(_) | Kind::Inside(_) => None,
+        }
+    }
+
     /// The last few KiB it wrote to standard error, made printable.
     pub fn stderr_tail(&self) -> String {
         match &self.kind {
