@@ -115,6 +115,7 @@ fn placebo(args: &Args) -> Outcome<WorkerGroup> {
     let limits = Limits {
         cpus: vec![args.cpu],
         memory_bytes: 1 << 30,
+        most_filled_bytes: None,
         memory_reserve_bytes: 1 << 29,
         scratch: Err("nothing is written".into()),
         scratch_bytes: 0,

@@ -479,3 +479,34 @@ fn a_curve_that_ends_at_the_line_is_measured_without_a_verdict() {
     assert!(measured_without >= 4, "{measured_without} of 8");
     assert!(wrong <= 1, "{wrong} of 8");
 }
+
+#[test]
+fn at_full_strength_only_nothing_else_is_played_and_it_ends_early() {
+    let responses = [
+        noisy(Curve::line_through(40.0, 0.95)),
+        noisy(Curve::Flat(1.0)),
+    ];
+    let (subjects, mut mock) = playing(&responses, 5);
+    let settings = Settings {
+        full_only: true,
+        halves: Halves::Tolerated,
+        ..settings(60, 5)
+    };
+    let measured = run(&mut mock, &subjects, &settings);
+    for outcome in &measured.subjects {
+        let levels: Vec<f64> = outcome.entry.curve.iter().map(|at| at.intensity).collect();
+        assert_eq!(levels, [100.0], "{}", outcome.resource);
+    }
+    assert_eq!(measured.subjects[0].entry.sensitive, Some(true));
+    assert_eq!(measured.subjects[1].entry.sensitive, Some(false));
+    let [lost, low, high] = loss(&measured, 0);
+    assert!(
+        low < 0.125 && 0.125 < high && high - low < 0.04,
+        "{lost} {low} {high}"
+    );
+    assert!(
+        measured.duration < Duration::from_secs(40),
+        "{:?}",
+        measured.duration
+    );
+}

@@ -125,6 +125,7 @@ impl LimitArgs {
         Ok(Limits {
             cpus,
             memory_bytes: headroom.saturating_sub(reserve),
+            most_filled_bytes: None,
             memory_reserve_bytes: reserve,
             scratch: self.directory(scratch_bytes),
             scratch_bytes,

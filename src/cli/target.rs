@@ -3,6 +3,7 @@
 use super::select;
 use crate::error::Error;
 use crate::error::Result;
+use crate::experiment::demos;
 use crate::experiment::place;
 use crate::experiment::place::CpuChoice;
 use crate::experiment::place::TargetCpus;
@@ -81,10 +82,7 @@ impl TargetArgs {
             )));
         }
         if let Some(name) = &self.demo {
-            return Ok(TargetSpec::Demo {
-                name: demo::find(name)?.name.to_string(),
-                options: demo_options(name, limits)?,
-            });
+            return demos::target(name, limits);
         }
         if let Some(pid) = self.pid {
             return Ok(TargetSpec::Pid(pid));
@@ -193,57 +191,15 @@ impl TargetArgs {
         match (given, spec) {
             (Some(cpus), _) => Ok(asked(cpus)),
             (None, TargetSpec::Command(_)) => place::before_trial(machine, loaded),
-            (None, TargetSpec::Demo { name, .. }) => demo_cpus(machine, demo::find(name)?.cpus),
+            (None, TargetSpec::Demo { name, .. }) => demos::cpus(machine, demo::find(name)?.cpus),
             (None, _) => place::quiet_cpu(machine, "nothing is known of its threads"),
         }
     }
 }
 
-/// The quietest CPU, and for a demo of several threads the next ones of its
-/// last-level cache, as far as there are any.
-fn demo_cpus(machine: &Machine, count: usize) -> Result<TargetCpus> {
-    if count == 1 {
-        return place::quiet_cpu(machine, "a demo has one busy thread");
-    }
-    let reason = format!("the demo has {count} busy threads");
-    let mut found = place::quiet_cpu(machine, &reason)?;
-    let mut others = machine.llc_group(found.cpus[0]);
-    others.retain(|cpu| machine.allowed_cpus.contains(cpu) && !found.cpus.contains(cpu));
-    found.cpus.extend(others.into_iter().take(count - 1));
-    found.cpus.sort_unstable();
-    Ok(found)
-}
-
 fn asked(cpus: Vec<usize>) -> TargetCpus {
     let choice = CpuChoice::asked("--cpus");
     TargetCpus { cpus, choice }
-}
-
-/// What a demo must know of our limits to need its resource within them.
-fn demo_options(name: &str, limits: &Limits) -> Result<Vec<String>> {
-    let name = demo::find(name)?.name;
-    let mut options = Vec::new();
-    if name == "memory-capacity" {
-        // Its file must be larger than what the source always leaves free.
-        let mebibytes = 2 * (limits.memory_reserve_bytes >> 20);
-        options.extend(["--size".into(), mebibytes.to_string()]);
-    }
-    if let Ok(directory) = &limits.scratch
-        && ["memory-capacity", "storage-capacity", "storage-bandwidth"].contains(&name)
-    {
-        options.extend(["--scratch".into(), directory.display().to_string()]);
-    }
-    if let Some(traffic) = &limits.network
-        && name == "network-bandwidth"
-    {
-        options.extend(["--peer".into(), traffic.peer.to_string()]);
-        let protocol = traffic.transport.as_str().to_string();
-        options.extend(["--network-protocol".into(), protocol]);
-        if let Some(bytes) = traffic.cap_bytes_per_second {
-            options.extend(["--network-cap".into(), format!("{bytes}B/s")]);
-        }
-    }
-    Ok(options)
 }
 
 /// A file name for the profile of `spec`.

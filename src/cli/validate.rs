@@ -14,6 +14,7 @@ use crate::report::Style;
 use crate::validate::Request;
 use crate::validate::validate;
 use jostle_profile::cpulist::format_list;
+use jostle_profile::resource::Resource;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,9 +26,13 @@ const LEAST_BUDGET: Duration = Duration::from_secs(5);
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Sources to validate, and to use as victims [default: all]
+    /// Sources to validate [default: all]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     resources: Vec<String>,
+    /// Resources whose demos are the victims, the targets that every source is
+    /// tried on; none leaves the matrix out [default: those of --resources]
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    victims: Vec<String>,
     /// Within a minute: fewer levels, shorter windows
     #[arg(long)]
     quick: bool,
@@ -49,7 +54,8 @@ pub struct Args {
     /// Write a page with plots
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Exit with 1 when a bar is missed
+    /// Exit with 1 when a bar is missed, or was not shown to hold because
+    /// something could not be measured or decided
     #[arg(long)]
     check: bool,
     /// Print one JSON document
@@ -79,8 +85,21 @@ pub fn run(args: Args) -> Result<()> {
         .as_deref()
         .map(|path| output::Destination::named("--html", path))
         .transpose()?;
+    let resources = select::resources(&args.resources)?;
+    let victims = match &args.victims[..] {
+        [] => resources.clone(),
+        [none] if none == "none" => Vec::new(),
+        named => named
+            .iter()
+            .map(|name| {
+                let unknown = |error| Error::request(format!("--victims: {error}"));
+                name.parse::<Resource>().map_err(unknown)
+            })
+            .collect::<Result<_>>()?,
+    };
     let request = Request {
-        resources: select::resources(&args.resources)?,
+        resources,
+        victims,
         limits,
         budget,
         quick: args.quick,
@@ -116,8 +135,9 @@ fn dry_run(machine: &Machine, request: &Request) -> String {
     let target: Vec<usize> = machine.quietest_cpu().into_iter().collect();
     let slices = select::default_slices();
     let mut text = select::dry_run_limits(&request.limits, request.budget);
-    text += "each source alone at 0 to 100 %, then at 100 % beside each other source on CPU ";
-    text += &format!("{}:\n", format_list(&target));
+    text += "each source alone at 0 to 100 %, then at 100 % beside the demo of each of ";
+    let victims: Vec<&str> = request.victims.iter().map(|victim| victim.id()).collect();
+    text += &format!("{} on CPU {}:\n", victims.join(", "), format_list(&target));
     for &resource in &request.resources {
         text += &match plan(machine, resource, &target, &request.limits, slices) {
             Ok(plan) => format!(

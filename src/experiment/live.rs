@@ -143,16 +143,16 @@ impl<'a> LiveExecutor<'a> {
         }
     }
 
-    /// A finite command is started again whenever it has ended; any other
-    /// target must not end.
+    /// A finite command is started again whenever it has ended, if the metric
+    /// can follow it; any other target must not end.
     fn keep_running(&mut self) -> Result<(), WindowError> {
         let now = monotonic_ns();
-        let runs = self.metric.one_run_per_window();
-        if !runs && now - self.looked_ns < LOOK.as_nanos() as u64 {
+        let restarts = self.metric.restarts();
+        if !restarts && now - self.looked_ns < LOOK.as_nanos() as u64 {
             return Ok(());
         }
         self.looked_ns = now;
-        let kept = match runs {
+        let kept = match restarts {
             true => self.target.keep_running(),
             false => self.target.check_alive(),
         };

@@ -14,6 +14,7 @@ mod arrived;
 mod carry_over;
 mod checkpoint;
 mod counting;
+pub mod demos;
 mod departures;
 pub mod design;
 pub mod executor;

@@ -272,6 +272,7 @@ pub(super) mod tests {
             limits: Limits {
                 cpus: machine.allowed_cpus.clone(),
                 memory_bytes: 4 << 30,
+                most_filled_bytes: None,
                 memory_reserve_bytes: 1 << 30,
                 scratch: Ok("/tmp".into()),
                 scratch_bytes: 1 << 20,

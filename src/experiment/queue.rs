@@ -89,6 +89,7 @@ impl<'a> Queue<'a> {
                     min_pairs: settings.min_pairs(),
                     half_width: settings.half_width(),
                     expensive: expensive(subject),
+                    full_only: settings.full_only,
                 };
                 let number = 1 + 2 * index as u64 + u64::from(half == Half::Caused);
                 halves.push(HalfRun {

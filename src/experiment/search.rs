@@ -73,6 +73,8 @@ pub struct Rules {
     pub half_width: f64,
     /// Pairs come in even numbers at one level (switching is expensive).
     pub expensive: bool,
+    /// Nothing is searched below the endpoints.
+    pub full_only: bool,
 }
 
 /// What is known about the endpoint.
@@ -281,12 +283,16 @@ impl Search {
     /// Judges what was recorded. `last` marks the end of the time given: then
     /// pairs since the last look are looked at too.
     pub fn judge(&mut self, last: bool) {
+        let endpoints = self.rules.endpoints;
+        let verdict_on = |intensity| endpoints.contains(&intensity);
+        // What is played after the answer still narrows its interval, and where
+        // nothing else is wanted, the rounds end with that.
+        if !self.settled || self.rules.full_only {
+            self.levels.refresh(RESAMPLES, verdict_on, &mut self.rng);
+        }
         if self.settled {
             return;
         }
-        let endpoints = self.rules.endpoints;
-        let verdict_on = |intensity| endpoints.contains(&intensity);
-        self.levels.refresh(RESAMPLES, verdict_on, &mut self.rng);
         if self.verdict == Verdict::Undecided {
             let n = self.endpoint_pairs();
             let due = n >= self.next_look();
@@ -296,6 +302,7 @@ impl Search {
             }
         }
         let searching = self.verdict == Verdict::Lost || self.looks >= PATIENCE;
+        let searching = searching && !self.rules.full_only;
         if searching {
             self.levels.refresh(RESAMPLES, |_| true, &mut self.rng);
         }
@@ -304,6 +311,7 @@ impl Search {
             .flatten();
         self.settled = match self.verdict {
             Verdict::Kept => true,
+            Verdict::Lost if self.rules.full_only => true,
             Verdict::Lost => self.bracket.is_some_and(|bracket| {
                 let narrow = bracket.half_width() <= self.rules.half_width;
                 narrow || self.choose(&bracket).is_none()

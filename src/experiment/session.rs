@@ -223,7 +223,7 @@ impl<'a> Prepared<'a> {
             choice: &request.cpu_choice,
             allowed: self.plan.machine.allowed_cpus.len(),
             spec: &request.spec,
-            restarted: metric.one_run_per_window(),
+            restarted: metric.restarts(),
         }));
         let load_ns = load_cpu_ns(metric) - load_from.1;
         let load_percent = load_ns as f64 / load_from.0.elapsed().as_nanos().max(1) as f64 * 100.0;

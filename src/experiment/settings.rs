@@ -44,6 +44,12 @@ pub struct Settings {
     /// Performance that counts as kept, a fraction of undisturbed (0–1).
     pub qos: f64,
     pub halves: Halves,
+    /// Only 100 % is measured: nothing is searched, and a half is known once its
+    /// interval there is narrow.
+    pub full_only: bool,
+    /// Longest settle time after a switch. Shorter than a source asks for is
+    /// right for targets that do not need what settles so late.
+    pub longest_settle: Duration,
     /// Windows with a larger share of stolen time (0–1) are dropped.
     pub steal_bound: f64,
 }
@@ -57,6 +63,8 @@ impl Default for Settings {
             seed: 1,
             qos: 0.95,
             halves: Halves::Both,
+            full_only: false,
+            longest_settle: Duration::MAX,
             steal_bound: 0.05,
         }
     }

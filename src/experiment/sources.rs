@@ -200,7 +200,8 @@ fn start_source(
     let calibration = plan.request.calibration.as_ref();
     let settle = calibration
         .and_then(|known| known.settle_seconds(resource.id()))
-        .map_or(timing.settle, Duration::from_secs_f64);
+        .map_or(timing.settle, Duration::from_secs_f64)
+        .min(plan.request.settings.longest_settle);
     let peak_time = match plan.request.settings.quick {
         true => timing.peak / 2,
         false => timing.peak,

@@ -20,6 +20,7 @@ use jostle_profile::PlacementMode;
 use jostle_profile::resource::Domain;
 use jostle_profile::resource::Intensity;
 use jostle_profile::resource::Resource;
+use jostle_profile::resource::SwitchCost;
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -62,6 +63,8 @@ pub struct Limits {
     pub cpus: Vec<usize>,
     /// Memory that may be taken, the reserve already taken off, bytes.
     pub memory_bytes: u64,
+    /// Most of it that `memory-capacity` fills; all of it when absent.
+    pub most_filled_bytes: Option<u64>,
     /// Available memory that is left alone whatever happens, bytes.
     pub memory_reserve_bytes: u64,
     /// Directory on a block device for the scratch file, or why there is none.
@@ -169,7 +172,10 @@ fn plan_at(
         l2_bytes: size(machine.l2(first)),
         llc_bytes: size(machine.llc(first)),
         tlb_entries: machine.tlb_entries.value().map_or(0, |entries| *entries),
-        memory_headroom_bytes: limits.memory_bytes,
+        memory_headroom_bytes: match (resource.row().switch_cost, limits.most_filled_bytes) {
+            (SwitchCost::FillsMemory, Some(most)) => limits.memory_bytes.min(most),
+            _ => limits.memory_bytes,
+        },
         memory_reserve_bytes: limits.memory_reserve_bytes,
         access: limits.access,
         scratch_directory,

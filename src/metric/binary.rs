@@ -6,6 +6,7 @@ use crate::workload::Scope;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
@@ -75,7 +76,7 @@ impl Binary {
 }
 
 /// `path` as process `pid` sees it, when it exists there.
-fn inside(pid: i32, path: &Path) -> Option<PathBuf> {
+pub(super) fn inside(pid: i32, path: &Path) -> Option<PathBuf> {
     let below = path.strip_prefix("/").ok()?;
     let seen = Path::new(&format!("/proc/{pid}/root")).join(below);
     let (there, here) = (fs::metadata(&seen).ok()?, fs::metadata(path).ok());
@@ -138,6 +139,22 @@ fn code_file(line: &str) -> Option<&str> {
     let permissions = line.split_ascii_whitespace().nth(1)?;
     let path = &line[line.find('/')?..];
     (permissions.contains('x') && !path.ends_with(" (deleted)")).then_some(path)
+}
+
+/// Addresses that `pid` runs code of files at, with the offset of the first in
+/// its file.
+pub(super) fn executable_areas(pid: i32) -> Vec<(Range<u64>, u64, PathBuf)> {
+    let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let area = |line: &str| {
+        let path = code_file(line)?;
+        let mut words = line.split_ascii_whitespace();
+        let (from, to) = words.next()?.split_once('-')?;
+        let offset = words.nth(1)?;
+        let number = |digits| u64::from_str_radix(digits, 16).ok();
+        Some((number(from)?..number(to)?, number(offset)?, path.into()))
+    };
+    let maps = String::from_utf8_lossy(&maps);
+    maps.lines().filter_map(area).collect()
 }
 
 /// Processes outside of `own` that have `file` mapped; `None` when it cannot

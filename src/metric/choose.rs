@@ -4,6 +4,8 @@ use super::Context;
 use super::Metric;
 use super::MetricOptions;
 use super::StdoutKind;
+use super::auto;
+use super::error::Reason;
 use super::events::Events;
 use super::exec::Exec;
 use super::io::Io;
@@ -16,6 +18,7 @@ use super::names::Request;
 use super::names::parse;
 use super::printed::Printed;
 use super::printed::Source;
+use super::progress::Page;
 use super::progress::ProgressMetric;
 use super::progress::wait_for_page;
 use super::prometheus::Prometheus;
@@ -24,7 +27,6 @@ use super::suggest;
 use crate::error::Error;
 use crate::error::Result;
 use crate::sys::perf;
-use crate::workload::Progress;
 use crate::workload::State;
 use crate::workload::Target;
 use crate::workload::TargetSpec;
@@ -140,7 +142,15 @@ fn requested_metric(
 ) -> Result<Box<dyn Metric>> {
     let context = context.chosen(ASKED);
     Ok(match request {
-        Request::Progress => progress(spec, target, context)?,
+        Request::Progress => progress(spec, target, context, "progress")?,
+        Request::Published => progress(spec, target, context, "progress:shm")?,
+        Request::Auto => {
+            let context = context.chosen("asked for with --metric progress:auto");
+            match automatic(target, &context)? {
+                Ok(metric) => metric,
+                Err(reason) => fallback(target, &context, &reason)?,
+            }
+        }
         Request::Uprobe(what) => Box::new(Events::uprobe(&what, context, target)?),
         Request::Tracepoint(what) => Box::new(Events::tracepoint(&what, context, target)?),
         Request::Io(bytes) => Box::new(Io::new(bytes, ASKED, &context, target)?),
@@ -190,8 +200,9 @@ fn understood(spec: &TargetSpec, requested: Option<&str>) -> Result<Option<Reque
     Ok(request)
 }
 
-/// The best metric for `target`: the progress it publishes; for a command that
-/// ends by itself soon, its run time; else instructions.
+/// The best metric for `target`: the progress it publishes; instructions, or,
+/// without a PMU, calls of a function that is found automatically; for a command
+/// that ends by itself its run time.
 ///
 /// # Errors
 /// An environment error with advice when there is none, or when the target
@@ -199,71 +210,153 @@ fn understood(spec: &TargetSpec, requested: Option<&str>) -> Result<Option<Reque
 fn choose(spec: &TargetSpec, target: &mut Target, context: &Context) -> Result<Box<dyn Metric>> {
     match spec {
         TargetSpec::Demo { .. } => {
-            progress(spec, target, context.chosen("demos publish their progress"))
+            let context = context.chosen("demos publish their progress");
+            progress(spec, target, context, "progress")
         }
         TargetSpec::Command(_) => try_out(target, context),
         // Whatever was running before us.
         _ => {
-            let found = Progress::find_in(&target.scope());
-            if let Some(page) = found.map_err(|error| Error::environment(error.to_string()))? {
+            let found = Page::find(target);
+            if let Some(page) = found.map_err(|reason| reason.failed("progress"))? {
                 let context = context.chosen("the process publishes its progress");
                 return Ok(ProgressMetric::boxed(page, target, "operations", context));
             }
-            fallback(target, "the process publishes no progress")
+            last_resort(target, context, "the process publishes no progress")
         }
     }
 }
 
-fn progress(spec: &TargetSpec, target: &mut Target, context: Context) -> Result<Box<dyn Metric>> {
+fn progress(
+    spec: &TargetSpec,
+    target: &mut Target,
+    context: Context,
+    name: &str,
+) -> Result<Box<dyn Metric>> {
     let operation = match spec {
         TargetSpec::Demo { name, .. } => demo::find(name)?.unit,
         _ => "operations",
     };
-    let page = wait_for_page(target, &context)?;
+    let page = wait_for_page(target, &context, name)?;
     Ok(ProgressMetric::boxed(page, target, operation, context))
 }
 
 fn try_out(target: &mut Target, context: &Context) -> Result<Box<dyn Metric>> {
-    let length = context.options.trial.min(context.options.choice);
+    let no_counter = perf::why_no_instructions().is_some();
+    let length = match no_counter {
+        // It is looked into before long, and may end meanwhile.
+        true => PAGE_APPEARS.min(longest(context)),
+        false => longest(context),
+    };
+    let tried = "the command publishes no progress";
+    match wait_for_end(target, context, length)? {
+        Some(Waited::Ended(took)) if !no_counter || took < auto::SHORTEST_RUN => {
+            let context = context.chosen("the command ends by itself");
+            Ok(Box::new(Runs::new(Some(took), context)))
+        }
+        Some(Waited::Page(page)) => {
+            let context = context.chosen("the command publishes its progress");
+            Ok(ProgressMetric::boxed(page, target, "operations", context))
+        }
+        _ => last_resort(target, context, tried),
+    }
+}
+
+/// How long a command may be watched to choose its metric.
+fn longest(context: &Context) -> Duration {
+    context.options.trial.min(context.options.choice)
+}
+
+/// How long a command that was just started may take to publish its progress
+/// where something else could be counted.
+const PAGE_APPEARS: Duration = Duration::from_millis(300);
+
+/// What a command did.
+enum Waited {
+    Ended(Duration),
+    Page(Page),
+}
+
+/// Watches a command until it ends or publishes its progress, at most `length`.
+fn wait_for_end(
+    target: &mut Target,
+    context: &Context,
+    length: Duration,
+) -> Result<Option<Waited>> {
     let deadline = Instant::now() + length;
     while Instant::now() < deadline {
         context.check_interrupt()?;
         match target.wait(Duration::from_millis(20)) {
             Some(exit) if exit.success() => {
-                let context = context.chosen("the command ends by itself");
-                return Ok(Box::new(Runs::new(target.ran_for(), context)));
+                let took = target.ran_for().unwrap_or_default();
+                return Ok(Some(Waited::Ended(took)));
             }
             Some(exit) => return Err(target.gone(exit)),
             None => {}
         }
         if let State::Running = target.state()
-            && let Ok(Some(page)) = Progress::find(target.pid())
+            && let Ok(Some(page)) = Page::find(target)
         {
-            let context = context.chosen("the command publishes its progress");
-            return Ok(ProgressMetric::boxed(page, target, "operations", context));
+            return Ok(Some(Waited::Page(page)));
         }
     }
-    let tried = format!(
-        "the command publishes no progress and was still running after {:.1} s",
-        length.as_secs_f64()
-    );
-    fallback(target, &tried)
+    Ok(None)
 }
 
-fn fallback(target: &Target, tried: &str) -> Result<Box<dyn Metric>> {
-    match perf::why_no_instructions() {
-        None => {
-            let because = format!("{tried}; the CPU counts instructions");
-            Ok(Box::new(Ips::new(
-                target,
-                What::InstructionsPerSecond,
-                &because,
-            )?))
+/// The metric of a target that publishes nothing; `tried` says so.
+fn last_resort(target: &mut Target, context: &Context, tried: &str) -> Result<Box<dyn Metric>> {
+    let Some(no_counter) = perf::why_no_instructions() else {
+        let because = format!("{tried}; the CPU counts instructions");
+        let what = What::InstructionsPerSecond;
+        return Ok(Box::new(Ips::new(target, what, &because)?));
+    };
+    let because = format!("{tried}, and instructions cannot be counted here");
+    match automatic(target, &context.chosen(&because))? {
+        Ok(metric) => Ok(metric),
+        Err(reason) => {
+            let because = format!("{tried}; instructions cannot be counted: {no_counter}");
+            fallback(target, &context.chosen(&because), &reason)
         }
-        Some(reason) => Err(Error::environment(format!(
-            "no way was found by itself to read the performance of {}: {tried}, and instructions cannot be counted: {reason}. Say how with --metric; for this target there are\n{}",
-            target.name(),
-            suggest::lines(target)
-        ))),
     }
+}
+
+/// Calls of a function that is found automatically, or why there is none.
+fn automatic(target: &mut Target, context: &Context) -> Result<Result<Box<dyn Metric>, Reason>> {
+    let found = match auto::search(target, context)? {
+        Ok(found) => found,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    let mut refused = Reason::NeverSeen;
+    for found in found.iter().take(MOST_CHECKED) {
+        match Events::found(found, context, target)? {
+            Ok(metric) => return Ok(Ok(Box::new(metric))),
+            Err(reason) => refused = reason,
+        }
+    }
+    Ok(Err(refused))
+}
+
+/// Most functions of those found that are probed one after another.
+const MOST_CHECKED: usize = 3;
+
+/// The run time of a command in which nothing countable was found.
+///
+/// # Errors
+/// An environment error with advice for one that does not end.
+fn fallback(target: &mut Target, context: &Context, reason: &Reason) -> Result<Box<dyn Metric>> {
+    let tried = format!(
+        "{}; no function was found to count: {reason}",
+        context.because
+    );
+    if target.is_ours() {
+        let ended = wait_for_end(target, context, longest(context))?;
+        if let Some(Waited::Ended(took)) = ended {
+            let context = context.chosen(&format!("{tried}; the command ends by itself"));
+            return Ok(Box::new(Runs::new(Some(took), context)));
+        }
+    }
+    Err(Error::environment(format!(
+        "no way was found by itself to read the performance of {}: {tried}. Say how with --metric; for this target there are\n{}",
+        target.name(),
+        suggest::lines(target)
+    )))
 }

@@ -49,6 +49,19 @@ pub(super) enum Reason {
     )]
     Prometheus(PrometheusError),
 
+    // Pages on which targets publish their progress.
+    #[error("{target} published no progress page (a memfd named jostle-progress, or the file that JOSTLE_PROGRESS names) within {} s", limit.as_secs_f64())]
+    NoPage { target: String, limit: Duration },
+    #[error("{target} published nothing in the file that JOSTLE_PROGRESS names in its environment within {} s; `include/jostle_progress.h` and docs/progress.md show how", limit.as_secs_f64())]
+    NothingPublished { target: String, limit: Duration },
+    /// In the words of [`crate::workload::Published`].
+    #[error("{0}")]
+    BadPage(String),
+    #[error(
+        "the progress page went backwards, from {from} to {to}: a count must only grow (does another program write to the same page?)"
+    )]
+    Backwards { from: u64, to: u64 },
+
     // Files and their functions.
     #[error("{} does not exist", .0.display())]
     NoBinary(PathBuf),
@@ -125,6 +138,34 @@ pub(super) enum Reason {
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
 
+    // Progress found automatically.
+    #[error("it was never seen at work")]
+    NeverSeen,
+    #[error("its runs are too short to be looked into: one took {:.0} ms", .0.as_secs_f64() * 1e3)]
+    ShortRuns(Duration),
+    #[error("the kernel's software clock cannot sample it: {0}")]
+    NoSamples(io::Error),
+    #[error("breakpoints of the CPU cannot be counted in it: {0}")]
+    NoBreakpoints(io::Error),
+    #[error(
+        "it hardly runs: {samples} samples within {milliseconds} ms; give it work to do, with --load for a server"
+    )]
+    Asleep { samples: usize, milliseconds: u128 },
+    #[error(
+        "none of {tried} functions is called at a useful, steady and cheap rate ({samples} samples, {unknown_percent:.0} % of them in code that belongs to no file): {refusal}"
+    )]
+    NoSteadyCalls {
+        tried: usize,
+        samples: usize,
+        unknown_percent: f64,
+        refusal: &'static str,
+    },
+
+    #[error("a probe saw no {0}")]
+    NeverCalled(String),
+    #[error("{what} was the best choice, but {why}")]
+    NoLonger { what: String, why: &'static str },
+
     // /proc/PID/io
     #[error("this kernel keeps no account of bytes: /proc/self/io: {0}")]
     NoIoAccount(io::Error),
@@ -193,6 +234,17 @@ pub(super) enum Reason {
 }
 
 impl Reason {
+    /// Whether another attempt to find progress would end in the same way.
+    pub(super) fn is_final(&self) -> bool {
+        matches!(
+            self,
+            Reason::ShortRuns(_)
+                | Reason::NoSamples(_)
+                | Reason::NoBreakpoints(_)
+                | Reason::Probe(_)
+        )
+    }
+
     /// The request must change; `name` is what follows `--metric`.
     pub(super) fn wrong(self, name: &str) -> Error {
         Error::request(format!("--metric {name}: {self}"))

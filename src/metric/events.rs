@@ -4,6 +4,10 @@
 use super::Context;
 use super::Metric;
 use super::TurnSource;
+use super::auto::Busy;
+use super::auto::Found;
+use super::auto::Look;
+use super::auto::Window;
 use super::begun;
 use super::binary;
 use super::binary::Binary;
@@ -107,15 +111,10 @@ impl Counters {
             return Ok(0);
         }
         let now: BTreeSet<i32> = target.threads().into_iter().collect();
-        let mut ended = 0;
-        self.open.retain_mut(|(thread, counter)| {
-            let stays = now.contains(thread);
-            if !stays {
-                ended += counter.read().unwrap_or(0);
-            }
-            stays
-        });
-        self.ended += ended;
+        let open = std::mem::take(&mut self.open).into_iter();
+        let (open, ended) = open.partition(|(thread, _)| now.contains(thread));
+        self.open = open;
+        self.retire(ended);
         let known: BTreeSet<i32> = self.open.iter().map(|(thread, _)| *thread).collect();
         let mut new = 0;
         for &id in now.difference(&known) {
@@ -130,6 +129,14 @@ impl Counters {
             }
         }
         Ok(new)
+    }
+
+    /// Keeps the counts of threads that have ended.
+    fn retire(&mut self, ended: Vec<(i32, Counter)>) {
+        let mut ended: Vec<Counter> = ended.into_iter().map(|(_, counter)| counter).collect();
+        let counts = ended.iter_mut().map(|counter| counter.read().unwrap_or(0));
+        self.ended += counts.sum::<u64>();
+        probe::close_later(ended);
     }
 
     fn total(&mut self) -> io::Result<u64> {
@@ -170,9 +177,95 @@ pub(super) struct Events {
     windows: u64,
     /// Windows in which threads were started that were not counted at once.
     windows_with_new: u64,
+    /// Whether a command that has ended is started again.
+    restarts: bool,
 }
 
+/// Windows in which a count that was found automatically is looked at once more.
+const CHECKED: usize = 60;
+const CHECKED_WINDOW: Duration = Duration::from_millis(5);
+
 impl Events {
+    /// Counts calls of a function that was found automatically.
+    ///
+    /// # Errors
+    /// Those of the target. The inner one says why it does not serve after all.
+    pub(super) fn found(
+        found: &Found,
+        context: &Context,
+        target: &mut Target,
+    ) -> Result<Result<Events, Reason>> {
+        let event = Event::Uprobe {
+            file: found.file.clone(),
+            offset: found.offset,
+        };
+        let file = found.file.display();
+        target.keep_running()?;
+        let mut counters = Counters::open(event.clone(), &target.scope());
+        if target.wait(Duration::ZERO).is_some() {
+            target.keep_running()?;
+            counters = Counters::open(event, &target.scope());
+        }
+        let counters = match counters {
+            Ok(counters) => counters,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let mut metric = Events {
+            name: format!("progress:uprobe:{file}:{}", found.symbol),
+            what: format!("call of {} in {file}", found.symbol),
+            context: context.clone(),
+            counters,
+            pid: target.pid(),
+            cpus: target.cpus().unwrap_or_default(),
+            version: handover::version(),
+            pace: Pace::default(),
+            each: Ok(found.each),
+            start: None,
+            windows: 0,
+            windows_with_new: 0,
+            restarts: target.is_ours(),
+        };
+        let mut windows = Vec::with_capacity(CHECKED);
+        while windows.len() < CHECKED {
+            context.check_interrupt()?;
+            metric.follow(target)?;
+            let mut busy = Busy::of(target.scope().threads().into_iter());
+            let (before, since, used) = (metric.total()?, Instant::now(), busy.seconds());
+            std::thread::sleep(CHECKED_WINDOW);
+            let ended = target.wait(Duration::ZERO).is_some();
+            let window = Window {
+                seconds: since.elapsed().as_secs_f64(),
+                busy: busy.seconds() - used,
+                count: metric.total()?.saturating_sub(before),
+            };
+            if !ended {
+                windows.push(window);
+            }
+        }
+        let Some(look) = Look::of(&windows) else {
+            return Ok(Err(Reason::NeverCalled(metric.what)));
+        };
+        if let Some(refusal) = look.refused(found.each.as_secs_f64()) {
+            let what = metric.what;
+            return Ok(Err(Reason::NoLonger {
+                what,
+                why: refusal.words(),
+            }));
+        }
+        (metric.windows, metric.windows_with_new) = (0, 0);
+        metric.pace.per_second = look.per_second;
+        metric.context.because = format!(
+            "{}: of {} functions tried, {} is called {:.0} times per second, with {:.0} % of variation from one 5 ms window to the next, at a cost of {:.2} % of a CPU",
+            context.because,
+            found.tried,
+            found.symbol,
+            look.per_second,
+            look.variation * 100.0,
+            look.per_second * found.each.as_secs_f64() * 100.0
+        );
+        Ok(Ok(metric))
+    }
+
     /// Counts calls of a function; `request` is `BINARY:SYMBOL`.
     pub(super) fn uprobe(request: &str, context: Context, target: &mut Target) -> Result<Events> {
         let name = format!("progress:uprobe:{request}");
@@ -235,6 +328,7 @@ impl Events {
             start: None,
             windows: 0,
             windows_with_new: 0,
+            restarts: false,
         };
         metric.pace = pace::watch(target, &context, |target| {
             metric.follow_run(target)?;
@@ -258,13 +352,21 @@ impl Events {
             return Ok(());
         }
         self.pid = target.pid();
-        self.version = handover::version();
         if self.counters.counted == Counted::InThreads {
-            let event = self.counters.event.clone();
-            self.counters = Counters::open(event, &target.scope())
-                .map_err(|reason| refused(&self.name, reason, target))?;
+            self.version = handover::version();
+            let old = std::mem::take(&mut self.counters.open);
+            self.counters.retire(old);
+            self.look(target)?;
         }
         Ok(())
+    }
+
+    /// The target runs, if need be again.
+    fn keep_alive(&self, target: &mut Target) -> Result<()> {
+        match self.restarts {
+            true => target.keep_running(),
+            false => target.check_alive(),
+        }
     }
 
     fn look(&mut self, target: &mut Target) -> Result<usize> {
@@ -401,8 +503,12 @@ impl Metric for Events {
         })
     }
 
+    fn restarts(&self) -> bool {
+        self.restarts
+    }
+
     fn follow(&mut self, target: &mut Target) -> Result<()> {
-        target.check_alive()?;
+        self.keep_alive(target)?;
         self.follow_run(target)?;
         let cpus = target.cpus().unwrap_or_default();
         if cpus != self.cpus {
@@ -415,7 +521,7 @@ impl Metric for Events {
     }
 
     fn begin(&mut self, target: &mut Target) -> Result<()> {
-        target.check_alive()?;
+        self.keep_alive(target)?;
         self.follow_run(target)?;
         self.look(target)?;
         self.start = Some((monotonic_ns(), self.total()?));
@@ -425,7 +531,11 @@ impl Metric for Events {
     fn end(&mut self, target: &mut Target) -> Result<f64> {
         let (since, before) = begun(&mut self.start, &self.name)?;
         let (now, after) = (monotonic_ns(), self.total()?);
-        target.check_alive()?;
+        // What ended meanwhile did nothing since.
+        let ended = target.ended_for().filter(|_| self.restarts);
+        let now = now - ended.unwrap_or_default().as_nanos() as u64;
+        self.keep_alive(target)?;
+        self.follow_run(target)?;
         self.windows += 1;
         self.windows_with_new += u64::from(self.look(target)? > 0);
         let seconds = now.saturating_sub(since).max(1) as f64 / 1e9;

@@ -1,8 +1,10 @@
 //! How a target's performance is read. Whatever the metric, higher is better:
 //! latencies and run times are inverted.
 
+mod auto;
 mod binary;
 mod choose;
+mod eh_frame;
 mod error;
 mod events;
 mod exec;
@@ -18,6 +20,7 @@ mod printed;
 mod progress;
 mod prometheus;
 mod runs;
+mod spot;
 mod suggest;
 mod symbols;
 mod tracepoint;
@@ -64,6 +67,11 @@ pub trait Metric {
     /// run, and sleeping before `end` is of no use.
     fn one_run_per_window(&self) -> bool {
         false
+    }
+
+    /// True when a command that has ended is started again and read on.
+    fn restarts(&self) -> bool {
+        self.one_run_per_window()
     }
 
     /// Opens a window.

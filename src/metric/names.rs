@@ -24,6 +24,9 @@ use std::sync::Arc;
 /// A metric that was asked for, its words understood.
 pub(super) enum Request {
     Progress,
+    /// What stands in the file that `JOSTLE_PROGRESS` names.
+    Published,
+    Auto,
     Uprobe(String),
     Tracepoint(String),
     Io(&'static Bytes),
@@ -80,6 +83,34 @@ pub const METRICS: &[MetricKind] = &[
         targets: "any that publishes a page; all demos",
         available: || Ok(()),
         parse: |rest| nothing("progress", rest).map(|()| Request::Progress),
+    },
+    MetricKind {
+        name: "progress:shm",
+        syntax: "progress:shm",
+        unit: "operations per second",
+        better: "higher",
+        window_rule: "growth of the count that the target publishes in the file that JOSTLE_PROGRESS names",
+        resolution: Resolution::Turn,
+        cost: "one read of 64 bytes at each end of a window",
+        targets: "any that publishes by JOSTLE_PROGRESS, which every command is given",
+        available: || Ok(()),
+        parse: |rest| nothing("progress:shm", rest).map(|()| Request::Published),
+    },
+    MetricKind {
+        name: "progress:auto",
+        syntax: "progress:auto",
+        unit: "calls per second",
+        better: "higher",
+        window_rule: "calls of the function that was found, at least 200 in a window",
+        resolution: Resolution::Turn,
+        cost: "at most about 1 % of a CPU for a trap into the kernel per call; one to two seconds to find the function",
+        targets: "any; a command is started again when it ends",
+        available: || {
+            let breakpoints = probe::breakpoint_cost().map(drop);
+            let both = breakpoints.and_then(|()| probe::uprobe_cost(&[]).map(drop));
+            both.map_err(Reason::Probe)
+        },
+        parse: |rest| nothing("progress:auto", rest).map(|()| Request::Auto),
     },
     MetricKind {
         name: "progress:uprobe",

@@ -1,9 +1,11 @@
-//! `progress`: operations that the target itself counts on a shared page.
+//! `progress` and `progress:shm`: operations that the target itself counts, on a
+//! page that it shares or in a file that `JOSTLE_PROGRESS` names.
 
 use super::Context;
 use super::Metric;
 use super::TurnSource;
 use super::begun;
+use super::error::Reason;
 use super::facts;
 use crate::error::Error;
 use crate::error::Result;
@@ -11,7 +13,8 @@ use crate::sys::clock::monotonic_ns;
 use crate::sys::handover;
 use crate::sys::handover::Layout;
 use crate::sys::handover::Readable;
-use crate::workload::Progress as Page;
+use crate::workload::Progress;
+use crate::workload::Published;
 use crate::workload::Target;
 use jostle_profile::Direction;
 use jostle_profile::MetricFacts;
@@ -24,13 +27,71 @@ const PAGE_LIMIT: Duration = Duration::from_secs(120);
 /// Longest wait for a target to get any CPU time at all.
 const STARVED: Duration = Duration::from_secs(5);
 
+/// Where a target publishes.
+pub(super) enum Page {
+    Shared(Progress),
+    File(Published),
+}
+
+impl Page {
+    /// What the target publishes now, one way or the other.
+    ///
+    /// # Errors
+    /// What is wrong with a page that was found.
+    pub(super) fn find(target: &Target) -> Result<Option<Page>, Reason> {
+        let wrong = |problem: &dyn std::fmt::Display| Reason::BadPage(problem.to_string());
+        let shared = match target.is_ours() {
+            true => Progress::find(target.pid()),
+            false => Progress::find_in(&target.scope()),
+        };
+        if let Some(page) = shared.map_err(|problem| wrong(&problem))? {
+            return Ok(Some(Page::Shared(page)));
+        }
+        Self::find_file(target)
+    }
+
+    fn find_file(target: &Target) -> Result<Option<Page>, Reason> {
+        let file = Published::find_in(&target.scope());
+        let file = file.map_err(|problem| Reason::BadPage(problem.to_string()))?;
+        Ok(file.map(Page::File))
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Page::Shared(_) => "progress",
+            Page::File(_) => "progress:shm",
+        }
+    }
+
+    fn by_cpu_time(&self) -> bool {
+        match self {
+            Page::Shared(page) => page.by_cpu_time(),
+            Page::File(page) => page.by_cpu_time(),
+        }
+    }
+
+    fn read(&self) -> Result<(u64, u64), Reason> {
+        match self {
+            Page::Shared(page) => Ok(page.read()),
+            Page::File(page) => {
+                let read = page.read();
+                read.map_err(|problem| Reason::BadPage(problem.to_string()))
+            }
+        }
+    }
+}
+
 pub(super) struct ProgressMetric {
     page: Page,
+    /// Operations when it was read last.
+    last: u64,
     /// The leader whose page it is; a restarted one has another.
     pid: i32,
     /// Changes with it.
     version: u64,
     unit: String,
+    /// Whether a command that has ended is started again.
+    restarts: bool,
     context: Context,
     start: Option<Sample>,
 }
@@ -55,7 +116,9 @@ impl ProgressMetric {
         };
         Box::new(ProgressMetric {
             unit: format!("{operation} per {per}"),
+            last: page.read().map_or(0, |(operations, _)| operations),
             page,
+            restarts: target.is_ours(),
             pid: target.pid(),
             version: handover::version(),
             context,
@@ -63,18 +126,43 @@ impl ProgressMetric {
         })
     }
 
-    fn sample(&self) -> Sample {
-        let (operations, busy_ns) = self.page.read();
-        Sample {
+    /// # Errors
+    /// When the page became unreadable or went backwards.
+    fn sample(&mut self) -> Result<Sample> {
+        let name = self.page.name();
+        let (operations, busy_ns) = self.page.read().map_err(|reason| reason.failed(name))?;
+        let from = std::mem::replace(&mut self.last, operations);
+        // Beyond half of all numbers it is one that went down.
+        if operations.wrapping_sub(from) > u64::MAX / 2 {
+            let to = operations;
+            return Err(Reason::Backwards { from, to }.failed(name));
+        }
+        Ok(Sample {
             at_ns: monotonic_ns(),
             operations,
             busy_ns,
+        })
+    }
+
+    /// The target runs, if need be again, and its page is open.
+    fn keep_alive(&mut self, target: &mut Target) -> Result<()> {
+        match self.restarts {
+            true => target.keep_running()?,
+            false => target.check_alive()?,
         }
+        if target.pid() != self.pid {
+            self.page = wait_for_page(target, &self.context, self.page.name())?;
+            self.pid = target.pid();
+            self.version = handover::version();
+            // Another run may begin at 0.
+            self.last = 0;
+        }
+        Ok(())
     }
 }
 
-/// Waits until `target` publishes its progress.
-pub(super) fn wait_for_page(target: &mut Target, context: &Context) -> Result<Page> {
+/// Waits until `target` publishes its progress, for the metric called `name`.
+pub(super) fn wait_for_page(target: &mut Target, context: &Context, name: &str) -> Result<Page> {
     // Only what jostle itself wrote is sure to publish sooner or later.
     let limit = match target.name().starts_with("demo ") {
         true => PAGE_LIMIT,
@@ -83,22 +171,22 @@ pub(super) fn wait_for_page(target: &mut Target, context: &Context) -> Result<Pa
     let deadline = Instant::now() + limit;
     loop {
         // A page that is being made may look wrong for a moment.
-        let found = Page::find(target.pid());
+        let found = match name {
+            "progress:shm" => Page::find_file(target),
+            _ => Page::find(target),
+        };
         if let Ok(Some(page)) = found {
             return Ok(page);
         }
         target.check_alive()?;
         context.check_interrupt()?;
         if Instant::now() >= deadline {
-            return Err(Error::environment(match found {
-                Err(problem) => format!("--metric progress: {problem}"),
-                Ok(_) => format!(
-                    "--metric progress: {} published no progress page (a memfd named \
-                     jostle-progress) within {} s",
-                    target.name(),
-                    limit.as_secs()
-                ),
-            }));
+            let (target, limit) = (target.name().to_string(), limit);
+            let reason = found.err().unwrap_or(match name {
+                "progress:shm" => Reason::NothingPublished { target, limit },
+                _ => Reason::NoPage { target, limit },
+            });
+            return Err(reason.failed(name));
         }
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -107,7 +195,7 @@ pub(super) fn wait_for_page(target: &mut Target, context: &Context) -> Result<Pa
 impl Metric for ProgressMetric {
     fn facts(&self) -> MetricFacts {
         facts(
-            "progress",
+            self.page.name(),
             &self.unit,
             Direction::Higher,
             &self.context.because,
@@ -127,15 +215,21 @@ impl Metric for ProgressMetric {
     }
 
     fn cost(&self) -> String {
-        "nothing beyond what the target publishes by itself; one read of 32 bytes of shared memory at each end of a window"
-            .into()
+        match self.page {
+            Page::Shared(_) => "nothing beyond what the target publishes by itself; one read of 32 bytes of shared memory at each end of a window",
+            Page::File(_) => "nothing beyond what the target publishes by itself; one read of 64 bytes of a file at each end of a window",
+        }
+        .into()
     }
 
     fn turns(&self) -> Option<TurnSource<'_>> {
-        let descriptors = self.page.pages();
+        let (layout, descriptors) = match &self.page {
+            Page::Shared(page) => (Layout::Page, page.pages()),
+            Page::File(page) => (Layout::File, page.descriptors()),
+        };
         (descriptors.len() <= handover::MOST).then(|| TurnSource {
             readable: Readable {
-                layout: Layout::Page,
+                layout,
                 descriptors,
             },
             version: self.version,
@@ -143,45 +237,47 @@ impl Metric for ProgressMetric {
         })
     }
 
+    fn restarts(&self) -> bool {
+        self.restarts
+    }
+
     fn follow(&mut self, target: &mut Target) -> Result<()> {
-        target.check_alive()?;
-        if target.pid() != self.pid {
-            self.page = wait_for_page(target, &self.context)?;
-            self.pid = target.pid();
-            self.version = handover::version();
-        }
-        Ok(())
+        self.keep_alive(target)?;
+        self.sample().map(|_| ())
     }
 
     fn begin(&mut self, target: &mut Target) -> Result<()> {
-        self.follow(target)?;
-        self.start = Some(self.sample());
+        self.keep_alive(target)?;
+        self.start = Some(self.sample()?);
         Ok(())
     }
 
     fn end(&mut self, target: &mut Target) -> Result<f64> {
-        let start = begun(&mut self.start, "progress")?;
+        let name = self.page.name();
+        let start = begun(&mut self.start, name)?;
         let deadline = Instant::now() + STARVED;
         let cpu = self.page.by_cpu_time();
         loop {
-            let now = self.sample();
+            let now = self.sample()?;
+            // What ended meanwhile did nothing since.
+            let ended = target.ended_for().filter(|_| self.restarts);
+            let idle_ns = ended.unwrap_or_default().as_nanos() as u64;
             let operations = now.operations.wrapping_sub(start.operations);
             let time = match cpu {
                 true => now.busy_ns.wrapping_sub(start.busy_ns),
-                false => now.at_ns - start.at_ns,
+                false => (now.at_ns - start.at_ns).saturating_sub(idle_ns),
             };
-            if operations > u64::MAX / 2 || time > u64::MAX / 2 {
-                return Err(Error::environment(format!(
-                    "the progress page of {} went backwards",
-                    target.name()
-                )));
+            if time > u64::MAX / 2 {
+                let (from, to) = (start.busy_ns, now.busy_ns);
+                return Err(Reason::Backwards { from, to }.failed(name));
             }
             // By wall time no operation is a reading (0); by CPU time a target
             // that got none says nothing about its speed.
             if time > 0 && !(cpu && operations == 0) {
+                self.keep_alive(target)?;
                 return Ok(operations as f64 * 1e9 / time as f64);
             }
-            target.check_alive()?;
+            self.keep_alive(target)?;
             self.context.check_interrupt()?;
             if Instant::now() >= deadline {
                 return Err(Error::environment(format!(

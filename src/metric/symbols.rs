@@ -1,8 +1,11 @@
 //! Where in an ELF file a function begins.
 
+use super::eh_frame;
 use super::error::Reason;
+use super::spot;
 use crate::near;
 use object::Object;
+use object::ObjectSection;
 use object::ObjectSegment;
 use object::ObjectSymbol;
 use object::ReadCache;
@@ -20,26 +23,30 @@ use std::path::Path;
 pub(super) struct Function {
     /// As it stands in the file, mangled if so.
     pub symbol: String,
-    /// Bytes from the beginning of the file.
+    /// Bytes from the beginning of the file to the instruction that is probed:
+    /// the first, or one that every call passes and that costs less.
     pub offset: u64,
-    /// Its first bytes.
+    /// The bytes there.
     pub code: Vec<u8>,
 }
 
 /// Everything that a file says about its functions.
-struct Functions {
+pub(super) struct Functions {
     /// Address and whether it is resolved when the program is loaded.
-    by_name: BTreeMap<String, (u64, bool)>,
+    pub by_name: BTreeMap<String, (u64, bool)>,
+    /// Where functions begin by the unwind information, named or not.
+    pub unwound: Vec<u64>,
     /// Names that are used here and defined elsewhere.
-    imported: Vec<String>,
+    pub imported: Vec<String>,
     stripped: bool,
     /// (address, file offset, bytes) of what can be executed.
-    segments: Vec<(u64, u64, u64)>,
+    pub segments: Vec<(u64, u64, u64)>,
 }
 
 /// Finds function `wanted` in `file`: by its name in the file, by that name
 /// without its version (`malloc@@GLIBC_2.2.5`), or by what its mangled name
-/// stands for in C++ or Rust, with or without the parameters.
+/// stands for in C++ or Rust, with or without the parameters. `0x…` is the
+/// address at which a function without a name begins.
 ///
 /// # Errors
 /// When it is not an ELF file, there is no such function (with near names) or
@@ -52,7 +59,7 @@ pub(super) fn find(file: &Path, wanted: &str) -> Result<Function, Reason> {
     };
     let (wanted, file) = (wanted.to_string(), file.to_path_buf());
     if hits.iter().any(|(_, (other, _))| other != address) {
-        let names: Vec<&str> = hits.iter().take(5).map(|(name, _)| name.as_str()).collect();
+        let names: Vec<&str> = hits.iter().take(5).map(|(name, _)| *name).collect();
         return Err(Reason::SeveralFunctions {
             wanted,
             file,
@@ -65,16 +72,17 @@ pub(super) fn find(file: &Path, wanted: &str) -> Result<Function, Reason> {
         let hint = near::hint(&wanted, functions.direct_names(), otherwise);
         return Err(Reason::Indirect { wanted, file, hint });
     }
-    let offset = functions.segments.iter().find_map(|(start, offset, size)| {
-        let inside = address.checked_sub(*start)?;
-        (inside < *size).then(|| offset + inside)
-    });
-    match offset {
-        Some(offset) => Ok(Function {
-            symbol: symbol.to_string(),
-            offset,
-            code: first_bytes(&file, offset),
-        }),
+    match functions.offset(*address) {
+        Some(offset) => {
+            let mut code = first_bytes(&file, offset);
+            let spot = spot::offset(&code);
+            code.drain(..spot);
+            Ok(Function {
+                symbol: symbol.to_string(),
+                offset: offset + spot as u64,
+                code,
+            })
+        }
         None => Err(Reason::Uncovered {
             wanted,
             file,
@@ -83,15 +91,21 @@ pub(super) fn find(file: &Path, wanted: &str) -> Result<Function, Reason> {
     }
 }
 
-/// A few bytes of code; none when they cannot be read.
+/// A few bytes of code; fewer where the file ends, none when they cannot be
+/// read.
 fn first_bytes(file: &Path, offset: u64) -> Vec<u8> {
     use std::os::unix::fs::FileExt;
-    let mut bytes = vec![0; 4];
-    let read = File::open(file).and_then(|file| file.read_exact_at(&mut bytes, offset));
-    read.map_or_else(|_| Vec::new(), |()| bytes)
+    let mut bytes = vec![0; 64];
+    let read = File::open(file).and_then(|file| file.read_at(&mut bytes, offset));
+    bytes.truncate(read.unwrap_or(0));
+    bytes
 }
 
-fn read(path: &Path) -> Result<Functions, Reason> {
+/// What `path` says about its functions.
+///
+/// # Errors
+/// When it cannot be read or is not an ELF file.
+pub(super) fn read(path: &Path) -> Result<Functions, Reason> {
     let file = File::open(path).map_err(|error| Reason::Unreadable {
         file: path.into(),
         error,
@@ -100,6 +114,7 @@ fn read(path: &Path) -> Result<Functions, Reason> {
     let object = object::File::parse(&cache).map_err(|problem| not_elf(path, problem))?;
     let mut functions = Functions {
         by_name: BTreeMap::new(),
+        unwound: Vec::new(),
         imported: Vec::new(),
         stripped: object.symbols().next().is_none(),
         segments: Vec::new(),
@@ -111,6 +126,16 @@ fn read(path: &Path) -> Result<Functions, Reason> {
             let (offset, size) = segment.file_range();
             functions.segments.push((segment.address(), offset, size));
         }
+    }
+    if let Some(table) = object.section_by_name(".eh_frame_hdr") {
+        let bytes = table.data().unwrap_or_default();
+        functions.unwound = eh_frame::starts(bytes, table.address());
+    }
+    if functions.unwound.is_empty()
+        && let Some(records) = object.section_by_name(".eh_frame")
+    {
+        let bytes = records.data().unwrap_or_default();
+        functions.unwound = eh_frame::starts_of_records(bytes, records.address());
     }
     for symbol in object.symbols().chain(object.dynamic_symbols()) {
         let Ok(name) = symbol.name() else { continue };
@@ -150,11 +175,34 @@ fn base(name: &str) -> &str {
 }
 
 impl Functions {
-    fn matching(&self, wanted: &str) -> Vec<(&String, &(u64, bool))> {
-        if let Some(exact) = self.by_name.get_key_value(wanted) {
-            return vec![exact];
+    /// Bytes from the beginning of the file to the code at `address`.
+    pub(super) fn offset(&self, address: u64) -> Option<u64> {
+        self.segments.iter().find_map(|(start, offset, size)| {
+            let inside = address.checked_sub(*start)?;
+            (inside < *size).then(|| offset + inside)
+        })
+    }
+
+    /// Whether a function is known to begin at `address`: a probe within an
+    /// instruction would break the program.
+    fn begins_at(&self, address: u64) -> bool {
+        self.unwound.contains(&address) || self.by_name.values().any(|(at, _)| *at == address)
+    }
+
+    fn matching<'a>(&'a self, wanted: &'a str) -> Vec<(&'a str, (u64, bool))> {
+        if let Some((name, entry)) = self.by_name.get_key_value(wanted) {
+            return vec![(name, *entry)];
         }
-        let all = || self.by_name.iter();
+        if let Some(digits) = wanted.strip_prefix("0x")
+            && let Ok(address) = u64::from_str_radix(digits, 16)
+            && self.begins_at(address)
+        {
+            return vec![(wanted, (address, false))];
+        }
+        let all = || {
+            let named = self.by_name.iter();
+            named.map(|(name, entry)| (name.as_str(), *entry))
+        };
         let plain: Vec<_> = all()
             .filter(|(name, _)| base(name) == base(wanted))
             .collect();
@@ -189,7 +237,7 @@ impl Functions {
         let mut hint = near::hint(&wanted, readable, otherwise);
         if self.stripped {
             hint += &format!(
-                "; the file is stripped: only the {} functions it exports are known, so name one of those or install a build with symbols",
+                "; the file is stripped: only the {} functions it exports have names, so name one of those, give the address at which a function begins (0x…), or install a build with symbols",
                 self.by_name.len()
             );
         }

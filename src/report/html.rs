@@ -212,7 +212,7 @@ fn cell(effect: &Effect) -> String {
         escaped(&effect.victim),
         effect.ci95[0],
         effect.ci95[1],
-        effect.pairs,
+        effect.blocks,
         loss.round() + 0.0
     )
 }

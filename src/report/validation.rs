@@ -6,13 +6,16 @@ use super::text;
 use crate::machine::format_bytes;
 use crate::validate::Effect;
 use crate::validate::Linearity;
+use crate::validate::Selectivity;
 use crate::validate::Size;
 use crate::validate::Source;
 use crate::validate::Status;
 use crate::validate::Strength;
 use crate::validate::Validation;
+use crate::validate::Victim;
 use jostle_profile::cpulist::format_list;
 use jostle_profile::reading::Reading;
+use std::collections::BTreeSet;
 
 /// The whole report: sources, the matrix, what stands out, what misses a bar.
 pub fn page(validation: &Validation, style: Style) -> String {
@@ -23,7 +26,9 @@ pub fn page(validation: &Validation, style: Style) -> String {
     page +=
         "\nWhat each source (row) costs each other (column), percent of its performance lost\n\n";
     page += &matrix(validation, style);
+    page += &missing(validation, style);
     page += &standing_out(validation, style);
+    page += &victims(validation, style);
     page += &verdict(validation, style);
     page
 }
@@ -249,14 +254,76 @@ fn standing_out(validation: &Validation, style: Style) -> String {
     list(&title, &lines, style)
 }
 
+/// Cells without a number, by victim and reason.
+fn missing(validation: &Validation, style: Style) -> String {
+    let groups = validation
+        .missing
+        .iter()
+        .map(|cell| (&cell.victim, &cell.reason));
+    let groups: BTreeSet<(&String, &String)> = groups.collect();
+    let lines: Vec<String> = groups
+        .into_iter()
+        .map(|(victim, reason)| {
+            let cells = validation.missing.iter();
+            let sources: Vec<&str> = cells
+                .filter(|cell| cell.victim == *victim && cell.reason == *reason)
+                .map(|cell| cell.source.as_str())
+                .collect();
+            format!("{} on {victim}: {reason}", sources.join(", "))
+        })
+        .collect();
+    list("Not measured", &lines, style)
+}
+
+/// What each victim points at, victims of one answer together.
+fn victims(validation: &Validation, style: Style) -> String {
+    let of = |wanted: Selectivity| -> Vec<&Victim> {
+        let all = validation.victims.iter();
+        all.filter(|victim| victim.selectivity == wanted).collect()
+    };
+    let answers = [
+        (Selectivity::OwnFirst, "point at their own resource first"),
+        (Selectivity::OtherFirst, "point at another resource first"),
+        (
+            Selectivity::NotShownHere,
+            "surely lose less than the bar to their own source in this placement",
+        ),
+        (
+            Selectivity::Unresolved,
+            "lose an unresolved part to their own source",
+        ),
+        (
+            Selectivity::NotMeasured,
+            "were not measured under their own source",
+        ),
+    ];
+    let lines: Vec<String> = answers
+        .into_iter()
+        .filter_map(|(answer, words)| {
+            let victims = of(answer);
+            let names: Vec<String> = victims
+                .iter()
+                .map(|victim| match answer {
+                    Selectivity::OtherFirst => {
+                        format!("{} ({})", victim.resource, victim.flagged.join(", "))
+                    }
+                    _ => victim.resource.clone(),
+                })
+                .collect();
+            (!names.is_empty()).then(|| format!("{words}: {}", names.join(", ")))
+        })
+        .collect();
+    list("Victims", &lines, style)
+}
+
 /// What one source costs several others by one mechanism.
 pub(super) fn group_text(group: &[&Effect]) -> String {
     let victims: Vec<String> = group
         .iter()
         .map(|effect| {
             format!(
-                "{} {:.1} % ({:.1} to {:.1}, {} pairs)",
-                effect.victim, effect.loss_percent, effect.ci95[0], effect.ci95[1], effect.pairs
+                "{} {:.1} % ({:.1} to {:.1}, {} blocks)",
+                effect.victim, effect.loss_percent, effect.ci95[0], effect.ci95[1], effect.blocks
             )
         })
         .collect();
@@ -303,6 +370,7 @@ pub(super) mod tests {
     use crate::validate::Bars;
     use crate::validate::FORMAT;
     use crate::validate::Level;
+    use crate::validate::Missing;
 
     /// One source that holds every bar, one that could not run, and effects of
     /// every size.
@@ -340,7 +408,7 @@ pub(super) mod tests {
             |source: &str, victim: &str, loss: f64, size, explanation: Option<&str>| Effect {
                 source: source.to_string(),
                 victim: victim.to_string(),
-                pairs: 8,
+                blocks: 8,
                 loss_percent: loss,
                 ci95: [loss - 1.0, loss + 1.0],
                 size,
@@ -379,7 +447,25 @@ pub(super) mod tests {
                     Some("lowers the frequency"),
                 ),
             ],
+            missing: vec![Missing {
+                source: "memory-capacity".into(),
+                victim: "int".into(),
+                reason: "no time was left".into(),
+            }],
+            victims: vec![
+                victim("int", Selectivity::OwnFirst, &["int"]),
+                victim("fp", Selectivity::OtherFirst, &["vector", "fp"]),
+            ],
             bars: Bars::default(),
+        }
+    }
+
+    fn victim(resource: &str, selectivity: Selectivity, flagged: &[&str]) -> Victim {
+        Victim {
+            resource: resource.into(),
+            selectivity,
+            flagged: flagged.iter().map(|name| name.to_string()).collect(),
+            reason: None,
         }
     }
 
@@ -390,17 +476,49 @@ pub(super) mod tests {
             "[40]",
             " -5?",
             " 12!",
-            "vector costs int 12.0 % (11.0 to 13.0, 8 pairs): lowers the frequency",
+            "vector costs int 12.0 % (11.0 to 13.0, 8 blocks): lowers the frequency",
             "interconnect: no worker & no hope",
             "not shared",
             "Of 3 effects on other resources 1 are surely below 5 %, 1 surely not, 1 unresolved.",
-            "Every bar holds.",
+            "memory-capacity on int: no time was left",
+            "point at their own resource first: int",
+            "point at another resource first: fp (vector, fp)",
         ] {
             assert!(page.contains(text), "no '{text}' in:\n{page}");
         }
         assert!(
             page.lines().all(|line| line.chars().count() <= 120),
             "{page}"
+        );
+    }
+
+    #[test]
+    fn what_was_not_measured_holds_no_bar() {
+        let mut validation = example();
+        validation.sources.pop();
+        validation.missing.clear();
+        validation.victims.pop();
+        let held = |validation: &Validation| {
+            let mut all = validation.clone();
+            all.effects.retain(|effect| effect.size != Size::Unresolved);
+            all
+        };
+        assert_eq!(held(&validation).failures(), Vec::<String>::new());
+        let page = page(&held(&validation), Style::plain());
+        assert!(page.contains("Every bar holds."), "{page}");
+        assert!(validation.failures()[0].starts_with("1 of 3 effects"));
+        let mut nothing = held(&validation);
+        nothing.effects.clear();
+        nothing.sources.push(nothing.sources[0].clone());
+        assert_eq!(
+            nothing.failures(),
+            ["no effect of one source on another's victim was measured"]
+        );
+        let mut unseen = held(&validation);
+        unseen.sources[0].displaced = Some(Reading::unavailable("others hold it"));
+        assert_eq!(
+            unseen.failures(),
+            ["int (displaced): not measured: others hold it"]
         );
     }
 
@@ -421,6 +539,9 @@ pub(super) mod tests {
                 "int: R² 0.9000, below 0.99",
                 "int: 7.0 points off at 50 %, more than 5",
                 "int: reaches 80.0 % of its full scale, less than 95 %",
+                "interconnect: not measured: no worker & no hope",
+                "2 of 4 effects on other resources are unresolved, more than 10 %; --budget gives them more time",
+                "the fp demo points at vector, fp before its own resource",
                 "vector on int: 12.0 % lost, unexplained",
             ]
         );

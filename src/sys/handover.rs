@@ -3,6 +3,7 @@
 
 use super::pages::ProgressPage;
 use super::process::inherited;
+use super::published;
 use super::shared::SharedPage;
 use nix::cmsg_space;
 use nix::errno::Errno;
@@ -15,6 +16,7 @@ use nix::sys::socket::SockType;
 use nix::sys::socket::recvmsg;
 use nix::sys::socket::sendmsg;
 use nix::sys::socket::socketpair;
+use std::fs::File;
 use std::io;
 use std::io::IoSlice;
 use std::io::IoSliceMut;
@@ -38,6 +40,8 @@ const MOST_WORDS: usize = 19;
 pub enum Layout {
     /// A [`ProgressPage`] in shared memory.
     Page,
+    /// A file that a program publishes its progress in.
+    File,
     /// A perf counter or group.
     Counter {
         /// In one read.
@@ -67,6 +71,7 @@ pub struct Readable<'a> {
 /// One descriptor, ready to be read at any instant.
 pub enum Reader {
     Page(SharedPage<ProgressPage>),
+    File(File),
     Counter {
         counter: OwnedFd,
         words: usize,
@@ -79,6 +84,7 @@ impl Reader {
     fn of(descriptor: OwnedFd, layout: Layout) -> io::Result<Reader> {
         let reader = match layout {
             Layout::Page => Reader::Page(SharedPage::from_fd(descriptor)?),
+            Layout::File => Reader::File(descriptor.into()),
             Layout::Counter { words, count, time } => Reader::Counter {
                 counter: descriptor,
                 words: words.min(MOST_WORDS),
@@ -98,6 +104,11 @@ impl Reader {
     pub fn read(&self) -> io::Result<(u64, u64)> {
         let (counter, words, count, time) = match self {
             Reader::Page(page) => return Ok(page.read()),
+            Reader::File(file) => {
+                let page = published::read(file).map_err(io::Error::other)?;
+                let page = page.ok_or_else(|| io::Error::other("nothing is published"))?;
+                return Ok((page.operations, page.busy_ns));
+            }
             Reader::Counter {
                 counter,
                 words,
@@ -153,6 +164,7 @@ impl Giver {
         }
         let head: [u64; HEAD] = match readable.layout {
             Layout::Page => [call, 0, 0, 0, 0],
+            Layout::File => [call, 2, 0, 0, 0],
             Layout::Counter { words, count, time } => [
                 call,
                 1,
@@ -205,6 +217,7 @@ impl Taker {
             let word = |index: usize| head[index] as usize;
             let layout = match head[1] {
                 0 => Layout::Page,
+                2 => Layout::File,
                 _ => Layout::Counter {
                     words: word(2),
                     count: word(3),

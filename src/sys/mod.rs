@@ -12,6 +12,8 @@ pub mod perf_group;
 pub mod pidfd;
 pub mod probe;
 pub mod process;
+pub mod published;
+pub mod sampling;
 pub mod sched;
 pub mod shared;
 pub mod tape;

@@ -6,6 +6,8 @@ use crate::os::here;
 use crate::os::sysfs::event_source;
 use perf_event::Builder;
 use perf_event::Counter;
+use perf_event::events::Breakpoint;
+use perf_event::events::Software;
 use perf_event::events::Tracepoint;
 use procfs::process::Process;
 use std::ffi::CString;
@@ -83,6 +85,48 @@ impl Event {
     }
 }
 
+/// How many breakpoints a thread can have at once.
+pub const BREAKPOINTS: usize = 4;
+
+/// Counts how often `thread` executes the instruction at `address`, by a
+/// breakpoint of the CPU: opened and closed within microseconds, where closing a
+/// uprobe makes the kernel wait for all others (60 to 150 ms in a 2-vCPU VM).
+///
+/// # Errors
+/// What the system refuses: no breakpoint is free, or there are none.
+pub fn breakpoint(thread: i32, address: u64) -> io::Result<Counter> {
+    Builder::new(Breakpoint::execute(address))
+        .enabled(true)
+        .observe_pid(thread)
+        .any_cpu()
+        .build()
+}
+
+/// Counts the CPU time of `thread` in nanoseconds, exact at any instant: the
+/// clock of another process lags behind by up to a tick.
+///
+/// # Errors
+/// What the system refuses.
+pub fn cpu_time(thread: i32) -> io::Result<Counter> {
+    Builder::new(Software::TASK_CLOCK)
+        .include_kernel()
+        .enabled(true)
+        .observe_pid(thread)
+        .any_cpu()
+        .build()
+}
+
+/// Closes counters without waiting for them.
+pub fn close_later(counters: Vec<Counter>) {
+    if !counters.is_empty() {
+        // Where no thread can be started the closure, and with it the counters,
+        // is dropped here.
+        let _ = std::thread::Builder::new()
+            .name("close-counters".into())
+            .spawn(move || drop(counters));
+    }
+}
+
 /// Why an event cannot be counted, in words, and what to change.
 pub fn explain(event: &Event, error: &io::Error) -> String {
     let file = match event {
@@ -119,6 +163,18 @@ pub fn explain(event: &Event, error: &io::Error) -> String {
         }
         _ => format!("perf_event_open failed: {error}"),
     }
+}
+
+/// Whether the kernel imitates the instruction that `code` begins with: a push,
+/// a nop, a direct call or jump.
+pub fn is_cheap(code: &[u8]) -> bool {
+    cfg!(target_arch = "x86_64")
+        && matches!(
+            code,
+            [0x50..=0x57 | 0x70..=0x7f | 0x90 | 0xe8 | 0xe9 | 0xeb, ..]
+                | [0x41, 0x50..=0x57, ..]
+                | [0x0f, 0x80..=0x8f, ..]
+        )
 }
 
 /// Functions to be called in [`uprobe_cost`]. What a probe costs depends on the
@@ -185,6 +241,32 @@ pub fn fastest(work: impl Fn()) -> Duration {
     (0..ROUNDS).map(|_| round()).min().unwrap_or_default()
 }
 
+/// What a breakpoint adds to one execution of an instruction here.
+///
+/// # Errors
+/// Why there are none, in words.
+pub fn breakpoint_cost() -> Result<Duration, String> {
+    let function = called::like(&[]);
+    let address = function as *const () as usize as u64;
+    let round = || {
+        for _ in 0..CALLS / 5 {
+            std::hint::black_box(function)();
+        }
+    };
+    let without = fastest(round);
+    let refused = |error: io::Error| format!("breakpoints of the CPU cannot be counted: {error}");
+    let mut counter = breakpoint(0, address).map_err(refused)?;
+    let with = fastest(round);
+    let counted = counter.read().map_err(refused)?;
+    let made = u64::from(CALLS / 5) * ROUNDS;
+    match counted == made {
+        true => Ok(with.saturating_sub(without) / (CALLS / 5)),
+        false => Err(format!(
+            "breakpoints of the CPU counted {counted} of {made} calls of jostle's own function"
+        )),
+    }
+}
+
 /// What a probe adds to one call of a function here: a function of our own that
 /// begins like `code`, called with and without one.
 ///
@@ -217,7 +299,7 @@ pub fn uprobe_cost(code: &[u8]) -> Result<Duration, String> {
     let mut counter = event.count(here).map_err(|error| explain(&event, &error))?;
     let with = fastest(round);
     let counted = counter.read().map_err(|error| error.to_string())?;
-    drop(counter);
+    close_later(vec![counter]);
     let made = u64::from(CALLS) * ROUNDS;
     // Another thread may be here too, but it is not the one that is counted.
     if counted != made {

@@ -1,250 +1,268 @@
-//! Every source against every other.
+//! Every source on every victim.
+//!
+//! A victim is the demo that is made for a resource. For each, one profile is
+//! taken over all sources at 100 %: their blocks follow each other in one random
+//! order, as in any profile, and so share their control and their drift.
 
 use super::Progress;
-use super::READY;
 use super::Session;
 use super::report::Bars;
 use super::report::Effect;
+use super::report::Missing;
+use super::report::Selectivity;
 use super::report::Size;
+use super::report::Source;
+use super::report::Status;
+use super::report::Victim;
+use crate::error::Error;
 use crate::error::Result;
-use crate::inject::Snapshot;
-use crate::inject::WorkerError;
-use crate::inject::WorkerGroup;
-use crate::inject::plan::plan;
-use crate::inject::plan::plan_alone;
+use crate::experiment::demos;
+use crate::experiment::place::CpuChoice;
+use crate::experiment::session;
+use crate::experiment::session::Request;
+use crate::experiment::settings;
+use crate::experiment::settings::Halves;
+use crate::experiment::settings::Observer;
+use crate::experiment::settings::Settings;
 use crate::inject::worker::Slices;
-use crate::sys::control_page::Order;
-use jostle_profile::resource::Domain;
-use jostle_profile::resource::Intensity;
+use crate::metric::MetricOptions;
+use crate::workload::demo;
+use crate::workload::hooks::Hooks;
+use jostle_profile::Profile;
+use jostle_profile::ResourceEntry;
 use jostle_profile::resource::Resource;
 use jostle_profile::resource::SwitchCost;
-use jostle_statistics::Bootstrap;
-use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
-use std::thread::sleep;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Resamples per interval.
-const RESAMPLES: usize = 400;
-/// Pairs below which no verdict falls.
-const VERDICT_PAIRS: usize = 4;
-/// Pairs before an effect counts as resolved.
-const LEAST_PAIRS: usize = 6;
-const PATIENCE: Duration = Duration::from_secs(20);
-/// Longest settle time between arms: no victim here has a page cache.
+/// Settle time between arms of victims that have no page cache to fill again.
 const LONGEST_SETTLE: Duration = Duration::from_millis(80);
-const SHORTEST_SETTLE: Duration = Duration::from_millis(3);
-const LONGEST_WINDOW: Duration = Duration::from_millis(60);
-/// Rounds of two pairs in one visit.
-const ROUNDS: usize = 2;
-const QUICK_WINDOW: Duration = Duration::from_millis(10);
-/// Passes from one visit to the next of sources that take long to switch.
-const EXPENSIVE_EVERY: usize = 4;
+/// Memory that `memory-capacity` takes from those: switches cost time in
+/// proportion.
+const FILLED_BYTES: u64 = 256 << 20;
+/// How many times another victim's share of the time one gets from which all
+/// memory has to be taken for an effect.
+const FILLING_WEIGHT: f64 = 5.0;
+/// Less than this shows nothing: sources and victim have to be started.
+const LEAST: Duration = Duration::from_secs(3);
 
-struct Cell {
-    source: usize,
-    victim: usize,
-    /// Log of victim's performance under treatment ÷ placebo, in time order.
-    log_ratios: Vec<f64>,
+/// What the victims showed.
+#[derive(Debug, Default)]
+pub struct Matrix {
+    pub victims: Vec<Victim>,
+    pub effects: Vec<Effect>,
+    pub missing: Vec<Missing>,
 }
 
-fn resource(group: &WorkerGroup) -> Resource {
-    group.plan.spec.resource
-}
-
-/// Measures passes over all cells, in random order, until the budget is spent
-/// or every cell is resolved.
+/// Profiles one victim after the other, in random order, until all are known
+/// or the budget is spent.
 pub fn measure(
     session: &Session<'_>,
+    sources: &[Source],
     slices: Slices,
     rng: &mut ChaCha8Rng,
     progress: Progress<'_>,
-) -> Result<Vec<Effect>> {
-    progress(session.spent(), "starting every source twice");
-    let mut victims = parties(session, slices, Role::Victim)?;
-    let mut sources = parties(session, slices, Role::Source)?;
-    let cell = |index| Cell {
-        source: index / victims.len(),
-        victim: index % victims.len(),
-        log_ratios: Vec::new(),
-    };
-    let mut cells: Vec<Cell> = (0..sources.len() * victims.len()).map(cell).collect();
-    let mut lost: Vec<usize> = Vec::new();
-    let bar = Bars::default().cross_talk_percent;
-    for pass in 0.. {
-        let mut order: Vec<usize> = (0..cells.len())
-            .filter(|&index| {
-                let cell = &cells[index];
-                let row = resource(&sources[cell.source]).row();
-                let expensive = row.switch_cost == SwitchCost::FillsMemory;
-                (!expensive || pass % EXPENSIVE_EVERY == 0)
-                    && !lost.contains(&index)
-                    && (cell.log_ratios.len() < LEAST_PAIRS
-                        || effect(cell, &sources, &victims, bar, rng).size == Size::Unresolved)
-            })
-            .collect();
-        if order.is_empty() && pass % EXPENSIVE_EVERY == 0 {
-            break;
-        }
-        order.shuffle(rng);
-        for index in order {
-            session.check()?;
-            if session.left().is_zero() {
-                break;
-            }
-            let cell = &mut cells[index];
-            let (source, victim) = (&mut sources[cell.source], &mut victims[cell.victim]);
-            let what = format!("{} on {}", resource(source), resource(victim));
-            progress(session.spent(), &what);
-            match visit(session, source, victim, slices, rng) {
-                Ok(ratios) => cell.log_ratios.extend(ratios),
-                // Without its workers a source has no more cells.
-                Err(_) if session.interrupted() => session.check()?,
-                Err(_) => lost.push(index),
-            }
-        }
-        if session.left().is_zero() {
-            break;
-        }
-    }
-    Ok(cells
+) -> Result<Matrix> {
+    let of = |resource: &Resource| sources.iter().find(|known| known.resource == resource.id());
+    let can_press = |resource: &Resource| of(resource).is_none_or(|s| s.status == Status::Measured);
+    // What cannot press beside a target has no cells; the report says why where
+    // it speaks of it.
+    let (mut order, refused): (Vec<Resource>, Vec<Resource>) = session
+        .request
+        .victims
         .iter()
-        .filter(|cell| !cell.log_ratios.is_empty())
-        .map(|cell| effect(cell, &sources, &victims, bar, rng))
-        .collect())
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Role {
-    /// On the target's CPU, as fast as it can.
-    Victim,
-    /// Where it runs beside a target on that CPU.
-    Source,
-}
-
-/// Starts all sources in a role; those that cannot are left out: the report
-/// says why where it speaks of them.
-fn parties(session: &Session<'_>, slices: Slices, role: Role) -> Result<Vec<WorkerGroup>> {
-    let mut parties = Vec::new();
-    for &resource in &session.request.resources {
+        .partition(|victim| can_press(victim));
+    let mut pressing = session.request.resources.clone();
+    pressing.retain(can_press);
+    order.shuffle(rng);
+    // What is left over elsewhere is of most use where memory is filled.
+    order.sort_by_key(|victim| fills(session, *victim));
+    let mut found = Matrix::default();
+    for victim in refused {
+        let reason = of(&victim).and_then(|source| source.reason.clone());
+        found.victims.push(judge(victim, &[], reason));
+    }
+    for (index, &victim) in order.iter().enumerate() {
         session.check()?;
-        let limits = session.limits();
-        let target = [session.target];
-        let planned = match role {
-            Role::Victim if resource.row().domain == Domain::LogicalCpu => continue,
-            Role::Victim => plan_alone(session.machine, resource, Some(&target), &limits, slices),
-            Role::Source => plan(session.machine, resource, &target, &limits, slices),
+        let weights: f64 = order[index..].iter().map(|v| weight(session, *v)).sum();
+        let budget = session.left().mul_f64(weight(session, victim) / weights);
+        let mut watch = Watch {
+            spent: &|| session.spent(),
+            victim,
+            progress,
         };
-        let Ok(plan) = planned else { continue };
-        let Ok(mut group) = WorkerGroup::spawn(session.bounded(plan), READY) else {
+        let profile = match budget < LEAST {
+            true => Err(Error::environment(format!(
+                "{:.1} s of the budget were left for it; give more with --budget",
+                budget.as_secs_f64()
+            ))),
+            false => request(session, victim, &pressing, slices, budget, index)
+                .and_then(|request| session::profile(session.machine, request, &mut watch)),
+        };
+        session.check()?;
+        take(victim, &pressing, profile, &mut found);
+    }
+    // In the order of the resources, whatever the order of the measurement.
+    let rank = |name: &str| Resource::ALL.iter().position(|known| known.id() == name);
+    found.victims.sort_by_key(|victim| rank(&victim.resource));
+    found
+        .effects
+        .sort_by_key(|effect| (rank(&effect.source), rank(&effect.victim)));
+    found
+        .missing
+        .sort_by_key(|cell| (rank(&cell.source), rank(&cell.victim)));
+    Ok(found)
+}
+
+/// Whether all memory has to be filled for an effect on `victim`.
+fn fills(session: &Session<'_>, victim: Resource) -> bool {
+    victim.row().switch_cost == SwitchCost::FillsMemory && !session.request.quick
+}
+
+fn weight(session: &Session<'_>, victim: Resource) -> f64 {
+    match fills(session, victim) {
+        true => FILLING_WEIGHT,
+        false => 1.0,
+    }
+}
+
+/// What is asked about one victim.
+fn request(
+    session: &Session<'_>,
+    victim: Resource,
+    pressing: &[Resource],
+    slices: Slices,
+    budget: Duration,
+    index: usize,
+) -> Result<Request> {
+    let demo = demo::made_for(victim);
+    let mut limits = session.limits();
+    let spec = demos::target(demo.name, &limits)?;
+    let target_cpus = match demo.cpus {
+        1 => vec![session.target],
+        count => demos::cpus(session.machine, count)?.cpus,
+    };
+    let fills = fills(session, victim);
+    if !fills {
+        limits.most_filled_bytes = Some(FILLED_BYTES);
+    }
+    Ok(Request {
+        spec,
+        name: None,
+        labels: BTreeMap::new(),
+        resources: pressing.to_vec(),
+        target_cpus,
+        cpu_choice: CpuChoice::asked("--cpus"),
+        limits,
+        slice_period: Some(Duration::from_nanos(slices.period_ns)),
+        share: slices.share,
+        metric: None,
+        metric_options: MetricOptions::default(),
+        load: None,
+        interrupt: session.request.interrupt.clone(),
+        counters: None,
+        calibration: session.request.calibration.clone(),
+        hooks: Hooks::default(),
+        settings: Settings {
+            budget,
+            quick: session.request.quick,
+            seed: session.request.seed.wrapping_add(index as u64),
+            halves: Halves::Tolerated,
+            full_only: true,
+            longest_settle: if fills { Duration::MAX } else { LONGEST_SETTLE },
+            qos: 1.0 - Bars::default().cross_talk_percent / 100.0,
+            ..Settings::default()
+        },
+        past: None,
+        checkpoint: None,
+    })
+}
+
+/// Keeps what a victim's profile showed.
+fn take(victim: Resource, pressing: &[Resource], profile: Result<Profile>, found: &mut Matrix) {
+    let profile = match profile {
+        Ok(profile) => profile,
+        Err(error) => {
+            let reason = error.to_string();
+            for source in pressing {
+                found.missing.push(Missing {
+                    source: source.to_string(),
+                    victim: victim.to_string(),
+                    reason: reason.clone(),
+                });
+            }
+            found.victims.push(judge(victim, &[], Some(reason)));
+            return;
+        }
+    };
+    let from = found.effects.len();
+    for &source in pressing {
+        let Some(entry) = profile.resources.get(source.id()) else {
             continue;
         };
-        if group.calibrate_peak(resource.row().timing.peak).is_ok() {
-            parties.push(group);
+        match effect(source, victim, entry) {
+            Some(effect) => found.effects.push(effect),
+            None => found.missing.push(Missing {
+                source: source.to_string(),
+                victim: victim.to_string(),
+                reason: entry.reason.clone().unwrap_or_default(),
+            }),
         }
     }
-    Ok(parties)
+    let own = profile.resources.get(victim.id());
+    let reason = own.and_then(|own| own.reason.clone());
+    found
+        .victims
+        .push(judge(victim, &found.effects[from..], reason));
 }
 
-/// Pairs of placebo and treatment, in random order, while the victim runs
-/// at full strength.
-fn visit(
-    session: &Session<'_>,
-    source: &mut WorkerGroup,
-    victim: &mut WorkerGroup,
-    slices: Slices,
-    rng: &mut ChaCha8Rng,
-) -> std::result::Result<Vec<f64>, WorkerError> {
-    let period = Duration::from_nanos(slices.period_ns);
-    // The victim goes on as it is; only the source has to find its state.
-    let [timing, victims] = [&*source, &*victim].map(|group| resource(group).row().timing);
-    let settle = timing.settle.min(LONGEST_SETTLE);
-    let settle = settle.max(SHORTEST_SETTLE).max(period * 4);
-    let (longest, rounds) = match session.request.quick {
-        true => (QUICK_WINDOW.max(period * 10), 1),
-        false => (LONGEST_WINDOW, ROUNDS),
-    };
-    let window = timing.window.max(victims.window).min(longest);
-    let stop = || session.interrupted();
-    let command = victim.set(Order::Treat(100.0));
-    let outcome = victim
-        .wait_applied(command, PATIENCE, &stop)
-        .and_then(|()| {
-            let mut read = |order| -> std::result::Result<f64, WorkerError> {
-                let command = source.set(order);
-                source.wait_applied(command, PATIENCE, &stop)?;
-                sleep(settle);
-                let from = victim.snapshot();
-                sleep(window);
-                let to = victim.snapshot();
-                victim.check_exits()?;
-                source.check_exits()?;
-                Ok(performance(victim, &from, &to))
-            };
-            let (placebo, treatment) = (Order::Control, Order::Treat(100.0));
-            let mut ratios: Vec<f64> = Vec::new();
-            for _ in 0..rounds {
-                // One pair each way round, so that a drift cancels.
-                let first = rng.random::<bool>();
-                let (outer, inner) = match first {
-                    true => (placebo, treatment),
-                    false => (treatment, placebo),
-                };
-                let speeds = [read(outer)?, read(inner)?, read(inner)?, read(outer)?];
-                ratios.extend([(0, 1), (3, 2)].map(|(a, b)| match first {
-                    true => (speeds[b] / speeds[a]).ln(),
-                    false => (speeds[a] / speeds[b]).ln(),
-                }));
-            }
-            ratios.retain(|ratio| ratio.is_finite());
-            Ok(ratios)
-        });
-    source.set(Order::Park);
-    victim.set(Order::Park);
-    outcome
-}
-
-/// What a victim gets done: its operations per second; of one that mostly
-/// rests, per second at work.
-fn performance(group: &WorkerGroup, from: &Snapshot, to: &Snapshot) -> f64 {
-    let spec = group.plan.spec;
-    let operations = (to.operations - from.operations) as f64;
-    let clock = match spec.pause_ns > 0 && spec.intensity() == Intensity::Footprint {
-        true => to.active_ns - from.active_ns,
-        false => to.at_ns - from.at_ns,
-    };
-    operations / clock.max(1) as f64
-}
-
-fn effect(
-    cell: &Cell,
-    sources: &[WorkerGroup],
-    victims: &[WorkerGroup],
-    bar: f64,
-    rng: &mut ChaCha8Rng,
-) -> Effect {
-    let bootstrap = Bootstrap::of(&cell.log_ratios, RESAMPLES, rng);
-    let lost = |log_ratio: f64| (1.0 - log_ratio.exp()) * 100.0;
-    let [low, high] = bootstrap.interval95();
-    let ci95 = [lost(high), lost(low)];
-    let source = resource(&sources[cell.source]);
-    let victim = resource(&victims[cell.victim]);
-    // Two pairs may agree by chance.
-    let size = match cell.log_ratios.len() >= VERDICT_PAIRS {
-        true => size(ci95, bar),
-        false => Size::Unresolved,
-    };
-    Effect {
+/// What `source` costs `victim` by its entry; `None` where nothing was
+/// measured at 100.
+fn effect(source: Resource, victim: Resource, entry: &ResourceEntry) -> Option<Effect> {
+    let full = entry.curve.last().filter(|at| at.intensity == 100.0)?;
+    let lost = |kept: f64| (1.0 - kept) * 100.0;
+    let ci95 = [lost(full.ci95[1]), lost(full.ci95[0])];
+    let size = size(ci95, Bars::default().cross_talk_percent);
+    Some(Effect {
         source: source.to_string(),
         victim: victim.to_string(),
-        pairs: cell.log_ratios.len(),
-        loss_percent: lost(bootstrap.location),
+        blocks: full.windows as usize,
+        loss_percent: lost(full.performance),
         ci95,
         size,
         explanation: (source != victim && size != Size::Small)
             .then(|| source.explains_cost_to(victim).map(str::to_string))
             .flatten(),
+    })
+}
+
+/// Whether a victim points at its own resource, by the effects of all sources
+/// on it.
+fn judge(victim: Resource, effects: &[Effect], reason: Option<String>) -> Victim {
+    let mut flagged: Vec<&Effect> = effects
+        .iter()
+        .filter(|effect| effect.size == Size::Large && effect.loss_percent > 0.0)
+        .collect();
+    flagged.sort_by(|a, b| b.loss_percent.total_cmp(&a.loss_percent));
+    let own = effects.iter().find(|effect| effect.source == victim.id());
+    // Two that take all of a device cannot be told apart, and need not be.
+    let beaten = |own: &Effect| flagged.iter().any(|other| other.ci95[0] > own.ci95[1]);
+    let selectivity = match own {
+        None => Selectivity::NotMeasured,
+        Some(own) => match own.size {
+            Size::Large if beaten(own) => Selectivity::OtherFirst,
+            Size::Large => Selectivity::OwnFirst,
+            Size::Small => Selectivity::NotShownHere,
+            Size::Unresolved => Selectivity::Unresolved,
+        },
+    };
+    Victim {
+        resource: victim.to_string(),
+        selectivity,
+        flagged: flagged.iter().map(|effect| effect.source.clone()).collect(),
+        reason: reason.filter(|_| selectivity == Selectivity::NotMeasured),
     }
 }
 
@@ -254,6 +272,25 @@ fn size(ci95: [f64; 2], bar: f64) -> Size {
         [low, high] if low > -bar && high < bar => Size::Small,
         [low, high] if low >= bar || high <= -bar => Size::Large,
         _ => Size::Unresolved,
+    }
+}
+
+/// Says which victim is looked at.
+struct Watch<'a> {
+    spent: &'a dyn Fn() -> f64,
+    victim: Resource,
+    progress: &'a mut dyn FnMut(f64, &str),
+}
+
+impl Observer for Watch<'_> {
+    fn preparing(&mut self, text: &str) {
+        let text = format!("victim {}: {text}", self.victim);
+        (self.progress)((self.spent)(), &text);
+    }
+
+    fn progress(&mut self, progress: settings::Progress) {
+        let text = format!("victim {}: {}", self.victim, progress.note);
+        (self.progress)((self.spent)(), &text);
     }
 }
 
@@ -268,5 +305,41 @@ mod tests {
         assert_eq!(size([-20.0, -6.0], 5.0), Size::Large, "a gain is an effect");
         assert_eq!(size([3.0, 7.0], 5.0), Size::Unresolved);
         assert_eq!(size([-30.0, 2.0], 5.0), Size::Unresolved);
+    }
+
+    fn costs(source: &str, ci95: [f64; 2]) -> Effect {
+        Effect {
+            source: source.into(),
+            victim: "tlb".into(),
+            blocks: 20,
+            loss_percent: 0.5 * (ci95[0] + ci95[1]),
+            ci95,
+            size: size(ci95, 5.0),
+            explanation: None,
+        }
+    }
+
+    #[test]
+    fn a_victim_points_at_what_costs_it_most() {
+        let judged = |effects: &[Effect]| judge(Resource::Tlb, effects, Some("why".into()));
+        let first = judged(&[
+            costs("int", [-1.0, 1.0]),
+            costs("l2-capacity", [6.0, 8.0]),
+            costs("tlb", [20.0, 24.0]),
+        ]);
+        assert_eq!(first.selectivity, Selectivity::OwnFirst);
+        assert_eq!(first.flagged, ["tlb", "l2-capacity"]);
+        assert_eq!(first.reason, None);
+        let tied = judged(&[costs("l1d", [21.0, 30.0]), costs("tlb", [20.0, 24.0])]);
+        assert_eq!(tied.selectivity, Selectivity::OwnFirst, "not told apart");
+        let beaten = judged(&[costs("l1d", [25.0, 30.0]), costs("tlb", [20.0, 24.0])]);
+        assert_eq!(beaten.selectivity, Selectivity::OtherFirst);
+        let nothing = judged(&[costs("l1d", [25.0, 30.0]), costs("tlb", [0.0, 2.0])]);
+        assert_eq!(nothing.selectivity, Selectivity::NotShownHere);
+        let open = judged(&[costs("tlb", [2.0, 9.0])]);
+        assert_eq!(open.selectivity, Selectivity::Unresolved);
+        let missing = judged(&[costs("int", [-1.0, 1.0])]);
+        assert_eq!(missing.selectivity, Selectivity::NotMeasured);
+        assert_eq!(missing.reason.as_deref(), Some("why"));
     }
 }

@@ -5,8 +5,9 @@
 //! - *linear*: does the pressure achieved follow the intensity asked for?
 //! - *strong*: does 100 % reach the peak this machine was measured to deliver?
 //! - *orthogonal*: what does a source cost the others, in the placement it
-//!   would have beside a target? Treatment ÷ placebo, as in a profile, with a
-//!   second source as the target.
+//!   would have beside a target? A profile of each resource's own demo, over all
+//!   sources at 100 %; which of them costs it most says whether the victim points
+//!   at its own resource.
 //!
 //! Repetitions of each answer *repeatable*.
 
@@ -22,11 +23,14 @@ pub use report::Effect;
 pub use report::FORMAT;
 pub use report::Level;
 pub use report::Linearity;
+pub use report::Missing;
+pub use report::Selectivity;
 pub use report::Size;
 pub use report::Source;
 pub use report::Status;
 pub use report::Strength;
 pub use report::Validation;
+pub use report::Victim;
 
 use crate::error::Error;
 use crate::error::Result;
@@ -56,6 +60,8 @@ const READY: Duration = Duration::from_secs(60);
 /// What to validate, and within which limits.
 pub struct Request {
     pub resources: Vec<Resource>,
+    /// Resources whose demos are the victims of the matrix.
+    pub victims: Vec<Resource>,
     pub limits: Limits,
     pub budget: Duration,
     /// Fewer levels and shorter windows.
@@ -69,8 +75,8 @@ pub struct Request {
 /// Share of the budget that linearity may take; with `--quick`.
 const LINEARITY_SHARE: f64 = 0.35;
 const QUICK_LINEARITY_SHARE: f64 = 0.2;
-/// Memory that `memory-capacity` takes at 100 % while it is validated: switches
-/// cost time in proportion.
+/// Memory that `memory-capacity` takes at 100 % while its dial is turned:
+/// switches cost time in proportion.
 const CAPACITY_BYTES: u64 = 1 << 30;
 const QUICK_CAPACITY_BYTES: u64 = 256 << 20;
 
@@ -121,7 +127,7 @@ pub fn validate(
         let share = request.budget.mul_f64(linearity_share / count);
         sources.push(source::source(&session, resource, slices, share, &mut rng)?);
     }
-    let effects = matrix::measure(&session, slices, &mut rng, progress)?;
+    let matrix = matrix::measure(&session, &sources, slices, &mut rng, progress)?;
     Ok(Validation {
         format: FORMAT.to_string(),
         tool_version: env!("CARGO_PKG_VERSION").to_string(),
@@ -134,7 +140,9 @@ pub fn validate(
         slice_period_seconds: slices.period_ns as f64 / 1e9,
         slice_share_percent: slices.share * 100.0,
         sources,
-        effects,
+        effects: matrix.effects,
+        missing: matrix.missing,
+        victims: matrix.victims,
         bars: Bars::default(),
     })
 }

@@ -20,7 +20,8 @@ pub struct Validation {
     pub seed: u64,
     pub quick: bool,
     pub machine: MachineFacts,
-    /// Where a target would run, and so where the victims of the matrix ran.
+    /// Where a target would run, and so where the victims of the matrix ran that
+    /// need one CPU.
     pub target_cpu: usize,
     pub slice_period_seconds: f64,
     pub slice_share_percent: f64,
@@ -29,6 +30,10 @@ pub struct Validation {
     /// Every source on every victim that could be measured, the diagonal
     /// included.
     pub effects: Vec<Effect>,
+    /// Cells of the matrix without a number, and why.
+    pub missing: Vec<Missing>,
+    /// Whether each victim points at its own resource.
+    pub victims: Vec<Victim>,
     pub bars: Bars,
 }
 
@@ -39,6 +44,8 @@ pub struct Bars {
     pub worst_deviation_points: f64,
     pub strength_percent: f64,
     pub cross_talk_percent: f64,
+    /// Most cells of the matrix that may be undecided or missing.
+    pub unresolved_percent: f64,
 }
 
 impl Default for Bars {
@@ -49,6 +56,7 @@ impl Default for Bars {
             worst_deviation_points: 5.0,
             strength_percent: 95.0,
             cross_talk_percent: 5.0,
+            unresolved_percent: 10.0,
         }
     }
 }
@@ -141,8 +149,8 @@ pub enum Size {
 pub struct Effect {
     pub source: String,
     pub victim: String,
-    /// Pairs of treatment and placebo.
-    pub pairs: usize,
+    /// Treated blocks, or windows, behind it.
+    pub blocks: usize,
     /// Victim's performance under treatment ÷ under placebo, as percent lost;
     /// negative when it gained.
     pub loss_percent: f64,
@@ -152,6 +160,43 @@ pub struct Effect {
     /// where nothing is to be explained or nothing is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explanation: Option<String>,
+}
+
+/// A cell of the matrix that has no number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Missing {
+    pub source: String,
+    pub victim: String,
+    pub reason: String,
+}
+
+/// What a victim points at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Selectivity {
+    /// Its own source surely costs it the bar or more, and no other surely costs
+    /// it more.
+    OwnFirst,
+    /// Another source surely costs it more than its own.
+    OtherFirst,
+    /// Its own source surely costs it less than the bar: this machine, or the
+    /// placement, does not show the resource.
+    NotShownHere,
+    /// What its own source costs it holds the bar.
+    Unresolved,
+    NotMeasured,
+}
+
+/// The demo that is made for one resource, under all sources.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Victim {
+    pub resource: String,
+    pub selectivity: Selectivity,
+    /// Sources that surely cost it the bar or more, the most expensive first.
+    pub flagged: Vec<String>,
+    /// Why it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 impl Effect {
@@ -189,10 +234,31 @@ impl Validation {
         groups
     }
 
-    /// What misses a bar, in words; empty when all hold.
+    /// Cells on other resources: all, and those undecided or missing.
+    pub fn cells(&self) -> (usize, usize) {
+        let cross = self.effects.iter().filter(|effect| effect.is_cross_talk());
+        let missing = self.missing.iter();
+        let missing = missing.filter(|cell| cell.source != cell.victim).count();
+        let open = cross
+            .clone()
+            .filter(|effect| effect.size == Size::Unresolved);
+        (cross.count() + missing, open.count() + missing)
+    }
+
+    /// What misses a bar or was not shown to hold it, in words; empty when all
+    /// hold.
     pub fn failures(&self) -> Vec<String> {
         let mut failures = Vec::new();
         for source in &self.sources {
+            let displaced = source.displaced.as_ref().and_then(Reading::reason);
+            let unknown = [("", source.linearity.reason()), (" (displaced)", displaced)];
+            for (which, reason) in unknown {
+                failures.extend(
+                    reason.map(|reason| {
+                        format!("{}{which}: not measured: {reason}", source.resource)
+                    }),
+                );
+            }
             let displaced = source.displaced.as_ref().and_then(Reading::value);
             let curves = [("", source.linearity.value()), (" (displaced)", displaced)];
             for (which, linearity) in curves {
@@ -219,6 +285,25 @@ impl Validation {
                 failures.push(format!(
                     "{}: reaches {:.1} % of its full scale, less than {} %",
                     source.resource, strength.percent, self.bars.strength_percent
+                ));
+            }
+        }
+        let (cells, open) = self.cells();
+        let most = self.bars.unresolved_percent;
+        if cells == 0 && self.sources.len() > 1 {
+            failures.push("no effect of one source on another's victim was measured".into());
+        } else if open as f64 > cells as f64 * most / 100.0 {
+            failures.push(format!(
+                "{open} of {cells} effects on other resources are unresolved, more than {most} %; \
+                 --budget gives them more time"
+            ));
+        }
+        for victim in &self.victims {
+            if victim.selectivity == Selectivity::OtherFirst {
+                failures.push(format!(
+                    "the {} demo points at {} before its own resource",
+                    victim.resource,
+                    victim.flagged.join(", ")
                 ));
             }
         }

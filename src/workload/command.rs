@@ -17,8 +17,11 @@ use crate::error::Result;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::pidfd::PidFd;
 use crate::sys::process;
+use crate::sys::published;
 use nix::sys::signal::Signal;
 use std::os::fd::AsFd;
+use std::os::fd::AsRawFd;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Child;
@@ -45,6 +48,9 @@ pub(super) struct Started {
     stdout: Option<Arc<dyn OutputSink>>,
     stderr: Tail,
     marker: String,
+    /// Where it may publish its progress, and the path of that; `None` where its
+    /// environment names a file already, or none can be had.
+    published: Option<(OwnedFd, String)>,
     /// One per instance.
     runs: Vec<Run>,
     guard: Guard,
@@ -112,12 +118,22 @@ impl Started {
         let guard = Guard::start(&marker)?;
         // Without a group it still ends whatever carries the marker.
         guard.end_groups(&[]);
+        let named = |(key, _): &(String, String)| key == published::VARIABLE;
+        let published = match std::env::var_os(published::VARIABLE) {
+            None if !spec.environment.iter().any(named) => published::create().ok(),
+            _ => None,
+        };
+        let published = published.map(|page| {
+            let path = format!("/proc/{}/fd/{}", std::process::id(), page.as_raw_fd());
+            (page, path)
+        });
         let mut started = Started {
             spec,
             cpus: cpus.map(<[usize]>::to_vec),
             stdout,
             stderr: Tail::default(),
             marker,
+            published,
             runs: Vec::new(),
             guard,
         };
@@ -156,6 +172,9 @@ impl Started {
             .env(tree::MARKER, &self.marker)
             .stdin(Stdio::null())
             .stderr(Stdio::piped());
+        if let Some((_, path)) = &self.published {
+            command.env(published::VARIABLE, path);
+        }
         if let Some(directory) = &self.spec.directory {
             command.current_dir(directory);
         }
@@ -241,6 +260,13 @@ impl Started {
             last = last.max(*run.ended.get()?);
         }
         Some(last.duration_since(began))
+    }
+
+    /// Since the last one ended.
+    pub(super) fn ended_for(&self) -> Option<Duration> {
+        let ended = self.runs.iter().map(|run| run.ended.get());
+        let ended: Option<Vec<&Instant>> = ended.collect();
+        Some(ended?.into_iter().max()?.elapsed())
     }
 
     pub(super) fn stderr_tail(&self) -> String {

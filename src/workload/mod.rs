@@ -14,6 +14,7 @@ mod inside;
 mod output;
 mod pid;
 mod progress;
+mod published;
 mod scope;
 pub mod tree;
 mod watch;
@@ -23,6 +24,7 @@ pub use guard::executable;
 pub use output::OutputSink;
 pub(crate) use output::printable;
 pub use progress::Progress;
+pub use published::Published;
 pub use scope::Finder;
 pub use scope::Scope;
 pub use watch::watch;
@@ -420,6 +422,15 @@ impl Target {
     pub fn ran_for(&self) -> Option<Duration> {
         match &self.kind {
             Kind::Started(started) => started.ran_for(),
+            Kind::Attached(_) | Kind::Inside(_) => None,
+        }
+    }
+
+    /// How long ago the last run of a command ended; `None` while it runs and for
+    /// attached processes.
+    pub fn ended_for(&self) -> Option<Duration> {
+        match &self.kind {
+            Kind::Started(started) => started.ended_for(),
             Kind::Attached(_) | Kind::Inside(_) => None,
         }
     }

@@ -31,6 +31,7 @@ fn placebo(cpu: usize) -> WorkerGroup {
     let limits = Limits {
         cpus: vec![cpu],
         memory_bytes: 1 << 30,
+        most_filled_bytes: None,
         memory_reserve_bytes: 512 << 20,
         scratch: Err("not used".into()),
         scratch_bytes: 0,

@@ -145,6 +145,7 @@ fn switch_latency(slices: Option<Slices>) -> Option<Duration> {
     let limits = Limits {
         cpus: vec![last],
         memory_bytes: 64 << 20,
+        most_filled_bytes: None,
         memory_reserve_bytes: 512 << 20,
         scratch: Err("not used".into()),
         scratch_bytes: 0,

@@ -39,12 +39,17 @@ fn two_sources_are_validated_against_themselves_and_each_other() {
         .as_array()
         .unwrap()
         .iter()
-        .find(|effect| effect["source"] == "cpu-time" && effect["victim"] == "l2-capacity")
+        .find(|effect| effect["source"] == "cpu-time" && effect["victim"] == "cpu-time")
         .expect("the cell was reached");
     let lowest = effect["ci95"][0].as_f64().unwrap();
     assert!(lowest > 5.0, "{effect}");
     assert_eq!(effect["size"], "large");
-    assert!(effect["explanation"].as_str().unwrap().contains("CPU"));
+    let victims = report["victims"].as_array().unwrap();
+    let points_at = |name: &str| {
+        let victim = victims.iter().find(|victim| victim["resource"] == name);
+        victim.unwrap()["selectivity"].as_str().unwrap()
+    };
+    assert_eq!(points_at("cpu-time"), "own-first", "{victims:?}");
     let page = std::fs::read_to_string(place.directory.path().join("page.html")).unwrap();
     // What a cache source displaces may not be visible on a busy machine; the
     // report then says so, and there is one plot less.
@@ -69,6 +74,7 @@ fn wrong_validations_are_refused_before_anything_starts() {
         place.refused(&[&["validate"], more].concat(), 2, texts);
     };
     refuse(&["--resources", "l9"], &["--resources", "no resource 'l9'"]);
+    refuse(&["--victims", "l9"], &["--victims", "no resource 'l9'"]);
     refuse(&["--budget", "1s"], &["--budget", "5 s or more"]);
     refuse(
         &["--html", "/no/such/place/page.html"],
@@ -108,5 +114,21 @@ fn an_interrupted_validation_leaves_nothing() {
     within(Duration::from_secs(5), "the workers are gone", || {
         place.processes().is_empty()
     });
+    place.left(&[]);
+}
+
+#[test]
+fn a_check_fails_when_nothing_was_measured() {
+    let place = Place::new();
+    let ended = place.run(&[
+        "validate",
+        "--resources",
+        "network-bandwidth",
+        "--budget",
+        "5s",
+        "--quick",
+        "--check",
+    ]);
+    ended.says(1, &["--check", "network-bandwidth: not measured", "--peer"]);
     place.left(&[]);
 }

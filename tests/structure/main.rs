@@ -46,6 +46,7 @@ const FORBIDDEN: &[(&str, &str)] = &[("experiment", "calibrate")];
 const WALLS: &[(&str, &[&str])] = &[
     ("jostle-profile", &[]),
     ("jostle-statistics", &[]),
+    ("jostle-progress", &[]),
     ("jostle-schedule", &["jostle-profile", "jostle-statistics"]),
     ("jostle-simulate", &["jostle-profile", "jostle-schedule"]),
     ("jostle-load", &["jostle-profile"]),

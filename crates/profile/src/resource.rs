@@ -85,14 +85,7 @@ pub enum SwitchCost {
 
 /// Resources on which a source costs something although it applies pressure to
 /// another one, and why.
-type CrossTalk = (Victims, &'static str);
-
-#[derive(Clone, Copy, Debug)]
-enum Victims {
-    Of(&'static [Resource]),
-    /// Those that no earlier note of the row names.
-    Rest,
-}
+type CrossTalk = (&'static [Resource], &'static str);
 
 /// What the table says of one resource.
 #[derive(Clone, Copy, Debug)]
@@ -160,28 +153,31 @@ const DEVICE: Row = Row {
 };
 
 /// What every core of a group uses on its way to memory, and the caches before.
-const OUTER: Victims = {
+const OUTER: &[Resource] = {
     use Resource::*;
-    Victims::Of(&[LlcCapacity, LlcBandwidth, MemoryBandwidth, MemoryCapacity])
+    &[LlcCapacity, LlcBandwidth, MemoryBandwidth, MemoryCapacity]
 };
-const INNER: Victims = {
+const INNER: &[Resource] = {
     use Resource::*;
-    Victims::Of(&[L2Capacity, L2Bandwidth, L1d, L1i, Tlb])
+    &[L2Capacity, L2Bandwidth, L1d, L1i, Tlb]
 };
 const PATH_TO_MEMORY: &str = "both go through the LLC and the path to memory: what streams from \
                               memory takes room in the LLC, and what misses the LLC takes memory \
                               bandwidth";
-const TAKEN_BACK: &str =
-    "an inclusive or shared outer cache takes lines back from the victim's inner ones";
+const TAKEN_BACK: &str = "an outer cache that holds all lines of the inner ones takes lines back \
+                          from the victim's when it is filled by others";
 const THROUGH_L1D: CrossTalk = (
-    Victims::Of(&[Resource::L1d]),
+    &[Resource::L1d],
     "every line on its way from L2 takes a place in L1d",
 );
 const SAME_DEVICE: &str = "both read from the same device";
-const SYSTEM_CALLS: CrossTalk = (
-    Victims::Rest,
-    "the device's interrupts and the worker's system calls land on a CPU, and what it transfers \
-     goes through memory",
+const TRANSFERS: CrossTalk = (
+    OUTER,
+    "what it transfers is written to memory, through the LLC or past it",
+);
+const INTERRUPTS: CrossTalk = (
+    &[Resource::CpuTime],
+    "the device's interrupts take time of the CPU they land on",
 );
 
 /// Makes [`Resource`] and its table from the same rows.
@@ -203,8 +199,6 @@ macro_rules! resources {
 
         static TABLE: &[Row] = {
             use Resource::*;
-            use Victims::Of;
-            use Victims::Rest;
             &[$(Row { id: $id, $($row)* }),*]
         };
     };
@@ -220,10 +214,22 @@ resources! {
         measured_by: "CPU time of the worker",
         cross_talk: &[
             (
-                Of(&[StorageBandwidth, StorageCapacity, NetworkBandwidth]),
+                &[StorageBandwidth, StorageCapacity, NetworkBandwidth],
                 "the victim hands in its requests on the CPU that is taken",
             ),
-            (Rest, "the CPU itself is taken; whatever runs on it gets the rest"),
+            (
+                &[MemoryCapacity],
+                "the victim copies from the page cache on the CPU that is taken",
+            ),
+            (
+                &[Interconnect],
+                "of two that pass messages one waits while the CPU of the other is taken",
+            ),
+            (
+                &[L2Capacity, LlcCapacity, LlcBandwidth],
+                "while the CPU is taken for milliseconds, others take the victim's part of the \
+                 cache",
+            ),
         ],
         ..USUAL
     }
@@ -238,7 +244,7 @@ resources! {
     Vector "vector" {
         summary: "issues the widest SIMD operations at x % of the measured peak",
         cross_talk: &[(
-            Of(&[Int, Fp, L1i, L1d, Prefetcher, Branch, Tlb]),
+            &[Int, Fp, L1i, L1d, Prefetcher, Branch, Tlb],
             "wide SIMD lowers the core's frequency for a while",
         )],
         ..USUAL
@@ -257,14 +263,14 @@ resources! {
         cross_talk: &[
             THROUGH_L1D,
             (
-                Of(&[L1i]),
+                &[L1i],
                 "L2 holds instructions too, and many L2s take them back from L1i",
             ),
             (
-                Of(&[L2Bandwidth, Prefetcher, StorageCapacity]),
+                &[L2Bandwidth, Prefetcher, StorageCapacity],
                 "the victim's buffer lives in L2 and comes back from the LLC after each turn",
             ),
-            (Of(&[Tlb]), "page-table entries are cached in L2"),
+            (&[Tlb], "page-table entries are cached in L2"),
             (
                 OUTER,
                 "the part of the victim's data and page tables that L2 held is gone after each \
@@ -284,10 +290,10 @@ resources! {
         pressure_unit: "entries",
         summary: "touches one line in each of x % of the pages the second-level TLB reaches",
         cross_talk: &[(
-            Of(&[
+            &[
                 L2Capacity, LlcCapacity, LlcBandwidth, MemoryBandwidth, MemoryCapacity,
                 Prefetcher, L2Bandwidth,
-            ]),
+            ],
             "the victim's translations are gone after each turn and must be walked again",
         )],
         ..CACHE
@@ -295,7 +301,7 @@ resources! {
     Prefetcher "prefetcher" {
         summary: "runs short, ever-broken strided streams x % of the time",
         cross_talk: &[(
-            Of(&[L1d, L2Capacity, L2Bandwidth]),
+            &[L1d, L2Capacity, L2Bandwidth],
             "its buffer passes through the victim's cache",
         )],
         ..USUAL
@@ -304,7 +310,7 @@ resources! {
         summary: "runs branches that no predictor can know at x % of the measured peak",
         generated: false,
         cross_talk: &[(
-            Of(&[L1i]),
+            &[L1i],
             "the victim's jumps are predicted from the tables that the source fills",
         )],
         ..USUAL
@@ -336,9 +342,7 @@ resources! {
         switch_cost: SwitchCost::FillsMemory,
         measured_by: "resident memory of the worker, from /proc/PID/status",
         cross_talk: &[
-            (OUTER, PATH_TO_MEMORY),
-            (INNER, TAKEN_BACK),
-            (Rest, "handing out and clearing pages takes memory bandwidth"),
+            (OUTER, "clearing the pages that it is given streams through the LLC and memory"),
         ],
         ..USUAL
     }
@@ -360,20 +364,20 @@ resources! {
         pressure_unit: "bytes",
         summary: "reads random segments over x % of a scratch file",
         measured_by: "segments read since the intensity was set",
-        cross_talk: &[(Of(&[StorageBandwidth]), SAME_DEVICE), SYSTEM_CALLS],
+        cross_talk: &[(&[StorageBandwidth], SAME_DEVICE), TRANSFERS, INTERRUPTS],
         ..DEVICE
     }
     StorageBandwidth "storage-bandwidth" {
         domain: Domain::BlockDevice,
         summary: "reads sequentially, bypassing the page cache, at x % of the measured bandwidth",
-        cross_talk: &[(Of(&[StorageCapacity]), SAME_DEVICE), SYSTEM_CALLS],
+        cross_talk: &[(&[StorageCapacity], SAME_DEVICE), TRANSFERS, INTERRUPTS],
         ..DEVICE
     }
     NetworkBandwidth "network-bandwidth" {
         domain: Domain::NetworkDevice,
         summary: "sends to a named peer at x % of the measured bandwidth",
         measured_by: "bytes that the peer says arrived",
-        cross_talk: &[SYSTEM_CALLS],
+        cross_talk: &[TRANSFERS, INTERRUPTS],
         ..DEVICE
     }
 }
@@ -393,11 +397,9 @@ impl Resource {
     /// another resource; `None` when no mechanism is known, and the effect is a
     /// defect until one is.
     pub fn explains_cost_to(self, victim: Resource) -> Option<&'static str> {
-        let hits = |(victims, _): &&CrossTalk| match victims {
-            Victims::Of(victims) => victims.contains(&victim),
-            Victims::Rest => true,
-        };
-        self.row().cross_talk.iter().find(hits).map(|(_, why)| *why)
+        let mut notes = self.row().cross_talk.iter();
+        let hit = notes.find(|(victims, _)| victims.contains(&victim));
+        hit.map(|(_, why)| *why)
     }
 
     /// The names of all resources, separated by commas.
@@ -453,9 +455,14 @@ mod tests {
     #[test]
     fn mechanisms_are_known_by_pair_and_not_for_all() {
         use Resource::*;
-        assert!(CpuTime.explains_cost_to(Int).is_some());
+        assert!(CpuTime.explains_cost_to(StorageBandwidth).is_some());
         assert!(MemoryBandwidth.explains_cost_to(LlcCapacity).is_some());
         assert!(L1i.explains_cost_to(L1d).is_none());
+        // No row explains whatever there is.
+        for &source in Resource::ALL {
+            let mut others = Resource::ALL.iter().filter(|victim| **victim != source);
+            assert!(others.any(|victim| source.explains_cost_to(*victim).is_none()));
+        }
         assert_eq!(Int.explains_cost_to(MemoryBandwidth), None);
         assert_eq!(Interconnect.explains_cost_to(L1d), None);
     }

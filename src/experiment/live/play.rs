@@ -34,6 +34,11 @@ const FIRST_LEAD: Duration = Duration::from_millis(50);
 const REST: Duration = Duration::from_secs(1);
 /// Longest time between two looks at the tapes.
 const NAP: Duration = Duration::from_millis(100);
+/// Longest time between two looks at a command that is started again when it
+/// ends.
+const RESTART_NAP: Duration = Duration::from_millis(20);
+/// What a command does in this time after its start is loading.
+const LOADING: Duration = Duration::from_millis(5);
 /// Longest wait for the last block to end, or for the pages to be opened.
 const LATE: Duration = Duration::from_secs(2);
 /// Blocks begin up to this part of a period later than the one before ends, so
@@ -58,6 +63,9 @@ pub(super) struct Playing {
     revived: u32,
     /// Turns that the workers could not keep because nobody read them in time.
     pub(super) lost: u64,
+    /// From the end of a command to where its next run counts, since the last
+    /// blocks were planned.
+    gaps: Vec<[u64; 2]>,
 }
 
 /// Where one block was planned.
@@ -140,6 +148,7 @@ impl LiveExecutor<'_> {
         self.metric.follow(self.target).map_err(target_error)?;
         self.watch(&hosts)?;
         let stolen = StealReading::now(&self.cpus);
+        self.playing.gaps.clear();
         let planned = self.plan_blocks(blocks, &hosts);
         let end_ns = planned.last().map_or(0, |last| last.end_ns);
         let turns = self.await_turns(&hosts, end_ns);
@@ -377,7 +386,7 @@ impl LiveExecutor<'_> {
                 return Err(WindowError::Subject(reason));
             }
             if !self.stopped {
-                self.keep_running()?;
+                self.keep_followed(hosts)?;
             }
             let left = end_ns.saturating_sub(monotonic_ns());
             if left == 0 {
@@ -389,9 +398,33 @@ impl LiveExecutor<'_> {
                 }
                 return Ok(());
             }
-            sleep(NAP.min(Duration::from_nanos(left)));
+            let left = Duration::from_nanos(left);
+            match !self.stopped && self.metric.restarts() {
+                // It comes back when the command ends.
+                true => drop(self.target.wait(RESTART_NAP.min(left))),
+                false => sleep(NAP.min(left)),
+            }
             self.drain(hosts, turns);
         }
+    }
+
+    /// Starts a command that has ended again, and has its new run read.
+    fn keep_followed(&mut self, hosts: &[Rc<Host>]) -> Result<(), WindowError> {
+        let ended = match self.metric.restarts() {
+            true => self.target.wait(Duration::ZERO),
+            false => None,
+        };
+        if ended.is_none() {
+            return self.keep_running();
+        }
+        let ago = self.target.ended_for().unwrap_or_default();
+        let from = monotonic_ns() - ago.as_nanos() as u64;
+        self.keep_running()?;
+        self.metric.follow(self.target).map_err(target_error)?;
+        self.watch(hosts)?;
+        let to = monotonic_ns() + LOADING.as_nanos() as u64;
+        self.playing.gaps.push([from, to]);
+        Ok(())
     }
 
     fn drain(&mut self, hosts: &[Rc<Host>], turns: &mut [Vec<Turn>]) {
@@ -433,7 +466,15 @@ impl LiveExecutor<'_> {
             }
             if index == 0 && request.target == TargetState::Running {
                 let next = all.get(first + count);
-                target = target_turns(own, next, (slices, takes_time), period_ns, by_cpu_time);
+                let gaps = &self.playing.gaps;
+                target = target_turns(
+                    own,
+                    next,
+                    (slices, takes_time),
+                    period_ns,
+                    by_cpu_time,
+                    gaps,
+                );
             }
         }
         if planned.on.is_empty() {
@@ -471,6 +512,8 @@ impl Playing {
 /// turn of the target lasts from the end of one to the begin of the next, which
 /// may be the first one of the block that follows.
 ///
+/// What overlaps one of the `gaps`, in which there was no target, is left out.
+///
 /// A source that `takes_time` is kept from its slices by nobody but the target,
 /// so what the target does in the meantime counts; elsewhere a missed slice
 /// makes a turn unlike the others.
@@ -480,6 +523,7 @@ fn target_turns(
     (slices, takes_time): (bool, bool),
     period_ns: u64,
     by_cpu_time: bool,
+    gaps: &[[u64; 2]],
 ) -> Vec<TargetTurn> {
     let since = |from: u64, to: u64| -> Option<f64> {
         let grown = to.wrapping_sub(from);
@@ -491,6 +535,10 @@ fn target_turns(
             true => (&turn.end, &turn.begin),
             false => (&turn.begin, &turn.begin),
         };
+        let begin = from.at_ns.min(all.at_ns);
+        if gaps.iter().any(|gap| begin < gap[1] && gap[0] < end.at_ns) {
+            return None;
+        }
         let clock = |from: &Mark| match by_cpu_time {
             true => since(from.busy_ns, end.busy_ns),
             false => since(from.at_ns, end.at_ns),
@@ -552,7 +600,7 @@ mod tests {
             slice(5, [2500, 4500], [150, 300]),
         ];
         let turns = |takes_time| -> Vec<(u32, f64, f64)> {
-            let turns = target_turns(&own, None, (true, takes_time), 500_000, false);
+            let turns = target_turns(&own, None, (true, takes_time), 500_000, false, &[]);
             let of = |turn: &TargetTurn| {
                 let microseconds = (turn.all_seconds * 1e6).round();
                 (turn.position, turn.all_operations, microseconds)
@@ -560,6 +608,10 @@ mod tests {
             turns.iter().map(of).collect()
         };
         assert_eq!(turns(false), [(0, 0.0, 500.0)]);
+        // There was no target from 2 to 3 ms.
+        let gaps = [[2_000_000, 3_000_000]];
+        let alive = target_turns(&own, None, (true, true), 500_000, false, &gaps);
+        assert_eq!(alive.len(), 1);
         assert_eq!(
             turns(true),
             [(0, 0.0, 500.0), (1, 150.0, 2000.0), (5, 150.0, 2000.0)]

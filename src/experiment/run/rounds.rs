@@ -277,7 +277,10 @@ impl Run<'_, '_> {
         let spare = (most - fixed as f64) / tolerated.count().max(1) as f64;
         let long = lane.block() > LONG_BLOCK;
         let fewest = usize::from(!long || round >= self.rounds_to_look());
-        let levels = (spare as usize).clamp(fewest, CURVE.len());
+        let levels = match self.settings.full_only {
+            true => 0,
+            false => (spare as usize).clamp(fewest, CURVE.len()),
+        };
         let mut beside: Vec<(usize, Arm)> = Vec::new();
         let mut alone: Vec<(usize, Arm)> = Vec::new();
         for run in &wanting {

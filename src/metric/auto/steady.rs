@@ -1,0 +1,205 @@
+//! How well a count would serve as progress, from what it did in short windows.
+
+/// What a count did in windows of about equal length.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::metric) struct Look {
+    pub per_second: f64,
+    /// Standard deviation of a window's count against that of the next, over
+    /// the mean: how noisy one window is once drift is taken off.
+    pub variation: f64,
+    /// Counts of the first half over those of the second, per time.
+    pub first_half: f64,
+    /// Longest time without a count, in mean intervals between two.
+    pub longest_gap: f64,
+}
+
+/// Useful rates, per second.
+pub(super) const SLOWEST: f64 = 1_000.0;
+pub(super) const FASTEST: f64 = 20_000.0;
+/// Rates below [`SLOWEST`] that are taken where there is nothing else: one count
+/// per block of the fastest sources.
+pub(super) const COARSEST: f64 = 300.0;
+/// Largest share of a CPU that counting may take.
+pub(super) const DEAREST: f64 = 0.015;
+/// Largest variation from window to window.
+const NOISIEST: f64 = 0.5;
+/// Largest change from one half to the other.
+const LARGEST_STEP: f64 = 3.0;
+/// Longest time without a count, in mean intervals.
+const LONGEST_GAP: f64 = 60.0;
+
+/// What was counted in a short time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(in crate::metric) struct Window {
+    pub seconds: f64,
+    /// Of CPU time that the target got.
+    pub busy: f64,
+    pub count: u64,
+}
+
+impl Look {
+    /// What `windows` showed, in order. `None` with less than four, or without
+    /// any count.
+    ///
+    /// The rate is that of wall time. How steady it is, is told by CPU time:
+    /// that others take the CPU away is none of the target's doing.
+    pub(in crate::metric) fn of(windows: &[Window]) -> Option<Look> {
+        let sum = |part: &[Window], what: fn(&Window) -> f64| part.iter().map(what).sum::<f64>();
+        let count = |part: &[Window]| sum(part, |window| window.count as f64);
+        let busy = |part: &[Window]| sum(part, |window| window.busy);
+        let seconds = sum(windows, |window| window.seconds);
+        let usual = busy(windows) / windows.len() as f64;
+        // In a window in which it hardly ran there is nothing to be counted.
+        let ran = windows.iter().filter(|window| window.busy > usual / 4.0);
+        let ran: Vec<Window> = ran.copied().collect();
+        if ran.len() < 4 || count(&ran) == 0.0 || seconds <= 0.0 {
+            return None;
+        }
+        let mean = count(&ran) / busy(&ran);
+        let rate = |window: &Window| window.count as f64 / window.busy;
+        let squares = ran.windows(2).map(|pair| {
+            let step = rate(&pair[1]) - rate(&pair[0]);
+            step * step / 2.0
+        });
+        let variance = squares.sum::<f64>() / (ran.len() - 1) as f64;
+        let (first, second) = ran.split_at(ran.len() / 2);
+        let [first, second] = [first, second].map(|part| count(part) / busy(part));
+        let (mut gap, mut longest) = (0.0, 0.0_f64);
+        for window in &ran {
+            gap = if window.count == 0 {
+                gap + window.busy
+            } else {
+                0.0
+            };
+            longest = longest.max(gap);
+        }
+        Some(Look {
+            per_second: count(windows) / seconds,
+            variation: variance.sqrt() / mean,
+            first_half: first / second,
+            longest_gap: longest * mean,
+        })
+    }
+
+    /// Why it cannot be used, if it cannot; `each` is what one count costs, in
+    /// seconds.
+    pub(in crate::metric) fn refused(&self, each: f64) -> Option<Refusal> {
+        let share = each * self.per_second;
+        if self.per_second < COARSEST {
+            Some(Refusal::Slow)
+        } else if share > DEAREST || self.per_second > FASTEST * 2.0 {
+            Some(Refusal::Dear)
+        } else if !(1.0 / LARGEST_STEP..=LARGEST_STEP).contains(&self.first_half)
+            || self.longest_gap > LONGEST_GAP
+            || self.variation > NOISIEST
+        {
+            Some(Refusal::Unsteady)
+        } else {
+            None
+        }
+    }
+
+    /// Lower is better: the noise of a window, and how far the rate is from the
+    /// middle of the useful ones.
+    pub(super) fn score(&self) -> f64 {
+        let middle = (SLOWEST * FASTEST).sqrt();
+        let off = (self.per_second / middle).ln().abs();
+        let useful = (FASTEST / SLOWEST).sqrt().ln();
+        // Beyond the useful rates it counts four times.
+        self.variation + 0.05 * off + 0.15 * (off - useful).max(0.0)
+    }
+}
+
+/// What is wrong with a count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::metric) enum Refusal {
+    /// Too few per second.
+    Slow,
+    /// Counting would cost too much.
+    Dear,
+    /// It comes in bursts, or belongs to a phase.
+    Unsteady,
+}
+
+impl Refusal {
+    /// What was wrong with the best of them.
+    pub(in crate::metric) fn words(self) -> &'static str {
+        match self {
+            Refusal::Slow => "those that were called are called too rarely",
+            Refusal::Dear => {
+                "those that are called often enough are called so often that counting would slow the target down"
+            }
+            Refusal::Unsteady => "those that are called at a useful rate are called in bursts",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EACH: f64 = 0.8e-6;
+
+    fn window(count: u64) -> Window {
+        Window {
+            seconds: 0.004,
+            busy: 0.004,
+            count,
+        }
+    }
+
+    fn look(counts: impl IntoIterator<Item = u64>) -> Look {
+        let windows: Vec<Window> = counts.into_iter().map(window).collect();
+        Look::of(&windows).unwrap()
+    }
+
+    #[test]
+    fn steady_counts_are_taken() {
+        let look = look([20, 21, 20, 19, 20, 20]);
+        assert!((look.per_second - 5000.0).abs() < 1.0);
+        assert!(look.variation < 0.05, "{look:?}");
+        assert_eq!(look.refused(EACH), None);
+    }
+
+    #[test]
+    fn the_reason_of_a_refusal_is_told() {
+        assert_eq!(look([0, 1, 0, 0, 1, 0]).refused(EACH), Some(Refusal::Slow));
+        assert_eq!(look([90; 6]).refused(EACH), Some(Refusal::Dear));
+        // The same rate is cheap or not by what one costs.
+        assert_eq!(look([20; 6]).refused(9.5e-6), Some(Refusal::Dear));
+        let bursts = look([0, 60, 0, 0, 60, 0, 0, 60]);
+        assert_eq!(bursts.refused(EACH), Some(Refusal::Unsteady));
+        let over = look([40, 40, 40, 40, 0, 0, 0, 0]);
+        assert_eq!(over.refused(EACH), Some(Refusal::Unsteady));
+    }
+
+    #[test]
+    fn better_counts_score_lower() {
+        let middle = look([18; 8]);
+        let slow = look([2; 8]);
+        let noisy = look([10, 26, 9, 27, 11, 25, 10, 26]);
+        assert!(middle.score() < slow.score());
+        assert!(middle.score() < noisy.score());
+        assert!(look([30; 8]).score() < noisy.score());
+    }
+
+    #[test]
+    fn time_that_others_take_is_not_the_targets_doing() {
+        let mut windows = vec![window(20); 20];
+        // Every other window half of the CPU goes to somebody else, and once all.
+        for window in windows.iter_mut().step_by(2) {
+            (window.busy, window.count) = (0.002, 10);
+        }
+        (windows[7].busy, windows[7].count) = (0.0, 0);
+        let look = Look::of(&windows).unwrap();
+        assert!(look.variation < 1e-9 && look.longest_gap == 0.0, "{look:?}");
+        assert!((look.per_second - 3500.0).abs() < 1.0, "{look:?}");
+    }
+
+    #[test]
+    fn nothing_has_no_look() {
+        assert_eq!(Look::of(&[]), None);
+        assert_eq!(Look::of(&[window(0); 8]), None);
+        assert_eq!(Look::of(&[window(9); 3]), None);
+    }
+}

@@ -1,0 +1,146 @@
+//! Progress of unmodified programs, found automatically.
+
+use crate::common::compiled;
+use crate::common::eventually;
+use crate::common::has_python;
+use crate::common::impatient;
+use crate::common::message;
+use crate::common::sh;
+use crate::counted::missing;
+use crate::support::program;
+use crate::support::start;
+use crate::support::window;
+use jostle::metric;
+use jostle::metric::MetricOptions;
+use jostle::workload;
+use jostle::workload::TargetSpec;
+use std::process::Command;
+use std::time::Duration;
+
+const AUTO: &str = "progress:auto";
+
+/// Calls `batch` about every 200 µs of its CPU time, which calls a hot function
+/// for most of it, and one that calls itself.
+const BATCHES: &str = r#"
+#include <stdlib.h>
+__attribute__((noinline)) unsigned hot(unsigned x) { for (int i = 0; i < 10; i++) x = x * 1664525 + 1013904223; return x; }
+__attribute__((noinline)) unsigned deep(unsigned x, int depth) { return depth ? deep(hot(x), depth - 1) + 1 : hot(x); }
+__attribute__((noinline)) unsigned batch(unsigned x) { for (int i = 0; i < 10000; i++) x = hot(x); return deep(x, 20); }
+int main(int count, char **words) {
+    unsigned x = count;
+    long batches = count > 1 ? atol(words[1]) : 1L << 60;
+    for (long i = 0; i < batches; i++) x = batch(x);
+    return x == 77;
+}
+"#;
+
+#[test]
+fn calls_are_found_in_a_stripped_static_program() {
+    if missing(AUTO, "uprobe") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(file) = compiled(directory.path(), "batches", BATCHES, &["-static", "-s"]) else {
+        return;
+    };
+    let mut started = start(&program(&file), AUTO, &MetricOptions::default()).unwrap();
+    let facts = started.1.facts();
+    let name = format!("progress:uprobe:{}:0x", file.display());
+    assert!(facts.name.starts_with(&name), "{}", facts.name);
+    assert!(facts.chosen_because.contains("times per second"));
+    let rate = window(&mut started, Duration::from_millis(300)).unwrap();
+    assert!((200.0..40_000.0).contains(&rate), "{rate}");
+    assert!(started.1.turns().is_some());
+}
+
+#[test]
+fn a_command_that_ends_is_followed() {
+    if missing(AUTO, "uprobe") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(file) = compiled(directory.path(), "batches", BATCHES, &[]) else {
+        return;
+    };
+    // About half a second a run.
+    let spec = sh(&format!("exec {} 2500", file.display()));
+    let mut started = start(&spec, AUTO, &MetricOptions::default()).unwrap();
+    assert!(started.1.restarts());
+    let mut pids = vec![started.0.pid()];
+    let mut rates = Vec::new();
+    eventually("three runs were seen", || {
+        let rate = window(&mut started, Duration::from_millis(100)).unwrap();
+        rates.push(rate);
+        pids.push(started.0.pid());
+        pids.dedup();
+        pids.len() >= 3
+    });
+    let read = rates.iter().filter(|rate| **rate > 200.0).count();
+    assert!(read * 2 > rates.len(), "{rates:?}");
+}
+
+#[test]
+fn what_cannot_be_counted_is_told_with_the_reason() {
+    if missing(AUTO, "uprobe") {
+        return;
+    }
+    workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
+    let chosen = |spec: &TargetSpec| metric::start(spec, Some(AUTO), &impatient(), None);
+    let (_, metric) = chosen(&sh("exit 0")).unwrap();
+    assert_eq!(metric.facts().name, "runs");
+    let because = metric.facts().chosen_because;
+    assert!(because.contains("its runs are too short"), "{because}");
+    let text = message(chosen(&sh("exec sleep 1000")), 3);
+    assert!(text.contains("it hardly runs"), "{text}");
+    // Nothing but one instruction that jumps to itself.
+    let directory = tempfile::tempdir().unwrap();
+    let spins = "int main(void) { for (;;) __asm__ volatile(\"\"); }";
+    if let Some(file) = compiled(directory.path(), "spins", spins, &[]) {
+        let text = message(chosen(&program(&file)), 3);
+        assert!(text.contains("no function was found"), "{text}");
+    }
+}
+
+#[test]
+fn a_shell_that_forks_and_an_interpreter_are_looked_into() {
+    if missing(AUTO, "uprobe") || !has_python() {
+        return;
+    }
+    workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
+    for spec in [
+        sh("while :; do /bin/true; done"),
+        crate::common::python("while True: sorted(str(i) for i in range(3000))"),
+    ] {
+        // Found or not, it must neither fail nor harm the target.
+        match metric::start(&spec, Some(AUTO), &impatient(), None) {
+            Ok((mut target, metric)) => {
+                assert!(metric.facts().chosen_because.contains(AUTO));
+                target.check_alive().unwrap();
+            }
+            Err(error) => assert!(error.to_string().contains("no function was found")),
+        }
+    }
+}
+
+#[test]
+fn it_is_the_default_without_a_pmu() {
+    if missing(AUTO, "uprobe") || jostle::sys::perf::why_no_instructions().is_none() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(file) = compiled(directory.path(), "batches", BATCHES, &[]) else {
+        return;
+    };
+    workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
+    let options = MetricOptions::default();
+    let (target, metric) = metric::start(&program(&file), None, &options, None).unwrap();
+    assert!(metric.facts().name.starts_with("progress:uprobe:"));
+    drop((target, metric));
+    let mut child = Command::new(&file).spawn().unwrap();
+    let found = metric::start(&TargetSpec::Pid(child.id() as i32), None, &options, None);
+    let found = found.map(|(_, metric)| (metric.facts().name, metric.restarts()));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let (name, restarts) = found.unwrap();
+    assert!(name.starts_with("progress:uprobe:") && !restarts, "{name}");
+}
