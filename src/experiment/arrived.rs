@@ -53,7 +53,9 @@ pub(super) fn judge(resource: Resource, entry: &mut ResourceEntry, known: &Circu
         return;
     };
     let shared: Vec<usize> = on_generator(entry, known.generator);
-    let starved = alone.map(|alone| alone / full).filter(|share| *share < ENOUGH);
+    let starved = alone
+        .map(|alone| alone / full)
+        .filter(|share| *share < ENOUGH);
     tolerated(entry, full, &shared, starved);
     let reason = if !shared.is_empty() {
         Some(format!(
