@@ -142,6 +142,20 @@ pub enum Warning {
         requested_percent: f64,
         reached_percent: f64,
     },
+    /// Somebody else was on the core part of the time.
+    #[error(
+        "somebody that this machine does not show was on the target's core for {held_percent:.0} % of \
+         the time and took {slowed_percent:.0} % of its speed then; {}",
+        match .told_apart {
+            true => "the scores are of the rest of the time, `mixture` is of all of it",
+            false => "too little time is left without it to tell the two apart",
+        }
+    )]
+    UnseenNeighbour {
+        held_percent: f64,
+        slowed_percent: f64,
+        told_apart: bool,
+    },
     /// The placebo slowed a target on another CPU.
     #[error(
         "the placebo alone slowed the target to {kept_percent:.0} % although it ran on another \
@@ -351,6 +365,11 @@ mod tests {
                 reached_percent: 75.0,
             },
             Warning::PlaceboSlowed { kept_percent: 90.0 },
+            Warning::UnseenNeighbour {
+                held_percent: 31.0,
+                slowed_percent: 24.0,
+                told_apart: true,
+            },
             Warning::Counters { note: text() },
             Warning::ThreadsNotCounted {
                 windows: 9,

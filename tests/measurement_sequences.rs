@@ -510,3 +510,39 @@ fn at_full_strength_only_nothing_else_is_played_and_it_ends_early() {
         measured.duration
     );
 }
+
+/// Away for 60 ms, there for 60 ms.
+fn every_other_moment(at: Duration) -> bool {
+    at.as_millis() % 120 < 60
+}
+
+#[test]
+fn what_is_lost_is_that_without_an_unseen_neighbour() {
+    let responses = [
+        noisy(Curve::Linear { loss: 0.0 }),
+        noisy(Curve::Linear { loss: 0.0 }),
+        noisy(Curve::Linear { loss: 0.0 }),
+        noisy(Curve::Linear { loss: 0.4 }),
+    ];
+    let (subjects, mut mock) = playing(&responses, 2);
+    mock.unseen = Some(every_other_moment);
+    let measured = run(&mut mock, &subjects, &settings(15, 2));
+    let [lost, low, high] = loss(&measured, 3);
+    assert!((lost - 0.4).abs() < 0.04, "{lost} ({low} to {high})");
+    let mixture = measured.subjects[3].entry.mixture.expect("all the time");
+    assert!(mixture.value > 0.65, "{mixture:?}");
+    for harmless in 0..3 {
+        assert_eq!(measured.subjects[harmless].entry.sensitive, Some(false));
+    }
+    let held = &measured.unseen_neighbours[0];
+    assert!((held.held_percent - 50.0).abs() < 15.0, "{held:?}");
+    assert!((held.slowed_percent - 30.0).abs() < 12.0, "{held:?}");
+    assert!(held.resources.contains(&"l2-capacity".to_string()));
+    let said = measured.warnings.iter().map(ToString::to_string);
+    assert!(said.into_iter().any(|text| text.contains("does not show")));
+    // Nobody there: all blocks count.
+    let (subjects, mut mock) = playing(&responses, 2);
+    let alone = run(&mut mock, &subjects, &settings(15, 2));
+    assert!(alone.unseen_neighbours[0].held_percent < 5.0);
+    assert_eq!(alone.subjects[3].entry.mixture, None);
+}

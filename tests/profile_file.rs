@@ -134,6 +134,7 @@ fn entry() -> impl Strategy<Value = ResourceEntry> {
             curve: curves.0,
             probe_curve: curves.1,
             sharing_cost: None,
+            mixture: None,
             pressure_unit: None,
             full_scale_pressure: scores.3,
             physical_bound: curves.2,

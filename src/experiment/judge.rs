@@ -27,11 +27,16 @@ use jostle_profile::Estimate;
 use jostle_profile::Phase;
 use jostle_profile::PhasePerformance;
 use jostle_profile::Status;
+use jostle_profile::UnseenNeighbour;
 use jostle_statistics as stats;
 use jostle_statistics::Bootstrap;
 use jostle_statistics::stream;
 use rand::rngs::ChaCha8Rng;
 use std::time::Duration;
+
+/// Share of the time, percent, from which on an unseen neighbour is a doubt.
+const SAID_FROM: f64 = 5.0;
+const MIXTURE_RESAMPLES: usize = 1000;
 
 /// A run that is over.
 pub(super) struct Ended<'r, 'a> {
@@ -56,6 +61,17 @@ impl Ended<'_, '_> {
                 phases: phases.clone(),
             });
         }
+        let unseen_neighbours = self.unseen_neighbours();
+        warnings.extend(
+            unseen_neighbours
+                .iter()
+                .filter(|one| one.held_percent >= SAID_FROM)
+                .map(|one| Warning::UnseenNeighbour {
+                    held_percent: one.held_percent,
+                    slowed_percent: one.slowed_percent,
+                    told_apart: !self.log.mixtures.is_empty(),
+                }),
+        );
         let mechanisms = self.mechanisms(&mut rng);
         let apart = self.apart(&phases, &mut rng);
         let mut parts: Vec<Vec<HalfOutcome>> = vec![Vec::new(); self.log.subjects.len()];
@@ -76,21 +92,25 @@ impl Ended<'_, '_> {
             .zip(parts)
             .zip(&self.log.sharing)
             .zip(mechanisms.into_iter().zip(apart))
-            .map(|(((subject, parts), sharing), (mechanism, apart))| {
-                let mut outcome = join(subject, parts);
-                outcome.entry.sharing_cost = estimate(sharing, &mut rng);
-                outcome.mechanism = mechanism;
-                if self.settings.halves != Halves::Tolerated && !subject.stoppable {
-                    outcome.warnings.push(Warning::CausedNotMeasured);
-                }
-                if !apart.is_empty() {
-                    outcome.entry.phases.clone_from(&apart);
+            .enumerate()
+            .map(
+                |(index, (((subject, parts), sharing), (mechanism, apart)))| {
+                    let mut outcome = join(subject, parts);
+                    outcome.entry.mixture = self.mixture(index, &mut rng);
+                    outcome.entry.sharing_cost = estimate(sharing, &mut rng);
+                    outcome.mechanism = mechanism;
+                    if self.settings.halves != Halves::Tolerated && !subject.stoppable {
+                        outcome.warnings.push(Warning::CausedNotMeasured);
+                    }
+                    if !apart.is_empty() {
+                        outcome.entry.phases.clone_from(&apart);
+                        outcome
+                            .warnings
+                            .push(Warning::PhasesDiffer { phases: apart });
+                    }
                     outcome
-                        .warnings
-                        .push(Warning::PhasesDiffer { phases: apart });
-                }
-                outcome
-            })
+                },
+            )
             .collect();
         let logs = |values: &[f64]| values.iter().map(|value| value.ln()).collect();
         let idle: Vec<f64> = logs(&self.log.idle);
@@ -127,9 +147,35 @@ impl Ended<'_, '_> {
             partial: self.partial,
             duration: self.elapsed,
             phases,
+            unseen_neighbours,
             readings,
             warnings,
         }
+    }
+
+    fn unseen_neighbours(&self) -> Vec<UnseenNeighbour> {
+        let held = self.log.held.values();
+        held.map(|(held, members)| {
+            let names = members.iter();
+            let names = names.map(|member| self.log.subjects[*member].resource.to_string());
+            UnseenNeighbour {
+                resources: names.collect(),
+                held_percent: 100.0 * held.share,
+                slowed_percent: 100.0 * (1.0 - held.slowed.exp()),
+            }
+        })
+        .collect()
+    }
+
+    /// What the target keeps at 100 over all the time, where the levels are of the
+    /// free time alone.
+    fn mixture(&self, subject: usize, rng: &mut ChaCha8Rng) -> Option<Estimate> {
+        let (contrasts, arm) = self.log.mixtures.get(&subject)?;
+        let bootstrap = contrasts.bootstrap(*arm, MIXTURE_RESAMPLES, rng)?;
+        Some(Estimate {
+            value: bootstrap.location.exp(),
+            ci95: bootstrap.interval95().map(f64::exp),
+        })
     }
 
     /// Per subject the counters' changes at its highest intensity.

@@ -15,11 +15,14 @@ use super::executor::Lane;
 use super::executor::Subject;
 use super::executor::TargetState;
 use super::executor::TargetTurn;
+use super::log::Held;
 use super::log::PairRecord;
 use super::search::Played;
 use super::settings::Half;
+use jostle_profile::resource::Resource;
 use jostle_statistics::Block;
 use jostle_statistics::Contrasts;
+use jostle_statistics::States;
 use jostle_statistics::block_rate;
 use jostle_statistics::location;
 use jostle_statistics::median;
@@ -31,6 +34,19 @@ use std::time::Duration;
 const FIRST_JUDGED: usize = 4;
 /// Blocks grow to at most this many periods when carry-over takes most of them.
 const LONGEST_BLOCK: u32 = 64;
+
+/// Sources that need nothing but execution units: their speed tells whether
+/// somebody runs on the sibling thread, whatever the target holds in caches.
+const GAUGES: [Resource; 4] = [
+    Resource::Int,
+    Resource::Fp,
+    Resource::Vector,
+    Resource::Branch,
+];
+/// Shares of the time held by a neighbour between which blocks are told apart: with
+/// less, the robust estimate is of the free time anyway; with more, too few are
+/// left.
+const TOLD_APART: std::ops::RangeInclusive<f64> = 0.05..=0.8;
 
 /// What a block was of. The first arm of a lane is its control.
 type ArmOf = (usize, Arm);
@@ -56,6 +72,8 @@ pub(super) struct LaneLog {
     pub(super) lane: Lane,
     /// Subjects of the lane.
     pub(super) members: Vec<usize>,
+    /// Those of them that are in [`GAUGES`].
+    gauges: Vec<usize>,
     /// Periods of a block whose turns are not counted.
     pub(super) skip: u32,
     arms: Vec<ArmOf>,
@@ -79,6 +97,7 @@ impl LaneLog {
             let log = lanes.entry(lane.number).or_insert_with(|| LaneLog {
                 lane,
                 members: Vec::new(),
+                gauges: Vec::new(),
                 skip: lane.skip,
                 arms: vec![(index, LaneLog::control(lane))],
                 blocks: Vec::new(),
@@ -88,6 +107,10 @@ impl LaneLog {
                 judged_at: FIRST_JUDGED,
             });
             log.members.push(index);
+            let resource = subject.resource.parse();
+            if lane.slices && resource.is_ok_and(|resource| GAUGES.contains(&resource)) {
+                log.gauges.push(index);
+            }
         }
         lanes.into_values().collect()
     }
@@ -102,6 +125,12 @@ impl LaneLog {
     /// The subject and arm of a control block.
     pub(super) fn zero(&self) -> ArmOf {
         self.arms[0]
+    }
+
+    /// Subjects whose speed tells whether somebody else is on the core; none where
+    /// the sources have CPUs of their own.
+    pub(super) fn gauges(&self) -> &[usize] {
+        &self.gauges
     }
 
     /// Periods of one block.
@@ -215,8 +244,31 @@ impl LaneLog {
     }
 
     fn judge_by(&self, (blocks, contrasts): (Vec<(&Kept, Block)>, Contrasts)) -> Judgement {
-        let contrasts = Rc::new(contrasts);
         let mut judgement = Judgement::default();
+        let states = self.states(&blocks);
+        judgement.held = states.as_ref().map(|states| Held {
+            share: states.held,
+            slowed: states.slowed,
+        });
+        let states = states.filter(|states| TOLD_APART.contains(&states.held));
+        let (blocks, contrasts) = match states {
+            None => (blocks, Rc::new(contrasts)),
+            Some(states) => {
+                let mixture = Rc::new(contrasts);
+                let full = |(subject, arm)| (arm == Arm::Treat(100.0)).then_some(subject);
+                let of_all = self.arms.iter().enumerate();
+                judgement.mixtures = of_all
+                    .filter_map(|(arm, of)| Some((full(*of)?, mixture.clone(), arm)))
+                    .collect();
+                let pairs = blocks.into_iter().zip(states.free);
+                let free: Vec<(&Kept, Block)> = pairs
+                    .filter(|(_, free)| *free)
+                    .map(|(block, _)| block)
+                    .collect();
+                let values: Vec<Block> = free.iter().map(|(_, value)| *value).collect();
+                (free, Rc::new(Contrasts::of(&values, self.arms.len())))
+            }
+        };
         for (arm, &(subject, of)) in self.arms.iter().enumerate().skip(1) {
             let mut ratios = Vec::new();
             let mut pressures = Vec::new();
@@ -260,6 +312,24 @@ impl LaneLog {
         self.judge_probes(&mut judgement);
         judgement.level = level(&blocks, &contrasts);
         judgement
+    }
+
+    /// When somebody unseen was on the core, as the gauges show; `None` where there
+    /// are too few.
+    fn states(&self, blocks: &[(&Kept, Block)]) -> Option<States> {
+        let probes: Vec<Block> = blocks
+            .iter()
+            .filter(|(kept, _)| self.gauges.contains(&self.arms[kept.arm].0))
+            .filter_map(|(kept, block)| {
+                let probe = kept.reading.probe.filter(|probe| *probe > 0.0)?;
+                Some(Block {
+                    value: probe.ln(),
+                    ..*block
+                })
+            })
+            .collect();
+        let moments: Vec<f64> = blocks.iter().map(|(_, block)| block.at).collect();
+        States::of(&probes, self.arms.len(), &moments)
     }
 
     /// Log ratios of the target's rate without interference, blocks of `idle`,
@@ -391,4 +461,9 @@ pub(super) struct Judgement {
     pub(super) sharing: Vec<(usize, Arm, Vec<f64>)>,
     /// The control's level, round by round: seconds, log rate.
     pub(super) level: Vec<(f64, f64)>,
+    /// How much somebody unseen had of the core; `None` where it cannot be told.
+    pub(super) held: Option<Held>,
+    /// Where the levels are of the free time alone: per subject the arm at 100 in
+    /// the contrasts of all the time.
+    pub(super) mixtures: Vec<(usize, Rc<Contrasts>, usize)>,
 }

@@ -7,7 +7,9 @@ use super::settings::Half;
 use jostle_profile::PairReading;
 use jostle_profile::Readings;
 use jostle_statistics as stats;
+use jostle_statistics::Contrasts;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// One pair of windows as it was measured.
@@ -21,6 +23,15 @@ pub(super) struct PairRecord {
     pub(super) pressure: Option<f64>,
     pub(super) reference: f64,
     pub(super) counted: Counted,
+}
+
+/// What an unseen neighbour had of a core.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Held {
+    /// Of the time, 0–1.
+    pub(super) share: f64,
+    /// Log ratio of the speed of execution units then to that when free.
+    pub(super) slowed: f64,
 }
 
 /// Everything read in one run of a measurement.
@@ -40,6 +51,11 @@ pub(super) struct Log<'a> {
     pub(super) played: BTreeMap<usize, Vec<PairRecord>>,
     /// Per lane the control's level, round by round: seconds, log rate.
     pub(super) levels: BTreeMap<usize, Vec<(f64, f64)>>,
+    /// Per lane what an unseen neighbour had of its core, and its subjects.
+    pub(super) held: BTreeMap<usize, (Held, Vec<usize>)>,
+    /// Per subject whose levels are of the free time alone, its arm at 100 in the
+    /// contrasts of all the time.
+    pub(super) mixtures: BTreeMap<usize, (Rc<Contrasts>, usize)>,
 }
 
 impl<'a> Log<'a> {
@@ -54,6 +70,8 @@ impl<'a> Log<'a> {
             pairs: Vec::new(),
             played: BTreeMap::new(),
             levels: BTreeMap::new(),
+            held: BTreeMap::new(),
+            mixtures: BTreeMap::new(),
         }
     }
 

@@ -12,6 +12,7 @@ use jostle_profile::Readings;
 use jostle_profile::ResourceEntry;
 use jostle_profile::Score;
 use jostle_profile::Status;
+use jostle_profile::UnseenNeighbour;
 use jostle_profile::resource::Resource;
 use std::time::Duration;
 
@@ -37,6 +38,7 @@ pub struct Measured {
     pub duration: Duration,
     /// Empty when undisturbed performance held its level.
     pub phases: Vec<Phase>,
+    pub unseen_neighbours: Vec<UnseenNeighbour>,
     /// Everything that was read, when the measurement was cut short.
     pub readings: Option<Readings>,
     pub warnings: Vec<Warning>,
@@ -58,6 +60,7 @@ impl Measured {
             ),
             duration: Duration::from_secs_f64(readings.elapsed_seconds.max(0.0)),
             phases: Vec::new(),
+            unseen_neighbours: Vec::new(),
             readings: Some(readings),
             warnings: Vec::new(),
         }

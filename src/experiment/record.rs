@@ -97,6 +97,7 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
         smallest_detectable_percent: measured.smallest_detectable_percent,
         counters: metadata.counters.into_iter().collect(),
         phases: measured.phases.clone(),
+        unseen_neighbours: measured.unseen_neighbours.clone(),
         doubts: warnings.iter().map(|one| one.message.clone()).collect(),
         warnings,
         ..profile.conditions

@@ -320,6 +320,7 @@ fn metadata(
             profiler_cpu_percent: None,
             counters: Default::default(),
             phases: Vec::new(),
+            unseen_neighbours: Vec::new(),
             doubts: Vec::new(),
             warnings: Vec::new(),
             unknown: Default::default(),

@@ -140,6 +140,9 @@ pub struct MockExecutor {
     pub phases: Option<fn(Duration) -> f64>,
     /// Intensity's cost is this power of what the response says, by time.
     pub phase_response: Option<fn(Duration) -> f64>,
+    /// When somebody unseen is on the core: the target is slower, the sources are,
+    /// and these take hardly anything from it.
+    pub unseen: Option<fn(Duration) -> bool>,
     /// What is counted in a window, from its request and its disturbance.
     pub counters: Option<Count>,
     /// Whether subjects with a lane are played in sequences.
@@ -176,6 +179,7 @@ impl MockExecutor {
             override_performance: Vec::new(),
             phases: None,
             phase_response: None,
+            unseen: None,
             counters: None,
             plays: false,
             carry_over: 0.0,
@@ -254,6 +258,8 @@ impl MockExecutor {
         let response = self.responses[request.subject];
         let disturbance = self.disturbance(response.sd);
         let running = request.target == TargetState::Running;
+        let held = self.unseen.is_some_and(|held| held(self.clock));
+        let (slower, less) = if held { (0.7, 0.1) } else { (1.0, 1.0) };
         let (probe, aim) = match request.arm {
             Arm::Idle => (None, 1.0),
             Arm::Control => (None, response.sharing),
@@ -264,11 +270,11 @@ impl MockExecutor {
                     1.0
                 };
                 let power = self.phase_response.map_or(1.0, |power| power(self.clock));
-                let own = response.sharing * response.target.at(intensity).powf(power);
-                (Some(1e6 * beside * disturbance), own)
+                let own = response.sharing * response.target.at(intensity).powf(power * less);
+                (Some(1e6 * beside * slower * disturbance), own)
             }
         };
-        let phase = self.phases.map_or(1.0, |level| level(self.clock));
+        let phase = slower * self.phases.map_or(1.0, |level| level(self.clock));
         let mut turns = Vec::new();
         for position in 0..request.periods {
             self.clock += lane.period;

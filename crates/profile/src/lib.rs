@@ -255,6 +255,10 @@ pub struct Conditions {
     /// own, in order; empty when its level held.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,
+    /// What neighbours that this machine does not show had of its cores while
+    /// measuring; absent where it cannot be told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unseen_neighbours: Vec<UnseenNeighbour>,
     /// What a reader should know before believing the numbers, in sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
@@ -297,6 +301,21 @@ pub struct Placement {
     pub mode: PlacementMode,
     /// CPUs the workers ran on.
     pub cpus: Vec<usize>,
+}
+
+/// Somebody on the same core that this machine does not show, as the speed of
+/// sources that need nothing but its execution units tells.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct UnseenNeighbour {
+    /// Resources whose blocks were told apart by it.
+    pub resources: Vec<String>,
+    /// Share of the time in which the sources were slower than usual by 5 % or
+    /// more.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 100.0)))]
+    pub held_percent: f64,
+    /// By how much they were slower then, median.
+    pub slowed_percent: f64,
 }
 
 /// A position on the 0–100 scale with its 95 % interval.
@@ -377,6 +396,10 @@ pub struct ResourceEntry {
     /// cost of sharing a CPU, which is not blamed on this resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sharing_cost: Option<Estimate>,
+    /// Target performance at 100 % over all the time, where the curve and the
+    /// scores are of the time without an unseen neighbour.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mixture: Option<Estimate>,
     /// Unit of `pressure` in the curves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pressure_unit: Option<String>,

@@ -9,6 +9,7 @@ mod noise;
 mod resample;
 mod robust;
 mod sequence;
+mod states;
 mod turns;
 
 pub use bootstrap::*;
@@ -17,4 +18,5 @@ pub use noise::Noise;
 pub use robust::*;
 pub use sequence::Block;
 pub use sequence::Contrasts;
+pub use states::States;
 pub use turns::block_rate;

@@ -157,6 +157,16 @@ impl Contrasts {
     }
 }
 
+/// The drift that the arms of `blocks`, in time order, have in common: per block
+/// as its neighbours say, `reach` of them on each side, itself left out.
+pub(crate) fn common_drift(blocks: &[Block], arms: usize, reach: usize) -> Vec<f64> {
+    let mut fit = Backfit::begin(blocks, arms);
+    for _ in 0..ROUNDS {
+        fit.round(reach);
+    }
+    fit.drift
+}
+
 /// The drift and the effects on their way to agreeing with each other.
 #[derive(Clone)]
 struct Backfit<'a> {

@@ -26,6 +26,8 @@ const DRAWN: usize = 16;
 /// Controls of a round: one per this many treated blocks, at least so many.
 const TREATED_PER_CONTROL: usize = 8;
 const FEWEST_CONTROLS: usize = 3;
+/// One block of a gauge per so many: states of the machine show in them.
+const PER_GAUGE: usize = 4;
 /// Rounds that a lane's share of the budget should hold, so that the verdict
 /// has its pairs: rounds carry fewer levels of the curve for that.
 const ROUNDS: f64 = 8.0;
@@ -332,6 +334,13 @@ impl Run<'_, '_> {
                 }
             }
         }
+        let gauges = lane.gauges();
+        let played = beside
+            .iter()
+            .filter(|(subject, _)| gauges.contains(subject));
+        let missing = (beside.len() / PER_GAUGE).saturating_sub(played.count());
+        let gauges = gauges.iter().cycle().skip(round).take(missing);
+        beside.extend(gauges.map(|gauge| (*gauge, Arm::Treat(100.0))));
         let zero = lane.zero();
         let fewest = FEWEST_CONTROLS - usize::from(long);
         let controls = (beside.len() / TREATED_PER_CONTROL).max(fewest);
@@ -477,6 +486,15 @@ impl Run<'_, '_> {
                     }
                 }
             }
+        }
+        for member in &members {
+            self.log.mixtures.remove(member);
+        }
+        for (subject, contrasts, arm) in judgement.mixtures {
+            self.log.mixtures.insert(subject, (contrasts, arm));
+        }
+        if let Some(held) = judgement.held {
+            self.log.held.insert(number, (held, members));
         }
         self.log.played.insert(number, judgement.pairs);
         self.log.levels.insert(number, judgement.level);
