@@ -113,3 +113,34 @@ fn it_takes_less_than_50_ms() {
         .unwrap();
     assert!(best < Duration::from_millis(50), "{best:?}");
 }
+
+#[test]
+fn watching_tells_what_the_machine_gets_of_each_resource() {
+    let ended = jostle(&["machine", "--watch", "--for", "2s", "--json"]);
+    let found = ended.json();
+    assert_eq!(found["format"], "jostle-watch/1");
+    let gauges = found["gauges"].as_array().unwrap();
+    assert_eq!(gauges[0]["name"], "units");
+    assert!(gauges.len() >= 2, "{found}");
+    for gauge in gauges {
+        assert!(gauge["looks"].as_u64().unwrap() >= 3, "{gauge}");
+        let free = gauge["free_percent"].as_f64().unwrap();
+        assert!((0.0..=100.0).contains(&free), "{gauge}");
+        assert!(gauge["median_ns"].as_f64().unwrap() > 0.0, "{gauge}");
+    }
+    let (code, text, _) = jostle(&["machine", "--watch", "--for", "2s"]).parts();
+    assert_eq!(code, Some(0));
+    assert!(
+        text.contains("share of the looks") && text.contains("free at"),
+        "{text}"
+    );
+    let (code, _, stderr) = jostle(&["machine", "--watch", "--cpu", "9999"]).parts();
+    assert_eq!(code, Some(2));
+    assert!(
+        stderr.contains("--cpu 9999: this process may use CPUs"),
+        "{stderr}"
+    );
+    let (code, _, stderr) = jostle(&["machine", "--for", "2s"]).parts();
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("--watch"), "{stderr}");
+}

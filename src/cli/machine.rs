@@ -7,6 +7,9 @@ use super::progress::Bar;
 use super::select;
 use crate::calibrate;
 use crate::calibrate::Stop;
+use crate::calibrate::gauge;
+use crate::calibrate::gauge::Gauge;
+use crate::calibrate::gauge::Gauges;
 use crate::calibrate::press::Live;
 use crate::console::note;
 use crate::console::warning;
@@ -19,11 +22,17 @@ use crate::machine::saved;
 use crate::machine::saved::Saved;
 use crate::report;
 use crate::report::Style;
+use jostle_profile::cpulist::format_list;
 use jostle_profile::reading::Reading;
 use jostle_profile::resource::Resource;
 use serde::Serialize;
 use std::sync::Mutex;
+use std::thread::sleep;
 use std::time::Duration;
+use std::time::Instant;
+
+/// From one line of --watch to the next.
+const SAID_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -37,6 +46,16 @@ pub struct Args {
     /// With --calibrate: show what would be injected where, and stop
     #[arg(long, requires = "calibrate")]
     dry_run: bool,
+    /// Show how much of each shared resource this machine really gets, over time,
+    /// until Ctrl-C or --for
+    #[arg(long, conflicts_with_all = ["calibrate", "budget", "dry_run"])]
+    watch: bool,
+    /// With --watch: for how long
+    #[arg(long = "for", value_parser = parse_duration, value_name = "TIME", requires = "watch")]
+    length: Option<Duration>,
+    /// With --watch: on which CPU [default: the one that devices interrupt least]
+    #[arg(long, value_name = "N", requires = "watch")]
+    cpu: Option<usize>,
     #[command(flatten)]
     limits: select::LimitArgs,
     /// Print one JSON document instead of text
@@ -68,6 +87,9 @@ pub fn run(args: Args) -> Result<()> {
         )));
     }
     let saved = saved::load(&machine);
+    if args.watch {
+        return watched(&args, &machine, &saved);
+    }
     if let Saved::Ignored(warning) = &saved {
         warning!("{warning}");
     }
@@ -131,6 +153,78 @@ fn calibrated(args: &Args, machine: &Machine) -> Result<()> {
     print(machine, Reading::Value(&calibration), args.json)?;
     note!("wrote {}", path.display());
     Ok(())
+}
+
+/// What `--watch` found, for programs.
+#[derive(Serialize)]
+struct Watched<'a> {
+    format: &'static str,
+    cpu: usize,
+    seconds: f64,
+    gauges: Vec<WatchedGauge<'a>>,
+}
+
+#[derive(Serialize)]
+struct WatchedGauge<'a> {
+    #[serde(flatten)]
+    gauge: &'a Gauge,
+    looks: usize,
+    free_percent: Option<f64>,
+    median_ns: Option<f64>,
+}
+
+fn watched(args: &Args, machine: &Machine, saved: &Saved) -> Result<()> {
+    let calibration = match saved {
+        Saved::Found(calibration) => Some(calibration.as_ref()),
+        Saved::Nothing(_) | Saved::Ignored(_) => None,
+    };
+    let cpu = args.cpu.or_else(|| machine.quietest_cpu());
+    let cpu = cpu.ok_or_else(|| Error::environment("no CPU is allowed to this process"))?;
+    if !machine.allowed_cpus.contains(&cpu) {
+        return Err(Error::request(format!(
+            "--cpu {cpu}: this process may use CPUs {}",
+            format_list(&machine.allowed_cpus)
+        )));
+    }
+    let flag = interrupt::flag()?;
+    let mut gauges = Gauges::on(machine, cpu, calibration).map_err(Error::environment)?;
+    let (began, mut said) = (Instant::now(), Instant::now());
+    let over = || args.length.is_some_and(|length| began.elapsed() >= length);
+    let mut since = 0;
+    if !args.json {
+        output::text(&report::gauges_head(cpu, &gauges.gauges))?;
+    }
+    while !interrupt::raised(&flag) && !over() {
+        let round = Instant::now();
+        gauges.look().map_err(Error::environment)?;
+        since += 1;
+        if said.elapsed() >= SAID_EVERY && !args.json {
+            output::text(&report::gauges_line(began.elapsed(), &gauges.gauges, since))?;
+            (said, since) = (Instant::now(), 0);
+        }
+        sleep(gauge::ROUND.saturating_sub(round.elapsed()));
+    }
+    if !args.json {
+        return output::text(&report::gauges_sum(&gauges.gauges));
+    }
+    let of = |gauge| WatchedGauge::of(gauge);
+    output::json(&Watched {
+        format: "jostle-watch/1",
+        cpu,
+        seconds: began.elapsed().as_secs_f64(),
+        gauges: gauges.gauges.iter().map(of).collect(),
+    })
+}
+
+impl<'a> WatchedGauge<'a> {
+    fn of(gauge: &'a Gauge) -> WatchedGauge<'a> {
+        WatchedGauge {
+            gauge,
+            looks: gauge.looks.len(),
+            free_percent: gauge.free_percent(usize::MAX),
+            median_ns: gauge.quantile(0.5),
+        }
+    }
 }
 
 fn print(machine: &Machine, calibration: Reading<&Calibration>, as_json: bool) -> Result<()> {

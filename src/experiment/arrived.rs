@@ -13,8 +13,10 @@ use jostle_profile::ResourceEntry;
 use jostle_profile::Score;
 use jostle_profile::Status;
 use jostle_profile::cpulist::format_list;
+use jostle_profile::resource::Domain;
 use jostle_profile::resource::Intensity;
 use jostle_profile::resource::Resource;
+use std::collections::BTreeMap;
 
 /// Share of the pressure asked for at 100 % that a verdict "not sensitive" rests on
 /// at least.
@@ -22,6 +24,14 @@ const ENOUGH: f64 = 0.9;
 /// Points by which a source may stay below what was asked before it is said, and
 /// before its points are moved.
 const SHORT_POINTS: f64 = 5.0;
+
+/// Sources that need nothing but the execution units of the core.
+pub(super) const GAUGES: [Resource; 4] = [
+    Resource::Int,
+    Resource::Fp,
+    Resource::Vector,
+    Resource::Branch,
+];
 
 /// What else is known of the source of an entry.
 pub(super) struct Circumstances<'a> {
@@ -76,6 +86,43 @@ pub(super) fn judge(resource: Resource, entry: &mut ResourceEntry, known: &Circu
         entry.caused = None;
         entry.probe_curve.clear();
         add_reason(entry, format!("caused: {reason}"));
+    }
+}
+
+/// Takes back "not sensitive" to what a core holds where somebody unseen held the
+/// core all the time: sources that need nothing but execution units never came near
+/// their calibrated peaks, even with the target held still.
+pub(super) fn never_free(
+    entries: &mut BTreeMap<String, ResourceEntry>,
+    calibrated: impl Fn(&str) -> bool,
+) {
+    let shares = GAUGES.iter().filter_map(|gauge| {
+        let entry = entries.get(gauge.id())?;
+        let share = alone_at_100(entry)? / entry.full_scale_pressure?;
+        calibrated(gauge.id()).then_some((gauge, share))
+    });
+    let Some((gauge, best)) = shares.max_by(|a, b| a.1.total_cmp(&b.1)) else {
+        return;
+    };
+    if best >= ENOUGH {
+        return;
+    }
+    let reason = format!(
+        "tolerated: an unseen neighbour held the core all the time: with the target held still \
+         {gauge} reached {:.0} % of its calibrated peak",
+        100.0 * best
+    );
+    for (id, entry) in entries {
+        let held = id.parse::<Resource>().is_ok_and(|resource| {
+            let row = resource.row();
+            let core = matches!(row.domain, Domain::PhysicalCore | Domain::L2Group);
+            core && row.intensity == Intensity::Footprint
+        });
+        if held && entry.sensitive == Some(false) {
+            entry.sensitive = None;
+            entry.status = Status::Unresolved;
+            add_reason(entry, reason.clone());
+        }
     }
 }
 
@@ -309,5 +356,27 @@ mod tests {
         assert_eq!(entry.sensitive, Some(false));
         let unknown = judged(kept([88.0, 170.0], None), false, &[]);
         assert_eq!(unknown.sensitive, None, "85 % of all that is known");
+    }
+
+    #[test]
+    fn a_core_that_was_never_free_shows_nothing_of_its_caches() {
+        let entries = |reached: f64| {
+            let mut cache = kept([50.0, 100.0], None);
+            cache.curve[1].pressure = Some(100.0);
+            let mut gauge = kept([100.0, 2.0 * reached], Some(2.0 * reached));
+            gauge.full_scale_pressure = Some(200.0);
+            BTreeMap::from([("l2-capacity".to_string(), cache), ("int".into(), gauge)])
+        };
+        let judged = |reached, calibrated| {
+            let mut entries = entries(reached);
+            never_free(&mut entries, |_| calibrated);
+            entries.remove("l2-capacity").unwrap()
+        };
+        let held = judged(70.0, true);
+        assert_eq!((held.sensitive, held.status), (None, Status::Unresolved));
+        let reason = held.reason.unwrap();
+        assert!(reason.contains("int reached 70 %"), "{reason}");
+        assert_eq!(judged(95.0, true).sensitive, Some(false));
+        assert_eq!(judged(70.0, false).sensitive, Some(false), "who knows");
     }
 }

@@ -6,6 +6,7 @@
 //! own performance is compared with the control of its time; the source's,
 //! with its blocks of the same round in which the target was stopped.
 
+use super::arrived::GAUGES;
 use super::carry_over::carry_over;
 use super::design::RATIO_FLOOR;
 use super::executor::Arm;
@@ -19,7 +20,6 @@ use super::log::Held;
 use super::log::PairRecord;
 use super::search::Played;
 use super::settings::Half;
-use jostle_profile::resource::Resource;
 use jostle_statistics::Block;
 use jostle_statistics::Contrasts;
 use jostle_statistics::States;
@@ -35,14 +35,6 @@ const FIRST_JUDGED: usize = 4;
 /// Blocks grow to at most this many periods when carry-over takes most of them.
 const LONGEST_BLOCK: u32 = 64;
 
-/// Sources that need nothing but execution units: their speed tells whether
-/// somebody runs on the sibling thread, whatever the target holds in caches.
-const GAUGES: [Resource; 4] = [
-    Resource::Int,
-    Resource::Fp,
-    Resource::Vector,
-    Resource::Branch,
-];
 /// Shares of the time held by a neighbour between which blocks are told apart: with
 /// less, the robust estimate is of the free time anyway; with more, too few are
 /// left.
@@ -72,7 +64,9 @@ pub(super) struct LaneLog {
     pub(super) lane: Lane,
     /// Subjects of the lane.
     pub(super) members: Vec<usize>,
-    /// Those of them that are in [`GAUGES`].
+    /// Those of them that need nothing but execution units: their speed tells
+    /// whether somebody runs on the sibling thread, whatever the target holds in
+    /// caches.
     gauges: Vec<usize>,
     /// Periods of a block whose turns are not counted.
     pub(super) skip: u32,

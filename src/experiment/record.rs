@@ -79,6 +79,11 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
             .resources
             .insert(outcome.resource.to_string(), entry);
     }
+    let calibrated = |id: &str| {
+        let source = metadata.sources.get(id);
+        source.is_some_and(|source| source.calibrated == Some(true))
+    };
+    arrived::never_free(&mut profile.resources, calibrated);
     let cut_short = measured.partial.clone();
     let cut_short = cut_short.map(|reason| Warning::CutShort { reason });
     let warnings = metadata.warnings.iter().chain(&measured.warnings);

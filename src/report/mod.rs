@@ -3,6 +3,7 @@
 mod calibration;
 pub mod cloud;
 pub mod consolidation;
+mod gauges;
 mod html;
 mod mechanism;
 pub mod placement;
@@ -15,6 +16,9 @@ mod validation;
 
 pub use calibration::calibration_text;
 pub use calibration::pressure;
+pub use gauges::gauges_head;
+pub use gauges::gauges_line;
+pub use gauges::gauges_sum;
 pub use html::validation as validation_html;
 pub use style::Style;
 pub use table::profile_table;

@@ -1,0 +1,61 @@
+//! How much of each shared resource a machine gets, as text.
+
+use crate::calibrate::gauge::Gauge;
+use std::time::Duration;
+
+/// Width of one column.
+const COLUMN: usize = 9;
+
+/// What the columns are.
+pub fn gauges_head(cpu: usize, gauges: &[Gauge]) -> String {
+    let names: String = gauges
+        .iter()
+        .map(|gauge| format!("{:>COLUMN$}", gauge.name))
+        .collect();
+    format!(
+        "CPU {cpu}: share of the looks in which each was free, percent (units: integer operations)\n\
+         {:>8}{names}\n",
+        "seconds"
+    )
+}
+
+/// The last `count` looks.
+pub fn gauges_line(at: Duration, gauges: &[Gauge], count: usize) -> String {
+    let shares: String = gauges
+        .iter()
+        .map(|gauge| match gauge.free_percent(count) {
+            Some(percent) => format!("{percent:>COLUMN$.0}"),
+            None => format!("{:>COLUMN$}", "–"),
+        })
+        .collect();
+    format!("{:>8.0}{shares}\n", at.as_secs_f64())
+}
+
+/// All looks, and what they were compared with.
+pub fn gauges_sum(gauges: &[Gauge]) -> String {
+    let mut text = gauges_line(Duration::ZERO, gauges, usize::MAX);
+    text.replace_range(..8, "     all");
+    for gauge in gauges {
+        let (Some(median), unit) = (
+            gauge.quantile(0.5),
+            if gauge.bytes == 0 {
+                "ns per 1000 operations"
+            } else {
+                "ns per access"
+            },
+        ) else {
+            continue;
+        };
+        text += &format!(
+            "{:>8}  free at {:.1} {unit} ({}), median {median:.1}{}\n",
+            gauge.name,
+            gauge.reference_ns,
+            gauge.reference,
+            match gauge.free_percent(usize::MAX) {
+                Some(0.0) => ": never free",
+                _ => "",
+            }
+        );
+    }
+    text
+}
