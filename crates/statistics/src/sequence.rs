@@ -123,7 +123,7 @@ impl Contrasts {
         let mut best: Option<(f64, usize)> = None;
         for reach in REACHES {
             let mut trial = fit.clone();
-            trial.round(reach);
+            trial.find_drift(reach);
             let loss = trial.loss(fit.spread);
             if best.is_none_or(|(least, _)| loss < least) {
                 best = Some((loss, reach));
