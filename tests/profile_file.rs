@@ -49,6 +49,7 @@ fn point() -> impl Strategy<Value = CurvePoint> {
         .prop_map(
             |(intensity, performance, ci95, pressure, windows)| CurvePoint {
                 intensity,
+                requested: None,
                 performance,
                 ci95,
                 pressure,

@@ -49,6 +49,8 @@ const WORDS: usize = (LINE / 8) as usize;
 const PAIR: u64 = 2;
 /// One place of so many is walked; odd, so that all sets get their turn.
 const STRIDE: usize = 7;
+/// The same for lines of L1d: few enough that the clock's steps show otherwise.
+const LINES_STRIDE: usize = 3;
 /// How often the source goes through its footprint before it is looked at.
 const PASSES: u64 = 4;
 /// The same for code that is to push out all other, as often as the source.
@@ -281,7 +283,7 @@ fn lines(l1d_bytes: u64) -> Result<Box<dyn Reference>, Failure> {
     let touched = buffer.clone();
     Ok(Box::new(Timed {
         cycle: Cycle::over(lines),
-        stride: STRIDE,
+        stride: LINES_STRIDE,
         read: move |line| buffer.read(line as usize * WORDS),
         beside: None,
         idle: Box::new(move |operations| idle(&touched, operations)),

@@ -33,6 +33,9 @@ pub struct Args {
     /// tried on; none leaves the matrix out [default: those of --resources]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     victims: Vec<String>,
+    /// Measure the matrix alone, and no source by itself
+    #[arg(long, conflicts_with = "check")]
+    no_dials: bool,
     /// Within a minute: fewer levels, shorter windows
     #[arg(long)]
     quick: bool,
@@ -100,6 +103,7 @@ pub fn run(args: Args) -> Result<()> {
     let request = Request {
         resources,
         victims,
+        dials: !args.no_dials,
         limits,
         budget,
         quick: args.quick,

@@ -235,6 +235,7 @@ impl Levels {
                 let [low, high] = bootstrap.interval95();
                 Some(CurvePoint {
                     intensity: level.intensity,
+                    requested: None,
                     performance: bootstrap.location.exp(),
                     ci95: [low.exp(), high.min(50.0).exp()],
                     pressure: (!level.pressures.is_empty()).then(|| mean(&level.pressures)),

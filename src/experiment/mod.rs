@@ -10,6 +10,7 @@
 //! [`jostle_statistics`] turns pairs into estimates; [`outcome`] is what comes
 //! out.
 
+mod arrived;
 mod carry_over;
 mod checkpoint;
 mod counting;

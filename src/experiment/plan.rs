@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::inject::WorkerPlan;
 use crate::inject::placement::Refusal;
+use crate::inject::placement::place;
 use crate::inject::plan::Limits;
 use crate::inject::plan::plan;
 use crate::inject::slice;
@@ -20,9 +21,14 @@ use crate::warning::Warning;
 use crate::workload::TargetSpec;
 use crate::workload::hooks::Hooks;
 use jostle_load::LoadPlan;
+use jostle_profile::Placement;
+use jostle_profile::PlacementMode;
 use jostle_profile::Profile;
+use jostle_profile::cpulist::format_list;
 use jostle_profile::resource::Domain;
 use jostle_profile::resource::Resource;
+use jostle_profile::resource::SwitchCost;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -83,7 +89,11 @@ impl Request {
         };
         for &resource in &self.resources {
             let beside = self.beside(resource.row().domain);
-            match plan(machine, resource, beside, &self.limits, slices) {
+            let planned = match self.away_from_load(machine, resource) {
+                Err(reason) => Err(reason),
+                Ok(limits) => plan(machine, resource, beside, &limits, slices),
+            };
+            match planned {
                 Ok(mut ready) => {
                     ready.config.gives_way = self.meets_the_load(&ready);
                     plans.ready.push((resource, ready));
@@ -106,11 +116,52 @@ impl Request {
         }
     }
 
+    /// CPUs that requests are sent from.
+    pub(super) fn generator(&self) -> &[usize] {
+        let load = self.load.as_ref();
+        load.map_or(&[], |load| &load.spec.placement.cpus)
+    }
+
+    /// The limits of a source of `resource`: one that presses with a CPU of its own
+    /// all the time stays away from the load generator's, where it would press
+    /// only while no request is sent.
+    ///
+    /// # Errors
+    /// Where no CPU is left for it.
+    fn away_from_load(
+        &self,
+        machine: &Machine,
+        resource: Resource,
+    ) -> std::result::Result<Cow<'_, Limits>, Refusal> {
+        let (limits, generator) = (&self.limits, self.generator());
+        let row = resource.row();
+        let apart = matches!(
+            row.domain,
+            Domain::LlcGroup | Domain::NumaNode | Domain::Machine
+        );
+        let presses = apart && row.switch_cost == SwitchCost::None;
+        let usual = || place(machine, resource, &self.target_cpus, &limits.cpus);
+        let meets = |placement: Placement| placement.cpus.iter().any(|cpu| generator.contains(cpu));
+        if !presses || generator.is_empty() || !usual().is_ok_and(meets) {
+            return Ok(Cow::Borrowed(limits));
+        }
+        let mut limits = limits.clone();
+        limits.cpus.retain(|cpu| !generator.contains(cpu));
+        let found = place(machine, resource, &self.target_cpus, &limits.cpus)?;
+        match found.mode {
+            PlacementMode::SameCpu => Err(Refusal::NotShared(format!(
+                "it takes a CPU beside the target's and the load generator's (CPU {}), and there \
+                 is none",
+                format_list(generator)
+            ))),
+            _ => Ok(Cow::Owned(limits)),
+        }
+    }
+
     /// Whether a source would keep the load generator from its CPU: a request
     /// that leaves late for that would read as one that was answered late.
     fn meets_the_load(&self, plan: &WorkerPlan) -> bool {
-        let generator = self.load.as_ref();
-        let generator = generator.map_or(&[][..], |load| &load.spec.placement.cpus);
+        let generator = self.generator();
         let mut cpus = plan.placement.cpus.iter();
         let meets = cpus.any(|cpu| generator.contains(cpu));
         meets && plan.config.slices.is_none()
@@ -204,6 +255,9 @@ pub(super) mod tests {
     use crate::inject::pattern;
     use crate::machine::fake;
     use crate::workload::CommandSpec;
+    use jostle_load::Drive;
+    use jostle_load::LoadSpec;
+    use jostle_load::Pace;
 
     /// For a command on `target_cpus` of `machine`, with everything else as
     /// usual.
@@ -263,5 +317,34 @@ pub(super) mod tests {
         request.cpu_choice.leave(&[3]);
         let plans = request.plans(&machine, slice::PERIODS[0]);
         assert_eq!(cpus(&plans, "l1d"), [1, 2]);
+    }
+
+    fn loaded(machine: &Machine, target: usize, generator: usize) -> Plans {
+        let mut spec = LoadSpec::new("http://127.0.0.1:1/".parse().unwrap());
+        spec.placement.cpus = vec![generator];
+        let mut request = request(machine, &[target]);
+        request.load = Some(LoadPlan {
+            spec,
+            drive: Drive::Pace(Pace::Closed),
+        });
+        request.plans(machine, slice::PERIODS[0])
+    }
+
+    #[test]
+    fn sources_that_need_a_cpu_of_their_own_stay_away_from_the_load() {
+        let four = loaded(&fake::cores(4, 1), 0, 2);
+        assert_eq!(cpus(&four, "memory-bandwidth"), [1, 3]);
+        assert_eq!(cpus(&four, "l1d"), [0]);
+        let two = loaded(&fake::cores(2, 1), 0, 1);
+        for id in ["memory-bandwidth", "llc-bandwidth", "llc-capacity"] {
+            let found = two.unavailable.iter().find(|(resource, _)| *resource == id);
+            let Some((_, Refusal::NotShared(reason))) = found else {
+                panic!("{id}: {found:?}");
+            };
+            assert!(reason.contains("load generator's (CPU 1)"), "{reason}");
+        }
+        // What is held needs no CPU, and what takes turns has the target's.
+        assert_eq!(cpus(&two, "memory-capacity"), [1]);
+        assert_eq!(cpus(&two, "l2-capacity"), [0]);
     }
 }

@@ -1,5 +1,7 @@
 //! From what was measured to a profile.
 
+use super::arrived;
+use super::arrived::Circumstances;
 use super::outcome::Measured;
 use super::sources::SourceFacts;
 use crate::inject::placement::Refusal;
@@ -9,7 +11,6 @@ use crate::warning::Warning;
 use jostle_profile::Conditions;
 use jostle_profile::CounterFacts;
 use jostle_profile::CounterPair;
-use jostle_profile::CurvePoint;
 use jostle_profile::PlacementMode;
 use jostle_profile::Profile;
 use jostle_profile::ResourceEntry;
@@ -32,6 +33,8 @@ pub struct RunMetadata {
     pub sources: BTreeMap<&'static str, SourceFacts>,
     /// Per resource id what a source loses beside a second copy of itself.
     pub reporters: BTreeMap<String, Reporter>,
+    /// CPUs that requests are sent from.
+    pub generator: Vec<usize>,
     /// What was counted beside the metric, in the order of the outcomes'
     /// mechanisms.
     pub counters: Vec<(String, Reading<CounterFacts>)>,
@@ -39,9 +42,6 @@ pub struct RunMetadata {
     pub unavailable: Vec<(&'static str, Refusal)>,
     pub warnings: Vec<Warning>,
 }
-
-/// Points by which a source may stay below what was asked before it is said.
-const SHORT_POINTS: f64 = 5.0;
 
 /// Puts a profile together.
 pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
@@ -60,16 +60,16 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
         entry.placement = source.map(|source| source.placement.clone());
         mechanism(&mut entry, &outcome.mechanism, &metadata.counters);
         entry.physical_bound = source.and_then(|source| source.bound.clone());
+        if let (Some(facts), Ok(resource)) = (source, outcome.resource.parse()) {
+            let generator = &metadata.generator;
+            arrived::judge(resource, &mut entry, &Circumstances { facts, generator });
+        }
         entry.equivalent_intensity = metadata
             .reporters
             .get(outcome.resource)
             .and_then(|reporter| equivalent_intensity(reporter, &entry));
-        if !entry.curve.is_empty() || !entry.probe_curve.is_empty() {
-            entry.full_scale_pressure = source.and_then(|source| source.full_scale);
-        }
         let further = [
             source.and_then(|source| source.warning.clone()),
-            pressure_missed(&entry),
             placebo_slowed(&entry),
         ];
         for warning in outcome.warnings.iter().chain(further.iter().flatten()) {
@@ -170,27 +170,10 @@ fn placebo_slowed(entry: &ResourceEntry) -> Option<Warning> {
     })
 }
 
-/// What is to be said when the source stayed below the intensity it was asked
-/// for beside the target.
-fn pressure_missed(entry: &ResourceEntry) -> Option<Warning> {
-    let full = entry.full_scale_pressure?;
-    let missing = |point: &CurvePoint| -> Option<f64> {
-        Some(point.intensity - point.pressure? / full * 100.0)
-    };
-    let (points, intensity) = entry
-        .curve
-        .iter()
-        .filter_map(|point| Some((missing(point)?, point.intensity)))
-        .max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (points > SHORT_POINTS).then_some(Warning::PressureMissed {
-        requested_percent: intensity,
-        reached_percent: intensity - points,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use jostle_profile::CurvePoint;
     use jostle_profile::Placement;
 
     fn equivalent(copy: [f64; 4], beside_target: f64) -> Option<f64> {
@@ -216,34 +199,13 @@ mod tests {
         entry.placement = Some(placement);
         entry.probe_curve.push(CurvePoint {
             intensity: 100.0,
+            requested: None,
             performance: beside_target,
             ci95: [beside_target, beside_target],
             pressure: None,
             windows: 10,
         });
         equivalent_intensity(&reporter, &entry)
-    }
-
-    #[test]
-    fn a_source_that_is_held_up_is_doubted_with_by_how_much() {
-        let mut entry = ResourceEntry::without_numbers(Status::Measured, "");
-        let point = |intensity, pressure| CurvePoint {
-            intensity,
-            performance: 1.0,
-            ci95: [1.0, 1.0],
-            pressure: Some(pressure),
-            windows: 4,
-        };
-        entry.curve = vec![point(50.0, 98.0), point(100.0, 150.0)];
-        assert_eq!(pressure_missed(&entry), None, "nobody knows what 100 % is");
-        entry.full_scale_pressure = Some(200.0);
-        let doubt = pressure_missed(&entry).unwrap().to_string();
-        assert!(
-            doubt.contains("reached 75 %") && doubt.contains("25 percentage points"),
-            "{doubt}"
-        );
-        entry.curve.pop();
-        assert_eq!(pressure_missed(&entry), None);
     }
 
     #[test]

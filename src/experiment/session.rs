@@ -80,7 +80,7 @@ pub fn profile(
 }
 
 /// Longest window that is played as a block of a sequence.
-const LONGEST_PLAYED: Duration = Duration::from_millis(100);
+const LONGEST_PLAYED: Duration = Duration::from_millis(150);
 /// Kept back from the budget for the final fit and for cleaning up.
 const FINISH: Duration = Duration::from_millis(500);
 
@@ -334,6 +334,7 @@ fn metadata(
         profile,
         sources: sources.facts.clone(),
         reporters: calibration.map_or_else(Default::default, |known| known.reporters()),
+        generator: request.generator().to_vec(),
         counters: Vec::new(),
         unavailable: sources.unavailable.clone(),
         warnings: plan.warnings.clone(),

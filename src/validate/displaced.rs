@@ -23,13 +23,14 @@ use std::time::Instant;
 const MEASURED_BY: &str = "share of a working set of the structure's size that was gone when it was \
                            walked right after the source, by its time between all there and all gone";
 
-/// Time for looks at all levels together, cut into parts of which each is a
-/// repetition.
+/// Time for looks at all levels together, cut into parts. Each is a repetition
+/// with buffers of its own: where they happen to lie changes what is displaced,
+/// by up to ten points of an L1d that tells its ways apart by the address.
 const TIME: Duration = Duration::from_secs(2);
-const QUICK_TIME: Duration = Duration::from_millis(500);
 /// For a last-level cache: one look takes a tenth of a second.
 const SLOW_TIME: Duration = Duration::from_secs(12);
-const PARTS: u32 = 5;
+const PARTS: u32 = 9;
+const SLOW_PARTS: u32 = 3;
 
 /// What walks came to, in the order in which they were taken.
 struct Looks {
@@ -77,12 +78,13 @@ fn looks(
     Ok(looks)
 }
 
-/// The displaced share against the intensity; `None` for sources that hold no
+/// The displaced share against the intensity, in about `budget`; `None` for sources that hold no
 /// cache.
 pub fn displaced(
     session: &Session<'_>,
     resource: Resource,
     slices: Slices,
+    budget: Duration,
     rng: &mut ChaCha8Rng,
 ) -> Result<Option<Reading<Linearity>>> {
     if !resource.row().cache {
@@ -104,37 +106,36 @@ pub fn displaced(
     } else {
         10.0
     });
-    let time = match session.request.quick {
-        true => QUICK_TIME,
-        false if slow => SLOW_TIME,
-        false => TIME,
+    let (time, parts) = match slow {
+        true => (SLOW_TIME, SLOW_PARTS),
+        false => (TIME, PARTS),
     };
+    let time = time.min(budget);
     let look = || -> std::result::Result<Vec<Vec<f64>>, String> {
         // This thread and what it starts end here; nobody else is moved.
         set_affinity(0, &cpus).map_err(|error| format!("CPU {}: {error}", cpus[0]))?;
         let spec = jostle_kernels::source(resource);
-        let mut kernel = (spec.build)(&environment).map_err(|failure| failure.0)?;
-        let displacement =
-            Displacement::prepare(spec, &environment).map_err(|failure| failure.0)?;
-        let parts: Vec<Looks> = (0..PARTS)
-            .map(|_| {
-                looks(
-                    &displacement,
-                    kernel.as_mut(),
-                    &levels,
-                    time / PARTS,
-                    session,
-                    rng,
-                )
-            })
-            .collect::<std::result::Result<_, Failure>>()
-            .map_err(|failure| failure.0)?;
         let mut achieved = vec![Vec::new(); levels.len()];
-        for part in &parts {
+        // All are kept: what one gives back the next would get.
+        let mut instances = Vec::new();
+        for _ in 0..parts {
+            let mut kernel = (spec.build)(&environment).map_err(|failure| failure.0)?;
+            let displacement =
+                Displacement::prepare(spec, &environment).map_err(|failure| failure.0)?;
+            let part = looks(
+                &displacement,
+                kernel.as_mut(),
+                &levels,
+                time / parts,
+                session,
+                rng,
+            );
+            let part = part.map_err(|failure| failure.0)?;
             for (level, after) in achieved.iter_mut().zip(&part.after) {
                 let share = displacement.share(&part.there, &part.gone, after);
                 level.push(share.map_err(|failure| failure.0)? * 100.0);
             }
+            instances.push((kernel, displacement));
         }
         Ok(achieved)
     };

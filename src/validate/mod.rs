@@ -62,6 +62,8 @@ pub struct Request {
     pub resources: Vec<Resource>,
     /// Resources whose demos are the victims of the matrix.
     pub victims: Vec<Resource>,
+    /// Whether each source is measured by itself.
+    pub dials: bool,
     pub limits: Limits,
     pub budget: Duration,
     /// Fewer levels and shorter windows.

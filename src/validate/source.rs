@@ -35,7 +35,13 @@ pub fn source(
         Err(Refusal::NotShared(reason)) => (Status::NotShared, Some(reason), None),
         Err(Refusal::Unavailable(reason)) => (Status::Unavailable, Some(reason), None),
     };
-    let measured = alone(session, resource, slices, budget, rng)?;
+    let (measured, displaced) = match session.request.dials {
+        true => (
+            alone(session, resource, slices, budget, rng)?,
+            displaced(session, resource, slices, budget, rng)?,
+        ),
+        false => (Err("left out by --no-dials".to_string()), None),
+    };
     let (linearity, strength) = match measured {
         Ok((linearity, strength)) => (Reading::Value(linearity), Reading::Value(strength)),
         Err(reason) => (Reading::unavailable(&reason), Reading::unavailable(reason)),
@@ -46,7 +52,7 @@ pub fn source(
         reason,
         placement,
         linearity,
-        displaced: displaced(session, resource, slices, rng)?,
+        displaced,
         strength,
     })
 }

@@ -312,9 +312,13 @@ pub struct Score {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CurvePoint {
-    /// Requested intensity, percent.
+    /// Intensity that arrived, percent.
     #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 100.0)))]
     pub intensity: f64,
+    /// Intensity that was asked for, where the source fell short of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 100.0)))]
+    pub requested: Option<f64>,
     /// Fraction of the same thing's performance under control (curve) or alone
     /// (probe curve).
     pub performance: f64,

@@ -29,8 +29,10 @@ const FEWEST_CONTROLS: usize = 3;
 /// Rounds that a lane's share of the budget should hold, so that the verdict
 /// has its pairs: rounds carry fewer levels of the curve for that.
 const ROUNDS: f64 = 8.0;
-/// Share of what is left that a lane may need for its first verdicts.
+/// Share of what is left that a lane may need for its first verdicts, and this
+/// part of the share of the subjects that it holds if that is more.
 const LANE_SHARE: f64 = 1.0 / 3.0;
+const OF_SUBJECTS: f64 = 0.8;
 /// Blocks longer than this are too expensive for a curve before the verdict.
 const LONG_BLOCK: Duration = Duration::from_millis(20);
 /// Rounds by which their number grows from one judgement to the next.
@@ -55,9 +57,9 @@ impl Run<'_, '_> {
             run.played = self.queue.subjects[run.subject].lane.is_some();
         }
         // Where no lane comes to a verdict, pairs may still tell something.
-        let most = LANE_SHARE * self.left().as_secs_f64();
-        let cheapest = (0..self.lanes.len()).map(|lane| self.minimum(lane)).min();
-        if self.lanes.len() > 1 && cheapest.is_some_and(|least| least.as_secs_f64() > most) {
+        let left = self.left().as_secs_f64();
+        let fits = |lane| self.minimum(lane).as_secs_f64() <= self.share(lane) * left;
+        if self.lanes.len() > 1 && !(0..self.lanes.len()).any(fits) {
             self.lanes.clear();
             for run in &mut self.queue.halves {
                 run.played = false;
@@ -153,17 +155,19 @@ impl Run<'_, '_> {
             return true;
         }
         let (minimum, left) = (self.minimum(index), self.left());
-        if minimum.as_secs_f64() <= LANE_SHARE * left.as_secs_f64() || self.lanes.len() == 1 {
+        let share = self.share(index);
+        if minimum.as_secs_f64() <= share * left.as_secs_f64() || self.lanes.len() == 1 {
             return true;
         }
         let budget = self.settings.budget;
         let before = budget.saturating_sub(left) + self.settings.preparation;
-        let enough = before.as_secs_f64() + minimum.as_secs_f64() / LANE_SHARE;
+        let enough = before.as_secs_f64() + minimum.as_secs_f64() / share;
         let reason = format!(
-            "its first verdict needs about {:.1} s (a block takes {:.2} s), more than a third of the \
+            "its first verdict needs about {:.1} s (a block takes {:.2} s), more than {:.0} % of the \
              {:.1} s that were left; --budget {:.0}s would do",
             minimum.as_secs_f64(),
             self.lanes[index].block().as_secs_f64(),
+            100.0 * share,
             left.as_secs_f64(),
             (1.1 * enough).ceil()
         );
@@ -174,6 +178,13 @@ impl Run<'_, '_> {
             run.skipped = Some(reason.clone());
         }
         false
+    }
+
+    /// Share of what is left that a lane may need.
+    fn share(&self, lane: usize) -> f64 {
+        let all: usize = self.lanes.iter().map(|lane| lane.members.len()).sum();
+        let own = self.lanes[lane].members.len() as f64 / all.max(1) as f64;
+        LANE_SHARE.max(OF_SUBJECTS * own)
     }
 
     /// Halves of a lane that are not settled.

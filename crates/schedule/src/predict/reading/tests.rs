@@ -18,6 +18,7 @@ fn lane_of(id: &str) -> usize {
 fn point(intensity: f64, performance: f64, half: f64) -> CurvePoint {
     CurvePoint {
         intensity,
+        requested: None,
         performance,
         ci95: [performance - half, performance + half],
         pressure: None,

@@ -1,0 +1,313 @@
+//! Entries are judged by the pressure that arrived, not by what was asked for.
+//!
+//! A source may fall short of its intensity: the target holds it up, it gives
+//! way to the load generator, or somebody else takes the resource. The points of
+//! a curve then stand at the intensity that arrived, and so do the scores. Where
+//! 100 % did not arrive, no verdict "not sensitive" is left.
+
+use super::sources::SourceFacts;
+use crate::warning::Warning;
+use jostle_profile::CurvePoint;
+use jostle_profile::PlacementMode;
+use jostle_profile::ResourceEntry;
+use jostle_profile::Score;
+use jostle_profile::Status;
+use jostle_profile::cpulist::format_list;
+use jostle_profile::resource::Intensity;
+use jostle_profile::resource::Resource;
+
+/// Share of the pressure asked for at 100 % that a verdict "not sensitive" rests on
+/// at least.
+const ENOUGH: f64 = 0.9;
+/// Points by which a source may stay below what was asked before it is said, and
+/// before its points are moved.
+const SHORT_POINTS: f64 = 5.0;
+
+/// What else is known of the source of an entry.
+pub(super) struct Circumstances<'a> {
+    pub(super) facts: &'a SourceFacts,
+    /// CPUs that requests are sent from.
+    pub(super) generator: &'a [usize],
+}
+
+/// Sets the full scale of `entry`, moves its points and scores to the pressure
+/// that arrived, and takes back what too little pressure cannot show.
+pub(super) fn judge(resource: Resource, entry: &mut ResourceEntry, known: &Circumstances) {
+    if entry.curve.is_empty() && entry.probe_curve.is_empty() {
+        return;
+    }
+    entry.full_scale_pressure = known.facts.full_scale;
+    // A share of the CPU is the target's to give; what is held is held.
+    if resource.row().intensity != Intensity::Rate {
+        return;
+    }
+    let alone = alone_at_100(entry);
+    // A peak taken at the start is what the machine gave in that moment.
+    let start = known.facts.full_scale;
+    let full = match known.facts.calibrated {
+        Some(true) => start,
+        _ => alone.or(start),
+    };
+    entry.full_scale_pressure = full;
+    let Some(full) = full.filter(|full| *full > 0.0) else {
+        return;
+    };
+    let shared: Vec<usize> = on_generator(entry, known.generator);
+    let starved = alone
+        .map(|alone| alone / full)
+        .filter(|share| *share < ENOUGH);
+    tolerated(entry, full, &shared, starved);
+    let reason = if !shared.is_empty() {
+        Some(format!(
+            "the source gives way to the load generator on CPU {}, so what it loses does not come \
+             from the target alone",
+            format_list(&shared)
+        ))
+    } else {
+        starved.map(|share| {
+            format!(
+                "with the target held still too the source reached {:.0} % of its calibrated peak: \
+                 somebody else takes it",
+                100.0 * share
+            )
+        })
+    };
+    if let Some(reason) = reason.filter(|_| !entry.probe_curve.is_empty()) {
+        entry.caused = None;
+        entry.probe_curve.clear();
+        add_reason(entry, format!("caused: {reason}"));
+    }
+}
+
+/// What the source reached at 100 % with the target held still.
+fn alone_at_100(entry: &ResourceEntry) -> Option<f64> {
+    let at_100 = entry.probe_curve.last()?;
+    let alone = at_100.pressure? / at_100.performance;
+    (at_100.intensity == 100.0 && alone.is_finite() && alone > 0.0).then_some(alone)
+}
+
+/// CPUs that the source and the load generator have in common. One that takes
+/// turns with the target does not give way to the generator.
+fn on_generator(entry: &ResourceEntry, generator: &[usize]) -> Vec<usize> {
+    let placement = entry.placement.as_ref();
+    let apart = placement.filter(|placement| placement.mode != PlacementMode::SameCpu);
+    let cpus = apart.map_or(&[][..], |placement| &placement.cpus);
+    let shared = cpus.iter().filter(|cpu| generator.contains(cpu));
+    shared.copied().collect()
+}
+
+fn tolerated(entry: &mut ResourceEntry, full: f64, shared: &[usize], starved: Option<f64>) {
+    let arrived = |point: &CurvePoint| {
+        let share = point.pressure? / full * 100.0;
+        Some(share.clamp(0.0, 100.0))
+    };
+    // Asked for and arrived, ascending in both.
+    let mut scale = vec![(0.0, 0.0)];
+    let mut moved = false;
+    for point in &entry.curve {
+        let least = scale[scale.len() - 1].1;
+        let reached = arrived(point).unwrap_or(point.intensity);
+        let short = point.intensity - reached > SHORT_POINTS;
+        moved |= short;
+        let at = if short { reached } else { point.intensity };
+        scale.push((point.intensity, f64::max(at, least)));
+    }
+    let (Some(&(asked, most)), true) = (scale.last().filter(|_| scale.len() > 1), moved) else {
+        return;
+    };
+    for (point, (asked, at)) in entry.curve.iter_mut().zip(&scale[1..]) {
+        point.requested = (asked != at).then_some(*asked);
+        point.intensity = *at;
+    }
+    let place = |x: f64| {
+        let above = scale.partition_point(|(asked, _)| *asked < x);
+        match scale.get(above) {
+            Some((asked, at)) if above > 0 => {
+                let (from, low) = scale[above - 1];
+                low + (at - low) * (x - from) / (asked - from)
+            }
+            _ => scale[above.min(scale.len() - 1)].1,
+        }
+    };
+    let enough = most >= ENOUGH * asked;
+    let lost = entry.sensitive == Some(true);
+    // What was kept under nearly all of it counts as kept under all.
+    if lost || !enough {
+        entry.tolerated = entry.tolerated.map(|score| {
+            let [low, high] = score.ci95;
+            // Nothing was seen beyond what arrived.
+            let open = high >= asked && !(lost && enough);
+            Score {
+                score: place(score.score),
+                ci95: [place(low), if open { 100.0 } else { place(high) }],
+            }
+        });
+    }
+    if enough {
+        entry.warn(
+            Warning::PressureMissed {
+                requested_percent: asked,
+                reached_percent: most,
+            }
+            .facts(),
+        );
+        return;
+    }
+    let because = if !shared.is_empty() {
+        format!(
+            "it gives way to the load generator on CPU {}",
+            format_list(shared)
+        )
+    } else if let Some(share) = starved {
+        format!(
+            "somebody else takes it: with the target held still it reached {:.0} %",
+            100.0 * share
+        )
+    } else {
+        "the target holds it up".to_string()
+    };
+    let mut reason =
+        format!("tolerated: the source reached {most:.0} % of the {asked:.0} % because {because}");
+    if !lost {
+        entry.sensitive = None;
+        entry.status = Status::Unresolved;
+        reason += ", and nothing is known beyond";
+    }
+    add_reason(entry, reason);
+}
+
+fn add_reason(entry: &mut ResourceEntry, reason: String) {
+    entry.reason = Some(match entry.reason.take() {
+        Some(before) => format!("{before}; {reason}"),
+        None => reason,
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jostle_profile::Placement;
+
+    const SOURCE: Resource = Resource::MemoryBandwidth;
+
+    fn point(intensity: f64, performance: f64, pressure: f64) -> CurvePoint {
+        CurvePoint {
+            intensity,
+            requested: None,
+            performance,
+            ci95: [performance - 0.01, performance + 0.01],
+            pressure: Some(pressure),
+            windows: 20,
+        }
+    }
+
+    /// Nothing was lost at 50 and 100 %, of which so much arrived; alone the source
+    /// reaches `alone` of its peak of 200.
+    fn kept(arrived: [f64; 2], alone: Option<f64>) -> ResourceEntry {
+        let mut entry = ResourceEntry::without_numbers(Status::Measured, "");
+        entry.reason = None;
+        entry.sensitive = Some(false);
+        entry.tolerated = Some(Score {
+            score: 100.0,
+            ci95: [100.0, 100.0],
+        });
+        entry.curve = vec![point(50.0, 1.0, arrived[0]), point(100.0, 1.0, arrived[1])];
+        entry.placement = Some(Placement {
+            mode: PlacementMode::SharedLlc,
+            cpus: vec![1],
+        });
+        if let Some(alone) = alone {
+            let beside = arrived[1] / alone;
+            entry.probe_curve = vec![point(100.0, beside, arrived[1])];
+            entry.caused = Some(Score {
+                score: 50.0,
+                ci95: [40.0, 60.0],
+            });
+        }
+        entry
+    }
+
+    fn judged(mut entry: ResourceEntry, calibrated: bool, generator: &[usize]) -> ResourceEntry {
+        let facts = SourceFacts {
+            placement: entry.placement.clone().unwrap(),
+            full_scale: Some(200.0),
+            calibrated: Some(calibrated),
+            warning: None,
+            bound: None,
+        };
+        let known = Circumstances {
+            facts: &facts,
+            generator,
+        };
+        judge(SOURCE, &mut entry, &known);
+        entry
+    }
+
+    #[test]
+    fn a_source_that_arrived_leaves_the_verdict() {
+        let entry = judged(kept([99.0, 195.0], Some(200.0)), true, &[]);
+        assert_eq!(entry.sensitive, Some(false));
+        assert!(entry.caused.is_some() && entry.reason.is_none() && entry.doubts.is_empty());
+        let short = judged(kept([99.0, 184.0], Some(200.0)), true, &[]);
+        assert_eq!(short.sensitive, Some(false));
+        assert!(short.doubts[0].contains("reached 92 %"), "{short:?}");
+        assert_eq!(short.tolerated.unwrap().score, 100.0);
+    }
+
+    #[test]
+    fn what_did_not_press_is_not_endured() {
+        let entry = judged(kept([96.0, 120.0], Some(200.0)), true, &[]);
+        assert_eq!((entry.sensitive, entry.status), (None, Status::Unresolved));
+        let score = entry.tolerated.unwrap();
+        assert_eq!((score.score, score.ci95), (60.0, [60.0, 100.0]));
+        let reason = entry.reason.unwrap();
+        assert!(
+            reason.contains("reached 60 %") && reason.contains("the target holds it up"),
+            "{reason}"
+        );
+        assert_eq!(entry.curve[1].intensity, 60.0);
+        assert_eq!(entry.curve[1].requested, Some(100.0));
+        assert!(entry.caused.is_some(), "the target did that");
+    }
+
+    #[test]
+    fn a_loss_stands_at_what_arrived() {
+        let mut entry = kept([50.0, 100.0], Some(200.0));
+        entry.sensitive = Some(true);
+        entry.tolerated = Some(Score {
+            score: 75.0,
+            ci95: [50.0, 100.0],
+        });
+        let entry = judged(entry, true, &[]);
+        assert_eq!(entry.sensitive, Some(true));
+        let score = entry.tolerated.unwrap();
+        assert_eq!((score.score, score.ci95), (37.5, [25.0, 100.0]));
+    }
+
+    #[test]
+    fn a_source_starved_by_others_says_nothing_of_the_target() {
+        let entry = judged(kept([60.0, 110.0], Some(120.0)), true, &[]);
+        assert!(entry.caused.is_none() && entry.probe_curve.is_empty());
+        let reason = entry.reason.unwrap();
+        assert!(reason.contains("held still it reached 60 %"), "{reason}");
+        let entry = judged(kept([60.0, 56.0], Some(200.0)), true, &[1]);
+        assert!(entry.caused.is_none());
+        let reason = entry.reason.unwrap();
+        assert!(reason.contains("load generator on CPU 1"), "{reason}");
+    }
+
+    #[test]
+    fn a_peak_of_the_start_is_replaced_by_what_it_reaches_alone() {
+        // Three times what the start saw: half of that was asked for at 50.
+        let entry = judged(kept([100.0, 590.0], Some(600.0)), false, &[]);
+        assert_eq!(entry.full_scale_pressure, Some(600.0));
+        assert_eq!(entry.sensitive, Some(false));
+        assert!((entry.curve[0].intensity - 100.0 / 6.0).abs() < 1e-9);
+        assert_eq!(entry.curve[1].intensity, 100.0);
+        // Fewer than the start saw, and all that the machine gives.
+        let entry = judged(kept([88.0, 170.0], Some(172.0)), false, &[]);
+        assert_eq!(entry.sensitive, Some(false));
+        let unknown = judged(kept([88.0, 170.0], None), false, &[]);
+        assert_eq!(unknown.sensitive, None, "85 % of all that is known");
+    }
+}
