@@ -496,6 +496,13 @@ fn at_full_strength_only_nothing_else_is_played_and_it_ends_early() {
     for outcome in &measured.subjects {
         let levels: Vec<f64> = outcome.entry.curve.iter().map(|at| at.intensity).collect();
         assert_eq!(levels, [100.0], "{}", outcome.resource);
+        let sequence = outcome.resource != "storage-bandwidth";
+        let blocks = outcome.entry.curve[0].windows;
+        assert!(
+            !sequence || blocks >= 40,
+            "{} from a moment",
+            outcome.resource
+        );
     }
     assert_eq!(measured.subjects[0].entry.sensitive, Some(true));
     assert_eq!(measured.subjects[1].entry.sensitive, Some(false));
