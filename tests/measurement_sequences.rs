@@ -510,3 +510,34 @@ fn at_full_strength_only_nothing_else_is_played_and_it_ends_early() {
         measured.duration
     );
 }
+
+#[test]
+fn at_full_strength_only_the_slow_get_their_pairs_before_long_blocks_eat_the_time() {
+    let mut subjects = subjects();
+    for subject in &mut subjects[..2] {
+        // Blocks of 0.13 s.
+        let long = Lane {
+            skip: 160,
+            read: 100,
+            ..lane(2, false)
+        };
+        subject.lane = Some(long);
+    }
+    let mut missed = 0;
+    for seed in 0..10 {
+        let responses = vec![noisy(Curve::Flat(0.97)); subjects.len()];
+        let mut mock = MockExecutor::new(&subjects, &responses, seed);
+        mock.plays = true;
+        let settings = Settings {
+            full_only: true,
+            halves: Halves::Tolerated,
+            ..settings(24, seed)
+        };
+        let measured = run(&mut mock, &subjects, &settings);
+        let unmeasured = measured.subjects.iter();
+        missed += unmeasured
+            .filter(|outcome| outcome.entry.curve.is_empty())
+            .count();
+    }
+    assert_eq!(missed, 0, "every source has a number");
+}
