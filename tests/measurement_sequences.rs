@@ -496,6 +496,13 @@ fn at_full_strength_only_nothing_else_is_played_and_it_ends_early() {
     for outcome in &measured.subjects {
         let levels: Vec<f64> = outcome.entry.curve.iter().map(|at| at.intensity).collect();
         assert_eq!(levels, [100.0], "{}", outcome.resource);
+        let sequence = outcome.resource != "storage-bandwidth";
+        let blocks = outcome.entry.curve[0].windows;
+        assert!(
+            !sequence || blocks >= 40,
+            "{} from a moment",
+            outcome.resource
+        );
     }
     assert_eq!(measured.subjects[0].entry.sensitive, Some(true));
     assert_eq!(measured.subjects[1].entry.sensitive, Some(false));
@@ -545,4 +552,35 @@ fn what_is_lost_is_that_without_an_unseen_neighbour() {
     let alone = run(&mut mock, &subjects, &settings(15, 2));
     assert!(alone.unseen_neighbours[0].held_percent < 5.0);
     assert_eq!(alone.subjects[3].entry.mixture, None);
+}
+
+#[test]
+fn at_full_strength_only_the_slow_get_their_pairs_before_long_blocks_eat_the_time() {
+    let mut subjects = subjects();
+    for subject in &mut subjects[..2] {
+        // Blocks of 0.13 s.
+        let long = Lane {
+            skip: 160,
+            read: 100,
+            ..lane(2, false)
+        };
+        subject.lane = Some(long);
+    }
+    let mut missed = 0;
+    for seed in 0..10 {
+        let responses = vec![noisy(Curve::Flat(0.97)); subjects.len()];
+        let mut mock = MockExecutor::new(&subjects, &responses, seed);
+        mock.plays = true;
+        let settings = Settings {
+            full_only: true,
+            halves: Halves::Tolerated,
+            ..settings(24, seed)
+        };
+        let measured = run(&mut mock, &subjects, &settings);
+        let unmeasured = measured.subjects.iter();
+        missed += unmeasured
+            .filter(|outcome| outcome.entry.curve.is_empty())
+            .count();
+    }
+    assert_eq!(missed, 0, "every source has a number");
 }

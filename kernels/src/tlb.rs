@@ -23,8 +23,8 @@ pub const SPEC: KernelSpec = KernelSpec {
           of the access time. Where that TLB is shared with code, the target's code pages go \
           too. On an SMT sibling it takes entries and page walkers at every moment; in slices \
           on the same CPU the target pays a walk for each entry it gets back after every slice. \
-          Where it was tried, on a TLB of 2048 entries, what it displaced of as many rose evenly \
-          with x to some 80 % at full: that TLB does not evict strictly by age. \
+          On an EPYC 9004, of whose 3072 entries it took x %, it displaced less than that of as \
+          many: 36 % at 50, 70 % at 80, and all at full. \
           It says nothing about the TLB entries of huge pages where those are kept apart.",
     ..KernelSpec::of(Resource::Tlb, build)
 };

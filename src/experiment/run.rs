@@ -116,13 +116,14 @@ impl Run<'_, '_> {
         if self.lanes.is_empty() {
             self.forecast();
         }
+        // Where nothing is searched, the fewest pairs of the slow come first: a
+        // round of long blocks would go on into what was kept for them.
+        if self.settings.full_only {
+            self.first_turns()?;
+        }
         self.play_lanes(self.kept_for_slow())?;
         self.count()?;
-        for index in self.queue.first_order() {
-            if self.queue.may_begin(index, self.left()) {
-                self.turn(index)?;
-            }
-        }
+        self.first_turns()?;
         while let Some(index) = self.queue.next(self.left()) {
             let before = self.queue.halves[index].spent;
             self.turn(index)?;
@@ -130,6 +131,16 @@ impl Run<'_, '_> {
             run.spent_later += run.spent.saturating_sub(before);
         }
         self.play_lanes(Duration::ZERO)
+    }
+
+    /// The minimum of pairs of every half that may begin and has not.
+    fn first_turns(&mut self) -> Result<(), WindowError> {
+        for index in self.queue.first_order() {
+            if self.queue.may_begin(index, self.left()) {
+                self.turn(index)?;
+            }
+        }
+        Ok(())
     }
 
     /// Warns before anything is stressed when the budget cannot show anything.

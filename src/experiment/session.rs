@@ -229,6 +229,8 @@ impl<'a> Prepared<'a> {
         let load_percent = load_ns as f64 / load_from.0.elapsed().as_nanos().max(1) as f64 * 100.0;
         metadata.profile.conditions.profiler_cpu_percent = Some((own - load_percent).max(0.0));
         metadata.warnings.extend(metric.warnings());
+        // It has seen whole runs by now.
+        metadata.profile.metric.chosen_because = metric.facts().chosen_because;
         if let Some(load) = metric.load() {
             metadata.profile.metric.load = Some(load.facts());
             let warnings = load.warnings().into_iter();

@@ -159,8 +159,17 @@ pub(super) fn executable_areas(pid: i32) -> Vec<(Range<u64>, u64, PathBuf)> {
 
 /// Processes outside of `own` that have `file` mapped; `None` when it cannot
 /// be known because some may not be looked into.
+///
+/// Of the program of one of `own`, a process that may not be looked into is a
+/// user if it is called like the file.
 pub(super) fn other_users(file: &Path, own: &[i32]) -> Option<usize> {
     let wanted = fs::metadata(file).ok()?;
+    let same = |pid: &i32| {
+        let program = fs::metadata(format!("/proc/{pid}/exe"));
+        program.is_ok_and(|it| (it.dev(), it.ino()) == (wanted.dev(), wanted.ino()))
+    };
+    let is_program = own.iter().any(same);
+    let name = file.file_name()?.to_str()?;
     let mut count = 0;
     for pid in crate::workload::tree::processes() {
         if own.contains(&pid) {
@@ -168,7 +177,14 @@ pub(super) fn other_users(file: &Path, own: &[i32]) -> Option<usize> {
         }
         let maps = match fs::read(format!("/proc/{pid}/maps")) {
             Ok(maps) => maps,
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => return None,
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                let called = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+                // The kernel keeps the first 15 bytes of a name.
+                if !is_program || called.is_empty() || name.starts_with(called.trim_end()) {
+                    return None;
+                }
+                continue;
+            }
             // It has ended.
             Err(_) => continue,
         };

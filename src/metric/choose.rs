@@ -354,6 +354,13 @@ fn fallback(target: &mut Target, context: &Context, reason: &Reason) -> Result<B
             return Ok(Box::new(Runs::new(Some(took), context)));
         }
     }
+    let tried = match target.is_ours() {
+        true => format!(
+            "{tried}; and it was still running after {:.1} s",
+            longest(context).as_secs_f64()
+        ),
+        false => tried,
+    };
     Err(Error::environment(format!(
         "no way was found by itself to read the performance of {}: {tried}. Say how with --metric; for this target there are\n{}",
         target.name(),

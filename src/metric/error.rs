@@ -161,6 +161,10 @@ pub(super) enum Reason {
         refusal: &'static str,
     },
 
+    #[error(
+        "no instruction is seen to be executed at {0}, and a probe within one would break the target; give one that progress:auto found in this file, or the name of a function"
+    )]
+    NotExecuted(String),
     #[error("a probe saw no {0}")]
     NeverCalled(String),
     #[error("{what} was the best choice, but {why}")]

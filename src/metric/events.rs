@@ -4,23 +4,24 @@
 use super::Context;
 use super::Metric;
 use super::TurnSource;
+use super::auto;
 use super::auto::Busy;
 use super::auto::Found;
 use super::auto::Look;
 use super::auto::Window;
 use super::begun;
-use super::binary;
 use super::binary::Binary;
+use super::counted::Counted;
+use super::counted::Counters;
 use super::error::Reason;
 use super::facts;
 use super::pace;
 use super::pace::Pace;
+use super::per_run::PerRun;
 use super::symbols;
 use super::tracepoint;
 use crate::error::Error;
 use crate::error::Result;
-use crate::os::cpulist;
-use crate::os::here;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::handover;
 use crate::sys::handover::Layout;
@@ -28,134 +29,15 @@ use crate::sys::handover::Readable;
 use crate::sys::perf_group::borrowed;
 use crate::sys::probe;
 use crate::sys::probe::Event;
-use crate::sys::probe::Place;
 use crate::warning::Warning;
-use crate::workload::Scope;
 use crate::workload::Target;
 use jostle_profile::Direction;
 use jostle_profile::MetricFacts;
 use jostle_profile::Resolution;
-use perf_event::Counter;
-use std::collections::BTreeSet;
-use std::fs::File;
-use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 use std::time::Instant;
-
-/// Where an event is counted, decided when it is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Counted {
-    /// In each thread of the target. New ones count by inheritance, or, where
-    /// the kernel cannot do that, from the next look on.
-    InThreads,
-    /// On every CPU: nobody else has the file mapped.
-    Everywhere,
-    /// On every CPU, by the target's cgroup.
-    InCgroup,
-}
-
-/// Open counters of one event.
-struct Counters {
-    event: Event,
-    counted: Counted,
-    /// Thread or CPU of each.
-    open: Vec<(i32, Counter)>,
-    /// Counts of threads that have ended.
-    ended: u64,
-}
-
-impl Counters {
-    fn open(event: Event, target: &Scope) -> Result<Counters, Reason> {
-        let said = |error: io::Error| Reason::Probe(probe::explain(&event, &error));
-        if let Scope::Cgroup(directory) = target
-            && let Ok(directory) = File::open(directory)
-            && let Ok(open) = on_cpus(&event, |cpu| Place::Cgroup(&directory, cpu))
-        {
-            return Ok(Counters::new(event, Counted::InCgroup, open));
-        }
-        if let Event::Uprobe { file, .. } = &event
-            && binary::other_users(file, &target.processes()) == Some(0)
-        {
-            let open = on_cpus(&event, Place::Cpu).map_err(said)?;
-            return Ok(Counters::new(event, Counted::Everywhere, open));
-        }
-        let mut counters = Counters::new(event, Counted::InThreads, Vec::new());
-        counters.look(target)?;
-        match counters.open.is_empty() {
-            true => Err(Reason::ProcessEnded),
-            false => Ok(counters),
-        }
-    }
-
-    fn new(event: Event, counted: Counted, open: Vec<(i32, Counter)>) -> Counters {
-        Counters {
-            event,
-            counted,
-            open,
-            ended: 0,
-        }
-    }
-
-    /// Whether threads that the target starts are missed until the next look.
-    fn misses_new_threads(&self) -> bool {
-        self.counted == Counted::InThreads && !self.event.inheritable()
-    }
-
-    /// Adds threads that are new and drops those that have ended; how many
-    /// were new.
-    fn look(&mut self, target: &Scope) -> Result<usize, Reason> {
-        if self.counted != Counted::InThreads || (self.event.inheritable() && !self.open.is_empty())
-        {
-            return Ok(0);
-        }
-        let now: BTreeSet<i32> = target.threads().into_iter().collect();
-        let open = std::mem::take(&mut self.open).into_iter();
-        let (open, ended) = open.partition(|(thread, _)| now.contains(thread));
-        self.open = open;
-        self.retire(ended);
-        let known: BTreeSet<i32> = self.open.iter().map(|(thread, _)| *thread).collect();
-        let mut new = 0;
-        for &id in now.difference(&known) {
-            match self.event.count(Place::Thread { id, inherit: true }) {
-                Ok(counter) => {
-                    self.open.push((id, counter));
-                    new += 1;
-                }
-                // It may have ended since it was listed.
-                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
-                Err(error) => return Err(Reason::Probe(probe::explain(&self.event, &error))),
-            }
-        }
-        Ok(new)
-    }
-
-    /// Keeps the counts of threads that have ended.
-    fn retire(&mut self, ended: Vec<(i32, Counter)>) {
-        let mut ended: Vec<Counter> = ended.into_iter().map(|(_, counter)| counter).collect();
-        let counts = ended.iter_mut().map(|counter| counter.read().unwrap_or(0));
-        self.ended += counts.sum::<u64>();
-        probe::close_later(ended);
-    }
-
-    fn total(&mut self) -> io::Result<u64> {
-        let mut total = self.ended;
-        for (_, counter) in &mut self.open {
-            total += counter.read()?;
-        }
-        Ok(total)
-    }
-}
-
-fn on_cpus<'a>(
-    event: &Event,
-    place: impl Fn(usize) -> Place<'a>,
-) -> io::Result<Vec<(i32, Counter)>> {
-    let cpus = cpulist::online(here()).map_err(std::io::Error::other)?;
-    let open = |cpu: usize| Ok((cpu as i32, event.count(place(cpu))?));
-    cpus.into_iter().map(open).collect()
-}
 
 pub(super) struct Events {
     /// As it was asked for.
@@ -179,6 +61,7 @@ pub(super) struct Events {
     windows_with_new: u64,
     /// Whether a command that has ended is started again.
     restarts: bool,
+    per_run: PerRun,
 }
 
 /// Windows in which a count that was found automatically is looked at once more.
@@ -224,6 +107,7 @@ impl Events {
             windows: 0,
             windows_with_new: 0,
             restarts: target.is_ours(),
+            per_run: PerRun::default(),
         };
         let mut windows = Vec::with_capacity(CHECKED);
         while windows.len() < CHECKED {
@@ -275,6 +159,12 @@ impl Events {
         let wrong = |reason: Reason| reason.wrong(&name);
         let file = resolve(&binary, &context, target)?.map_err(wrong)?;
         let function = symbols::find(&file, symbol).map_err(wrong)?;
+        if function.unproven {
+            let executes = auto::executes((&file, function.offset), target, &context)?;
+            if !executes.map_err(wrong)? {
+                return Err(Reason::NotExecuted(function.symbol).wrong(&name));
+            }
+        }
         let what = format!("call of {} in {}", function.symbol, file.display());
         let event = Event::Uprobe {
             file: file.clone(),
@@ -329,6 +219,7 @@ impl Events {
             windows: 0,
             windows_with_new: 0,
             restarts: false,
+            per_run: PerRun::default(),
         };
         metric.pace = pace::watch(target, &context, |target| {
             metric.follow_run(target)?;
@@ -358,6 +249,8 @@ impl Events {
             self.counters.retire(old);
             self.look(target)?;
         }
+        let total = self.total()?;
+        self.per_run.next(target.ended_runs(), total);
         Ok(())
     }
 
@@ -422,7 +315,9 @@ impl Metric for Events {
             Event::Uprobe { .. } => "calls per second",
             Event::Tracepoint { .. } => "events per second",
         };
-        facts(&self.name, unit, Direction::Higher, &self.context.because)
+        let runs = self.per_run.words().unwrap_or_default();
+        let because = format!("{}{runs}", self.context.because);
+        facts(&self.name, unit, Direction::Higher, &because)
     }
 
     fn natural_window(&self) -> Option<Duration> {

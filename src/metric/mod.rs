@@ -4,6 +4,7 @@
 mod auto;
 mod binary;
 mod choose;
+mod counted;
 mod eh_frame;
 mod error;
 mod events;
@@ -15,6 +16,7 @@ mod ips;
 mod load;
 mod names;
 mod pace;
+mod per_run;
 mod poller;
 mod printed;
 mod progress;

@@ -28,6 +28,8 @@ pub(super) struct Function {
     pub offset: u64,
     /// The bytes there.
     pub code: Vec<u8>,
+    /// Whether nothing shows that an instruction begins there.
+    pub unproven: bool,
 }
 
 /// Everything that a file says about its functions.
@@ -46,12 +48,30 @@ pub(super) struct Functions {
 /// Finds function `wanted` in `file`: by its name in the file, by that name
 /// without its version (`malloc@@GLIBC_2.2.5`), or by what its mangled name
 /// stands for in C++ or Rust, with or without the parameters. `0x…` is the
-/// address at which a function without a name begins.
+/// address at which a function without a name begins, and what follows a `+0x`
+/// the distance of an instruction from there.
 ///
 /// # Errors
 /// When it is not an ELF file, there is no such function (with near names) or
 /// several of that name, or it is chosen when the program is loaded.
 pub(super) fn find(file: &Path, wanted: &str) -> Result<Function, Reason> {
+    if let Some((name, digits)) = wanted.rsplit_once("+0x")
+        && let Ok(inside) = u64::from_str_radix(digits, 16)
+    {
+        let function = find_begin(file, name, false)?;
+        let offset = function.offset.saturating_add(inside);
+        return Ok(Function {
+            symbol: wanted.to_string(),
+            offset,
+            code: first_bytes(file, offset),
+            unproven: true,
+        });
+    }
+    find_begin(file, wanted, true)
+}
+
+/// Finds a function; its first instruction, or, `cheaply`, one that costs less.
+fn find_begin(file: &Path, wanted: &str, cheaply: bool) -> Result<Function, Reason> {
     let functions = read(file)?;
     let hits = functions.matching(wanted);
     let Some((symbol, (address, indirect))) = hits.first() else {
@@ -75,12 +95,13 @@ pub(super) fn find(file: &Path, wanted: &str) -> Result<Function, Reason> {
     match functions.offset(*address) {
         Some(offset) => {
             let mut code = first_bytes(&file, offset);
-            let spot = spot::offset(&code);
+            let spot = if cheaply { spot::offset(&code) } else { 0 };
             code.drain(..spot);
             Ok(Function {
                 symbol: symbol.to_string(),
                 offset: offset + spot as u64,
                 code,
+                unproven: false,
             })
         }
         None => Err(Reason::Uncovered {
@@ -282,6 +303,9 @@ mod tests {
         let own = std::env::current_exe().unwrap();
         let found = find(&own, "main").unwrap();
         assert!(found.offset > 0);
+        assert!(!found.unproven);
+        let inside = find(&own, "main+0x10").unwrap();
+        assert!(inside.unproven && inside.offset >= found.offset);
         let text = find(&own, "jostle_no_such_function_x")
             .unwrap_err()
             .to_string();

@@ -409,6 +409,7 @@ pub(super) mod tests {
                 source: source.to_string(),
                 victim: victim.to_string(),
                 blocks: 8,
+                reached_percent: 100.0,
                 loss_percent: loss,
                 ci95: [loss - 1.0, loss + 1.0],
                 size,

@@ -45,6 +45,8 @@ const FILLED_BYTES: u64 = 256 << 20;
 /// How many times another victim's share of the time one gets from which all
 /// memory has to be taken for an effect.
 const FILLING_WEIGHT: f64 = 5.0;
+/// Pressure that must have arrived for a source to count as harmless, percent.
+const LEAST_REACHED: f64 = 90.0;
 /// Less than this shows nothing: sources and victim have to be started.
 const LEAST: Duration = Duration::from_secs(3);
 
@@ -218,17 +220,23 @@ fn take(victim: Resource, pressing: &[Resource], profile: Result<Profile>, found
         .push(judge(victim, &found.effects[from..], reason));
 }
 
-/// What `source` costs `victim` by its entry; `None` where nothing was
-/// measured at 100.
+/// What `source` costs `victim` at the highest pressure that arrived, by its
+/// entry; `None` where nothing was measured.
 fn effect(source: Resource, victim: Resource, entry: &ResourceEntry) -> Option<Effect> {
-    let full = entry.curve.last().filter(|at| at.intensity == 100.0)?;
+    // Nothing but 100 was asked for.
+    let full = entry.curve.last()?;
     let lost = |kept: f64| (1.0 - kept) * 100.0;
     let ci95 = [lost(full.ci95[1]), lost(full.ci95[0])];
-    let size = size(ci95, Bars::default().cross_talk_percent);
+    let size = match size(ci95, Bars::default().cross_talk_percent) {
+        // Pressure that did not arrive was not endured.
+        Size::Small if full.intensity < LEAST_REACHED => Size::Unresolved,
+        size => size,
+    };
     Some(Effect {
         source: source.to_string(),
         victim: victim.to_string(),
         blocks: full.windows as usize,
+        reached_percent: full.intensity,
         loss_percent: lost(full.performance),
         ci95,
         size,
@@ -297,6 +305,7 @@ impl Observer for Watch<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use jostle_profile::CurvePoint;
 
     #[test]
     fn the_interval_decides() {
@@ -312,11 +321,34 @@ mod tests {
             source: source.into(),
             victim: "tlb".into(),
             blocks: 20,
+            reached_percent: 100.0,
             loss_percent: 0.5 * (ci95[0] + ci95[1]),
             ci95,
             size: size(ci95, 5.0),
             explanation: None,
         }
+    }
+
+    #[test]
+    fn what_did_not_arrive_was_not_endured() {
+        let entry = |intensity, kept| {
+            let mut entry = ResourceEntry::default();
+            entry.curve.push(CurvePoint {
+                intensity,
+                requested: None,
+                performance: kept,
+                ci95: [kept - 0.01, kept + 0.01],
+                pressure: None,
+                windows: 12,
+            });
+            entry
+        };
+        let of = |intensity, kept| effect(Resource::Int, Resource::Fp, &entry(intensity, kept));
+        assert_eq!(of(100.0, 1.0).unwrap().size, Size::Small);
+        assert_eq!(of(92.0, 1.0).unwrap().size, Size::Small);
+        assert_eq!(of(80.0, 1.0).unwrap().size, Size::Unresolved);
+        assert_eq!(of(80.0, 0.8).unwrap().size, Size::Large);
+        assert!(effect(Resource::Int, Resource::Fp, &ResourceEntry::default()).is_none());
     }
 
     #[test]

@@ -151,6 +151,9 @@ pub struct Effect {
     pub victim: String,
     /// Treated blocks, or windows, behind it.
     pub blocks: usize,
+    /// Intensity that the source reached meanwhile, percent of what 100 stands
+    /// for; below 90 nothing is called small.
+    pub reached_percent: f64,
     /// Victim's performance under treatment ÷ under placebo, as percent lost;
     /// negative when it gained.
     pub loss_percent: f64,

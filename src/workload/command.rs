@@ -53,6 +53,8 @@ pub(super) struct Started {
     published: Option<(OwnedFd, String)>,
     /// One per instance.
     runs: Vec<Run>,
+    /// How often all of it was started again after it had ended by itself.
+    ended_runs: u64,
     guard: Guard,
 }
 
@@ -135,6 +137,7 @@ impl Started {
             marker,
             published,
             runs: Vec::new(),
+            ended_runs: 0,
             guard,
         };
         started.launch()?;
@@ -367,7 +370,12 @@ impl Started {
         self.signal(Signal::SIGCONT);
     }
 
+    pub(super) fn ended_runs(&self) -> u64 {
+        self.ended_runs
+    }
+
     pub(super) fn restart(&mut self) -> Result<()> {
+        self.ended_runs += u64::from(self.reap_leaders().is_some());
         self.end();
         self.stderr.clear();
         self.runs.clear();

@@ -426,6 +426,14 @@ impl Target {
         }
     }
 
+    /// How many runs of a command that was started again had ended by themselves.
+    pub fn ended_runs(&self) -> u64 {
+        match &self.kind {
+            Kind::Started(started) => started.ended_runs(),
+            Kind::Attached(_) | Kind::Inside(_) => 0,
+        }
+    }
+
     /// How long ago the last run of a command ended; `None` while it runs and for
     /// attached processes.
     pub fn ended_for(&self) -> Option<Duration> {

@@ -51,6 +51,20 @@ fn calls_are_found_in_a_stripped_static_program() {
     let rate = window(&mut started, Duration::from_millis(300)).unwrap();
     assert!((200.0..40_000.0).contains(&rate), "{rate}");
     assert!(started.1.turns().is_some());
+    drop(started);
+    // What was found can be asked for again, and only what is an instruction.
+    let mut again = start(&program(&file), &facts.name, &MetricOptions::default()).unwrap();
+    assert_eq!(again.1.facts().name, facts.name);
+    let same = window(&mut again, Duration::from_millis(300)).unwrap();
+    assert!(same > rate / 4.0 && same < rate * 4.0, "{same}, {rate}");
+    drop(again);
+    let inside = facts.name.split("+0x").next().unwrap();
+    let request = format!("{inside}+0xffff0");
+    let text = message(
+        metric::start(&program(&file), Some(&request), &impatient(), None),
+        2,
+    );
+    assert!(text.contains("no instruction is seen"), "{text}");
 }
 
 #[test]

@@ -164,6 +164,14 @@ const INNER: &[Resource] = {
 const PATH_TO_MEMORY: &str = "both go through the LLC and the path to memory: what streams from \
                               memory takes room in the LLC, and what misses the LLC takes memory \
                               bandwidth";
+const DEVICES: CrossTalk = (
+    {
+        use Resource::*;
+        &[StorageCapacity, StorageBandwidth, NetworkBandwidth]
+    },
+    "requests, data and completions pass through memory and the LLC, those of a virtual device on \
+     the host, too",
+);
 const TAKEN_BACK: &str = "an outer cache that holds all lines of the inner ones takes lines back \
                           from the victim's when it is filled by others";
 const THROUGH_L1D: CrossTalk = (
@@ -320,7 +328,7 @@ resources! {
         summary: "holds x % of the last-level cache with random touches",
         timing: Timing::millis(80, 50, 60),
         most_workers: 4,
-        cross_talk: &[(OUTER, PATH_TO_MEMORY), (INNER, TAKEN_BACK)],
+        cross_talk: &[(OUTER, PATH_TO_MEMORY), (INNER, TAKEN_BACK), DEVICES],
         ..CACHE
     }
     LlcBandwidth "llc-bandwidth" {
@@ -328,7 +336,7 @@ resources! {
         pressure_unit: "bytes_per_second",
         summary: "streams from the last-level cache at x % of its measured bandwidth",
         most_workers: 4,
-        cross_talk: &[(OUTER, PATH_TO_MEMORY), (INNER, TAKEN_BACK)],
+        cross_talk: &[(OUTER, PATH_TO_MEMORY), (INNER, TAKEN_BACK), DEVICES],
         ..USUAL
     }
     MemoryCapacity "memory-capacity" {
@@ -350,7 +358,7 @@ resources! {
         domain: Domain::NumaNode,
         pressure_unit: "bytes_per_second",
         summary: "streams through memory at x % of its measured bandwidth",
-        cross_talk: &[(OUTER, PATH_TO_MEMORY), (INNER, TAKEN_BACK)],
+        cross_talk: &[(OUTER, PATH_TO_MEMORY), (INNER, TAKEN_BACK), DEVICES],
         ..USUAL
     }
     Interconnect "interconnect" {

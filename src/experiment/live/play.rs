@@ -37,6 +37,8 @@ const NAP: Duration = Duration::from_millis(100);
 /// Longest time between two looks at a command that is started again when it
 /// ends.
 const RESTART_NAP: Duration = Duration::from_millis(20);
+/// How often threads that such a command starts are looked for.
+const FOLLOWED: Duration = Duration::from_millis(50);
 /// What a command does in this time after its start is loading.
 const LOADING: Duration = Duration::from_millis(5);
 /// Longest wait for the last block to end, or for the pages to be opened.
@@ -63,6 +65,8 @@ pub(super) struct Playing {
     revived: u32,
     /// Turns that the workers could not keep because nobody read them in time.
     pub(super) lost: u64,
+    /// When the metric was last told to follow the target.
+    followed_ns: u64,
     /// From the end of a command to where its next run counts, since the last
     /// blocks were planned.
     gaps: Vec<[u64; 2]>,
@@ -414,9 +418,19 @@ impl LiveExecutor<'_> {
             true => self.target.wait(Duration::ZERO),
             false => None,
         };
+        let now = monotonic_ns();
         if ended.is_none() {
-            return self.keep_running();
+            self.keep_running()?;
+            let due = now - self.playing.followed_ns > FOLLOWED.as_nanos() as u64;
+            if !due || !self.metric.restarts() {
+                return Ok(());
+            }
+            // It may have started threads.
+            self.playing.followed_ns = now;
+            self.metric.follow(self.target).map_err(target_error)?;
+            return self.watch(hosts);
         }
+        self.playing.followed_ns = now;
         let ago = self.target.ended_for().unwrap_or_default();
         let from = monotonic_ns() - ago.as_nanos() as u64;
         self.keep_running()?;

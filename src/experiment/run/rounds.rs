@@ -44,6 +44,8 @@ const CARRY_OVER_ROUNDS: usize = 16;
 /// What the slow sources may keep for themselves while lanes want time.
 const SLOW_SHARE: f64 = 0.3;
 const QUICK_SLOW_SHARE: f64 = 0.15;
+/// Blocks at 100 that come from more than a moment.
+const MOMENT: usize = 40;
 /// Share of the budget for windows that count what blocks cannot.
 const COUNTING_SHARE: f64 = 0.05;
 
@@ -202,7 +204,18 @@ impl Run<'_, '_> {
         let enough = self.half_width_wanted(run);
         let precise = || run.search.half_width_at_100() <= enough;
         let known = run.search.settled && (run.half == Half::Caused || precise());
-        !run.ended && !known
+        !run.ended && (!known || self.only_a_moment(run))
+    }
+
+    /// Whether all blocks of a half that nothing is searched for come from a
+    /// moment: what changes every second is not in its interval then.
+    fn only_a_moment(&self, run: &HalfRun) -> bool {
+        let lane = self
+            .lanes
+            .iter()
+            .find(|lane| lane.members.contains(&run.subject));
+        let short = lane.is_some_and(|lane| lane.block() <= LONG_BLOCK);
+        self.settings.full_only && short && run.search.pairs_at(100.0) < MOMENT
     }
 
     /// Half-width of the 95 % interval of the loss at 100, a fraction, that is

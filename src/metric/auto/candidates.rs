@@ -20,9 +20,11 @@ const MOST_IMPORTED: usize = 64;
 /// that what it calls is tried too.
 const CALLER_SHARE: f64 = 0.1;
 
-/// Most calls and jumps that are tried, of one function and together.
-const MOST_BRANCHES: usize = 480;
-const MOST_OF_ONE: usize = 120;
+/// Smallest share of the time in a function whose calls and jumps are tried.
+const HOT_SHARE: f64 = 0.02;
+/// Most calls and jumps that are tried, together and of one function.
+const MOST_BRANCHES: usize = 600;
+const MOST_OF_ONE: usize = 300;
 
 /// A function that may be counted, or an instruction within one.
 #[derive(Clone, Debug)]
@@ -73,7 +75,7 @@ pub(super) struct Seen {
     pub candidates: Vec<Candidate>,
     /// Functions of other files that those use, for when none of these will do.
     pub imported: Vec<Candidate>,
-    /// Calls and jumps within the functions that were seen most.
+    /// Calls and jumps within the functions that take most of the time.
     pub branches: Vec<Candidate>,
     pub samples: usize,
     /// Share of the samples in code that belongs to no file: made at run time.
@@ -84,6 +86,7 @@ pub(super) struct Seen {
 pub(super) fn collect(samples: &[Sample], mapped: &HashMap<i32, Mapped>) -> Seen {
     let mut images: BTreeMap<PathBuf, Rc<Image>> = BTreeMap::new();
     let mut counts: BTreeMap<Key, usize> = BTreeMap::new();
+    let mut hot: BTreeMap<Key, usize> = BTreeMap::new();
     let mut unknown = 0;
     for sample in samples {
         let Some(mapped) = mapped.get(&sample.pid) else {
@@ -98,7 +101,12 @@ pub(super) fn collect(samples: &[Sample], mapped: &HashMap<i32, Mapped>) -> Seen
             }
         };
         match mapped.find(sample.address) {
-            Some((image, offset)) => keep(image, offset),
+            Some((image, offset)) => {
+                keep(image, offset);
+                if let Some(index) = image.function(offset) {
+                    *hot.entry((image.file.clone(), index)).or_default() += 1;
+                }
+            }
             None => unknown += 1,
         }
         for &word in &sample.stack {
@@ -115,11 +123,13 @@ pub(super) fn collect(samples: &[Sample], mapped: &HashMap<i32, Mapped>) -> Seen
     }
     let total = samples.len().max(1) as f64;
     let share = |count: usize| count as f64 / total;
-    let mut seen: Vec<(Key, f64)> = counts
-        .into_iter()
-        .map(|(key, count)| (key, share(count)))
-        .collect();
-    seen.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let ranked = |counts: BTreeMap<Key, usize>| {
+        let counts = counts.into_iter();
+        let mut ranked: Vec<(Key, f64)> = counts.map(|(key, count)| (key, share(count))).collect();
+        ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
+        ranked
+    };
+    let (mut seen, hot) = (ranked(counts), ranked(hot));
     let known: BTreeSet<Key> = seen.iter().map(|(key, _)| key.clone()).collect();
     let mut called: BTreeMap<Key, f64> = BTreeMap::new();
     for ((file, index), share) in &seen {
@@ -137,7 +147,7 @@ pub(super) fn collect(samples: &[Sample], mapped: &HashMap<i32, Mapped>) -> Seen
     let mut called: Vec<(Key, f64)> = called.into_iter().collect();
     called.sort_by(|a, b| b.1.total_cmp(&a.1));
     let imported = imported(&images, mapped, &known);
-    let branches = branches(&images, &seen);
+    let branches = branches(&images, &hot);
     seen.truncate(MOST_SEEN);
     called.truncate(MOST_CALLED);
     let candidate = |((file, index), _): (Key, f64)| Candidate {
@@ -154,11 +164,11 @@ pub(super) fn collect(samples: &[Sample], mapped: &HashMap<i32, Mapped>) -> Seen
     }
 }
 
-/// Calls and jumps of the functions in `seen`, evenly over a long one.
-fn branches(images: &BTreeMap<PathBuf, Rc<Image>>, seen: &[(Key, f64)]) -> Vec<Candidate> {
+/// Calls and jumps of the functions in `hot`, evenly over a long one.
+fn branches(images: &BTreeMap<PathBuf, Rc<Image>>, hot: &[(Key, f64)]) -> Vec<Candidate> {
     let mut found = Vec::new();
-    for ((file, index), share) in seen {
-        if *share < CALLER_SHARE {
+    for ((file, index), share) in hot {
+        if *share < HOT_SHARE {
             break;
         }
         let all = images[file].branches(*index);
@@ -223,7 +233,7 @@ mod tests {
         let mapped = HashMap::from([(pid, Images::default().of(pid))]);
         let address = |function: fn() -> u64| function as *const () as usize as u64;
         let (image, offset) = mapped[&pid].find(address(caller)).unwrap();
-        // A return address within it.
+        // A return address within it, and somebody who is there.
         let inside = (1..64)
             .find(|back| image.follows_call(offset + back))
             .unwrap();
@@ -233,6 +243,11 @@ mod tests {
             stack,
         };
         let samples = [
+            Sample {
+                pid,
+                address: address(caller),
+                stack: Vec::new(),
+            },
             sample(vec![0, 5, address(caller) + inside]),
             sample(vec![]),
             Sample {
@@ -242,8 +257,8 @@ mod tests {
             },
         ];
         let seen = collect(&samples, &mapped);
-        assert_eq!(seen.samples, 3);
-        assert!((seen.unknown_share - 1.0 / 3.0).abs() < 1e-9);
+        assert_eq!(seen.samples, 4);
+        assert!((seen.unknown_share - 0.25).abs() < 1e-9);
         let find = |part: &str| {
             let mut all = seen.candidates.iter();
             all.find(|candidate| candidate.name().contains(part))

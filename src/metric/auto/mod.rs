@@ -24,9 +24,11 @@ use crate::workload::State;
 use crate::workload::Target;
 use candidates::Candidate;
 use candidates::Seen;
+use std::path::Path;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use std::time::Instant;
 use steady::Refusal;
 use trial::Field;
 use trial::Windows;
@@ -117,6 +119,37 @@ pub(super) fn search(target: &mut Target, context: &Context) -> Result<Result<Ve
     }
     Ok(Err(refused.unwrap_or(Reason::NeverSeen)))
 }
+
+/// Whether the target executes an instruction that begins at `offset` of `file`,
+/// as far as it is seen within the trial. A probe anywhere else would break it.
+///
+/// # Errors
+/// Those of the target; an interruption. The inner one says why it cannot be
+/// known.
+pub(super) fn executes(
+    (file, offset): (&Path, u64),
+    target: &mut Target,
+    context: &Context,
+) -> Result<Result<bool, Reason>> {
+    let mut field = Field::default();
+    let deadline = Instant::now() + context.options.trial;
+    while Instant::now() < deadline {
+        context.check_interrupt()?;
+        target.check_alive()?;
+        // Its libraries may be yet to be loaded.
+        field.forget();
+        field.look(&target.scope());
+        match field.is_executed(file, offset, LOOKED) {
+            Ok(true) => return Ok(Ok(true)),
+            Ok(false) => {}
+            Err(error) => return Ok(Err(Reason::NoBreakpoints(error))),
+        }
+    }
+    Ok(Ok(false))
+}
+
+/// How long is looked for an instruction before threads are listed again.
+const LOOKED: Duration = Duration::from_millis(50);
 
 struct Search<'a> {
     context: &'a Context,
@@ -300,7 +333,8 @@ impl Search<'_> {
                 }
             }
         }
-        found.sort_by(|a, b| a.look.score().total_cmp(&b.look.score()));
+        let score = |found: &Found| found.look.score(found.each.as_secs_f64());
+        found.sort_by(|a, b| score(a).total_cmp(&score(b)));
         Ok(Ok((found, worst)))
     }
 

@@ -9,8 +9,8 @@ pub(in crate::metric) struct Look {
     pub variation: f64,
     /// Counts of the first half over those of the second, per time.
     pub first_half: f64,
-    /// Longest time without a count, in mean intervals between two.
-    pub longest_gap: f64,
+    /// Longest CPU time without a count, in seconds.
+    pub pause: f64,
 }
 
 /// Useful rates, per second.
@@ -20,13 +20,14 @@ pub(super) const FASTEST: f64 = 20_000.0;
 /// per block of the fastest sources.
 pub(super) const COARSEST: f64 = 300.0;
 /// Largest share of a CPU that counting may take.
-pub(super) const DEAREST: f64 = 0.015;
+pub(super) const DEAREST: f64 = 0.02;
 /// Largest variation from window to window.
-const NOISIEST: f64 = 0.5;
+const NOISIEST: f64 = 1.0;
 /// Largest change from one half to the other.
 const LARGEST_STEP: f64 = 3.0;
-/// Longest time without a count, in mean intervals.
-const LONGEST_GAP: f64 = 60.0;
+/// Longest time without a count, in seconds: about ten blocks of the fastest
+/// sources.
+const LONGEST_PAUSE: f64 = 0.040;
 
 /// What was counted in a short time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -77,7 +78,7 @@ impl Look {
             per_second: count(windows) / seconds,
             variation: variance.sqrt() / mean,
             first_half: first / second,
-            longest_gap: longest * mean,
+            pause: longest,
         })
     }
 
@@ -90,7 +91,7 @@ impl Look {
         } else if share > DEAREST || self.per_second > FASTEST * 2.0 {
             Some(Refusal::Dear)
         } else if !(1.0 / LARGEST_STEP..=LARGEST_STEP).contains(&self.first_half)
-            || self.longest_gap > LONGEST_GAP
+            || self.pause > LONGEST_PAUSE
             || self.variation > NOISIEST
         {
             Some(Refusal::Unsteady)
@@ -99,14 +100,16 @@ impl Look {
         }
     }
 
-    /// Lower is better: the noise of a window, and how far the rate is from the
-    /// middle of the useful ones.
-    pub(super) fn score(&self) -> f64 {
+    /// Lower is better: the noise of a window, how far the rate is from the
+    /// middle of the useful ones, and what it costs beyond 1 % of a CPU; `each`
+    /// is what one count costs, in seconds.
+    pub(super) fn score(&self, each: f64) -> f64 {
         let middle = (SLOWEST * FASTEST).sqrt();
         let off = (self.per_second / middle).ln().abs();
         let useful = (FASTEST / SLOWEST).sqrt().ln();
         // Beyond the useful rates it counts four times.
-        self.variation + 0.05 * off + 0.15 * (off - useful).max(0.0)
+        let dear = (each * self.per_second - 0.01).max(0.0);
+        self.variation + 0.05 * off + 0.15 * (off - useful).max(0.0) + 10.0 * dear
     }
 }
 
@@ -164,10 +167,11 @@ mod tests {
     #[test]
     fn the_reason_of_a_refusal_is_told() {
         assert_eq!(look([0, 1, 0, 0, 1, 0]).refused(EACH), Some(Refusal::Slow));
-        assert_eq!(look([90; 6]).refused(EACH), Some(Refusal::Dear));
+        assert_eq!(look([120; 6]).refused(EACH), Some(Refusal::Dear));
         // The same rate is cheap or not by what one costs.
         assert_eq!(look([20; 6]).refused(9.5e-6), Some(Refusal::Dear));
         let bursts = look([0, 60, 0, 0, 60, 0, 0, 60]);
+        assert!((bursts.pause - 0.008).abs() < 1e-9);
         assert_eq!(bursts.refused(EACH), Some(Refusal::Unsteady));
         let over = look([40, 40, 40, 40, 0, 0, 0, 0]);
         assert_eq!(over.refused(EACH), Some(Refusal::Unsteady));
@@ -178,9 +182,11 @@ mod tests {
         let middle = look([18; 8]);
         let slow = look([2; 8]);
         let noisy = look([10, 26, 9, 27, 11, 25, 10, 26]);
-        assert!(middle.score() < slow.score());
-        assert!(middle.score() < noisy.score());
-        assert!(look([30; 8]).score() < noisy.score());
+        let score = |look: Look| look.score(EACH);
+        assert!(score(middle) < score(slow));
+        assert!(score(middle) < score(noisy));
+        assert!(score(look([30; 8])) < score(noisy));
+        assert!(middle.score(EACH) < middle.score(4.0e-6));
     }
 
     #[test]
@@ -192,7 +198,7 @@ mod tests {
         }
         (windows[7].busy, windows[7].count) = (0.0, 0);
         let look = Look::of(&windows).unwrap();
-        assert!(look.variation < 1e-9 && look.longest_gap == 0.0, "{look:?}");
+        assert!(look.variation < 1e-9 && look.pause == 0.0, "{look:?}");
         assert!((look.per_second - 3500.0).abs() < 1.0, "{look:?}");
     }
 

@@ -13,6 +13,7 @@ use crate::workload::tree;
 use perf_event::Counter;
 use std::collections::HashMap;
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -58,30 +59,45 @@ impl Field {
         self.mapped.clear();
     }
 
-    /// Opens breakpoints for `candidates`, at most [`BREAKPOINTS`], in every
-    /// thread.
+    /// Opens a breakpoint at `offset` of `file` in every thread that has mapped
+    /// it.
+    fn open_at(&self, file: &Path, offset: u64) -> io::Result<Vec<Counter>> {
+        let mut open = Vec::new();
+        for (thread, pid) in &self.threads {
+            let mapped = self.mapped.get(pid);
+            let address = mapped.and_then(|mapped| mapped.address(file, offset));
+            let Some(address) = address else { continue };
+            match probe::breakpoint(*thread, address) {
+                Ok(counter) => open.push(counter),
+                // It has ended.
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(open)
+    }
+
+    /// Opens breakpoints for `candidates`, at most [`BREAKPOINTS`].
+    fn open(&self, candidates: &[&Candidate]) -> io::Result<Vec<Vec<Counter>>> {
+        debug_assert!(candidates.len() <= BREAKPOINTS);
+        let open = |candidate: &&Candidate| self.open_at(candidate.file(), candidate.offset());
+        candidates.iter().map(open).collect()
+    }
+
+    /// Whether the instruction at `offset` of `file` is executed within
+    /// `length`.
     ///
     /// # Errors
     /// When no breakpoint can be had.
-    pub(super) fn open(&self, candidates: &[&Candidate]) -> io::Result<Vec<Vec<Counter>>> {
-        debug_assert!(candidates.len() <= BREAKPOINTS);
-        let open = |candidate: &&Candidate| {
-            let mut open = Vec::new();
-            for (thread, pid) in &self.threads {
-                let mapped = self.mapped.get(pid);
-                let address =
-                    mapped.and_then(|it| it.address(candidate.file(), candidate.offset()));
-                let Some(address) = address else { continue };
-                match probe::breakpoint(*thread, address) {
-                    Ok(counter) => open.push(counter),
-                    // It has ended.
-                    Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            Ok(open)
-        };
-        candidates.iter().map(open).collect()
+    pub(super) fn is_executed(
+        &self,
+        file: &Path,
+        offset: u64,
+        length: Duration,
+    ) -> io::Result<bool> {
+        let mut counters = [self.open_at(file, offset)?];
+        std::thread::sleep(length);
+        Ok(read(&mut counters)?[0] > 0)
     }
 
     /// Counts `candidates` together in `count` windows of `length`; fewer when
