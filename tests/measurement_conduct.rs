@@ -386,15 +386,12 @@ fn on_the_line_nothing_is_claimed() {
         let measured = run(&mut mock, &subjects, &settings);
         let outcome = &measured.subjects[0];
         if outcome.entry.sensitive.is_none() {
-            assert_eq!(outcome.entry.status, Status::Unresolved);
-            assert!(
-                outcome
-                    .entry
-                    .reason
-                    .as_deref()
-                    .unwrap()
-                    .contains("too close")
-            );
+            // Where a curve ends at the line is known, or that it is close to it.
+            let reason = outcome.entry.reason.as_deref();
+            match outcome.entry.status {
+                Status::Measured => assert_eq!(outcome.entry.tolerated.unwrap().ci95[1], 100.0),
+                _ => assert!(reason.is_some_and(|reason| reason.contains("too close"))),
+            }
         } else {
             claims += 1;
         }
