@@ -2,7 +2,6 @@
 
 use crate::inject::error::WorkerError;
 use crate::inject::worker::WorkerConfig;
-use crate::os;
 use crate::sys::control_page::ControlPage;
 use crate::sys::handover;
 use crate::sys::handover::Giver;
@@ -73,10 +72,15 @@ impl Host {
         Ok(())
     }
 
+    /// Asked several times in every round: one system call.
+    fn is_gone(&self) -> bool {
+        !matches!(self.child.borrow_mut().try_wait(), Ok(None))
+    }
+
     /// # Errors
     /// In words, when the process was killed.
     pub fn check(&self) -> Result<(), WorkerError> {
-        match is_gone(self.pid()) {
+        match self.is_gone() {
             true => Err(format!("its worker on CPU {} was killed", self.cpu).into()),
             false => Ok(()),
         }
@@ -87,10 +91,6 @@ impl Drop for Host {
     fn drop(&mut self) {
         self.end();
     }
-}
-
-fn is_gone(pid: u32) -> bool {
-    os::proc::stat(os::here(), pid as i32).is_none_or(|stat| stat.ended())
 }
 
 /// Starts one process on `cpu` that holds a source for each of `configs`; their
