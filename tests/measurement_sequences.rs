@@ -5,7 +5,7 @@
 mod mock;
 
 use jostle::experiment::executor::Arm;
-use jostle::experiment::executor::Lane;
+use jostle::experiment::executor::Sequence;
 use jostle::experiment::executor::Subject;
 use jostle::experiment::executor::TargetState;
 use jostle::experiment::executor::WindowError;
@@ -22,8 +22,8 @@ use std::time::Duration;
 
 const SLICED: [&str; 6] = ["int", "fp", "l1d", "l2-capacity", "l2-bandwidth", "tlb"];
 
-fn lane(number: usize, takes_time: bool) -> Lane {
-    Lane {
+fn sequence(number: usize, takes_time: bool) -> Sequence {
+    Sequence {
         number,
         period: Duration::from_micros(500),
         skip: 2,
@@ -33,7 +33,7 @@ fn lane(number: usize, takes_time: bool) -> Lane {
     }
 }
 
-fn subject(resource: &'static str, lane: Option<Lane>) -> Subject {
+fn subject(resource: &'static str, sequence: Option<Sequence>) -> Subject {
     Subject {
         resource,
         settle: Duration::from_millis(3),
@@ -41,17 +41,17 @@ fn subject(resource: &'static str, lane: Option<Lane>) -> Subject {
         switch_cost: Duration::ZERO,
         stoppable: true,
         probe_endpoints: &[100.0],
-        lane,
+        sequence,
     }
 }
 
-/// Six sources in one lane, one that takes time, one without a lane.
+/// Six sources in one sequence, one that takes time, one without a sequence.
 fn subjects() -> Vec<Subject> {
     let mut all: Vec<Subject> = SLICED
         .iter()
-        .map(|name| subject(name, Some(lane(0, false))))
+        .map(|name| subject(name, Some(sequence(0, false))))
         .collect();
-    all.push(subject("cpu-time", Some(lane(1, true))));
+    all.push(subject("cpu-time", Some(sequence(1, true))));
     all.push(subject("storage-bandwidth", None));
     all
 }
@@ -293,7 +293,7 @@ fn an_interrupted_sequence_goes_on_where_it_stopped() {
 }
 
 #[test]
-fn sources_without_a_lane_get_their_time_and_come_last() {
+fn sources_without_a_sequence_get_their_time_and_come_last() {
     let (subjects, mut mock) = playing(&[], 9);
     let measured = run(&mut mock, &subjects, &settings(12, 9));
     let slow = &measured.subjects[7].entry;
@@ -345,14 +345,14 @@ fn the_order_is_random_and_repeats_with_its_seed() {
 }
 
 #[test]
-fn a_lane_that_would_eat_up_the_run_is_skipped_with_the_budget_that_would_do() {
+fn a_sequence_that_would_eat_up_the_run_is_skipped_with_the_budget_that_would_do() {
     let (mut subjects, _) = playing(&[], 1);
-    let long = Lane {
+    let long = Sequence {
         number: 2,
         skip: 160,
         read: 100,
         slices: false,
-        ..lane(2, false)
+        ..sequence(2, false)
     };
     subjects.push(subject("llc-capacity", Some(long)));
     let mock = || {
@@ -376,11 +376,11 @@ fn a_lane_that_would_eat_up_the_run_is_skipped_with_the_budget_that_would_do() {
 }
 
 #[test]
-fn where_no_lane_comes_to_a_verdict_pairs_are_measured() {
+fn where_no_sequence_comes_to_a_verdict_pairs_are_measured() {
     let (mut subjects, _) = playing(&[], 1);
     for subject in &mut subjects {
-        if let Some(lane) = &mut subject.lane {
-            lane.period = Duration::from_millis(200);
+        if let Some(sequence) = &mut subject.sequence {
+            sequence.period = Duration::from_millis(200);
         }
     }
     let responses = vec![Response::default(); subjects.len()];
@@ -438,11 +438,11 @@ fn a_machine_that_changes_after_an_early_verdict_withdraws_it() {
 
 #[test]
 fn idle_is_a_control_where_slices_take_as_long_as_blocks() {
-    let slow = Lane {
+    let slow = Sequence {
         period: Duration::from_millis(5),
         skip: 1,
         read: 4,
-        ..lane(0, true)
+        ..sequence(0, true)
     };
     let subjects = vec![subject("cpu-time", Some(slow))];
     let halved = Response {
@@ -559,12 +559,12 @@ fn at_full_strength_only_the_slow_get_their_pairs_before_long_blocks_eat_the_tim
     let mut subjects = subjects();
     for subject in &mut subjects[..2] {
         // Blocks of 0.13 s.
-        let long = Lane {
+        let long = Sequence {
             skip: 160,
             read: 100,
-            ..lane(2, false)
+            ..sequence(2, false)
         };
-        subject.lane = Some(long);
+        subject.sequence = Some(long);
     }
     let mut missed = 0;
     for seed in 0..10 {

@@ -172,7 +172,7 @@ impl<'a> Bench<'a> {
         &mut self.rng
     }
 
-    /// Whether subjects with a lane can be measured in sequences.
+    /// Whether subjects that have a sequence can be measured in it.
     pub fn plays(&self) -> bool {
         self.executor.plays()
     }
@@ -182,7 +182,7 @@ impl<'a> Bench<'a> {
         self.executor.counts()
     }
 
-    /// Plays blocks of one lane.
+    /// Plays blocks of one sequence.
     pub fn play(&mut self, blocks: &[BlockRequest]) -> Result<Vec<Block>, WindowError> {
         self.last = None;
         let results = self.executor.play(blocks)?;
@@ -192,8 +192,8 @@ impl<'a> Bench<'a> {
                 continue;
             };
             self.kept += 1;
-            if let Some(lane) = self.subjects[request.subject].lane {
-                let length = (lane.period * request.periods).as_secs_f64();
+            if let Some(sequence) = self.subjects[request.subject].sequence {
+                let length = (sequence.period * request.periods).as_secs_f64();
                 self.seconds += length;
                 self.steal_seconds += length * reading.steal;
             }

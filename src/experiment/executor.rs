@@ -61,12 +61,12 @@ pub struct WindowReading {
 /// One block of a sequence: a short window whose target is read turn by turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockRequest {
-    /// Index into the subjects of the experiment; its lane is where the block
+    /// Index into the subjects of the experiment; its sequence is where the block
     /// is played.
     pub subject: usize,
     pub arm: Arm,
     pub target: TargetState,
-    /// Periods of the lane, at the beginning, in which what the source does and
+    /// Periods of the sequence, at the beginning, in which what the source does and
     /// holds is not counted.
     pub skip: u32,
     /// All periods of the block.
@@ -131,7 +131,7 @@ pub trait Executor {
     /// Switches to the asked arm, waits the settle time, measures.
     fn window(&mut self, request: &WindowRequest) -> Result<WindowReading, WindowError>;
 
-    /// Whether subjects with a lane can be measured in sequences.
+    /// Whether subjects that have a sequence can be measured in it.
     fn plays(&self) -> bool {
         false
     }
@@ -142,7 +142,7 @@ pub trait Executor {
     }
 
     /// Plays `blocks` one after the other and returns one result for each. All
-    /// are of subjects with the same lane.
+    /// are of subjects with the same sequence.
     ///
     /// # Errors
     /// Those that end the whole measurement; what concerns one source stands in
@@ -155,8 +155,8 @@ pub trait Executor {
 /// Subjects whose blocks may follow each other directly: their sources run on
 /// the same CPUs in the same way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Lane {
-    /// Equal for the subjects of one lane.
+pub struct Sequence {
+    /// Equal for the subjects of one sequence.
     pub number: usize,
     /// From one slice, or one reading, to the next.
     pub period: Duration,
@@ -191,5 +191,5 @@ pub struct Subject {
     pub probe_endpoints: &'static [f64],
     /// Where its blocks are played; `None` for one that must be measured window
     /// by window.
-    pub lane: Option<Lane>,
+    pub sequence: Option<Sequence>,
 }

@@ -47,11 +47,11 @@ pub(super) struct Log<'a> {
     /// Per subject `ln(control / idle)`.
     pub(super) sharing: Vec<Vec<f64>>,
     pub(super) pairs: Vec<PairRecord>,
-    /// Per lane, what its blocks come to as of its last judgement.
+    /// Per sequence, what its blocks come to as of its last judgement.
     pub(super) played: BTreeMap<usize, Vec<PairRecord>>,
-    /// Per lane the control's level, round by round: seconds, log rate.
+    /// Per sequence the control's level, round by round: seconds, log rate.
     pub(super) levels: BTreeMap<usize, Vec<(f64, f64)>>,
-    /// Per lane what an unseen neighbour had of its core, and its subjects.
+    /// Per sequence what an unseen neighbour had of its core, and its subjects.
     pub(super) held: BTreeMap<usize, (Held, Vec<usize>)>,
     /// Per subject whose levels are of the free time alone, its arm at 100 in the
     /// contrasts of all the time.

@@ -20,12 +20,12 @@ use super::executor::Executor;
 use super::executor::Subject;
 use super::executor::WindowError;
 use super::judge::Ended;
-use super::lanes::LaneLog;
 use super::log::Log;
 use super::log::PairRecord;
 use super::outcome::Measured;
 use super::queue::FAILURES;
 use super::queue::Queue;
+use super::sequences::SequenceLog;
 use super::settings::Half;
 pub use super::settings::Halves;
 pub use super::settings::Observer;
@@ -71,7 +71,7 @@ pub fn go_on(
         observer,
         queue: Queue::new(subjects, settings),
         log: Log::new(subjects, past),
-        lanes: Vec::new(),
+        sequences: Vec::new(),
         warnings: Vec::new(),
     };
     // What ends the whole measurement arrives here as an error.
@@ -97,7 +97,7 @@ struct Run<'a, 'b> {
     queue: Queue<'a>,
     log: Log<'a>,
     /// What is measured in sequences.
-    lanes: Vec<LaneLog>,
+    sequences: Vec<SequenceLog>,
     /// Of the measurement as a whole.
     warnings: Vec<Warning>,
 }
@@ -110,10 +110,10 @@ impl Run<'_, '_> {
         self.queue.recall(self.log.past);
         self.tell(None, "windows without interference".into());
         self.baseline()?;
-        self.begin_lanes();
+        self.begin_sequences();
         let left = self.left().mul_f64(self.slow_share());
         self.queue.adapt_minima(left);
-        if self.lanes.is_empty() {
+        if self.sequences.is_empty() {
             self.forecast();
         }
         // Where nothing is searched, the fewest pairs of the slow come first: a
@@ -121,7 +121,7 @@ impl Run<'_, '_> {
         if self.settings.full_only {
             self.first_turns()?;
         }
-        self.play_lanes(self.kept_for_slow())?;
+        self.play_sequences(self.kept_for_slow())?;
         self.count()?;
         self.first_turns()?;
         while let Some(index) = self.queue.next(self.left()) {
@@ -130,7 +130,7 @@ impl Run<'_, '_> {
             let run = &mut self.queue.halves[index];
             run.spent_later += run.spent.saturating_sub(before);
         }
-        self.play_lanes(Duration::ZERO)
+        self.play_sequences(Duration::ZERO)
     }
 
     /// The minimum of pairs of every half that may begin and has not.

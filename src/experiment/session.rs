@@ -148,18 +148,18 @@ impl<'a> Prepared<'a> {
         for subject in &mut sources.subjects {
             let natural = metric.natural_window().unwrap_or_default();
             subject.window = subject.window.max(natural);
-            let Some(lane) = &mut subject.lane else {
+            let Some(sequence) = &mut subject.sequence else {
                 continue;
             };
             let window = subject.settle + subject.window;
             let turns = metric.turns().is_some();
             if metric.one_run_per_window() || !turns && window > LONGEST_PLAYED {
                 // Too few for whole curves.
-                subject.lane = None;
+                subject.sequence = None;
             } else if !turns {
                 // A block is a window.
-                lane.period = window;
-                (lane.skip, lane.read) = (0, 1);
+                sequence.period = window;
+                (sequence.skip, sequence.read) = (0, 1);
             }
         }
         // The search for the capacity comes on top of the budget.

@@ -1,6 +1,6 @@
 //! The sources of a measurement: started, ready, and what their windows need.
 
-use super::executor::Lane;
+use super::executor::Sequence;
 use super::executor::Subject;
 use super::plan::Plan;
 use crate::error::Error;
@@ -78,21 +78,21 @@ impl Sources {
         }
     }
 
-    /// Gives equal numbers to the lanes whose blocks have the same shape on the
+    /// Gives equal numbers to the sequences whose blocks have the same shape on the
     /// same CPUs.
-    fn number_lanes(&mut self) {
-        let mut known: Vec<(Lane, &[usize])> = Vec::new();
+    fn number_sequences(&mut self) {
+        let mut known: Vec<(Sequence, &[usize])> = Vec::new();
         for (subject, group) in self.subjects.iter_mut().zip(&self.groups) {
-            let Some(lane) = &mut subject.lane else {
+            let Some(sequence) = &mut subject.sequence else {
                 continue;
             };
-            let shape = (*lane, &group.plan.placement.cpus[..]);
+            let shape = (*sequence, &group.plan.placement.cpus[..]);
             let found = known.iter().position(|other| *other == shape);
             let number = found.unwrap_or(known.len());
             if found.is_none() {
                 known.push(shape);
             }
-            lane.number = number;
+            sequence.number = number;
         }
     }
 
@@ -170,7 +170,7 @@ pub(super) fn start_sources(plan: &Plan) -> Result<Sources> {
             started.and_then(|group| start_source(resource, &workers, group, plan)),
         );
     }
-    sources.number_lanes();
+    sources.number_sequences();
     if sources.subjects.is_empty() {
         let reasons: Vec<String> = sources
             .unavailable
@@ -220,7 +220,7 @@ fn start_source(
         switch_cost,
         stoppable: true,
         probe_endpoints: resource.row().probe_endpoints,
-        lane: lane(resource, workers, settle),
+        sequence: sequence(resource, workers, settle),
     };
     let facts = SourceFacts {
         placement: group.plan.placement.clone(),
@@ -244,16 +244,16 @@ fn plays(resource: Resource, workers: &WorkerPlan) -> bool {
     starts_at_once && !workers.spec.spans_cpus
 }
 
-/// The blocks of `resource`, which settle within `settle`; their lane has no
+/// The blocks of `resource`, which settle within `settle`; their sequence has no
 /// number yet.
-fn lane(resource: Resource, workers: &WorkerPlan, settle: Duration) -> Option<Lane> {
+fn sequence(resource: Resource, workers: &WorkerPlan, settle: Duration) -> Option<Sequence> {
     if !plays(resource, workers) {
         return None;
     }
     let slices = workers.config.slices;
     let period = slices.map_or(READING, |slices| Duration::from_nanos(slices.period_ns));
     let shape = |skip, read| {
-        Some(Lane {
+        Some(Sequence {
             number: 0,
             period,
             skip,

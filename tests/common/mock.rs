@@ -145,7 +145,7 @@ pub struct MockExecutor {
     pub unseen: Option<fn(Duration) -> bool>,
     /// What is counted in a window, from its request and its disturbance.
     pub counters: Option<Count>,
-    /// Whether subjects with a lane are played in sequences.
+    /// Whether subjects that have a sequence are played in it.
     pub plays: bool,
     /// What is left of the last arm's effect, a fraction, after each turn.
     pub carry_over: f64,
@@ -252,9 +252,9 @@ impl MockExecutor {
     }
 
     fn block(&mut self, request: &BlockRequest) -> Block {
-        let lane = self.subjects[request.subject]
-            .lane
-            .expect("only subjects with a lane are played");
+        let sequence = self.subjects[request.subject]
+            .sequence
+            .expect("only subjects with a sequence are played");
         let response = self.responses[request.subject];
         let disturbance = self.disturbance(response.sd);
         let running = request.target == TargetState::Running;
@@ -277,9 +277,9 @@ impl MockExecutor {
         let phase = slower * self.phases.map_or(1.0, |level| level(self.clock));
         let mut turns = Vec::new();
         for position in 0..request.periods {
-            self.clock += lane.period;
+            self.clock += sequence.period;
             self.level = aim + (self.level - aim) * self.carry_over;
-            let seconds = 0.8 * lane.period.as_secs_f64();
+            let seconds = 0.8 * sequence.period.as_secs_f64();
             let own = 1.0 + response.sd * self.noise.normal();
             let operations = self.baseline * phase * self.level * disturbance * own * seconds;
             if running {
@@ -299,7 +299,7 @@ impl MockExecutor {
             return Block::Missed;
         }
         Block::Read(BlockReading {
-            at: self.clock - lane.period * request.periods / 2,
+            at: self.clock - sequence.period * request.periods / 2,
             turns,
             probe,
             pressure: probe.map(|_| match request.arm {

@@ -9,7 +9,7 @@ use crate::experiment::executor::Block;
 use crate::experiment::executor::BlockReading;
 use crate::experiment::executor::BlockRequest;
 use crate::experiment::executor::Executor;
-use crate::experiment::executor::Lane;
+use crate::experiment::executor::Sequence;
 use crate::experiment::executor::TargetState;
 use crate::experiment::executor::TargetTurn;
 use crate::experiment::executor::WindowError;
@@ -108,7 +108,9 @@ impl LiveExecutor<'_> {
         let mut results = Vec::with_capacity(blocks.len());
         for request in blocks {
             let subject = &self.subjects[request.subject];
-            let period = subject.lane.map_or(Duration::ZERO, |lane| lane.period);
+            let period = subject
+                .sequence
+                .map_or(Duration::ZERO, |sequence| sequence.period);
             let length = (period * request.periods).saturating_sub(subject.settle);
             let read_target = request.target == TargetState::Running;
             let window = WindowRequest {
@@ -311,8 +313,8 @@ impl LiveExecutor<'_> {
             .iter()
             .map(|request| {
                 let period_ns = self
-                    .lane_of(request)
-                    .map_or(0, |lane| lane.period.as_nanos() as u64);
+                    .sequence_of(request)
+                    .map_or(0, |sequence| sequence.period.as_nanos() as u64);
                 let order = match request.arm {
                     Arm::Idle => Order::Idle,
                     Arm::Control => Order::Control,
@@ -347,8 +349,8 @@ impl LiveExecutor<'_> {
             .collect()
     }
 
-    fn lane_of(&self, request: &BlockRequest) -> Option<Lane> {
-        self.subjects[request.subject].lane
+    fn sequence_of(&self, request: &BlockRequest) -> Option<Sequence> {
+        self.subjects[request.subject].sequence
     }
 
     /// Waits until everything planned is over. Per host its turns.
@@ -461,7 +463,9 @@ impl LiveExecutor<'_> {
     ) -> Block {
         let group = &self.groups[request.subject];
         let slices = group.plan.config.slices.is_some() && request.arm != Arm::Idle;
-        let takes_time = self.lane_of(request).is_some_and(|lane| lane.takes_time);
+        let takes_time = self
+            .sequence_of(request)
+            .is_some_and(|sequence| sequence.takes_time);
         let period_ns = (planned.end_ns - planned.begin_ns) / u64::from(request.periods.max(1));
         let mut sum = Snapshot::default();
         let mut target = Vec::new();

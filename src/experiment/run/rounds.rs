@@ -1,5 +1,5 @@
 //! The part of a measurement that is played in sequences: what a round holds,
-//! which lane plays the next one, and when what was played is judged.
+//! which sequence plays the next one, and when what was played is judged.
 
 use super::Run;
 use crate::experiment::executor::Arm;
@@ -7,9 +7,9 @@ use crate::experiment::executor::Block;
 use crate::experiment::executor::BlockRequest;
 use crate::experiment::executor::TargetState;
 use crate::experiment::executor::WindowError;
-use crate::experiment::lanes::LaneLog;
 use crate::experiment::levels::FEWEST_PAIRS;
 use crate::experiment::queue::HalfRun;
+use crate::experiment::sequences::SequenceLog;
 use crate::experiment::settings::Half;
 use crate::experiment::settings::Halves;
 use jostle_statistics::below;
@@ -28,12 +28,12 @@ const TREATED_PER_CONTROL: usize = 8;
 const FEWEST_CONTROLS: usize = 3;
 /// One block of a gauge per so many: states of the machine show in them.
 const PER_GAUGE: usize = 4;
-/// Rounds that a lane's share of the budget should hold, so that the verdict
+/// Rounds that a sequence's share of the budget should hold, so that the verdict
 /// has its pairs: rounds carry fewer levels of the curve for that.
 const ROUNDS: f64 = 8.0;
-/// Share of what is left that a lane may need for its first verdicts, and this
+/// Share of what is left that a sequence may need for its first verdicts, and this
 /// part of the share of the subjects that it holds if that is more.
-const LANE_SHARE: f64 = 1.0 / 3.0;
+const SEQUENCE_SHARE: f64 = 1.0 / 3.0;
 const OF_SUBJECTS: f64 = 0.8;
 /// Blocks longer than this are too expensive for a curve before the verdict.
 const LONG_BLOCK: Duration = Duration::from_millis(20);
@@ -41,7 +41,7 @@ const LONG_BLOCK: Duration = Duration::from_millis(20);
 const JUDGED_EVERY: f64 = 1.7;
 /// Carry-over is looked for until so many rounds have been judged.
 const CARRY_OVER_ROUNDS: usize = 16;
-/// What the slow sources may keep for themselves while lanes want time.
+/// What the slow sources may keep for themselves while sequences want time.
 const SLOW_SHARE: f64 = 0.3;
 const QUICK_SLOW_SHARE: f64 = 0.15;
 /// Blocks at 100 that come from more than a moment.
@@ -52,29 +52,29 @@ const COUNTING_SHARE: f64 = 0.05;
 impl Run<'_, '_> {
     /// Marks the halves that are measured in sequences; none when the metric or
     /// the budget does not allow it.
-    pub(super) fn begin_lanes(&mut self) {
+    pub(super) fn begin_sequences(&mut self) {
         if !self.bench.plays() {
             return;
         }
-        self.lanes = LaneLog::all(self.queue.subjects);
+        self.sequences = SequenceLog::all(self.queue.subjects);
         for run in &mut self.queue.halves {
-            run.played = self.queue.subjects[run.subject].lane.is_some();
+            run.played = self.queue.subjects[run.subject].sequence.is_some();
         }
-        // Where no lane comes to a verdict, pairs may still tell something.
+        // Where no sequence comes to a verdict, pairs may still tell something.
         let left = self.left().as_secs_f64();
-        let fits = |lane| self.minimum(lane).as_secs_f64() <= self.share(lane) * left;
-        if self.lanes.len() > 1 && !(0..self.lanes.len()).any(fits) {
-            self.lanes.clear();
+        let fits = |sequence| self.minimum(sequence).as_secs_f64() <= self.share(sequence) * left;
+        if self.sequences.len() > 1 && !(0..self.sequences.len()).any(fits) {
+            self.sequences.clear();
             for run in &mut self.queue.halves {
                 run.played = false;
             }
         }
     }
 
-    /// Share of what is left that the slow sources may have before the lanes have
+    /// Share of what is left that the slow sources may have before the sequences have
     /// what they want.
     pub(super) fn slow_share(&self) -> f64 {
-        match (self.lanes.is_empty(), self.settings.quick) {
+        match (self.sequences.is_empty(), self.settings.quick) {
             (true, _) => 1.0,
             (false, true) => QUICK_SLOW_SHARE,
             (false, false) => SLOW_SHARE,
@@ -96,38 +96,38 @@ impl Run<'_, '_> {
     }
 
     /// Plays rounds until all is known or only `keep` of the budget is left.
-    pub(super) fn play_lanes(&mut self, keep: Duration) -> Result<(), WindowError> {
-        while let Some(index) = self.next_lane(keep) {
+    pub(super) fn play_sequences(&mut self, keep: Duration) -> Result<(), WindowError> {
+        while let Some(index) = self.next_sequence(keep) {
             self.round(index, keep)?;
-            let lane = &self.lanes[index];
-            if lane.rounds >= lane.judged_at {
-                self.judge_lane(index);
+            let sequence = &self.sequences[index];
+            if sequence.rounds >= sequence.judged_at {
+                self.judge_sequence(index);
             }
             let (log, elapsed) = (&self.log, self.elapsed());
             self.observer.checkpoint(&|| log.readings(elapsed));
         }
-        for index in 0..self.lanes.len() {
-            if self.lanes[index].judged < self.lanes[index].rounds {
-                self.judge_lane(index);
+        for index in 0..self.sequences.len() {
+            if self.sequences[index].judged < self.sequences[index].rounds {
+                self.judge_sequence(index);
             }
         }
         Ok(())
     }
 
-    /// The lane that has not had its first look at its verdicts yet, or else the
+    /// The sequence that has not had its first look at its verdicts yet, or else the
     /// one that had least for what it has to find out.
-    fn next_lane(&mut self, keep: Duration) -> Option<usize> {
+    fn next_sequence(&mut self, keep: Duration) -> Option<usize> {
         let left = self.left().saturating_sub(keep);
         let mut best: Option<(bool, f64, usize)> = None;
-        for index in 0..self.lanes.len() {
+        for index in 0..self.sequences.len() {
             if self.open(index) == 0 || !self.affordable(index) {
                 continue;
             }
-            let lane = &self.lanes[index];
-            let least = lane.block() * (FEWEST_CONTROLS as u32 + 2);
-            let looked = lane.rounds >= self.rounds_to_look();
+            let sequence = &self.sequences[index];
+            let least = sequence.block() * (FEWEST_CONTROLS as u32 + 2);
+            let looked = sequence.rounds >= self.rounds_to_look();
             let claim = match looked {
-                true => lane.spent.as_secs_f64() / self.weight(index),
+                true => sequence.spent.as_secs_f64() / self.weight(index),
                 false => self.minimum(index).as_secs_f64(),
             };
             let key = (looked, claim, index);
@@ -143,24 +143,25 @@ impl Run<'_, '_> {
         self.settings.min_pairs().div_ceil(AT_100)
     }
 
-    /// About the time until a lane's first look.
-    fn minimum(&self, lane: usize) -> Duration {
-        let blocks =
-            AT_100 * self.lanes[lane].members.len() + FEWEST_CONTROLS + self.open(lane) / 2;
-        self.lanes[lane].block() * (blocks * self.rounds_to_look()) as u32
+    /// About the time until a sequence's first look.
+    fn minimum(&self, sequence: usize) -> Duration {
+        let blocks = AT_100 * self.sequences[sequence].members.len()
+            + FEWEST_CONTROLS
+            + self.open(sequence) / 2;
+        self.sequences[sequence].block() * (blocks * self.rounds_to_look()) as u32
     }
 
-    /// Whether a lane that has not begun can come to its first look without
+    /// Whether a sequence that has not begun can come to its first look without
     /// eating up the run; its halves are told what would do where it cannot.
     fn affordable(&mut self, index: usize) -> bool {
-        let members = &self.lanes[index].members;
+        let members = &self.sequences[index].members;
         let recalled = |run: &HalfRun| members.contains(&run.subject) && run.tried > 0;
-        if self.lanes[index].rounds > 0 || self.queue.halves.iter().any(recalled) {
+        if self.sequences[index].rounds > 0 || self.queue.halves.iter().any(recalled) {
             return true;
         }
         let (minimum, left) = (self.minimum(index), self.left());
         let share = self.share(index);
-        if minimum.as_secs_f64() <= share * left.as_secs_f64() || self.lanes.len() == 1 {
+        if minimum.as_secs_f64() <= share * left.as_secs_f64() || self.sequences.len() == 1 {
             return true;
         }
         let budget = self.settings.budget;
@@ -170,12 +171,12 @@ impl Run<'_, '_> {
             "its first verdict needs about {:.1} s (a block takes {:.2} s), more than {:.0} % of the \
              {:.1} s that were left; --budget {:.0}s would do",
             minimum.as_secs_f64(),
-            self.lanes[index].block().as_secs_f64(),
+            self.sequences[index].block().as_secs_f64(),
             100.0 * share,
             left.as_secs_f64(),
             (1.1 * enough).ceil()
         );
-        let members = &self.lanes[index].members;
+        let members = &self.sequences[index].members;
         let halves = self.queue.halves.iter_mut();
         for run in halves.filter(|run| members.contains(&run.subject)) {
             run.ended = true;
@@ -184,16 +185,20 @@ impl Run<'_, '_> {
         false
     }
 
-    /// Share of what is left that a lane may need.
-    fn share(&self, lane: usize) -> f64 {
-        let all: usize = self.lanes.iter().map(|lane| lane.members.len()).sum();
-        let own = self.lanes[lane].members.len() as f64 / all.max(1) as f64;
-        LANE_SHARE.max(OF_SUBJECTS * own)
+    /// Share of what is left that a sequence may need.
+    fn share(&self, sequence: usize) -> f64 {
+        let all: usize = self
+            .sequences
+            .iter()
+            .map(|sequence| sequence.members.len())
+            .sum();
+        let own = self.sequences[sequence].members.len() as f64 / all.max(1) as f64;
+        SEQUENCE_SHARE.max(OF_SUBJECTS * own)
     }
 
-    /// Halves of a lane that are not settled.
-    fn open(&self, lane: usize) -> usize {
-        let members = &self.lanes[lane].members;
+    /// Halves of a sequence that are not settled.
+    fn open(&self, sequence: usize) -> usize {
+        let members = &self.sequences[sequence].members;
         let halves = self.queue.halves.iter();
         halves
             .filter(|run| members.contains(&run.subject) && self.wants(run))
@@ -210,19 +215,19 @@ impl Run<'_, '_> {
     /// Whether all blocks of a half that nothing is searched for come from a
     /// moment: what changes every second is not in its interval then.
     fn only_a_moment(&self, run: &HalfRun) -> bool {
-        let lane = self
-            .lanes
+        let sequence = self
+            .sequences
             .iter()
-            .find(|lane| lane.members.contains(&run.subject));
-        let short = lane.is_some_and(|lane| lane.block() <= LONG_BLOCK);
+            .find(|sequence| sequence.members.contains(&run.subject));
+        let short = sequence.is_some_and(|sequence| sequence.block() <= LONG_BLOCK);
         self.settings.full_only && short && run.search.pairs_at(100.0) < MOMENT
     }
 
     /// Half-width of the 95 % interval of the loss at 100, a fraction, that is
     /// narrow enough.
     fn half_width_wanted(&self, run: &HalfRun) -> f64 {
-        let lane = self.queue.subjects[run.subject].lane;
-        let slices = lane.is_some_and(|lane| lane.slices);
+        let sequence = self.queue.subjects[run.subject].sequence;
+        let slices = sequence.is_some_and(|sequence| sequence.slices);
         match (self.settings.quick, slices) {
             (false, true) => 0.0125,
             (false, false) | (true, true) => 0.025,
@@ -231,16 +236,16 @@ impl Run<'_, '_> {
     }
 
     /// Long blocks need more time for as much.
-    fn weight(&self, lane: usize) -> f64 {
-        let length = self.lanes[lane].block().as_secs_f64();
-        self.open(lane) as f64 * (length / 0.004).sqrt().clamp(1.0, 4.0)
+    fn weight(&self, sequence: usize) -> f64 {
+        let length = self.sequences[sequence].block().as_secs_f64();
+        self.open(sequence) as f64 * (length / 0.004).sqrt().clamp(1.0, 4.0)
     }
 
-    /// Plays one round of a lane.
+    /// Plays one round of a sequence.
     fn round(&mut self, index: usize, keep: Duration) -> Result<(), WindowError> {
         let began = self.bench.now();
         let blocks = self.compose(index, keep);
-        let members = self.lanes[index].members.iter();
+        let members = self.sequences[index].members.iter();
         let names: Vec<&str> = members
             .map(|member| self.queue.subjects[*member].resource)
             .collect();
@@ -248,24 +253,24 @@ impl Run<'_, '_> {
         self.tell(None, note);
         let results = match self.bench.play(&blocks) {
             Err(WindowError::Subject(reason)) => {
-                for member in self.lanes[index].members.clone() {
+                for member in self.sequences[index].members.clone() {
                     self.queue.end_subject(member, &reason);
                 }
                 return Ok(());
             }
             results => results?,
         };
-        let lane = &mut self.lanes[index];
+        let sequence = &mut self.sequences[index];
         let mut failures: Vec<(usize, String)> = Vec::new();
         for (request, result) in blocks.iter().zip(results) {
             match result {
-                Block::Read(reading) => lane.keep(request, reading),
+                Block::Read(reading) => sequence.keep(request, reading),
                 Block::Missed => {}
                 Block::Failed(reason) => failures.push((request.subject, reason)),
             }
         }
-        lane.rounds += 1;
-        lane.spent += self.bench.now().saturating_sub(began);
+        sequence.rounds += 1;
+        sequence.spent += self.bench.now().saturating_sub(began);
         for (subject, reason) in failures {
             self.queue.end_subject(subject, &reason);
         }
@@ -275,22 +280,24 @@ impl Run<'_, '_> {
     /// The blocks of the next round, in random order: those beside the target,
     /// then those without it.
     fn compose(&mut self, index: usize, keep: Duration) -> Vec<BlockRequest> {
-        let lane = &self.lanes[index];
-        let weights: f64 = (0..self.lanes.len()).map(|lane| self.weight(lane)).sum();
-        let left = self.left().saturating_sub(keep) + lane.spent;
+        let sequence = &self.sequences[index];
+        let weights: f64 = (0..self.sequences.len())
+            .map(|sequence| self.weight(sequence))
+            .sum();
+        let left = self.left().saturating_sub(keep) + sequence.spent;
         let share = left.mul_f64(self.weight(index) / weights.max(1e-9));
-        let most = share.div_duration_f64(lane.block()) / ROUNDS;
-        let round = lane.rounds;
+        let most = share.div_duration_f64(sequence.block()) / ROUNDS;
+        let round = sequence.rounds;
         let wanting: Vec<&HalfRun> = self
             .queue
             .halves
             .iter()
-            .filter(|run| lane.members.contains(&run.subject) && self.wants(run))
+            .filter(|run| sequence.members.contains(&run.subject) && self.wants(run))
             .collect();
         let tolerated = wanting.iter().filter(|run| run.half == Half::Tolerated);
         let fixed = AT_100 * tolerated.clone().count() + wanting.len() / 2 + FEWEST_CONTROLS;
         let spare = (most - fixed as f64) / tolerated.count().max(1) as f64;
-        let long = lane.block() > LONG_BLOCK;
+        let long = sequence.block() > LONG_BLOCK;
         let fewest = usize::from(!long || round >= self.rounds_to_look());
         let levels = match self.settings.full_only {
             true => 0,
@@ -347,20 +354,20 @@ impl Run<'_, '_> {
                 }
             }
         }
-        let gauges = lane.gauges();
+        let gauges = sequence.gauges();
         let played = beside
             .iter()
             .filter(|(subject, _)| gauges.contains(subject));
         let missing = (beside.len() / PER_GAUGE).saturating_sub(played.count());
         let gauges = gauges.iter().cycle().skip(round).take(missing);
         beside.extend(gauges.map(|gauge| (*gauge, Arm::Treat(100.0))));
-        let zero = lane.zero();
+        let zero = sequence.zero();
         let fewest = FEWEST_CONTROLS - usize::from(long);
         let controls = (beside.len() / TREATED_PER_CONTROL).max(fewest);
         beside.extend(std::iter::repeat_n(zero, controls));
         beside.extend(self.sharing(index));
-        let lane = &self.lanes[index];
-        let (skip, periods) = (lane.skip, lane.periods());
+        let sequence = &self.sequences[index];
+        let (skip, periods) = (sequence.skip, sequence.periods());
         let request = |target| {
             move |(subject, arm): (usize, Arm)| BlockRequest {
                 subject,
@@ -370,7 +377,7 @@ impl Run<'_, '_> {
                 periods,
             }
         };
-        let (block, total) = (lane.block(), beside.len() + alone.len());
+        let (block, total) = (sequence.block(), beside.len() + alone.len());
         let rng = self.bench.rng();
         for blocks in [&mut beside, &mut alone] {
             for i in (1..blocks.len()).rev() {
@@ -389,27 +396,30 @@ impl Run<'_, '_> {
     }
 
     /// Blocks that tell what sharing costs: idle ones beside the placebo of
-    /// this lane, or placebos of another lane where idle is the control.
+    /// this sequence, or placebos of another sequence where idle is the control.
     fn sharing(&self, index: usize) -> Vec<(usize, Arm)> {
-        let lane = &self.lanes[index];
-        let passes = lane.block() > LONG_BLOCK && lane.rounds % 2 == 1;
+        let sequence = &self.sequences[index];
+        let passes = sequence.block() > LONG_BLOCK && sequence.rounds % 2 == 1;
         if self.settings.halves == Halves::Caused || passes {
             return Vec::new();
         }
-        let blocks = if lane.block() > LONG_BLOCK { 1 } else { 2 };
-        if !lane.lane.takes_time {
-            let apart = self.lanes.iter().all(|other| !other.lane.takes_time);
-            let own = self.queue.subjects[lane.members[0]].lane;
+        let blocks = if sequence.block() > LONG_BLOCK { 1 } else { 2 };
+        if !sequence.sequence.takes_time {
+            let apart = self
+                .sequences
+                .iter()
+                .all(|other| !other.sequence.takes_time);
+            let own = self.queue.subjects[sequence.members[0]].sequence;
             let on_its_own = own.is_some_and(|own| !own.slices);
             return match apart || on_its_own {
-                true => vec![(lane.members[0], Arm::Idle); blocks],
+                true => vec![(sequence.members[0], Arm::Idle); blocks],
                 false => Vec::new(),
             };
         }
         let sliced = self
-            .lanes
+            .sequences
             .iter()
-            .filter(|other| other.lane.slices && !other.lane.takes_time);
+            .filter(|other| other.sequence.slices && !other.sequence.takes_time);
         sliced
             .map(|other| other.zero())
             .flat_map(|zero| [zero; 2])
@@ -456,14 +466,16 @@ impl Run<'_, '_> {
     }
 
     /// Tells the searches what was played so far.
-    fn judge_lane(&mut self, index: usize) {
-        let lane = &mut self.lanes[index];
-        lane.judged = lane.rounds;
-        lane.judged_at = ((lane.rounds as f64 * JUDGED_EVERY) as usize).max(lane.rounds + 1);
-        let early = lane.rounds <= CARRY_OVER_ROUNDS;
-        let judgement = lane.judge(!lane.lane.takes_time && lane.periods() > 1 && early);
-        let (number, spent) = (lane.lane.number, lane.spent);
-        let members = lane.members.clone();
+    fn judge_sequence(&mut self, index: usize) {
+        let sequence = &mut self.sequences[index];
+        sequence.judged = sequence.rounds;
+        sequence.judged_at =
+            ((sequence.rounds as f64 * JUDGED_EVERY) as usize).max(sequence.rounds + 1);
+        let early = sequence.rounds <= CARRY_OVER_ROUNDS;
+        let judgement =
+            sequence.judge(!sequence.sequence.takes_time && sequence.periods() > 1 && early);
+        let (number, spent) = (sequence.sequence.number, sequence.spent);
+        let members = sequence.members.clone();
         for level in judgement.levels {
             let half = self
                 .queue
@@ -491,9 +503,9 @@ impl Run<'_, '_> {
                     }
                 }
                 _ => {
-                    let lane = self.queue.subjects[subject].lane;
+                    let sequence = self.queue.subjects[subject].sequence;
                     for (index, other) in self.queue.subjects.iter().enumerate() {
-                        if other.lane == lane {
+                        if other.sequence == sequence {
                             self.log.sharing[index].clone_from(&ratios);
                         }
                     }

@@ -1,7 +1,7 @@
-//! Sequences of short blocks: what was played in a lane, and what it says of
+//! Sequences of short blocks: what was played in one, and what it says of
 //! each of its subjects.
 //!
-//! All sources and levels of a lane follow each other in one random order,
+//! All sources and levels of a sequence follow each other in one random order,
 //! round by round, and share their control: see [`Contrasts`]. The target's
 //! own performance is compared with the control of its time; the source's,
 //! with its blocks of the same round in which the target was stopped.
@@ -12,7 +12,7 @@ use super::design::RATIO_FLOOR;
 use super::executor::Arm;
 use super::executor::BlockReading;
 use super::executor::BlockRequest;
-use super::executor::Lane;
+use super::executor::Sequence;
 use super::executor::Subject;
 use super::executor::TargetState;
 use super::executor::TargetTurn;
@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Rounds until a lane is judged for the first time.
+/// Rounds until a sequence is judged for the first time.
 const FIRST_JUDGED: usize = 4;
 /// Blocks grow to at most this many periods when carry-over takes most of them.
 const LONGEST_BLOCK: u32 = 64;
@@ -40,7 +40,7 @@ const LONGEST_BLOCK: u32 = 64;
 /// left.
 const TOLD_APART: std::ops::RangeInclusive<f64> = 0.05..=0.8;
 
-/// What a block was of. The first arm of a lane is its control.
+/// What a block was of. The first arm of a sequence is its control.
 type ArmOf = (usize, Arm);
 
 /// One block that was read.
@@ -59,10 +59,10 @@ pub(super) struct LevelPlayed {
     pub(super) played: Played,
 }
 
-/// Everything played in one lane.
-pub(super) struct LaneLog {
-    pub(super) lane: Lane,
-    /// Subjects of the lane.
+/// Everything played in one sequence.
+pub(super) struct SequenceLog {
+    pub(super) sequence: Sequence,
+    /// Subjects of the sequence.
     pub(super) members: Vec<usize>,
     /// Those of them that need nothing but execution units: their speed tells
     /// whether somebody runs on the sibling thread, whatever the target holds in
@@ -80,37 +80,39 @@ pub(super) struct LaneLog {
     pub(super) judged_at: usize,
 }
 
-impl LaneLog {
-    /// One log for each lane of `subjects`.
-    pub(super) fn all(subjects: &[Subject]) -> Vec<LaneLog> {
-        let mut lanes: BTreeMap<usize, LaneLog> = BTreeMap::new();
+impl SequenceLog {
+    /// One log for each sequence of `subjects`.
+    pub(super) fn all(subjects: &[Subject]) -> Vec<SequenceLog> {
+        let mut sequences: BTreeMap<usize, SequenceLog> = BTreeMap::new();
         for (index, subject) in subjects.iter().enumerate() {
-            let Some(lane) = subject.lane else {
+            let Some(sequence) = subject.sequence else {
                 continue;
             };
-            let log = lanes.entry(lane.number).or_insert_with(|| LaneLog {
-                lane,
-                members: Vec::new(),
-                gauges: Vec::new(),
-                skip: lane.skip,
-                arms: vec![(index, LaneLog::control(lane))],
-                blocks: Vec::new(),
-                rounds: 0,
-                spent: Duration::ZERO,
-                judged: 0,
-                judged_at: FIRST_JUDGED,
-            });
+            let log = sequences
+                .entry(sequence.number)
+                .or_insert_with(|| SequenceLog {
+                    sequence,
+                    members: Vec::new(),
+                    gauges: Vec::new(),
+                    skip: sequence.skip,
+                    arms: vec![(index, SequenceLog::control(sequence))],
+                    blocks: Vec::new(),
+                    rounds: 0,
+                    spent: Duration::ZERO,
+                    judged: 0,
+                    judged_at: FIRST_JUDGED,
+                });
             log.members.push(index);
             let resource = subject.resource.parse();
-            if lane.slices && resource.is_ok_and(|resource| GAUGES.contains(&resource)) {
+            if sequence.slices && resource.is_ok_and(|resource| GAUGES.contains(&resource)) {
                 log.gauges.push(index);
             }
         }
-        lanes.into_values().collect()
+        sequences.into_values().collect()
     }
 
-    fn control(lane: Lane) -> Arm {
-        match lane.takes_time {
+    fn control(sequence: Sequence) -> Arm {
+        match sequence.takes_time {
             true => Arm::Idle,
             false => Arm::Control,
         }
@@ -129,17 +131,17 @@ impl LaneLog {
 
     /// Periods of one block.
     pub(super) fn periods(&self) -> u32 {
-        self.skip + self.lane.read
+        self.skip + self.sequence.read
     }
 
     /// Length of one block.
     pub(super) fn block(&self) -> Duration {
-        self.lane.period * self.periods()
+        self.sequence.period * self.periods()
     }
 
     /// Keeps what `request` of the current round showed.
     pub(super) fn keep(&mut self, request: &BlockRequest, reading: BlockReading) {
-        // All controls of a lane do the same.
+        // All controls of a sequence do the same.
         let of = match request.arm == self.zero().1 {
             true => self.zero(),
             false => (request.subject, request.arm),
@@ -171,7 +173,7 @@ impl LaneLog {
     fn value(&self, block: &Kept) -> Option<f64> {
         let counted = self.counted(block);
         let windows = self.periods() == 1;
-        if !self.lane.takes_time && !windows {
+        if !self.sequence.takes_time && !windows {
             let turns: Vec<(f64, f64)> = counted
                 .map(|turn| (turn.seconds, turn.operations))
                 .collect();
@@ -228,7 +230,7 @@ impl LaneLog {
             let judgement = same.then(|| self.judge_by(known));
             self.skip = skip;
             if late && self.periods() < LONGEST_BLOCK {
-                self.lane.read *= 2;
+                self.sequence.read *= 2;
             }
             if let Some(judgement) = judgement {
                 return judgement;
@@ -295,7 +297,7 @@ impl LaneLog {
                         contrasts: Some((contrasts.clone(), arm)),
                     },
                 }),
-                // In this lane the time that the placebo takes is not in the ratios.
+                // In this sequence the time that the placebo takes is not in the ratios.
                 Arm::Idle => {
                     let against_control = self.idle_against_control(arm);
                     judgement.sharing.push((subject, of, against_control));
@@ -445,12 +447,12 @@ fn level(blocks: &[(&Kept, Block)], contrasts: &Contrasts) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// What a lane says.
+/// What a sequence says.
 #[derive(Default)]
 pub(super) struct Judgement {
     pub(super) levels: Vec<LevelPlayed>,
     pub(super) pairs: Vec<PairRecord>,
-    /// Of arms that do not press: subject, arm, log ratios to the lane's
+    /// Of arms that do not press: subject, arm, log ratios to the sequence's
     /// control.
     pub(super) sharing: Vec<(usize, Arm, Vec<f64>)>,
     /// The control's level, round by round: seconds, log rate.
