@@ -65,7 +65,7 @@ impl Ended<'_, '_> {
         warnings.extend(
             unseen_neighbours
                 .iter()
-                .filter(|one| one.held_percent >= SAID_FROM)
+                .filter(|one| one.held_percent >= SAID_FROM && one.slowed_percent >= SAID_FROM)
                 .map(|one| Warning::UnseenNeighbour {
                     held_percent: one.held_percent,
                     slowed_percent: one.slowed_percent,

@@ -40,6 +40,9 @@ const LONGEST_BLOCK: u32 = 64;
 /// left.
 const TOLD_APART: std::ops::RangeInclusive<f64> = 0.05..=0.8;
 
+/// Log ratio of the sources' speed then from which on.
+const TOLD_APART_FROM: f64 = -0.15;
+
 /// What a block was of. The first arm of a sequence is its control.
 type ArmOf = (usize, Arm);
 
@@ -246,7 +249,8 @@ impl SequenceLog {
             share: states.held,
             slowed: states.slowed,
         });
-        let states = states.filter(|states| TOLD_APART.contains(&states.held));
+        let states = states
+            .filter(|states| TOLD_APART.contains(&states.held) && states.slowed <= TOLD_APART_FROM);
         let (blocks, contrasts) = match states {
             None => (blocks, Rc::new(contrasts)),
             Some(states) => {

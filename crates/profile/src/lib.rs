@@ -310,7 +310,7 @@ pub struct Placement {
 pub struct UnseenNeighbour {
     /// Resources whose blocks were told apart by it.
     pub resources: Vec<String>,
-    /// Share of the time in which the sources were slower than usual by 5 % or
+    /// Share of the time in which the sources were slower than usual by 6 % or
     /// more.
     #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 100.0)))]
     pub held_percent: f64,

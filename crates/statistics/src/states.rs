@@ -17,8 +17,9 @@ use super::sequence::common_drift;
 const LASTING: f64 = 0.016;
 /// Bounds of the probes that this makes on each side.
 const REACH: (f64, f64) = (1.0, 8.0);
-/// Log ratio to the free level below which the machine counts as held.
-const HELD_BY: f64 = -0.05;
+/// Log ratio to the free level below which the machine counts as held: a busy
+/// sibling thread takes a fifth or more, and moments next to it lie between.
+const HELD_BY: f64 = -0.06;
 /// The level that is reached in this share of the moments is the free one.
 const FREE_QUANTILE: f64 = 0.9;
 /// Fewest probes that say something.
