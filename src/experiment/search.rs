@@ -285,11 +285,9 @@ impl Search {
     pub fn judge(&mut self, last: bool) {
         let endpoints = self.rules.endpoints;
         let verdict_on = |intensity| endpoints.contains(&intensity);
-        // What is played after the answer still narrows its interval, and where
-        // nothing else is wanted, the rounds end with that.
-        if !self.settled || self.rules.full_only {
-            self.levels.refresh(RESAMPLES, verdict_on, &mut self.rng);
-        }
+        // What is played after the answer still narrows its interval, and the
+        // rounds end with that.
+        self.levels.refresh(RESAMPLES, verdict_on, &mut self.rng);
         if self.settled {
             return;
         }

@@ -364,7 +364,7 @@ impl WorkerGroup {
                 continue;
             }
             let host = &worker.host;
-            let ended = host.child.borrow_mut().try_wait();
+            let ended = host.ended();
             if let Some(reason) = worker.page.failure() {
                 return Err(reason.into());
             }

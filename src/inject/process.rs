@@ -6,6 +6,7 @@ use crate::sys::control_page::ControlPage;
 use crate::sys::handover;
 use crate::sys::handover::Giver;
 use crate::sys::handover::Readable;
+use crate::sys::own::OwnChild;
 use crate::sys::process::ChildSetup;
 use crate::sys::process::executable;
 use crate::sys::process::prepare;
@@ -22,12 +23,15 @@ use std::os::fd::AsRawFd;
 use std::os::fd::BorrowedFd;
 use std::process::Child;
 use std::process::Command as Process;
+use std::process::ExitStatus;
 use std::process::Stdio;
 use std::rc::Rc;
 
 /// A process that holds one or several sources of one CPU.
 pub struct Host {
     pub(super) child: RefCell<Child>,
+    /// Until it is seen to have ended.
+    own: RefCell<Option<OwnChild>>,
     pub cpu: usize,
     pub tape: SharedPage<Tape>,
     giver: Giver,
@@ -43,6 +47,8 @@ impl Host {
     pub(super) fn end(&self) {
         let mut child = self.child.borrow_mut();
         let _ = child.kill();
+        // Before its pid can be somebody else's.
+        self.own.take();
         let _ = child.wait();
     }
 
@@ -72,17 +78,22 @@ impl Host {
         Ok(())
     }
 
-    /// Asked several times in every round: one system call.
-    fn is_gone(&self) -> bool {
-        !matches!(self.child.borrow_mut().try_wait(), Ok(None))
+    /// How the process ended, if it did. One system call, for it is asked several
+    /// times in every round.
+    pub(super) fn ended(&self) -> io::Result<Option<ExitStatus>> {
+        let ended = self.child.borrow_mut().try_wait();
+        if !matches!(ended, Ok(None)) {
+            self.own.take();
+        }
+        ended
     }
 
     /// # Errors
     /// In words, when the process was killed.
     pub fn check(&self) -> Result<(), WorkerError> {
-        match self.is_gone() {
-            true => Err(format!("its worker on CPU {} was killed", self.cpu).into()),
-            false => Ok(()),
+        match self.ended() {
+            Ok(None) => Ok(()),
+            _ => Err(format!("its worker on CPU {} was killed", self.cpu).into()),
         }
     }
 }
@@ -131,9 +142,10 @@ pub(super) fn spawn(
             keep,
         },
     );
-    let child = RefCell::new(process.spawn()?);
+    let child = process.spawn()?;
     let host = Rc::new(Host {
-        child,
+        own: RefCell::new(Some(OwnChild::new(child.id() as i32))),
+        child: RefCell::new(child),
         cpu,
         tape,
         giver,

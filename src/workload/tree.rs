@@ -5,6 +5,7 @@ pub use crate::os::proc::Stat;
 use crate::os::here;
 use crate::os::proc;
 use crate::sys::cpus;
+use crate::sys::own::is_own;
 use crate::sys::pidfd::PidFd;
 use nix::sys::signal::Signal;
 use std::collections::HashMap;
@@ -162,7 +163,7 @@ pub fn members(leaders: &[i32], marker: &str) -> Vec<i32> {
     let adopted: Vec<i32> = snapshot
         .children(us)
         .into_iter()
-        .filter(|child| !leaders.contains(child))
+        .filter(|child| !leaders.contains(child) && !is_own(*child))
         .filter(|&child| {
             let Some(stat) = stat(child) else {
                 return false;
@@ -194,6 +195,7 @@ pub fn ended_orphans(leaders: &[i32]) -> Vec<i32> {
     let mut children = proc::children(here(), us).unwrap_or_default();
     children.retain(|&child| {
         !leaders.contains(&child)
+            && !is_own(child)
             && stat(child).is_some_and(|stat| {
                 // Children of our own share our session and lead their groups.
                 stat.ended() && (leaders.contains(&stat.group) || Some(stat.session) != our_session)

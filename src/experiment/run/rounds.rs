@@ -229,7 +229,7 @@ impl Run<'_, '_> {
         let sequence = self.queue.subjects[run.subject].sequence;
         let slices = sequence.is_some_and(|sequence| sequence.slices);
         match (self.settings.quick, slices) {
-            (false, true) => 0.0125,
+            (false, true) => 0.011,
             (false, false) | (true, true) => 0.025,
             (true, false) => 0.05,
         }
