@@ -1,7 +1,7 @@
 //! Entries are judged by the pressure that arrived, not by what was asked for.
 //!
-//! A source may fall short of its intensity: the target holds it up, it gives
-//! way to the load generator, or somebody else takes the resource. The points of
+//! A source may fall short of its intensity: the target holds it up, it yields
+//! to the load generator, or somebody else takes the resource. The points of
 //! a curve then stand at the intensity that arrived, and so do the scores. Where
 //! 100 % did not arrive, no verdict "not sensitive" is left.
 
@@ -41,15 +41,21 @@ pub(super) struct Circumstances<'a> {
 }
 
 /// Sets the full scale of `entry`, moves its points and scores to the pressure
-/// that arrived, and takes back what too little pressure cannot show.
-pub(super) fn judge(resource: Resource, entry: &mut ResourceEntry, known: &Circumstances) {
+/// that arrived, and takes back what too little pressure cannot show. The share of
+/// its calibrated peak that the source reached with the target held still; `None`
+/// where that is not known.
+pub(super) fn judge(
+    resource: Resource,
+    entry: &mut ResourceEntry,
+    known: &Circumstances,
+) -> Option<f64> {
     if entry.curve.is_empty() && entry.probe_curve.is_empty() {
-        return;
+        return None;
     }
     entry.full_scale_pressure = known.facts.full_scale;
     // A share of the CPU is the target's to give; what is held is held.
     if resource.row().intensity != Intensity::Rate {
-        return;
+        return None;
     }
     let alone = alone_at_100(entry);
     // A peak taken at the start is what the machine gave in that moment.
@@ -59,17 +65,14 @@ pub(super) fn judge(resource: Resource, entry: &mut ResourceEntry, known: &Circu
         _ => alone.or(start),
     };
     entry.full_scale_pressure = full;
-    let Some(full) = full.filter(|full| *full > 0.0) else {
-        return;
-    };
+    let full = full.filter(|full| *full > 0.0)?;
     let shared: Vec<usize> = on_generator(entry, known.generator);
-    let starved = alone
-        .map(|alone| alone / full)
-        .filter(|share| *share < ENOUGH);
+    let share_alone = alone.map(|alone| alone / full);
+    let starved = share_alone.filter(|share| *share < ENOUGH);
     tolerated(entry, full, &shared, starved);
     let reason = if !shared.is_empty() {
         Some(format!(
-            "the source gives way to the load generator on CPU {}, so what it loses does not come \
+            "the source yields to the load generator on CPU {}, so what it loses does not come \
              from the target alone",
             format_list(&shared)
         ))
@@ -87,21 +90,16 @@ pub(super) fn judge(resource: Resource, entry: &mut ResourceEntry, known: &Circu
         entry.probe_curve.clear();
         add_reason(entry, format!("caused: {reason}"));
     }
+    share_alone.filter(|_| known.facts.calibrated == Some(true))
 }
 
 /// Takes back "not sensitive" to what a core holds where somebody unseen held the
 /// core all the time: sources that need nothing but execution units never came near
-/// their calibrated peaks, even with the target held still.
-pub(super) fn never_free(
-    entries: &mut BTreeMap<String, ResourceEntry>,
-    calibrated: impl Fn(&str) -> bool,
-) {
-    let shares = GAUGES.iter().filter_map(|gauge| {
-        let entry = entries.get(gauge.id())?;
-        let share = alone_at_100(entry)? / entry.full_scale_pressure?;
-        calibrated(gauge.id()).then_some((gauge, share))
-    });
-    let Some((gauge, best)) = shares.max_by(|a, b| a.1.total_cmp(&b.1)) else {
+/// their calibrated peaks, even with the target held still. `alone`: per source the
+/// share of its peak that it reached so, as [`judge`] found it.
+pub(super) fn never_free(entries: &mut BTreeMap<String, ResourceEntry>, alone: &[(Resource, f64)]) {
+    let gauges = alone.iter().filter(|(source, _)| GAUGES.contains(source));
+    let Some(&(gauge, best)) = gauges.max_by(|a, b| a.1.total_cmp(&b.1)) else {
         return;
     };
     if best >= ENOUGH {
@@ -134,7 +132,7 @@ fn alone_at_100(entry: &ResourceEntry) -> Option<f64> {
 }
 
 /// CPUs that the source and the load generator have in common. One that takes
-/// turns with the target does not give way to the generator.
+/// turns with the target does not yield to the generator.
 fn on_generator(entry: &ResourceEntry, generator: &[usize]) -> Vec<usize> {
     let placement = entry.placement.as_ref();
     let apart = placement.filter(|placement| placement.mode != PlacementMode::SameCpu);
@@ -202,7 +200,7 @@ fn tolerated(entry: &mut ResourceEntry, full: f64, shared: &[usize], starved: Op
     }
     let because = if !shared.is_empty() {
         format!(
-            "it gives way to the load generator on CPU {}",
+            "it yields to the load generator on CPU {}",
             format_list(shared)
         )
     } else if let Some(share) = starved {
@@ -360,16 +358,28 @@ mod tests {
 
     #[test]
     fn a_core_that_was_never_free_shows_nothing_of_its_caches() {
-        let entries = |reached: f64| {
-            let mut cache = kept([50.0, 100.0], None);
-            cache.curve[1].pressure = Some(100.0);
-            let mut gauge = kept([100.0, 2.0 * reached], Some(2.0 * reached));
-            gauge.full_scale_pressure = Some(200.0);
-            BTreeMap::from([("l2-capacity".to_string(), cache), ("int".into(), gauge)])
-        };
-        let judged = |reached, calibrated| {
-            let mut entries = entries(reached);
-            never_free(&mut entries, |_| calibrated);
+        let judged = |reached: f64, calibrated| {
+            let cache = kept([50.0, 100.0], None);
+            let mut gauge = kept([reached, 2.0 * reached], Some(2.0 * reached));
+            let facts = SourceFacts {
+                placement: gauge.placement.clone().unwrap(),
+                full_scale: Some(200.0),
+                calibrated: Some(calibrated),
+                warning: None,
+                bound: None,
+            };
+            let known = Circumstances {
+                facts: &facts,
+                generator: &[],
+            };
+            let alone = judge(Resource::Int, &mut gauge, &known);
+            let alone: Vec<_> = alone
+                .map(|share| (Resource::Int, share))
+                .into_iter()
+                .collect();
+            let mut entries = BTreeMap::from([("l2-capacity".to_string(), cache)]);
+            entries.insert("int".into(), gauge);
+            never_free(&mut entries, &alone);
             entries.remove("l2-capacity").unwrap()
         };
         let held = judged(70.0, true);

@@ -54,6 +54,7 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
         let entry = ResourceEntry::without_numbers(status, refusal.reason());
         profile.resources.insert(resource.to_string(), entry);
     }
+    let mut alone = Vec::new();
     for outcome in &measured.subjects {
         let mut entry = outcome.entry.clone();
         let source = metadata.sources.get(outcome.resource);
@@ -62,7 +63,8 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
         entry.physical_bound = source.and_then(|source| source.bound.clone());
         if let (Some(facts), Ok(resource)) = (source, outcome.resource.parse()) {
             let generator = &metadata.generator;
-            arrived::judge(resource, &mut entry, &Circumstances { facts, generator });
+            let share = arrived::judge(resource, &mut entry, &Circumstances { facts, generator });
+            alone.extend(share.map(|share| (resource, share)));
         }
         entry.equivalent_intensity = metadata
             .reporters
@@ -79,11 +81,7 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
             .resources
             .insert(outcome.resource.to_string(), entry);
     }
-    let calibrated = |id: &str| {
-        let source = metadata.sources.get(id);
-        source.is_some_and(|source| source.calibrated == Some(true))
-    };
-    arrived::never_free(&mut profile.resources, calibrated);
+    arrived::never_free(&mut profile.resources, &alone);
     let cut_short = measured.partial.clone();
     let cut_short = cut_short.map(|reason| Warning::CutShort { reason });
     let warnings = metadata.warnings.iter().chain(&measured.warnings);
