@@ -354,7 +354,13 @@ impl Run<'_, '_> {
                 }
             }
         }
-        let gauges = sequence.gauges();
+        let halves = self.queue.halves.iter();
+        let lost: Vec<usize> = halves
+            .filter(|run| run.error.is_some())
+            .map(|run| run.subject)
+            .collect();
+        let mut gauges = sequence.gauges().to_vec();
+        gauges.retain(|gauge| !lost.contains(gauge));
         let played = beside
             .iter()
             .filter(|(subject, _)| gauges.contains(subject));
