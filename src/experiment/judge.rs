@@ -243,7 +243,7 @@ impl Ended<'_, '_> {
 
     fn half_outcome(&self, run: HalfRun) -> HalfOutcome {
         let half = run.half;
-        let pairs = run.search.pairs();
+        let (pairs, at_100) = (run.search.pairs(), run.search.pairs_at(100.0));
         let rules = run.search.rules;
         let finding = run.search.finish(half.as_str());
         let learned = finding.bracket.is_some();
@@ -274,7 +274,8 @@ impl Ended<'_, '_> {
             ))
         } else if !learned {
             Some(format!(
-                "the budget ended after {pairs} pairs, {FEWEST_PAIRS} are needed"
+                "the budget ended after {at_100} pairs at 100, {FEWEST_PAIRS} are needed there and of \
+                 the control"
             ))
         } else {
             Some(self.too_noisy(&finding, rules.line, run.spent.as_secs_f64(), pairs))
