@@ -142,7 +142,7 @@ impl Meter {
             cpu_seconds: cpu.unwrap_or(by_process.cpu_seconds),
             storage: storage.unwrap_or(by_process.storage),
             disks: disks::counts(&self.root).map_err(|error| error.to_string()),
-            traffic: self.traffic(processes.first().copied()),
+            traffic: self.traffic(&processes),
         }
     }
 
@@ -211,10 +211,14 @@ impl Meter {
         text::keyed(&text, "total_cache").map_err(|why| why.to_string())
     }
 
-    /// Of the target's network namespace.
-    fn traffic(&self, pid: Option<i32>) -> Read<Traffic> {
-        let pid = pid.ok_or("the target has no process")?;
-        let file = format!("proc/{pid}/net/dev");
+    /// Of the target's network namespace; between two runs of a command of ours.
+    fn traffic(&self, processes: &[i32]) -> Read<Traffic> {
+        let alive = processes::alive(&self.root, processes);
+        let file = match alive.first() {
+            Some(pid) => format!("proc/{pid}/net/dev"),
+            None if self.ours => "proc/self/net/dev".into(),
+            None => return Err("the target has no process".into()),
+        };
         text::parse(&self.root, file, net_dev).map_err(|why| why.to_string())
     }
 

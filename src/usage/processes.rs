@@ -36,27 +36,43 @@ pub(super) fn totals(root: &Path, processes: &[i32], ours: bool, clock: CpuClock
              give its cgroup with --cgroup"
         ));
     }
-    if processes.is_empty() && !ours {
+    if !ours && alive(root, processes).is_empty() {
         return refuse("the target has no process".into());
     }
     // Last: what ends while the others are read shows there.
     let ours = ours.then_some("self");
     ByProcess {
-        cpu_seconds: again(|| cpu_seconds(root, processes, ours, clock)),
-        storage: again(|| bytes(root, processes, ours)),
+        cpu_seconds: again(root, processes, |alive| {
+            cpu_seconds(root, alive, ours, clock)
+        }),
+        storage: again(root, processes, |alive| bytes(root, alive, ours)),
     }
 }
 
-/// What `sum` finds at the first try in which no process ended.
-fn again<T>(sum: impl Fn() -> Result<T, os::Error>) -> Read<T> {
-    let mut found = sum();
+/// What `sum` finds at the first try in which none of `processes` that are there
+/// ended.
+fn again<T>(
+    root: &Path,
+    processes: &[i32],
+    sum: impl Fn(&[i32]) -> Result<T, os::Error>,
+) -> Read<T> {
+    let mut found = sum(&alive(root, processes));
     for _ in 1..TRIES {
         match &found {
-            Err(os::Error::Absent { .. } | os::Error::Ended { .. }) => found = sum(),
+            Err(os::Error::Absent { .. } | os::Error::Ended { .. }) => {
+                found = sum(&alive(root, processes));
+            }
             _ => break,
         }
     }
     found.map_err(|error| error.to_string())
+}
+
+/// Those of `processes` that somebody has yet to wait for.
+pub(super) fn alive(root: &Path, processes: &[i32]) -> Vec<i32> {
+    let mut alive = processes.to_vec();
+    alive.retain(|pid| text::exists(root, &format!("proc/{pid}")));
+    alive
 }
 
 fn cpu_seconds(
@@ -110,7 +126,7 @@ pub(super) fn resident(root: &Path, processes: &[i32]) -> Read<f64> {
         let kib = text::parse(root, path, |text| text::keyed(text, key));
         kib.map(|kib| kib * 1024.0)
     };
-    match processes {
+    match &alive(root, processes)[..] {
         [] => Err("the target has no process".into()),
         [pid] => bytes(*pid, "status", "VmRSS").map_err(|error| error.to_string()),
         several if several.len() > MOST => Err(format!(
@@ -189,6 +205,7 @@ mod tests {
         assert_eq!(found.cpu_seconds, Ok(1e-9));
         let why = found.storage.unwrap_err();
         assert!(why.contains("/proc/7/io"), "{why}");
+        assert!(totals(root.path(), &[8], false, |_| None).storage.is_err());
         let many: Vec<i32> = (1..=300).collect();
         let why = totals(root.path(), &many, false, |_| None)
             .cpu_seconds

@@ -17,6 +17,8 @@ const MOST_OF_IT: f64 = 0.5;
 const LITTLE_OF_IT: f64 = 0.1;
 /// A share below this is small wherever the bytes went, percent.
 const SMALL_PERCENT: f64 = 1.0;
+/// Requests that cost a disk more than their bytes, bytes.
+const SMALL_REQUEST: f64 = 65_536.0;
 /// Use and probe that differ by no more than this agree, percentage points.
 const AGREE_POINTS: f64 = 10.0;
 /// What two copies leave of a source's performance that differs by no more than
@@ -449,16 +451,23 @@ impl Shares<'_> {
         let bytes = disk(|disk| Some(disk.read_bytes + disk.written_bytes));
         let operations = disk(|disk| Some(disk.reads + disk.writes));
         let queue = disk(|disk| Some(disk.waited_seconds));
-        let (Some(bytes), Some(operations), Some(queue)) = (bytes, operations, queue) else {
+        let written = disk(|disk| Some(disk.written_bytes));
+        let (Some(bytes), Some(operations), Some(queue), Some(written)) =
+            (bytes, operations, queue, written)
+        else {
             return "not explained".into();
         };
-        let size = bytes / operations.max(1e-9) / 1024.0;
-        let what = match difference > 0.0 {
-            true => "small or scattered requests cost the disk more than their bytes",
-            false => {
-                "few requests at once leave the disk's other slots free, and the source fills them"
-            }
+        let size = bytes / operations.max(1e-9);
+        let what = if difference < 0.0 {
+            "few requests at once leave the disk's other slots free, and the source fills them"
+        } else if written > bytes / 2.0 {
+            "writes cost the disk more than their bytes"
+        } else if size < SMALL_REQUEST {
+            "small or scattered requests cost the disk more than their bytes"
+        } else {
+            "not explained"
         };
+        let size = size / 1024.0;
         format!("{what} ({size:.0} KiB per request, {queue:.1} in flight on the disk)")
     }
 }

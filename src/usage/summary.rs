@@ -211,7 +211,7 @@ impl Track {
 
     /// All time that was read.
     pub fn seconds(&self) -> f64 {
-        self.parts.iter().map(|part| part.seconds).sum()
+        self.parts.iter().fold(0.0, |sum, part| sum + part.seconds)
     }
 
     pub(super) fn cpu(&self) -> Read<Estimate> {

@@ -101,9 +101,10 @@ impl Quiet {
         }
     }
 
-    /// Whether the pauses so far are fewer than `elapsed` allows.
+    /// Whether the pauses so far are fewer than `elapsed` allows; the first comes at
+    /// once.
     fn is_due(&self, elapsed: Duration) -> bool {
-        self.paused + READ + SETTLE < elapsed.mul_f64(PAUSES)
+        self.paused <= elapsed.mul_f64(PAUSES)
     }
 }
 
