@@ -21,8 +21,9 @@ const PART: Duration = Duration::from_millis(50);
 const SETTLE: Duration = Duration::from_millis(150);
 /// What is read after that, in parts.
 const READ: Duration = Duration::from_millis(150);
-/// Share of the measurement that such pauses may take.
+/// Share of the measurement that such pauses may take, and when the first comes.
 const PAUSES: f64 = 0.04;
+const FIRST: Duration = Duration::from_secs(3);
 /// Reading memory may take this share of the time: of several processes the
 /// kernel walks through all page tables.
 const MEMORY_SHARE: u64 = 100;
@@ -101,10 +102,10 @@ impl Quiet {
         }
     }
 
-    /// Whether the pauses so far are fewer than `elapsed` allows; the first comes at
-    /// once.
+    /// Whether the pauses so far are fewer than `elapsed` allows.
     fn is_due(&self, elapsed: Duration) -> bool {
-        self.paused <= elapsed.mul_f64(PAUSES)
+        let since = elapsed.checked_sub(FIRST);
+        since.is_some_and(|since| self.paused <= since.mul_f64(PAUSES))
     }
 }
 
