@@ -477,6 +477,21 @@ fn a_bad_pattern_names_file_line_and_fix() {
             Some(11),
             &["erase", "read", "write"],
         ),
+        (
+            format!("{SMALL}spread = 0.2\n"),
+            Some(14),
+            &["spread", "normal", "remove it"],
+        ),
+        (
+            format!("{SMALL}arrival = \"gamma\"\n"),
+            Some(13),
+            &["add spread"],
+        ),
+        (
+            format!("{SMALL}arrival = \"normal\"\nspread = 0.5\n"),
+            Some(15),
+            &["spread = 0.5", "at most 0.34"],
+        ),
         (SMALL.replace("access", "acess"), None, &["acess"]),
         (
             SMALL.replace("access = \"random\"\n", ""),
