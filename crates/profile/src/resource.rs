@@ -370,7 +370,7 @@ resources! {
         domain: Domain::BlockDevice,
         intensity: Intensity::Footprint,
         pressure_unit: "bytes",
-        summary: "reads random segments over x % of a scratch file",
+        summary: "reads random segments over x % of a scratch file, at x % of the random-read peak",
         measured_by: "segments read since the intensity was set",
         cross_talk: &[(&[StorageBandwidth], SAME_DEVICE), TRANSFERS, INTERRUPTS],
         ..DEVICE

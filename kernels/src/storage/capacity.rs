@@ -25,6 +25,13 @@ const BLOCK_DEPTH: usize = 8;
 /// The intensity counts as in force after this even if the disk is too slow to
 /// have reached every segment.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// The peak is found in this time, as the best of shorter ones.
+const FIND_PEAK: Duration = Duration::from_millis(100);
+const PEAK_TIME: Duration = Duration::from_millis(20);
+/// A read that is later than this is given up.
+const MOST_LATE: Duration = Duration::from_millis(100);
+/// Longest sleep between two reads.
+const NAP: Duration = Duration::from_millis(20);
 
 pub const SPEC: KernelSpec = KernelSpec {
     waiting: Waiting::Sleep,
@@ -39,10 +46,11 @@ pub const SPEC: KernelSpec = KernelSpec {
           256 MiB took 0.10 s on a virtual disk (virtio, ext4) where reads of 4 KiB needed \
           0.87 s. The bytes held are those really read since the intensity was set; on a disk \
           too slow for a pass it counts as in force after 2 s, and then less is reported as \
-          held. The rate is the disk's random-read peak at every intensity above 0: even 1 % \
-          takes requests from everybody else on the device, so what a target loses at low \
-          intensity is lost to the rate, and only what it loses more at high intensity to the \
-          footprint. It does not prove that a cache of that size exists.",
+          held. After that pass the rate is x % of the disk's random-read peak, at even times: \
+          the peak is what the worker reached in its first tenth of a second, before any target \
+          of ours runs, or later at 100 %, if that was more. Footprint and rate grow together, \
+          so a loss is not one of the footprint alone. It does not prove that a cache of that \
+          size exists.",
     ..KernelSpec::of(Resource::StorageCapacity, build)
 };
 
@@ -52,7 +60,7 @@ fn build(env: &Environment) -> Result<Box<dyn Kernel>, Failure> {
     let queue = Queue::start(&scratch, DEPTH, segment as usize)?;
     let segments = scratch.bytes / u64::from(segment);
     let block = BLOCK.max(segment);
-    Ok(Box::new(Capacity {
+    let mut capacity = Capacity {
         queue,
         first: FirstPass {
             queue: Queue::start(&scratch, BLOCK_DEPTH, block as usize)?,
@@ -67,7 +75,12 @@ fn build(env: &Environment) -> Result<Box<dyn Kernel>, Failure> {
         covered: Covered::new(segments),
         since: Instant::now(),
         requests: 0,
-    }))
+        share: 1.0,
+        pace: None,
+        peak: Peak::default(),
+    };
+    capacity.find_peak()?;
+    Ok(Box::new(capacity))
 }
 
 struct Capacity {
@@ -83,6 +96,69 @@ struct Capacity {
     /// When the intensity was set.
     since: Instant,
     requests: u64,
+    /// Of the peak, 0–1.
+    share: f64,
+    /// `None` before the first pass is over, and at the peak.
+    pace: Option<Pace>,
+    peak: Peak,
+}
+
+/// When random reads are due.
+struct Pace {
+    origin: Instant,
+    /// Reads that were handed over or given up.
+    passed: f64,
+    per_second: f64,
+}
+
+impl Pace {
+    /// Reads that are due now. What falls too far behind is given up: catching up
+    /// for ever would turn a hiccup of the disk into a burst.
+    fn due(&mut self) -> f64 {
+        let all = self.origin.elapsed().as_secs_f64() * self.per_second;
+        let most = MOST_LATE.as_secs_f64() * self.per_second;
+        self.passed = self.passed.max(all - most);
+        all - self.passed
+    }
+
+    /// Until the next one is due.
+    fn left(&self, due: f64) -> Duration {
+        Duration::from_secs_f64((1.0 - due).max(0.0) / self.per_second)
+    }
+}
+
+/// The most reads per second in any short time at full strength.
+struct Peak {
+    per_second: f64,
+    since: Instant,
+    reads: u64,
+}
+
+impl Default for Peak {
+    fn default() -> Peak {
+        Peak {
+            per_second: 0.0,
+            since: Instant::now(),
+            reads: 0,
+        }
+    }
+}
+
+impl Peak {
+    fn begin(&mut self) {
+        self.since = Instant::now();
+        self.reads = 0;
+    }
+
+    fn add(&mut self, reads: u64) {
+        self.reads += reads;
+        let elapsed = self.since.elapsed();
+        if elapsed >= PEAK_TIME {
+            let rate = self.reads as f64 / elapsed.as_secs_f64();
+            self.per_second = self.per_second.max(rate);
+            self.begin();
+        }
+    }
 }
 
 /// Reads everything that is wanted once.
@@ -124,6 +200,59 @@ impl Covered {
 }
 
 impl Capacity {
+    /// Reads at random all over the file for a moment.
+    fn find_peak(&mut self) -> Result<(), Failure> {
+        self.set_intensity(100.0);
+        self.first.left = 0;
+        let began = Instant::now();
+        self.peak.begin();
+        while began.elapsed() < FIND_PEAK {
+            self.read_at_random(None)?;
+        }
+        self.release();
+        self.requests = 0;
+        Ok(())
+    }
+
+    /// As many reads as there is room for, or as are due; what has ended, in units
+    /// of [`SEGMENT`].
+    fn read_at_random(&mut self, due: Option<f64>) -> Result<u64, Failure> {
+        let mut handed_over = 0.0;
+        while self.queue.has_room() && due.is_none_or(|due| handed_over + 1.0 <= due) {
+            let segment = self.order.next().expect("an order never ends");
+            self.queue.push(Request {
+                offset: segment * u64::from(self.segment),
+                bytes: self.segment,
+                write: false,
+            })?;
+            handed_over += 1.0;
+        }
+        let mut left = NAP;
+        if let (Some(pace), Some(due)) = (&mut self.pace, due) {
+            pace.passed += handed_over;
+            left = pace.left(due - handed_over).min(NAP);
+        }
+        let mut reads = 0;
+        let seen = |request: Request| {
+            let segment = request.offset / u64::from(self.segment);
+            self.covered.add(segment..segment + 1);
+            reads += 1;
+        };
+        match (self.queue.in_flight(), due) {
+            (0, _) => std::thread::sleep(left),
+            (all, Some(_)) if self.queue.has_room() => {
+                let most = left.max(Duration::from_nanos(1));
+                self.queue.wait(all, most, seen)?;
+            }
+            _ => self.queue.wait_for_some(seen)?,
+        }
+        if due.is_none() {
+            self.peak.add(reads);
+        }
+        self.requests += reads;
+        Ok(reads * u64::from(self.segment / SEGMENT))
+    }
+
     /// The next requests of the first pass, and what has ended of it, in units
     /// of [`SEGMENT`].
     fn read_first(&mut self) -> Result<u64, Failure> {
@@ -167,6 +296,9 @@ impl Kernel for Capacity {
         self.first.order = Order::new(self.first.left);
         self.covered.clear();
         self.since = Instant::now();
+        self.share = percent / 100.0;
+        self.pace = None;
+        self.peak.begin();
     }
 
     fn work(&mut self) -> Result<u64, Failure> {
@@ -179,22 +311,17 @@ impl Kernel for Capacity {
         if self.first.left > 0 || self.first.queue.in_flight() > 0 {
             return self.read_first();
         }
-        while self.queue.has_room() {
-            let segment = self.order.next().expect("an order never ends");
-            self.queue.push(Request {
-                offset: segment * u64::from(self.segment),
-                bytes: self.segment,
-                write: false,
-            })?;
+        if self.share >= 1.0 || self.peak.per_second <= 0.0 {
+            return self.read_at_random(None);
         }
-        let mut reads = 0;
-        self.queue.wait_for_some(|request| {
-            let segment = request.offset / u64::from(self.segment);
-            self.covered.add(segment..segment + 1);
-            reads += 1;
-        })?;
-        self.requests += reads;
-        Ok(reads * u64::from(self.segment / SEGMENT))
+        let per_second = self.peak.per_second * self.share;
+        let pace = self.pace.get_or_insert_with(|| Pace {
+            origin: Instant::now(),
+            passed: 0.0,
+            per_second,
+        });
+        let due = pace.due();
+        self.read_at_random(Some(due))
     }
 
     fn release(&mut self) {
@@ -261,7 +388,8 @@ mod tests {
             assert_eq!(kernel.held(), share);
             assert_eq!(units * u64::from(SEGMENT), share);
             assert_eq!(requests(&*kernel) - before, blocks, "at {percent} %");
-            for _ in 0..20 {
+            let until = Instant::now() + Duration::from_millis(50);
+            while Instant::now() < until {
                 units += kernel.work().unwrap();
             }
             assert!(units * u64::from(SEGMENT) > share, "it goes on reading");
@@ -278,5 +406,45 @@ mod tests {
         kernel.release();
         assert_eq!(kernel.held(), 0);
         assert!(kernel.applied(), "nothing is wanted");
+    }
+
+    #[test]
+    fn the_rate_follows_the_intensity() {
+        let Some(here) = place() else {
+            return;
+        };
+        let mut kernel = build(&environment(here.path())).unwrap();
+        let mut rate = |percent: f64| {
+            kernel.set_intensity(percent);
+            while !kernel.applied() {
+                kernel.work().unwrap();
+            }
+            let (began, mut units) = (Instant::now(), 0);
+            while began.elapsed() < Duration::from_millis(300) {
+                units += kernel.work().unwrap();
+            }
+            units as f64 / began.elapsed().as_secs_f64()
+        };
+        let full = rate(100.0);
+        let quarter = rate(25.0) / full;
+        assert!(
+            (0.1..0.6).contains(&quarter),
+            "{quarter} of the peak at 25 %"
+        );
+        let hundredth = rate(1.0) / full;
+        assert!(hundredth < 0.1, "{hundredth} of the peak at 1 %");
+    }
+
+    #[test]
+    fn what_is_too_late_is_given_up() {
+        let mut pace = Pace {
+            origin: Instant::now() - Duration::from_secs(10),
+            passed: 0.0,
+            per_second: 100.0,
+        };
+        let due = pace.due();
+        assert!((due - 10.0).abs() < 0.1, "{due}");
+        assert!(pace.left(due).is_zero());
+        assert!(pace.left(0.25) > Duration::from_millis(7));
     }
 }
