@@ -11,6 +11,7 @@
 //! | [`experiment`] | arms, windows, estimates, the search for `t` and `c` |
 //! | [`metric`] | how the target's performance is read |
 //! | [`counters`] | hardware, software, pressure, procfs and resctrl readings |
+//! | [`usage`] | what the target uses by itself: CPU, disk, network, memory, as shares of the peaks |
 //! | [`workload`] | what is profiled: a command, a process, a cgroup, a demo |
 //! | [`calibrate`] | sizes by access time, peaks, settle times, reporter curves of this machine |
 //! | [`inject`] | workers: spawn, place, pace, watch |
@@ -50,6 +51,7 @@ pub mod report;
 pub mod sink;
 #[allow(unsafe_code)]
 pub mod sys;
+pub mod usage;
 pub mod validate;
 pub mod warning;
 pub mod workload;

@@ -15,6 +15,7 @@ use jostle_kernels::Environment;
 use jostle_kernels::Failure;
 use jostle_kernels::storage::pattern::Access;
 use jostle_kernels::storage::pattern::Operation;
+use jostle_kernels::storage::pattern::Transition;
 use jostle_profile::resource::Resource;
 use nix::sched::CloneFlags;
 use nix::sched::unshare;
@@ -477,6 +478,21 @@ fn a_bad_pattern_names_file_line_and_fix() {
             Some(11),
             &["erase", "read", "write"],
         ),
+        (
+            format!("{SMALL}spread = 0.2\n"),
+            Some(14),
+            &["spread", "normal", "remove it"],
+        ),
+        (
+            format!("{SMALL}arrival = \"gamma\"\n"),
+            Some(13),
+            &["add spread"],
+        ),
+        (
+            format!("{SMALL}arrival = \"normal\"\nspread = 0.5\n"),
+            Some(15),
+            &["spread = 0.5", "at most 0.34"],
+        ),
         (SMALL.replace("access", "acess"), None, &["acess"]),
         (
             SMALL.replace("access = \"random\"\n", ""),
@@ -528,5 +544,60 @@ fn mail_is_what_its_file_says() {
     assert!((0.88..0.92).contains(&random), "{random} at random");
     for kind in &built_in.transitions {
         assert!((4096..=65536).contains(&kind.block_bytes));
+    }
+}
+
+/// Reads that jump over a disk of 1 GiB, 2 ms apart, as blkparse prints them.
+fn recorded(device: &str, count: u64) -> String {
+    let line = |number: u64| {
+        let (seconds, sector) = (number as f64 * 0.002, number * 40_507 % 262_144 * 8);
+        format!("  {device} 1 {number} {seconds:.9} 697  Q   R {sector} + 8 [dd]\n")
+    };
+    (0..count).map(line).collect()
+}
+
+#[test]
+fn a_pattern_is_fitted_to_a_trace() {
+    let place = TempDir::new().unwrap();
+    let trace = place.path().join("trace.txt");
+    let out = place.path().join("fitted.toml");
+    std::fs::write(&trace, recorded("8,0", 5000)).unwrap();
+    let fit = |options: &[&str]| {
+        let mut command = Command::new(JOSTLE);
+        command.args(["pattern", "fit"]).arg(&trace).args(options);
+        let output = command.output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), text)
+    };
+    let (code, said) = fit(&["--out", out.to_str().unwrap()]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("16 ranges"), "{said}");
+    let fitted = pattern::load(out.to_str().unwrap()).unwrap();
+    let block = |kind: &Transition| kind.block_bytes;
+    assert!(
+        fitted
+            .transitions
+            .iter()
+            .map(block)
+            .all(|bytes| bytes == 4096)
+    );
+    let mean_us = fitted.mean(|kind| kind.inter_arrival_us);
+    assert!((mean_us - 2000.0).abs() < 1.0, "{mean_us}");
+    let mut kinds = fitted.transitions.iter();
+    assert!(kinds.all(|kind| kind.operation == Operation::Read));
+
+    let two = recorded("8,0", 200) + &recorded("8,16", 200);
+    for (text, options, words) in [
+        (two.clone(), &[][..], ["--device", "8,16 (200 I/Os)"]),
+        (two, &["--device", "9,9"][..], ["9,9", "8,0 (200 I/Os)"]),
+        (recorded("8,0", 7), &[][..], ["holds 7 I/Os", "100"]),
+        ("no trace\n".into(), &[][..], ["--format", "blkparse"]),
+    ] {
+        std::fs::write(&trace, text).unwrap();
+        let (code, said) = fit(options);
+        assert_eq!(code, Some(2), "{said}");
+        for word in words {
+            assert!(said.contains(word) && said.contains("trace.txt"), "{said}");
+        }
     }
 }

@@ -3,7 +3,11 @@
 use super::network::NetworkArgs;
 use crate::error::Error;
 use crate::error::Result;
+use crate::machine::Machine;
+use crate::machine::saved;
+use crate::machine::saved::Saved;
 use crate::workload::demo;
+use jostle_profile::resource::Resource;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,6 +25,14 @@ pub struct Args {
     /// Directory for scratch files [default: current directory, then /var/tmp]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
+    /// Percent of its resource that the demo uses, instead of all it gets; of
+    /// the calibrated peak for the *-bandwidth demos, of a CPU for cpu-time
+    #[arg(long, value_name = "PERCENT")]
+    share: Option<f64>,
+    /// Operations per second, instead of as many as possible; bytes for the
+    /// *-bandwidth demos
+    #[arg(long, value_name = "NUMBER", conflicts_with = "share")]
+    rate: Option<f64>,
     #[command(flatten)]
     network: NetworkArgs,
     /// Stop after this many seconds instead of running until killed
@@ -43,8 +55,26 @@ pub fn run(args: Args) -> Result<()> {
         }
     };
     let size = args.size.map(|mebibytes| mebibytes.saturating_mul(1 << 20));
-    let context = demo::DemoContext::read(size, args.scratch, args.network.resolve()?);
+    let mut context = demo::DemoContext::read(size, args.scratch, args.network.resolve()?);
+    let share = args
+        .share
+        .map(|percent| demo.share(percent, calibrated_peak));
+    let rate = args.rate.map(demo::Share::rate);
+    context.share = share.or(rate).transpose()?;
     demo::run(demo, &context, limit)
+}
+
+/// The calibrated peak of `resource` on this machine.
+pub fn calibrated_peak(resource: Resource) -> Result<f64, String> {
+    let found = match saved::load(&Machine::detect()) {
+        Saved::Found(calibration) => calibration,
+        Saved::Nothing(reason) | Saved::Ignored(reason) => return Err(reason),
+    };
+    let source = found.resources.get(resource.id());
+    let alone = source.and_then(|source| source.alone.value());
+    alone.map(|alone| alone.peak.pressure).ok_or_else(|| {
+        format!("the machine file has no peak of {resource}; run `jostle machine --calibrate`")
+    })
 }
 
 fn list() -> Result<()> {

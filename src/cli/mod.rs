@@ -13,6 +13,7 @@ mod metric;
 mod metrics;
 mod network;
 mod output;
+mod pattern;
 mod predict;
 mod profile;
 mod progress;
@@ -66,6 +67,8 @@ enum Command {
     Schedule(schedule::Args),
     /// Let policies compete on a simulated cluster
     Simulate(simulate::Args),
+    /// Fit a storage pattern to a recorded trace of block I/O
+    Pattern(pattern::Args),
     Sink(sink::Args),
     /// Print the JSON Schema of a profile
     Schema(schema::Args),
@@ -94,6 +97,7 @@ impl Cli {
             Command::Predict(args) => predict::run(args),
             Command::Schedule(args) => schedule::run(args),
             Command::Simulate(args) => simulate::run(args),
+            Command::Pattern(args) => pattern::run(args),
             Command::Sink(args) => sink::run(args),
             Command::Schema(args) => schema::run(args),
             Command::Demo(args) => demo::run(args),

@@ -24,6 +24,7 @@ use crate::report;
 use jostle_kernels::Access;
 use jostle_profile::cpulist::format_list;
 use jostle_profile::reading::Reading;
+use jostle_profile::resource::Domain;
 use jostle_profile::resource::Intensity;
 use jostle_profile::resource::Resource;
 use jostle_schedule::parse_memory;
@@ -144,20 +145,17 @@ impl LimitArgs {
         let mut reasons = Vec::new();
         for directory in candidates {
             match block_device_of(directory) {
-                Reading::Value(device) if device.free_bytes < 2 * bytes => reasons.push(format!(
-                    "{} has only {} free; a scratch file of {} needs twice that",
-                    directory.display(),
-                    format_bytes(device.free_bytes),
-                    format_bytes(bytes)
-                )),
                 Reading::Value(_) if !writable(directory) => {
                     reasons.push(format!("{} cannot be written to", directory.display()));
                 }
-                Reading::Value(_) => {
-                    return directory
-                        .canonicalize()
-                        .map_err(|error| format!("{}: {error}", directory.display()));
-                }
+                Reading::Value(device) => match device.has_room(scratch_files(), bytes) {
+                    Ok(()) => {
+                        return directory
+                            .canonicalize()
+                            .map_err(|error| format!("{}: {error}", directory.display()));
+                    }
+                    Err(reason) => reasons.push(reason),
+                },
                 Reading::Unavailable { unavailable } => reasons.push(unavailable),
             }
         }
@@ -166,6 +164,13 @@ impl LimitArgs {
             reasons.join("; ")
         ))
     }
+}
+
+/// Scratch files that are there at the same time at most: one of each source that
+/// has one, and that of a demo or of a second copy of a source.
+fn scratch_files() -> u64 {
+    let of_disk = |resource: &&Resource| resource.row().domain == Domain::BlockDevice;
+    Resource::ALL.iter().filter(of_disk).count() as u64 + 1
 }
 
 fn writable(directory: &Path) -> bool {

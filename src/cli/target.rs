@@ -45,6 +45,9 @@ pub struct TargetArgs {
     /// A built-in demo; `jostle demo --list` shows them
     #[arg(long, group = "target", value_name = "NAME")]
     demo: Option<String>,
+    /// Percent of its resource that the demo uses, instead of all it gets
+    #[arg(long, value_name = "PERCENT", requires = "demo")]
+    demo_share: Option<f64>,
 
     /// CPUs the target is given, like 0-2,5 [default, by a short trial run: a
     /// command that keeps one thread busy gets the CPU that devices interrupt
@@ -82,7 +85,13 @@ impl TargetArgs {
             )));
         }
         if let Some(name) = &self.demo {
-            return demos::target(name, limits);
+            // The demo itself is kept to its CPUs and would take them for another
+            // machine.
+            let share = self.demo_share.map(|percent| {
+                let demo = demo::find(name)?;
+                demo.share(percent, super::demo::calibrated_peak)
+            });
+            return demos::target(name, limits, share.transpose()?);
         }
         if let Some(pid) = self.pid {
             return Ok(TargetSpec::Pid(pid));

@@ -47,6 +47,7 @@ pub use counter::Owner;
 pub use events::EventError;
 pub use events::split_list;
 pub use perf::EVENT as ASKED;
+pub use target_cgroup::TargetCgroup;
 
 use crate::os::cpulist;
 use crate::sys::clock::monotonic_ns;
@@ -61,7 +62,6 @@ use perf::FIRST_LEVEL;
 use perf::LAST_LEVEL;
 use perf::STALLS;
 use std::cell::RefCell;
-use target_cgroup::TargetCgroup;
 use watched::PerfTargets;
 
 /// Whether `event` is written as an event is, and there on this machine.

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::path::PathBuf;
 
 /// The target's own cgroup, in each hierarchy.
-pub(super) struct TargetCgroup {
+pub struct TargetCgroup {
     scope: Option<Scope>,
     hierarchies: Result<Hierarchies, os::Error>,
     /// Processes of a target that is given by its processes.

@@ -34,6 +34,12 @@ impl Counting {
         counting
     }
 
+    /// The counters, in the order of a window's readings.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        let list = self.counters.list().iter();
+        list.map(|counter| counter.name.as_str())
+    }
+
     fn note_what_can_be_read(&mut self) {
         let list = self.counters.list().iter();
         for (could, counter) in self.could_be_read.iter_mut().zip(list) {

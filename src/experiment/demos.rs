@@ -8,18 +8,34 @@ use crate::machine::Machine;
 use crate::workload::TargetSpec;
 use crate::workload::demo;
 use crate::workload::demo::Demo;
+use crate::workload::demo::Share;
 
 /// `jostle demo NAME` with what it must know of `limits` to need its resource
-/// within them.
+/// within them, and with `share` of it where that is given.
 ///
 /// # Errors
 /// A request error for a name that there is no demo of.
-pub fn target(name: &str, limits: &Limits) -> Result<TargetSpec> {
+pub fn target(name: &str, limits: &Limits, share: Option<Share>) -> Result<TargetSpec> {
     let demo = demo::find(name)?;
+    let mut options = options(demo, limits);
+    options.extend(share.into_iter().flat_map(Share::options));
     Ok(TargetSpec::Demo {
         name: demo.name.to_string(),
-        options: options(demo, limits),
+        options,
     })
+}
+
+/// What a reader can repeat of `jostle demo NAME OPTIONS`, wherever the binary
+/// and the scratch directory lie.
+pub fn command(name: &str, options: &[String]) -> Vec<String> {
+    let mut words = vec!["jostle".to_string(), "demo".into(), name.into()];
+    let held = |option: &String| option == "--share" || option == "--rate";
+    let held = options.iter().position(held);
+    words.extend(
+        held.into_iter()
+            .flat_map(|at| options[at..].iter().take(2).cloned()),
+    );
+    words
 }
 
 fn options(demo: &Demo, limits: &Limits) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! Windows on the real machine: real workers beside a real target.
 
 mod play;
+mod quiet;
 
 use super::counting::Counting;
 use super::executor::Arm;
@@ -63,6 +64,7 @@ pub struct LiveExecutor<'a> {
     /// When the target was last seen alive.
     looked_ns: u64,
     playing: play::Playing,
+    quiet: Option<quiet::Quiet>,
 }
 
 impl<'a> LiveExecutor<'a> {
@@ -96,6 +98,7 @@ impl<'a> LiveExecutor<'a> {
             stopped: false,
             looked_ns: 0,
             playing: play::Playing::default(),
+            quiet: None,
         }
     }
 
@@ -249,6 +252,10 @@ impl<'a> LiveExecutor<'a> {
     fn read(&mut self, request: &WindowRequest) -> Result<WindowReading, WindowError> {
         let read_target = request.read_target && request.target == TargetState::Running;
         let runs = self.metric.one_run_per_window();
+        let undisturbed = read_target && request.arm == Arm::Idle;
+        if let Some(quiet) = self.quiet.as_mut().filter(|_| undisturbed) {
+            quiet.begin(&self.target.scope());
+        }
         if read_target {
             self.metric.begin(self.target).map_err(target_error)?;
         }
@@ -272,6 +279,13 @@ impl<'a> LiveExecutor<'a> {
         };
         let to: Snapshot = self.groups[request.subject].snapshot();
         let steal = StealReading::now(&self.cpus).share_since(&stolen);
+        if let Some(quiet) = self.quiet.as_mut().filter(|_| undisturbed) {
+            quiet.reached(&self.target.scope());
+            if let Some(counting) = &self.counting {
+                let length = Duration::from_nanos(to.at_ns.saturating_sub(from.at_ns));
+                quiet.count(counting, &counters, length);
+            }
+        }
         self.groups[request.subject].check_exits()?;
         let group = &self.groups[request.subject];
         let treated = matches!(request.arm, Arm::Treat(_));
@@ -303,6 +317,9 @@ impl Executor for LiveExecutor<'_> {
         if self.interrupted() {
             return Err(WindowError::Interrupted);
         }
+        if let Some(quiet) = self.quiet.as_mut().filter(|_| request.arm != Arm::Idle) {
+            quiet.interrupt();
+        }
         self.set_target(request.target)?;
         self.set_arm(request.subject, request.arm, request.target)?;
         if matches!(request.arm, Arm::Treat(_))
@@ -325,6 +342,7 @@ impl Executor for LiveExecutor<'_> {
     }
 
     fn play(&mut self, blocks: &[BlockRequest]) -> Result<Vec<Block>, WindowError> {
+        self.pause_for_use()?;
         match self.metric.turns().is_some() {
             true => self.play_blocks(blocks),
             false => self.play_windows(blocks),

@@ -7,6 +7,9 @@ use super::sources::SourceFacts;
 use crate::inject::placement::Refusal;
 use crate::machine::calibration::Reporter;
 use crate::machine::calibration::ReporterPoint;
+use crate::usage::Peaks;
+use crate::usage::Probe;
+use crate::usage::Track;
 use crate::warning::Warning;
 use jostle_profile::Conditions;
 use jostle_profile::CounterFacts;
@@ -38,6 +41,10 @@ pub struct RunMetadata {
     /// What was counted beside the metric, in the order of the outcomes'
     /// mechanisms.
     pub counters: Vec<(String, Reading<CounterFacts>)>,
+    /// What the target used by itself.
+    pub used: Option<Track>,
+    /// What that is a share of; the peaks of this run come on top.
+    pub peaks: Peaks,
     /// Resources that could not be measured, and why.
     pub unavailable: Vec<(&'static str, Refusal)>,
     pub warnings: Vec<Warning>,
@@ -82,6 +89,13 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
             .insert(outcome.resource.to_string(), entry);
     }
     arrived::never_free(&mut profile.resources, &alone);
+    let peaks = peaks_of(
+        &profile.resources,
+        metadata.peaks,
+        &metadata.sources,
+        &metadata.reporters,
+    );
+    profile.usage = metadata.used.map(|track| track.usage(&peaks));
     let cut_short = measured.partial.clone();
     let cut_short = cut_short.map(|reason| Warning::CutShort { reason });
     let warnings = metadata.warnings.iter().chain(&measured.warnings);
@@ -106,6 +120,32 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
         ..profile.conditions
     };
     profile
+}
+
+/// `peaks`, and those that intensity refers to in this run.
+fn peaks_of(
+    resources: &BTreeMap<String, ResourceEntry>,
+    mut peaks: Peaks,
+    sources: &BTreeMap<&'static str, SourceFacts>,
+    reporters: &BTreeMap<String, Reporter>,
+) -> Peaks {
+    for (id, entry) in resources {
+        if let Some(equivalent) = entry.equivalent_intensity {
+            let curve = reporters.get(id).into_iter().flat_map(|it| &it.curve);
+            let probe = Probe {
+                equivalent_intensity: equivalent,
+                beside_copy: curve.map(|at| (at.intensity, at.performance)).collect(),
+            };
+            peaks.probes.insert(id.clone(), probe);
+        }
+        let source = sources.get(id.as_str());
+        let calibrated = source.and_then(|source| source.calibrated) == Some(true);
+        if let (Some(peak), false) = (entry.full_scale_pressure, calibrated) {
+            let from = "the source at 100 % in this run".to_string();
+            peaks.sources.insert(id.clone(), (peak, from));
+        }
+    }
+    peaks
 }
 
 /// Counters that a reader looks for whether or not they moved.

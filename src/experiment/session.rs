@@ -2,6 +2,7 @@
 //! and its metric are started in this order, and taken down again.
 
 use super::checkpoint::Checkpointer;
+use super::demos;
 use super::departures;
 use super::live::LiveExecutor;
 use super::outcome::Measured;
@@ -24,9 +25,14 @@ use crate::counters::Counters;
 use crate::error::Result;
 use crate::inject::stall::StallGuard;
 use crate::machine::Machine;
+use crate::machine::block_device_of;
 use crate::metric;
 use crate::metric::Metric;
+use crate::os;
+use crate::os::disks;
 use crate::sys::clock::rfc3339;
+use crate::usage::Meter;
+use crate::usage::Peaks;
 use crate::warning::Warning;
 use crate::workload::Target;
 use crate::workload::TargetSpec;
@@ -193,6 +199,9 @@ impl<'a> Prepared<'a> {
         let counters = counters
             .map(|options| Counters::open(&self.target.scope(), &request.target_cpus, options));
         let threads = ThreadWatch::begin(&self.target);
+        // What ends meanwhile we have waited for.
+        let waited_for = self.target.is_ours() && metric.restarts();
+        let meter = Meter::new(os::here(), &self.target.scope(), waited_for);
         let load_from = (Instant::now(), load_cpu_ns(metric));
         let subjects = self.sources.subjects;
         let mut executor = LiveExecutor::new(
@@ -204,6 +213,7 @@ impl<'a> Prepared<'a> {
             StallGuard::new(request.limits.max_stall_percent),
             counters,
         );
+        executor.watch_use(meter);
         let past = resume::relevant(request.past.as_ref(), &subjects);
         let path = request.checkpoint.clone();
         let mut observer = Checkpointer::new(observer, path, metadata.clone());
@@ -215,6 +225,7 @@ impl<'a> Prepared<'a> {
             &mut observer,
         );
         let own = executor.own_cpu_percent();
+        metadata.used = executor.usage();
         metadata.counters = executor.counters();
         metadata.warnings.extend(executor.warnings());
         drop(executor);
@@ -290,8 +301,7 @@ fn metadata(
                 .clone()
                 .unwrap_or_else(|| target.name().to_string()),
             command: match &request.spec {
-                // What a reader can repeat, wherever this binary lies.
-                TargetSpec::Demo { name, .. } => vec!["jostle".into(), "demo".into(), name.clone()],
+                TargetSpec::Demo { name, options } => demos::command(name, options),
                 _ => target.command(),
             },
             labels: request.labels.clone(),
@@ -328,6 +338,7 @@ fn metadata(
             unknown: Default::default(),
         },
         resources: Default::default(),
+        usage: None,
         readings: None,
         unknown: Default::default(),
     };
@@ -337,7 +348,36 @@ fn metadata(
         reporters: calibration.map_or_else(Default::default, |known| known.reporters()),
         generator: request.generator().to_vec(),
         counters: Vec::new(),
+        used: None,
+        peaks: peaks(plan),
         unavailable: sources.unavailable.clone(),
         warnings: plan.warnings.clone(),
+    }
+}
+
+/// What shares of use refer to, as far as it is known before anything was
+/// measured.
+fn peaks(plan: &Plan) -> Peaks {
+    let request = &plan.request;
+    let calibration = request.calibration.as_ref();
+    let peaks = calibration.into_iter().flat_map(|known| {
+        let from = format!("machine file of {}", known.recorded_at);
+        let peaks = known.resources.iter().filter_map(move |(id, source)| {
+            let peak = source.alone.value()?.peak.pressure;
+            Some((id.clone(), (peak, from.clone())))
+        });
+        peaks.collect::<Vec<_>>()
+    });
+    let directory = request.limits.scratch.clone();
+    let disk = directory.and_then(|directory| match block_device_of(&directory) {
+        Reading::Value(device) => Ok(disks::stack(os::here(), &device.name)),
+        Reading::Unavailable { unavailable } => Err(unavailable),
+    });
+    Peaks {
+        cpus: request.target_cpus.len(),
+        memory_bytes: plan.machine.memory.total_bytes,
+        sources: peaks.collect(),
+        probes: Default::default(),
+        disk,
     }
 }

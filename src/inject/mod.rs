@@ -7,6 +7,7 @@
 //! an arm is one store.
 
 mod error;
+pub mod fit;
 pub mod group;
 pub mod host;
 pub mod pattern;

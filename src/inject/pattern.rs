@@ -4,6 +4,8 @@
 use jostle_kernels::storage::pattern::Access;
 use jostle_kernels::storage::pattern::Arrival;
 use jostle_kernels::storage::pattern::LARGEST_BLOCK;
+use jostle_kernels::storage::pattern::MOST_GAMMA_SPREAD;
+use jostle_kernels::storage::pattern::MOST_NORMAL_SPREAD;
 use jostle_kernels::storage::pattern::MOST_STATES;
 use jostle_kernels::storage::pattern::MOST_TRANSITIONS;
 use jostle_kernels::storage::pattern::Operation;
@@ -61,7 +63,21 @@ struct RawTransition {
     access: Access,
     inter_arrival_us: Spanned<f64>,
     #[serde(default)]
-    arrival: Arrival,
+    arrival: Law,
+    #[serde(default)]
+    spread: Option<Spanned<f64>>,
+}
+
+/// `arrival`; normal and gamma laws have a `spread`.
+#[derive(Clone, Copy, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Law {
+    #[default]
+    Fixed,
+    Exponential,
+    Poisson,
+    Normal,
+    Gamma,
 }
 
 /// The pattern called `name`: `sequential`, `random`, `mail`, or the file there.
@@ -285,7 +301,47 @@ impl Reader<'_> {
                 LONGEST_US,
                 "a time of 0 or more, in microseconds, at most an hour",
             )?,
-            arrival: raw.arrival,
+            arrival: self.arrival(raw)?,
+        })
+    }
+
+    fn arrival(&self, raw: &RawTransition) -> Result<Arrival, PatternError> {
+        let most = match raw.arrival {
+            Law::Normal => MOST_NORMAL_SPREAD,
+            Law::Gamma => MOST_GAMMA_SPREAD,
+            Law::Fixed | Law::Exponential | Law::Poisson => 0.0,
+        };
+        let spread = match (&raw.spread, most > 0.0) {
+            (Some(spread), true) => spread,
+            (None, false) => {
+                return Ok(match raw.arrival {
+                    Law::Exponential => Arrival::Exponential,
+                    Law::Poisson => Arrival::Poisson,
+                    Law::Fixed | Law::Normal | Law::Gamma => Arrival::Fixed,
+                });
+            }
+            (Some(spread), false) => {
+                let problem = "spread: only for arrival = \"normal\" or \"gamma\"; remove it";
+                return Err(self.error(start(spread), problem.into()));
+            }
+            (None, true) => {
+                let problem = format!(
+                    "arrival: add spread, the standard deviation of the time as a share of its \
+                     mean, above 0 and at most {most}"
+                );
+                return Err(self.error(start(&raw.inter_arrival_us), problem));
+            }
+        };
+        let value = *spread.get_ref() as f32;
+        self.need(value > 0.0 && value <= most, start(spread), || {
+            format!(
+                "spread = {value}: give the standard deviation of the time as a share of its \
+                 mean, above 0 and at most {most}"
+            )
+        })?;
+        Ok(match raw.arrival {
+            Law::Normal => Arrival::Normal(value),
+            _ => Arrival::Gamma(value),
         })
     }
 

@@ -34,6 +34,37 @@ pub struct BlockDevice {
     pub mount_point: String,
     /// Free for users without privileges.
     pub free_bytes: u64,
+    /// Size of the file system.
+    pub filesystem_bytes: u64,
+}
+
+/// Least of a file system that is left to everybody else, bytes.
+const LEAST_LEFT: u64 = 1 << 30;
+/// The same as a share of the file system: one in so many.
+const LEFT_ONE_IN: u64 = 20;
+
+impl BlockDevice {
+    /// Whether `files` scratch files of `bytes` each fit at the same time and leave
+    /// 5 % of the file system, and 1 GiB, to everybody else.
+    ///
+    /// # Errors
+    /// What they need and what is free, in words.
+    pub fn has_room(&self, files: u64, bytes: u64) -> Result<(), String> {
+        let left = (self.filesystem_bytes / LEFT_ONE_IN).max(LEAST_LEFT);
+        let wanted = files.saturating_mul(bytes);
+        if self.free_bytes >= wanted.saturating_add(left) {
+            return Ok(());
+        }
+        let mib = |bytes: u64| bytes >> 20;
+        Err(format!(
+            "{} has {} MiB free; {files} scratch files of {} MiB would leave less than {} MiB of \
+             it to others; give less with --scratch-size",
+            self.mount_point,
+            mib(self.free_bytes),
+            mib(bytes),
+            mib(left)
+        ))
+    }
 }
 
 /// The block device under the directory `path`, or why nothing can be written
@@ -72,6 +103,7 @@ fn find(path: &Path) -> Result<BlockDevice, String> {
         free_bytes: space
             .blocks_available()
             .saturating_mul(space.fragment_size()),
+        filesystem_bytes: space.blocks().saturating_mul(space.fragment_size()),
         ..disk
     })
 }
@@ -136,6 +168,7 @@ fn disk(root: &Path, number: &str) -> Result<BlockDevice, String> {
         filesystem: String::new(),
         mount_point: String::new(),
         free_bytes: 0,
+        filesystem_bytes: 0,
     })
 }
 
@@ -161,6 +194,38 @@ mod tests {
         assert_eq!(disk.logical_block_bytes, Reading::Value(4096));
         assert_eq!(disk.size_bytes, Reading::Value(1 << 20));
         assert!(super::disk(tree.path(), "8:9").unwrap_err().contains("8:9"));
+    }
+
+    #[test]
+    fn scratch_files_leave_a_part_of_the_disk() {
+        const GIB: u64 = 1 << 30;
+        let room = |free, whole, files, bytes| {
+            let device = BlockDevice {
+                name: "sda".into(),
+                device_number: "8:1".into(),
+                rotational: Reading::Value(false),
+                logical_block_bytes: Reading::Value(512),
+                size_bytes: Reading::Value(whole),
+                filesystem: "ext4".into(),
+                mount_point: "/data".into(),
+                free_bytes: free,
+                filesystem_bytes: whole,
+            };
+            device.has_room(files, bytes)
+        };
+        assert_eq!(room(2 * GIB, 8 * GIB, 4, GIB / 4), Ok(()));
+        let refused = room(2 * GIB, 8 * GIB, 5, GIB / 4).unwrap_err();
+        for word in [
+            "/data has 2048 MiB",
+            "5 scratch files of 256 MiB",
+            "--scratch-size",
+        ] {
+            assert!(refused.contains(word), "{refused}");
+        }
+        // 5 % of a large one.
+        assert_eq!(room(6 * GIB, 100 * GIB, 1, GIB), Ok(()));
+        assert!(room(6 * GIB, 100 * GIB, 2, GIB).is_err());
+        assert!(room(GIB, GIB, u64::MAX, GIB).is_err());
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 pub mod cgroup;
 pub mod cpulist;
+pub mod disks;
 pub mod mounts;
 pub mod proc;
 pub mod psi;

@@ -20,6 +20,8 @@ pub struct Stat {
     pub start: u64,
     /// CPU time used so far, clock ticks.
     pub used: u64,
+    /// CPU time of the children that it has waited for, and of theirs.
+    pub used_by_ended_children: u64,
     /// CPU that it runs on, or ran on last.
     pub cpu: Option<usize>,
     /// Minor faults of the children that it has waited for.
@@ -55,6 +57,7 @@ impl Stat {
             flags: stat.flags,
             start: stat.starttime,
             used: stat.utime + stat.stime,
+            used_by_ended_children: u64::try_from(stat.cutime + stat.cstime).unwrap_or(0),
             cpu: stat.processor.and_then(|cpu| usize::try_from(cpu).ok()),
             faults_of_ended_children: stat.cminflt,
         })
@@ -63,7 +66,12 @@ impl Stat {
 
 /// `None` when the process is gone.
 pub fn stat(root: &Path, pid: i32) -> Option<Stat> {
-    Stat::parse(&fs::read(root.join(format!("proc/{pid}/stat"))).ok()?)
+    stat_of(root, &pid.to_string())
+}
+
+/// As [`stat`], of a process id or `self`.
+pub fn stat_of(root: &Path, process: &str) -> Option<Stat> {
+    Stat::parse(&fs::read(root.join(format!("proc/{process}/stat"))).ok()?)
 }
 
 /// `None` when the thread is gone.
@@ -136,7 +144,7 @@ mod tests {
     use super::super::text::tests::tree;
     use super::*;
 
-    const LINE: &str = "S 1 2 3 0 -1 64 0 5 0 0 7 4 0 0 20 0 1 0 99 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 \
+    const LINE: &str = "S 1 2 3 0 -1 64 0 5 0 0 7 4 2 3 20 0 1 0 99 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 \
                         17 6 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
 
     #[test]
@@ -151,6 +159,7 @@ mod tests {
         assert_eq!((stat.flags, stat.start), (64, 99));
         assert_eq!((stat.used, stat.cpu), (11, Some(6)));
         assert_eq!(stat.faults_of_ended_children, 5);
+        assert_eq!(stat.used_by_ended_children, 5);
         for broken in ["", "1 (x)", "1 (x) ", "1 (x) S", "1 (x) S x 2 3"] {
             assert_eq!(Stat::parse(broken.as_bytes()), None, "{broken}");
         }

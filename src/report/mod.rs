@@ -12,6 +12,7 @@ pub mod simulation;
 mod style;
 pub mod table;
 mod text;
+mod used;
 mod validation;
 
 pub use calibration::calibration_text;

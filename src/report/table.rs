@@ -4,6 +4,7 @@ use super::mechanism;
 use super::style::Style;
 use super::style::table;
 use super::text;
+use super::used;
 use comfy_table::Attribute;
 use comfy_table::Cell;
 use comfy_table::Color;
@@ -359,6 +360,10 @@ fn notes(profile: &Profile, style: Style) -> String {
         let lines = text::list("  - ", &lines, style.prose());
         page += &format!("{title}\n{lines}\n");
     };
+    section(
+        "Used without interference (95 % intervals)",
+        used::lines(profile),
+    );
     let ordered = by_sensitivity(profile);
     let mut doubts = profile.conditions.doubts.clone();
     for (id, entry) in &ordered {

@@ -3,8 +3,10 @@
 use nix::sys::time::TimeSpec;
 use nix::time::ClockId;
 use nix::time::ClockNanosleepFlags;
+use nix::time::clock_getcpuclockid;
 use nix::time::clock_gettime;
 use nix::time::clock_nanosleep;
+use nix::unistd::Pid;
 use std::time::Duration;
 use std::time::SystemTime;
 
@@ -26,6 +28,14 @@ pub fn thread_cpu_ns() -> u64 {
 /// CPU time the calling process has used, nanoseconds.
 pub fn process_cpu_ns() -> u64 {
     read(ClockId::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// CPU time that all threads of process `pid` have used, the ended ones too,
+/// nanoseconds; `None` when it is gone.
+pub fn cpu_ns_of(pid: i32) -> Option<u64> {
+    let clock = clock_getcpuclockid(Pid::from_raw(pid)).ok()?;
+    let time = clock_gettime(clock).ok()?;
+    Some(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }
 
 /// Sleeps until CLOCK_MONOTONIC reaches `deadline_ns`; returns early on a

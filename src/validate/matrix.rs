@@ -152,7 +152,7 @@ fn request(
 ) -> Result<Request> {
     let demo = demo::made_for(victim);
     let mut limits = session.limits();
-    let spec = demos::target(demo.name, &limits)?;
+    let spec = demos::target(demo.name, &limits, None)?;
     let target_cpus = match demo.cpus {
         1 => vec![session.target],
         count => demos::cpus(session.machine, count)?.cpus,

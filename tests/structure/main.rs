@@ -25,6 +25,7 @@ const FLOORS: &[&str] = &[
     "experiment",
     "calibrate",
     "metric",
+    "usage",
     "counters",
     "inject",
     "workload",

@@ -5,6 +5,7 @@ use super::Estimate;
 use super::Profile;
 use super::Readings;
 use super::Score;
+use super::Usage;
 use crate::reading::Reading;
 use thiserror::Error;
 
@@ -97,7 +98,28 @@ pub fn check(profile: &Profile) -> Checked {
         not_negative(&format!("{key}.level"), phase.level)?;
         interval(&key, [phase.from_seconds, phase.to_seconds])?;
     }
+    if let Some(usage) = &profile.usage {
+        check_usage(usage)?;
+    }
     profile.readings.as_ref().map_or(Ok(()), check_readings)
+}
+
+fn check_usage(usage: &Usage) -> Checked {
+    not_negative("usage.seconds", usage.seconds)?;
+    for (name, quantity) in &usage.quantities {
+        let Reading::Value(quantity) = quantity else {
+            continue;
+        };
+        let key = format!("usage.quantities.{name}");
+        not_negative(&format!("{key}.value"), quantity.value)?;
+        interval(&format!("{key}.ci95"), quantity.ci95)?;
+        if let Reading::Value(share) = &quantity.share {
+            not_negative(&format!("{key}.share.percent"), share.percent)?;
+            not_negative(&format!("{key}.share.peak"), share.peak)?;
+            interval(&format!("{key}.share.ci95"), share.ci95)?;
+        }
+    }
+    Ok(())
 }
 
 fn check_readings(readings: &Readings) -> Checked {

@@ -19,6 +19,7 @@ pub mod resource;
 #[cfg(feature = "schema")]
 mod schema;
 mod unique;
+mod usage;
 mod warning;
 
 pub use check::CheckError;
@@ -37,6 +38,10 @@ pub use readings::PairReading;
 pub use readings::Readings;
 #[cfg(feature = "schema")]
 pub use schema::schema;
+pub use usage::Usage;
+pub use usage::UsedBy;
+pub use usage::UsedQuantity;
+pub use usage::UsedShare;
 pub use warning::WarningFacts;
 
 use crate::reading::Reading;
@@ -75,6 +80,9 @@ pub struct Profile {
     /// One entry per resource id.
     #[serde(deserialize_with = "unique::deserialize")]
     pub resources: BTreeMap<String, ResourceEntry>,
+    /// What the target used by itself; absent in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
     /// What had been read when the measurement was cut short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub readings: Option<Readings>,

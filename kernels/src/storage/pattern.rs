@@ -12,7 +12,7 @@ use serde::Serialize;
 /// Most states of a pattern.
 pub const MOST_STATES: usize = 128;
 /// Most transitions of a pattern.
-pub const MOST_TRANSITIONS: usize = 512;
+pub const MOST_TRANSITIONS: usize = 2000;
 /// Largest request, bytes.
 pub const LARGEST_BLOCK: u32 = 16 << 20;
 /// Requests are whole multiples of this, the least that disks transfer, bytes.
@@ -40,8 +40,10 @@ pub struct State {
     pub range_percent: [f64; 2],
 }
 
-/// One kind of I/O.
+/// One kind of I/O. Written as a list of numbers, so that the largest
+/// pattern fits on the command line of a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Packed", into = "Packed")]
 pub struct Transition {
     /// Index of the state it leaves.
     pub from: usize,
@@ -57,6 +59,75 @@ pub struct Transition {
     /// between transitions count: intensity scales all of them alike.
     pub inter_arrival_us: f64,
     pub arrival: Arrival,
+}
+
+/// From, to, probability, size, what it is ([`Transition::code`]), time, and
+/// spread of the time.
+type Packed = (usize, usize, f32, u32, u8, f32, f32);
+
+impl Transition {
+    /// Law of the times, direction and access as one number.
+    fn code(&self) -> u8 {
+        let law = match self.arrival {
+            Arrival::Fixed => 0,
+            Arrival::Exponential => 1,
+            Arrival::Poisson => 2,
+            Arrival::Normal(_) => 3,
+            Arrival::Gamma(_) => 4,
+        };
+        let write = u8::from(self.operation == Operation::Write);
+        let sequential = u8::from(self.access == Access::Sequential);
+        law * 4 + write * 2 + sequential
+    }
+}
+
+impl TryFrom<Packed> for Transition {
+    type Error = String;
+
+    fn try_from(packed: Packed) -> Result<Transition, String> {
+        let (from, to, probability, block_bytes, code, us, spread) = packed;
+        Ok(Transition {
+            from,
+            to,
+            probability: f64::from(probability),
+            block_bytes,
+            operation: match code & 2 {
+                0 => Operation::Read,
+                _ => Operation::Write,
+            },
+            access: match code & 1 {
+                0 => Access::Random,
+                _ => Access::Sequential,
+            },
+            inter_arrival_us: f64::from(us),
+            arrival: match code / 4 {
+                0 => Arrival::Fixed,
+                1 => Arrival::Exponential,
+                2 => Arrival::Poisson,
+                3 => Arrival::Normal(spread),
+                4 => Arrival::Gamma(spread),
+                _ => return Err(format!("{code} is no kind of I/O")),
+            },
+        })
+    }
+}
+
+impl From<Transition> for Packed {
+    fn from(kind: Transition) -> Packed {
+        let spread = match kind.arrival {
+            Arrival::Normal(spread) | Arrival::Gamma(spread) => spread,
+            Arrival::Fixed | Arrival::Exponential | Arrival::Poisson => 0.0,
+        };
+        (
+            kind.from,
+            kind.to,
+            kind.probability as f32,
+            kind.block_bytes,
+            kind.code(),
+            kind.inter_arrival_us as f32,
+            spread,
+        )
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,13 +148,24 @@ pub enum Access {
 }
 
 /// How times between I/Os are spread around their mean.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Arrival {
     #[default]
     Fixed,
     Exponential,
+    /// A whole number of µs by Poisson's law.
+    Poisson,
+    /// With this standard deviation as a share of the mean; never below 0.
+    Normal(f32),
+    /// The same, by the gamma law: bursts where it is above 1.
+    Gamma(f32),
 }
+
+/// Largest spread that a normal law may have: below it, next to nothing lies
+/// below 0, and the mean stays what it is.
+pub const MOST_NORMAL_SPREAD: f32 = 0.34;
+/// Largest spread that a gamma law may have.
+pub const MOST_GAMMA_SPREAD: f32 = 30.0;
 
 impl Pattern {
     /// Reads the whole area in order, at even times.

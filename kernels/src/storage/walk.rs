@@ -5,11 +5,17 @@ use super::pattern::Access;
 use super::pattern::Arrival;
 use super::pattern::Operation;
 use super::pattern::Pattern;
+use super::pattern::Transition;
 use super::request::Request;
 use crate::Failure;
 use rand::RngExt;
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
+use rand_distr::Distribution;
+use rand_distr::Exp;
+use rand_distr::Gamma;
+use rand_distr::Normal;
+use rand_distr::Poisson;
 
 /// One I/O of the walk.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,23 +35,63 @@ struct Area {
     cursor: u64,
 }
 
+/// The law of the time before an I/O, µs.
+#[derive(Clone, Copy, Debug)]
+enum Time {
+    Fixed(f64),
+    Exponential(Exp<f64>),
+    Poisson(Poisson<f64>),
+    Normal(Normal<f64>),
+    Gamma(Gamma<f64>),
+}
+
+impl Time {
+    /// A law that does not exist for these numbers leaves the mean alone.
+    fn of(kind: &Transition) -> Time {
+        let mean = kind.inter_arrival_us;
+        let law = match kind.arrival {
+            _ if mean <= 0.0 => None,
+            Arrival::Fixed => None,
+            Arrival::Exponential => Exp::new(1.0 / mean).ok().map(Time::Exponential),
+            Arrival::Poisson => Poisson::new(mean).ok().map(Time::Poisson),
+            Arrival::Normal(spread) => Normal::new(mean, mean * f64::from(spread))
+                .ok()
+                .map(Time::Normal),
+            Arrival::Gamma(spread) => {
+                let square = f64::from(spread).powi(2);
+                Gamma::new(1.0 / square, mean * square)
+                    .ok()
+                    .map(Time::Gamma)
+            }
+        };
+        law.unwrap_or(Time::Fixed(mean))
+    }
+
+    fn draw(&self, random: &mut ChaCha8Rng) -> f64 {
+        match self {
+            Time::Fixed(time) => *time,
+            Time::Exponential(law) => law.sample(random),
+            Time::Poisson(law) => law.sample(random),
+            Time::Normal(law) => law.sample(random).max(0.0),
+            Time::Gamma(law) => law.sample(random),
+        }
+    }
+}
+
 /// An endless sequence of I/Os.
 ///
-/// Transitions are not drawn by lot: of those that leave the present state, the
-/// one that lags most behind its share of all I/Os so far comes next. So every
-/// share stays within a few I/Os of what the chain prescribes at any time,
-/// where independent draws would stray by the square root of their number.
-/// Positions and times are random, from the pattern's seed.
+/// Each transition is drawn with its probability, whatever came before, so that
+/// the walk stays in a range for as long, and leaves it for as long, as the chain
+/// says: runs are what a cache or a disk's arm answers to. Shares stray from those
+/// of the chain by the square root of the number of I/Os. Everything is drawn
+/// from the pattern's seed.
 #[derive(Debug)]
 pub struct Walk {
     pattern: Pattern,
-    /// Share of each transition.
-    weights: Vec<f64>,
-    /// I/Os of each transition so far, and of all.
-    counts: Vec<u64>,
-    count: u64,
-    /// Transitions that leave each state.
-    leaving: Vec<Vec<usize>>,
+    /// Transitions that leave each state, with the sum of the probabilities up to
+    /// each.
+    leaving: Vec<Vec<(f64, usize)>>,
+    times: Vec<Time>,
     areas: Vec<Area>,
     state: usize,
     random: ChaCha8Rng,
@@ -92,18 +138,16 @@ impl Walk {
                 cursor: 0,
             });
         }
-        let leaving = (0..pattern.states.len())
-            .map(|state| {
-                (0..pattern.transitions.len())
-                    .filter(|&kind| pattern.transitions[kind].from == state)
-                    .collect()
-            })
-            .collect();
+        let mut leaving: Vec<Vec<(f64, usize)>> = vec![Vec::new(); pattern.states.len()];
+        for (index, kind) in pattern.transitions.iter().enumerate() {
+            let before = leaving[kind.from].last().map_or(0.0, |last| last.0);
+            if kind.probability > 0.0 {
+                leaving[kind.from].push((before + kind.probability, index));
+            }
+        }
         Ok(Walk {
-            weights: pattern.weights(),
-            counts: vec![0; pattern.transitions.len()],
-            count: 0,
             leaving,
+            times: pattern.transitions.iter().map(Time::of).collect(),
             areas,
             state: 0,
             random: ChaCha8Rng::seed_from_u64(pattern.seed),
@@ -117,12 +161,11 @@ impl Iterator for Walk {
 
     /// Never ends.
     fn next(&mut self) -> Option<Step> {
-        self.count += 1;
-        let all = self.count as f64;
-        let lag = |kind: usize| self.weights[kind] * all - self.counts[kind] as f64;
-        let choices = self.leaving[self.state].iter().copied();
-        let chosen = choices.max_by(|&a, &b| lag(a).total_cmp(&lag(b)))?;
-        self.counts[chosen] += 1;
+        let leaving = &self.leaving[self.state];
+        // Rounding may leave the sum short of 1.
+        let drawn = self.random.random::<f64>() * leaving.last()?.0;
+        let at = leaving.partition_point(|(sum, _)| *sum <= drawn);
+        let chosen = leaving[at.min(leaving.len() - 1)].1;
         let kind = &self.pattern.transitions[chosen];
         self.state = kind.to;
         let area = &mut self.areas[kind.to];
@@ -133,10 +176,7 @@ impl Iterator for Walk {
             Access::Sequential => 0,
         };
         area.cursor = within + block;
-        let spread = match kind.arrival {
-            Arrival::Fixed => 1.0,
-            Arrival::Exponential => -(1.0 - self.random.random::<f64>()).ln(),
-        };
+        let after_us = self.times[chosen].draw(&mut self.random);
         Some(Step {
             transition: chosen,
             request: Request {
@@ -144,7 +184,7 @@ impl Iterator for Walk {
                 bytes: kind.block_bytes,
                 write: kind.operation == Operation::Write,
             },
-            after_us: kind.inter_arrival_us * spread,
+            after_us,
         })
     }
 }
@@ -152,7 +192,6 @@ impl Iterator for Walk {
 #[cfg(test)]
 mod tests {
     use super::super::pattern::State;
-    use super::super::pattern::Transition;
     use super::*;
     use proptest::prelude::*;
 
@@ -217,10 +256,11 @@ mod tests {
     }
 
     proptest! {
-        /// The shares of a long walk by lot are the oracle of the algebra, and
-        /// the algebra that of the walk.
+        /// What flows into a state flows out of it, and of the I/Os that follow one
+        /// in a state every kind has its probability.
         #[test]
-        fn shares_stay_within_a_twentieth_of_a_percent(pattern in chains()) {
+        fn kinds_are_drawn_as_the_chain_says(pattern in chains()) {
+            const LENGTH: usize = 20_000;
             let weights = pattern.weights();
             prop_assert!((weights.iter().sum::<f64>() - 1.0).abs() < 1e-9);
             for state in 0..pattern.states.len() {
@@ -230,15 +270,15 @@ mod tests {
                 };
                 prop_assert!((flow(|kind| kind.from) - flow(|kind| kind.to)).abs() < 1e-9);
             }
-            let mut walk = Walk::new(&pattern, AREA, 4096).unwrap();
-            let mut before = 0;
-            for length in [20_000usize, 60_000] {
-                walk.by_ref().take(length - before).for_each(drop);
-                before = length;
-                for (count, weight) in walk.counts.iter().zip(&weights) {
-                    let share = *count as f64 / length as f64;
-                    prop_assert!((share - weight).abs() <= 0.0005, "{share} for {weight}");
-                }
+            let counts = counts(&pattern, LENGTH);
+            for (kind, count) in pattern.transitions.iter().zip(&counts) {
+                let alike = pattern.transitions.iter().zip(&counts);
+                let left = alike.filter(|(other, _)| other.from == kind.from);
+                let visits: f64 = left.map(|(_, count)| count).sum();
+                let p = kind.probability;
+                // Seven standard deviations of a binomial law, and its lumps.
+                let most = 7.0 * (visits * p * (1.0 - p)).sqrt() + 7.0;
+                prop_assert!((count - visits * p).abs() <= most, "{count} of {visits} at {p}");
             }
         }
 
@@ -269,17 +309,19 @@ mod tests {
         }
 
         /// At half the rate every time is twice as long, to the last bit, and
-        /// the mean over many I/Os is the rate that was asked for.
+        /// the times of a long walk have the means of its transitions.
         #[test]
-        fn times_scale_and_keep_the_rate(pattern in chains(), rate in 1e3f64..1e7) {
+        fn times_scale_and_keep_their_mean(pattern in chains(), rate in 1e3f64..1e7) {
             prop_assert_eq!(pattern.stretch(rate / 2.0), 2.0 * pattern.stretch(rate));
-            let (mut sectors, mut nanoseconds) = (0.0, 0.0);
+            let sectors = pattern.mean(|kind| f64::from(kind.block_bytes)) / 512.0;
+            let nanoseconds = pattern.mean(|kind| kind.inter_arrival_us) * pattern.stretch(rate);
+            prop_assert!((sectors / nanoseconds * 1e9 / rate - 1.0).abs() < 1e-9);
+            let (mut taken, mut meant) = (0.0, 0.0);
             for step in Walk::new(&pattern, AREA, 4096).unwrap().take(50_000) {
-                sectors += f64::from(step.request.bytes) / 512.0;
-                nanoseconds += step.after_us * pattern.stretch(rate);
+                taken += step.after_us;
+                meant += pattern.transitions[step.transition].inter_arrival_us;
             }
-            let reached = sectors / nanoseconds * 1e9 / rate;
-            prop_assert!((reached - 1.0).abs() < 0.05, "{reached} of the rate");
+            prop_assert!((taken / meant - 1.0).abs() < 0.05, "{taken} for {meant}");
         }
 
         #[test]
@@ -291,23 +333,115 @@ mod tests {
         }
     }
 
-    #[test]
-    fn exponential_times_have_their_mean_and_spread() {
+    fn counts(pattern: &Pattern, length: usize) -> Vec<f64> {
+        let mut counts = vec![0.0; pattern.transitions.len()];
+        for step in Walk::new(pattern, AREA, 4096).unwrap().take(length) {
+            counts[step.transition] += 1.0;
+        }
+        counts
+    }
+
+    /// Stays where it is with probability 0.9.
+    fn two_ranges() -> Pattern {
         let mut pattern = Pattern::random();
-        pattern.transitions[0].arrival = Arrival::Exponential;
-        let times: Vec<f64> = Walk::new(&pattern, AREA, 512)
-            .unwrap()
-            .take(100_000)
-            .map(|step| step.after_us)
+        let state = |name: &str, range_percent| State {
+            name: name.into(),
+            range_percent,
+        };
+        pattern.states = vec![state("a", [0.0, 50.0]), state("b", [50.0, 100.0])];
+        let kind = pattern.transitions[0].clone();
+        pattern.transitions = [(0, 0, 0.9), (0, 1, 0.1), (1, 1, 0.9), (1, 0, 0.1)]
+            .map(|(from, to, probability)| Transition {
+                from,
+                to,
+                probability,
+                ..kind.clone()
+            })
+            .to_vec();
+        pattern
+    }
+
+    #[test]
+    fn runs_are_as_long_as_chance_makes_them() {
+        let pattern = two_ranges();
+        let walk = Walk::new(&pattern, AREA, 4096).unwrap();
+        let states: Vec<usize> = walk
+            .take(200_000)
+            .map(|step| pattern.transitions[step.transition].to)
             .collect();
-        let mean = times.iter().sum::<f64>() / times.len() as f64;
-        assert!((mean - 100.0).abs() < 2.0, "{mean}");
-        let above = times.iter().filter(|time| **time > 100.0).count() as f64;
-        let share = above / times.len() as f64;
-        assert!(
-            (share - 0.3679).abs() < 0.01,
-            "{share} above the mean, not 1/e"
-        );
+        let runs: Vec<f64> = states
+            .chunk_by(|a, b| a == b)
+            .map(|run| run.len() as f64)
+            .collect();
+        let count = runs.len() as f64;
+        let mean = runs.iter().sum::<f64>() / count;
+        assert!((mean - 10.0).abs() < 0.5, "{mean}");
+        // A geometric law: 0.9 to the power of 29 are of 30 or more.
+        let long = runs.iter().filter(|run| **run >= 30.0).count() as f64 / count;
+        assert!((long - 0.9f64.powi(29)).abs() < 0.01, "{long}");
+    }
+
+    #[test]
+    fn shares_of_a_long_walk_are_those_of_the_chain() {
+        let pattern = two_ranges();
+        let all = 500_000;
+        for (count, weight) in counts(&pattern, all).iter().zip(pattern.weights()) {
+            let share = count / all as f64;
+            assert!((share - weight).abs() < 0.01, "{share} for {weight}");
+        }
+    }
+
+    #[test]
+    fn times_have_the_mean_and_the_spread_of_their_law() {
+        let laws = [
+            (Arrival::Fixed, 0.0),
+            (Arrival::Exponential, 1.0),
+            (Arrival::Poisson, 0.1),
+            (Arrival::Normal(0.25), 0.25),
+            (Arrival::Gamma(0.5), 0.5),
+            (Arrival::Gamma(2.0), 2.0),
+        ];
+        for (law, spread) in laws {
+            let mut pattern = Pattern::random();
+            pattern.transitions[0].arrival = law;
+            let walk = Walk::new(&pattern, AREA, 512).unwrap();
+            let times: Vec<f64> = walk.take(200_000).map(|step| step.after_us).collect();
+            assert!(times.iter().all(|time| *time >= 0.0), "{law:?}");
+            let count = times.len() as f64;
+            let mean = times.iter().sum::<f64>() / count;
+            assert!((mean - 100.0).abs() < 2.0, "{law:?}: {mean}");
+            let squares = times.iter().map(|time| (time - mean).powi(2));
+            let found = (squares.sum::<f64>() / count).sqrt() / mean;
+            assert!((found - spread).abs() < 0.05, "{law:?}: {found}");
+        }
+    }
+
+    #[test]
+    fn the_largest_pattern_fits_on_a_command_line() {
+        let mut pattern = Pattern::random();
+        let mut kind = pattern.transitions[0].clone();
+        kind.from = 127;
+        kind.to = 127;
+        kind.probability = 0.012_345_678_9;
+        kind.block_bytes = super::super::pattern::LARGEST_BLOCK;
+        kind.inter_arrival_us = 123_456.789;
+        kind.arrival = Arrival::Gamma(12.345_678);
+        kind.access = Access::Sequential;
+        kind.operation = Operation::Write;
+        pattern.transitions = vec![kind; super::super::pattern::MOST_TRANSITIONS];
+        let text = serde_json::to_string(&pattern.transitions).unwrap();
+        // Linux takes 128 KiB per argument; the rest is for everything else.
+        assert!(text.len() < 120 << 10, "{} bytes", text.len());
+        let read: Vec<Transition> = serde_json::from_str(&text).unwrap();
+        let [written, read] = [&pattern.transitions[0], &read[0]];
+        assert!((read.probability / written.probability - 1.0).abs() < 1e-6);
+        assert!((read.inter_arrival_us / written.inter_arrival_us - 1.0).abs() < 1e-6);
+        let exact = Transition {
+            probability: written.probability,
+            inter_arrival_us: written.inter_arrival_us,
+            ..read.clone()
+        };
+        assert_eq!(exact, *written);
     }
 
     #[test]

@@ -124,6 +124,40 @@ pub struct DemoContext {
     pub scratch: Option<PathBuf>,
     /// `--peer` and what goes with it.
     pub network: Option<Traffic>,
+    /// `--share`: how much of its resource the demo uses.
+    pub share: Option<Share>,
+}
+
+/// How much of its resource a demo uses, instead of all that it gets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Share {
+    /// Of a CPU's time, 0–1.
+    OfTime(f64),
+    /// Operations per second.
+    Rate(f64),
+}
+
+impl Share {
+    /// So many operations per second.
+    ///
+    /// # Errors
+    /// A request error for a rate that is none.
+    pub fn rate(per_second: f64) -> Result<Share> {
+        match per_second > 0.0 && per_second.is_finite() {
+            true => Ok(Share::Rate(per_second)),
+            false => Err(Error::request(format!(
+                "--rate {per_second}: give operations per second, above 0"
+            ))),
+        }
+    }
+
+    /// The options of `jostle demo` that ask for it.
+    pub fn options(self) -> [String; 2] {
+        match self {
+            Share::OfTime(part) => ["--share".into(), (part * 100.0).to_string()],
+            Share::Rate(rate) => ["--rate".into(), rate.to_string()],
+        }
+    }
 }
 
 impl DemoContext {
@@ -151,6 +185,49 @@ impl DemoContext {
             size_bytes,
             scratch,
             network,
+            share: None,
+        }
+    }
+}
+
+impl Demo {
+    /// What `percent` of its resource is, of which `peak` gives the calibrated
+    /// peak in the resource's unit.
+    ///
+    /// # Errors
+    /// A request error for a share that is none, for a demo whose operations are
+    /// not what its resource is measured in, and where there is no peak.
+    pub fn share(
+        &self,
+        percent: f64,
+        peak: impl FnOnce(Resource) -> Result<f64, String>,
+    ) -> Result<Share> {
+        if !(percent > 0.0 && percent <= 100.0) {
+            return Err(Error::request(format!(
+                "--share {percent}: give percent of the resource, above 0 and at most 100"
+            )));
+        }
+        match self.needs {
+            Some(Resource::CpuTime) => Ok(Share::OfTime(percent / 100.0)),
+            Some(resource)
+                if self.unit == "bytes" && resource.row().pressure_unit == "bytes_per_second" =>
+            {
+                let peak = peak(resource)
+                    .map_err(|reason| Error::request(format!("--share {percent}: {reason}")))?;
+                Ok(Share::Rate(peak * percent / 100.0))
+            }
+            _ => {
+                let able = |demo: &&Demo| {
+                    let of_bytes = demo.unit == "bytes" && demo.needs.is_some();
+                    of_bytes || demo.needs == Some(Resource::CpuTime)
+                };
+                let able: Vec<&str> = DEMOS.iter().filter(able).map(|demo| demo.name).collect();
+                Err(Error::request(format!(
+                    "--share: the {} demo uses no rate that can be a share; those that do are: {}",
+                    self.name,
+                    able.join(", ")
+                )))
+            }
         }
     }
 }
@@ -238,6 +315,19 @@ mod tests {
     }
 
     #[test]
+    fn a_share_is_of_the_peak_or_of_time() {
+        let share = |name: &str, percent| find(name).unwrap().share(percent, |_| Ok(200.0));
+        assert_eq!(share("cpu-time", 30.0).unwrap(), Share::OfTime(0.3));
+        assert_eq!(share("storage-bandwidth", 10.0).unwrap(), Share::Rate(20.0));
+        for (name, percent) in [("cpu-time", 0.0), ("cpu-time", 101.0), ("kv", 10.0)] {
+            assert_eq!(share(name, percent).unwrap_err().exit_code(), 2, "{name}");
+        }
+        let refused = find("memory-bandwidth").unwrap();
+        let refused = refused.share(10.0, |_| Err("no peak".into())).unwrap_err();
+        assert!(refused.to_string().contains("no peak"), "{refused}");
+    }
+
+    #[test]
     fn every_memory_demo_does_work() {
         let context = DemoContext {
             l1i_bytes: 32 << 10,
@@ -249,6 +339,7 @@ mod tests {
             size_bytes: Some(1 << 20),
             scratch: Some("/var/tmp".into()),
             network: None,
+            share: None,
         };
         let devices = [Domain::BlockDevice, Domain::NetworkDevice, Domain::Machine];
         let of_device = |demo: &&Demo| {

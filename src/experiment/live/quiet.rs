@@ -1,0 +1,176 @@
+//! What the target uses while nothing interferes with it: read in windows
+//! without interference and, so that this time is spread over the measurement,
+//! in short pauses between rounds.
+
+use super::LiveExecutor;
+use super::target_error;
+use crate::experiment::counting::Counting;
+use crate::experiment::executor::WindowError;
+use crate::sys::clock::monotonic_ns;
+use crate::usage::Meter;
+use crate::usage::Part;
+use crate::usage::Totals;
+use crate::usage::Track;
+use crate::workload::Scope;
+use std::time::Duration;
+
+/// Shortest part of time that is read by itself.
+const PART: Duration = Duration::from_millis(50);
+/// After a round a target that has a rate to keep catches up on what it could
+/// not do.
+const SETTLE: Duration = Duration::from_millis(150);
+/// What is read after that, in parts.
+const READ: Duration = Duration::from_millis(150);
+/// Share of the measurement that such pauses may take, and when the first comes.
+const PAUSES: f64 = 0.04;
+const FIRST: Duration = Duration::from_secs(3);
+/// Reading memory may take this share of the time: of several processes the
+/// kernel walks through all page tables.
+const MEMORY_SHARE: u64 = 100;
+/// Longest sleep until a command that has ended is started again.
+const NAP: Duration = Duration::from_millis(20);
+/// Counters that tell what a target uses.
+const COUNTERS: [&str; 4] = [
+    "memory-bandwidth-total",
+    "llc-occupancy",
+    "instructions",
+    "branches",
+];
+
+pub(super) struct Quiet {
+    meter: Meter,
+    track: Track,
+    /// Begin of the part under way.
+    open: Option<(u64, Totals)>,
+    /// Spent in pauses so far.
+    paused: Duration,
+    /// From when on memory may be read again.
+    memory_ns: u64,
+}
+
+impl Quiet {
+    pub(super) fn new(meter: Meter) -> Quiet {
+        Quiet {
+            meter,
+            track: Track::default(),
+            open: None,
+            paused: Duration::ZERO,
+            memory_ns: 0,
+        }
+    }
+
+    /// A time without interference begins, or goes on.
+    pub(super) fn begin(&mut self, scope: &Scope) {
+        if self.open.is_none() {
+            self.meter.follow(scope);
+            self.open = Some((monotonic_ns(), self.meter.totals()));
+        }
+    }
+
+    /// It has lasted until now; a part of time that is long enough is kept.
+    pub(super) fn reached(&mut self, scope: &Scope) {
+        let now = monotonic_ns();
+        let Some((begun, from)) = &self.open else {
+            return;
+        };
+        if now - begun < PART.as_nanos() as u64 {
+            return;
+        }
+        self.meter.follow(scope);
+        let to = self.meter.totals();
+        self.track.push(Part::between(from, &to));
+        self.open = Some((now, to));
+        let now = monotonic_ns();
+        if now >= self.memory_ns {
+            self.track.note(&self.meter);
+            let took = monotonic_ns() - now;
+            self.memory_ns = now + took * MEMORY_SHARE;
+        }
+    }
+
+    /// Something interferes from now on.
+    pub(super) fn interrupt(&mut self) {
+        self.open = None;
+    }
+
+    /// Keeps what was counted in a window without interference.
+    pub(super) fn count(&mut self, counting: &Counting, values: &[Option<f64>], length: Duration) {
+        for (name, value) in counting.names().zip(values) {
+            if let (true, Some(value)) = (COUNTERS.contains(&name), value) {
+                self.track.count(name, *value, length.as_secs_f64());
+            }
+        }
+    }
+
+    /// Whether the pauses so far are fewer than `elapsed` allows.
+    fn is_due(&self, elapsed: Duration) -> bool {
+        let since = elapsed.checked_sub(FIRST);
+        since.is_some_and(|since| self.paused <= since.mul_f64(PAUSES))
+    }
+}
+
+impl LiveExecutor<'_> {
+    /// Has what the target uses read by `meter` from now on.
+    pub fn watch_use(&mut self, meter: Meter) {
+        self.quiet = Some(Quiet::new(meter));
+    }
+
+    /// What was read of what the target uses.
+    pub fn usage(&mut self) -> Option<Track> {
+        let quiet = self.quiet.take()?;
+        let mut track = quiet.track;
+        for (name, facts) in self.counters() {
+            if let Some(reason) = facts.reason() {
+                track.cannot_count(&name, reason);
+            }
+        }
+        Some(track)
+    }
+
+    /// Pauses before a round, where that is due, and reads what the target uses
+    /// meanwhile.
+    pub(super) fn pause_for_use(&mut self) -> Result<(), WindowError> {
+        let elapsed = Duration::from_nanos(monotonic_ns() - self.start_ns);
+        match &mut self.quiet {
+            Some(quiet) if quiet.is_due(elapsed) => quiet.interrupt(),
+            _ => return Ok(()),
+        }
+        self.put_down()?;
+        self.rest(SETTLE)?;
+        let scope = self.target.scope();
+        if let Some(quiet) = &mut self.quiet {
+            quiet.begin(&scope);
+        }
+        for _ in 0..READ.as_nanos() / PART.as_nanos() {
+            self.rest(PART)?;
+            let scope = self.target.scope();
+            if let Some(quiet) = &mut self.quiet {
+                quiet.reached(&scope);
+            }
+        }
+        if let Some(quiet) = &mut self.quiet {
+            quiet.interrupt();
+            quiet.paused += READ + SETTLE;
+        }
+        Ok(())
+    }
+
+    /// Lets the target run, a command that has ended again.
+    fn rest(&mut self, length: Duration) -> Result<(), WindowError> {
+        if !self.metric.restarts() {
+            return self.pause(length, true);
+        }
+        let until = monotonic_ns() + length.as_nanos() as u64;
+        loop {
+            let left = until.saturating_sub(monotonic_ns());
+            if self.interrupted() {
+                return Err(WindowError::Interrupted);
+            }
+            if left == 0 {
+                return Ok(());
+            }
+            self.target.wait(NAP.min(Duration::from_nanos(left)));
+            self.target.keep_running().map_err(target_error)?;
+        }
+    }
+}
