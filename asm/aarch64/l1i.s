@@ -33,9 +33,10 @@ jostle_l1i_out:
     b.ne 2b
     ret x5
 
-// u32 FN(u64 slot: x0)
+// u32 FN(u64 slot: x0, u64 skip: x1)
 //
-// Runs the one block in `slot` and returns the slot. The block is entered by a
+// Runs the one block in `slot` from its byte `skip` on, 0 or one of the
+// no-operations', and returns the slot, or 0 when bytes were skipped. The block is entered by a
 // return to a changed address, which no core predicts, so that nothing is
 // fetched ahead and the time of a visit shows whether the line was in L1i.
 .p2align 6
@@ -44,6 +45,7 @@ jostle_l1i_visit:
     adrp x3, jostle_l1i_region
     add x3, x3, :lo12:jostle_l1i_region
     add x3, x3, x0, lsl #6
+    add x3, x3, x1
     mov w0, #0
     mov x4, #1
     mov x2, #1

@@ -30,9 +30,10 @@ jostle_l1i_out:
     jnz 2b
     ret
 
-# u32 FN(u64 slot: rdi)
+# u32 FN(u64 slot: rdi, u64 skip: rsi)
 #
-# Runs the one block in `slot` and returns the slot. The block is entered by a
+# Runs the one block in `slot` from its byte `skip` on, 0 or one of the
+# no-operations', and returns the slot, or 0 when bytes were skipped. The block is entered by a
 # return to a changed address, which no core predicts: what it speculates on
 # meanwhile waits at a fence, so that nothing is fetched ahead and the time of a
 # visit shows whether the line was in L1i.
@@ -43,6 +44,7 @@ jostle_l1i_visit:
     shl rdi, 6
     lea rcx, [rip + jostle_l1i_region]
     add rcx, rdi
+    add rcx, rsi
     mov edi, 1
     mov edx, 1
     call 4f

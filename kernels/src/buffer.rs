@@ -105,6 +105,38 @@ impl Buffer {
         Ok(buffer)
     }
 
+    /// The first `bytes` (rounded up to whole pages) alone; the rest goes back to
+    /// the system.
+    pub fn shortened(mut self, bytes: usize) -> Self {
+        self.give_back(bytes);
+        self.bytes = self.bytes.min(bytes.max(1).next_multiple_of(PAGE));
+        self
+    }
+
+    /// Only these pages of it, in this order, each at most once; the rest goes
+    /// back to the system.
+    ///
+    /// # Errors
+    /// When the kernel does not move a page.
+    pub fn arranged(self, pages: &[usize]) -> Result<Self, Failure> {
+        let bytes = pages.len() * PAGE;
+        let arranged = Buffer::advised(bytes, mman::MmapAdvise::MADV_NOHUGEPAGE)?;
+        for (place, page) in pages.iter().enumerate() {
+            assert!(page * PAGE < self.bytes);
+            let from = self.mapping.base.wrapping_add(page * PAGE);
+            let to = arranged.mapping.base.wrapping_add(place * PAGE);
+            let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+            // SAFETY: both pages lie in mappings that these values own, and
+            // nothing else refers to either.
+            let moved = unsafe { libc::mremap(from.cast(), PAGE, PAGE, flags, to) };
+            if moved == libc::MAP_FAILED {
+                let error = io::Error::last_os_error();
+                return Err(Failure::new(format!("cannot move a page: {error}")));
+            }
+        }
+        Ok(arranged)
+    }
+
     /// Writes one word into every page of `offset .. offset + bytes`, so that
     /// the pages exist and are not the shared zero page.
     pub fn fault_in(&mut self, offset: usize, bytes: usize) {
@@ -193,5 +225,19 @@ mod tests {
         buffer.give_back(PAGE);
         assert_eq!(buffer.read(0), 1, "what lies before the offset stays");
         assert_eq!(buffer.read(PAGE / 8), 0, "what was given back is zero");
+    }
+
+    #[test]
+    fn pages_are_taken_out_and_put_in_order() {
+        let mut pool = Buffer::of_base_pages(8 * PAGE).unwrap();
+        for page in 0..8 {
+            pool.write(page * PAGE / 8, page as u64);
+        }
+        let arranged = pool.arranged(&[5, 0, 7]).unwrap();
+        assert_eq!(arranged.len(), 3 * PAGE);
+        let first = |page: usize| arranged.read(page * PAGE / 8);
+        assert_eq!([first(0), first(1), first(2)], [5, 0, 7]);
+        let short = arranged.shortened(PAGE);
+        assert_eq!((short.len(), short.read(0)), (PAGE, 5));
     }
 }

@@ -1,8 +1,8 @@
 //! Walks over all places of a structure in one random order, each step waiting
 //! for the one before.
 //!
-//! The order is drawn once and kept as a list, which is read in a row and so
-//! costs next to no cache. Any order by arithmetic, a step coprime to the
+//! The order is drawn and kept as a list, which is read in a row and so costs
+//! next to no cache. Any order by arithmetic, a step coprime to the
 //! number of places say, is a stride: cores that follow strides across pages
 //! fetch such a walk ahead, and its misses look like hits (an EPYC 9004 hid
 //! nine of ten).
@@ -11,24 +11,32 @@ use crate::weyl::GOLDEN;
 use crate::weyl::xorshift;
 use std::time::Instant;
 
-/// All places of a structure, each once, in a random order that is always the
-/// same for the same number.
+/// All places of a structure, each once, in a random order. The orders drawn are
+/// always the same for the same number of places.
 #[derive(Clone, Debug)]
 pub struct Cycle {
     order: Vec<u32>,
+    random: u64,
 }
 
 impl Cycle {
     /// Over `count` places, at least one.
     pub fn over(count: u64) -> Self {
-        let mut order: Vec<u32> = (0..count.clamp(1, u64::from(u32::MAX)) as u32).collect();
-        let mut random = GOLDEN;
-        for last in (1..order.len()).rev() {
-            random = xorshift(random);
-            let other = (u128::from(random) * (last as u128 + 1)) >> 64;
-            order.swap(last, other as usize);
+        let mut cycle = Cycle {
+            order: (0..count.clamp(1, u64::from(u32::MAX)) as u32).collect(),
+            random: GOLDEN,
+        };
+        cycle.shuffle();
+        cycle
+    }
+
+    /// Draws another order.
+    pub fn shuffle(&mut self) {
+        for last in (1..self.order.len()).rev() {
+            self.random = xorshift(self.random);
+            let other = (u128::from(self.random) * (last as u128 + 1)) >> 64;
+            self.order.swap(last, other as usize);
         }
-        Cycle { order }
     }
 
     /// How many places there are.

@@ -27,6 +27,7 @@ mod buffer;
 mod cpu_time;
 mod cycle;
 pub mod displace;
+mod fit;
 mod footprint;
 pub mod fp;
 pub mod int;

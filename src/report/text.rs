@@ -174,6 +174,16 @@ pub fn list(mark: &str, items: &[String], width: usize) -> String {
     items.iter().map(|item| wrap(mark, item, width)).collect()
 }
 
+/// A list below a title after an empty line; nothing without lines.
+pub fn titled(title: &str, lines: &[String], prose: usize) -> String {
+    if lines.is_empty() {
+        return String::new();
+    }
+    let end = if title.is_empty() { "" } else { "\n" };
+    let lines = list("  - ", lines, prose);
+    format!("\n{title}{end}{lines}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

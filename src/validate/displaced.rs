@@ -24,8 +24,7 @@ const MEASURED_BY: &str = "share of a working set of the structure's size that w
                            walked right after the source, by its time between all there and all gone";
 
 /// Time for looks at all levels together, cut into parts. Each is a repetition
-/// with buffers of its own: where they happen to lie changes what is displaced,
-/// by up to ten points of an L1d that tells its ways apart by the address.
+/// with buffers of its own: where they happen to lie may change what is displaced.
 const TIME: Duration = Duration::from_secs(2);
 /// For a last-level cache: one look takes a tenth of a second.
 const SLOW_TIME: Duration = Duration::from_secs(12);
@@ -43,7 +42,7 @@ struct Looks {
 /// Takes looks of all kinds and levels for `time`, round by round, each round
 /// in another random order: all see the same neighbours.
 fn looks(
-    displacement: &Displacement,
+    displacement: &mut Displacement,
     kernel: &mut dyn Kernel,
     levels: &[f64],
     time: Duration,
@@ -120,10 +119,10 @@ pub fn displaced(
         let mut instances = Vec::new();
         for _ in 0..parts {
             let mut kernel = (spec.build)(&environment).map_err(|failure| failure.0)?;
-            let displacement =
+            let mut displacement =
                 Displacement::prepare(spec, &environment).map_err(|failure| failure.0)?;
             let part = looks(
-                &displacement,
+                &mut displacement,
                 kernel.as_mut(),
                 &levels,
                 time / parts,

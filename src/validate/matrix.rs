@@ -30,6 +30,8 @@ use crate::workload::demo;
 use crate::workload::hooks::Hooks;
 use jostle_profile::Profile;
 use jostle_profile::ResourceEntry;
+use jostle_profile::resource::Domain;
+use jostle_profile::resource::Intensity;
 use jostle_profile::resource::Resource;
 use jostle_profile::resource::SwitchCost;
 use rand::rngs::ChaCha8Rng;
@@ -44,9 +46,16 @@ const LONGEST_SETTLE: Duration = Duration::from_millis(80);
 const FILLED_BYTES: u64 = 256 << 20;
 /// How many times another victim's share of the time one gets from which all
 /// memory has to be taken for an effect.
-const FILLING_WEIGHT: f64 = 5.0;
+const FILLING_WEIGHT: f64 = 2.5;
+/// The same for victims that live from a device, whose noise is ten times that of
+/// a core, and for those that live from what all cores share.
+const DEVICE_WEIGHT: f64 = 1.8;
+const SHARED_WEIGHT: f64 = 1.2;
 /// Pressure that must have arrived for a source to count as harmless, percent.
 const LEAST_REACHED: f64 = 90.0;
+/// The same for a source whose intensity is a rate, since its effect at full
+/// pressure is extrapolated.
+const LEAST_REACHED_RATE: f64 = 50.0;
 /// Less than this shows nothing: sources and victim have to be started.
 const LEAST: Duration = Duration::from_secs(3);
 
@@ -124,9 +133,11 @@ fn fills(session: &Session<'_>, victim: Resource) -> bool {
 }
 
 fn weight(session: &Session<'_>, victim: Resource) -> f64 {
-    match fills(session, victim) {
-        true => FILLING_WEIGHT,
-        false => 1.0,
+    match victim.row().domain {
+        _ if fills(session, victim) => FILLING_WEIGHT,
+        Domain::BlockDevice | Domain::NetworkDevice => DEVICE_WEIGHT,
+        Domain::LlcGroup | Domain::NumaNode | Domain::Machine => SHARED_WEIGHT,
+        _ => 1.0,
     }
 }
 
@@ -227,9 +238,17 @@ fn effect(source: Resource, victim: Resource, entry: &ResourceEntry) -> Option<E
     let full = entry.curve.last()?;
     let lost = |kept: f64| (1.0 - kept) * 100.0;
     let ci95 = [lost(full.ci95[1]), lost(full.ci95[0])];
-    let size = match size(ci95, Bars::default().cross_talk_percent) {
+    let bar = Bars::default().cross_talk_percent;
+    let size = match size(ci95, bar) {
         // Pressure that did not arrive was not endured.
-        Size::Small if full.intensity < LEAST_REACHED => Size::Unresolved,
+        Size::Small if full.intensity < LEAST_REACHED => {
+            let at_full = ci95.map(|loss| loss * 100.0 / full.intensity);
+            let rate = source.row().intensity == Intensity::Rate;
+            match size(at_full, bar) {
+                Size::Small if rate && full.intensity >= LEAST_REACHED_RATE => Size::Small,
+                _ => Size::Unresolved,
+            }
+        }
         size => size,
     };
     Some(Effect {
@@ -346,8 +365,17 @@ mod tests {
         let of = |intensity, kept| effect(Resource::Int, Resource::Fp, &entry(intensity, kept));
         assert_eq!(of(100.0, 1.0).unwrap().size, Size::Small);
         assert_eq!(of(92.0, 1.0).unwrap().size, Size::Small);
-        assert_eq!(of(80.0, 1.0).unwrap().size, Size::Unresolved);
+        // Two in a hundred at four fifths are less than five at full.
+        assert_eq!(of(80.0, 0.99).unwrap().size, Size::Small);
+        assert_eq!(of(40.0, 1.0).unwrap().size, Size::Unresolved);
+        assert_eq!(of(60.0, 0.97).unwrap().size, Size::Unresolved);
         assert_eq!(of(80.0, 0.8).unwrap().size, Size::Large);
+        let held = effect(Resource::Tlb, Resource::Fp, &entry(80.0, 1.0)).unwrap();
+        assert_eq!(
+            held.size,
+            Size::Unresolved,
+            "less of a footprint is another"
+        );
         assert!(effect(Resource::Int, Resource::Fp, &ResourceEntry::default()).is_none());
     }
 

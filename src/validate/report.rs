@@ -152,7 +152,8 @@ pub struct Effect {
     /// Treated blocks, or windows, behind it.
     pub blocks: usize,
     /// Intensity that the source reached meanwhile, percent of what 100 stands
-    /// for; below 90 nothing is called small.
+    /// for. Below 90 nothing is called small, except for sources whose intensity
+    /// is a rate, from 50 on, when the interval in proportion to the pressure is.
     pub reached_percent: f64,
     /// Victim's performance under treatment ÷ under placebo, as percent lost;
     /// negative when it gained.

@@ -21,11 +21,12 @@ pub const L1I: Demo = Demo {
     ..Demo::USUAL
 };
 
-/// Reads one line in each of as many pages as a TLB has entries.
+/// Reads one line in each of as many pages as a TLB has entries, far apart: what
+/// such a walk loses by a turn of another is the entries times the price of one.
 pub const TLB: Demo = Demo {
     name: "tlb",
     needs: Some(Resource::Tlb),
-    about: "a load in each of as many pages as 3/4 of the second-level TLB reaches, one after the other",
+    about: "a load in each of as many pages, far apart, as 2/3 of the second-level TLB reaches, one after the other",
     unit: "loads",
     build: pages,
     ..Demo::USUAL
@@ -56,8 +57,8 @@ fn pages(context: &DemoContext) -> Result<Batch> {
         0 => tlb::measure_entries().map_err(refuse)?,
         entries => entries,
     };
-    let count = (entries / 4 * 3).max(2);
-    let pages = Pages::mapped(count as usize).map_err(refuse)?;
+    let count = (entries / 3 * 2).max(2);
+    let pages = Pages::spread(count as usize).map_err(refuse)?;
     // Near the golden section of an odd number of pages, so that it comes
     // through all of them.
     let step = (count as f64 * 0.618) as u64 | 1;

@@ -1,33 +1,30 @@
 //! A validation as a person reads it.
 
+mod matrix;
+mod sources;
+
+pub use matrix::grid;
+pub use matrix::group_text;
+
 use super::style::Style;
-use super::style::table;
 use super::text;
-use crate::machine::format_bytes;
 use crate::validate::Effect;
-use crate::validate::Linearity;
 use crate::validate::Selectivity;
 use crate::validate::Size;
-use crate::validate::Source;
-use crate::validate::Status;
-use crate::validate::Strength;
 use crate::validate::Validation;
 use crate::validate::Victim;
-use jostle_profile::cpulist::format_list;
-use jostle_profile::reading::Reading;
-use std::collections::BTreeSet;
 
 /// The whole report: sources, the matrix, what stands out, what misses a bar.
 pub fn page(validation: &Validation, style: Style) -> String {
     let mut page = head(validation, style);
     page += "\nEach source by itself\n\n";
-    page += &sources(validation, style);
-    page += &remarks(validation, style);
+    page += &sources::sources(validation, style);
+    page += &sources::remarks(validation, style);
     page +=
         "\nWhat each source (row) costs each other (column), percent of its performance lost\n\n";
-    page += &matrix(validation, style);
-    page += &missing(validation, style);
-    page += &standing_out(validation, style);
+    page += &matrix::matrix(validation, style);
+    page += &matrix::missing(validation, style);
+    page += &matrix::standing_out(validation, style);
     page += &victims(validation, style);
     page += &verdict(validation, style);
     page
@@ -68,213 +65,6 @@ fn head(validation: &Validation, style: Style) -> String {
     text::facts("", 10, facts, style.prose())
 }
 
-fn sources(validation: &Validation, style: Style) -> String {
-    let titles = [
-        "source",
-        "beside a target",
-        "R²",
-        "worst point",
-        "repeats",
-        "100 % is",
-        "reached",
-    ];
-    let rows = validation.sources.iter().flat_map(|source| {
-        let displaced = source.displaced.as_ref().and_then(Reading::value);
-        [Some(row(source)), displaced.map(displaced_row)]
-    });
-    table(style, titles, rows.flatten(), &[0])
-}
-
-fn row(source: &Source) -> [String; 7] {
-    let place = match (&source.placement, source.status) {
-        (Some(placement), _) => format!(
-            "{} ({})",
-            text::mode(placement.mode),
-            format_list(&placement.cpus)
-        ),
-        (None, Status::NotShared) => "not shared".to_string(),
-        (None, _) => "unavailable".to_string(),
-    };
-    let none = || "–".to_string();
-    let [fit, worst, repeats] = match &source.linearity {
-        Reading::Value(linearity) => linear_cells(linearity),
-        Reading::Unavailable { .. } => [none(), none(), none()],
-    };
-    let (full, reached) = match &source.strength {
-        Reading::Value(strength) => (full_scale(strength), format!("{:.1} %", strength.percent)),
-        Reading::Unavailable { .. } => (none(), none()),
-    };
-    let name = source.resource.clone();
-    [name, place, fit, worst, repeats, full, reached]
-}
-
-fn displaced_row(displaced: &Linearity) -> [String; 7] {
-    let [fit, worst, repeats] = linear_cells(displaced);
-    let reached = match displaced.levels.last() {
-        Some(level) => format!("{:.1} %", level.median_percent),
-        None => "–".to_string(),
-    };
-    let (name, place, full) = (String::new(), "displaced".to_string(), String::new());
-    [name, place, fit, worst, repeats, full, reached]
-}
-
-fn linear_cells(linearity: &Linearity) -> [String; 3] {
-    [
-        format!("{:.4}", linearity.r_squared),
-        format!(
-            "{:.1} at {:.0} %",
-            linearity.worst_deviation_points, linearity.worst_at_percent
-        ),
-        format!("±{:.1}", linearity.repeat_spread_points / 2.0),
-    ]
-}
-
-fn full_scale(strength: &Strength) -> String {
-    let value = strength.full_scale;
-    match strength.unit.as_str() {
-        "bytes" => format_bytes(value as u64),
-        "bytes_per_second" => format!("{}/s", format_bytes(value as u64)),
-        "percent_of_cpu" => format!("{value:.0} % of the CPU"),
-        "entries" => format!("{value:.0} entries"),
-        _ => format!("{:.3} G/s", value / 1e9),
-    }
-}
-
-/// Why there is no number, and what is known of bad ones.
-fn remarks(validation: &Validation, style: Style) -> String {
-    let mut lines = Vec::new();
-    for source in &validation.sources {
-        let linearity = source.linearity.reason();
-        // One reason for both is said once.
-        let both = linearity.is_some() && linearity == source.reason.as_deref();
-        let displaced = source.displaced.as_ref().and_then(Reading::reason);
-        let line = source.linearity.value();
-        let remarks = [
-            (
-                if both { "" } else { "beside a target: " },
-                source.reason.as_deref(),
-            ),
-            ("", linearity.filter(|_| !both)),
-            ("displaced: ", displaced),
-            ("", line.and_then(|line| line.remark.as_deref())),
-        ];
-        for (about, words) in remarks {
-            lines.extend(words.map(|words| format!("{}: {about}{words}", source.resource)));
-        }
-    }
-    list("", &lines, style)
-}
-
-fn list(title: &str, lines: &[String], style: Style) -> String {
-    if lines.is_empty() {
-        return String::new();
-    }
-    let end = if title.is_empty() { "" } else { "\n" };
-    let lines = text::list("  - ", lines, style.prose());
-    format!("\n{title}{end}{lines}")
-}
-
-/// The victims, and for each source its effect on every one of them.
-pub(super) type Grid<'a> = (Vec<&'a str>, Vec<(&'a str, Vec<Option<&'a Effect>>)>);
-
-/// The effects as a table, in the order in which names first occur.
-pub(super) fn grid(validation: &Validation) -> Grid<'_> {
-    let effects = &validation.effects;
-    let named = |name: fn(&Effect) -> &str| {
-        let mut names: Vec<&str> = Vec::new();
-        for name in effects.iter().map(name) {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        names
-    };
-    let victims = named(|effect| &effect.victim);
-    let row = |source| {
-        let found = |victim: &&str| {
-            let mut all = effects.iter();
-            all.find(|effect| effect.source == source && effect.victim == *victim)
-        };
-        (source, victims.iter().map(found).collect())
-    };
-    let rows = named(|effect| &effect.source).into_iter().map(row);
-    let rows = rows.collect();
-    (victims, rows)
-}
-
-fn matrix(validation: &Validation, style: Style) -> String {
-    let (victims, rows) = grid(validation);
-    let widest = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let numbers: String = (1..=victims.len()).map(|n| format!(" {n:>6}")).collect();
-    let mut page = format!("{:widest$}{numbers}\n", "");
-    for (source, effects) in rows {
-        let cell = |effect: Option<&Effect>| format!(" {:>6}", effect.map_or("–".into(), cell));
-        let cells: String = effects.into_iter().map(cell).collect();
-        page += &format!("{source:widest$}{cells}\n");
-    }
-    let names = victims.iter().enumerate();
-    let names: Vec<String> = names
-        .map(|(index, name)| format!("{} {name}", index + 1))
-        .collect();
-    page.push('\n');
-    page += &text::wrap("", &format!("columns: {}", names.join(", ")), style.prose());
-    page += &text::wrap(
-        "",
-        &format!(
-            "A bare number is surely below {0} %; with ! it is surely {0} % or more; with ? its 95 % \
-             interval holds {0} %. [n] is a source against itself.",
-            validation.bars.cross_talk_percent
-        ),
-        style.prose(),
-    );
-    page
-}
-
-fn cell(effect: &Effect) -> String {
-    // A zero has no sign.
-    let loss = effect.loss_percent.round() + 0.0;
-    if !effect.is_cross_talk() {
-        return format!("[{loss:.0}]");
-    }
-    let mark = match effect.size {
-        Size::Small => "",
-        Size::Large => "!",
-        Size::Unresolved => "?",
-    };
-    format!("{loss:.0}{mark}")
-}
-
-fn standing_out(validation: &Validation, style: Style) -> String {
-    let groups = validation.large_groups();
-    let lines: Vec<String> = groups.iter().map(|group| group_text(group)).collect();
-    let title = format!(
-        "Effects on other resources of surely {} % or more, with the known mechanism",
-        validation.bars.cross_talk_percent
-    );
-    list(&title, &lines, style)
-}
-
-/// Cells without a number, by victim and reason.
-fn missing(validation: &Validation, style: Style) -> String {
-    let groups = validation
-        .missing
-        .iter()
-        .map(|cell| (&cell.victim, &cell.reason));
-    let groups: BTreeSet<(&String, &String)> = groups.collect();
-    let lines: Vec<String> = groups
-        .into_iter()
-        .map(|(victim, reason)| {
-            let cells = validation.missing.iter();
-            let sources: Vec<&str> = cells
-                .filter(|cell| cell.victim == *victim && cell.reason == *reason)
-                .map(|cell| cell.source.as_str())
-                .collect();
-            format!("{} on {victim}: {reason}", sources.join(", "))
-        })
-        .collect();
-    list("Not measured", &lines, style)
-}
-
 /// What each victim points at, victims of one answer together.
 fn victims(validation: &Validation, style: Style) -> String {
     let of = |wanted: Selectivity| -> Vec<&Victim> {
@@ -313,26 +103,7 @@ fn victims(validation: &Validation, style: Style) -> String {
             (!names.is_empty()).then(|| format!("{words}: {}", names.join(", ")))
         })
         .collect();
-    list("Victims", &lines, style)
-}
-
-/// What one source costs several others by one mechanism.
-pub(super) fn group_text(group: &[&Effect]) -> String {
-    let victims: Vec<String> = group
-        .iter()
-        .map(|effect| {
-            format!(
-                "{} {:.1} % ({:.1} to {:.1}, {} blocks)",
-                effect.victim, effect.loss_percent, effect.ci95[0], effect.ci95[1], effect.blocks
-            )
-        })
-        .collect();
-    format!(
-        "{} costs {}: {}",
-        group[0].source,
-        victims.join(", "),
-        group[0].explanation.as_deref().unwrap_or("UNEXPLAINED")
-    )
+    text::titled("Victims", &lines, style.prose())
 }
 
 fn verdict(validation: &Validation, style: Style) -> String {
@@ -358,7 +129,7 @@ fn verdict(validation: &Validation, style: Style) -> String {
     let failures = validation.failures();
     page += &match failures.is_empty() {
         true => "Every bar holds.\n".to_string(),
-        false => list("Bars missed", &failures, style),
+        false => text::titled("Bars missed", &failures, style.prose()),
     };
     page
 }
@@ -370,7 +141,12 @@ pub(super) mod tests {
     use crate::validate::Bars;
     use crate::validate::FORMAT;
     use crate::validate::Level;
+    use crate::validate::Linearity;
     use crate::validate::Missing;
+    use crate::validate::Source;
+    use crate::validate::Status;
+    use crate::validate::Strength;
+    use jostle_profile::reading::Reading;
 
     /// One source that holds every bar, one that could not run, and effects of
     /// every size.
