@@ -75,7 +75,7 @@ pub struct Request {
 }
 
 /// Share of the budget that linearity may take; with `--quick`.
-const LINEARITY_SHARE: f64 = 0.2;
+const LINEARITY_SHARE: f64 = 0.15;
 const QUICK_LINEARITY_SHARE: f64 = 0.2;
 /// Memory that `memory-capacity` takes at 100 % while its dial is turned:
 /// switches cost time in proportion.
