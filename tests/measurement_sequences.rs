@@ -62,6 +62,8 @@ fn playing(responses: &[Response], seed: u64) -> (Vec<Subject>, MockExecutor) {
     all.resize(subjects.len(), Response::default());
     let mut mock = MockExecutor::new(&subjects, &all, seed);
     mock.plays = true;
+    // So that no block holds few operations.
+    mock.baseline = 1e5;
     (subjects, mock)
 }
 
@@ -583,4 +585,45 @@ fn at_full_strength_only_the_slow_get_their_pairs_before_long_blocks_eat_the_tim
             .count();
     }
     assert_eq!(missed, 0, "every source has a number");
+}
+
+/// Whether blocks of the sources were longer in the last quarter of what was played,
+/// and the half-width of the loss to the first one.
+fn grown(bursts: f64, seed: u64) -> (bool, f64) {
+    let (subjects, mut mock) = playing(&[noisy(Curve::Flat(1.0))], seed);
+    (mock.baseline, mock.bursts) = (25e3, Some(bursts));
+    let measured = run(&mut mock, &subjects, &settings(12, seed));
+    let last = &mock.played[mock.played.len() * 3 / 4..];
+    let longest = last.iter().filter(|block| block.subject < SLICED.len());
+    let longest = longest.map(|block| block.periods).max().unwrap();
+    let [_, low, high] = loss(&measured, 0);
+    (longest > 8, 0.5 * (high - low))
+}
+
+#[test]
+fn blocks_grow_where_their_ends_are_most_of_their_noise() {
+    for seed in 0..4 {
+        // A turn holds 10 operations, and a block of six turns about five bursts.
+        let (longer, half_width) = grown(13.0, seed);
+        assert!(longer);
+        // Nothing is said to be known better than the bursts allow.
+        assert!((0.007..0.06).contains(&half_width), "{half_width}");
+    }
+}
+
+#[test]
+fn blocks_of_a_slow_target_hold_operations_enough() {
+    let (subjects, mut mock) = playing(&[noisy(Curve::Flat(0.7))], 1);
+    (mock.baseline, mock.bursts) = (1000.0, Some(1.0));
+    let measured = run(&mut mock, &subjects, &settings(20, 1));
+    let sliced = mock.played.iter().filter(|block| block.subject == 0);
+    let periods: Vec<u32> = sliced.map(|block| block.periods).collect();
+    // 12 operations take 12 ms, after two periods that are not read.
+    assert!(periods.iter().all(|periods| *periods >= 26), "{periods:?}");
+    assert!(periods.iter().all(|periods| *periods <= 40), "{periods:?}");
+    let [value, low, high] = loss(&measured, 0);
+    assert!(
+        (value - 0.3).abs() < 0.01 && high - low < 0.05,
+        "{value} {low} {high}"
+    );
 }

@@ -21,6 +21,10 @@ use std::collections::BTreeMap;
 /// Share of the pressure asked for at 100 % that a verdict "not sensitive" rests on
 /// at least.
 const ENOUGH: f64 = 0.9;
+/// Share of its peak that a source reaches at least with the target held still where
+/// anything is said of what the target does to it: what others take beside and without
+/// the target alike cancels, until they are what the source mostly meets.
+const STARVED: f64 = 0.7;
 /// Points by which a source may stay below what was asked before it is said, and
 /// before its points are moved.
 const SHORT_POINTS: f64 = 5.0;
@@ -77,7 +81,7 @@ pub(super) fn judge(
             format_list(&shared)
         ))
     } else {
-        starved.map(|share| {
+        starved.filter(|share| *share < STARVED).map(|share| {
             format!(
                 "with the target held still too the source reached {:.0} % of its calibrated peak: \
                  somebody else takes it",

@@ -288,7 +288,7 @@ impl Search {
         // What is played after the answer still narrows its interval, and the
         // rounds end with that.
         self.levels.refresh(RESAMPLES, verdict_on, &mut self.rng);
-        if self.settled {
+        if self.settled && self.verdict != Verdict::Undecided {
             return;
         }
         if self.verdict == Verdict::Undecided {

@@ -22,18 +22,31 @@ use super::search::Played;
 use super::settings::Half;
 use jostle_statistics::Block;
 use jostle_statistics::Contrasts;
+use jostle_statistics::Grain;
+use jostle_statistics::Noise;
 use jostle_statistics::States;
 use jostle_statistics::block_rate;
 use jostle_statistics::location;
 use jostle_statistics::median;
+use jostle_statistics::normal_quantile;
+use jostle_statistics::within;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
 /// Rounds until a sequence is judged for the first time.
 const FIRST_JUDGED: usize = 4;
-/// Blocks grow to at most this many periods when carry-over takes most of them.
-const LONGEST_BLOCK: u32 = 64;
+/// Blocks grow to at most this length when carry-over takes most of them, or their
+/// ends are most of their noise.
+const LONGEST_BLOCK: Duration = Duration::from_millis(20);
+
+/// Operations of the undisturbed target that the part of a block that is read
+/// lasts for at least.
+const FEWEST_OPERATIONS: f64 = 12.0;
+
+/// How many times as much the halves of a block differ as the blocks do where blocks
+/// become longer: between 1, noise without memory, and `sqrt(3)`.
+const ROUNDED: f64 = 1.4;
 
 /// Shares of the time held by a neighbour between which blocks are told apart: with
 /// less, the robust estimate is of the free time anyway; with more, too few are
@@ -52,6 +65,9 @@ struct Kept {
     arm: usize,
     target: TargetState,
     reading: BlockReading,
+    periods: u32,
+    /// Where within an operation it begins and ends: see [`Grain`].
+    ends: [f64; 2],
 }
 
 /// What one half of one subject showed at one intensity.
@@ -75,6 +91,10 @@ pub(super) struct SequenceLog {
     pub(super) skip: u32,
     arms: Vec<ArmOf>,
     blocks: Vec<Kept>,
+    /// Operations that are seen at once: 1 unless they come in bursts.
+    grain: f64,
+    /// Where within them blocks begin and end.
+    ends: Noise,
     /// Rounds begun.
     pub(super) rounds: usize,
     pub(super) spent: Duration,
@@ -100,6 +120,8 @@ impl SequenceLog {
                     skip: sequence.skip,
                     arms: vec![(index, SequenceLog::control(sequence))],
                     blocks: Vec::new(),
+                    grain: 1.0,
+                    ends: Noise::seeded(sequence.number as u64),
                     rounds: 0,
                     spent: Duration::ZERO,
                     judged: 0,
@@ -137,6 +159,20 @@ impl SequenceLog {
         self.skip + self.sequence.read
     }
 
+    /// Makes blocks long enough for a target that does `rate` operations per second:
+    /// rounding to whole ones would else be most of their noise, and shrinks with
+    /// their length, not its root. At most `longest`.
+    pub(super) fn lengthen(&mut self, rate: f64, longest: Duration) {
+        let period = self.sequence.period.as_secs_f64();
+        let windows = self.periods() == 1;
+        if windows || !rate.is_finite() || rate <= 0.0 {
+            return;
+        }
+        let needed = (FEWEST_OPERATIONS / (rate * period)).ceil();
+        let most = longest.as_secs_f64() / period - f64::from(self.skip);
+        self.sequence.read = self.sequence.read.max(needed.min(most) as u32);
+    }
+
     /// Length of one block.
     pub(super) fn block(&self) -> Duration {
         self.sequence.period * self.periods()
@@ -159,6 +195,8 @@ impl SequenceLog {
             arm,
             target: request.target,
             reading,
+            periods: request.periods,
+            ends: [self.ends.uniform(), self.ends.uniform()],
         });
     }
 
@@ -176,16 +214,23 @@ impl SequenceLog {
     fn value(&self, block: &Kept) -> Option<f64> {
         let counted = self.counted(block);
         let windows = self.periods() == 1;
+        let grain = Grain {
+            operations: self.grain,
+            ends: block.ends,
+        };
         if !self.sequence.takes_time && !windows {
             let turns: Vec<(f64, f64)> = counted
                 .map(|turn| (turn.seconds, turn.operations))
                 .collect();
-            return block_rate(&turns);
+            return block_rate(&turns, grain);
         }
         let (mut operations, mut seconds) = (0.0, 0.0);
         for turn in counted {
             operations += turn.all_operations;
             seconds += turn.all_seconds;
+        }
+        if !windows {
+            operations = within(operations, grain);
         }
         let value = (operations / seconds).ln();
         (seconds > 0.0 && !value.is_nan() && value < f64::INFINITY).then_some(value)
@@ -194,7 +239,9 @@ impl SequenceLog {
     /// The blocks beside the target whose rates are known, and what they say
     /// against the control of their time.
     fn contrasts(&self) -> (Vec<(&Kept, Block)>, Contrasts) {
-        let beside = self.blocks.iter();
+        // Those from before blocks were made longer are mostly noise.
+        let enough = |block: &&Kept| 2 * block.periods > self.periods();
+        let beside = self.blocks.iter().filter(enough);
         let beside = beside.filter(|block| block.target == TargetState::Running);
         let mut read: Vec<(&Kept, Block)> = beside
             .filter_map(|block| {
@@ -229,10 +276,13 @@ impl SequenceLog {
         if look_for_carry_over {
             let known = self.contrasts();
             let (skip, late) = self.carry_over(&known);
-            let same = skip == self.skip;
+            let (grain, rounded) = self.grain(&known);
+            let short = late || rounded;
+            let same = skip == self.skip && grain == self.grain;
             let judgement = same.then(|| self.judge_by(known));
-            self.skip = skip;
-            if late && self.periods() < LONGEST_BLOCK {
+            (self.skip, self.grain) = (skip, grain);
+            let longer = self.skip + 2 * self.sequence.read;
+            if short && self.sequence.period * longer <= LONGEST_BLOCK {
                 self.sequence.read *= 2;
             }
             if let Some(judgement) = judgement {
@@ -383,6 +433,41 @@ impl SequenceLog {
         (skip, late)
     }
 
+    /// Operations that are seen at once, and whether most of the noise of a block
+    /// comes from where it begins and ends, as when few operations are counted, or
+    /// bursts of them: twice as long ones say more than twice as many then.
+    ///
+    /// The end of the first half of a block is the begin of the second. So noise of
+    /// ends, uniform on a grain `g`, makes half of the difference of the halves of a
+    /// block that holds `n` spread by `g / (sqrt(2) n)`: `sqrt(3)` times as much as
+    /// blocks do. With noise that has no memory both spread alike, and with drift
+    /// blocks spread more.
+    fn grain(&self, (blocks, contrasts): &(Vec<(&Kept, Block)>, Contrasts)) -> (f64, bool) {
+        let (mut halves, mut wholes, mut counts) = (Vec::new(), Vec::new(), Vec::new());
+        for ((kept, block), ratio) in blocks.iter().zip(&contrasts.ratios) {
+            let turns: Vec<&TargetTurn> = self.counted(kept).collect();
+            let Some(ratio) = ratio else { continue };
+            let sums = |turns: &[&TargetTurn]| {
+                let operations: f64 = turns.iter().map(|turn| turn.operations).sum();
+                let seconds: f64 = turns.iter().map(|turn| turn.seconds).sum();
+                (operations, seconds)
+            };
+            let (first, second) = turns.split_at(turns.len() / 2);
+            let expected = (block.value - ratio + contrasts.effects[block.arm]).exp();
+            let relative = |(operations, seconds): (f64, f64)| operations / seconds / expected;
+            halves.push(0.5 * (relative(sums(first)) - relative(sums(second))));
+            wholes.push(relative(sums(&turns)) - 1.0);
+            counts.push(sums(&turns).0);
+        }
+        let [halves, wholes] = [spread(halves), spread(wholes)];
+        let rounded = halves > ROUNDED * wholes;
+        let grain = match rounded {
+            true => halves * median(&mut counts) * f64::sqrt(2.0),
+            false => 1.0,
+        };
+        (grain.max(1.0), rounded)
+    }
+
     /// The sources beside the target against themselves alone, round by round.
     fn judge_probes(&self, judgement: &mut Judgement) {
         for (arm, &(subject, of)) in self.arms.iter().enumerate() {
@@ -433,6 +518,17 @@ impl SequenceLog {
     fn by_round(&self) -> impl Iterator<Item = &[Kept]> {
         self.blocks.chunk_by(|a, b| a.round == b.round)
     }
+}
+
+/// Standard deviation by the share of 80 % that lies closest to the middle: in whole
+/// numbers more than half may be equal.
+fn spread(mut values: Vec<f64>) -> f64 {
+    values.retain(|value| value.is_finite());
+    let middle = median(&mut values);
+    let mut sizes: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
+    sizes.sort_unstable_by(f64::total_cmp);
+    let near = sizes.get(sizes.len() * 4 / 5);
+    near.map_or(0.0, |size| size / normal_quantile(0.9))
 }
 
 /// The control's level, round by round: seconds, log rate.

@@ -136,6 +136,10 @@ pub struct MockExecutor {
     pub failures: Vec<(Duration, Option<usize>, WindowError)>,
     /// Subjects whose performance reads as this whatever happens.
     pub override_performance: Vec<(usize, Option<f64>)>,
+    /// Operations are seen so many at a time, at once.
+    pub bursts: Option<f64>,
+    /// Operations that were done, and that were seen.
+    counted: [f64; 2],
     /// Level of the undisturbed target at this time, a fraction: its phases.
     pub phases: Option<fn(Duration) -> f64>,
     /// Intensity's cost is this power of what the response says, by time.
@@ -174,6 +178,8 @@ impl MockExecutor {
             responses: responses.to_vec(),
             weather: Weather::default(),
             baseline: 1000.0,
+            bursts: None,
+            counted: [0.0; 2],
             natural_window: None,
             failures: Vec::new(),
             override_performance: Vec::new(),
@@ -243,6 +249,16 @@ impl MockExecutor {
 }
 
 impl MockExecutor {
+    /// What is seen of `done` operations.
+    fn seen(&mut self, done: f64) -> f64 {
+        let Some(bursts) = self.bursts else {
+            return done;
+        };
+        self.counted[0] += done;
+        let seen = (self.counted[0] / bursts).floor() * bursts;
+        seen - std::mem::replace(&mut self.counted[1], seen)
+    }
+
     fn failure(&self, subject: usize) -> Option<WindowError> {
         let due = |(from, whose, error): &(Duration, Option<usize>, WindowError)| {
             let now = self.clock >= *from && whose.is_none_or(|index| index == subject);
@@ -281,7 +297,8 @@ impl MockExecutor {
             self.level = aim + (self.level - aim) * self.carry_over;
             let seconds = 0.8 * sequence.period.as_secs_f64();
             let own = 1.0 + response.sd * self.noise.normal();
-            let operations = self.baseline * phase * self.level * disturbance * own * seconds;
+            let done = self.baseline * phase * self.level * disturbance * own * seconds;
+            let operations = if running { self.seen(done) } else { 0.0 };
             if running {
                 turns.push(TargetTurn {
                     position,

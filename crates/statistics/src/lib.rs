@@ -19,4 +19,6 @@ pub use robust::*;
 pub use sequence::Block;
 pub use sequence::Contrasts;
 pub use states::States;
+pub use turns::Grain;
 pub use turns::block_rate;
+pub use turns::within;

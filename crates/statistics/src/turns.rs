@@ -5,31 +5,100 @@ use super::robust::median;
 /// Fewer operations than this in the usual turn and rounding to whole ones blurs its rate.
 const COARSE: f64 = 50.0;
 
+/// How coarsely a block is counted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Grain {
+    /// Operations that are seen at once: 1, or as many as come in a burst.
+    pub operations: f64,
+    /// Uniform on 0 to 1, drawn anew for each block: where within an operation it
+    /// begins and ends.
+    pub ends: [f64; 2],
+}
+
 /// Log of the rate of a block whose turns of the target are (seconds,
 /// operations done): the median over the turns. Stolen time, an interrupt or a
 /// neighbour hits single turns (6 % of the turns recorded on a virtual machine
 /// lost more than 15 %), and the sum of all turns would carry each of them into
-/// the block. Where a turn holds few operations it is the rate over all turns.
-/// `None` where nothing was done or no time passed.
-pub fn block_rate(turns: &[(f64, f64)]) -> Option<f64> {
+/// the block. Where a turn holds few operations it is the rate over all turns, with
+/// the ends of the block somewhere within an operation: of whole ones most blocks
+/// would hold the same number, and a robust mean of them would not see that some
+/// hold one less. `None` where nothing was done or no time passed.
+pub fn block_rate(turns: &[(f64, f64)], grain: Grain) -> Option<f64> {
     let turns = turns.iter().filter(|(seconds, _)| *seconds > 0.0);
     let mut counts: Vec<f64> = turns.clone().map(|(_, count)| *count).collect();
-    let rate = match median(&mut counts) >= COARSE {
+    let rate = match median(&mut counts) >= COARSE * grain.operations {
         true => {
             let mut rates: Vec<f64> = turns.map(|(seconds, count)| count / seconds).collect();
             median(&mut rates)
         }
         false => {
             let seconds: f64 = turns.map(|(seconds, _)| seconds).sum();
-            counts.iter().sum::<f64>() / seconds
+            within(counts.iter().sum(), grain) / seconds
         }
     };
     (rate.is_finite() && rate > 0.0).then(|| rate.ln())
 }
 
+/// `operations`, a whole number of grains, with their ends somewhere within one;
+/// nothing stays nothing.
+pub fn within(operations: f64, grain: Grain) -> f64 {
+    let [begin, end] = grain.ends;
+    match operations > 0.0 {
+        true => (operations + grain.operations * (end - begin)).max(LEAST * grain.operations),
+        false => operations,
+    }
+}
+
+/// Part of a grain that a block holds at least.
+const LEAST: f64 = 0.25;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Noise;
+    use crate::location;
+
+    /// Ends in the middle, so that whole operations count.
+    const WHOLE: Grain = Grain {
+        operations: 1.0,
+        ends: [0.5; 2],
+    };
+
+    /// Typical log rate of blocks in which a target of `rate` operations per second
+    /// is counted for a second each, `grain` operations at a time.
+    fn typical(rate: f64, grain: f64, dithered: bool) -> f64 {
+        let mut noise = Noise::seeded(7);
+        let mut ends = || match dithered {
+            true => [noise.uniform(), noise.uniform()],
+            false => [0.5; 2],
+        };
+        let rates: Vec<f64> = (0..4000)
+            .filter_map(|block| {
+                let seen = |at: f64| (rate * at / grain).floor() * grain;
+                let begin = 1.37 * f64::from(block);
+                let counted = seen(begin + 1.0) - seen(begin);
+                let grain = Grain {
+                    operations: grain,
+                    ends: ends(),
+                };
+                block_rate(&[(1.0, counted)], grain)
+            })
+            .collect();
+        location(&rates)
+    }
+
+    #[test]
+    fn a_small_loss_shows_in_few_whole_operations() {
+        for grain in [1.0, 40.0] {
+            let loss = |dithered| {
+                let of = |rate: f64| typical(rate * grain, grain, dithered);
+                of(12.1 * 0.97) - of(12.1)
+            };
+            let [seen, snapped] = [loss(true), loss(false)];
+            assert!((seen - 0.97f64.ln()).abs() < 0.006, "{seen}");
+            assert!((snapped - 0.97f64.ln()).abs() > 0.01, "{snapped}");
+        }
+    }
 
     #[test]
     fn a_stolen_turn_does_not_count() {
@@ -40,19 +109,19 @@ mod tests {
             (1.0, 101.0),
             (2.0, 202.0),
         ];
-        assert_eq!(block_rate(&turns), Some(101f64.ln()));
+        assert_eq!(block_rate(&turns, WHOLE), Some(101f64.ln()));
     }
 
     #[test]
     fn few_operations_are_added_up() {
         let turns = [(1.0, 1.0), (1.0, 0.0), (1.0, 2.0)];
-        assert_eq!(block_rate(&turns), Some(0.0));
+        assert_eq!(block_rate(&turns, WHOLE), Some(0.0));
     }
 
     #[test]
     fn nothing_done_has_no_rate() {
-        assert_eq!(block_rate(&[]), None);
-        assert_eq!(block_rate(&[(0.0, 5.0)]), None);
-        assert_eq!(block_rate(&[(1.0, 0.0), (1.0, 0.0)]), None);
+        assert_eq!(block_rate(&[], WHOLE), None);
+        assert_eq!(block_rate(&[(0.0, 5.0)], WHOLE), None);
+        assert_eq!(block_rate(&[(1.0, 0.0), (1.0, 0.0)], WHOLE), None);
     }
 }

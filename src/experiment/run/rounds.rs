@@ -13,14 +13,20 @@ use crate::experiment::sequences::SequenceLog;
 use crate::experiment::settings::Half;
 use crate::experiment::settings::Halves;
 use jostle_statistics::below;
+use jostle_statistics::median;
 use std::time::Duration;
 
 /// Intensities of a curve beside those that its search asks for, percent.
 const CURVE: [f64; 4] = [80.0, 40.0, 60.0, 20.0];
+/// The same for what the target does to a source, in the order in which they are begun.
+const PROBED: [f64; 4] = [60.0, 80.0, 40.0, 20.0];
 /// Blocks at 100 per round: the verdict falls there.
 const AT_100: usize = 2;
 /// Blocks per round at the level where the crossing is looked for.
 const AT_CROSSING: usize = 2;
+/// Half-width of the 95 % interval of the loss at 100, a fraction, from which on the
+/// verdict has all of the time and the curve none.
+const COARSE: f64 = 0.03;
 /// Blocks at a level that draw the curve there.
 const DRAWN: usize = 16;
 /// Controls of a round: one per this many treated blocks, at least so many.
@@ -57,6 +63,10 @@ impl Run<'_, '_> {
             return;
         }
         self.sequences = SequenceLog::all(self.queue.subjects);
+        let mut idle = self.log.baseline().to_vec();
+        for sequence in &mut self.sequences {
+            sequence.lengthen(median(&mut idle), LONG_BLOCK);
+        }
         for run in &mut self.queue.halves {
             run.played = self.queue.subjects[run.subject].sequence.is_some();
         }
@@ -315,6 +325,11 @@ impl Run<'_, '_> {
                     if !precise || refinements.is_empty() {
                         beside.extend([treat(100.0); AT_100]);
                     }
+                    let known = run.search.half_width_at_100();
+                    let levels = match known.is_finite() && known > COARSE {
+                        true => 0,
+                        false => levels,
+                    };
                     let first = round * levels;
                     let of_curve = (first..first + levels).map(|n| CURVE[n % CURVE.len()]);
                     // A curve that is drawn leaves its time to its crossing.
@@ -334,16 +349,22 @@ impl Run<'_, '_> {
                         false => endpoints.to_vec(),
                     };
                     let refinements = run.search.refinements();
-                    if !refinements.is_empty() {
-                        let of_curve = match long {
-                            true => &CURVE[round % CURVE.len()..][..1],
-                            false => &CURVE,
-                        };
-                        levels.extend(of_curve);
-                        levels.extend(refinements);
-                        levels.sort_unstable_by(f64::total_cmp);
-                        levels.dedup();
+                    // So that a loss is not found without where it begins: one level
+                    // after the other where there seems to be one.
+                    let begun = |level: &&f64| run.search.pairs_at(**level) < FEWEST_PAIRS;
+                    let next = PROBED.iter().find(begun);
+                    let next = next.unwrap_or(&PROBED[round % PROBED.len()]);
+                    let seen = run.search.ratio_at_100();
+                    let loses = seen.is_some_and(|seen| seen < run.search.rules.line.ln());
+                    match (self.settings.full_only, refinements.is_empty()) {
+                        (true, _) => {}
+                        (false, false) if !long => levels.extend(CURVE),
+                        _ if loses => levels.push(*next),
+                        _ => {}
                     }
+                    levels.extend(refinements);
+                    levels.sort_unstable_by(f64::total_cmp);
+                    levels.dedup();
                     for level in levels {
                         let arm = (subject, Arm::Treat(level));
                         alone.push(arm);

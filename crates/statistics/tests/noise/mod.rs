@@ -1,6 +1,7 @@
 //! Recorded noise (see fixtures/noise/README.md) and sequences made of it.
 
 use jostle_statistics::Block;
+use jostle_statistics::Grain;
 use jostle_statistics::below;
 use jostle_statistics::block_rate;
 use jostle_statistics::location;
@@ -15,6 +16,12 @@ pub const NAMES: [&str; 5] = [
     "l2-capacity",
 ];
 pub const LEVELS: [f64; 5] = [20.0, 40.0, 60.0, 80.0, 100.0];
+
+/// Turns hold thousands of operations.
+const WHOLE: Grain = Grain {
+    operations: 1.0,
+    ends: [0.5; 2],
+};
 
 /// Turns of the target between two slices of the placebo.
 pub struct Recording {
@@ -119,7 +126,7 @@ impl Plan {
             let arm = order.pop().unwrap();
             let all: f64 = turns.iter().map(|turn| turn.0 + noise.slice_seconds).sum();
             let stolen = (below(rng, 1000) as f64) < 1000.0 * self.stolen;
-            if let Some(value) = block_rate(&turns[skip..]) {
+            if let Some(value) = block_rate(&turns[skip..], WHOLE) {
                 blocks.push(Block {
                     at: at + 0.5 * all,
                     stratum,
