@@ -66,8 +66,8 @@ struct Kept {
     target: TargetState,
     reading: BlockReading,
     periods: u32,
-    /// Where within an operation it begins and ends: see [`Grain`].
-    ends: [f64; 2],
+    /// Part of an operation that was not seen: see [`Grain`].
+    rest: f64,
 }
 
 /// What one half of one subject showed at one intensity.
@@ -93,8 +93,8 @@ pub(super) struct SequenceLog {
     blocks: Vec<Kept>,
     /// Operations that are seen at once: 1 unless they come in bursts.
     grain: f64,
-    /// Where within them blocks begin and end.
-    ends: Noise,
+    /// What is not seen of them.
+    rest: Noise,
     /// Rounds begun.
     pub(super) rounds: usize,
     pub(super) spent: Duration,
@@ -121,7 +121,7 @@ impl SequenceLog {
                     arms: vec![(index, SequenceLog::control(sequence))],
                     blocks: Vec::new(),
                     grain: 1.0,
-                    ends: Noise::seeded(sequence.number as u64),
+                    rest: Noise::seeded(sequence.number as u64),
                     rounds: 0,
                     spent: Duration::ZERO,
                     judged: 0,
@@ -196,7 +196,7 @@ impl SequenceLog {
             target: request.target,
             reading,
             periods: request.periods,
-            ends: [self.ends.uniform(), self.ends.uniform()],
+            rest: self.rest.uniform() - 0.5,
         });
     }
 
@@ -216,7 +216,7 @@ impl SequenceLog {
         let windows = self.periods() == 1;
         let grain = Grain {
             operations: self.grain,
-            ends: block.ends,
+            rest: block.rest,
         };
         if !self.sequence.takes_time && !windows {
             let turns: Vec<(f64, f64)> = counted

@@ -115,7 +115,7 @@ impl Events {
             metric.follow(target)?;
             let mut busy = Busy::of(target.scope().threads().into_iter());
             let (before, since, used) = (metric.total()?, Instant::now(), busy.seconds());
-            std::thread::sleep(CHECKED_WINDOW);
+            std::thread::sleep(auto::uneven(CHECKED_WINDOW, windows.len()));
             let ended = target.wait(Duration::ZERO).is_some();
             let window = Window {
                 seconds: since.elapsed().as_secs_f64(),

@@ -10,9 +10,9 @@ const COARSE: f64 = 50.0;
 pub struct Grain {
     /// Operations that are seen at once: 1, or as many as come in a burst.
     pub operations: f64,
-    /// Uniform on 0 to 1, drawn anew for each block: where within an operation it
-    /// begins and ends.
-    pub ends: [f64; 2],
+    /// Uniform on -0.5 to 0.5, drawn anew for each block: by which part of them more
+    /// or less was done than was seen.
+    pub rest: f64,
 }
 
 /// Log of the rate of a block whose turns of the target are (seconds,
@@ -20,9 +20,9 @@ pub struct Grain {
 /// neighbour hits single turns (6 % of the turns recorded on a virtual machine
 /// lost more than 15 %), and the sum of all turns would carry each of them into
 /// the block. Where a turn holds few operations it is the rate over all turns, with
-/// the ends of the block somewhere within an operation: of whole ones most blocks
-/// would hold the same number, and a robust mean of them would not see that some
-/// hold one less. `None` where nothing was done or no time passed.
+/// a part of an operation more or less: of whole ones most blocks would hold the same
+/// number, and a robust mean of them would not see that some hold one less. `None`
+/// where nothing was done or no time passed.
 pub fn block_rate(turns: &[(f64, f64)], grain: Grain) -> Option<f64> {
     let turns = turns.iter().filter(|(seconds, _)| *seconds > 0.0);
     let mut counts: Vec<f64> = turns.clone().map(|(_, count)| *count).collect();
@@ -39,18 +39,14 @@ pub fn block_rate(turns: &[(f64, f64)], grain: Grain) -> Option<f64> {
     (rate.is_finite() && rate > 0.0).then(|| rate.ln())
 }
 
-/// `operations`, a whole number of grains, with their ends somewhere within one;
-/// nothing stays nothing.
+/// `operations`, a whole number of grains, with a part of one more or less; nothing
+/// stays nothing.
 pub fn within(operations: f64, grain: Grain) -> f64 {
-    let [begin, end] = grain.ends;
     match operations > 0.0 {
-        true => (operations + grain.operations * (end - begin)).max(LEAST * grain.operations),
+        true => operations + grain.operations * grain.rest,
         false => operations,
     }
 }
-
-/// Part of a grain that a block holds at least.
-const LEAST: f64 = 0.25;
 
 #[cfg(test)]
 mod tests {
@@ -58,28 +54,24 @@ mod tests {
     use crate::Noise;
     use crate::location;
 
-    /// Ends in the middle, so that whole operations count.
     const WHOLE: Grain = Grain {
         operations: 1.0,
-        ends: [0.5; 2],
+        rest: 0.0,
     };
 
     /// Typical log rate of blocks in which a target of `rate` operations per second
     /// is counted for a second each, `grain` operations at a time.
     fn typical(rate: f64, grain: f64, dithered: bool) -> f64 {
         let mut noise = Noise::seeded(7);
-        let mut ends = || match dithered {
-            true => [noise.uniform(), noise.uniform()],
-            false => [0.5; 2],
-        };
         let rates: Vec<f64> = (0..4000)
             .filter_map(|block| {
-                let seen = |at: f64| (rate * at / grain).floor() * grain;
-                let begin = 1.37 * f64::from(block);
-                let counted = seen(begin + 1.0) - seen(begin);
+                // Blocks differ by 3 % besides.
+                let rate = rate * (0.03 * noise.normal()).exp();
+                let begin = (1.37 * f64::from(block)).fract();
+                let counted = (rate / grain + begin).floor() * grain;
                 let grain = Grain {
                     operations: grain,
-                    ends: ends(),
+                    rest: if dithered { noise.uniform() - 0.5 } else { 0.0 },
                 };
                 block_rate(&[(1.0, counted)], grain)
             })

@@ -13,6 +13,7 @@ mod trial;
 pub(super) use steady::Look;
 pub(super) use steady::Window;
 pub(super) use trial::Busy;
+pub(super) use trial::uneven;
 
 use super::Context;
 use super::error::Reason;

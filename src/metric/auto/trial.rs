@@ -20,6 +20,13 @@ use std::time::Instant;
 /// Most threads that are counted in.
 const MOST_THREADS: usize = 16;
 
+/// Windows of about `length`: of equal ones, a program that does the same again and
+/// again in the time of some would look steady.
+pub(in crate::metric) fn uneven(length: Duration, number: usize) -> Duration {
+    const PARTS: [f64; 5] = [0.6, 1.2, 0.8, 1.4, 1.0];
+    length.mul_f64(PARTS[number % PARTS.len()])
+}
+
 /// What was counted, one window after another.
 pub(super) type Windows = Vec<Window>;
 
@@ -100,7 +107,7 @@ impl Field {
         Ok(read(&mut counters)?[0] > 0)
     }
 
-    /// Counts `candidates` together in `count` windows of `length`; fewer when
+    /// Counts `candidates` together in `count` windows of about `length`; fewer when
     /// `alive` says that the target has ended.
     ///
     /// # Errors
@@ -116,8 +123,8 @@ impl Field {
         let (mut before, mut since) = (read(&mut counters)?, Instant::now());
         let mut clock = Busy::of(self.threads.iter().map(|(thread, _)| *thread));
         let mut busy = clock.seconds();
-        for _ in 0..count {
-            std::thread::sleep(length);
+        for number in 0..count {
+            std::thread::sleep(uneven(length, number));
             if !alive() {
                 break;
             }

@@ -20,7 +20,7 @@ pub const LEVELS: [f64; 5] = [20.0, 40.0, 60.0, 80.0, 100.0];
 /// Turns hold thousands of operations.
 const WHOLE: Grain = Grain {
     operations: 1.0,
-    ends: [0.5; 2],
+    rest: 0.0,
 };
 
 /// Turns of the target between two slices of the placebo.
