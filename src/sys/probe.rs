@@ -259,7 +259,8 @@ pub fn breakpoint_cost() -> Result<Duration, String> {
     let with = fastest(round);
     let counted = counter.read().map_err(refused)?;
     let made = u64::from(CALLS / 5) * ROUNDS;
-    match counted == made {
+    // An interrupt that comes with one may have it seen twice: 501 of 500 once.
+    match counted.abs_diff(made) <= made / 50 {
         true => Ok(with.saturating_sub(without) / (CALLS / 5)),
         false => Err(format!(
             "breakpoints of the CPU counted {counted} of {made} calls of jostle's own function"
