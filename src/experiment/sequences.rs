@@ -40,6 +40,9 @@ const FIRST_JUDGED: usize = 4;
 /// ends are most of their noise.
 const LONGEST_BLOCK: Duration = Duration::from_millis(20);
 
+/// Blocks of an arm for which those from before blocks were made longer are left out.
+const FEWEST_LONG: usize = 8;
+
 /// Operations of the undisturbed target that the part of a block that is read
 /// lasts for at least.
 const FEWEST_OPERATIONS: f64 = 12.0;
@@ -239,10 +242,16 @@ impl SequenceLog {
     /// The blocks beside the target whose rates are known, and what they say
     /// against the control of their time.
     fn contrasts(&self) -> (Vec<(&Kept, Block)>, Contrasts) {
-        // Those from before blocks were made longer are mostly noise.
-        let enough = |block: &&Kept| 2 * block.periods > self.periods();
-        let beside = self.blocks.iter().filter(enough);
+        let beside = self.blocks.iter();
         let beside = beside.filter(|block| block.target == TargetState::Running);
+        // Those from before blocks were made longer are mostly noise, but better than
+        // none.
+        let is_long = |block: &Kept| 2 * block.periods > self.periods();
+        let mut long = vec![0; self.arms.len()];
+        for block in beside.clone().filter(|block| is_long(block)) {
+            long[block.arm] += 1;
+        }
+        let beside = beside.filter(|block| is_long(block) || long[block.arm] < FEWEST_LONG);
         let mut read: Vec<(&Kept, Block)> = beside
             .filter_map(|block| {
                 let value = Block {
