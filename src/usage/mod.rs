@@ -7,8 +7,8 @@
 //! A total covers everything that belongs to the target, whatever ended
 //! meanwhile: the kernel adds what an ended process used to the process that
 //! waited for it, so that nothing is lost or counted twice as long as the sum is
-//! taken over all of them at once. What a command used that we started and waited
-//! for stands with ourselves.
+//! taken over all of them at once. For a command that jostle starts again and
+//! again, the process that waited is jostle itself.
 
 mod processes;
 mod share;
