@@ -1,4 +1,5 @@
-//! Counters of one event in all threads of a target, wherever they run.
+//! Counters of one or more events in all threads of a target, wherever they run;
+//! what is counted adds up.
 
 use super::binary;
 use super::error::Reason;
@@ -25,9 +26,10 @@ pub(super) enum Counted {
     InCgroup,
 }
 
-/// Open counters of one event.
+/// Open counters of some events.
 pub(super) struct Counters {
-    pub event: Event,
+    /// At least one.
+    pub events: Vec<Event>,
     pub counted: Counted,
     /// Thread or CPU of each.
     pub open: Vec<(i32, Counter)>,
@@ -36,21 +38,25 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    pub(super) fn open(event: Event, target: &Scope) -> Result<Counters, Reason> {
-        let said = |error: io::Error| Reason::Probe(probe::explain(&event, &error));
+    /// Of `events`, at least one.
+    pub(super) fn open(events: Vec<Event>, target: &Scope) -> Result<Counters, Reason> {
         if let Scope::Cgroup(directory) = target
             && let Ok(directory) = File::open(directory)
-            && let Ok(open) = on_cpus(&event, |cpu| Place::Cgroup(&directory, cpu))
+            && let Ok(open) = on_cpus(&events, |cpu| Place::Cgroup(&directory, cpu))
         {
-            return Ok(Counters::new(event, Counted::InCgroup, open));
+            return Ok(Counters::new(events, Counted::InCgroup, open));
         }
-        if let Event::Uprobe { file, .. } = &event
-            && binary::other_users(file, &target.processes()) == Some(0)
-        {
-            let open = on_cpus(&event, Place::Cpu).map_err(said)?;
-            return Ok(Counters::new(event, Counted::Everywhere, open));
+        let processes = target.processes();
+        let own = |event: &Event| match event {
+            Event::Uprobe { file, .. } => binary::other_users(file, &processes) == Some(0),
+            Event::Tracepoint { .. } => false,
+        };
+        if events.iter().all(own) {
+            let said = |error| Reason::Probe(probe::explain(&events[0], &error));
+            let open = on_cpus(&events, Place::Cpu).map_err(said)?;
+            return Ok(Counters::new(events, Counted::Everywhere, open));
         }
-        let mut counters = Counters::new(event, Counted::InThreads, Vec::new());
+        let mut counters = Counters::new(events, Counted::InThreads, Vec::new());
         counters.look(target)?;
         match counters.open.is_empty() {
             true => Err(Reason::ProcessEnded),
@@ -58,25 +64,28 @@ impl Counters {
         }
     }
 
-    fn new(event: Event, counted: Counted, open: Vec<(i32, Counter)>) -> Counters {
+    fn new(events: Vec<Event>, counted: Counted, open: Vec<(i32, Counter)>) -> Counters {
         Counters {
-            event,
+            events,
             counted,
             open,
             ended: 0,
         }
     }
 
+    fn inheritable(&self) -> bool {
+        self.events.iter().all(Event::inheritable)
+    }
+
     /// Whether threads that the target starts are missed until the next look.
     pub(super) fn misses_new_threads(&self) -> bool {
-        self.counted == Counted::InThreads && !self.event.inheritable()
+        self.counted == Counted::InThreads && !self.inheritable()
     }
 
     /// Adds threads that are new and drops those that have ended; how many
     /// were new.
     pub(super) fn look(&mut self, target: &Scope) -> Result<usize, Reason> {
-        if self.counted != Counted::InThreads || (self.event.inheritable() && !self.open.is_empty())
-        {
+        if self.counted != Counted::InThreads || (self.inheritable() && !self.open.is_empty()) {
             return Ok(0);
         }
         let now: BTreeSet<i32> = target.threads().into_iter().collect();
@@ -87,14 +96,17 @@ impl Counters {
         let known: BTreeSet<i32> = self.open.iter().map(|(thread, _)| *thread).collect();
         let mut new = 0;
         for &id in now.difference(&known) {
-            match self.event.count(Place::Thread { id, inherit: true }) {
-                Ok(counter) => {
-                    self.open.push((id, counter));
+            let of = |event: &Event| event.count(Place::Thread { id, inherit: true });
+            let opened: io::Result<Vec<Counter>> = self.events.iter().map(of).collect();
+            match opened {
+                Ok(counters) => {
+                    self.open
+                        .extend(counters.into_iter().map(|counter| (id, counter)));
                     new += 1;
                 }
                 // It may have ended since it was listed.
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
-                Err(error) => return Err(Reason::Probe(probe::explain(&self.event, &error))),
+                Err(error) => return Err(Reason::Probe(probe::explain(&self.events[0], &error))),
             }
         }
         Ok(new)
@@ -118,10 +130,14 @@ impl Counters {
 }
 
 fn on_cpus<'a>(
-    event: &Event,
+    events: &[Event],
     place: impl Fn(usize) -> Place<'a>,
 ) -> io::Result<Vec<(i32, Counter)>> {
-    let cpus = cpulist::online(here()).map_err(std::io::Error::other)?;
-    let open = |cpu: usize| Ok((cpu as i32, event.count(place(cpu))?));
-    cpus.into_iter().map(open).collect()
+    let mut open = Vec::new();
+    for cpu in cpulist::online(here()).map_err(std::io::Error::other)? {
+        for event in events {
+            open.push((cpu as i32, event.count(place(cpu))?));
+        }
+    }
+    Ok(open)
 }

@@ -7,6 +7,7 @@ use super::Run;
 use super::TurnSource;
 use super::auto;
 use super::auto::Busy;
+use super::auto::Call;
 use super::auto::Found;
 use super::auto::Look;
 use super::auto::Window;
@@ -82,24 +83,22 @@ impl Events {
         context: &Context,
         target: &mut Target,
     ) -> Result<Result<Events, Reason>> {
-        let event = Event::Uprobe {
-            file: found.file.clone(),
-            offset: found.offset,
-        };
-        let file = found.file.display();
+        let events: Vec<Event> = found.calls.iter().map(Call::event).collect();
+        let all =
+            |what: fn(&Call) -> String| -> Vec<String> { found.calls.iter().map(what).collect() };
         target.keep_running()?;
-        let mut counters = Counters::open(event.clone(), &target.scope());
+        let mut counters = Counters::open(events.clone(), &target.scope());
         if target.wait(Duration::ZERO).is_some() {
             target.keep_running()?;
-            counters = Counters::open(event, &target.scope());
+            counters = Counters::open(events, &target.scope());
         }
         let counters = match counters {
             Ok(counters) => counters,
             Err(reason) => return Ok(Err(reason)),
         };
         let mut metric = Events {
-            name: format!("progress:uprobe:{file}:{}", found.symbol),
-            what: format!("call of {} in {file}", found.symbol),
+            name: format!("progress:uprobe:{}", all(Call::name).join(",")),
+            what: format!("call of {}", all(Call::words).join(" or ")),
             context: context.clone(),
             counters,
             pid: target.pid(),
@@ -144,44 +143,58 @@ impl Events {
         }
         (metric.windows, metric.windows_with_new) = (0, 0);
         metric.pace.per_second = look.per_second;
+        let several = found.calls.len() > 1;
         metric.context.because = format!(
-            "{}: of {} functions tried, {} is called {:.0} times per second, with {:.0} % of variation from one 5 ms window to the next, at a cost of {:.2} % of a CPU",
+            "{}: of {} functions tried, {} {} called {:.0} times per second{}, with {:.0} % of variation from one 5 ms window to the next, at a cost of {:.2} % of a CPU",
             context.because,
             found.tried,
-            found.symbol,
+            all(|call| call.symbol.clone()).join(" and "),
+            if several { "are" } else { "is" },
             look.per_second,
+            if several { " together" } else { "" },
             look.variation * 100.0,
             look.per_second * found.each.as_secs_f64() * 100.0
         );
         Ok(Ok(metric))
     }
 
-    /// Counts calls of a function; `request` is `BINARY:SYMBOL`.
+    /// Counts calls of one function or several; `request` is
+    /// `BINARY:SYMBOL[,BINARY:SYMBOL…]`.
     pub(super) fn uprobe(request: &str, context: Context, target: &mut Target) -> Result<Events> {
         let name = format!("progress:uprobe:{request}");
-        let Some((binary, symbol)) = Binary::split(request) else {
-            return Err(Reason::UprobeSyntax.wrong(&name));
-        };
         let wrong = |reason: Reason| reason.wrong(&name);
-        let file = resolve(&binary, &context, target)?.map_err(wrong)?;
-        let function = symbols::find(&file, symbol).map_err(wrong)?;
-        if function.unproven {
-            let executes = auto::executes((&file, function.offset), target, &context)?;
-            if !executes.map_err(wrong)? {
-                return Err(Reason::NotExecuted(function.symbol).wrong(&name));
+        let (mut calls, mut dearest) = (Vec::new(), Ok(Duration::ZERO));
+        for part in request.split(',') {
+            let (binary, symbol) =
+                Binary::split(part).ok_or_else(|| wrong(Reason::UprobeSyntax))?;
+            let file = resolve(&binary, &context, target)?.map_err(wrong)?;
+            let function = symbols::find(&file, symbol).map_err(wrong)?;
+            if function.unproven {
+                let executes = auto::executes((&file, function.offset), target, &context)?;
+                if !executes.map_err(wrong)? {
+                    return Err(wrong(Reason::NotExecuted(function.symbol)));
+                }
             }
+            let each = probe::uprobe_cost(&function.code).map_err(Reason::Probe);
+            dearest = match (dearest, each) {
+                (Ok(known), Ok(each)) => Ok(Duration::max(known, each)),
+                (Err(reason), _) | (_, Err(reason)) => Err(reason),
+            };
+            calls.push(Call {
+                file,
+                symbol: symbol.to_string(),
+                offset: function.offset,
+            });
         }
-        let what = format!("call of {} in {}", function.symbol, file.display());
-        let event = Event::Uprobe {
-            file: file.clone(),
-            offset: function.offset,
-        };
-        let each = probe::uprobe_cost(&function.code).map_err(Reason::Probe);
+        let all = |what: fn(&Call) -> String| -> Vec<String> { calls.iter().map(what).collect() };
+        let what = format!("call of {}", all(Call::words).join(" or "));
         let nothing = format!(
-            "is the target under load, does it run {}, and is {symbol} compiled as a function of its own (not inlined)?",
-            file.display()
+            "is the target under load, does it run {}, and is {} compiled as a function of its own (not inlined)?",
+            all(|call| call.file.display().to_string()).join(" and "),
+            all(|call| call.symbol.clone()).join(" or "),
         );
-        Events::open((name, what), event, each, &nothing, context, target)
+        let events = calls.iter().map(Call::event).collect();
+        Events::open((name, what), events, dearest, &nothing, context, target)
     }
 
     /// Counts a tracepoint; `request` is `CATEGORY:NAME`.
@@ -197,19 +210,20 @@ impl Events {
         );
         let nothing = format!("the target never passed {request}; name an event of what it does");
         let event = Event::Tracepoint { id };
-        Events::open(names, event, tracepoint::cost(), &nothing, context, target)
+        let cost = tracepoint::cost();
+        Events::open(names, vec![event], cost, &nothing, context, target)
     }
 
     /// Learns its pace too; `nothing` is said where it never happens.
     fn open(
         (name, what): (String, String),
-        event: Event,
+        events: Vec<Event>,
         each: Result<Duration, Reason>,
         nothing: &str,
         context: Context,
         target: &mut Target,
     ) -> Result<Events> {
-        let counters = Counters::open(event, &target.scope());
+        let counters = Counters::open(events, &target.scope());
         let counters = counters.map_err(|reason| refused(&name, reason, target))?;
         let mut metric = Events {
             name,
@@ -352,7 +366,7 @@ fn refused(name: &str, reason: Reason, target: &mut Target) -> Error {
 
 impl Metric for Events {
     fn facts(&self) -> MetricFacts {
-        let unit = match self.counters.event {
+        let unit = match self.counters.events[0] {
             Event::Uprobe { .. } => "calls per second",
             Event::Tracepoint { .. } => "events per second",
         };

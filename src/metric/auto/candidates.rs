@@ -1,6 +1,7 @@
 //! Functions whose calls may serve as progress: those that a program is seen in,
 //! those that called them, and those that these call.
 
+use super::Call;
 use super::image::Image;
 use super::image::Mapped;
 use crate::metric::spot;
@@ -52,6 +53,15 @@ impl Candidate {
     /// Bytes from the beginning of the file to what is counted.
     pub(super) fn offset(&self) -> u64 {
         self.image.starts[self.index].offset + self.inside
+    }
+
+    /// What is counted of it.
+    pub(super) fn call(&self) -> Call {
+        Call {
+            file: self.file().to_path_buf(),
+            symbol: self.name(),
+            offset: self.spot().0,
+        }
     }
 
     /// The instruction that is probed, and its bytes.

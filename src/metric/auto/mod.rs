@@ -16,15 +16,19 @@ pub(super) use trial::Busy;
 pub(super) use trial::uneven;
 
 use super::Context;
+use super::binary;
 use super::error::Reason;
 use crate::error::Result;
+use crate::sys::handover;
 use crate::sys::probe;
 use crate::sys::probe::BREAKPOINTS;
+use crate::sys::probe::Event;
 use crate::sys::sampling::SoftwareClock;
 use crate::workload::State;
 use crate::workload::Target;
 use candidates::Candidate;
 use candidates::Seen;
+use std::collections::HashMap;
 use std::path::Path;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
@@ -55,20 +59,53 @@ const GLANCES: usize = 2;
 const SECOND: (usize, Duration) = (40, Duration::from_millis(4));
 /// Groups of candidates that get the second look.
 const SECOND_GROUPS: usize = 3;
+/// How much steadier a function of a file that others use has to be: threads that
+/// the target starts are not counted there at once.
+const SHARED: f64 = 0.15;
 /// Rates at a glance for which the second is worthwhile, per second.
 const PROMISING: std::ops::RangeInclusive<f64> = 200.0..=80_000.0;
 
-/// A function that would serve, best first.
-#[derive(Clone, Debug)]
-pub(super) struct Found {
+/// A function of which calls are counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Call {
     pub file: PathBuf,
     /// Symbol, or address as `0x…`.
     pub symbol: String,
     /// What is probed, from the beginning of the file.
     pub offset: u64,
+}
+
+impl Call {
+    pub(super) fn event(&self) -> Event {
+        Event::Uprobe {
+            file: self.file.clone(),
+            offset: self.offset,
+        }
+    }
+
+    /// As it is asked for.
+    pub(super) fn name(&self) -> String {
+        format!("{}:{}", self.file.display(), self.symbol)
+    }
+
+    pub(super) fn words(&self) -> String {
+        format!("{} in {}", self.symbol, self.file.display())
+    }
+}
+
+/// Functions that would serve together.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    /// At least one.
+    pub calls: Vec<Call>,
     /// What one call costs.
     pub each: Duration,
     pub look: Look,
+    /// Calls per second of the one that is called most.
+    fastest: f64,
+    /// Whether other processes have one of the files mapped: then only threads are
+    /// counted that are known to be the target's.
+    shared: bool,
     /// How many functions were counted.
     pub tried: usize,
 }
@@ -109,6 +146,7 @@ pub(super) fn search(target: &mut Target, context: &Context) -> Result<Result<Ve
         field: Field::default(),
         costs: Some(std::thread::spawn(Costs::measure)),
         shortest: None,
+        shared: HashMap::new(),
     };
     let mut refused = None;
     for attempt in 0..ATTEMPTS {
@@ -159,6 +197,8 @@ struct Search<'a> {
     costs: Option<JoinHandle<Result<Costs, Reason>>>,
     /// The shortest run that has ended.
     shortest: Option<Duration>,
+    /// Files that other processes have mapped, and those that they have not.
+    shared: HashMap<PathBuf, bool>,
 }
 
 /// What a step of the search found out; a reason ends the attempt.
@@ -308,6 +348,8 @@ impl Search<'_> {
         }
         promising.sort_by(|a, b| a.0.total_cmp(&b.0));
         promising.truncate(SECOND_GROUPS * BREAKPOINTS);
+        let places = target.cpus().map_or(1, |cpus| cpus.len());
+        let most = (handover::MOST / places.max(self.field.threads.len()).max(1)).max(1);
         let mut found = Vec::new();
         for group in promising.chunks(BREAKPOINTS) {
             let group: Vec<&Candidate> = group.iter().map(|(_, candidate)| *candidate).collect();
@@ -315,28 +357,70 @@ impl Search<'_> {
                 Ok(counted) => counted,
                 Err(reason) => return Ok(Err(reason)),
             };
-            for (candidate, windows) in group.into_iter().zip(counted) {
+            let time: f64 = counted.first().map_or(0.0, |windows| {
+                windows.iter().map(|window| window.seconds).sum()
+            });
+            // Each function, and all sums of them: what one does in its phase another
+            // may do in the next, and more calls are less coarse.
+            for members in 1..1usize << group.len().min(counted.len()) {
+                let member = |index: &usize| members >> index & 1 == 1;
+                let chosen = || (0..group.len()).filter(member);
+                if chosen().count() > most {
+                    continue;
+                }
+                let windows = steady::sum(chosen().map(|index| &counted[index][..]));
                 let Some(look) = Look::of(&windows) else {
                     continue;
                 };
-                let (offset, code) = candidate.spot();
-                let each = costs.of(&code);
-                match look.refused(each.as_secs_f64()) {
+                let each = |index: usize| {
+                    let (_, code) = group[index].spot();
+                    let calls: u64 = counted[index].iter().map(|window| window.count).sum();
+                    (calls as f64, costs.of(&code))
+                };
+                let total: f64 = chosen().map(|index| each(index).0).sum();
+                let share = |index| {
+                    let (calls, cost) = each(index);
+                    cost.mul_f64(calls / total.max(1.0))
+                };
+                let cost: Duration = chosen().map(share).sum();
+                match look.refused(cost.as_secs_f64()) {
                     Some(refusal) => worst = worst.max(Some(refusal)),
                     None => found.push(Found {
-                        file: candidate.file().to_path_buf(),
-                        symbol: candidate.name(),
-                        offset,
-                        each,
+                        calls: chosen().map(|index| group[index].call()).collect(),
+                        each: cost,
                         look,
+                        fastest: chosen()
+                            .map(|index| each(index).0 / time)
+                            .fold(0.0, f64::max),
+                        shared: chosen().any(|index| self.is_shared(group[index].file(), target)),
                         tried: 0,
                     }),
                 }
             }
         }
-        let score = |found: &Found| found.look.score(found.each.as_secs_f64());
+        let score = |found: &Found| {
+            let shared = if found.shared { SHARED } else { 0.0 };
+            shared + found.look.score(found.each.as_secs_f64(), found.fastest)
+        };
         found.sort_by(|a, b| score(a).total_cmp(&score(b)));
+        // Others share no call with a better one: they are for when that fails.
+        let mut best: Vec<Found> = Vec::new();
+        for found in found {
+            let same = |other: &Found| other.calls.iter().any(|call| found.calls.contains(call));
+            if !best.iter().any(same) {
+                best.push(found);
+            }
+        }
+        let found = best;
         Ok(Ok((found, worst)))
+    }
+
+    /// Whether others than the target have `file` mapped, or that cannot be known.
+    fn is_shared(&mut self, file: &Path, target: &Target) -> bool {
+        let processes = || target.scope().processes();
+        let users = || binary::other_users(file, &processes()) != Some(0);
+        let known = self.shared.entry(file.to_path_buf());
+        *known.or_insert_with(users)
     }
 
     /// Counts a group, again where the target ended meanwhile.

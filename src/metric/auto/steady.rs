@@ -38,6 +38,17 @@ pub(in crate::metric) struct Window {
     pub count: u64,
 }
 
+/// What several did together, window by window; all have the same windows.
+pub(super) fn sum<'w>(mut all: impl Iterator<Item = &'w [Window]>) -> Vec<Window> {
+    let mut sum = all.next().unwrap_or_default().to_vec();
+    for windows in all {
+        for (sum, window) in sum.iter_mut().zip(windows) {
+            sum.count += window.count;
+        }
+    }
+    sum
+}
+
 impl Look {
     /// What `windows` showed, in order. `None` with less than four, or without
     /// any count.
@@ -102,10 +113,12 @@ impl Look {
 
     /// Lower is better: the noise of a window, how far the rate is from the
     /// middle of the useful ones, and what it costs beyond 1 % of a CPU; `each`
-    /// is what one count costs, in seconds.
-    pub(super) fn score(&self, each: f64) -> f64 {
+    /// is what one count costs, in seconds, and `fastest` the rate of the most
+    /// frequent of those that are counted together: what comes together with
+    /// others is no finer for it.
+    pub(super) fn score(&self, each: f64, fastest: f64) -> f64 {
         let middle = (SLOWEST * FASTEST).sqrt();
-        let off = (self.per_second / middle).ln().abs();
+        let off = (fastest / middle).ln().abs();
         let useful = (FASTEST / SLOWEST).sqrt().ln();
         // Beyond the useful rates it counts four times.
         let dear = (each * self.per_second - 0.01).max(0.0);
@@ -165,6 +178,17 @@ mod tests {
     }
 
     #[test]
+    fn two_that_take_turns_are_steady_together() {
+        let one: Vec<Window> = [40, 0, 40, 0, 40, 0, 40, 0].map(window).to_vec();
+        let other: Vec<Window> = [0, 38, 1, 39, 0, 40, 1, 38].map(window).to_vec();
+        let alone = Look::of(&one).unwrap();
+        let both = Look::of(&sum([&one[..], &other].into_iter())).unwrap();
+        assert!(alone.variation > 1.0 && both.variation < 0.05, "{both:?}");
+        assert!(both.score(EACH, 5e3) < alone.score(EACH, 5e3));
+        assert!(sum(std::iter::empty()).is_empty());
+    }
+
+    #[test]
     fn the_reason_of_a_refusal_is_told() {
         assert_eq!(look([0, 1, 0, 0, 1, 0]).refused(EACH), Some(Refusal::Slow));
         assert_eq!(look([120; 6]).refused(EACH), Some(Refusal::Dear));
@@ -182,11 +206,11 @@ mod tests {
         let middle = look([18; 8]);
         let slow = look([2; 8]);
         let noisy = look([10, 26, 9, 27, 11, 25, 10, 26]);
-        let score = |look: Look| look.score(EACH);
+        let score = |look: Look| look.score(EACH, look.per_second);
         assert!(score(middle) < score(slow));
         assert!(score(middle) < score(noisy));
         assert!(score(look([30; 8])) < score(noisy));
-        assert!(middle.score(EACH) < middle.score(4.0e-6));
+        assert!(middle.score(EACH, 4.5e3) < middle.score(4.0e-6, 4.5e3));
     }
 
     #[test]
