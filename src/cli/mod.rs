@@ -67,7 +67,7 @@ enum Command {
     Schedule(schedule::Args),
     /// Let policies compete on a simulated cluster
     Simulate(simulate::Args),
-    /// Fit a storage pattern to a recorded trace of block I/O
+    /// Fit a pattern of I/O or messages to a recorded trace or network capture
     Pattern(pattern::Args),
     Sink(sink::Args),
     /// Print the JSON Schema of a profile

@@ -272,7 +272,7 @@ impl Counted {
 }
 
 /// Mean of `times` and the law that has their spread.
-fn law(times: &[f64], otherwise_us: f64) -> (f64, Arrival) {
+pub(super) fn law(times: &[f64], otherwise_us: f64) -> (f64, Arrival) {
     if times.is_empty() {
         return (otherwise_us, Arrival::Exponential);
     }
