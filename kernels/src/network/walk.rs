@@ -237,11 +237,9 @@ mod tests {
                 let step = walk.next(stretch);
                 at_us += step.after_us;
                 let place = at_us / 0.5e6 % 3.0;
-                let off = (place - step.window as f64).rem_euclid(3.0);
-                assert!(
-                    off < 1.0 + 1e-6 || off > 3.0 - 1e-6,
-                    "{step:?} at {place}, stretch {stretch}"
-                );
+                // Rounding may put it just outside.
+                let off = (place - step.window as f64 + 1e-6).rem_euclid(3.0);
+                assert!(off < 1.0 + 2e-6, "{step:?} at {place}, stretch {stretch}");
                 counts[step.window] += 1.0;
             }
             for (window, expected) in [(0, 5000.0), (1, 0.0), (2, 50.0)] {
