@@ -47,7 +47,7 @@ enum Command {
     List(list::Args),
     /// Show what this machine is: CPUs, caches, memory, limits, counters
     Machine(machine::Args),
-    /// Run one source of interference alone and show what it achieves
+    /// Run sources of interference without a target and show what they achieve
     Run(run::Args),
     /// Show live what a program and the machine do, by every counter there is
     Counters(Box<counters::Args>),

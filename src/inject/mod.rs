@@ -16,6 +16,7 @@ pub mod peak;
 pub mod placement;
 pub mod plan;
 pub mod process;
+pub mod schedule;
 pub mod slice;
 pub mod stall;
 pub mod traffic;
