@@ -2,7 +2,9 @@
 
 use super::capture::Capture;
 use super::capture::CaptureError;
+use super::chain::FEWEST_TIMES;
 use super::chain::law;
+use super::chain::law_of;
 use jostle_kernels::network::pattern::Arrival;
 use jostle_kernels::network::pattern::LARGEST_MESSAGE;
 use jostle_kernels::network::pattern::MOST_TRANSITIONS;
@@ -249,8 +251,13 @@ fn transitions(tallies: &BTreeMap<Kind, Tally>, mean_us: f64) -> Vec<Transition>
     for ((from, ..), tally) in tallies {
         *leaving.entry(*from).or_default() += tally.count;
     }
-    let transition = |(&(from, to, _), tally): (&Kind, &Tally)| {
-        let (inter_arrival_us, arrival) = law(&tally.times, mean_us);
+    let spreads = [false, true].map(|pause| common_spread(tallies, pause));
+    let transition = |(&(from, to, pause), tally): (&Kind, &Tally)| {
+        let (inter_arrival_us, mut arrival) = law(&tally.times, mean_us);
+        let few = (1..FEWEST_TIMES).contains(&tally.times.len());
+        if let Some(spread) = spreads[usize::from(pause)].filter(|_| few) {
+            arrival = law_of(inter_arrival_us, spread);
+        }
         Transition {
             from,
             to,
@@ -260,6 +267,27 @@ fn transitions(tallies: &BTreeMap<Kind, Tally>, mean_us: f64) -> Vec<Transition>
         }
     };
     tallies.iter().map(transition).collect()
+}
+
+/// How far times lie around the mean of their own transition, as a share of the
+/// mean of all: for transitions with too few times for a law of their own. Of
+/// those within bursts or of pauses; `None` where too few tell.
+fn common_spread(tallies: &BTreeMap<Kind, Tally>, pause: bool) -> Option<f64> {
+    let (mut count, mut freedom, mut sum, mut squares) = (0, 0, 0.0, 0.0);
+    for (_, tally) in tallies.iter().filter(|((.., kind), _)| *kind == pause) {
+        let own = tally.times.len();
+        let mean = tally.times.iter().sum::<f64>() / own.max(1) as f64;
+        count += own;
+        freedom += own.saturating_sub(1);
+        sum += mean * own as f64;
+        squares += tally
+            .times
+            .iter()
+            .map(|time| (time - mean).powi(2))
+            .sum::<f64>();
+    }
+    let spread = (squares / freedom as f64).sqrt() / (sum / count as f64);
+    (freedom >= FEWEST_TIMES && spread.is_finite()).then_some(spread)
 }
 
 /// Scales the times of a window so that messages are `mean_us` apart on average:
@@ -400,6 +428,29 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Thirty sizes by turns, each after the same time: few times of each pair, and
+    /// none of them by chance.
+    #[test]
+    fn few_times_take_the_spread_of_all() {
+        let mut at_us = 0.0;
+        let sent = (0..600u32).map(|index| {
+            at_us += 1000.0;
+            Sent {
+                at_us,
+                bytes: 100 + index * 7 % 30,
+            }
+        });
+        let capture = Capture {
+            stretches: vec![sent.collect()],
+            ..Capture::default()
+        };
+        let fitted = fit(&capture, 1).unwrap();
+        let kinds = &fitted.pattern.windows[0].transitions;
+        assert!(kinds.len() >= 30);
+        let fixed = kinds.iter().filter(|kind| kind.arrival == Arrival::Fixed);
+        assert!(fixed.count() >= kinds.len() - 1, "{kinds:?}");
     }
 
     #[test]
