@@ -116,9 +116,11 @@ data_directory() {
 }
 
 # postgres_under_pgbench INPUT OPTION…: profiles a PostgreSQL of its own while
-# pgbench asks it with these options, each on a CPU of its own.
+# pgbench asks it with these options, each on a CPU of its own; under the load of
+# $level, if there is one. Then transactions that come 100 ms late are left out, so
+# that none of a time with interference is done in one without.
 postgres_under_pgbench() {
-    local input=$1 port bin data server
+    local input=$1 port bin data server capacity labels=()
     shift
     port=$(free_port)
     bin=$(dirname "$(find /usr/lib/postgresql -name initdb | sort -V | tail -n 1)")
@@ -134,11 +136,19 @@ postgres_under_pgbench() {
     server=${servers[-1]}
     answers 127.0.0.1 "$port"
     as_postgres pgbench -h "$data" -p "$port" -i -s 10 -q postgres 2>/dev/null
+    if [[ -n $level && $level != closed ]]; then
+        capacity=$(python3 "$here/fleet" capacity "$out" --binary "$binary" "$service")
+        [[ -n $capacity ]] ||
+            capacity=$(as_postgres taskset -c "$last_cpu" pgbench -h "$data" -p "$port" "$@" \
+                -T 5 postgres 2>/dev/null | sed -n 's/^tps = \([0-9]*\).*/\1/p')
+        labels=(--label "load=$level %" --label "capacity=$capacity/s")
+        set -- "$@" -R "$((capacity * level / 100))" -L 100
+    fi
     serve setpriv --reuid postgres --regid postgres --clear-groups \
         taskset -c "$last_cpu" pgbench -h "$data" -p "$port" "$@" -T 1000000 postgres
     sleep 2
     profile --metric "progress:uprobe:$bin/postgres:PortalRun" --pid "$server" \
-        --label "input=$input" --label "version=$(version postgresql-15)"
+        "${labels[@]}" --label "input=$input" --label "version=$(version postgresql-15)"
 }
 
 # demo NAME: one of jostle's own targets.

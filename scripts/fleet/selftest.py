@@ -155,10 +155,12 @@ def writes(directory):
         table.write(document, fleet)
     with open(document) as file:
         text = file.read()
-    expected = "| zip | calls | l2-capacity 20 (18–22) from 31: task-clock ×0.5 | 1, 0 | l2-capacity 12 | – |"
+    expected = "| zip | calls | l2-capacity 20 (18–22) from 31: CPU time ×0.5 | 1, 0 | l2-capacity 12 | – |"
     check(expected in text, f"the row of a program:\n{text}")
-    check("| compressors (1) | open | none of 0 |" not in text, "nothing measured is open")
-    check("1 lose 20" in text, "the row of a kind")
+    check("| compressors (1) | – | none of 1 | – | 1 lose 20 | – |" in text, "the row of a kind")
+    slowed = {**entry, "counters": {}, "counters_steady": ["task-clock"]}
+    found = table.mechanism(fleet["zip"][0], slowed)
+    check(found == ["CPU time per operation ×1.2"], f"slower at the same time: {found}")
     check(text.count("by hand") == len(table.PARTS) and "old" not in text, "only between markers")
     for load, performance in [("30", 0.9), ("90", 0.4)]:
         loaded = made(f"web-{load}", **{"cpu-time": {**entry, "curve": [point(performance, 0.3, 0.95)]}})

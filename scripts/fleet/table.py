@@ -1,7 +1,7 @@
 """Tables for docs/profiles.md, written between markers like `<!-- programs -->` and
 `<!-- end of programs -->`."""
 
-import math
+import pathlib
 import re
 import statistics
 
@@ -31,12 +31,18 @@ GROUPS = {
     "LLC": ("llc-capacity", "llc-bandwidth"),
     "memory": ("memory-capacity", "memory-bandwidth", "interconnect"),
     "storage": ("storage-capacity", "storage-bandwidth"),
-    "network": ("network-bandwidth",),
 }
+RECORDINGS = pathlib.Path(__file__).resolve().parent.parent / "recordings"
 # Counters of the machine as a whole say that the source runs, not what it does.
 OWN = ("target", "cpus")
-MOVED = 2
+# Changes by less than this part are not worth a word; other counters must have
+# grown so much.
+NOTABLE = 0.05
+GROWN = 1.2
 USED_FROM = 1.0
+# What is aimed at: agreement of repetitions, and entries decided in 30 s.
+AGREE = 0.93
+DECIDED = 0.85
 
 
 class NoMarkers(Exception):
@@ -73,15 +79,30 @@ def percent(value):
     return f"{max(value, 0):.0f}"
 
 
-def moved(profile, entry):
-    """What the counters of the target say changed most."""
+def mechanism(profile, entry):
+    """How the loss came about, by the counters of the target and its CPUs: less CPU
+    time, more CPU time for each operation, and what grew most beside the work."""
     facts = profile["conditions"].get("counters", {})
-    changes = []
+    ratios = {}
     for name, pair in entry.get("counters", {}).items():
         ratio = pair.get("ratio")
-        if pair.get("moved") and facts.get(name, {}).get("owner") in OWN and ratio and ratio["value"] > 0:
-            changes.append((-abs(math.log(ratio["value"])), name, ratio["value"]))
-    return [f"{name} ×{ratio:.2g}" for _, name, ratio in sorted(changes)[:MOVED]]
+        if pair.get("moved") and facts.get(name, {}).get("owner") in OWN and ratio:
+            ratios[name] = ratio["value"]
+    time = ratios.pop("task-clock", 1 if "task-clock" in entry.get("counters_steady", []) else None)
+    # A latency is no share of the work that is done.
+    latency = profile["metric"]["name"].startswith("latency")
+    kept = None if latency else profiles.at_full(entry, "tolerated")
+    parts = []
+    if time is not None and time < 1 - NOTABLE:
+        parts.append(f"CPU time ×{time:.2g}")
+    if time is not None and kept and kept["performance"] > 0:
+        each = time / kept["performance"]
+        if each > 1 + NOTABLE:
+            parts.append(f"CPU time per operation ×{each:.2g}")
+    grown = max(ratios.items(), key=lambda one: one[1], default=None)
+    if grown and grown[1] > GROWN:
+        parts.append(f"{grown[0]} ×{grown[1]:.2g}")
+    return parts
 
 
 def sensitive(profile):
@@ -100,9 +121,9 @@ def loses(profile):
         score = entry.get("tolerated")
         if score and profiles.decided({"tolerated": score}, "tolerated"):
             text += f" from {score['score']:.0f}"
-        changes = moved(profile, entry)
-        if changes:
-            text += f": {', '.join(changes)}"
+        causes_of_it = mechanism(profile, entry)
+        if causes_of_it:
+            text += f": {', '.join(causes_of_it)}"
         parts.append(text)
     return "; ".join(parts) or "nothing shown"
 
@@ -154,7 +175,17 @@ def service(name):
 
 
 def kind_of(profile):
-    return profiles.label(profile, "kind") or ""
+    """Its label, or what the recording of that name says now."""
+    name = profile["workload"]["name"]
+    return profiles.label(profile, "kind") or ("demo" if name.startswith("demo-") else recording_kind(name))
+
+
+def recording_kind(name):
+    for file in (name, service(name)[0]):
+        path = RECORDINGS / file
+        if path.is_file():
+            return re.search(r"^kind=(\w+)$", path.read_text(), re.MULTILINE)[1]
+    return ""
 
 
 def table(head, rows):
@@ -198,10 +229,13 @@ def service_row(name, loads):
     ]
     counts = "; ".join(f"{ruled_out(p)}, {open_entries(p)}" for _, p in loads)
     last = loads[-1][1]
-    metrics = "p99 at " + ", ".join(n for n in names if n != "closed") + " % load"
+    open_loop = [(load, profile) for load, profile in loads if load != "closed"]
+    metrics = []
+    if open_loop:
+        metrics.append(f"{metric(open_loop[0][1])} at {', '.join(load for load, _ in open_loop)} % load")
     if "closed" in names:
-        metrics += "; throughput, closed"
-    return [name, metrics, "; ".join(costs) or "nothing shown", counts, causes(last), uses(last)]
+        metrics.append(f"{metric(last)}, closed loop")
+    return [name, "; ".join(metrics), "; ".join(costs) or "nothing shown", counts, causes(last), uses(last)]
 
 
 def kinds(fleet):
@@ -216,10 +250,11 @@ def kinds(fleet):
 
 
 def group(chosen, resources):
-    shown, clear = [], 0
+    shown, clear, possible = [], 0, False
     for profile in chosen:
         entries = [profile["resources"][r] for r in resources if r in profile["resources"]]
         entries = [entry for entry in entries if profiles.allowed(entry)]
+        possible |= bool(entries)
         lost = [loss(entry)[0] for entry in entries if entry.get("sensitive") and loss(entry)]
         if lost:
             shown.append(max(lost))
@@ -227,7 +262,9 @@ def group(chosen, resources):
     if shown:
         worst = f", at most {percent(max(shown))}" if len(shown) > 1 else ""
         return f"{len(shown)} lose {percent(statistics.median(shown))}{worst}"
-    return f"none of {clear}" if clear else "open"
+    if clear:
+        return f"none of {clear}"
+    return "open" if possible else "–"
 
 
 def demos(fleet):
@@ -250,23 +287,25 @@ def demos(fleet):
 
 
 def agree(fleet):
-    """Agreement and decided entries by resource, applications only."""
+    """Agreement and decided entries over all applications, and for the resources that
+    are below what is aimed at."""
     own = agreement.applications(fleet)
     tables = [
-        agreement.collect(own, agreement.scores),
-        agreement.collect(own, agreement.losses),
-        agreement.decisions(own),
+        (agreement.collect(own, agreement.scores), AGREE),
+        (agreement.collect(own, agreement.losses), AGREE),
+        (agreement.decisions(own), DECIDED),
     ]
-    resources = sorted({key[1] for found in tables for key in found})
+    resources = sorted({key[1] for found, _ in tables for key in found})
     rows = []
     for resource in [None, *resources]:
         only = {"resource": resource} if resource else {}
-        cells = [
-            agreement.total(found, direction=d, **only).text()
-            for found in tables
-            for d in profiles.DIRECTIONS
+        shares = [
+            (agreement.total(found, direction=direction, **only), bar)
+            for found, bar in tables
+            for direction in profiles.DIRECTIONS
         ]
-        rows.append([resource or "all", *cells])
+        if not resource or any(share.all and share.some / share.all < bar for share, bar in shares):
+            rows.append([resource or "all", *(share.text() for share, _ in shares)])
     head = ["", "score: tolerated", "caused", "loss: tolerated", "caused", "decided: tolerated", "caused"]
     return table(head, rows)
 
