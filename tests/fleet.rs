@@ -70,14 +70,20 @@ impl Bench {
             .output()
             .unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
-        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+        (
+            output.status.code().unwrap(),
+            text(output.stdout),
+            text(output.stderr),
+        )
     }
 
     /// Measurements that were made since the last look, as `NAME BUDGET`.
     fn measured(&self) -> Vec<String> {
         let calls = fs::read_to_string(self.path("calls")).unwrap();
         fs::remove_file(self.path("calls")).unwrap();
-        let calls = calls.lines().filter_map(|line| line.strip_prefix("profile "));
+        let calls = calls
+            .lines()
+            .filter_map(|line| line.strip_prefix("profile "));
         calls.map(String::from).collect()
     }
 
@@ -109,10 +115,16 @@ fn rounds_lie_apart_and_repetitions_are_slim() {
     let bench = Bench::new();
     let (code, stdout, stderr) = bench.record(&["--only", "demos"]);
     assert_eq!(code, 0, "{stderr}");
-    assert!(stderr.contains("6 to record, 0 recorded already; about 4 minutes"), "{stderr}");
+    assert!(
+        stderr.contains("6 to record, 0 recorded already; about 4 minutes"),
+        "{stderr}"
+    );
     let expected = ["demo-quiet 30s", "demo-broken 30s"].repeat(3);
     assert_eq!(bench.measured(), expected);
-    assert!(stdout.contains("2 programs, 2 of them recorded more than once"), "{stdout}");
+    assert!(
+        stdout.contains("2 programs, 2 of them recorded more than once"),
+        "{stdout}"
+    );
     let first = bench.profile("demo-quiet.json");
     assert_eq!(first["workload"]["labels"]["version"], "9.9.9");
     assert_eq!(first["workload"]["labels"]["kind"], "demo");
@@ -138,7 +150,10 @@ fn a_failure_is_named_and_only_it_is_tried_again() {
     fs::remove_file(bench.path("broken")).unwrap();
     let (code, _, stderr) = bench.record(&["--only", "demos", "--times", "2"]);
     assert_eq!(code, 0, "{stderr}");
-    assert!(stderr.contains("2 to record, 2 recorded already"), "{stderr}");
+    assert!(
+        stderr.contains("2 to record, 2 recorded already"),
+        "{stderr}"
+    );
     assert_eq!(bench.measured(), ["demo-broken 30s"; 2]);
     // Another binary has recorded nothing yet, and --again means all.
     let (_, _, stderr) = bench.record(&["--only", "quiet", "--again", "--times", "1", "--dry-run"]);
@@ -147,7 +162,10 @@ fn a_failure_is_named_and_only_it_is_tried_again() {
     fs::write(bench.path("jostle"), changed).unwrap();
     let (_, stdout, stderr) = bench.record(&["--only", "demos", "--times", "2", "--dry-run"]);
     assert!(stderr.contains("4 to record"), "{stderr}");
-    assert!(stdout.starts_with("1 demo-quiet\n1 demo-broken\n2 demo-quiet"), "{stdout}");
+    assert!(
+        stdout.starts_with("1 demo-quiet\n1 demo-broken\n2 demo-quiet"),
+        "{stdout}"
+    );
 }
 
 #[test]
@@ -156,10 +174,16 @@ fn applications_and_loads_of_services_are_listed() {
     let (code, stdout, stderr) = bench.record(&["--list"]);
     assert_eq!(code, 0, "{stderr}");
     for name in ["zstd-19 ", "redis-30 ", "redis-closed ", "demo-quiet "] {
-        assert!(stdout.lines().any(|line| line.starts_with(name)), "{name}: {stdout}");
+        assert!(
+            stdout.lines().any(|line| line.starts_with(name)),
+            "{name}: {stdout}"
+        );
     }
     let (_, stdout, _) = bench.record(&["--only", "redis,xz", "--times", "1", "--dry-run"]);
-    assert_eq!(stdout, "1 redis-30\n1 redis-60\n1 redis-90\n1 redis-closed\n1 xz\n");
+    assert_eq!(
+        stdout,
+        "1 redis-30\n1 redis-60\n1 redis-90\n1 redis-closed\n1 xz\n"
+    );
 }
 
 #[test]
