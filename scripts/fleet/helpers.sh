@@ -38,10 +38,15 @@ text() {
     cp "$inputs/text-$1" "$2"
 }
 
-# tree BYTES: the directory `tree` with 2,000 files.
+# tree BYTES COPIES: the directory `tree` with so many directories alike, of 2,000
+# files each.
 tree() {
+    local copy
     text "$1" text
-    made-tree text tree
+    mkdir tree
+    for copy in $(seq "$2"); do
+        made-tree text "tree/$copy"
+    done
     rm text
 }
 
@@ -148,7 +153,7 @@ postgres_under_pgbench() {
         taskset -c "$last_cpu" pgbench -h "$data" -p "$port" "$@" -T 1000000 postgres
     sleep 2
     profile --metric "progress:uprobe:$bin/postgres:PortalRun" --pid "$server" \
-        "${labels[@]}" --label "input=$input" --label "version=$(version postgresql-15)"
+        "${labels[@]}" --label "input=$input" --label "version=$("$bin/postgres" --version)"
 }
 
 # demo NAME: one of jostle's own targets.
