@@ -6,7 +6,7 @@ import re
 
 # Seconds to prepare and end a recording beyond its budget, and to search the
 # capacity of a service.
-PREPARE = 7
+PREPARE = 5
 SEARCH = 30
 LOADS = ("-30", "-60", "-90")
 
