@@ -627,3 +627,35 @@ fn blocks_of_a_slow_target_hold_operations_enough() {
         "{value} {low} {high}"
     );
 }
+
+/// Phases of a run: a quarter of it is five times as slow as the rest, in pieces of
+/// a few milliseconds to a tenth of a second.
+fn uneven(place: f64) -> f64 {
+    let piece = (place * 37.0) as u64;
+    match piece.is_multiple_of(3) || (10..14).contains(&piece) {
+        true => 0.4,
+        false => 1.6,
+    }
+}
+
+#[test]
+fn what_a_program_does_in_every_run_is_no_noise() {
+    let found = |placed: bool, kept: f64, seed| {
+        let (subjects, mut mock) = playing(&[noisy(Curve::Flat(kept))], seed);
+        (mock.baseline, mock.bursts) = (10e3, Some(1.0));
+        (mock.runs, mock.placed) = (Some((8000.0, uneven as fn(f64) -> f64)), placed);
+        loss(&run(&mut mock, &subjects, &settings(15, seed)), 0)
+    };
+    let (mut widths, mut missed) = ([0.0; 2], [0, 0]);
+    for seed in 0..8 {
+        let kept = [0.9, 1.0][seed as usize % 2];
+        for (known, placed) in [(0, false), (1, true)] {
+            let [_, low, high] = found(placed, kept, seed);
+            widths[known] += high - low;
+            missed[known] += usize::from(!(low..=high).contains(&(1.0 - kept)));
+        }
+    }
+    // Less than 0.6 of the width is almost three times the information.
+    assert!(widths[1] < 0.6 * widths[0], "{widths:?}");
+    assert!(missed[1] <= 2, "{missed:?}");
+}

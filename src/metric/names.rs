@@ -114,7 +114,7 @@ pub const METRICS: &[MetricKind] = &[
     },
     MetricKind {
         name: "progress:uprobe",
-        syntax: "progress:uprobe:BINARY:SYMBOL",
+        syntax: "progress:uprobe:BINARY:SYMBOL[,BINARY:SYMBOL…]",
         unit: "calls per second",
         better: "higher",
         window_rule: "calls of the function, at least 200 in a window",
@@ -125,9 +125,9 @@ pub const METRICS: &[MetricKind] = &[
             let cost = probe::uprobe_cost(&[]);
             cost.map(drop).map_err(Reason::Probe)
         },
-        parse: |rest| match Binary::split(rest) {
-            Some(_) => Ok(Request::Uprobe(rest.into())),
-            None => Err(Reason::UprobeSyntax.wrong(&format!("progress:uprobe:{rest}"))),
+        parse: |rest| match rest.split(',').all(|part| Binary::split(part).is_some()) {
+            true => Ok(Request::Uprobe(rest.into())),
+            false => Err(Reason::UprobeSyntax.wrong(&format!("progress:uprobe:{rest}"))),
         },
     },
     MetricKind {

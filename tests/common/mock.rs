@@ -7,6 +7,7 @@ use jostle::experiment::executor::Block;
 use jostle::experiment::executor::BlockReading;
 use jostle::experiment::executor::BlockRequest;
 use jostle::experiment::executor::Executor;
+use jostle::experiment::executor::Place;
 use jostle::experiment::executor::Subject;
 use jostle::experiment::executor::TargetState;
 use jostle::experiment::executor::TargetTurn;
@@ -138,6 +139,13 @@ pub struct MockExecutor {
     pub override_performance: Vec<(usize, Option<f64>)>,
     /// Operations are seen so many at a time, at once.
     pub bursts: Option<f64>,
+    /// A command that is run again and again: operations of a run, and how fast it is
+    /// at each place of it (0–1) against its mean.
+    pub runs: Option<(f64, fn(f64) -> f64)>,
+    /// Whether its place in a run is known.
+    pub placed: bool,
+    /// Operations of all runs so far.
+    ran: f64,
     /// Operations that were done, and that were seen.
     counted: [f64; 2],
     /// Level of the undisturbed target at this time, a fraction: its phases.
@@ -179,6 +187,9 @@ impl MockExecutor {
             weather: Weather::default(),
             baseline: 1000.0,
             bursts: None,
+            runs: None,
+            placed: true,
+            ran: 0.0,
             counted: [0.0; 2],
             natural_window: None,
             failures: Vec::new(),
@@ -249,6 +260,19 @@ impl MockExecutor {
 }
 
 impl MockExecutor {
+    /// Where in a run the target is, and how fast it is there.
+    fn place(&self) -> (Option<Place>, f64) {
+        let Some((length, pace)) = self.runs else {
+            return (None, 1.0);
+        };
+        let (run, operations) = ((self.ran / length).floor(), self.ran % length);
+        let place = Place {
+            run: run as u32,
+            operations: operations.floor(),
+        };
+        (self.placed.then_some(place), pace(operations / length))
+    }
+
     /// What is seen of `done` operations.
     fn seen(&mut self, done: f64) -> f64 {
         let Some(bursts) = self.bursts else {
@@ -297,7 +321,9 @@ impl MockExecutor {
             self.level = aim + (self.level - aim) * self.carry_over;
             let seconds = 0.8 * sequence.period.as_secs_f64();
             let own = 1.0 + response.sd * self.noise.normal();
-            let done = self.baseline * phase * self.level * disturbance * own * seconds;
+            let (from, pace) = self.place();
+            let done = self.baseline * pace * phase * self.level * disturbance * own * seconds;
+            self.ran += if running { done } else { 0.0 };
             let operations = if running { self.seen(done) } else { 0.0 };
             if running {
                 turns.push(TargetTurn {
@@ -309,7 +335,7 @@ impl MockExecutor {
                         Arm::Idle => seconds,
                         Arm::Control | Arm::Treat(_) => seconds / (1.0 - self.slice_share),
                     },
-                    from: None,
+                    from,
                 });
             }
         }

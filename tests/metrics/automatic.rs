@@ -5,6 +5,8 @@ use crate::common::eventually;
 use crate::common::has_python;
 use crate::common::impatient;
 use crate::common::message;
+use crate::common::near;
+use crate::common::once_of_three;
 use crate::common::sh;
 use crate::counted::missing;
 use crate::support::program;
@@ -65,6 +67,64 @@ fn calls_are_found_in_a_stripped_static_program() {
         2,
     );
     assert!(text.contains("no instruction is seen"), "{text}");
+}
+
+/// Does one thing for some 30 ms and another for as long, each in calls of about
+/// a millisecond.
+const PHASES: &str = r#"
+__attribute__((noinline)) unsigned even(unsigned x) {
+    for (int i = 0; i < 800000; i++) x = x * 1664525u + 1013904223u;
+    return x;
+}
+__attribute__((noinline)) unsigned odd(unsigned x) {
+    for (int i = 0; i < 800000; i++) x = x * 22695477u + 1u;
+    return x;
+}
+int main(void) {
+    unsigned x = 1;
+    for (;;) {
+        for (int i = 0; i < 25; i++) x = even(x);
+        for (int i = 0; i < 25; i++) x = odd(x);
+        if (x == 77) return 0;
+    }
+}
+"#;
+
+#[test]
+fn functions_that_take_turns_are_counted_together() {
+    if missing(AUTO, "uprobe") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(file) = compiled(directory.path(), "phases", PHASES, &[]) else {
+        return;
+    };
+    // Either of them pauses half of the time.
+    let started = start(&program(&file), AUTO, &MetricOptions::default()).unwrap();
+    let facts = started.1.facts();
+    let both = ["even", "odd"].map(|name| format!("{}:{name}", file.display()));
+    for name in &both {
+        assert!(facts.name.contains(name), "{}", facts.name);
+    }
+    assert!(facts.chosen_because.contains("together"));
+    drop(started);
+    // As it can be asked for; of each alone, about half.
+    let rate = |request: &str| {
+        let options = MetricOptions::default();
+        let mut started = start(&program(&file), request, &options).unwrap();
+        window(&mut started, Duration::from_millis(600)).unwrap()
+    };
+    once_of_three("both are counted", || {
+        let together = rate(&format!("progress:uprobe:{}", both.join(",")));
+        let alone = rate(&format!("progress:uprobe:{}", both[0]));
+        near(alone / together, 0.35, 0.65)
+    });
+    let request = format!("progress:uprobe:{},odd", both[0]);
+    let text = message(
+        metric::start(&program(&file), Some(&request), &impatient(), None),
+        2,
+    );
+    assert!(text.contains("progress:uprobe:BINARY:SYMBOL"), "{text}");
 }
 
 #[test]

@@ -54,7 +54,9 @@ const FEWEST_SAMPLES: usize = 12;
 const ATTEMPTS: u32 = 3;
 /// How often each candidate gets a glance: one that is called in a part of the
 /// time only must not be missed.
-const GLANCES: usize = 2;
+const GLANCES: u32 = 3;
+/// Before the second glance, and twice as long before the third.
+const BETWEEN_GLANCES: Duration = Duration::from_millis(20);
 /// Second look at the best ones.
 const SECOND: (usize, Duration) = (40, Duration::from_millis(4));
 /// Groups of candidates that get the second look.
@@ -316,7 +318,8 @@ impl Search<'_> {
         let mut promising: Vec<(f64, &Candidate)> = Vec::new();
         let mut worst = None;
         let mut rates = vec![0.0_f64; candidates.len()];
-        for _ in 0..GLANCES {
+        for glance in 0..GLANCES {
+            self.pause(target, BETWEEN_GLANCES * glance)?;
             for (group, rates) in candidates
                 .chunks(BREAKPOINTS)
                 .zip(rates.chunks_mut(BREAKPOINTS))
