@@ -17,6 +17,7 @@ pub mod plan;
 pub mod process;
 pub mod slice;
 pub mod stall;
+pub mod turns;
 pub mod worker;
 
 pub use error::WorkerError;
