@@ -46,8 +46,8 @@ const PER_CONTROL: usize = 4;
 const NARROW: f64 = 0.01;
 /// Blocks of a source before its interval is believed to be narrow.
 const ENOUGH: usize = 8;
-/// Blocks that make a target's operations too few to count.
-const LONGEST_BLOCK: Duration = Duration::from_millis(200);
+/// Blocks of a target that does few operations are made as long as this at most.
+const LONGEST_BLOCK: Duration = Duration::from_millis(100);
 const RESAMPLES: usize = 1000;
 /// Sources that hold nothing: what they cost in short slices bounds what they cost
 /// in longer ones.
