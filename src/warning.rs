@@ -142,6 +142,12 @@ pub enum Warning {
         requested_percent: f64,
         reached_percent: f64,
     },
+    /// A closed loop of requests stands still together with the target.
+    #[error(
+        "the load generator waits for answers while the target is held still, so what it takes of \
+         this resource counts as caused by the target; with a fixed rate it goes on sending"
+    )]
+    GeneratorWaits,
     /// Somebody else was on the core part of the time.
     #[error(
         "somebody that this machine does not show was on the target's core for {held_percent:.0} % of \
@@ -364,6 +370,7 @@ mod tests {
                 requested_percent: 100.0,
                 reached_percent: 75.0,
             },
+            Warning::GeneratorWaits,
             Warning::PlaceboSlowed { kept_percent: 90.0 },
             Warning::UnseenNeighbour {
                 held_percent: 31.0,

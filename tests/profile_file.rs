@@ -333,3 +333,18 @@ fn a_directory_is_read_in_order_without_schemas() {
         "{error}"
     );
 }
+
+#[test]
+fn what_is_no_file_is_written_to_and_not_replaced() {
+    use std::os::unix::fs::FileTypeExt;
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::read_to_string(pipe).unwrap()
+    });
+    profile::save(&sample(), &pipe).unwrap();
+    assert!(reader.join().unwrap().contains("\"format\""));
+    assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo());
+}

@@ -24,6 +24,7 @@ use assembly;
 
 mod branch;
 mod buffer;
+mod chain;
 mod cpu_time;
 mod cycle;
 pub mod displace;

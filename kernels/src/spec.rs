@@ -183,6 +183,13 @@ pub trait Kernel {
         false
     }
 
+    /// Operations per second at 100 %, for kernels to which that is given and
+    /// not what the machine turns out to deliver. `None` for all others, whose
+    /// peak is measured.
+    fn peak(&self) -> Option<f64> {
+        None
+    }
+
     /// Presses on the resource for some 5 to 50 µs (storage and the filling of
     /// memory take as long as one request takes) and returns the operations
     /// done.

@@ -7,7 +7,6 @@
 //! budget: with less time there are fewer repetitions, and what could not be
 //! measured carries the reason.
 
-pub mod gauge;
 pub mod knees;
 pub mod peaks;
 pub mod press;

@@ -47,7 +47,7 @@ enum Command {
     List(list::Args),
     /// Show what this machine is: CPUs, caches, memory, limits, counters
     Machine(machine::Args),
-    /// Run one source of interference alone and show what it achieves
+    /// Run sources of interference without a target and show what they achieve
     Run(run::Args),
     /// Show live what a program and the machine do, by every counter there is
     Counters(Box<counters::Args>),
@@ -67,7 +67,7 @@ enum Command {
     Schedule(schedule::Args),
     /// Let policies compete on a simulated cluster
     Simulate(simulate::Args),
-    /// Fit a storage pattern to a recorded trace of block I/O
+    /// Fit a pattern of I/O or messages to a recorded trace or network capture
     Pattern(pattern::Args),
     Sink(sink::Args),
     /// Print the JSON Schema of a profile

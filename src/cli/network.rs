@@ -2,12 +2,11 @@
 
 use crate::error::Error;
 use crate::error::Result;
-use jostle_kernels::network::Pattern;
+use crate::inject::traffic;
 use jostle_kernels::network::Traffic;
 use jostle_kernels::network::Transport;
 use std::net::SocketAddr;
 use std::net::ToSocketAddrs;
-use std::path::Path;
 
 /// Where the network source may send to.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -18,7 +17,8 @@ pub struct NetworkArgs {
     /// How the network source sends: tcp or udp [default: tcp]
     #[arg(long, value_parser = parse_transport, value_name = "HOW", requires = "peer")]
     pub network_protocol: Option<Transport>,
-    /// Message sizes and bursts: bulk, burst or a TOML file [default: bulk]
+    /// Which messages are sent when: bulk, burst, web, or a TOML file with Markov
+    /// chains of messages (see scripts/patterns/web.toml) [default: bulk]
     #[arg(long, value_name = "PATTERN", requires = "peer")]
     pub network_pattern: Option<String>,
     /// Most payload that is ever sent, like 100MB/s or 1Gbit/s
@@ -44,12 +44,13 @@ impl NetworkArgs {
         let Some(peer) = &self.peer else {
             return Ok(None);
         };
-        let name = self.network_pattern.as_deref().unwrap_or(Pattern::NAMES[0]);
+        let name = self.network_pattern.as_deref().unwrap_or(traffic::NAMES[0]);
         Ok(Some(Traffic {
             peer: look_up(peer)?,
             peer_name: peer.clone(),
             transport: self.network_protocol.unwrap_or_default(),
-            pattern: pattern(name)?,
+            pattern: traffic::load(name)
+                .map_err(|error| Error::request(format!("--network-pattern: {error}")))?,
             pattern_name: name.to_string(),
             cap_bytes_per_second: self.network_cap,
         }))
@@ -65,8 +66,15 @@ pub fn describe(traffic: Option<&Traffic>) -> String {
         Some(bytes) => format!("at most {} MB/s", bytes as f64 / 1e6),
         None => "no cap".to_string(),
     };
+    let own = match traffic.pattern.per_second(1) {
+        Some((bytes, messages)) => format!(
+            " ({:.3} MB/s in {messages:.0} messages/s at 100 %)",
+            bytes / 1e6
+        ),
+        None => String::new(),
+    };
     format!(
-        "network: {} to {traffic}, pattern {}, {cap}",
+        "network: {} to {traffic}, pattern {}{own}, {cap}",
         traffic.transport.as_str(),
         traffic.pattern_name
     )
@@ -96,24 +104,6 @@ fn look_up(peer: &str) -> Result<SocketAddr> {
 
 fn is_broadcast(address: &SocketAddr) -> bool {
     matches!(address, SocketAddr::V4(address) if address.ip().is_broadcast())
-}
-
-/// The built-in pattern called `name`, else the one in the file of that name.
-fn pattern(name: &str) -> Result<Pattern> {
-    if let Some(pattern) = Pattern::named(name) {
-        return Ok(pattern);
-    }
-    let refuse = |what: String| Error::request(format!("--network-pattern {name}: {what}"));
-    let text = std::fs::read_to_string(Path::new(name)).map_err(|error| {
-        refuse(format!(
-            "{error}; there are {}, anything else is the name of a file",
-            Pattern::NAMES.join(" and ")
-        ))
-    })?;
-    let pattern: Pattern =
-        toml::from_str(&text).map_err(|error| refuse(error.to_string().trim_end().to_string()))?;
-    pattern.check().map_err(refuse)?;
-    Ok(pattern)
 }
 
 /// Bytes per second: `100MB/s`, `64KiB/s`, `1Gbit/s`.
@@ -192,38 +182,5 @@ mod tests {
             let reason = look_up(peer).unwrap_err().to_string();
             assert!(reason.contains("--peer"), "{reason}");
         }
-    }
-
-    #[test]
-    fn pattern_files_are_read_or_refused_by_key() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("p.toml");
-        let name = path.to_str().unwrap();
-        let read = |text: &str| {
-            std::fs::write(&path, text).unwrap();
-            pattern(name)
-        };
-        let good = "[[message]]\nbytes = 100\nprobability = 0.25\n\
-                    [[message]]\nbytes = 2000\nprobability = 0.75\n\
-                    [burst]\nmessages = 8\nspacing_seconds = 0.01\nspacing = \"exponential\"\n";
-        let found = read(good).unwrap();
-        assert_eq!(found.message.len(), 2);
-        assert_eq!(found.burst.messages, 8);
-        for (text, word) in [
-            (String::new(), "message"),
-            (good.replace("0.25", "0.5"), "sum to 1.25"),
-            (good.replace("0.01", "-0.01"), "burst.spacing_seconds"),
-            (good.replace("= 100\n", "= -100\n"), "bytes"),
-            (good.replace("messages", "mesages"), "mesages"),
-            (good.replace("exponential", "gamma"), "gamma"),
-            (good.replace("[burst]", "[[burst"), "burst"),
-        ] {
-            let reason = read(&text).unwrap_err().to_string();
-            for word in ["--network-pattern", name, word] {
-                assert!(reason.contains(word), "{word}: {reason}");
-            }
-        }
-        let reason = pattern("/no/such/file").unwrap_err().to_string();
-        assert!(reason.contains("bulk and burst"), "{reason}");
     }
 }

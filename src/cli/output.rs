@@ -5,6 +5,7 @@ use crate::error::Result;
 use jostle_profile as profile;
 use jostle_profile::Profile;
 use jostle_profile::document;
+use jostle_profile::layout;
 use serde::Serialize;
 use std::io;
 use std::io::Write;
@@ -30,15 +31,14 @@ pub fn text(text: &str) -> Result<()> {
     }
 }
 
-/// Prints one pretty JSON document and a newline.
+/// Prints one JSON document and a newline.
 ///
 /// # Errors
 ///
 /// As [`text`], and when `value` has no JSON form.
 pub fn json(value: &impl Serialize) -> Result<()> {
-    let mut document = serde_json::to_string_pretty(value)
+    let document = layout::json(value)
         .map_err(|error| Error::environment(format!("cannot write the result as JSON: {error}")))?;
-    document.push('\n');
     text(&document)
 }
 

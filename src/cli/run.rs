@@ -1,52 +1,58 @@
-//! `jostle run`: one source of interference alone.
+//! `jostle run`: sources of interference alone, one or several at once, at fixed
+//! intensities or by a schedule.
+
+mod outcome;
+mod play;
+mod sources;
 
 use super::duration::parse_duration;
 use super::interrupt;
 use super::network;
 use super::output;
 use super::select;
-use crate::console;
 use crate::console::note;
 use crate::console::warning;
 use crate::error::Error;
 use crate::error::Result;
-use crate::inject::Snapshot;
-use crate::inject::WorkerError;
-use crate::inject::WorkerGroup;
-use crate::inject::peak::find_peak;
+use crate::inject::WorkerPlan;
+use crate::inject::plan::Limits;
 use crate::inject::plan::plan_alone;
+use crate::inject::schedule;
+use crate::inject::schedule::Schedule;
 use crate::inject::slice::PERIODS;
-use crate::inject::stall::StallGuard;
 use crate::inject::worker::Slices;
 use crate::machine::Machine;
-use crate::machine::format_bytes;
-use crate::report::pressure;
-use crate::sys::control_page::Order;
+use crate::machine::calibration::Calibration;
 use jostle_kernels::Access;
-use jostle_profile::Placement;
+use jostle_kernels::Waiting;
+use jostle_profile::cpulist::format_list;
 use jostle_profile::resource::Domain;
 use jostle_profile::resource::Resource;
+use outcome::Outcome;
 use serde::Serialize;
-use std::cell::RefCell;
-use std::io::IsTerminal;
-use std::thread::sleep;
+use sources::Sources;
 use std::time::Duration;
-use std::time::Instant;
-
-/// With nothing else to do, every peak is watched at least this long.
-const LEAST_PEAK: Duration = Duration::from_millis(250);
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Resource to press on; `jostle list` shows them
-    #[arg(value_name = "SOI")]
-    resource: String,
-    /// Percent of what this machine was measured to deliver
+    /// Resources to press on at the same time; `jostle list` shows them. Each may
+    /// have CPUs and an intensity of its own, like l2-capacity@0=50
+    #[arg(
+        value_name = "SOI[@CPUS][=PERCENT]",
+        required_unless_present = "schedule"
+    )]
+    sources: Vec<String>,
+    /// Percent of what this machine was measured to deliver, for sources that are
+    /// given without
     #[arg(long, value_name = "PERCENT", allow_negative_numbers = true)]
-    intensity: f64,
+    intensity: Option<f64>,
     /// How long
     #[arg(long = "for", value_parser = parse_duration, default_value = "10s", value_name = "TIME")]
     length: Duration,
+    /// Press by a timetable of steps, ramps and bursts: a TOML file (see
+    /// scripts/schedules/shop.toml)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["sources", "intensity", "length"])]
+    schedule: Option<String>,
     /// CPUs to run on [default: where it would run beside a target]
     #[arg(long, value_name = "LIST")]
     cpus: Option<String>,
@@ -58,256 +64,267 @@ pub struct Args {
     /// Print one JSON document at the end
     #[arg(long)]
     json: bool,
-    /// Show what would be injected where, and stop
+    /// Show what would be injected where, and when, and stop
     #[arg(long)]
     dry_run: bool,
 }
 
+/// A source as it was asked for.
+#[derive(Clone, Debug, PartialEq)]
+struct Wanted {
+    resource: Resource,
+    /// The flag or file that names CPUs, and the list.
+    cpus: Option<(String, String)>,
+}
+
+/// Several sources at once.
 #[derive(Serialize)]
-struct Outcome {
-    resource: &'static str,
-    placement: Placement,
-    requested_percent: f64,
-    /// In `pressure_unit`, over the whole run.
-    achieved_pressure: f64,
-    pressure_unit: &'static str,
-    /// Of `full_scale_pressure`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    achieved_percent: Option<f64>,
-    /// The pressure that 100 % stands for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    full_scale_pressure: Option<f64>,
-    operation: &'static str,
-    operations_per_second: f64,
-    /// What one operation counts for: bytes moved, or 1.
-    units_per_operation: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    shortfall: Option<String>,
-    /// Whether intensity refers to the calibrated peak, or to one measured at
-    /// the start; absent for sources that are not held at a rate.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    peak_calibrated: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    doubt: Option<String>,
-    /// What carried the operations, and why, where machines differ in that.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    engine: Option<String>,
-    #[serde(flatten)]
-    device: Option<Device>,
+struct Together {
+    sources: Vec<Outcome>,
     duration_seconds: f64,
-}
-
-/// Points by which a source may stay below what was asked before that is said.
-const SHORT: f64 = 2.0;
-
-impl Outcome {
-    fn text(&self, resource: Resource, full: Option<f64>) -> String {
-        let mut text = line(
-            resource,
-            self.requested_percent,
-            self.achieved_pressure,
-            full,
-        ) + "\n";
-        if let Some(device) = &self.device {
-            text += &format!(
-                "{:.0} requests/s, {}/s\n",
-                device.requests_per_second,
-                format_bytes(device.transferred_bytes_per_second as u64)
-            );
-            if device.behind_percent >= 1.0 {
-                text += &format!(
-                    "the device did not keep up: {:.0} % of what was due was given up\n",
-                    device.behind_percent
-                );
-            }
-        }
-        if let Some(engine) = &self.engine {
-            text += &format!("by {engine}\n");
-        }
-        text
-    }
-}
-
-/// What passed between a source and its device.
-#[derive(Clone, Copy, Serialize)]
-struct Device {
-    requests_per_second: f64,
-    transferred_bytes_per_second: f64,
-    /// Share of the time whose requests were given up, because the device fell
-    /// further behind than could be made up for.
-    behind_percent: f64,
-}
-
-impl Device {
-    /// Between two snapshots; `None` for sources without a device.
-    fn between(group: &WorkerGroup, from: &Snapshot, to: &Snapshot) -> Option<Device> {
-        let requests = to.traffic.requests - from.traffic.requests;
-        let wall_ns = (to.at_ns - from.at_ns).max(1) as f64;
-        let bytes = (to.operations - from.operations) * group.plan.spec.units_per_operation;
-        (to.traffic.requests > 0).then(|| Device {
-            requests_per_second: requests as f64 / wall_ns * 1e9,
-            transferred_bytes_per_second: bytes as f64 / wall_ns * 1e9,
-            behind_percent: (to.traffic.behind_ns - from.traffic.behind_ns) as f64 / wall_ns
-                * 100.0,
-        })
-    }
 }
 
 pub fn run(args: Args) -> Result<()> {
     let machine = Machine::detect();
-    let resource = select::resource(&args.resource, "SOI")?;
-    check_access(resource, args.limits.access)?;
-    let intensity = select::percent("--intensity", args.intensity, 0.0, 100.0)?;
+    let schedule = args.schedule.as_ref().map(|file| {
+        let loaded = schedule::load(file);
+        loaded.map_err(|error| Error::request(format!("--schedule: {error}")))
+    });
+    let schedule = schedule.transpose()?;
+    let (wanted, intensities) = match &schedule {
+        Some(schedule) => (of_schedule(schedule, &args), Vec::new()),
+        None => of_arguments(&args)?.into_iter().unzip(),
+    };
+    check_access(&wanted, args.limits.access)?;
     let cpus = args.cpus.as_deref().map(|list| ("--cpus", list));
     let limits = args.limits.resolve(&machine, cpus)?;
     let calibration = select::calibration(&machine, args.no_machine_file);
-    let share = Slices::DEFAULT_SHARE;
-    let period = calibration
-        .as_ref()
-        .and_then(|known| known.slices(share))
-        .map_or(PERIODS[0], |slices| {
-            Duration::from_secs_f64(slices.period_seconds)
-        });
-    let slices = Slices::of(period, share);
-    let chosen = args.cpus.as_ref().map(|_| limits.cpus.as_slice());
-    let plan = plan_alone(&machine, resource, chosen, &limits, slices)
-        .map_err(|refusal| Error::environment(format!("{}: {refusal}", resource.id())))?;
+    let chosen = args.cpus.as_ref().map(|_| limits.cpus.clone());
+    let plans = plans(&machine, &wanted, chosen, &limits, calibration.as_ref())?;
     if args.dry_run {
-        let network = match resource.row().domain {
-            Domain::NetworkDevice => network::describe(limits.network.as_ref()) + "\n",
-            _ => String::new(),
-        };
-        return output::text(&format!(
-            "{} at {intensity} % for {:.1} s on CPUs {}: {}\n{network}",
-            resource.id(),
-            args.length.as_secs_f64(),
-            jostle_profile::cpulist::format_list(&plan.placement.cpus),
-            resource.row().summary
-        ));
+        return dry_run(&args, schedule.as_ref(), &intensities, &plans, &limits);
     }
+    warn_of_shared_cpus(&plans);
     let flag = interrupt::flag()?;
-    let mut group =
-        WorkerGroup::spawn(plan, Duration::from_secs(60)).map_err(Error::environment)?;
-    let watched = resource.row().timing.peak.max(LEAST_PEAK);
-    let peak = find_peak(&mut group, calibration.as_ref(), watched).map_err(Error::environment)?;
-    if let Some(doubt) = &peak.warning {
-        warning!("{resource}: {doubt}");
-    }
-    let full = group.full_scale();
-    let guard = RefCell::new(StallGuard::new(args.limits.max_stall));
-    let stalled = || guard.borrow_mut().look();
-    let command = group.set(Order::Treat(intensity));
-    let backed_off = RefCell::new(None);
-    let stop = || {
-        let reason = stalled();
-        let stop = reason.is_some() || interrupt::raised(&flag);
-        backed_off.replace(reason);
-        stop
-    };
-    let applied = group.wait_applied(command, Duration::from_secs(300), &stop);
-    if let Err(error) = applied {
-        return Err(match (backed_off.take(), error) {
-            (Some(stalled), _) => Error::environment(stalled),
-            (None, WorkerError::Stopped) => {
-                Error::Interrupted(" before the intensity was reached".into())
+    let stall = limits.max_stall_percent;
+    let mut sources = Sources::start(plans, calibration.as_ref(), stall, &flag)?;
+    match schedule {
+        Some(schedule) => {
+            let played = play::play(&mut sources, &schedule)?;
+            match args.json {
+                true => output::json(&played)?,
+                false => output::text(&played.text())?,
             }
-            (None, error) => Error::environment(error.to_string()),
-        });
-    }
-    let began = Instant::now();
-    let first = group.snapshot();
-    let mut last: Snapshot = first;
-    let live = std::io::stderr().is_terminal() && !args.json;
-    while began.elapsed() < args.length && !interrupt::raised(&flag) {
-        sleep((args.length.saturating_sub(began.elapsed())).min(Duration::from_millis(200)));
-        group.check_exits().map_err(Error::environment)?;
-        if let Some(reason) = stalled() {
-            return Err(Error::environment(reason));
+            for step in &played.steps {
+                if let Some(shortfall) = &step.shortfall {
+                    let (name, from) = (step.resource, step.from_seconds);
+                    warning!("{name} from {from:.2} s: {shortfall}");
+                }
+            }
         }
-        if live {
-            let now = group.snapshot();
-            console::write(format_args!(
-                "\r{}   ",
-                line(resource, intensity, group.pressure(&last, &now), full)
-            ));
-            last = now;
+        None => {
+            let outcomes = sources.hold(&intensities, args.length, !args.json)?;
+            show(outcomes, &wanted, args.json)?;
         }
-    }
-    if live {
-        note!("");
-    }
-    let end = group.snapshot();
-    let achieved = group.pressure(&first, &end);
-    let achieved_percent = full.map(|full| achieved / full * 100.0);
-    let shortfall = achieved_percent.and_then(|achieved| shortfall(intensity, achieved));
-    let seconds = (end.at_ns - first.at_ns).max(1) as f64 / 1e9;
-    let outcome = Outcome {
-        resource: resource.id(),
-        placement: group.plan.placement.clone(),
-        requested_percent: intensity,
-        achieved_pressure: achieved,
-        pressure_unit: resource.row().pressure_unit,
-        achieved_percent,
-        full_scale_pressure: full,
-        operation: group.plan.spec.operation,
-        operations_per_second: (end.operations - first.operations) as f64 / seconds,
-        units_per_operation: group.plan.spec.units_per_operation,
-        shortfall: shortfall.clone(),
-        peak_calibrated: peak.calibrated,
-        doubt: peak.warning.map(|warning| warning.to_string()),
-        engine: group.engine(),
-        device: Device::between(&group, &first, &end),
-        duration_seconds: began.elapsed().as_secs_f64(),
-    };
-    match args.json {
-        true => output::json(&outcome)?,
-        false => output::text(&outcome.text(resource, full))?,
-    }
-    if let Some(shortfall) = shortfall {
-        note!("warning: {shortfall}");
     }
     match interrupt::raised(&flag) {
+        true if wanted.len() > 1 => Err(Error::Interrupted("; the sources are gone".into())),
         true => Err(Error::Interrupted("; the source is gone".into())),
         false => Ok(()),
     }
 }
 
+fn show(outcomes: Vec<Outcome>, wanted: &[Wanted], json: bool) -> Result<()> {
+    let shortfalls: Vec<String> = outcomes
+        .iter()
+        .filter_map(|outcome| {
+            let shortfall = outcome.shortfall.as_ref()?;
+            Some(match wanted.len() {
+                1 => shortfall.clone(),
+                _ => format!("{}: {shortfall}", outcome.resource),
+            })
+        })
+        .collect();
+    match (json, outcomes.as_slice()) {
+        (true, [only]) => output::json(only)?,
+        (true, _) => output::json(&Together {
+            duration_seconds: outcomes.first().map_or(0.0, |first| first.duration_seconds),
+            sources: outcomes,
+        })?,
+        (false, _) => {
+            let each = outcomes.iter().zip(wanted);
+            let text = each.map(|(outcome, wanted)| outcome.text(wanted.resource));
+            output::text(&text.collect::<String>())?;
+        }
+    }
+    for shortfall in shortfalls {
+        note!("warning: {shortfall}");
+    }
+    Ok(())
+}
+
+/// The sources of the command line, with their intensities.
+fn of_arguments(args: &Args) -> Result<Vec<(Wanted, f64)>> {
+    let mut all: Vec<(Wanted, f64)> = Vec::new();
+    for text in &args.sources {
+        let (name, own) = match text.split_once('=') {
+            Some((name, percent)) => (name, Some(percent)),
+            None => (text.as_str(), None),
+        };
+        let (name, cpus) = match name.split_once('@') {
+            Some((name, cpus)) => (name, Some((format!("SOI {text}"), cpus.to_string()))),
+            None => (name, None),
+        };
+        let resource = select::resource(name, "SOI")?;
+        let intensity = match own {
+            Some(percent) => {
+                let flag = format!("SOI {text}");
+                let number = percent.parse().map_err(|_| {
+                    let example = format!("{name}=50");
+                    Error::request(format!("{flag}: give a number of percent, like {example}"))
+                })?;
+                select::percent(&flag, number, 0.0, 100.0)?
+            }
+            None => {
+                let given = args.intensity.ok_or_else(|| {
+                    Error::request(format!(
+                        "--intensity: give it in percent, or name the source as {name}=50"
+                    ))
+                })?;
+                select::percent("--intensity", given, 0.0, 100.0)?
+            }
+        };
+        if all.iter().any(|(other, _)| other.resource == resource) {
+            return Err(Error::request(format!(
+                "SOI {text}: {resource} is named twice; name it once"
+            )));
+        }
+        all.push((Wanted { resource, cpus }, intensity));
+    }
+    Ok(all)
+}
+
+fn of_schedule(schedule: &Schedule, args: &Args) -> Vec<Wanted> {
+    let file = args.schedule.as_deref().unwrap_or_default();
+    let wanted = schedule.tracks.iter().map(|track| Wanted {
+        resource: track.resource,
+        cpus: track.cpus.as_ref().map(|list| {
+            let flag = format!("--schedule: {file}: cpus of {}", track.resource);
+            (flag, list.clone())
+        }),
+    });
+    wanted.collect()
+}
+
+/// What is to be started for each source; `chosen` are the CPUs for those without
+/// their own.
+fn plans(
+    machine: &Machine,
+    wanted: &[Wanted],
+    chosen: Option<Vec<usize>>,
+    limits: &Limits,
+    calibration: Option<&Calibration>,
+) -> Result<Vec<WorkerPlan>> {
+    let share = Slices::DEFAULT_SHARE;
+    let period = calibration
+        .and_then(|known| known.slices(share))
+        .map_or(PERIODS[0], |slices| {
+            Duration::from_secs_f64(slices.period_seconds)
+        });
+    let slices = Slices::of(period, share);
+    let plan = |wanted: &Wanted| {
+        let own = match &wanted.cpus {
+            Some((flag, list)) => Some(select::allowed(flag, list, machine)?),
+            None => chosen.clone(),
+        };
+        let resource = wanted.resource;
+        plan_alone(machine, resource, own.as_deref(), limits, slices)
+            .map_err(|refusal| Error::environment(format!("{}: {refusal}", resource.id())))
+    };
+    wanted.iter().map(plan).collect()
+}
+
+/// Sources that keep a CPU busy get a part of one that they share.
+fn warn_of_shared_cpus(plans: &[WorkerPlan]) {
+    let busy = |plan: &&WorkerPlan| plan.spec.waiting == Waiting::Spin;
+    let busy: Vec<&WorkerPlan> = plans.iter().filter(busy).collect();
+    for (index, one) in busy.iter().enumerate() {
+        for other in &busy[index + 1..] {
+            let cpus = &other.placement.cpus;
+            let own = one.placement.cpus.iter().copied();
+            let both: Vec<usize> = own.filter(|cpu| cpus.contains(cpu)).collect();
+            if !both.is_empty() {
+                warning!(
+                    "{} and {} share CPU {}: each gets a part of its time; name CPUs as in \
+                     {}@0",
+                    one.spec.resource,
+                    other.spec.resource,
+                    format_list(&both),
+                    one.spec.resource
+                );
+            }
+        }
+    }
+}
+
+fn dry_run(
+    args: &Args,
+    schedule: Option<&Schedule>,
+    intensities: &[f64],
+    plans: &[WorkerPlan],
+    limits: &Limits,
+) -> Result<()> {
+    let cpus = |plan: &WorkerPlan| format_list(&plan.placement.cpus);
+    let mut text = String::new();
+    match schedule {
+        Some(schedule) => {
+            let cpus: Vec<String> = plans.iter().map(cpus).collect();
+            text += &play::describe(schedule, &cpus);
+        }
+        None => {
+            for (plan, intensity) in plans.iter().zip(intensities) {
+                text += &format!(
+                    "{} at {intensity} % for {:.1} s on CPUs {}: {}\n",
+                    plan.spec.resource.id(),
+                    args.length.as_secs_f64(),
+                    cpus(plan),
+                    plan.spec.resource.row().summary
+                );
+            }
+        }
+    }
+    let sends = |plan: &WorkerPlan| plan.spec.resource.row().domain == Domain::NetworkDevice;
+    if plans.iter().any(sends) {
+        text += &network::describe(limits.network.as_ref());
+        text.push('\n');
+    }
+    warn_of_shared_cpus(plans);
+    output::text(&text)
+}
+
 /// Only sources that move bytes can choose how, and what is in a cache is not
 /// reached by instructions that pass it by.
-fn check_access(resource: Resource, access: Access) -> Result<()> {
+fn check_access(wanted: &[Wanted], access: Access) -> Result<()> {
+    if access == Access::Load {
+        return Ok(());
+    }
     let refuse = |why: &str| Err(Error::request(format!("--access: {why}")));
-    match jostle_kernels::source(resource).accesses {
-        _ if access == Access::Load => Ok(()),
-        known if known.contains(&access) => Ok(()),
-        [] => refuse(&format!(
-            "{resource} has no accesses to choose; leave it out, or press on a bandwidth"
-        )),
-        _ => refuse(
+    let of = |wanted: &Wanted| jostle_kernels::source(wanted.resource).accesses;
+    let mut able = wanted
+        .iter()
+        .filter(|wanted| !of(wanted).is_empty())
+        .peekable();
+    if able.peek().is_none() {
+        return refuse(&format!(
+            "{} has no accesses to choose; leave it out, or press on a bandwidth",
+            wanted.first().map_or("this", |wanted| wanted.resource.id())
+        ));
+    }
+    match able.all(|wanted| of(wanted).contains(&access)) {
+        true => Ok(()),
+        false => refuse(
             "non-temporal stores pass the caches by; give load or store, or press on \
              memory-bandwidth",
         ),
     }
-}
-
-/// What to say of a source that stays below what was asked.
-fn shortfall(requested: f64, achieved: f64) -> Option<String> {
-    let missing = requested - achieved;
-    (missing > SHORT).then(|| {
-        format!(
-            "{missing:.1} points short of the {requested} % asked for: something else took them, or \
-             the machine gave more when the peak was measured"
-        )
-    })
-}
-
-fn line(resource: Resource, intensity: f64, achieved: f64, full: Option<f64>) -> String {
-    let pressure = pressure(resource.row().pressure_unit, achieved);
-    let percent = match full {
-        Some(full) => format!(" ({:.1} %)", achieved / full * 100.0),
-        None => String::new(),
-    };
-    format!(
-        "{}: requested {intensity} %, achieved {pressure}{percent}",
-        resource.id()
-    )
 }

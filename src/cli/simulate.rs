@@ -11,6 +11,7 @@ use crate::report::Style;
 use clap::builder::PossibleValue;
 use clap::builder::PossibleValuesParser;
 use jostle_profile::document;
+use jostle_profile::layout;
 use jostle_schedule::POLICIES;
 use jostle_schedule::admission::ADMISSIONS;
 use jostle_simulate as simulate;
@@ -184,9 +185,7 @@ fn unwritten(path: &Path, why: impl std::fmt::Display) -> Error {
 /// Writes `DIR/NAME.json` in one step.
 fn write_json(dir: &Path, name: &str, document: &impl Serialize) -> Result<()> {
     let path = dir.join(format!("{name}.json"));
-    let mut json =
-        serde_json::to_string_pretty(document).map_err(|error| unwritten(&path, error))?;
-    json.push('\n');
+    let json = layout::json(document).map_err(|error| unwritten(&path, error))?;
     document::replace(&path, json.as_bytes()).map_err(|error| unwritten(&path, error))
 }
 

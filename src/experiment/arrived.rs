@@ -42,6 +42,8 @@ pub(super) struct Circumstances<'a> {
     pub(super) facts: &'a SourceFacts,
     /// CPUs that requests are sent from.
     pub(super) generator: &'a [usize],
+    /// Whether it sends nothing while the target is held still.
+    pub(super) generator_waits: bool,
 }
 
 /// Sets the full scale of `entry`, moves its points and scores to the pressure
@@ -94,6 +96,9 @@ pub(super) fn judge(
         entry.probe_curve.clear();
         add_reason(entry, format!("caused: {reason}"));
     }
+    if known.generator_waits && takes(entry) && beyond_the_core(resource) {
+        entry.warn(Warning::GeneratorWaits.facts());
+    }
     share_alone.filter(|_| known.facts.calibrated == Some(true))
 }
 
@@ -133,6 +138,21 @@ fn alone_at_100(entry: &ResourceEntry) -> Option<f64> {
     let at_100 = entry.probe_curve.last()?;
     let alone = at_100.pressure? / at_100.performance;
     (at_100.intensity == 100.0 && alone.is_finite() && alone > 0.0).then_some(alone)
+}
+
+/// Whether the target, or what stands still with it, takes some of the resource.
+fn takes(entry: &ResourceEntry) -> bool {
+    let caused = entry.caused.as_ref();
+    caused.is_some_and(|caused| caused.score > 0.0)
+}
+
+/// Whether a load generator on another core can take some of `resource`.
+fn beyond_the_core(resource: Resource) -> bool {
+    let domain = resource.row().domain;
+    matches!(
+        domain,
+        Domain::LlcGroup | Domain::NumaNode | Domain::Machine
+    )
 }
 
 /// CPUs that the source and the load generator have in common. One that takes
@@ -276,7 +296,16 @@ mod tests {
         entry
     }
 
-    fn judged(mut entry: ResourceEntry, calibrated: bool, generator: &[usize]) -> ResourceEntry {
+    fn judged(entry: ResourceEntry, calibrated: bool, generator: &[usize]) -> ResourceEntry {
+        loaded(entry, calibrated, generator, false)
+    }
+
+    fn loaded(
+        mut entry: ResourceEntry,
+        calibrated: bool,
+        generator: &[usize],
+        generator_waits: bool,
+    ) -> ResourceEntry {
         let facts = SourceFacts {
             placement: entry.placement.clone().unwrap(),
             full_scale: Some(200.0),
@@ -287,9 +316,25 @@ mod tests {
         let known = Circumstances {
             facts: &facts,
             generator,
+            generator_waits,
         };
         judge(SOURCE, &mut entry, &known);
         entry
+    }
+
+    #[test]
+    fn what_a_waiting_generator_takes_is_said_to_be_in_what_is_caused() {
+        let entry = kept([99.0, 195.0], Some(200.0));
+        let waits = |entry: &ResourceEntry, waits| {
+            let entry = loaded(entry.clone(), true, &[2], waits);
+            assert!(entry.caused.is_some());
+            !entry.doubts.is_empty()
+        };
+        assert!(waits(&entry, true));
+        assert!(!waits(&entry, false));
+        let mut nothing = entry.clone();
+        nothing.caused.as_mut().unwrap().score = 0.0;
+        assert!(!waits(&nothing, true));
     }
 
     #[test]
@@ -375,6 +420,7 @@ mod tests {
             let known = Circumstances {
                 facts: &facts,
                 generator: &[],
+                generator_waits: false,
             };
             let alone = judge(Resource::Int, &mut gauge, &known);
             let alone: Vec<_> = alone

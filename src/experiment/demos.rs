@@ -78,5 +78,6 @@ pub fn cpus(machine: &Machine, count: usize) -> Result<TargetCpus> {
     others.retain(|cpu| machine.allowed_cpus.contains(cpu) && !found.cpus.contains(cpu));
     found.cpus.extend(others.into_iter().take(count - 1));
     found.cpus.sort_unstable();
+    found.choice.open.clear();
     Ok(found)
 }

@@ -29,7 +29,7 @@ pub(super) fn lines(machine: &Machine, request: &Request, plans: &Plans) -> Vec<
 
 fn target(request: &Request) -> Option<String> {
     let choice = &request.cpu_choice;
-    if request.target_cpus.len() == 1 && choice.advice.is_none() {
+    if request.target_cpus.len() == 1 && choice.advice.is_none() && !choice.looked {
         return None;
     }
     let mut line = format!(

@@ -95,6 +95,17 @@ pub struct TargetTurn {
     /// takes counts as lost.
     pub all_operations: f64,
     pub all_seconds: f64,
+    /// Where in a run of the target it began; `None` where that is not known.
+    pub from: Option<Place>,
+}
+
+/// How far a run of a command has come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Place {
+    /// Number of the run.
+    pub run: u32,
+    /// Operations since its begin.
+    pub operations: f64,
 }
 
 /// What one block showed.

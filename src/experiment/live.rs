@@ -156,7 +156,13 @@ impl<'a> LiveExecutor<'a> {
         }
         self.looked_ns = now;
         let kept = match restarts {
-            true => self.target.keep_running(),
+            true if self.target.wait(Duration::ZERO).is_some() => {
+                self.metric.before_restart();
+                let again = self.target.keep_running();
+                // Its counters are to see all of it.
+                again.and_then(|()| self.metric.follow(self.target))
+            }
+            true => Ok(()),
             false => self.target.check_alive(),
         };
         kept.map_err(target_error)

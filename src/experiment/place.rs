@@ -2,12 +2,16 @@
 //!
 //! A command that was given none has one quiet CPU if one of its threads runs
 //! at a time, and else as many CPUs as threads run at once; a trial run tells.
+//! Quiet is a CPU that others hold least in a look of a fraction of a second,
+//! and of equals the one that devices interrupt least.
 //! What was running before us stays where it is: the CPUs that its busiest
 //! threads run on are taken for its own.
 
 use crate::error::Error;
 use crate::error::Result;
 use crate::machine::Machine;
+use crate::machine::quieter;
+use crate::machine::quieter::Held;
 use crate::os::here;
 use crate::sys::cpus;
 use crate::workload::Scope;
@@ -39,6 +43,11 @@ pub struct CpuChoice {
     pub asked: bool,
     /// Whether a trial run of the command is still to decide.
     pub trial: bool,
+    /// CPUs that would do as well: a look at how much others hold them is still
+    /// to decide. Empty where it is decided.
+    pub open: Vec<usize>,
+    /// Whether such a look changed the choice.
+    pub looked: bool,
     /// Threads that were seen to run at once; `None` where nobody looked.
     pub at_once: Option<usize>,
     /// Where the scheduler may move the target, its CPUs included; empty where
@@ -54,6 +63,8 @@ impl CpuChoice {
             because: because.into(),
             asked: false,
             trial: false,
+            open: Vec::new(),
+            looked: false,
             at_once: None,
             reach: Vec::new(),
             advice: None,
@@ -80,7 +91,8 @@ impl CpuChoice {
     }
 }
 
-/// One quiet CPU of those allowed, because of `reason`.
+/// One quiet CPU of those allowed, because of `reason`; [`look`] may know a
+/// better one.
 ///
 /// # Errors
 /// An environment error when no CPU is allowed.
@@ -88,12 +100,16 @@ pub fn quiet_cpu(machine: &Machine, reason: &str) -> Result<TargetCpus> {
     let cpu = machine
         .quietest_cpu()
         .ok_or_else(|| Error::environment("no CPU is allowed to this process"))?;
+    let mut choice = CpuChoice::because(match machine.allowed_cpus.len() {
+        1 => "the only one allowed".to_string(),
+        _ => format!("{reason}; devices interrupt it least"),
+    });
+    if machine.allowed_cpus.len() > 1 {
+        choice.open = machine.allowed_cpus.clone();
+    }
     Ok(TargetCpus {
         cpus: vec![cpu],
-        choice: CpuChoice::because(match machine.allowed_cpus.len() {
-            1 => "the only one allowed".to_string(),
-            _ => format!("{reason}; devices interrupt it least"),
-        }),
+        choice,
     })
 }
 
@@ -111,7 +127,41 @@ pub fn before_trial(machine: &Machine, loaded: bool) -> Result<TargetCpus> {
     };
     let mut found = quiet_cpu(machine, reason)?;
     found.choice.trial = trial;
+    // The trial run looks itself.
+    found.choice.open.clear();
     Ok(found)
+}
+
+/// Looks which CPU of `choice.open` others hold least, and takes that one where
+/// `cpus` is held clearly more.
+pub(super) fn look(machine: &Machine, cpus: &mut Vec<usize>, choice: &mut CpuChoice) {
+    let open = std::mem::take(&mut choice.open);
+    decide(&quieter::held(machine, &open), cpus, choice);
+}
+
+fn decide(found: &[Held], cpus: &mut Vec<usize>, choice: &mut CpuChoice) {
+    let noisier = quieter::noisier(found);
+    let share = |cpu: usize| found.iter().find(|held| held.cpu == cpu);
+    let [chosen] = cpus[..] else { return };
+    let Some(held) = share(chosen).filter(|_| noisier.contains(&chosen)) else {
+        return;
+    };
+    let Some(best) = found.iter().min_by(|a, b| a.share.total_cmp(&b.share)) else {
+        return;
+    };
+    choice.because = because_freer(best, held);
+    choice.looked = true;
+    *cpus = vec![best.cpu];
+}
+
+/// Why `best` and not `held`.
+pub(super) fn because_freer(best: &Held, held: &Held) -> String {
+    format!(
+        "others used it or its caches in {:.0} % of the looks at it, and CPU {} in {:.0} %",
+        100.0 * best.share,
+        held.cpu,
+        100.0 * held.share
+    )
 }
 
 /// CPUs of what runs already: watches its threads for a moment. `within` are
@@ -264,6 +314,27 @@ mod tests {
         of_running(machine, &running(seen), last, within.to_vec(), |cpus| {
             format!("taskset -acp {} 7", format_list(cpus))
         })
+    }
+
+    #[test]
+    fn a_look_decides_where_one_is_clearly_freer() {
+        let of = |share: f64, other: f64| {
+            let shares = [(0, other), (3, share)];
+            let held = shares.map(|(cpu, share)| Held { cpu, share });
+            let mut cpus = vec![3];
+            let mut choice = CpuChoice::because("devices");
+            decide(&held, &mut cpus, &mut choice);
+            (cpus, choice)
+        };
+        let (cpus, choice) = of(0.4, 0.1);
+        assert_eq!((cpus, choice.looked), (vec![0], true));
+        assert!(choice.because.contains("CPU 3 in 40 %"), "{choice:?}");
+        // Not clearly, or the other way round.
+        for (share, other) in [(0.4, 0.3), (0.1, 0.9), (0.0, 0.0)] {
+            let (cpus, choice) = of(share, other);
+            assert_eq!((cpus, choice.looked), (vec![3], false));
+            assert_eq!(choice.because, "devices");
+        }
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub struct RunMetadata {
     pub reporters: BTreeMap<String, Reporter>,
     /// CPUs that requests are sent from.
     pub generator: Vec<usize>,
+    /// Whether it sends nothing while the target is held still.
+    pub generator_waits: bool,
     /// What was counted beside the metric, in the order of the outcomes'
     /// mechanisms.
     pub counters: Vec<(String, Reading<CounterFacts>)>,
@@ -76,8 +78,12 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
         }
         entry.physical_bound = source.and_then(|source| source.bound.clone());
         if let (Some(facts), Ok(resource)) = (source, outcome.resource.parse()) {
-            let generator = &metadata.generator;
-            let share = arrived::judge(resource, &mut entry, &Circumstances { facts, generator });
+            let known = Circumstances {
+                facts,
+                generator: &metadata.generator,
+                generator_waits: metadata.generator_waits,
+            };
+            let share = arrived::judge(resource, &mut entry, &known);
             alone.extend(share.map(|share| (resource, share)));
         }
         entry.equivalent_intensity = metadata

@@ -6,6 +6,8 @@
 //! own performance is compared with the control of its time; the source's,
 //! with its blocks of the same round in which the target was stopped.
 
+mod course;
+
 use super::arrived::GAUGES;
 use super::carry_over::carry_over;
 use super::design::RATIO_FLOOR;
@@ -22,6 +24,7 @@ use super::search::Played;
 use super::settings::Half;
 use jostle_statistics::Block;
 use jostle_statistics::Contrasts;
+use jostle_statistics::Course;
 use jostle_statistics::Grain;
 use jostle_statistics::Noise;
 use jostle_statistics::States;
@@ -59,6 +62,10 @@ const TOLD_APART: std::ops::RangeInclusive<f64> = 0.05..=0.8;
 
 /// Log ratio of the sources' speed then from which on.
 const TOLD_APART_FROM: f64 = -0.15;
+
+/// The course of a run is taken off where blocks spread less than this part of what
+/// they do with it.
+const STEADIER: f64 = 0.93;
 
 /// What a block was of. The first arm of a sequence is its control.
 type ArmOf = (usize, Arm);
@@ -99,6 +106,9 @@ pub(super) struct SequenceLog {
     grain: f64,
     /// What is not seen of them.
     rest: Noise,
+    /// How fast the target is at each place of its runs, where it is run again and
+    /// again.
+    course: Option<Rc<Course>>,
     /// Rounds begun.
     pub(super) rounds: usize,
     pub(super) spent: Duration,
@@ -126,6 +136,7 @@ impl SequenceLog {
                     blocks: Vec::new(),
                     grain: 1.0,
                     rest: Noise::seeded(sequence.number as u64),
+                    course: None,
                     rounds: 0,
                     spent: Duration::ZERO,
                     judged: 0,
@@ -149,6 +160,7 @@ impl SequenceLog {
                 read: periods - 1,
                 ..self.sequence
             },
+            course: None,
             members: self.members.clone(),
             gauges: self.gauges.clone(),
             // The source was not on the CPU for a whole turn before the first.
@@ -273,8 +285,29 @@ impl SequenceLog {
     }
 
     /// The blocks beside the target whose rates are known, and what they say
-    /// against the control of their time.
+    /// against the control of their time: with the course of the target's runs taken
+    /// off where that makes them steadier.
     fn contrasts(&self) -> (Vec<(&Kept, Block)>, Contrasts) {
+        let as_read = self.contrasts_by(|_| 0.0);
+        let Some(course) = &self.course else {
+            return as_read;
+        };
+        let placed = self.contrasts_by(|block| self.ahead(course, block));
+        let spread = |(blocks, contrasts): &(Vec<(&Kept, Block)>, Contrasts)| {
+            let pairs = blocks.iter().zip(&contrasts.ratios);
+            let rest = pairs
+                .filter_map(|((_, block), ratio)| Some((*ratio)? - contrasts.effects[block.arm]));
+            spread(rest.collect())
+        };
+        match spread(&placed) < STEADIER * spread(&as_read) {
+            true => placed,
+            false => as_read,
+        }
+    }
+
+    /// As [`SequenceLog::contrasts`], with `ahead` taken off the log rate of each
+    /// block.
+    fn contrasts_by(&self, ahead: impl Fn(&Kept) -> f64) -> (Vec<(&Kept, Block)>, Contrasts) {
         let beside = self.blocks.iter();
         let beside = beside.filter(|block| block.target == TargetState::Running);
         // Those from before blocks were made longer are mostly noise, but better than
@@ -291,7 +324,7 @@ impl SequenceLog {
                     at: block.reading.at.as_secs_f64(),
                     stratum: block.round,
                     arm: block.arm,
-                    value: self.value(block)?,
+                    value: self.value(block)? - ahead(block),
                 };
                 Some((block, value))
             })
@@ -316,19 +349,14 @@ impl SequenceLog {
     /// the blocks to come are lengthened where that takes most of them.
     pub(super) fn judge(&mut self, look_for_carry_over: bool) -> Judgement {
         if look_for_carry_over {
-            let known = self.contrasts();
+            let known = self.contrasts_by(|_| 0.0);
             let (skip, late) = self.carry_over(&known);
             let (grain, rounded) = self.grain(&known);
             let short = late || rounded;
-            let same = skip == self.skip && grain == self.grain;
-            let judgement = same.then(|| self.judge_by(known));
             (self.skip, self.grain) = (skip, grain);
             let longer = self.skip + 2 * self.sequence.read;
             if short && self.sequence.period * longer <= LONGEST_BLOCK {
                 self.sequence.read *= 2;
-            }
-            if let Some(judgement) = judgement {
-                return judgement;
             }
         }
         self.judge_by(self.contrasts())

@@ -38,6 +38,7 @@ use crate::workload::Target;
 use crate::workload::TargetSpec;
 use crate::workload::hooks::ActiveHooks;
 use jostle_load::Drive;
+use jostle_load::Pace;
 use jostle_profile::Conditions;
 use jostle_profile::FORMAT;
 use jostle_profile::Profile;
@@ -72,6 +73,8 @@ pub fn profile(
         let found = trial.run()?;
         request.target_cpus = found.cpus;
         request.cpu_choice = found.choice;
+    } else {
+        place::look(machine, &mut request.target_cpus, &mut request.cpu_choice);
     }
     place::stay_away(machine, &request.target_cpus);
     observer.preparing("calibrating the slices");
@@ -356,6 +359,10 @@ fn metadata(
         sources: sources.facts.clone(),
         reporters: calibration.map_or_else(Default::default, |known| known.reporters()),
         generator: request.generator().to_vec(),
+        generator_waits: request
+            .load
+            .as_ref()
+            .is_some_and(|load| matches!(load.drive, Drive::Pace(Pace::Closed))),
         counters: Vec::new(),
         used: None,
         peaks: peaks(plan),

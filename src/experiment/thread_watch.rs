@@ -217,6 +217,8 @@ mod tests {
             because: String::new(),
             asked,
             trial: false,
+            open: Vec::new(),
+            looked: false,
             at_once,
             reach: Vec::new(),
             advice: None,

@@ -1,11 +1,14 @@
 //! A run of a command before it is measured: how many CPUs it keeps busy.
 
+use super::place;
 use super::place::CpuChoice;
 use super::place::TargetCpus;
 use super::place::WATCHED;
 use crate::error::Error;
 use crate::error::Result;
 use crate::machine::Machine;
+use crate::machine::quieter;
+use crate::machine::quieter::Held;
 use crate::os::here;
 use crate::os::stat;
 use crate::workload::Target;
@@ -60,9 +63,12 @@ impl Trial<'_> {
             true => &[][..],
             false => self.workers,
         };
-        let interrupts = stat::interrupts(here());
+        let quiet = Quiet {
+            interrupts: stat::interrupts(here()),
+            held: quieter::held(self.machine, &candidates),
+        };
         let at_once = activity.at_once();
-        Ok(self.choose(&candidates, at_once, workers, &interrupts))
+        Ok(self.choose(&candidates, at_once, workers, &quiet))
     }
 
     /// CPUs that the target may be given: not those that the load comes from.
@@ -85,7 +91,7 @@ impl Trial<'_> {
         candidates: &[usize],
         at_once: Option<usize>,
         workers: &[usize],
-        interrupts: &[(usize, u64)],
+        quiet: &Quiet,
     ) -> TargetCpus {
         let threads = at_once.unwrap_or(1);
         let all = candidates.len();
@@ -104,28 +110,52 @@ impl Trial<'_> {
             _ => "",
         };
         let avoided = if count == 1 { &[][..] } else { workers };
+        let without = Quiet {
+            interrupts: quiet.interrupts.clone(),
+            held: Vec::new(),
+        };
+        let cpus = spread(self.machine, candidates, count, avoided, quiet);
+        let usual = spread(self.machine, candidates, count, avoided, &without);
+        let looked = count == 1 && cpus != usual;
+        let of = |cpu: usize| quiet.held.iter().find(|held| held.cpu == cpu);
+        let because = match (of(cpus[0]), of(usual[0])) {
+            (Some(best), Some(held)) if looked => {
+                format!("{seen}; {}", place::because_freer(best, held))
+            }
+            _ => format!("{seen}{why}"),
+        };
         TargetCpus {
-            cpus: spread(self.machine, candidates, count, avoided, interrupts),
+            cpus,
             choice: CpuChoice {
                 at_once,
-                ..CpuChoice::because(format!("{seen}{why}"))
+                looked,
+                ..CpuChoice::because(because)
             },
         }
     }
 }
 
-/// `count` of `candidates`, ascending: those that devices interrupt least,
-/// near each other, on cores of their own, and not on `workers` where others
-/// are left.
+/// How quiet CPUs are.
+struct Quiet {
+    /// How often devices interrupted each.
+    interrupts: Vec<(usize, u64)>,
+    /// How much others hold them; those not in here were not looked at.
+    held: Vec<Held>,
+}
+
+/// `count` of `candidates`, ascending: those that others hold least and devices
+/// interrupt least, near each other, on cores of their own, and not on
+/// `workers` where others are left.
 fn spread(
     machine: &Machine,
     candidates: &[usize],
     count: usize,
     workers: &[usize],
-    interrupts: &[(usize, u64)],
+    quiet: &Quiet,
 ) -> Vec<usize> {
+    let noisier = quieter::noisier(&quiet.held);
     let interrupted = |cpu: usize| {
-        let found = interrupts.iter().find(|(id, _)| *id == cpu);
+        let found = quiet.interrupts.iter().find(|(id, _)| *id == cpu);
         found.map_or(0, |(_, count)| *count)
     };
     let mut left = candidates.to_vec();
@@ -138,6 +168,7 @@ fn spread(
                 workers.contains(&cpu),
                 group.as_ref().is_some_and(|group| !group.contains(&cpu)),
                 chosen.iter().any(|other| siblings.contains(other)),
+                noisier.contains(&cpu),
                 interrupted(cpu),
                 std::cmp::Reverse(cpu),
             )
@@ -165,6 +196,16 @@ mod tests {
         workers: &[usize],
         load: Option<&LoadPlan>,
     ) -> (Vec<usize>, String) {
+        beside(machine, at_once, workers, load, &[])
+    }
+
+    fn beside(
+        machine: &Machine,
+        at_once: Option<usize>,
+        workers: &[usize],
+        load: Option<&LoadPlan>,
+        held: &[Held],
+    ) -> (Vec<usize>, String) {
         let trial = Trial {
             machine,
             spec: &TargetSpec::Pid(1),
@@ -172,8 +213,11 @@ mod tests {
             load,
             interrupt: &AtomicBool::new(false),
         };
-        let interrupts = [(0, 900), (1, 10)];
-        let found = trial.choose(&trial.candidates(), at_once, workers, &interrupts);
+        let quiet = Quiet {
+            interrupts: vec![(0, 900), (1, 10)],
+            held: held.to_vec(),
+        };
+        let found = trial.choose(&trial.candidates(), at_once, workers, &quiet);
         (found.cpus, found.choice.because)
     }
 
@@ -192,6 +236,25 @@ mod tests {
         let (cpus, because) = chosen(&machine, None, &[], None);
         assert_eq!(cpus, [1]);
         assert!(because.contains("hardly ran"), "{because}");
+    }
+
+    #[test]
+    fn a_cpu_that_others_hold_is_left_to_the_sources() {
+        let machine = fake::cores(4, 1);
+        let held = [(0, 0.0), (1, 0.6), (2, 0.1), (3, 0.5)];
+        let held = held.map(|(cpu, share)| Held { cpu, share });
+        let (cpus, because) = beside(&machine, Some(1), &[], None, &held);
+        assert_eq!(cpus, [2]);
+        assert!(because.contains("CPU 3 in 50 %"), "{because}");
+        let (cpus, because) = beside(&machine, Some(2), &[], None, &held);
+        assert_eq!(cpus, [0, 2]);
+        assert!(!because.contains("looks"), "{because}");
+        // Of four busy threads, one leaves its CPU, the noisiest, to the sources.
+        assert_eq!(beside(&machine, Some(4), &[], None, &held).0, [0, 2, 3]);
+        let free = held.map(|held| Held { share: 0.2, ..held });
+        let (cpus, because) = beside(&machine, Some(1), &[], None, &free);
+        assert_eq!(cpus, [3]);
+        assert!(because.contains("interrupt"), "{because}");
     }
 
     #[test]

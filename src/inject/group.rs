@@ -238,8 +238,9 @@ impl WorkerGroup {
     }
 
     /// Measures what all workers together reach at full strength for
-    /// `length`, and makes it the peak that intensity refers to. Nothing to do
-    /// for sources that are not held at a rate. Returns operations per second.
+    /// `length`, and makes it the peak that intensity refers to; sources to which
+    /// their peak is given only show that they can press. Nothing to do for
+    /// sources that are not held at a rate. Returns operations per second.
     pub fn calibrate_peak(&mut self, length: Duration) -> Result<Option<f64>, WorkerError> {
         if self.plan.spec.intensity() != Intensity::Rate {
             return Ok(None);
@@ -249,6 +250,14 @@ impl WorkerGroup {
         }
         let command = self.set(Order::Treat(100.0));
         self.wait_applied(command, HANG, &|| false)?;
+        let own = |worker: &Worker| worker.page.own_peak.get();
+        if self.workers.iter().all(|worker| own(worker) > 0.0) {
+            self.set(Order::Park);
+            for worker in &self.workers {
+                worker.page.peak.set(own(worker));
+            }
+            return Ok(Some(self.workers.iter().map(own).sum()));
+        }
         sleep(length / 4);
         let deadline = Instant::now() + HANG;
         let readings = loop {

@@ -11,12 +11,15 @@ pub mod fit;
 pub mod group;
 pub mod host;
 pub mod pattern;
+mod pattern_file;
 pub mod peak;
 pub mod placement;
 pub mod plan;
 pub mod process;
+pub mod schedule;
 pub mod slice;
 pub mod stall;
+pub mod traffic;
 pub mod turns;
 pub mod worker;
 

@@ -104,6 +104,7 @@ pub(super) fn start<'a>(
         page.set_engine(engine);
     }
     page.holds_at_most.set(kernel.holds_at_most());
+    page.own_peak.set(kernel.peak().unwrap_or(0.0));
     Ok(Worker {
         page,
         spec,

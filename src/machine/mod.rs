@@ -6,9 +6,11 @@ mod cpuid;
 mod describe;
 #[cfg(test)]
 pub mod fake;
+pub mod gauge;
 mod identity;
 mod limits;
 mod pmu;
+pub mod quieter;
 pub mod saved;
 mod storage;
 #[cfg(test)]

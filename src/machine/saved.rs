@@ -4,6 +4,7 @@ use super::Machine;
 use super::calibration::Calibration;
 use super::calibration::FORMAT;
 use jostle_profile::document;
+use jostle_profile::layout;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -146,9 +147,7 @@ pub fn prepare(path: &Path) -> Result<(), String> {
 pub fn save(calibration: &Calibration, path: &Path) -> Result<(), String> {
     let failed = |problem: String| format!("cannot write {}: {problem}", path.display());
     calibration.check().map_err(failed)?;
-    let mut text =
-        serde_json::to_string_pretty(calibration).map_err(|error| failed(error.to_string()))?;
-    text.push('\n');
+    let text = layout::json(calibration).map_err(|error| failed(error.to_string()))?;
     document::replace(path, text.as_bytes()).map_err(|error| failed(error.to_string()))
 }
 

@@ -3,6 +3,7 @@
 
 use super::Context;
 use super::Metric;
+use super::Run;
 use super::TurnSource;
 use super::auto;
 use super::auto::Busy;
@@ -62,6 +63,9 @@ pub(super) struct Events {
     /// Whether a command that has ended is started again.
     restarts: bool,
     per_run: PerRun,
+    run: Option<Run>,
+    /// What a worker read when the last run had ended.
+    base: Option<u64>,
 }
 
 /// Windows in which a count that was found automatically is looked at once more.
@@ -108,6 +112,8 @@ impl Events {
             windows_with_new: 0,
             restarts: target.is_ours(),
             per_run: PerRun::default(),
+            run: None,
+            base: None,
         };
         let mut windows = Vec::with_capacity(CHECKED);
         while windows.len() < CHECKED {
@@ -220,6 +226,8 @@ impl Events {
             windows_with_new: 0,
             restarts: false,
             per_run: PerRun::default(),
+            run: None,
+            base: None,
         };
         metric.pace = pace::watch(target, &context, |target| {
             metric.follow_run(target)?;
@@ -247,17 +255,30 @@ impl Events {
             self.version = handover::version();
             let old = std::mem::take(&mut self.counters.open);
             self.counters.retire(old);
-            self.look(target)?;
+            // Opening takes up to 20 ms, in which calls would be missed.
+            let held = self.restarts && target.stop().is_ok();
+            let looked = self.look(target);
+            if held {
+                target.cont()?;
+            }
+            looked?;
         }
+        let number = target.ended_runs() as u32;
+        self.run = self.base.take().map(|base| Run { number, base });
         let total = self.total()?;
         self.per_run.next(target.ended_runs(), total);
         Ok(())
     }
 
     /// The target runs, if need be again.
-    fn keep_alive(&self, target: &mut Target) -> Result<()> {
+    fn keep_alive(&mut self, target: &mut Target) -> Result<()> {
         match self.restarts {
-            true => target.keep_running(),
+            true => {
+                if target.wait(Duration::ZERO).is_some() {
+                    self.before_restart();
+                }
+                target.keep_running()
+            }
             false => target.check_alive(),
         }
     }
@@ -269,8 +290,22 @@ impl Events {
         // A thread may have come for one that went.
         if new > 0 || self.counters.open.len() != before {
             self.version = handover::version();
+            self.run = None;
         }
         Ok(new)
+    }
+
+    /// What a worker would read now.
+    fn readable_total(&mut self) -> Option<u64> {
+        let in_threads = self.counters.counted == Counted::InThreads;
+        let mut total = Some(0);
+        for (place, counter) in &mut self.counters.open {
+            if in_threads || may_run(&self.cpus, *place) {
+                let more = counter.read().ok();
+                total = total.zip(more).map(|(sum, more)| sum + more);
+            }
+        }
+        total
     }
 
     fn total(&mut self) -> Result<u64> {
@@ -299,6 +334,12 @@ fn resolve(
         context.check_interrupt()?;
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Whether a target that may run on `cpus` (anywhere if there are none) is counted by
+/// a counter of `cpu`.
+fn may_run(cpus: &[usize], cpu: i32) -> bool {
+    cpus.is_empty() || cpus.contains(&(cpu as usize))
 }
 
 /// Counting failed: the target ended, or the environment does not allow it.
@@ -376,13 +417,24 @@ impl Metric for Events {
         }
     }
 
+    fn before_restart(&mut self) {
+        // Threads are counted anew from their begin.
+        self.base = match self.counters.counted {
+            Counted::InThreads => Some(0),
+            Counted::Everywhere | Counted::InCgroup => self.readable_total(),
+        };
+    }
+
+    fn run(&self) -> Option<Run> {
+        self.run
+    }
+
     fn turns(&self) -> Option<TurnSource<'_>> {
         // Reading what is counted on another CPU interrupts that CPU: 9 µs
         // instead of 0.8 in a 2-vCPU VM.
         let in_threads = self.counters.counted == Counted::InThreads;
-        let may_run = |cpu: i32| self.cpus.is_empty() || self.cpus.contains(&(cpu as usize));
         let read = self.counters.open.iter();
-        let read = read.filter(|(place, _)| in_threads || may_run(*place));
+        let read = read.filter(|(place, _)| in_threads || may_run(&self.cpus, *place));
         let descriptors: Vec<BorrowedFd> = read.map(|(_, counter)| borrowed(counter)).collect();
         (descriptors.len() <= handover::MOST).then_some(TurnSource {
             readable: Readable {
@@ -406,9 +458,10 @@ impl Metric for Events {
         self.keep_alive(target)?;
         self.follow_run(target)?;
         let cpus = target.cpus().unwrap_or_default();
-        if cpus != self.cpus {
+        if cpus != self.cpus && !cpus.is_empty() {
             self.version = handover::version();
             self.cpus = cpus;
+            self.run = None;
         }
         self.windows += 1;
         self.windows_with_new += u64::from(self.look(target)? > 0);

@@ -134,6 +134,15 @@ pub trait Metric {
         None
     }
 
+    /// Told just before a command that has ended is started again.
+    fn before_restart(&mut self) {}
+
+    /// The run that is under way, and what a worker read when it began; `None` where
+    /// that is not known.
+    fn run(&self) -> Option<Run> {
+        None
+    }
+
     /// Translates a performance into the unit of the facts.
     fn in_unit(&self, performance: f64) -> f64 {
         match self.facts().direction {
@@ -141,6 +150,15 @@ pub trait Metric {
             Direction::Lower => 1.0 / performance,
         }
     }
+}
+
+/// A run of a command that is started again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Runs that ended before.
+    pub number: u32,
+    /// The worker's reading at its begin.
+    pub base: u64,
 }
 
 /// A count that a worker can read whenever the target is off the CPU.

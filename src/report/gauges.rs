@@ -1,6 +1,6 @@
 //! How much of each shared resource a machine gets, as text.
 
-use crate::calibrate::gauge::Gauge;
+use crate::machine::gauge::Gauge;
 use std::time::Duration;
 
 /// Width of one column.

@@ -142,6 +142,9 @@ pub struct ControlPage {
     pub held: Word<u64>,
     /// What is held at 100 %, in the same unit; 0 for workers that hold nothing.
     pub holds_at_most: Word<u64>,
+    /// Peak of a source to which it is given, operations per second; 0 for
+    /// those whose peak is measured.
+    pub own_peak: Word<f64>,
     /// What passed between the worker and its device.
     requests: Word<u64>,
     behind_ns: Word<u64>,

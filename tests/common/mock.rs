@@ -321,6 +321,7 @@ impl MockExecutor {
                         Arm::Idle => seconds,
                         Arm::Control | Arm::Treat(_) => seconds / (1.0 - self.slice_share),
                     },
+                    from: None,
                 });
             }
         }

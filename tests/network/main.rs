@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod link;
+mod patterns;
 mod support;
 
 use crate::common::JOSTLE;
@@ -64,23 +65,26 @@ fn a_pattern_file_sets_the_rate() {
     let sink = Sink::here("127.0.0.1");
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("calls.toml");
-    // 10 messages of 1000 bytes every 2 ms: 5 MB/s.
-    let text = "[[message]]\nbytes = 1000\nprobability = 1.0\n\
-                [burst]\nmessages = 10\nspacing_seconds = 0.002\n";
+    // Bursts of 10 messages of 1000 bytes on average, 2 ms apart: 5 MB/s.
+    let text = "[[message]]\nname = \"call\"\nbytes = 1000\n\
+                [[transition]]\nfrom = \"call\"\nto = \"call\"\nprobability = 0.9\n\
+                inter_arrival_us = 0\n\
+                [[transition]]\nfrom = \"call\"\nto = \"call\"\nprobability = 0.1\n\
+                inter_arrival_us = 2000\narrival = \"exponential\"\n";
     std::fs::write(&file, text).unwrap();
     let named = ["--network-pattern", file.to_str().unwrap()];
     for protocol in ["tcp", "udp"] {
         let with = [&named[..], &["--network-protocol", protocol]].concat();
         once_of_three(protocol, || {
             let asked = [&with[..], &["--for", "1s", "--intensity", "100"]].concat();
-            near(achieved(source(None, sink.address, &asked)).0, 4e6, 5.2e6)?;
+            near(achieved(source(None, sink.address, &asked)).0, 4e6, 6e6)?;
             let asked = [&with[..], &["--for", "1s", "--intensity", "20"]].concat();
             near(achieved(source(None, sink.address, &asked)).1, 15.0, 25.0)
         });
     }
-    std::fs::write(&file, text.replace("1.0", "0.7")).unwrap();
+    std::fs::write(&file, text.replace("0.1", "0.05")).unwrap();
     let asked = [&named[..], &["--intensity", "1"]].concat();
-    let words = ["--network-pattern", "calls.toml", "sum to 0.7"];
+    let words = ["--network-pattern", "calls.toml, line 12", "sum to 0.95"];
     refused(&output(source(None, sink.address, &asked)), 2, &words);
 }
 
@@ -90,7 +94,7 @@ fn wrong_requests_are_refused_by_name() {
         ("--network-cap", "fast", "100MB/s"),
         ("--network-cap", "0B/s", "100MB/s"),
         ("--network-protocol", "sctp", "tcp or udp"),
-        ("--network-pattern", "/no/such/file", "bulk and burst"),
+        ("--network-pattern", "/no/such/file", "bulk, burst, web"),
     ] {
         let peer = "127.0.0.1:1".parse().unwrap();
         let asked = ["--intensity", "1", flag, value];

@@ -114,13 +114,17 @@ fn json_problem(error: &serde_json::Error) -> String {
 /// Writes `bytes` so that a reader sees the old file or the new one, never
 /// half of it: a temporary file in the same directory is written, synced and
 /// renamed over `path`, and the directory is synced. On failure the temporary
-/// file is removed and `path` is as it was.
+/// file is removed and `path` is as it was. A device or a pipe is written to.
 ///
 /// # Errors
 /// What the file system answered.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     // A rename would replace a symbolic link by a file: write where it points.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    // Nor must it replace what is no file at all, like /dev/null.
+    if fs::metadata(&path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+        return File::options().write(true).open(&path)?.write_all(bytes);
+    }
     let Some(name) = path.file_name() else {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,

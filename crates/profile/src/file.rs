@@ -4,6 +4,7 @@ use super::FORMAT;
 use super::Profile;
 use super::check;
 use crate::document;
+use crate::layout;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -102,9 +103,7 @@ pub fn load_dir(dir: &Path) -> Result<Vec<(PathBuf, Profile)>, LoadError> {
 /// the file system answered.
 pub fn save(profile: &Profile, path: &Path) -> io::Result<()> {
     check::check(profile).map_err(|problem| io::Error::new(io::ErrorKind::InvalidData, problem))?;
-    let mut text = serde_json::to_string_pretty(profile)?;
-    text.push('\n');
-    document::replace(path, text.as_bytes())
+    document::replace(path, layout::json(profile)?.as_bytes())
 }
 
 fn read_problem(path: &Path, error: &io::Error) -> String {

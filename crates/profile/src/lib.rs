@@ -11,6 +11,7 @@ mod check;
 pub mod cpulist;
 pub mod document;
 mod file;
+pub mod layout;
 mod load;
 mod mechanism;
 pub mod reading;

@@ -3,6 +3,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod bootstrap;
+mod course;
 mod isotonic;
 mod law;
 mod noise;
@@ -13,6 +14,8 @@ mod states;
 mod turns;
 
 pub use bootstrap::*;
+pub use course::Course;
+pub use course::Step;
 pub use isotonic::*;
 pub use noise::Noise;
 pub use robust::*;

@@ -1,31 +1,29 @@
 //! `network-bandwidth`: sending to a named peer.
 
-mod pattern;
+pub mod pattern;
 pub mod protocol;
 mod session;
 mod traffic;
+pub mod walk;
 mod wire;
 
-pub use pattern::Burst;
-pub use pattern::Message;
-pub use pattern::Pattern;
-pub use pattern::Spacing;
 pub use protocol::Transport;
 pub use traffic::Traffic;
 
+use crate::DeviceTraffic;
 use crate::Environment;
 use crate::Failure;
 use crate::Kernel;
 use crate::KernelSpec;
 use crate::Waiting;
 use jostle_profile::resource::Resource;
-use pattern::Draw;
-use pattern::Drawn;
 use session::Session;
 use std::cell::RefCell;
 use std::io;
 use std::time::Duration;
 use std::time::Instant;
+use walk::Step;
+use walk::Walk;
 use wire::Wire;
 
 pub const SPEC: KernelSpec = KernelSpec {
@@ -36,14 +34,18 @@ pub const SPEC: KernelSpec = KernelSpec {
           over one TCP connection, or with --network-protocol udp in datagrams no larger than \
           the path takes in one piece. What counts is the payload that the sink reports as \
           arrived, not what was handed to the system; headers and retransmissions are not in \
-          it. At 100 % the source sends as fast as the pattern and the connection allow, never \
-          above --network-cap; that is the peak, and below it each burst is followed by a gap \
-          so that x % of the peak is sent on average, whether or not it arrives. The pattern \
-          `bulk` is a stream of 64 KiB messages; `burst` sends 32 messages of mixed sizes every \
-          2 ms on average; --network-pattern FILE reads another. TCP gives way to other flows \
-          as they do to it; UDP gives way to nobody, and at 100 % what the path or the sink \
-          cannot take is lost: name a cap. It presses on every link, queue and host on the way: which of them \
-          a target suffers from is not shown. Sending and acknowledgements also take time of \
+          it. What it sends is a pattern (--network-pattern): a Markov chain of messages, drawn \
+          by chance, each due at a time of its own after the one before. `bulk`, the default, \
+          sends messages of 64 KiB without a pause: at 100 % as fast as the connection takes \
+          them, which is measured first and is the peak. A pattern with times, like `burst` \
+          (500 bursts a second, of 32 messages on average), `web` (a made-up web server) or a \
+          file, is played at its own times at 100 %, and its mean rate is the peak, whether or \
+          not the connection can take it. At x % all times between messages are 100/x times as \
+          long; sizes, shares and windows of time stay. A --network-cap below the rate of the \
+          pattern becomes the peak. What falls more than 20 ms behind is given up and reported. \
+          TCP gives way to other flows as they do to it; UDP gives way to nobody, and at 100 % \
+          what the path or the sink cannot take is lost: name a cap. It presses on every link, \
+          queue and host on the way: which of them a target suffers from is not shown. Sending and acknowledgements also take time of \
           the worker's CPU and of the CPU that serves the device's interrupts. It does not show \
           what received traffic would cost, nor what many connections would.",
     ..KernelSpec::of(Resource::NetworkBandwidth, build)
@@ -53,8 +55,11 @@ pub const SPEC: KernelSpec = KernelSpec {
 const NAP: Duration = Duration::from_micros(200);
 /// A call goes on with small messages for about this long.
 const TURN: Duration = Duration::from_micros(30);
-/// Lateness that the cap and the pattern's spacing let the source make up for.
+/// Lateness that the cap lets the source make up for.
 const DEBT: Duration = Duration::from_millis(1);
+/// A schedule that falls behind further than this gives up what is beyond:
+/// longer than other threads of the CPU may hold the source up for.
+const MOST_LATE_NS: f64 = 20e6;
 /// The connection is at speed once it gains less than a tenth in this time …
 const GAIN: Duration = Duration::from_millis(50);
 /// … or after this time.
@@ -93,24 +98,56 @@ struct Network {
     /// known.
     session: RefCell<Session>,
     wire: Wire,
-    draw: Draw,
-    spacing: Duration,
-    burst: Drawn,
-    /// Messages of the burst that are done, bytes left of the next one, bytes
-    /// of the burst handed over.
-    message: usize,
+    walk: Walk,
+    /// Shortest message.
+    least: u32,
+    /// Payload per second at 100 %, of a pattern with times; how many times as
+    /// long as the pattern says its times are then.
+    peak: Option<f64>,
+    longer: f64,
+    /// `None` while it is not held back.
+    schedule: Option<Schedule>,
+    /// Time from the end of the last treatment until the next message, in the
+    /// pattern's own nanoseconds.
+    rest_ns: f64,
+    /// Taken from the walk and not begun yet.
+    next: Option<Step>,
+    /// Size of the message in hand, and what is left of it, bytes.
+    size: usize,
     left: usize,
-    in_burst: usize,
     /// The messages are a stream of full segments on the wire, wherever one
-    /// ends: at 100 % they are handed over several at a time.
+    /// ends: without times they are handed over several at a time.
     stream: bool,
-    /// When the next burst may begin at 100 %.
-    due: Instant,
     cap: Option<Cap>,
     percent: f64,
-    /// What had arrived when the intensity was set.
+    /// What had arrived when the intensity was set, and whether a message was
+    /// begun since.
     before: u64,
+    begun: bool,
     warm_up: Option<WarmUp>,
+    traffic: DeviceTraffic,
+}
+
+/// When messages are due, whether or not earlier ones are gone.
+struct Schedule {
+    origin: Instant,
+    /// When the next is due, nanoseconds since the origin.
+    due_ns: f64,
+    pace: Pace,
+}
+
+#[derive(Clone, Copy)]
+enum Pace {
+    /// By the pattern's times, so many times as long.
+    Times(f64),
+    /// By size, at so many bytes per second.
+    Rate(f64),
+}
+
+impl Schedule {
+    fn now_ns(&self) -> f64 {
+        self.origin.elapsed().as_nanos() as f64
+    }
 }
 
 fn build(env: &Environment) -> Result<Box<dyn Kernel>, Failure> {
@@ -120,24 +157,40 @@ fn build(env: &Environment) -> Result<Box<dyn Kernel>, Failure> {
     let workers = env.workers.max(1) as f64;
     let session = Session::open(traffic)?;
     let now = Instant::now();
+    let mut pattern = traffic.pattern.clone();
+    if workers > 1.0 {
+        // Workers must not all send at the same moments.
+        pattern.seed ^= session.token.0;
+    }
+    let least = match traffic.transport {
+        Transport::Tcp => 1,
+        Transport::Udp => protocol::Header::BYTES as u32,
+    };
+    let own = pattern.per_second(least).map(|(bytes, _)| bytes);
+    let cap = traffic.cap_bytes_per_second.map(|bytes| bytes as f64);
+    let peak = own.map(|own| cap.map_or(own, |cap| own.min(cap)) / workers);
     Ok(Box::new(Network {
         wire: Wire::open(traffic, &session)?,
         session: RefCell::new(session),
-        draw: Draw::new(traffic.pattern.clone()),
-        spacing: Duration::from_secs_f64(traffic.pattern.burst.spacing_seconds),
-        burst: Drawn::default(),
-        message: 0,
+        walk: Walk::new(&pattern),
+        least,
+        peak,
+        longer: own.zip(peak).map_or(1.0, |(own, peak)| own / peak),
+        schedule: None,
+        rest_ns: 0.0,
+        next: None,
+        size: 0,
         left: 0,
-        in_burst: 0,
         stream: traffic.is_stream(),
-        due: now,
-        cap: traffic.cap_bytes_per_second.map(|bytes| Cap {
-            bytes_per_second: bytes as f64 / workers,
+        cap: cap.map(|cap| Cap {
+            bytes_per_second: cap / workers,
             due: now,
         }),
         percent: 0.0,
         before: 0,
+        begun: false,
         warm_up: None,
+        traffic: DeviceTraffic::default(),
     }))
 }
 
@@ -146,43 +199,78 @@ pub const NO_PEER: &str =
     "no peer named; run `jostle sink` on another host and give --peer HOST:PORT";
 
 impl Network {
-    /// Takes the next burst in hand. False when it is not due yet.
-    fn begin_burst(&mut self, now: Instant) -> bool {
-        if self.percent >= 100.0 && now < self.due {
-            return false;
+    /// Keeps to `pace` from now on. What is left of the time until the next
+    /// message stays the same part of that time.
+    fn follow(&mut self, pace: Option<Pace>) {
+        if let Some(schedule) = self.schedule.take() {
+            self.rest_ns = match schedule.pace {
+                Pace::Times(stretch) => (schedule.due_ns - schedule.now_ns()).max(0.0) / stretch,
+                Pace::Rate(_) => 0.0,
+            };
         }
-        self.draw.next(&mut self.burst);
-        let earliest = now.checked_sub(DEBT).unwrap_or(now);
-        self.due = self.due.max(earliest) + self.spacing.mul_f64(self.burst.spacing);
-        self.message = 0;
-        self.in_burst = 0;
-        self.left = self.burst.messages[0];
-        true
+        self.schedule = pace.map(|pace| Schedule {
+            origin: Instant::now(),
+            due_ns: match pace {
+                Pace::Times(stretch) => self.rest_ns * stretch,
+                Pace::Rate(_) => 0.0,
+            },
+            pace,
+        });
     }
 
-    /// Hands over a piece of the burst in hand. What the burst is charged when
-    /// it is done, else 0.
-    fn send(&mut self, now: Instant) -> io::Result<u64> {
+    /// Takes the next message in hand; how long it is not due yet, if so.
+    fn begin_message(&mut self) -> Option<Duration> {
+        let stretch = match &self.schedule {
+            Some(Schedule {
+                pace: Pace::Times(stretch),
+                ..
+            }) => *stretch,
+            _ => 1.0,
+        };
+        if let Some(schedule) = &mut self.schedule {
+            let now_ns = schedule.now_ns();
+            if schedule.due_ns > now_ns {
+                return Some(Duration::from_nanos((schedule.due_ns - now_ns) as u64));
+            }
+            let lost = now_ns - MOST_LATE_NS - schedule.due_ns;
+            if lost > 0.0 {
+                schedule.due_ns += lost;
+                self.traffic.behind_ns += lost as u64;
+            }
+        }
+        let walk = || self.walk.next(stretch);
+        let step = self.next.take().unwrap_or_else(walk);
+        self.size = step.bytes.max(self.least) as usize;
+        self.left = self.size;
+        self.begun = true;
+        if let Some(schedule) = &mut self.schedule {
+            let following = self.walk.next(stretch);
+            schedule.due_ns += match schedule.pace {
+                Pace::Times(_) => following.after_us * 1e3,
+                Pace::Rate(rate) => self.left as f64 / rate * 1e9,
+            };
+            self.next = Some(following);
+        }
+        None
+    }
+
+    /// Hands over a piece of the message in hand.
+    fn send(&mut self, now: Instant) -> io::Result<()> {
         let most = match &self.cap {
             Some(cap) => self.left.min(cap.piece()),
-            None if self.stream && self.percent >= 100.0 => self.left.max(wire::PIECE),
+            None if self.stream && self.schedule.is_none() => self.left.max(wire::PIECE),
             None => self.left,
         };
         let sent = self.wire.send(most)?;
         if let Some(cap) = &mut self.cap {
             cap.charge(sent, now);
         }
-        self.in_burst += sent;
         self.left = self.left.saturating_sub(sent);
-        if self.left > 0 {
-            return Ok(0);
+        if self.left == 0 {
+            // Of a stream, several at a time.
+            self.traffic.requests += (sent / self.size).max(1) as u64;
         }
-        self.message += 1;
-        if let Some(&bytes) = self.burst.messages.get(self.message) {
-            self.left = bytes;
-            return Ok(0);
-        }
-        Ok(((self.in_burst as f64 * self.burst.spacing) as u64).max(1))
+        Ok(())
     }
 
     fn warm_up(&mut self, now: Instant) {
@@ -209,35 +297,46 @@ impl Kernel for Network {
     fn set_intensity(&mut self, percent: f64) {
         self.percent = percent;
         self.before = self.session.borrow().report.bytes;
+        self.begun = false;
+        let stretch = self.longer * 100.0 / percent.max(1e-6);
+        let pace = self.peak.map(|_| Pace::Times(stretch));
+        self.follow(pace);
     }
 
-    /// Returns what the worker is to charge for: 0 until a burst is done, then
-    /// its bytes, times what its spacing is of the mean one. So the gaps between
-    /// bursts keep their distribution at every intensity.
+    /// A pattern with times keeps to them, which is the same.
+    fn set_rate(&mut self, operations_per_second: Option<f64>) -> bool {
+        if self.peak.is_none() {
+            let rate = operations_per_second.filter(|rate| *rate > 0.0);
+            self.follow(rate.map(Pace::Rate));
+        }
+        true
+    }
+
+    fn peak(&self) -> Option<f64> {
+        self.peak
+    }
+
+    /// What it returns is not counted: what arrives is.
     fn work(&mut self) -> Result<u64, Failure> {
         self.session.get_mut().look()?;
         let began = Instant::now();
-        if self.percent >= 100.0 {
+        if self.percent >= 100.0 && self.peak.is_none() {
             self.warm_up(began);
         }
         let mut now = began;
         loop {
-            let cap = self.cap.as_ref().map(|cap| cap.due);
-            let capped = cap.filter(|&due| now < due);
-            let spaced = match self.left == 0 && capped.is_none() {
-                true => (!self.begin_burst(now)).then_some(self.due),
+            let capped = self.cap.as_ref().map(|cap| cap.due - now);
+            let capped = capped.filter(|left| !left.is_zero());
+            let not_due = match self.left == 0 && capped.is_none() {
+                true => self.begin_message(),
                 false => None,
             };
-            if let Some(due) = capped.or(spaced) {
-                std::thread::sleep((due - now).min(NAP));
+            if let Some(left) = capped.or(not_due) {
+                std::thread::sleep(left.min(NAP));
                 return Ok(0);
             }
             match self.send(now) {
-                Ok(0) => {}
-                Ok(charge) => {
-                    self.session.get_mut().sent();
-                    return Ok(charge);
-                }
+                Ok(()) => self.session.get_mut().sent(),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.session.get_mut().sent();
                     self.wire.wait();
@@ -247,24 +346,30 @@ impl Kernel for Network {
             }
             now = Instant::now();
             if now - began >= TURN {
-                self.session.get_mut().sent();
                 return Ok(0);
             }
         }
     }
 
-    /// What is left of the burst is not sent.
+    /// What is left of the message in hand is not sent.
     fn release(&mut self) {
         self.left = 0;
-        self.due = Instant::now();
+        self.follow(None);
     }
 
-    /// In force once something arrived since it was set, and at 100 %, the
-    /// first time, once the connection has come to speed.
+    /// In force once something arrived since it was set, or nothing was due yet
+    /// on a connection that has carried something; at 100 % of what is measured,
+    /// the first time, once the connection has come to speed.
     fn applied(&self) -> bool {
         let arrived = self.session.borrow().report.bytes > self.before;
-        let warm = self.percent < 100.0 || self.warm_up.as_ref().is_some_and(|state| state.done);
-        self.percent == 0.0 || (arrived && warm)
+        let waiting = self.before > 0 && !self.begun;
+        let measured = self.percent >= 100.0 && self.peak.is_none();
+        let warm = !measured || self.warm_up.as_ref().is_some_and(|state| state.done);
+        self.percent == 0.0 || ((arrived || waiting) && warm)
+    }
+
+    fn traffic(&self) -> Option<DeviceTraffic> {
+        Some(self.traffic)
     }
 
     fn confirmed(&self) -> Option<u64> {

@@ -9,7 +9,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 /// Messages of at least this many bytes fill the segments of a stream.
-const STREAM_BYTES: u64 = 64 << 10;
+const STREAM_BYTES: u32 = 64 << 10;
 
 /// Whom to send to, and how.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,8 +31,8 @@ impl Traffic {
     pub(super) fn is_stream(&self) -> bool {
         let large = |kind: &Message| kind.bytes >= STREAM_BYTES;
         self.transport == Transport::Tcp
-            && self.pattern.burst.spacing_seconds == 0.0
-            && self.pattern.message.iter().all(large)
+            && !self.pattern.is_timed()
+            && self.pattern.messages.iter().all(large)
     }
 }
 

@@ -6,6 +6,10 @@
 //! before. Patterns made so from a trace of block I/O have been shown to put
 //! the load of the traced application on a disk (extended DiskSpd).
 
+pub use crate::chain::Arrival;
+pub use crate::chain::MOST_GAMMA_SPREAD;
+pub use crate::chain::MOST_NORMAL_SPREAD;
+use crate::chain::stationary;
 use serde::Deserialize;
 use serde::Serialize;
 
@@ -68,13 +72,7 @@ type Packed = (usize, usize, f32, u32, u8, f32, f32);
 impl Transition {
     /// Law of the times, direction and access as one number.
     fn code(&self) -> u8 {
-        let law = match self.arrival {
-            Arrival::Fixed => 0,
-            Arrival::Exponential => 1,
-            Arrival::Poisson => 2,
-            Arrival::Normal(_) => 3,
-            Arrival::Gamma(_) => 4,
-        };
+        let (law, _) = self.arrival.pack();
         let write = u8::from(self.operation == Operation::Write);
         let sequential = u8::from(self.access == Access::Sequential);
         law * 4 + write * 2 + sequential
@@ -100,24 +98,14 @@ impl TryFrom<Packed> for Transition {
                 _ => Access::Sequential,
             },
             inter_arrival_us: f64::from(us),
-            arrival: match code / 4 {
-                0 => Arrival::Fixed,
-                1 => Arrival::Exponential,
-                2 => Arrival::Poisson,
-                3 => Arrival::Normal(spread),
-                4 => Arrival::Gamma(spread),
-                _ => return Err(format!("{code} is no kind of I/O")),
-            },
+            arrival: Arrival::unpack(code / 4, spread)?,
         })
     }
 }
 
 impl From<Transition> for Packed {
     fn from(kind: Transition) -> Packed {
-        let spread = match kind.arrival {
-            Arrival::Normal(spread) | Arrival::Gamma(spread) => spread,
-            Arrival::Fixed | Arrival::Exponential | Arrival::Poisson => 0.0,
-        };
+        let (_, spread) = kind.arrival.pack();
         (
             kind.from,
             kind.to,
@@ -146,26 +134,6 @@ pub enum Access {
     /// Where the last I/O of this range ended.
     Sequential,
 }
-
-/// How times between I/Os are spread around their mean.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Arrival {
-    #[default]
-    Fixed,
-    Exponential,
-    /// A whole number of µs by Poisson's law.
-    Poisson,
-    /// With this standard deviation as a share of the mean; never below 0.
-    Normal(f32),
-    /// The same, by the gamma law: bursts where it is above 1.
-    Gamma(f32),
-}
-
-/// Largest spread that a normal law may have: below it, next to nothing lies
-/// below 0, and the mean stays what it is.
-pub const MOST_NORMAL_SPREAD: f32 = 0.34;
-/// Largest spread that a gamma law may have.
-pub const MOST_GAMMA_SPREAD: f32 = 30.0;
 
 impl Pattern {
     /// Reads the whole area in order, at even times.
@@ -201,39 +169,13 @@ impl Pattern {
 
     /// The share of all I/Os that each transition has in the long run.
     pub fn weights(&self) -> Vec<f64> {
-        let visited = self.stationary();
+        let steps = self.transitions.iter();
+        let steps = steps.map(|kind| (kind.from, kind.to, kind.probability));
+        let visited = stationary(self.states.len(), steps);
         self.transitions
             .iter()
             .map(|transition| visited[transition.from] * transition.probability)
             .collect()
-    }
-
-    /// The share of all I/Os that each state has in the long run, by the
-    /// elimination of Grassmann, Taksar and Heyman, which subtracts nothing and
-    /// so loses no digits.
-    fn stationary(&self) -> Vec<f64> {
-        let count = self.states.len();
-        let mut chain = vec![vec![0.0; count]; count];
-        for transition in &self.transitions {
-            chain[transition.from][transition.to] += transition.probability;
-        }
-        for last in (1..count).rev() {
-            let back: f64 = chain[last][..last].iter().sum();
-            for from in 0..last {
-                chain[from][last] /= back;
-                for to in 0..last {
-                    chain[from][to] += chain[from][last] * chain[last][to];
-                }
-            }
-        }
-        let mut visited = vec![1.0; count];
-        for state in 1..count {
-            visited[state] = (0..state)
-                .map(|from| visited[from] * chain[from][state])
-                .sum();
-        }
-        let all: f64 = visited.iter().sum();
-        visited.iter().map(|visits| visits / all).collect()
     }
 
     /// Mean over all I/Os of something that each transition has.

@@ -2,20 +2,15 @@
 //! after the one before.
 
 use super::pattern::Access;
-use super::pattern::Arrival;
 use super::pattern::Operation;
 use super::pattern::Pattern;
-use super::pattern::Transition;
 use super::request::Request;
 use crate::Failure;
+use crate::chain::Leaving;
+use crate::chain::Time;
 use rand::RngExt;
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
-use rand_distr::Distribution;
-use rand_distr::Exp;
-use rand_distr::Gamma;
-use rand_distr::Normal;
-use rand_distr::Poisson;
 
 /// One I/O of the walk.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,49 +30,6 @@ struct Area {
     cursor: u64,
 }
 
-/// The law of the time before an I/O, µs.
-#[derive(Clone, Copy, Debug)]
-enum Time {
-    Fixed(f64),
-    Exponential(Exp<f64>),
-    Poisson(Poisson<f64>),
-    Normal(Normal<f64>),
-    Gamma(Gamma<f64>),
-}
-
-impl Time {
-    /// A law that does not exist for these numbers leaves the mean alone.
-    fn of(kind: &Transition) -> Time {
-        let mean = kind.inter_arrival_us;
-        let law = match kind.arrival {
-            _ if mean <= 0.0 => None,
-            Arrival::Fixed => None,
-            Arrival::Exponential => Exp::new(1.0 / mean).ok().map(Time::Exponential),
-            Arrival::Poisson => Poisson::new(mean).ok().map(Time::Poisson),
-            Arrival::Normal(spread) => Normal::new(mean, mean * f64::from(spread))
-                .ok()
-                .map(Time::Normal),
-            Arrival::Gamma(spread) => {
-                let square = f64::from(spread).powi(2);
-                Gamma::new(1.0 / square, mean * square)
-                    .ok()
-                    .map(Time::Gamma)
-            }
-        };
-        law.unwrap_or(Time::Fixed(mean))
-    }
-
-    fn draw(&self, random: &mut ChaCha8Rng) -> f64 {
-        match self {
-            Time::Fixed(time) => *time,
-            Time::Exponential(law) => law.sample(random),
-            Time::Poisson(law) => law.sample(random),
-            Time::Normal(law) => law.sample(random).max(0.0),
-            Time::Gamma(law) => law.sample(random),
-        }
-    }
-}
-
 /// An endless sequence of I/Os.
 ///
 /// Each transition is drawn with its probability, whatever came before, so that
@@ -88,9 +40,8 @@ impl Time {
 #[derive(Debug)]
 pub struct Walk {
     pattern: Pattern,
-    /// Transitions that leave each state, with the sum of the probabilities up to
-    /// each.
-    leaving: Vec<Vec<(f64, usize)>>,
+    /// Transitions that leave each state.
+    leaving: Vec<Leaving>,
     times: Vec<Time>,
     areas: Vec<Area>,
     state: usize,
@@ -138,16 +89,17 @@ impl Walk {
                 cursor: 0,
             });
         }
-        let mut leaving: Vec<Vec<(f64, usize)>> = vec![Vec::new(); pattern.states.len()];
+        let mut leaving = vec![Leaving::default(); pattern.states.len()];
         for (index, kind) in pattern.transitions.iter().enumerate() {
-            let before = leaving[kind.from].last().map_or(0.0, |last| last.0);
-            if kind.probability > 0.0 {
-                leaving[kind.from].push((before + kind.probability, index));
-            }
+            leaving[kind.from].add(kind.probability, index);
         }
         Ok(Walk {
             leaving,
-            times: pattern.transitions.iter().map(Time::of).collect(),
+            times: pattern
+                .transitions
+                .iter()
+                .map(|kind| Time::of(kind.inter_arrival_us, kind.arrival))
+                .collect(),
             areas,
             state: 0,
             random: ChaCha8Rng::seed_from_u64(pattern.seed),
@@ -161,11 +113,7 @@ impl Iterator for Walk {
 
     /// Never ends.
     fn next(&mut self) -> Option<Step> {
-        let leaving = &self.leaving[self.state];
-        // Rounding may leave the sum short of 1.
-        let drawn = self.random.random::<f64>() * leaving.last()?.0;
-        let at = leaving.partition_point(|(sum, _)| *sum <= drawn);
-        let chosen = leaving[at.min(leaving.len() - 1)].1;
+        let chosen = self.leaving[self.state].draw(self.random.random())?;
         let kind = &self.pattern.transitions[chosen];
         self.state = kind.to;
         let area = &mut self.areas[kind.to];
@@ -191,7 +139,9 @@ impl Iterator for Walk {
 
 #[cfg(test)]
 mod tests {
+    use super::super::pattern::Arrival;
     use super::super::pattern::State;
+    use super::super::pattern::Transition;
     use super::*;
     use proptest::prelude::*;
 

@@ -9,6 +9,7 @@ use crate::experiment::executor::Block;
 use crate::experiment::executor::BlockReading;
 use crate::experiment::executor::BlockRequest;
 use crate::experiment::executor::Executor;
+use crate::experiment::executor::Place;
 use crate::experiment::executor::Sequence;
 use crate::experiment::executor::TargetState;
 use crate::experiment::executor::TargetTurn;
@@ -17,6 +18,7 @@ use crate::experiment::executor::WindowRequest;
 use crate::inject::Snapshot;
 use crate::inject::group::spawn_together;
 use crate::inject::process::Host;
+use crate::metric::Run;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::control_page::Order;
 use crate::sys::tape::Mark;
@@ -70,6 +72,8 @@ pub(super) struct Playing {
     /// From the end of a command to where its next run counts, since the last
     /// blocks were planned.
     gaps: Vec<[u64; 2]>,
+    /// From when on which run was read.
+    runs: Vec<(u64, Option<Run>)>,
 }
 
 /// Where one block was planned.
@@ -134,6 +138,7 @@ impl LiveExecutor<'_> {
                         seconds: length.as_secs_f64(),
                         all_operations: performance * length.as_secs_f64(),
                         all_seconds: length.as_secs_f64(),
+                        from: None,
                     })),
                     probe: reading.probe,
                     pressure: reading.pressure,
@@ -155,6 +160,7 @@ impl LiveExecutor<'_> {
         self.watch(&hosts)?;
         let stolen = StealReading::now(&self.cpus);
         self.playing.gaps.clear();
+        self.playing.runs = vec![(0, self.metric.run())];
         let planned = self.plan_blocks(blocks, &hosts);
         let end_ns = planned.last().map_or(0, |last| last.end_ns);
         let turns = self.await_turns(&hosts, end_ns);
@@ -441,6 +447,7 @@ impl LiveExecutor<'_> {
         self.watch(hosts)?;
         let to = monotonic_ns() + LOADING.as_nanos() as u64;
         self.playing.gaps.push([from, to]);
+        self.playing.runs.push((to, self.metric.run()));
         Ok(())
     }
 
@@ -486,15 +493,13 @@ impl LiveExecutor<'_> {
             }
             if index == 0 && request.target == TargetState::Running {
                 let next = all.get(first + count);
-                let gaps = &self.playing.gaps;
-                target = target_turns(
-                    own,
-                    next,
-                    (slices, takes_time),
+                let follow = Follow {
                     period_ns,
                     by_cpu_time,
-                    gaps,
-                );
+                    gaps: &self.playing.gaps,
+                    runs: &self.playing.runs,
+                };
+                target = target_turns(own, next, (slices, takes_time), &follow);
             }
         }
         if planned.on.is_empty() {
@@ -528,6 +533,29 @@ impl Playing {
     }
 }
 
+/// How the target was followed while turns were taken.
+struct Follow<'a> {
+    period_ns: u64,
+    by_cpu_time: bool,
+    /// Where there was no target.
+    gaps: &'a [[u64; 2]],
+    /// From when on which run was read.
+    runs: &'a [(u64, Option<Run>)],
+}
+
+impl Follow<'_> {
+    /// How far the run had come that was under way at `mark`.
+    fn place(&self, mark: &Mark) -> Option<Place> {
+        let last = self.runs.partition_point(|(from, _)| *from <= mark.at_ns);
+        let (_, run) = self.runs[..last].last()?;
+        let run = (*run)?;
+        Some(Place {
+            run: run.number,
+            operations: mark.operations.checked_sub(run.base)? as f64,
+        })
+    }
+}
+
 /// What the target did in the turns of one block. Where slices are taken, a
 /// turn of the target lasts from the end of one to the begin of the next, which
 /// may be the first one of the block that follows.
@@ -541,10 +569,14 @@ fn target_turns(
     own: &[Turn],
     next: Option<&Turn>,
     (slices, takes_time): (bool, bool),
-    period_ns: u64,
-    by_cpu_time: bool,
-    gaps: &[[u64; 2]],
+    follow: &Follow,
 ) -> Vec<TargetTurn> {
+    let Follow {
+        period_ns,
+        by_cpu_time,
+        gaps,
+        ..
+    } = *follow;
     let since = |from: u64, to: u64| -> Option<f64> {
         let grown = to.wrapping_sub(from);
         // A count that went backwards is another target's.
@@ -569,6 +601,7 @@ fn target_turns(
             seconds: clock(from)? / 1e9,
             all_operations: since(all.operations, end.operations)?,
             all_seconds: clock(all)? / 1e9,
+            from: follow.place(from),
         })
     };
     if !slices {
@@ -619,8 +652,16 @@ mod tests {
             slice(1, [500, 2500], [0, 150]),
             slice(5, [2500, 4500], [150, 300]),
         ];
+        fn follow(gaps: &[[u64; 2]]) -> Follow<'_> {
+            Follow {
+                period_ns: 500_000,
+                by_cpu_time: false,
+                gaps,
+                runs: &[],
+            }
+        }
         let turns = |takes_time| -> Vec<(u32, f64, f64)> {
-            let turns = target_turns(&own, None, (true, takes_time), 500_000, false, &[]);
+            let turns = target_turns(&own, None, (true, takes_time), &follow(&[]));
             let of = |turn: &TargetTurn| {
                 let microseconds = (turn.all_seconds * 1e6).round();
                 (turn.position, turn.all_operations, microseconds)
@@ -630,11 +671,39 @@ mod tests {
         assert_eq!(turns(false), [(0, 0.0, 500.0)]);
         // There was no target from 2 to 3 ms.
         let gaps = [[2_000_000, 3_000_000]];
-        let alive = target_turns(&own, None, (true, true), 500_000, false, &gaps);
+        let alive = target_turns(&own, None, (true, true), &follow(&gaps));
         assert_eq!(alive.len(), 1);
         assert_eq!(
             turns(true),
             [(0, 0.0, 500.0), (1, 150.0, 2000.0), (5, 150.0, 2000.0)]
         );
+    }
+
+    #[test]
+    fn a_turn_stands_where_its_run_has_come_to() {
+        let run = |number, base| Some(Run { number, base });
+        let follow = Follow {
+            period_ns: 500_000,
+            by_cpu_time: false,
+            gaps: &[],
+            runs: &[
+                (0, run(3, 100)),
+                (1_000_000, run(4, 250)),
+                (2_000_000, None),
+            ],
+        };
+        let place = |at_us: u64, operations| {
+            let place = follow.place(&Mark {
+                at_ns: at_us * 1000,
+                operations,
+                busy_ns: 0,
+            });
+            place.map(|place| (place.run, place.operations))
+        };
+        assert_eq!(place(500, 130), Some((3, 30.0)));
+        assert_eq!(place(1500, 251), Some((4, 1.0)));
+        // What was counted before its begin is of the run before.
+        assert_eq!(place(1500, 249), None);
+        assert_eq!(place(2500, 300), None);
     }
 }

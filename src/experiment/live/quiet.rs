@@ -3,7 +3,6 @@
 //! in short pauses between rounds.
 
 use super::LiveExecutor;
-use super::target_error;
 use crate::experiment::counting::Counting;
 use crate::experiment::executor::WindowError;
 use crate::sys::clock::monotonic_ns;
@@ -170,7 +169,7 @@ impl LiveExecutor<'_> {
                 return Ok(());
             }
             self.target.wait(NAP.min(Duration::from_nanos(left)));
-            self.target.keep_running().map_err(target_error)?;
+            self.keep_running()?;
         }
     }
 }

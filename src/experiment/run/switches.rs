@@ -44,6 +44,8 @@ const LONGEST_TURN: Duration = Duration::from_millis(50);
 const PER_CONTROL: usize = 4;
 /// Half-width of the 95 % interval of the loss, a fraction, that is narrow enough.
 const NARROW: f64 = 0.01;
+/// The same that is too wide to say anything.
+const WIDE: f64 = 0.1;
 /// Blocks of a source before its interval is believed to be narrow.
 const ENOUGH: usize = 8;
 /// Blocks of a target that does few operations are made as long as this at most.
@@ -257,9 +259,9 @@ impl Run<'_, '_> {
             );
         }
         format!(
-            "{FEWEST_PAIRS} blocks in turns of {milliseconds:.1} ms do not fit for every source into \
-             {:.0} % of the {:.0} s that were left for measuring, and others lose more in short \
-             slices; a longer --budget or fewer --resources would do",
+            "in turns of {milliseconds:.1} ms {FEWEST_PAIRS} blocks of each source do not fit into \
+             {:.0} % of the {:.0} s that were left for measuring, or they differ by too much; a \
+             longer --budget or fewer --resources may do",
             100.0 * SWITCHES,
             self.settings.budget.as_secs_f64()
         )
@@ -327,7 +329,8 @@ impl Turns {
         let found = self.against_control(member, rng)?;
         let seconds = self.log.turn_seconds();
         let [low, high] = found.interval95();
-        Some(SwitchAt {
+        // Beyond that it says nothing, and may be the target's own ups and downs.
+        (0.5 * (high.exp() - low.exp()) <= WIDE).then(|| SwitchAt {
             turn_seconds: seconds,
             cost_microseconds: lost([found.location, low, high], seconds),
             windows: found.n as u64,

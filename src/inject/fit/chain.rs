@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 /// Fewer I/Os say nothing about shares.
 const FEWEST: usize = 100;
 /// Fewer times than this give no law; the exponential one is taken.
-const FEWEST_TIMES: usize = 30;
+pub(super) const FEWEST_TIMES: usize = 30;
 /// How far a spread may lie from that of a law of one parameter to take it.
 const NEAR: f64 = 0.15;
 /// Below this, times count as fixed.
@@ -272,7 +272,7 @@ impl Counted {
 }
 
 /// Mean of `times` and the law that has their spread.
-fn law(times: &[f64], otherwise_us: f64) -> (f64, Arrival) {
+pub(super) fn law(times: &[f64], otherwise_us: f64) -> (f64, Arrival) {
     if times.is_empty() {
         return (otherwise_us, Arrival::Exponential);
     }
@@ -286,8 +286,14 @@ fn law(times: &[f64], otherwise_us: f64) -> (f64, Arrival) {
     }
     let squares = times.iter().map(|time| (time - mean).powi(2));
     let spread = (squares.sum::<f64>() / (count - 1.0)).sqrt() / mean;
+    (mean, law_of(mean, spread))
+}
+
+/// The law of times of this mean, µs, whose standard deviation is `spread` times
+/// the mean.
+pub(super) fn law_of(mean: f64, spread: f64) -> Arrival {
     let near = |law: f64| (spread / law - 1.0).abs() < NEAR;
-    let arrival = if spread < STEADY {
+    if spread < STEADY {
         Arrival::Fixed
     } else if near(1.0) {
         Arrival::Exponential
@@ -297,8 +303,7 @@ fn law(times: &[f64], otherwise_us: f64) -> (f64, Arrival) {
         Arrival::Normal(spread as f32)
     } else {
         Arrival::Gamma((spread as f32).min(MOST_GAMMA_SPREAD))
-    };
-    (mean, arrival)
+    }
 }
 
 #[cfg(test)]

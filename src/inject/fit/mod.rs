@@ -1,7 +1,11 @@
-//! A storage pattern from a recorded trace of block I/O: [`trace`] reads it,
-//! [`chain`] counts transitions, [`text`] writes the file that `pattern` reads.
+//! Patterns from recordings. A storage pattern from a trace of block I/O:
+//! [`trace`] reads it, [`chain`] counts transitions. A network pattern from a
+//! capture: [`capture`] reads it, [`messages`] counts. [`text`] writes the files
+//! that `pattern` and `traffic` read.
 
+pub mod capture;
 mod chain;
+pub mod messages;
 mod text;
 pub mod trace;
 
@@ -9,3 +13,4 @@ pub use chain::Features;
 pub use chain::Fitted;
 pub use chain::fit;
 pub use text::toml;
+pub use text::traffic_toml;

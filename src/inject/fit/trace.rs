@@ -84,6 +84,15 @@ enum Line {
     Other,
 }
 
+/// Lines that are looked at to tell what a recording is.
+pub(super) const LOOKED_AT: usize = 100_000;
+
+/// Whether one of the first lines of `text` is block I/O in a known format.
+pub fn is_known(text: &str) -> bool {
+    let is = |line: &str| Format::ALL.iter().any(|format| is_io(*format, line));
+    text.lines().take(LOOKED_AT).any(is)
+}
+
 /// Reads `text`; without a format the first one that some line is written in,
 /// without a device the only one that there is.
 ///

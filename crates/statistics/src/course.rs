@@ -1,0 +1,210 @@
+//! The course of a program that is run again and again: how fast its operations
+//! follow each other at each place of a run.
+//!
+//! A program that does the same in every run is fast and slow at the same places.
+//! What one run shows at a place is what the others are to be compared with there;
+//! what differs between phases is no noise then.
+
+use std::collections::BTreeMap;
+
+/// Length of a piece of a run in the time of the usual rate, in seconds.
+const PIECE: f64 = 0.001;
+/// Fewest operations of a piece.
+const FEWEST: f64 = 2.0;
+/// Most pieces of a run.
+const MOST_PIECES: f64 = 100_000.0;
+/// Share of a piece that other runs have to have seen, and of what a block covers.
+const SEEN_OF_PIECE: f64 = 0.25;
+const SEEN: f64 = 0.5;
+
+/// What a target did from one reading to the next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// Number of the run.
+    pub run: u32,
+    /// Operations since its begin, at both ends.
+    pub from: f64,
+    pub to: f64,
+    /// How long it took, as it would have taken without interference.
+    pub seconds: f64,
+}
+
+/// Seconds, and operations seen, in each piece of a run.
+type Pieces = BTreeMap<u64, (f64, f64)>;
+
+/// How fast each place of a run is.
+#[derive(Clone, Debug)]
+pub struct Course {
+    /// Operations of one piece.
+    width: f64,
+    runs: BTreeMap<u32, Pieces>,
+    all: Pieces,
+    /// Log of operations per second over all of it.
+    pub log_rate: f64,
+}
+
+impl Course {
+    /// From all steps of at least two runs; `None` with less.
+    pub fn of(steps: &[Step]) -> Option<Course> {
+        let usable = |step: &&Step| step.seconds > 0.0 && step.to >= step.from && step.from >= 0.0;
+        let usable = || steps.iter().filter(usable);
+        let seconds: f64 = usable().map(|step| step.seconds).sum();
+        let operations: f64 = usable().map(|step| step.to - step.from).sum();
+        let longest = usable().map(|step| step.to).fold(0.0, f64::max);
+        let rate = operations / seconds;
+        if !(rate > 0.0 && rate.is_finite() && longest.is_finite()) {
+            return None;
+        }
+        let width = (rate * PIECE).max(FEWEST).max(longest / MOST_PIECES);
+        let mut course = Course {
+            width,
+            runs: BTreeMap::new(),
+            all: Pieces::new(),
+            log_rate: rate.ln(),
+        };
+        for step in usable() {
+            let own = course.runs.entry(step.run).or_default();
+            for pieces in [own, &mut course.all] {
+                let length = step.to - step.from;
+                for (piece, part) in parts(width, step.from, step.to) {
+                    let sum = pieces.entry(piece).or_default();
+                    let share = if length > 0.0 { part / length } else { 1.0 };
+                    sum.0 += step.seconds * share;
+                    sum.1 += part;
+                }
+            }
+        }
+        (course.runs.len() > 1).then_some(course)
+    }
+
+    /// Log of the operations per second between two places of `run`, as the other
+    /// runs show it; `None` where they have not seen enough of it.
+    pub fn log_rate_of(&self, run: u32, from: f64, to: f64) -> Option<f64> {
+        let own = self.runs.get(&run);
+        let (mut seconds, mut seen) = (0.0, 0.0);
+        for (piece, part) in parts(self.width, from, to) {
+            let all = self.all.get(&piece).copied().unwrap_or_default();
+            let own = own.and_then(|own| own.get(&piece)).copied();
+            let own = own.unwrap_or_default();
+            let others = (all.0 - own.0, all.1 - own.1);
+            if others.1 > SEEN_OF_PIECE * self.width {
+                seconds += part * others.0 / others.1;
+                seen += part;
+            }
+        }
+        let known = to > from && seen > SEEN * (to - from) && seconds > 0.0;
+        known.then(|| (seen / seconds).ln())
+    }
+}
+
+/// The pieces between two places, and how many operations of each lie there; the one
+/// piece where both are the same.
+fn parts(width: f64, from: f64, to: f64) -> impl Iterator<Item = (u64, f64)> {
+    let first = (from / width) as u64;
+    let last = ((to / width).ceil() as u64).max(first + 1);
+    (first..last).map(move |piece| {
+        let begin = from.max(piece as f64 * width);
+        let end = to.min((piece + 1) as f64 * width);
+        (piece, (end - begin).max(0.0))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Noise;
+
+    /// Operations per second at a place of a run of 3,000: slow, fast, slow.
+    fn planted(place: f64) -> f64 {
+        match (place / 1000.0) as u64 {
+            0 | 2 => 2_000.0,
+            _ => 10_000.0,
+        }
+    }
+
+    /// Steps of 0.4 ms over some runs, with noise, and gaps between them.
+    fn steps(runs: u32, noise: f64) -> Vec<Step> {
+        let mut random = Noise::seeded(3);
+        let mut steps = Vec::new();
+        for run in 0..runs {
+            let mut place = 0.0;
+            while place < 3000.0 {
+                let seconds = 0.0004;
+                let rate = planted(place) * (noise * random.normal()).exp();
+                let to = place + rate * seconds;
+                if random.uniform() > 0.3 {
+                    steps.push(Step {
+                        run,
+                        from: place.floor(),
+                        to: to.floor(),
+                        seconds,
+                    });
+                }
+                place = to;
+            }
+        }
+        steps
+    }
+
+    #[test]
+    fn each_place_has_the_rate_that_other_runs_show() {
+        let course = Course::of(&steps(8, 0.1)).unwrap();
+        for (from, to) in [(100.0, 150.0), (1200.0, 1300.0), (2500.0, 2560.0)] {
+            let found = course.log_rate_of(3, from, to).unwrap();
+            let off = found - planted(from).ln();
+            assert!(off.abs() < 0.1, "{from}: {off}");
+        }
+        // Nobody came that far.
+        assert_eq!(course.log_rate_of(3, 5000.0, 5050.0), None);
+        // A run that was not seen is compared with all.
+        assert!(course.log_rate_of(99, 100.0, 150.0).is_some());
+    }
+
+    #[test]
+    fn a_run_is_not_compared_with_itself() {
+        let slow = |step: Step| Step {
+            seconds: if step.run == 0 { 2.0 } else { 1.0 } * step.seconds,
+            ..step
+        };
+        let steps: Vec<Step> = steps(2, 0.0).into_iter().map(slow).collect();
+        let course = Course::of(&steps).unwrap();
+        let rate = |run| course.log_rate_of(run, 200.0, 800.0).unwrap();
+        // The slow one is seen by the other, not by itself.
+        assert!((rate(1) - 1_000f64.ln()).abs() < 0.05, "{}", rate(1).exp());
+        assert!((rate(0) - 2_000f64.ln()).abs() < 0.05, "{}", rate(0).exp());
+    }
+
+    #[test]
+    fn time_without_an_operation_counts_where_it_passes() {
+        let step = |run, from, to, seconds| Step {
+            run,
+            from,
+            to,
+            seconds,
+        };
+        let run = |run| {
+            [
+                step(run, 0.0, 10.0, 0.01),
+                step(run, 10.0, 10.0, 0.03),
+                step(run, 10.0, 20.0, 0.01),
+            ]
+        };
+        let course = Course::of(&[run(0), run(1)].concat()).unwrap();
+        let rate = |from, to| course.log_rate_of(0, from, to).unwrap().exp();
+        assert!((rate(0.0, 20.0) - 400.0).abs() < 1e-6);
+        assert!(rate(10.0, 12.0) < rate(0.0, 4.0) / 4.0);
+    }
+
+    #[test]
+    fn one_run_has_no_course() {
+        assert!(Course::of(&steps(1, 0.1)).is_none());
+        assert!(Course::of(&[]).is_none());
+        let wrong = Step {
+            run: 0,
+            from: 5.0,
+            to: 4.0,
+            seconds: f64::NAN,
+        };
+        assert!(Course::of(&[wrong; 4]).is_none());
+    }
+}
