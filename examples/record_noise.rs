@@ -200,6 +200,7 @@ fn record(args: &Args, host: &Host, target: &mut Child) -> Outcome<(Vec<Between>
     while monotonic_ns() < end {
         while next < end && next < monotonic_ns() + AHEAD.as_nanos() as u64 {
             let planned = tape.plan(PlannedBlock {
+                busy: false,
                 source: 0,
                 order: Order::Control,
                 begin_ns: next,

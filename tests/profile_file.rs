@@ -13,6 +13,8 @@ use jostle_profile::Profile;
 use jostle_profile::ResourceEntry;
 use jostle_profile::Score;
 use jostle_profile::Status;
+use jostle_profile::Switch;
+use jostle_profile::SwitchAt;
 use jostle_profile::Unknown;
 use jostle_profile::WarningFacts;
 use jostle_profile::reading::Reading;
@@ -71,6 +73,25 @@ fn unknown() -> impl Strategy<Value = Unknown> {
     btree_map("x-[a-z]{1,8}", value, 0..3)
 }
 
+fn switch() -> impl Strategy<Value = Reading<Switch>> {
+    let at = (1e-6..1e-2f64, interval(), any::<u64>()).prop_map(|(turn_seconds, ci95, windows)| {
+        SwitchAt {
+            turn_seconds,
+            cost_microseconds: Estimate {
+                value: ci95[0],
+                ci95,
+            },
+            windows,
+        }
+    });
+    let turns = vec(at, 1..4).prop_map(|mut turns| {
+        turns.sort_by(|a, b| a.turn_seconds.total_cmp(&b.turn_seconds));
+        turns.dedup_by_key(|at| at.turn_seconds);
+        Reading::Value(Switch::of(turns, 0.004).unwrap())
+    });
+    prop_oneof![turns, ".*".prop_map(Reading::unavailable)]
+}
+
 fn entry() -> impl Strategy<Value = ResourceEntry> {
     let status = prop_oneof![
         Just(Status::Measured),
@@ -116,7 +137,12 @@ fn entry() -> impl Strategy<Value = ResourceEntry> {
             option::of(any::<bool>()),
             option::of(0.0..=100.0f64),
         ),
-        (vec(point(), 0..4), vec(point(), 0..3), option::of(bound)),
+        (
+            vec(point(), 0..4),
+            vec(point(), 0..3),
+            option::of(bound),
+            option::of(switch()),
+        ),
         (
             btree_map("[a-z_]{1,9}", counter, 0..3),
             vec(".*", 0..3),
@@ -135,6 +161,7 @@ fn entry() -> impl Strategy<Value = ResourceEntry> {
             probe_curve: curves.1,
             sharing_cost: None,
             mixture: None,
+            switch: curves.3,
             pressure_unit: None,
             full_scale_pressure: scores.3,
             physical_bound: curves.2,

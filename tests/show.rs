@@ -232,3 +232,82 @@ fn the_committed_schema_is_the_printed_one_and_the_samples_keep_to_it() {
     wrong["resources"]["l1d"]["tolerated"]["score"] = 300.into();
     assert!(!validator.is_valid(&wrong));
 }
+
+/// The sample with the cost of a switch of two resources.
+fn with_switches() -> serde_json::Value {
+    let mut profile = sample();
+    let sourced = |value: f64, source: &str| serde_json::json!({"value": value, "source": source});
+    profile["conditions"]["scheduler"] = serde_json::json!({
+        "turn_seconds": sourced(0.004, "52 turns of two busy threads on CPU 1"),
+        "base_slice_seconds": {"unavailable": "not readable here"},
+        "tick_seconds": sourced(0.004, "resolution of CLOCK_MONOTONIC_COARSE"),
+        "plain_switch_microseconds": {"value": 30.0, "ci95": [17.0, 42.0]},
+    });
+    let estimate = |value: f64, half: f64| serde_json::json!({"value": value, "ci95": [value - half, value + half]});
+    profile["resources"]["l2-capacity"]["switch"] = serde_json::json!({
+        "cost_microseconds": estimate(160.0, 40.0),
+        "expected_loss_percent": estimate(4.0, 1.0),
+        "turns": [
+            {"turn_seconds": 0.0005, "cost_microseconds": estimate(60.0, 4.0), "windows": 40},
+            {"turn_seconds": 0.004, "cost_microseconds": estimate(160.0, 40.0), "windows": 12},
+        ],
+    });
+    profile["resources"]["l1d"]["switch"] = serde_json::json!({"unavailable": "too little time"});
+    profile
+}
+
+/// What `show` prints of `profile`: code, stdout, stderr.
+fn shown(profile: &serde_json::Value, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("p.json");
+    fs::write(&path, profile.to_string()).unwrap();
+    let output = jostle()
+        .arg("show")
+        .arg(&path)
+        .args(arguments)
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (
+        output.status.code(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+#[test]
+fn the_cost_of_a_switch_is_shown_at_any_length_of_turns() {
+    let (code, text, stderr) = shown(&with_switches(), &["--width", "200"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for expected in [
+        "in turns of 4.0 ms (52 turns of two busy threads on CPU 1)",
+        "base slice unknown (not readable here)",
+        "l2-capacity: 160 (120 to 200) µs per switch, 4.0 (3.0 to 5.0) %",
+        "l1d: unknown: too little time",
+    ] {
+        assert!(text.contains(expected), "{expected} in\n{text}");
+    }
+    // Two thirds of the way from 0.5 to 4 ms, by the logarithm.
+    let (code, text, _) = shown(&with_switches(), &["--slice", "2ms"]);
+    assert_eq!(code, Some(0));
+    assert!(
+        text.contains("l2-capacity: 127 (99 to 155) µs per switch, 6.3 (4.9 to 7.7) %"),
+        "{text}"
+    );
+    assert!(text.starts_with("in turns of 2.0 ms; "), "{text}");
+    let (code, _, stderr) = shown(&sample(), &["--slice", "2ms"]);
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("no cost of a switch"), "{stderr}");
+    let (code, _, stderr) = shown(&with_switches(), &["--slice", "0s"]);
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("--slice"), "{stderr}");
+    let mut wrong = with_switches();
+    wrong["resources"]["l2-capacity"]["switch"]["turns"][1]["turn_seconds"] = 0.0001.into();
+    let (code, _, stderr) = shown(&wrong, &[]);
+    assert_eq!(code, Some(2));
+    assert!(
+        stderr.contains("resources.l2-capacity.switch.turns[1].turn_seconds"),
+        "{stderr}"
+    );
+}

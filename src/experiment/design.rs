@@ -193,7 +193,7 @@ impl<'a> Bench<'a> {
             };
             self.kept += 1;
             if let Some(sequence) = self.subjects[request.subject].sequence {
-                let length = (sequence.period * request.periods).as_secs_f64();
+                let length = (request.period(&sequence) * request.periods).as_secs_f64();
                 self.seconds += length;
                 self.steal_seconds += length * reading.steal;
             }

@@ -71,6 +71,16 @@ pub struct BlockRequest {
     pub skip: u32,
     /// All periods of the block.
     pub periods: u32,
+    /// Where the source never rests, and the scheduler gives it and the target turns
+    /// of about this length; else it takes its share of the sequence's periods.
+    pub turn: Option<Duration>,
+}
+
+impl BlockRequest {
+    /// From one slice, or one reading, to the next.
+    pub fn period(&self, sequence: &Sequence) -> Duration {
+        self.turn.map_or(sequence.period, |turn| 2 * turn)
+    }
 }
 
 /// What the target did between two slices, or two readings.

@@ -97,6 +97,7 @@ impl Ended<'_, '_> {
                 |(index, (((subject, parts), sharing), (mechanism, apart)))| {
                     let mut outcome = join(subject, parts);
                     outcome.entry.mixture = self.mixture(index, &mut rng);
+                    outcome.entry.switch = self.log.switches.get(&index).cloned();
                     outcome.entry.sharing_cost = estimate(sharing, &mut rng);
                     outcome.mechanism = mechanism;
                     if self.settings.halves != Halves::Tolerated && !subject.stoppable {
@@ -148,6 +149,7 @@ impl Ended<'_, '_> {
             duration: self.elapsed,
             phases,
             unseen_neighbours,
+            plain_switch: self.log.plain_switch,
             readings,
             warnings,
         }

@@ -4,8 +4,11 @@
 use super::design::Counted;
 use super::executor::Subject;
 use super::settings::Half;
+use jostle_profile::Estimate;
 use jostle_profile::PairReading;
 use jostle_profile::Readings;
+use jostle_profile::Switch;
+use jostle_profile::reading::Reading;
 use jostle_statistics as stats;
 use jostle_statistics::Contrasts;
 use std::collections::BTreeMap;
@@ -56,6 +59,10 @@ pub(super) struct Log<'a> {
     /// Per subject whose levels are of the free time alone, its arm at 100 in the
     /// contrasts of all the time.
     pub(super) mixtures: BTreeMap<usize, (Rc<Contrasts>, usize)>,
+    /// Per subject what a switch to it costs, or why that is not known.
+    pub(super) switches: BTreeMap<usize, Reading<Switch>>,
+    /// What a switch to the placebo costs, microseconds.
+    pub(super) plain_switch: Option<Estimate>,
 }
 
 impl<'a> Log<'a> {
@@ -72,6 +79,8 @@ impl<'a> Log<'a> {
             levels: BTreeMap::new(),
             held: BTreeMap::new(),
             mixtures: BTreeMap::new(),
+            switches: BTreeMap::new(),
+            plain_switch: None,
         }
     }
 

@@ -39,6 +39,9 @@ pub struct Measured {
     /// Empty when undisturbed performance held its level.
     pub phases: Vec<Phase>,
     pub unseen_neighbours: Vec<UnseenNeighbour>,
+    /// Target time that a switch to the placebo and back costs in turns as the
+    /// scheduler gives them, microseconds.
+    pub plain_switch: Option<Estimate>,
     /// Everything that was read, when the measurement was cut short.
     pub readings: Option<Readings>,
     pub warnings: Vec<Warning>,
@@ -61,6 +64,7 @@ impl Measured {
             duration: Duration::from_secs_f64(readings.elapsed_seconds.max(0.0)),
             phases: Vec::new(),
             unseen_neighbours: Vec::new(),
+            plain_switch: None,
             readings: Some(readings),
             warnings: Vec::new(),
         }

@@ -13,6 +13,7 @@ use crate::inject::plan::Limits;
 use crate::inject::plan::plan;
 use crate::inject::slice;
 use crate::inject::slice::SliceChoice;
+use crate::inject::turns;
 use crate::inject::worker::Slices;
 use crate::machine::Machine;
 use crate::machine::calibration::Calibration;
@@ -24,6 +25,7 @@ use jostle_load::LoadPlan;
 use jostle_profile::Placement;
 use jostle_profile::PlacementMode;
 use jostle_profile::Profile;
+use jostle_profile::SchedulerFacts;
 use jostle_profile::cpulist::format_list;
 use jostle_profile::resource::Domain;
 use jostle_profile::resource::Resource;
@@ -186,6 +188,8 @@ pub struct Plan<'a> {
     pub request: Request,
     /// `None` when no worker shares a CPU with the target.
     pub slices: Option<SliceChoice>,
+    /// How the scheduler shares the CPU of the slices.
+    pub scheduler: Option<SchedulerFacts>,
     pub workers: Plans,
     pub warnings: Vec<Warning>,
 }
@@ -205,7 +209,10 @@ impl<'a> Plan<'a> {
             victim_percent: choice.victim_share * 100.0,
             expected_percent: (1.0 - request.share) * 100.0,
         });
+        let cpu = slices.and(request.target_cpus.first());
+        let online = machine.cpus.len();
         Ok(Plan {
+            scheduler: cpu.map(|cpu| turns::measure(*cpu, online)),
             workers: request.plans(machine, period),
             machine,
             request,

@@ -17,8 +17,11 @@ use jostle_profile::CounterPair;
 use jostle_profile::PlacementMode;
 use jostle_profile::Profile;
 use jostle_profile::ResourceEntry;
+use jostle_profile::SchedulerFacts;
 use jostle_profile::Status;
+use jostle_profile::Switch;
 use jostle_profile::reading::Reading;
+use jostle_profile::resource::Resource;
 use jostle_statistics::crossing;
 use jostle_statistics::performance_fit;
 use std::collections::BTreeMap;
@@ -69,6 +72,10 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
         let source = metadata.sources.get(outcome.resource);
         entry.placement = source.map(|source| source.placement.clone());
         mechanism(&mut entry, &outcome.mechanism, &metadata.counters);
+        let scheduler = profile.conditions.scheduler.as_ref();
+        if entry.switch.is_none() && outcome.resource != Resource::CpuTime.id() {
+            entry.switch = no_switch(&entry, scheduler);
+        }
         entry.physical_bound = source.and_then(|source| source.bound.clone());
         if let (Some(facts), Ok(resource)) = (source, outcome.resource.parse()) {
             let known = Circumstances {
@@ -109,6 +116,14 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
     profile.partial = cut_short.is_some();
     profile.metric.baseline = measured.baseline;
     profile.readings.clone_from(&measured.readings);
+    if let Some(scheduler) = &mut profile.conditions.scheduler {
+        scheduler.plain_switch_microseconds = match measured.plain_switch {
+            Some(cost) => Reading::Value(cost),
+            None => Reading::unavailable(
+                "no blocks in turns as the scheduler gives them were played beside the placebo",
+            ),
+        };
+    }
     profile.conditions = Conditions {
         noise_percent: measured.noise_percent,
         steal_percent: match measured.steal_percent {
@@ -126,6 +141,18 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
         ..profile.conditions
     };
     profile
+}
+
+/// Why the cost of a switch is unknown of a source that time-shares the target's
+/// CPU; `None` for all others.
+fn no_switch(entry: &ResourceEntry, scheduler: Option<&SchedulerFacts>) -> Option<Reading<Switch>> {
+    let placement = entry.placement.as_ref()?;
+    let measured = !entry.curve.is_empty() && placement.mode == PlacementMode::SameCpu;
+    let reason = match scheduler.map(|facts| &facts.turn_seconds) {
+        Some(Reading::Unavailable { unavailable }) => unavailable,
+        _ => "it needs a metric that can be read turn by turn, and the tolerated direction",
+    };
+    measured.then(|| Reading::unavailable(reason))
 }
 
 /// `peaks`, and those that intensity refers to in this run.

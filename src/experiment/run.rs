@@ -12,7 +12,11 @@
 
 mod baseline;
 mod rounds;
+mod switches;
 
+use self::switches::MOST_SWITCHES;
+use self::switches::SWITCHES;
+use self::switches::Turns;
 use super::design::Bench;
 use super::design::Pair;
 use super::design::expensive;
@@ -72,6 +76,7 @@ pub fn go_on(
         queue: Queue::new(subjects, settings),
         log: Log::new(subjects, past),
         sequences: Vec::new(),
+        switches: Vec::new(),
         warnings: Vec::new(),
     };
     // What ends the whole measurement arrives here as an error.
@@ -98,6 +103,8 @@ struct Run<'a, 'b> {
     log: Log<'a>,
     /// What is measured in sequences.
     sequences: Vec<SequenceLog>,
+    /// The same in turns as the scheduler gives them.
+    switches: Vec<Turns>,
     /// Of the measurement as a whole.
     warnings: Vec<Warning>,
 }
@@ -121,7 +128,8 @@ impl Run<'_, '_> {
         if self.settings.full_only {
             self.first_turns()?;
         }
-        self.play_sequences(self.kept_for_slow())?;
+        self.play_sequences(self.kept_for_slow() + self.kept_for_switches())?;
+        self.play_switches(SWITCHES)?;
         self.count()?;
         self.first_turns()?;
         while let Some(index) = self.queue.next(self.left()) {
@@ -130,7 +138,8 @@ impl Run<'_, '_> {
             let run = &mut self.queue.halves[index];
             run.spent_later += run.spent.saturating_sub(before);
         }
-        self.play_sequences(Duration::ZERO)
+        self.play_sequences(Duration::ZERO)?;
+        self.play_switches(MOST_SWITCHES)
     }
 
     /// The minimum of pairs of every half that may begin and has not.

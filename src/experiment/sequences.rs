@@ -30,6 +30,7 @@ use jostle_statistics::Noise;
 use jostle_statistics::States;
 use jostle_statistics::block_rate;
 use jostle_statistics::location;
+use jostle_statistics::mean;
 use jostle_statistics::median;
 use jostle_statistics::normal_quantile;
 use jostle_statistics::within;
@@ -148,6 +149,39 @@ impl SequenceLog {
             }
         }
         sequences.into_values().collect()
+    }
+
+    /// A log of the same subjects in turns of `turn`, `periods` of them in a block.
+    pub(super) fn in_turns(&self, turn: Duration, periods: u32) -> SequenceLog {
+        SequenceLog {
+            sequence: Sequence {
+                period: 2 * turn,
+                skip: 1,
+                read: periods - 1,
+                ..self.sequence
+            },
+            course: None,
+            members: self.members.clone(),
+            gauges: self.gauges.clone(),
+            // The source was not on the CPU for a whole turn before the first.
+            skip: 1,
+            arms: vec![self.zero()],
+            blocks: Vec::new(),
+            grain: self.grain,
+            rest: Noise::seeded(self.sequence.number as u64),
+            rounds: 0,
+            spent: Duration::ZERO,
+            judged: 0,
+            judged_at: FIRST_JUDGED,
+        }
+    }
+
+    /// How long the target was on the CPU each time, mean, seconds.
+    pub(super) fn turn_seconds(&self) -> f64 {
+        let shared = self.blocks.iter();
+        let shared = shared.filter(|block| self.arms[block.arm].1 != Arm::Idle);
+        let turns = shared.flat_map(|block| self.counted(block));
+        mean(&turns.map(|turn| turn.seconds).collect::<Vec<f64>>())
     }
 
     fn control(sequence: Sequence) -> Arm {
@@ -389,6 +423,7 @@ impl SequenceLog {
                 }),
                 // In this sequence the time that the placebo takes is not in the ratios.
                 Arm::Idle => {
+                    judgement.idle = Some((contrasts.clone(), arm));
                     let against_control = self.idle_against_control(arm);
                     judgement.sharing.push((subject, of, against_control));
                 }
@@ -591,6 +626,8 @@ pub(super) struct Judgement {
     /// Of arms that do not press: subject, arm, log ratios to the sequence's
     /// control.
     pub(super) sharing: Vec<(usize, Arm, Vec<f64>)>,
+    /// The arm without interference in the contrasts.
+    pub(super) idle: Option<(Rc<Contrasts>, usize)>,
     /// The control's level, round by round: seconds, log rate.
     pub(super) level: Vec<(f64, f64)>,
     /// How much somebody unseen had of the core; `None` where it cannot be told.

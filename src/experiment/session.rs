@@ -186,6 +186,7 @@ impl<'a> Prepared<'a> {
             settings: Settings {
                 preparation,
                 budget: budget.max(Duration::from_secs(1)),
+                turn: turn(plan),
                 ..request.settings
             },
             metadata,
@@ -264,6 +265,13 @@ impl<'a> Prepared<'a> {
     }
 }
 
+/// The turns in which the cost of switches is measured.
+fn turn(plan: &Plan) -> Option<Duration> {
+    let scheduler = plan.scheduler.as_ref()?;
+    let turn = scheduler.turn_seconds.value()?.value;
+    Some(Duration::from_secs_f64(turn))
+}
+
 /// CPU time of the load generator so far, if there is one: not the profiler's.
 fn load_cpu_ns(metric: &dyn Metric) -> u64 {
     metric.load().map_or(0, |load| load.cpu_ns())
@@ -329,6 +337,7 @@ fn metadata(
             smallest_detectable_percent: None,
             slice_period_seconds: plan.slices.map(|choice| choice.period.as_secs_f64()),
             slice_share_percent: plan.slices.map(|_| request.share * 100.0),
+            scheduler: plan.scheduler.clone(),
             peaks_from: sources.peaks_from(calibration),
             target_cpus: request.target_cpus.clone(),
             target_cpus_because: Some(request.cpu_choice.because.clone()),

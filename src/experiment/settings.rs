@@ -50,6 +50,9 @@ pub struct Settings {
     /// Longest settle time after a switch. Shorter than a source asks for is
     /// right for targets that do not need what settles so late.
     pub longest_settle: Duration,
+    /// How long a turn is that the scheduler gives to each of two busy processes on
+    /// a CPU; without it no cost of switches is measured.
+    pub turn: Option<Duration>,
     /// Windows with a larger share of stolen time (0–1) are dropped.
     pub steal_bound: f64,
 }
@@ -65,6 +68,7 @@ impl Default for Settings {
             halves: Halves::Both,
             full_only: false,
             longest_settle: Duration::MAX,
+            turn: None,
             steal_bound: 0.05,
         }
     }

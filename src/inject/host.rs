@@ -10,6 +10,7 @@ use super::worker::WorkerConfig;
 use super::worker::start;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::clock::sleep_until;
+use crate::sys::clock::thread_cpu_ns;
 use crate::sys::control_page::Command;
 use crate::sys::control_page::ControlPage;
 use crate::sys::control_page::Order;
@@ -30,6 +31,8 @@ const PARKED_NS: u64 = 3_000_000;
 const LONG_PARKED_NS: u64 = 40_000_000;
 /// Time without a block after which none is expected.
 const PLAYING_NS: u64 = 2_000_000_000;
+/// What is away from the CPU for less was interrupted, and nobody else's turn came.
+const LEAST_TURN_NS: u64 = 200_000;
 /// An idle block is read at its begin, after this part of its periods, and at
 /// its end.
 const IDLE_PARTS: u32 = 4;
@@ -193,6 +196,10 @@ impl Host<'_> {
         for worker in self.sources.iter().flatten() {
             worker.page.heartbeat.add(1);
         }
+        if block.busy {
+            let played = self.busy(number, block);
+            return played.map_err(|failure| (block.source, failure));
+        }
         for position in 0..block.periods {
             let begin = block.begin_ns + u64::from(position) * block.period_ns;
             let end = begin + block.period_ns;
@@ -240,6 +247,61 @@ impl Host<'_> {
                 active_ns: worker.page.active_ns.get() - active_ns,
                 held: worker.page.held.get(),
             });
+        }
+        Ok(())
+    }
+
+    /// Works for a whole block without rests, and writes down the turns that the
+    /// scheduler gives to the target meanwhile.
+    fn busy(&mut self, number: u64, block: PlannedBlock) -> Result<(), Failure> {
+        sleep_until(block.begin_ns);
+        let ask = |host: &Host, usual| {
+            if let Some(worker) = &host.sources[block.source] {
+                worker.ask(usual);
+            }
+        };
+        ask(self, true);
+        let worked = self.work_without_rests(number, block);
+        ask(self, false);
+        worked
+    }
+
+    fn work_without_rests(&mut self, number: u64, block: PlannedBlock) -> Result<(), Failure> {
+        let command = Command::new(block.order, number as u32);
+        let end_ns = block.begin_ns + u64::from(block.periods) * block.period_ns;
+        let Some(worker) = &mut self.sources[block.source] else {
+            return Ok(());
+        };
+        worker.begin(command);
+        let done = |worker: &Worker| (worker.page.operations.get(), worker.page.active_ns.get());
+        let mut told = done(worker);
+        let (mut position, mut before, mut used_ns) = (0, self.mark(), thread_cpu_ns());
+        while before.at_ns < end_ns && !self.tape.is_cancelled(number) {
+            let Some(worker) = &mut self.sources[block.source] else {
+                break;
+            };
+            worker.turn(command, block.order)?;
+            let (operations, active_ns) = done(worker);
+            let held = worker.page.held.get();
+            let (after, now_ns) = (self.mark(), thread_cpu_ns());
+            let off_ns = (after.at_ns - before.at_ns).saturating_sub(now_ns - used_ns);
+            if off_ns >= LEAST_TURN_NS {
+                self.tape.write(Turn {
+                    block: number,
+                    position,
+                    begin: Mark {
+                        at_ns: after.at_ns - off_ns,
+                        ..before
+                    },
+                    end: after,
+                    operations: operations - told.0,
+                    active_ns: active_ns - told.1,
+                    held,
+                });
+                told = (operations, active_ns);
+                position += 1;
+            }
+            (before, used_ns) = (after, now_ns);
         }
         Ok(())
     }

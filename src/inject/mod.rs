@@ -20,6 +20,7 @@ pub mod schedule;
 pub mod slice;
 pub mod stall;
 pub mod traffic;
+pub mod turns;
 pub mod worker;
 
 pub use error::WorkerError;

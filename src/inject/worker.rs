@@ -94,14 +94,7 @@ pub(super) fn start<'a>(
         let _ = yield_disk();
     }
     if let Some(slices) = config.slices {
-        // Refused by kernels that do not know it; the calibration of the
-        // period then finds a longer one. A worker that asked for just what it
-        // takes would be interrupted by the target at the end of most slices.
-        let taken = match intensity {
-            Intensity::Share => slices.period_ns as f64,
-            _ => slices.period_ns as f64 * slices.share * SPARE_SLICE,
-        };
-        let _ = request_slice((taken as u64).max(100_000));
+        ask_for(slices, intensity);
     }
     let kernel = (spec.build)(&Environment {
         available_bytes: Some(|| crate::machine::available_memory_bytes().ok()),
@@ -126,6 +119,18 @@ pub(super) fn start<'a>(
         next_slice_ns: 0,
         owed_ns: 0,
     })
+}
+
+/// Asks the scheduler for what `slices` take.
+fn ask_for(slices: Slices, intensity: Intensity) {
+    // Refused by kernels that do not know it; the calibration of the period then
+    // finds a longer one. A worker that asked for just what it takes would be
+    // interrupted by the target at the end of most slices.
+    let taken = match intensity {
+        Intensity::Share => slices.period_ns as f64,
+        _ => slices.period_ns as f64 * slices.share * SPARE_SLICE,
+    };
+    let _ = request_slice((taken as u64).max(100_000));
 }
 
 /// One source in a worker process.
@@ -228,6 +233,22 @@ impl Worker<'_> {
         self.take(command, slices, self.next_slice_ns)
     }
 
+    /// Asks the scheduler for the turns that it gives to any process, or else for
+    /// its own slices again.
+    pub(super) fn ask(&self, usual: bool) {
+        match (usual, self.slices) {
+            (true, _) => _ = request_slice(0),
+            (false, Some(slices)) => ask_for(slices, self.intensity),
+            (false, None) => {}
+        }
+    }
+
+    /// Gets ready to work without rests.
+    pub(super) fn begin(&mut self, command: Command) {
+        self.counted_ns = thread_cpu_ns();
+        self.page.applied.set(command);
+    }
+
     /// Sleeps until `begin_ns`, or keeps the CPU busy until then.
     pub(super) fn wait_for_slice(&self, command: Command, begin_ns: u64) {
         let alone = matches!(command.order(), Order::TreatAlone(_));
@@ -292,7 +313,7 @@ impl Worker<'_> {
     }
 
     /// A few microseconds of treatment or placebo.
-    fn turn(&mut self, command: Command, order: Order) -> Result<(), Failure> {
+    pub(super) fn turn(&mut self, command: Command, order: Order) -> Result<(), Failure> {
         let Some(percent) = order.intensity() else {
             self.page.applied.set(command);
             match self.spec.waiting {

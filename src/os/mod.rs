@@ -12,6 +12,7 @@ pub mod disks;
 pub mod mounts;
 pub mod proc;
 pub mod psi;
+pub mod sched;
 pub mod stat;
 pub mod sysfs;
 pub mod text;

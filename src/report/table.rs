@@ -3,6 +3,7 @@
 use super::mechanism;
 use super::style::Style;
 use super::style::table;
+use super::switches;
 use super::text;
 use super::used;
 use comfy_table::Attribute;
@@ -363,6 +364,10 @@ fn notes(profile: &Profile, style: Style) -> String {
     section(
         "Used without interference (95 % intervals)",
         used::lines(profile),
+    );
+    section(
+        "Sharing a CPU with the source in the scheduler's own turns (95 % intervals)",
+        switches::lines(profile, None),
     );
     let ordered = by_sensitivity(profile);
     let mut doubts = profile.conditions.doubts.clone();

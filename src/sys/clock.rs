@@ -4,6 +4,7 @@ use nix::sys::time::TimeSpec;
 use nix::time::ClockId;
 use nix::time::ClockNanosleepFlags;
 use nix::time::clock_getcpuclockid;
+use nix::time::clock_getres;
 use nix::time::clock_gettime;
 use nix::time::clock_nanosleep;
 use nix::unistd::Pid;
@@ -36,6 +37,13 @@ pub fn cpu_ns_of(pid: i32) -> Option<u64> {
     let clock = clock_getcpuclockid(Pid::from_raw(pid)).ok()?;
     let time = clock_gettime(clock).ok()?;
     Some(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+}
+
+/// Nanoseconds from one tick of the kernel to the next: the resolution of the clock
+/// that only the tick moves.
+pub fn tick_ns() -> Option<u64> {
+    let tick = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE).ok()?;
+    Some(tick.tv_sec() as u64 * 1_000_000_000 + tick.tv_nsec() as u64)
 }
 
 /// Sleeps until CLOCK_MONOTONIC reaches `deadline_ns`; returns early on a

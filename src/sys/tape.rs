@@ -27,6 +27,9 @@ pub struct PlannedBlock {
     pub periods: u32,
     /// Below 2^32.
     pub period_ns: u64,
+    /// Whether the source never rests, so that the scheduler alone decides whose
+    /// turn it is.
+    pub busy: bool,
 }
 
 /// A reading of the target's progress.
@@ -39,7 +42,8 @@ pub struct Mark {
 }
 
 /// One slice, and the target's progress at both ends of it. What the target
-/// did between two slices is the difference from one turn to the next.
+/// did between two slices is the difference from one turn to the next. In a busy
+/// block: one turn of the target, and its progress at both ends of that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
     /// Number of the block since the start of the tape.
@@ -110,7 +114,7 @@ pub struct Tape {
     taken: AtomicU64,
     blind: AtomicU64,
     _worker: [u64; 3],
-    blocks: [[AtomicU64; 3]; BLOCKS],
+    blocks: [[AtomicU64; 4]; BLOCKS],
     turns: [[AtomicU64; WORDS]; TURNS],
 }
 
@@ -130,6 +134,7 @@ impl Tape {
         slot[0].store((Command::TO_WORD)(command), Relaxed);
         slot[1].store(shape, Relaxed);
         slot[2].store(block.begin_ns, Relaxed);
+        slot[3].store(u64::from(block.busy), Relaxed);
         self.planned.store(number + 1, Release);
         Some(number)
     }
@@ -148,6 +153,7 @@ impl Tape {
             begin_ns: slot[2].load(Relaxed),
             periods: (shape >> 32) as u32 & 0xffff,
             period_ns: shape & 0xffff_ffff,
+            busy: slot[3].load(Relaxed) != 0,
         };
         Some((number, block))
     }
@@ -251,6 +257,7 @@ mod tests {
             begin_ns: 1 << 60,
             periods: 8,
             period_ns: 500_000,
+            busy: source == 3,
         }
     }
 

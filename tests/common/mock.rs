@@ -70,6 +70,9 @@ pub struct Response {
     pub probe: Curve,
     /// Target performance under control, as a fraction of idle.
     pub sharing: f64,
+    /// Target time that a switch to the source costs in turns of the scheduler,
+    /// microseconds.
+    pub switch_microseconds: f64,
     /// Standard deviation of one window, a fraction.
     pub sd: f64,
 }
@@ -81,6 +84,7 @@ impl Default for Response {
             target: Curve::Flat(1.0),
             probe: Curve::Flat(1.0),
             sharing: 1.0,
+            switch_microseconds: 0.0,
             sd: 0.01,
         }
     }
@@ -298,6 +302,10 @@ impl MockExecutor {
         let response = self.responses[request.subject];
         let disturbance = self.disturbance(response.sd);
         let running = request.target == TargetState::Running;
+        let kept = request.turn.map(|turn| {
+            let lost = response.switch_microseconds / 1e6;
+            1.0 - lost / turn.as_secs_f64()
+        });
         let held = self.unseen.is_some_and(|held| held(self.clock));
         let (slower, less) = if held { (0.7, 0.1) } else { (1.0, 1.0) };
         let (probe, aim) = match request.arm {
@@ -311,15 +319,19 @@ impl MockExecutor {
                 };
                 let power = self.phase_response.map_or(1.0, |power| power(self.clock));
                 let own = response.sharing * response.target.at(intensity).powf(power * less);
+                let own = kept.map_or(own, |kept| response.sharing * kept);
                 (Some(1e6 * beside * slower * disturbance), own)
             }
         };
         let phase = slower * self.phases.map_or(1.0, |level| level(self.clock));
         let mut turns = Vec::new();
         for position in 0..request.periods {
-            self.clock += sequence.period;
+            self.clock += request.period(&sequence);
             self.level = aim + (self.level - aim) * self.carry_over;
-            let seconds = 0.8 * sequence.period.as_secs_f64();
+            let seconds = match request.turn {
+                Some(turn) => turn.as_secs_f64(),
+                None => 0.8 * sequence.period.as_secs_f64(),
+            };
             let own = 1.0 + response.sd * self.noise.normal();
             let (from, pace) = self.place();
             let done = self.baseline * pace * phase * self.level * disturbance * own * seconds;
@@ -343,7 +355,7 @@ impl MockExecutor {
             return Block::Missed;
         }
         Block::Read(BlockReading {
-            at: self.clock - sequence.period * request.periods / 2,
+            at: self.clock - request.period(&sequence) * request.periods / 2,
             turns,
             probe,
             pressure: probe.map(|_| match request.arm {

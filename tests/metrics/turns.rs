@@ -58,6 +58,7 @@ fn play(group: &WorkerGroup, metric: &mut dyn Metric, target: &mut Target) -> Ve
     let (host, index) = group.hosts().next().unwrap();
     host.watch(source.version, &source.readable).unwrap();
     let block = PlannedBlock {
+        busy: false,
         source: index,
         order: Order::Control,
         begin_ns: monotonic_ns() + 100_000_000,

@@ -4,7 +4,9 @@ use super::CurvePoint;
 use super::Estimate;
 use super::Profile;
 use super::Readings;
+use super::SchedulerFacts;
 use super::Score;
+use super::Switch;
 use super::Usage;
 use crate::reading::Reading;
 use thiserror::Error;
@@ -72,6 +74,9 @@ pub fn check(profile: &Profile) -> Checked {
                 check_point(&key(&format!("{name}[{index}]")), point)?;
             }
         }
+        if let Some(Reading::Value(switch)) = &entry.switch {
+            check_switch(&key("switch"), switch)?;
+        }
         if let Some(bound) = &entry.physical_bound {
             finite(&key("physical_bound.loss_percent"), bound.loss_percent)?;
         }
@@ -98,10 +103,54 @@ pub fn check(profile: &Profile) -> Checked {
         not_negative(&format!("{key}.level"), phase.level)?;
         interval(&key, [phase.from_seconds, phase.to_seconds])?;
     }
+    if let Some(scheduler) = &conditions.scheduler {
+        check_scheduler(scheduler)?;
+    }
     if let Some(usage) = &profile.usage {
         check_usage(usage)?;
     }
     profile.readings.as_ref().map_or(Ok(()), check_readings)
+}
+
+fn check_switch(key: &str, switch: &Switch) -> Checked {
+    estimate(
+        &format!("{key}.cost_microseconds"),
+        &switch.cost_microseconds,
+    )?;
+    let expected = &switch.expected_loss_percent;
+    estimate(&format!("{key}.expected_loss_percent"), expected)?;
+    let mut last = 0.0;
+    for (index, at) in switch.turns.iter().enumerate() {
+        let key = format!("{key}.turns[{index}]");
+        estimate(&format!("{key}.cost_microseconds"), &at.cost_microseconds)?;
+        let turn = at.turn_seconds;
+        finite(&format!("{key}.turn_seconds"), turn)?;
+        if turn <= last {
+            return refuse(
+                &format!("{key}.turn_seconds"),
+                format!("is {turn}; turns are longer than 0, shortest first"),
+            );
+        }
+        last = turn;
+    }
+    Ok(())
+}
+
+fn check_scheduler(scheduler: &SchedulerFacts) -> Checked {
+    let lengths = [
+        ("turn_seconds", &scheduler.turn_seconds),
+        ("base_slice_seconds", &scheduler.base_slice_seconds),
+        ("tick_seconds", &scheduler.tick_seconds),
+    ];
+    for (name, length) in lengths {
+        if let Reading::Value(length) = length {
+            not_negative(&format!("conditions.scheduler.{name}"), length.value)?;
+        }
+    }
+    match &scheduler.plain_switch_microseconds {
+        Reading::Value(plain) => estimate("conditions.scheduler.plain_switch_microseconds", plain),
+        Reading::Unavailable { .. } => Ok(()),
+    }
 }
 
 fn check_usage(usage: &Usage) -> Checked {

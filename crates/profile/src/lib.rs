@@ -19,6 +19,7 @@ mod readings;
 pub mod resource;
 #[cfg(feature = "schema")]
 mod schema;
+mod switch;
 mod unique;
 mod usage;
 mod warning;
@@ -39,6 +40,10 @@ pub use readings::PairReading;
 pub use readings::Readings;
 #[cfg(feature = "schema")]
 pub use schema::schema;
+pub use switch::SchedulerFacts;
+pub use switch::Sourced;
+pub use switch::Switch;
+pub use switch::SwitchAt;
 pub use usage::Usage;
 pub use usage::UsedBy;
 pub use usage::UsedQuantity;
@@ -245,6 +250,10 @@ pub struct Conditions {
     pub slice_period_seconds: Option<f64>,
     /// Share of the CPU a same-CPU worker takes, percent.
     pub slice_share_percent: Option<f64>,
+    /// How the scheduler shares a CPU between busy processes; absent where no
+    /// source time-shares the target's CPU, and in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<SchedulerFacts>,
     /// Where the peaks come from that intensity refers to: the machine file of
     /// some moment, or measured at the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -405,6 +414,11 @@ pub struct ResourceEntry {
     /// cost of sharing a CPU, which is not blamed on this resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sharing_cost: Option<Estimate>,
+    /// What a switch to the source and back costs, or why that was not measured;
+    /// absent for sources that do not time-share the target's CPU, and in files
+    /// of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switch: Option<Reading<Switch>>,
     /// Target performance at 100 % over all the time, where the curve and the
     /// scores are of the time without an unseen neighbour.
     #[serde(default, skip_serializing_if = "Option::is_none")]

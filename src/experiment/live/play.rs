@@ -320,7 +320,7 @@ impl LiveExecutor<'_> {
             .map(|request| {
                 let period_ns = self
                     .sequence_of(request)
-                    .map_or(0, |sequence| sequence.period.as_nanos() as u64);
+                    .map_or(0, |sequence| request.period(&sequence).as_nanos() as u64);
                 let order = match request.arm {
                     Arm::Idle => Order::Idle,
                     Arm::Control => Order::Control,
@@ -339,6 +339,7 @@ impl LiveExecutor<'_> {
                             begin_ns,
                             periods: request.periods,
                             period_ns,
+                            busy: request.turn.is_some(),
                         })?;
                         Some((index, number))
                     })
@@ -469,7 +470,8 @@ impl LiveExecutor<'_> {
         steal: f64,
     ) -> Block {
         let group = &self.groups[request.subject];
-        let slices = group.plan.config.slices.is_some() && request.arm != Arm::Idle;
+        let sliced = group.plan.config.slices.is_some() && request.turn.is_none();
+        let slices = sliced && request.arm != Arm::Idle;
         let takes_time = self
             .sequence_of(request)
             .is_some_and(|sequence| sequence.takes_time);

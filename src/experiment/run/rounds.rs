@@ -402,6 +402,7 @@ impl Run<'_, '_> {
                 target,
                 skip,
                 periods,
+                turn: None,
             }
         };
         let (block, total) = (sequence.block(), beside.len() + alone.len());
