@@ -8,8 +8,9 @@ usage: python3 scripts/switch-cost [--jostle PATH] [--budget TIME] [--pairs N] [
 Each program is profiled beside l2-capacity on one CPU. Then it runs to its end there,
 alone and beside `jostle run l2-capacity`, an ordinary busy process under the scheduler,
 in alternation. Predicted is half of the CPU, less what the profile expects to be lost in
-the scheduler's own turns: the cost of a switch to the source, and of a switch at all. The other columns say what an equal split alone would predict,
-and the loss at 100 % in the profile's own short slices.
+the scheduler's own turns: the cost of a switch to the source, and of a switch at all.
+The other columns say what an equal split alone would predict, and the loss at 100 % in
+the profile's own short slices.
 
 Needs: root (to find the progress of programs), Python 3.9, cc, 200 MB in the directory
 for temporary files; the machine for itself.
