@@ -130,9 +130,13 @@ impl LiveExecutor<'_> {
     /// meanwhile.
     pub(super) fn pause_for_use(&mut self) -> Result<(), WindowError> {
         let elapsed = Duration::from_nanos(monotonic_ns() - self.start_ns);
-        match &mut self.quiet {
-            Some(quiet) if quiet.is_due(elapsed) => quiet.interrupt(),
-            _ => return Ok(()),
+        let Some(quiet) = &mut self.quiet else {
+            return Ok(());
+        };
+        // What comes next is played beside sources, with a pause or without.
+        quiet.interrupt();
+        if !quiet.is_due(elapsed) {
+            return Ok(());
         }
         self.put_down()?;
         self.rest(SETTLE)?;

@@ -20,6 +20,9 @@ use std::time::Duration;
 const CURVE: [f64; 4] = [80.0, 40.0, 60.0, 20.0];
 /// The same for what the target does to a source, in the order in which they are begun.
 const PROBED: [f64; 4] = [60.0, 80.0, 40.0, 20.0];
+/// The same from the first round on for a source of CPU time: beside a busy target
+/// it begins to lose at a small share.
+const PROBED_AT_ONCE: [f64; 2] = [40.0, 20.0];
 /// Blocks at 100 per round: the verdict falls there.
 const AT_100: usize = 2;
 /// Blocks per round at the level where the crossing is looked for.
@@ -356,9 +359,14 @@ impl Run<'_, '_> {
                     let next = next.unwrap_or(&PROBED[round % PROBED.len()]);
                     let seen = run.search.ratio_at_100();
                     let loses = seen.is_some_and(|seen| seen < run.search.rules.line.ln());
+                    let at_once = sequence.sequence.takes_time && seen.is_none_or(|_| loses);
+                    let few = |level: &&f64| run.search.pairs_at(**level) < 2 * FEWEST_PAIRS;
                     match (self.settings.full_only, refinements.is_empty()) {
                         (true, _) => {}
                         (false, false) if !long => levels.extend(CURVE),
+                        _ if at_once && PROBED_AT_ONCE.iter().any(|level| few(&level)) => {
+                            levels.extend(PROBED_AT_ONCE);
+                        }
                         _ if loses => levels.push(*next),
                         _ => {}
                     }
