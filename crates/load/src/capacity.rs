@@ -30,7 +30,7 @@ const MOST_RETREATS: usize = 6;
 /// When a search ends with what is known; a window under way is waited for.
 /// A usual one takes 10 to 40 s, and windows at low rates take up to 10 s each: on a
 /// machine that is busy with something else there may be no end to lower rates.
-pub(crate) const LONGEST: Duration = Duration::from_secs(180);
+const LONGEST: Duration = Duration::from_secs(180);
 /// Share of the bound that the generator's own lateness may take, at the
 /// percentile of the target, before a missed target is its fault.
 const OWN_SHARE: f64 = 0.5;
@@ -111,6 +111,7 @@ impl Capacity {
                 per_second: self.rate_per_second,
             }),
             StoppedBy::Time => Some(Warning::CapacitySearchCutShort {
+                limit: LONGEST,
                 slo: self.slo.clone(),
                 met_per_second: self.rate_per_second,
                 missed_per_second: self.missed_at_per_second,

@@ -1,7 +1,6 @@
 //! What a reader of the results must know. All warning texts of the crate are
 //! in this file.
 
-use crate::capacity::LONGEST;
 use crate::failure::Failures;
 use crate::placement::SharedCpus;
 use std::fmt;
@@ -40,6 +39,7 @@ pub enum Warning {
     },
     /// The search for the capacity ended by its limit of time.
     CapacitySearchCutShort {
+        limit: Duration,
         slo: String,
         met_per_second: f64,
         missed_per_second: Option<f64>,
@@ -109,6 +109,7 @@ impl fmt::Display for Warning {
                  send faster on time"
             ),
             Warning::CapacitySearchCutShort {
+                limit,
                 slo,
                 met_per_second,
                 missed_per_second,
@@ -117,7 +118,7 @@ impl fmt::Display for Warning {
                     f,
                     "the search for the capacity was ended after {} s: {met_per_second:.0} \
                      requests/s met {slo}",
-                    LONGEST.as_secs()
+                    limit.as_secs()
                 )?;
                 match missed_per_second {
                     Some(missed) => write!(f, ", {missed:.0} did not")?,
