@@ -17,6 +17,7 @@ use jostle::experiment::run::measure;
 use jostle_profile::Status;
 use mock::Curve;
 use mock::MockExecutor;
+use mock::Pace;
 use mock::Response;
 use std::time::Duration;
 
@@ -643,7 +644,7 @@ fn what_a_program_does_in_every_run_is_no_noise() {
     let found = |placed: bool, kept: f64, seed| {
         let (subjects, mut mock) = playing(&[noisy(Curve::Flat(kept))], seed);
         (mock.baseline, mock.bursts) = (10e3, Some(1.0));
-        (mock.runs, mock.placed) = (Some((8000.0, uneven as fn(f64) -> f64)), placed);
+        (mock.runs, mock.placed) = (Some((8000.0, uneven as Pace)), placed);
         loss(&run(&mut mock, &subjects, &settings(15, seed)), 0)
     };
     let (mut widths, mut missed) = ([0.0; 2], [0, 0]);

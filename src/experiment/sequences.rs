@@ -7,9 +7,11 @@
 //! with its blocks of the same round in which the target was stopped.
 
 mod course;
+mod ends;
+mod probes;
 
+use self::ends::spread;
 use super::arrived::GAUGES;
-use super::carry_over::carry_over;
 use super::design::RATIO_FLOOR;
 use super::executor::Arm;
 use super::executor::BlockReading;
@@ -32,7 +34,6 @@ use jostle_statistics::block_rate;
 use jostle_statistics::location;
 use jostle_statistics::mean;
 use jostle_statistics::median;
-use jostle_statistics::normal_quantile;
 use jostle_statistics::within;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -50,10 +51,6 @@ const FEWEST_LONG: usize = 8;
 /// Operations of the undisturbed target that the part of a block that is read
 /// lasts for at least.
 const FEWEST_OPERATIONS: f64 = 12.0;
-
-/// How many times as much the halves of a block differ as the blocks do where blocks
-/// become longer: between 1, noise without memory, and `sqrt(3)`.
-const ROUNDED: f64 = 1.4;
 
 /// Shares of the time held by a neighbour between which blocks are told apart: with
 /// less, the robust estimate is of the free time anyway; with more, too few are
@@ -160,7 +157,7 @@ impl SequenceLog {
                 read: periods - 1,
                 ..self.sequence
             },
-            course: None,
+            course: self.course.clone(),
             members: self.members.clone(),
             gauges: self.gauges.clone(),
             // The source was not on the CPU for a whole turn before the first.
@@ -476,130 +473,9 @@ impl SequenceLog {
             .collect()
     }
 
-    /// Periods in which a switch still shows, in the controls or in the blocks at
-    /// 100, and whether it shows to the end of some.
-    fn carry_over(&self, (blocks, contrasts): &(Vec<(&Kept, Block)>, Contrasts)) -> (u32, bool) {
-        let full = |arm: &ArmOf| *arm == self.zero() || arm.1 == Arm::Treat(100.0);
-        let mut skip = self.skip;
-        let mut late = false;
-        for (arm, _) in self.arms.iter().enumerate().filter(|(_, of)| full(of)) {
-            let mut positions: Vec<Vec<f64>> = vec![Vec::new(); self.periods() as usize];
-            let own = blocks.iter().zip(&contrasts.ratios);
-            for ((block, value), ratio) in own.filter(|((block, _), _)| block.arm == arm) {
-                let Some(ratio) = ratio else { continue };
-                for turn in &block.reading.turns {
-                    let log = (turn.operations / turn.seconds).ln();
-                    if let Some(values) = positions.get_mut(turn.position as usize)
-                        && log.is_finite()
-                    {
-                        values.push(log - (value.value - ratio));
-                    }
-                }
-            }
-            match carry_over(&positions) {
-                Some(positions) => skip = skip.max(positions as u32),
-                None => late = true,
-            }
-        }
-        (skip, late)
-    }
-
-    /// Operations that are seen at once, and whether most of the noise of a block
-    /// comes from where it begins and ends, as when few operations are counted, or
-    /// bursts of them: twice as long ones say more than twice as many then.
-    ///
-    /// The end of the first half of a block is the begin of the second. So noise of
-    /// ends, uniform on a grain `g`, makes half of the difference of the halves of a
-    /// block that holds `n` spread by `g / (sqrt(2) n)`: `sqrt(3)` times as much as
-    /// blocks do. With noise that has no memory both spread alike, and with drift
-    /// blocks spread more.
-    fn grain(&self, (blocks, contrasts): &(Vec<(&Kept, Block)>, Contrasts)) -> (f64, bool) {
-        let (mut halves, mut wholes, mut counts) = (Vec::new(), Vec::new(), Vec::new());
-        for ((kept, block), ratio) in blocks.iter().zip(&contrasts.ratios) {
-            let turns: Vec<&TargetTurn> = self.counted(kept).collect();
-            let Some(ratio) = ratio else { continue };
-            let sums = |turns: &[&TargetTurn]| {
-                let operations: f64 = turns.iter().map(|turn| turn.operations).sum();
-                let seconds: f64 = turns.iter().map(|turn| turn.seconds).sum();
-                (operations, seconds)
-            };
-            let (first, second) = turns.split_at(turns.len() / 2);
-            let expected = (block.value - ratio + contrasts.effects[block.arm]).exp();
-            let relative = |(operations, seconds): (f64, f64)| operations / seconds / expected;
-            halves.push(0.5 * (relative(sums(first)) - relative(sums(second))));
-            wholes.push(relative(sums(&turns)) - 1.0);
-            counts.push(sums(&turns).0);
-        }
-        let [halves, wholes] = [spread(halves), spread(wholes)];
-        let rounded = halves > ROUNDED * wholes;
-        let grain = match rounded {
-            true => halves * median(&mut counts) * f64::sqrt(2.0),
-            false => 1.0,
-        };
-        (grain.max(1.0), rounded)
-    }
-
-    /// The sources beside the target against themselves alone, round by round.
-    fn judge_probes(&self, judgement: &mut Judgement) {
-        for (arm, &(subject, of)) in self.arms.iter().enumerate() {
-            let Arm::Treat(intensity) = of else { continue };
-            let mut played = Played::default();
-            for round in self.by_round() {
-                let own = || round.iter().filter(|block| block.arm == arm);
-                let probes = |target| -> Vec<f64> {
-                    let probes = own().filter(|block| block.target == target);
-                    let probes = probes.filter_map(|block| block.reading.probe);
-                    probes.filter(|probe| *probe > 0.0).map(f64::ln).collect()
-                };
-                let (alone, beside) = (probes(TargetState::Stopped), probes(TargetState::Running));
-                let (Some(last), false) = (own().next_back(), alone.is_empty()) else {
-                    continue;
-                };
-                if beside.is_empty() {
-                    continue;
-                }
-                let reference = location(&alone);
-                let log_ratio = location(&beside) - reference;
-                let running = own().filter(|block| block.target == TargetState::Running);
-                let pressure = running.filter_map(|block| block.reading.pressure).next();
-                played.ratios.push(log_ratio);
-                played.pressures.extend(pressure);
-                judgement.pairs.push(PairRecord {
-                    at: last.reading.at,
-                    subject,
-                    half: Half::Caused,
-                    intensity,
-                    log_ratio,
-                    pressure,
-                    reference: reference.exp(),
-                    counted: Default::default(),
-                });
-            }
-            if !played.ratios.is_empty() {
-                judgement.levels.push(LevelPlayed {
-                    half: Half::Caused,
-                    subject,
-                    intensity,
-                    played,
-                });
-            }
-        }
-    }
-
     fn by_round(&self) -> impl Iterator<Item = &[Kept]> {
         self.blocks.chunk_by(|a, b| a.round == b.round)
     }
-}
-
-/// Standard deviation by the share of 80 % that lies closest to the middle: in whole
-/// numbers more than half may be equal.
-fn spread(mut values: Vec<f64>) -> f64 {
-    values.retain(|value| value.is_finite());
-    let middle = median(&mut values);
-    let mut sizes: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
-    sizes.sort_unstable_by(f64::total_cmp);
-    let near = sizes.get(sizes.len() * 4 / 5);
-    near.map_or(0.0, |size| size / normal_quantile(0.9))
 }
 
 /// The control's level, round by round: seconds, log rate.

@@ -107,6 +107,9 @@ pub struct Weather {
     pub steal_share: f64,
 }
 
+/// How fast a command is at a place of its run, against its mean.
+pub type Pace = fn(f64) -> f64;
+
 impl Default for Weather {
     /// AR(1) drift of 1 %, 2 % of windows off by ± 30 %, no steal.
     fn default() -> Self {
@@ -145,7 +148,7 @@ pub struct MockExecutor {
     pub bursts: Option<f64>,
     /// A command that is run again and again: operations of a run, and how fast it is
     /// at each place of it (0–1) against its mean.
-    pub runs: Option<(f64, fn(f64) -> f64)>,
+    pub runs: Option<(f64, Pace)>,
     /// Whether its place in a run is known.
     pub placed: bool,
     /// Operations of all runs so far.

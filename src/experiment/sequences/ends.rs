@@ -1,0 +1,99 @@
+//! What the ends of a block add to it: what a switch leaves behind at its begin, and
+//! operations that are seen only when they are whole.
+
+use super::ArmOf;
+use super::Kept;
+use super::SequenceLog;
+use crate::experiment::carry_over::carry_over;
+use crate::experiment::executor::Arm;
+use crate::experiment::executor::TargetTurn;
+use jostle_statistics::Block;
+use jostle_statistics::Contrasts;
+use jostle_statistics::median;
+use jostle_statistics::normal_quantile;
+
+/// How many times as much the halves of a block differ as the blocks do where blocks
+/// become longer: between 1, noise without memory, and `sqrt(3)`.
+const ROUNDED: f64 = 1.4;
+
+impl SequenceLog {
+    /// Periods in which a switch still shows, in the controls or in the blocks at
+    /// 100, and whether it shows to the end of some.
+    pub(super) fn carry_over(
+        &self,
+        (blocks, contrasts): &(Vec<(&Kept, Block)>, Contrasts),
+    ) -> (u32, bool) {
+        let full = |arm: &ArmOf| *arm == self.zero() || arm.1 == Arm::Treat(100.0);
+        let mut skip = self.skip;
+        let mut late = false;
+        for (arm, _) in self.arms.iter().enumerate().filter(|(_, of)| full(of)) {
+            let mut positions: Vec<Vec<f64>> = vec![Vec::new(); self.periods() as usize];
+            let own = blocks.iter().zip(&contrasts.ratios);
+            for ((block, value), ratio) in own.filter(|((block, _), _)| block.arm == arm) {
+                let Some(ratio) = ratio else { continue };
+                for turn in &block.reading.turns {
+                    let log = (turn.operations / turn.seconds).ln();
+                    if let Some(values) = positions.get_mut(turn.position as usize)
+                        && log.is_finite()
+                    {
+                        values.push(log - (value.value - ratio));
+                    }
+                }
+            }
+            match carry_over(&positions) {
+                Some(positions) => skip = skip.max(positions as u32),
+                None => late = true,
+            }
+        }
+        (skip, late)
+    }
+
+    /// Operations that are seen at once, and whether most of the noise of a block
+    /// comes from where it begins and ends, as when few operations are counted, or
+    /// bursts of them: twice as long ones say more than twice as many then.
+    ///
+    /// The end of the first half of a block is the begin of the second. So noise of
+    /// ends, uniform on a grain `g`, makes half of the difference of the halves of a
+    /// block that holds `n` spread by `g / (sqrt(2) n)`: `sqrt(3)` times as much as
+    /// blocks do. With noise that has no memory both spread alike, and with drift
+    /// blocks spread more.
+    pub(super) fn grain(
+        &self,
+        (blocks, contrasts): &(Vec<(&Kept, Block)>, Contrasts),
+    ) -> (f64, bool) {
+        let (mut halves, mut wholes, mut counts) = (Vec::new(), Vec::new(), Vec::new());
+        for ((kept, block), ratio) in blocks.iter().zip(&contrasts.ratios) {
+            let turns: Vec<&TargetTurn> = self.counted(kept).collect();
+            let Some(ratio) = ratio else { continue };
+            let sums = |turns: &[&TargetTurn]| {
+                let operations: f64 = turns.iter().map(|turn| turn.operations).sum();
+                let seconds: f64 = turns.iter().map(|turn| turn.seconds).sum();
+                (operations, seconds)
+            };
+            let (first, second) = turns.split_at(turns.len() / 2);
+            let expected = (block.value - ratio + contrasts.effects[block.arm]).exp();
+            let relative = |(operations, seconds): (f64, f64)| operations / seconds / expected;
+            halves.push(0.5 * (relative(sums(first)) - relative(sums(second))));
+            wholes.push(relative(sums(&turns)) - 1.0);
+            counts.push(sums(&turns).0);
+        }
+        let [halves, wholes] = [spread(halves), spread(wholes)];
+        let rounded = halves > ROUNDED * wholes;
+        let grain = match rounded {
+            true => halves * median(&mut counts) * f64::sqrt(2.0),
+            false => 1.0,
+        };
+        (grain.max(1.0), rounded)
+    }
+}
+
+/// Standard deviation by the share of 80 % that lies closest to the middle: in whole
+/// numbers more than half may be equal.
+pub(super) fn spread(mut values: Vec<f64>) -> f64 {
+    values.retain(|value| value.is_finite());
+    let middle = median(&mut values);
+    let mut sizes: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
+    sizes.sort_unstable_by(f64::total_cmp);
+    let near = sizes.get(sizes.len() * 4 / 5);
+    near.map_or(0.0, |size| size / normal_quantile(0.9))
+}
