@@ -1,6 +1,7 @@
 //! What a reader should know before believing a profile: every warning of this
 //! package and its text. Those of the load generator are in `jostle-load`.
 
+use crate::machine::calibration::StaleSource;
 use jostle_profile::Phase;
 use jostle_profile::PhasePerformance;
 use jostle_profile::WarningFacts;
@@ -32,6 +33,20 @@ pub enum Warning {
         /// Below 0: less.
         change_percent: f64,
         recorded_at: String,
+    },
+    /// There is a machine file, and nothing of it was used.
+    #[error("the machine file is ignored: {reason}")]
+    MachineFileIgnored { reason: String },
+    /// The machine file holds some sources for other settings.
+    #[error(
+        "the machine file of {recorded_at} is not used for sources that were calibrated with \
+         other settings: {}; their peaks are measured at the start; `jostle machine --calibrate` \
+         renews the file (with the same --access, --scratch or pattern flags as here)",
+        .sources.iter().map(StaleSource::to_string).collect::<Vec<_>>().join(", ")
+    )]
+    MachineFilePartIgnored {
+        recorded_at: String,
+        sources: Vec<StaleSource>,
     },
     #[error("the target cannot be stopped: {reason}")]
     TargetNotStoppable { reason: String },
@@ -325,6 +340,11 @@ mod tests {
             Warning::PeakChanged {
                 change_percent: -20.0,
                 recorded_at: text(),
+            },
+            Warning::MachineFileIgnored { reason: text() },
+            Warning::MachineFilePartIgnored {
+                recorded_at: text(),
+                sources: Vec::new(),
             },
             Warning::TargetNotStoppable { reason: text() },
             Warning::CausedNotMeasured,

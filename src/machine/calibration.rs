@@ -13,6 +13,8 @@ use serde::Deserialize;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::fmt;
 
 /// The format this version writes.
 pub const FORMAT: &str = "jostle-machine-file/1";
@@ -173,6 +175,33 @@ pub struct ReporterPoint {
     pub windows: u64,
 }
 
+/// A source whose numbers hold for other settings than those wanted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StaleSource {
+    pub resource: String,
+    /// Keys of the settings that differ.
+    pub settings: Vec<String>,
+}
+
+impl fmt::Display for StaleSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.settings.is_empty() {
+            true => f.write_str(&self.resource),
+            false => write!(f, "{} ({})", self.resource, self.settings.join(", ")),
+        }
+    }
+}
+
+/// Keys that `one` and `other` do not have alike.
+fn differing(one: &Value, other: &Value) -> Vec<String> {
+    let keys = [one, other].into_iter().filter_map(Value::as_object);
+    let keys: BTreeSet<&String> = keys.flat_map(|map| map.keys()).collect();
+    let keys = keys
+        .into_iter()
+        .filter(|key| one.get(key) != other.get(key));
+    keys.cloned().collect()
+}
+
 impl Calibration {
     /// Operations per second that `workers` workers of `resource` reached at
     /// 100 % under the same settings; `None` when that was not measured.
@@ -187,6 +216,30 @@ impl Calibration {
             .flatten()
             .find(|peak| peak.workers == workers)
             .and_then(|peak| peak.operations_per_second)
+    }
+
+    /// Removes the sources that were measured under other settings than `wanted`
+    /// has for them, by resource id, and tells which settings differ. A source
+    /// without numbers, or one that is not wanted, stays.
+    pub fn remove_stale<'a>(
+        &mut self,
+        wanted: impl IntoIterator<Item = (&'a str, Value)>,
+    ) -> Vec<StaleSource> {
+        let mut stale = Vec::new();
+        for (resource, settings) in wanted {
+            let Some(source) = self.resources.get(resource) else {
+                continue;
+            };
+            let measured = source.alone.value().is_some() || source.together.value().is_some();
+            if measured && source.settings != settings {
+                stale.push(StaleSource {
+                    resource: resource.to_string(),
+                    settings: differing(&source.settings, &settings),
+                });
+                self.resources.remove(resource);
+            }
+        }
+        stale
     }
 
     /// Settle time of `resource`, seconds, where it was measured.
