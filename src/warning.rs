@@ -1,12 +1,12 @@
 //! What a reader should know before believing a profile: every warning of this
 //! package and its text. Those of the load generator are in `jostle-load`.
 
-use crate::machine::calibration::StaleSource;
 use jostle_profile::Phase;
 use jostle_profile::PhasePerformance;
 use jostle_profile::WarningFacts;
 use serde::Serialize;
 use serde_json::Value;
+use std::fmt;
 use thiserror::Error;
 
 /// A caution, with the numbers needed to judge it. Its code is the variant's
@@ -237,6 +237,23 @@ pub enum Warning {
     #[serde(skip)]
     #[error("{0}")]
     Load(jostle_load::Warning),
+}
+
+/// A source whose numbers hold for other settings than those wanted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StaleSource {
+    pub resource: String,
+    /// Keys of the settings that differ.
+    pub settings: Vec<String>,
+}
+
+impl fmt::Display for StaleSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.settings.is_empty() {
+            true => f.write_str(&self.resource),
+            false => write!(f, "{} ({})", self.resource, self.settings.join(", ")),
+        }
+    }
 }
 
 /// Why an estimate that compares adjacent windows survives a change.

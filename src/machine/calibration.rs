@@ -5,6 +5,7 @@
 //! resource, percentages run 0–100. Everything is a value or the reason why
 //! there is none.
 
+use crate::warning::StaleSource;
 use jostle_profile::Placement;
 use jostle_profile::Unknown;
 use jostle_profile::reading::Reading;
@@ -14,7 +15,6 @@ use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
-use std::fmt;
 
 /// The format this version writes.
 pub const FORMAT: &str = "jostle-machine-file/1";
@@ -173,23 +173,6 @@ pub struct ReporterPoint {
     /// median of `windows`.
     pub performance: f64,
     pub windows: u64,
-}
-
-/// A source whose numbers hold for other settings than those wanted.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct StaleSource {
-    pub resource: String,
-    /// Keys of the settings that differ.
-    pub settings: Vec<String>,
-}
-
-impl fmt::Display for StaleSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.settings.is_empty() {
-            true => f.write_str(&self.resource),
-            false => write!(f, "{} ({})", self.resource, self.settings.join(", ")),
-        }
-    }
 }
 
 /// Keys that `one` and `other` do not have alike.
