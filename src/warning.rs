@@ -6,6 +6,7 @@ use jostle_profile::PhasePerformance;
 use jostle_profile::WarningFacts;
 use serde::Serialize;
 use serde_json::Value;
+use std::fmt;
 use thiserror::Error;
 
 /// A caution, with the numbers needed to judge it. Its code is the variant's
@@ -32,6 +33,20 @@ pub enum Warning {
         /// Below 0: less.
         change_percent: f64,
         recorded_at: String,
+    },
+    /// There is a machine file, and nothing of it was used.
+    #[error("the machine file is ignored: {reason}")]
+    MachineFileIgnored { reason: String },
+    /// The machine file holds some sources for other settings.
+    #[error(
+        "the machine file of {recorded_at} is not used for sources that were calibrated with \
+         other settings: {}; their peaks are measured at the start; `jostle machine --calibrate` \
+         renews the file (with the same --access, --scratch or pattern flags as here)",
+        .sources.iter().map(StaleSource::to_string).collect::<Vec<_>>().join(", ")
+    )]
+    MachineFilePartIgnored {
+        recorded_at: String,
+        sources: Vec<StaleSource>,
     },
     #[error("the target cannot be stopped: {reason}")]
     TargetNotStoppable { reason: String },
@@ -224,6 +239,23 @@ pub enum Warning {
     Load(jostle_load::Warning),
 }
 
+/// A source whose numbers hold for other settings than those wanted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StaleSource {
+    pub resource: String,
+    /// Keys of the settings that differ.
+    pub settings: Vec<String>,
+}
+
+impl fmt::Display for StaleSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.settings.is_empty() {
+            true => f.write_str(&self.resource),
+            false => write!(f, "{} ({})", self.resource, self.settings.join(", ")),
+        }
+    }
+}
+
 /// Why an estimate that compares adjacent windows survives a change.
 const ADJACENT: &str =
     "ratios compare adjacent windows and are unaffected; the baseline is affected";
@@ -325,6 +357,11 @@ mod tests {
             Warning::PeakChanged {
                 change_percent: -20.0,
                 recorded_at: text(),
+            },
+            Warning::MachineFileIgnored { reason: text() },
+            Warning::MachineFilePartIgnored {
+                recorded_at: text(),
+                sources: Vec::new(),
             },
             Warning::TargetNotStoppable { reason: text() },
             Warning::CausedNotMeasured,

@@ -184,7 +184,7 @@ pub struct LoadArgs {
     #[arg(long, group = "drive", requires = "load")]
     closed: bool,
     /// Search for the maximum sustainable rate under --slo first; this takes time beyond
-    /// the budget
+    /// the budget, 3 minutes at most
     #[arg(long, group = "drive", requires_all = ["load", "slo"])]
     find_capacity: bool,
     /// Latency target of that search, like p99:1ms
@@ -268,7 +268,8 @@ pub struct Args {
     /// Next request as soon as an answer is there: shows the peak throughput
     #[arg(long, conflicts_with = "find_capacity")]
     closed: bool,
-    /// Search for the maximum sustainable rate under --slo
+    /// Search for the maximum sustainable rate under --slo; ends after 3 minutes
+    /// with the best rate known
     #[arg(long, requires = "slo", conflicts_with = "length")]
     find_capacity: bool,
     /// Latency target, like p99:1ms; a bound alone, like 1ms, means p99 for

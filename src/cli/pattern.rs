@@ -120,8 +120,8 @@ fn fit_storage(args: &FitArgs, text: &str) -> Result<(String, String)> {
     let refuse = |error: &dyn Display| refuse(&args.trace, error);
     let read = trace::read(text, format, args.device.as_deref());
     let read = read.map_err(|error| match (args.format, error) {
-        (None, trace::TraceError::NoIo(_)) => refuse(
-            &"no line is block I/O or a packet in a known format; give the text of blkparse, a \
+        (None, trace::TraceError::Unrecognized) => refuse(
+            &"none of the first lines is block I/O or a packet in a known format; give the text of blkparse, a \
               fio log, block_bio_queue or block_rq_issue events, tcpdump -tt -nn -q, or a table \
               of time, size and direction, and --format if it is not recognized",
         ),

@@ -201,6 +201,7 @@ fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result
     {
         return Err(Error::request("--slice: give a period between 50us and 1s"));
     }
+    let (calibration, calibration_ignored) = select::calibration(machine, args.no_machine_file);
     Ok(Request {
         spec,
         name: args.name.clone(),
@@ -222,7 +223,8 @@ fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result
             true => None,
             false => Some(counters::options(args.events.as_deref())?),
         },
-        calibration: select::calibration(machine, args.no_machine_file),
+        calibration,
+        calibration_ignored,
         hooks: args.hooks.hooks(args.target.show_output),
         settings,
         past: None,

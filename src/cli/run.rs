@@ -15,6 +15,7 @@ use crate::console::warning;
 use crate::error::Error;
 use crate::error::Result;
 use crate::inject::WorkerPlan;
+use crate::inject::peak::remove_stale;
 use crate::inject::plan::Limits;
 use crate::inject::plan::plan_alone;
 use crate::inject::schedule;
@@ -98,13 +99,19 @@ pub fn run(args: Args) -> Result<()> {
     check_access(&wanted, args.limits.access)?;
     let cpus = args.cpus.as_deref().map(|list| ("--cpus", list));
     let limits = args.limits.resolve(&machine, cpus)?;
-    let calibration = select::calibration(&machine, args.no_machine_file);
+    let (mut calibration, _) = select::calibration(&machine, args.no_machine_file);
     let chosen = args.cpus.as_ref().map(|_| limits.cpus.clone());
     let plans = plans(&machine, &wanted, chosen, &limits, calibration.as_ref())?;
     if args.dry_run {
         return dry_run(&args, schedule.as_ref(), &intensities, &plans, &limits);
     }
     warn_of_shared_cpus(&plans);
+    let settings = plans
+        .iter()
+        .map(|it| (it.spec.resource.id(), it.settings()));
+    if let Some(stale) = remove_stale(calibration.as_mut(), settings) {
+        warning!("{stale}");
+    }
     let flag = interrupt::flag()?;
     let stall = limits.max_stall_percent;
     let mut sources = Sources::start(plans, calibration.as_ref(), stall, &flag)?;

@@ -263,16 +263,19 @@ pub fn key_value(flag: &str, text: &str, example: &str) -> Result<(String, Strin
 }
 
 /// What was calibrated on this machine, unless it is not wanted. A file that
-/// cannot be used is named on standard error, with the fix.
-pub fn calibration(machine: &Machine, unwanted: bool) -> Option<Calibration> {
+/// cannot be used is named on standard error, with the fix; the reason comes back.
+pub fn calibration(machine: &Machine, unwanted: bool) -> (Option<Calibration>, Option<String>) {
     if unwanted {
-        return None;
+        return (None, None);
     }
-    let saved = saved::load(machine);
-    if let Saved::Ignored(warning) = &saved {
-        warning!("{warning}");
+    match saved::load(machine) {
+        Saved::Found(calibration) => (Some(*calibration), None),
+        Saved::Nothing(_) => (None, None),
+        Saved::Ignored(reason) => {
+            warning!("{reason}");
+            (None, Some(reason))
+        }
     }
-    saved.found()
 }
 
 /// What would be injected where.

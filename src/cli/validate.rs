@@ -108,7 +108,7 @@ pub fn run(args: Args) -> Result<()> {
         budget,
         quick: args.quick,
         seed: args.seed,
-        calibration: select::calibration(&machine, args.no_machine_file),
+        calibration: select::calibration(&machine, args.no_machine_file).0,
         interrupt: interrupt::flag()?,
     };
     if args.dry_run {

@@ -7,6 +7,7 @@ use crate::counters::CounterOptions;
 use crate::error::Error;
 use crate::error::Result;
 use crate::inject::WorkerPlan;
+use crate::inject::peak::remove_stale;
 use crate::inject::placement::Refusal;
 use crate::inject::placement::place;
 use crate::inject::plan::Limits;
@@ -64,6 +65,8 @@ pub struct Request {
     pub counters: Option<CounterOptions>,
     /// What was calibrated on this machine, if it is to be used.
     pub calibration: Option<Calibration>,
+    /// Why there is a machine file that is not used.
+    pub calibration_ignored: Option<String>,
     /// Commands around the measurement; their time is not the budget's.
     pub hooks: Hooks,
     /// The budget includes the preparations.
@@ -199,25 +202,27 @@ impl<'a> Plan<'a> {
     ///
     /// # Errors
     /// An environment error when the slices cannot be calibrated.
-    pub fn new(machine: &'a Machine, request: Request) -> Result<Plan<'a>> {
+    pub fn new(machine: &'a Machine, mut request: Request) -> Result<Plan<'a>> {
         let slices = choose_slice(machine, &request)?;
         let period = slices.map_or(slice::PERIODS[0], |choice| choice.period);
         let missed = slices.filter(|choice| !choice.within_tolerance);
-        let warnings = missed.map(|choice| Warning::SliceTolerance {
+        let missed = missed.map(|choice| Warning::SliceTolerance {
             tolerance_points: slice::TOLERANCE * 100.0,
             period_seconds: choice.period.as_secs_f64(),
             victim_percent: choice.victim_share * 100.0,
             expected_percent: (1.0 - request.share) * 100.0,
         });
+        let workers = request.plans(machine, period);
+        let warnings = [machine_file(&mut request, &workers), missed];
         let cpu = slices.and(request.target_cpus.first());
         let online = machine.cpus.len();
         Ok(Plan {
             scheduler: cpu.map(|cpu| turns::measure(*cpu, online)),
-            workers: request.plans(machine, period),
+            workers,
             machine,
             request,
             slices,
-            warnings: Vec::from_iter(warnings),
+            warnings: warnings.into_iter().flatten().collect(),
         })
     }
 
@@ -226,6 +231,16 @@ impl<'a> Plan<'a> {
         self.slices
             .map_or(slice::PERIODS[0], |choice| choice.period)
     }
+}
+
+/// Removes from the calibration what does not hold for `workers`; what is to be said
+/// about the machine file.
+fn machine_file(request: &mut Request, workers: &Plans) -> Option<Warning> {
+    let ignored = request.calibration_ignored.clone();
+    let ignored = ignored.map(|reason| Warning::MachineFileIgnored { reason });
+    let ready = workers.ready.iter();
+    let wanted = ready.map(|(resource, plan)| (resource.id(), plan.settings()));
+    ignored.or_else(|| remove_stale(request.calibration.as_mut(), wanted))
 }
 
 /// The slice period to use; `None` when no worker shares a CPU with the target.
@@ -296,6 +311,7 @@ pub(super) mod tests {
             interrupt: Arc::default(),
             counters: None,
             calibration: None,
+            calibration_ignored: None,
             hooks: Hooks::default(),
             settings: Settings::default(),
             past: None,

@@ -79,6 +79,11 @@ pub fn profile(
     place::stay_away(machine, &request.target_cpus);
     observer.preparing("calibrating the slices");
     let plan = Plan::new(machine, request)?;
+    for warning in &plan.warnings {
+        if let Warning::MachineFilePartIgnored { .. } = warning {
+            observer.warn(&warning.to_string());
+        }
+    }
     observer.plan(&departures::lines(machine, &plan.request, &plan.workers));
     let prepared = Prepared::start(&plan, hooks, began, observer)?;
     let (measured, metadata) = prepared.measure(observer);

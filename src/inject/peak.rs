@@ -5,6 +5,7 @@ use super::error::WorkerError;
 use super::group::WorkerGroup;
 use crate::machine::calibration::Calibration;
 use crate::warning::Warning;
+use serde_json::Value;
 use std::time::Duration;
 
 /// What is reached now may fall short of the calibrated peak by this share
@@ -58,6 +59,20 @@ pub fn find_peak(
     Ok(FoundPeak {
         calibrated: Some(true),
         warning: warning(reached, peak, recorded_at),
+    })
+}
+
+/// Removes from `calibration` what does not hold for the `wanted` settings of
+/// sources, by resource id; the warning about it, if there was any.
+pub fn remove_stale<'a>(
+    calibration: Option<&mut Calibration>,
+    wanted: impl IntoIterator<Item = (&'a str, Value)>,
+) -> Option<Warning> {
+    let calibration = calibration?;
+    let sources = calibration.remove_stale(wanted);
+    (!sources.is_empty()).then(|| Warning::MachineFilePartIgnored {
+        recorded_at: calibration.recorded_at.clone(),
+        sources,
     })
 }
 

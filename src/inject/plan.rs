@@ -42,6 +42,13 @@ impl WorkerPlan {
         ] {
             keys.remove(key);
         }
+        // What another source is told says nothing of this one.
+        if !plays_storage_pattern(self.spec.resource) {
+            keys.remove("storage_pattern");
+        }
+        if environment.network.is_none() {
+            keys.remove("network");
+        }
         match &environment.scratch_directory {
             // One disk is as fast in every directory.
             Some(directory) => {
@@ -54,6 +61,12 @@ impl WorkerPlan {
         }
         settings
     }
+}
+
+/// Whether the I/O of the source of `resource` follows a pattern.
+fn plays_storage_pattern(resource: Resource) -> bool {
+    let row = resource.row();
+    (row.domain, row.intensity) == (Domain::BlockDevice, Intensity::Rate)
 }
 
 /// What workers may take.
@@ -181,9 +194,9 @@ fn plan_at(
         scratch_directory,
         scratch_bytes: limits.scratch_bytes,
         network,
-        storage_pattern: match (resource.row().domain, resource.row().intensity) {
-            (Domain::BlockDevice, Intensity::Rate) => limits.storage_pattern.clone(),
-            _ => Pattern::default(),
+        storage_pattern: match plays_storage_pattern(resource) {
+            true => limits.storage_pattern.clone(),
+            false => Pattern::default(),
         },
         workers: match spec.spans_cpus {
             true => 1,

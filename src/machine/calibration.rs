@@ -5,6 +5,7 @@
 //! resource, percentages run 0–100. Everything is a value or the reason why
 //! there is none.
 
+use crate::warning::StaleSource;
 use jostle_profile::Placement;
 use jostle_profile::Unknown;
 use jostle_profile::reading::Reading;
@@ -13,6 +14,7 @@ use serde::Deserialize;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 /// The format this version writes.
 pub const FORMAT: &str = "jostle-machine-file/1";
@@ -173,6 +175,16 @@ pub struct ReporterPoint {
     pub windows: u64,
 }
 
+/// Keys that `one` and `other` do not have alike.
+fn differing(one: &Value, other: &Value) -> Vec<String> {
+    let keys = [one, other].into_iter().filter_map(Value::as_object);
+    let keys: BTreeSet<&String> = keys.flat_map(|map| map.keys()).collect();
+    let keys = keys
+        .into_iter()
+        .filter(|key| one.get(key) != other.get(key));
+    keys.cloned().collect()
+}
+
 impl Calibration {
     /// Operations per second that `workers` workers of `resource` reached at
     /// 100 % under the same settings; `None` when that was not measured.
@@ -187,6 +199,30 @@ impl Calibration {
             .flatten()
             .find(|peak| peak.workers == workers)
             .and_then(|peak| peak.operations_per_second)
+    }
+
+    /// Removes the sources that were measured under other settings than `wanted`
+    /// has for them, by resource id, and tells which settings differ. A source
+    /// without numbers, or one that is not wanted, stays.
+    pub fn remove_stale<'a>(
+        &mut self,
+        wanted: impl IntoIterator<Item = (&'a str, Value)>,
+    ) -> Vec<StaleSource> {
+        let mut stale = Vec::new();
+        for (resource, settings) in wanted {
+            let Some(source) = self.resources.get(resource) else {
+                continue;
+            };
+            let measured = source.alone.value().is_some() || source.together.value().is_some();
+            if measured && source.settings != settings {
+                stale.push(StaleSource {
+                    resource: resource.to_string(),
+                    settings: differing(&source.settings, &settings),
+                });
+                self.resources.remove(resource);
+            }
+        }
+        stale
     }
 
     /// Settle time of `resource`, seconds, where it was measured.

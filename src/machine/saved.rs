@@ -23,15 +23,6 @@ pub enum Saved {
     Ignored(String),
 }
 
-impl Saved {
-    pub fn found(self) -> Option<Calibration> {
-        match self {
-            Saved::Found(calibration) => Some(*calibration),
-            Saved::Nothing(_) | Saved::Ignored(_) => None,
-        }
-    }
-}
-
 /// The machine file of `fingerprint`: `$XDG_STATE_HOME/jostle/machine-….json`.
 ///
 /// # Errors
@@ -71,9 +62,40 @@ fn path_in(
 pub fn load(machine: &Machine) -> Saved {
     let fingerprint = machine.fingerprint();
     match path(&fingerprint) {
-        Ok(path) => load_from(&path, &fingerprint),
+        Ok(path) => load_or_other(&path, &fingerprint, &machine.model),
         Err(reason) => Saved::Nothing(reason),
     }
+}
+
+/// As [`load_from`]; where there is no such file, one beside it that holds the
+/// same CPU `model` is named: the machine changed since.
+pub fn load_or_other(path: &Path, fingerprint: &str, model: &str) -> Saved {
+    let saved = load_from(path, fingerprint);
+    match (&saved, newest_of(path.parent(), model)) {
+        (Saved::Nothing(_), Some((other, recorded_at))) => Saved::Ignored(format!(
+            "{}: was recorded {recorded_at} on this CPU model with other allowed CPUs, kernel, \
+             caches or hypervisor (this machine's fingerprint is {fingerprint}); this file is \
+             not used: run `jostle machine --calibrate` to make one for the machine as it is now",
+            other.display()
+        )),
+        _ => saved,
+    }
+}
+
+/// The newest machine file in `directory` of this CPU `model`, and its time.
+fn newest_of(directory: Option<&Path>, model: &str) -> Option<(PathBuf, String)> {
+    let entries = fs::read_dir(directory?).ok()?;
+    let found = entries.filter_map(|entry| {
+        let path = entry.ok()?.path();
+        let name = path.file_name()?.to_str()?;
+        if !name.starts_with("machine-") || !name.ends_with(".json") {
+            return None;
+        }
+        let bytes = read(&path).ok()?;
+        let file: Calibration = document::parse(&bytes, FORMAT, "jostle machine file").ok()?;
+        (file.model == model).then_some((path, file.recorded_at))
+    });
+    found.max_by(|(_, one), (_, other)| one.cmp(other))
 }
 
 /// Reads `path` for the machine of `fingerprint`, as [`load`].

@@ -177,6 +177,7 @@ fn request(
         interrupt: session.request.interrupt.clone(),
         counters: None,
         calibration: session.request.calibration.clone(),
+        calibration_ignored: None,
         hooks: Hooks::default(),
         settings: Settings {
             budget,

@@ -167,6 +167,58 @@ fn calibrating_measures_every_resource_or_says_why_not_and_is_used() {
 }
 
 #[test]
+fn a_stale_machine_file_is_told_once_and_stands_in_the_profile() {
+    let place = Place::new();
+    let profile = |words: &[&str]| {
+        let output = place.run(&[
+            "profile",
+            "--demo",
+            "quiet",
+            "--budget",
+            "4s",
+            "--halves",
+            "tolerated",
+            "--json",
+            "--resources",
+            "l2-bandwidth",
+        ]);
+        said(&output, 0, words);
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        for word in words {
+            assert_eq!(stderr.matches(word).count(), 1, "{stderr}");
+        }
+        let profile: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let peaks = profile["conditions"]["peaks_from"].as_str().unwrap();
+        assert_eq!(peaks, "measured at the start");
+        let warnings = profile["conditions"]["warnings"].as_array().unwrap();
+        let about = |one: &&Value| one["code"].as_str().unwrap().starts_with("machine-file");
+        let found: Vec<Value> = warnings.iter().filter(about).cloned().collect();
+        assert_eq!(found.len(), 1, "{warnings:?}");
+        found[0].clone()
+    };
+    // One source was calibrated with another kind of access.
+    place.keep(|fingerprint| {
+        let text = fixture().replace(FINGERPRINT, fingerprint);
+        let mut file: Value = serde_json::from_str(&text).unwrap();
+        file["resources"]["l2-bandwidth"]["settings"]["access"] = "copy".into();
+        file.to_string()
+    });
+    let told = profile(&["with other settings: l2-bandwidth (access"]);
+    assert_eq!(told["code"], "machine-file-part-ignored");
+    assert_eq!(told["sources"][0]["resource"], "l2-bandwidth");
+    let message = told["message"].as_str().unwrap();
+    assert!(message.contains("jostle machine --calibrate"), "{message}");
+    let run = ["run", "l2-bandwidth", "--intensity", "50", "--for", "100ms"];
+    said(&place.run(&run), 0, &["with other settings: l2-bandwidth"]);
+
+    place.keep(|_| fixture().replace("machine-file/1", "machine-file/2"));
+    let told = profile(&["this file is not used"]);
+    assert_eq!(told["code"], "machine-file-ignored");
+    let message = told["message"].as_str().unwrap();
+    assert!(message.contains("newer jostle"), "{message}");
+}
+
+#[test]
 fn an_interrupted_calibration_leaves_the_old_file() {
     let place = Place::new();
     let path = place.keep(|fingerprint| fixture().replace(FINGERPRINT, fingerprint));

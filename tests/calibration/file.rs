@@ -128,3 +128,48 @@ fn only_what_fits_the_case_is_used() {
         "another share was not measured"
     );
 }
+
+#[test]
+fn sources_of_other_settings_are_removed_and_named() {
+    let Saved::Found(mut known) = loaded(fixture().as_bytes()) else {
+        panic!("the fixture is good");
+    };
+    let settings = |known: &Calibration, id: &str| known.resources[id].settings.clone();
+    let same = settings(&known, "l2-bandwidth");
+    let mut other = settings(&known, "memory-bandwidth");
+    other["access"] = "store".into();
+    other["storage_pattern"] = "of another form".into();
+    let wanted = [
+        ("l2-bandwidth", same),
+        ("memory-bandwidth", other),
+        ("interconnect", Value::Null),
+    ];
+    let stale = known.remove_stale(wanted.clone());
+    let named: Vec<String> = stale.iter().map(ToString::to_string).collect();
+    assert_eq!(named, ["memory-bandwidth (access, storage_pattern)"]);
+    assert!(!known.resources.contains_key("memory-bandwidth"));
+    assert!(known.resources.contains_key("l2-bandwidth"));
+    assert_eq!(known.remove_stale(wanted), [], "told once");
+}
+
+#[test]
+fn a_file_of_the_same_model_from_before_a_change_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("machine-fedcba9876543210.json");
+    let older = directory.path().join("machine-0000000000000000.json");
+    let file = directory.path().join(format!("machine-{FINGERPRINT}.json"));
+    fs::write(&file, fixture()).unwrap();
+    fs::write(&older, fixture().replace("2026-11-21", "2026-10-21")).unwrap();
+    let model = "Intel(R) Xeon(R) Processor";
+    let load = |path, model| saved::load_or_other(path, "fedcba9876543210", model);
+    let Saved::Ignored(reason) = load(&path, model) else {
+        panic!("was not named");
+    };
+    for word in [FINGERPRINT, "fedcba9876543210", "2026-11-21", "--calibrate"] {
+        assert!(reason.contains(word), "{reason}");
+    }
+    let other = load(&path, "another CPU");
+    assert!(matches!(other, Saved::Nothing(_)), "{other:?}");
+    fs::write(&path, fixture().replace(FINGERPRINT, "fedcba9876543210")).unwrap();
+    assert!(matches!(load(&path, model), Saved::Found(_)));
+}

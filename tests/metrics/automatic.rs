@@ -15,9 +15,11 @@ use crate::support::window;
 use jostle::metric;
 use jostle::metric::MetricOptions;
 use jostle::workload;
+use jostle::workload::CommandSpec;
 use jostle::workload::TargetSpec;
 use std::process::Command;
 use std::time::Duration;
+use std::time::Instant;
 
 const AUTO: &str = "progress:auto";
 
@@ -67,6 +69,86 @@ fn calls_are_found_in_a_stripped_static_program() {
         2,
     );
     assert!(text.contains("no instruction is seen"), "{text}");
+}
+
+#[test]
+fn a_command_of_short_runs_is_looked_into_across_runs() {
+    if missing(AUTO, "uprobe") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(file) = compiled(directory.path(), "batches", BATCHES, &[]) else {
+        return;
+    };
+    let took = |batches: u64| {
+        let began = Instant::now();
+        let status = Command::new(&file).arg(batches.to_string()).status();
+        assert!(status.unwrap().code().is_some());
+        began.elapsed().as_secs_f64()
+    };
+    let fastest = (0..3).map(|_| took(500)).fold(f64::MAX, f64::min);
+    let command = |seconds: f64| {
+        let batches = ((seconds / fastest * 500.0) as u64).to_string();
+        TargetSpec::Command(CommandSpec::new([file.display().to_string(), batches]))
+    };
+    // Ends within the time that a program has before it is sampled, or meanwhile.
+    for seconds in [0.2, 0.24, 0.35] {
+        let (_, mut started) = start(&command(seconds), AUTO, &MetricOptions::default()).unwrap();
+        let facts = started.facts();
+        let name = format!("progress:uprobe:{}:", file.display());
+        assert!(facts.name.starts_with(&name), "{seconds}: {}", facts.name);
+        started.suspend();
+    }
+    // Of shorter ones whole runs are timed, and it says why.
+    let command = command(0.05);
+    let (_, whole) = metric::start(&command, Some(AUTO), &MetricOptions::default(), None).unwrap();
+    let facts = whole.facts();
+    assert_eq!(facts.name, "runs");
+    assert!(
+        facts.chosen_because.contains("too short"),
+        "{}",
+        facts.chosen_because
+    );
+}
+
+/// Works for 0.56 of every 10 ms and ends after 17 of them.
+const SPARING: &str = r#"
+#include <time.h>
+__attribute__((noinline)) double used(void) {
+    struct timespec at;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &at);
+    return at.tv_sec + at.tv_nsec / 1e9;
+}
+int main(void) {
+    struct timespec rest = {0, 9400000};
+    for (int i = 0; i < 17; i++) {
+        double until = used() + 0.56e-3;
+        while (used() < until) {}
+        nanosleep(&rest, 0);
+    }
+    return 0;
+}
+"#;
+
+#[test]
+fn several_short_runs_show_what_one_does_not() {
+    if missing(AUTO, "uprobe") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(file) = compiled(directory.path(), "sparing", SPARING, &[]) else {
+        return;
+    };
+    // What is left of a run when it is looked at holds fewer samples than it takes.
+    once_of_three("sampled for long enough", || {
+        let options = MetricOptions::default();
+        let (_, found) = metric::start(&program(&file), Some(AUTO), &options, None).unwrap();
+        let why = found.facts().chosen_because;
+        match why.contains("hardly runs") {
+            true => Err(why.to_string()),
+            false => Ok(()),
+        }
+    });
 }
 
 /// Does one thing for some 30 ms and another for as long, each in calls of about

@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::warning::Warning;
 use serde::Serialize;
+use std::time::Duration;
 
 /// The gap between a rate that met the target and one that missed it is closed
 /// to this ratio.
@@ -26,6 +27,10 @@ const MOST_STEPS: usize = 40;
 const LOWEST_RATE: f64 = 1.0;
 /// Times that the rate found may fail its confirmation.
 const MOST_RETREATS: usize = 6;
+/// When a search ends with what is known; a window under way is waited for.
+/// A usual one takes 10 to 40 s, and windows at low rates take up to 10 s each: on a
+/// machine that is busy with something else there may be no end to lower rates.
+const LONGEST: Duration = Duration::from_secs(180);
 /// Share of the bound that the generator's own lateness may take, at the
 /// percentile of the target, before a missed target is its fault.
 const OWN_SHARE: f64 = 0.5;
@@ -73,6 +78,8 @@ pub enum StoppedBy {
     Noise,
     /// The generator could not send faster: the capacity is at least this.
     Generator,
+    /// It took too long: the capacity is at least this.
+    Time,
 }
 
 /// The highest rate that met the target, and how it was found.
@@ -103,6 +110,12 @@ impl Capacity {
             StoppedBy::Generator => Some(Warning::CapacityAtLeast {
                 per_second: self.rate_per_second,
             }),
+            StoppedBy::Time => Some(Warning::CapacitySearchCutShort {
+                limit: LONGEST,
+                slo: self.slo.clone(),
+                met_per_second: self.rate_per_second,
+                missed_per_second: self.missed_at_per_second,
+            }),
         }
     }
 }
@@ -116,10 +129,13 @@ pub trait Probe {
     fn window(&mut self) -> Result<TrialWindow>;
     /// Leaves nothing of it to the next rate.
     fn end(&mut self);
+    /// Since the search began.
+    fn elapsed(&self) -> Duration;
 }
 
 /// Searches from rate `start` on; `on_trial` is called after each rate. An
-/// environment error when no rate meets the target.
+/// environment error when no rate meets the target, or none is known to within
+/// [`LONGEST`].
 pub fn search(
     target: LatencyTarget,
     start: f64,
@@ -134,18 +150,11 @@ pub fn search(
         noisy: 0,
         generator: false,
     };
-    let (low, high) = search.bracket(start)?;
-    let (mut rate, mut missed, mut stopped_by) = search.narrow(low, high)?;
-    // A machine that stalled during one trial is not the target's limit: the
-    // rate that was missed must be missed once more, or the search goes on.
-    for _ in 0..MOST_RETREATS {
-        let Some(again) = missed else { break };
-        if !search.meets(again)? {
-            break;
-        }
-        let (low, high) = search.bracket(again)?;
-        (rate, missed, stopped_by) = search.narrow(low, high)?;
-    }
+    let (rate, missed, stopped_by) = match search.run(start) {
+        Err(Stop::TimeOver) => search.best()?,
+        Err(Stop::Failed(error)) => return Err(error),
+        Ok(found) => found,
+    };
     let mut curve = search.curve;
     curve.sort_by(|a, b| a.rate_per_second.total_cmp(&b.rate_per_second));
     Ok(Capacity {
@@ -156,6 +165,24 @@ pub fn search(
         search_seconds: 0.0,
         curve,
     })
+}
+
+/// The rate that met the target, the lowest above that did not, and why no more
+/// were tried.
+type Found = (f64, Option<f64>, StoppedBy);
+
+/// Why a search does not go on.
+enum Stop {
+    TimeOver,
+    Failed(Error),
+}
+
+type Step<T> = std::result::Result<T, Stop>;
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Failed(error)
+    }
 }
 
 struct Search<'a> {
@@ -169,9 +196,54 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
+    fn run(&mut self, start: f64) -> Step<Found> {
+        let (low, high) = self.bracket(start)?;
+        let mut found = self.narrow(low, high)?;
+        // A machine that stalled during one trial is not the target's limit: the
+        // rate that was missed must be missed once more, or the search goes on.
+        for _ in 0..MOST_RETREATS {
+            let (_, Some(again), _) = found else { break };
+            if !self.meets(again)? {
+                break;
+            }
+            let (low, high) = self.bracket(again)?;
+            found = self.narrow(low, high)?;
+        }
+        Ok(found)
+    }
+
+    /// What is known when the time is over: of the last verdicts on each rate, the
+    /// highest that met the target below all that missed it.
+    fn best(&self) -> Result<Found> {
+        let last = |index: usize, trial: &Trial| {
+            let later = &self.curve[index + 1..];
+            later
+                .iter()
+                .all(|other| other.rate_per_second != trial.rate_per_second)
+        };
+        let verdicts = self.curve.iter().enumerate();
+        let verdicts = verdicts.filter(|(index, trial)| last(*index, trial));
+        let (met, missed): (Vec<&Trial>, Vec<&Trial>) = verdicts
+            .map(|(_, trial)| trial)
+            .partition(|trial| trial.met);
+        let rate = |trial: &&Trial| trial.rate_per_second;
+        let by_rate = |a: &&Trial, b: &&Trial| rate(a).total_cmp(&rate(b));
+        let missed = missed.into_iter().min_by(by_rate);
+        let below = |trial: &&Trial| missed.is_none_or(|missed| rate(trial) < rate(&missed));
+        match met.into_iter().filter(below).max_by(by_rate) {
+            Some(best) => Ok((rate(&best), missed.as_ref().map(rate), StoppedBy::Time)),
+            None => Err(Error::SearchTooLong {
+                target: self.target.to_string(),
+                limit: LONGEST,
+                rate_per_second: missed.as_ref().map_or(LOWEST_RATE, rate),
+                seen: seen(missed),
+            }),
+        }
+    }
+
     /// A rate that meets the target, and one above that does not, if any could
     /// be sent.
-    fn bracket(&mut self, start: f64) -> Result<(f64, Option<f64>)> {
+    fn bracket(&mut self, start: f64) -> Step<(f64, Option<f64>)> {
         let mut rate = start.max(LOWEST_RATE);
         let (mut low, mut high) = (None, None);
         for _ in 0..MOST_STEPS {
@@ -182,12 +254,13 @@ impl Search<'_> {
             rate = match (low, high) {
                 (Some(low), Some(_)) => return Ok((low, high)),
                 (Some(low), None) => low * 2.0,
-                (None, Some(high)) if high <= LOWEST_RATE => return Err(self.hopeless()),
+                (None, Some(high)) if high <= LOWEST_RATE => return Err(self.hopeless().into()),
                 (None, Some(high)) => (high / 2.0).max(LOWEST_RATE),
                 (None, None) => unreachable!("one of them was just set"),
             };
         }
-        low.map(|low| (low, None)).ok_or_else(|| self.hopeless())
+        low.map(|low| (low, None))
+            .ok_or_else(|| self.hopeless().into())
     }
 
     fn hopeless(&self) -> Error {
@@ -195,18 +268,10 @@ impl Search<'_> {
         Error::TargetMissed {
             target: self.target.to_string(),
             rate_per_second: last.map_or(LOWEST_RATE, |trial| trial.rate_per_second),
-            seen: last.map_or_else(String::new, |trial| {
-                let least = if trial.at_least { "at least " } else { "" };
-                format!("there it took {least}{:.3} ms", trial.latency_seconds * 1e3)
-            }),
+            seen: seen(last),
         }
     }
-
-    fn narrow(
-        &mut self,
-        mut low: f64,
-        mut high: Option<f64>,
-    ) -> Result<(f64, Option<f64>, StoppedBy)> {
+    fn narrow(&mut self, mut low: f64, mut high: Option<f64>) -> Step<Found> {
         let mut stopped_by = StoppedBy::Resolution;
         while let Some(missed) = high
             && missed / low > RESOLUTION
@@ -228,7 +293,7 @@ impl Search<'_> {
             stopped_by = StoppedBy::Noise;
             retreats += 1;
             if retreats > MOST_RETREATS || low <= LOWEST_RATE {
-                return Err(self.hopeless());
+                return Err(self.hopeless().into());
             }
             high = Some(low);
             low /= RESOLUTION.powi(1 << retreats);
@@ -239,8 +304,12 @@ impl Search<'_> {
         Ok((low, high, stopped_by))
     }
 
-    /// Whether the target is met at `rate`.
-    fn meets(&mut self, rate: f64) -> Result<bool> {
+    /// Whether the target is met at `rate`; a rate that is not decided when the time
+    /// is over says nothing.
+    fn meets(&mut self, rate: f64) -> Step<bool> {
+        if self.probe.elapsed() >= LONGEST {
+            return Err(Stop::TimeOver);
+        }
         self.probe.begin(rate)?;
         let mut windows: Vec<TrialWindow> = Vec::new();
         let mut met = 0;
@@ -251,6 +320,10 @@ impl Search<'_> {
             let missed = windows.len() - met;
             if met.abs_diff(missed) >= LEAD || windows.len() >= MOST_WINDOWS {
                 break met > missed;
+            }
+            if self.probe.elapsed() >= LONGEST {
+                self.probe.end();
+                return Err(Stop::TimeOver);
             }
         };
         self.probe.end();
@@ -279,6 +352,14 @@ impl Search<'_> {
         self.curve.push(trial);
         Ok(decided)
     }
+}
+
+/// What came of a rate.
+fn seen(trial: Option<&Trial>) -> String {
+    trial.map_or_else(String::new, |trial| {
+        let least = if trial.at_least { "at least " } else { "" };
+        format!("there it took {least}{:.3} ms", trial.latency_seconds * 1e3)
+    })
 }
 
 #[cfg(test)]

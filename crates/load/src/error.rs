@@ -61,6 +61,18 @@ pub enum Error {
         rate_per_second: f64,
         seen: String,
     },
+    #[error(
+        "--find-capacity: no rate that meets {target} is known after {} s; it was missed even at \
+         {rate_per_second:.0} requests/s: {seen}; try again while nothing else runs \
+         on the machine, or give a wider --slo", limit.as_secs()
+    )]
+    SearchTooLong {
+        target: String,
+        limit: Duration,
+        /// Lowest that missed it.
+        rate_per_second: f64,
+        seen: String,
+    },
     #[error("no Zipf distribution over {keys} keys with exponent {exponent}: {reason}")]
     Zipf {
         keys: u64,

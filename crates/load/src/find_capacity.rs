@@ -48,6 +48,7 @@ pub fn find_capacity(
         target,
         interrupt,
         rate: start,
+        began,
     };
     let mut found = search(target, start, &mut probe, &mut |trial| {
         on_trial(trial, began.elapsed())
@@ -78,6 +79,7 @@ struct Sender<'a> {
     target: LatencyTarget,
     interrupt: &'a AtomicBool,
     rate: f64,
+    began: Instant,
 }
 
 impl Sender<'_> {
@@ -130,5 +132,9 @@ impl Probe for Sender<'_> {
     fn end(&mut self) {
         self.generator.suspend();
         self.generator.resume();
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.began.elapsed()
     }
 }

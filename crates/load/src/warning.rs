@@ -37,6 +37,13 @@ pub enum Warning {
     CapacityAtLeast {
         per_second: f64,
     },
+    /// The search for the capacity ended by its limit of time.
+    CapacitySearchCutShort {
+        limit: Duration,
+        slo: String,
+        met_per_second: f64,
+        missed_per_second: Option<f64>,
+    },
 }
 
 impl Warning {
@@ -48,6 +55,7 @@ impl Warning {
             Warning::RequestsFailed { .. } => "load-requests-failed",
             Warning::NoisyCapacity { .. } => "load-noisy-capacity",
             Warning::CapacityAtLeast { .. } => "load-capacity-at-least",
+            Warning::CapacitySearchCutShort { .. } => "load-capacity-search-cut-short",
         }
     }
 }
@@ -100,6 +108,27 @@ impl fmt::Display for Warning {
                 "the capacity is at least {per_second:.0} requests/s: the load generator could not \
                  send faster on time"
             ),
+            Warning::CapacitySearchCutShort {
+                limit,
+                slo,
+                met_per_second,
+                missed_per_second,
+            } => {
+                write!(
+                    f,
+                    "the search for the capacity was ended after {} s: {met_per_second:.0} \
+                     requests/s met {slo}",
+                    limit.as_secs()
+                )?;
+                match missed_per_second {
+                    Some(missed) => write!(f, ", {missed:.0} did not")?,
+                    None => write!(f, ", more was not tried")?,
+                }
+                write!(
+                    f,
+                    "; something else may have run on the machine or a low rate needs long windows"
+                )
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Network traffic as tcpdump prints it, or as a table of times and sizes.
 
-use super::trace::LOOKED_AT;
+use super::trace::first_lines;
 use std::collections::BTreeMap;
 use thiserror::Error;
 
@@ -80,8 +80,7 @@ struct Packet<'a> {
 /// Whether one of the first lines of `text` is a packet in this format.
 pub fn is_in(format: Format, text: &str) -> bool {
     let columns = Columns::of(text);
-    let mut lines = text.lines().take(LOOKED_AT);
-    lines.any(|line| match format {
+    first_lines(text).any(|line| match format {
         Format::Tcpdump => tcpdump(line).is_some(),
         Format::Csv => columns.is_some_and(|columns| columns.read(line).is_some()),
     })

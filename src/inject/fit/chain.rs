@@ -1,13 +1,13 @@
 //! From I/Os to a chain of states and transitions.
 
+use super::law::common_spread;
+use super::law::law;
+use super::law::two_kinds;
 use super::trace::Io;
 use super::trace::Trace;
 use super::trace::TraceError;
 use jostle_kernels::storage::pattern::Access;
-use jostle_kernels::storage::pattern::Arrival;
 use jostle_kernels::storage::pattern::LARGEST_BLOCK;
-use jostle_kernels::storage::pattern::MOST_GAMMA_SPREAD;
-use jostle_kernels::storage::pattern::MOST_NORMAL_SPREAD;
 use jostle_kernels::storage::pattern::MOST_TRANSITIONS;
 use jostle_kernels::storage::pattern::Operation;
 use jostle_kernels::storage::pattern::Pattern;
@@ -18,12 +18,6 @@ use std::collections::BTreeMap;
 
 /// Fewer I/Os say nothing about shares.
 const FEWEST: usize = 100;
-/// Fewer times than this give no law; the exponential one is taken.
-pub(super) const FEWEST_TIMES: usize = 30;
-/// How far a spread may lie from that of a law of one parameter to take it.
-const NEAR: f64 = 0.15;
-/// Below this, times count as fixed.
-const STEADY: f64 = 0.02;
 
 /// What a trace, or a walk through a pattern, looks like as a whole.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -103,8 +97,16 @@ pub fn fit(trace: &Trace, ranges: usize) -> Result<Fitted, TraceError> {
     let first = all().map(|io| io.offset).min().unwrap_or(0);
     let end = all().map(|io| io.offset + u64::from(io.bytes)).max();
     let covers = end.unwrap_or(first) - first;
+    let times = trace.stretches.iter().flat_map(|stretch| {
+        let pairs = stretch.windows(2);
+        pairs.map(|pair| pair[1].at_us - pair[0].at_us)
+    });
+    let threshold_us = two_kinds(times);
     for sizes in [Sizes::Exact, Sizes::Doubling, Sizes::One] {
-        let mut counted = Counted::default();
+        let mut counted = Counted {
+            threshold_us,
+            ..Counted::default()
+        };
         for stretch in &trace.stretches {
             counted.count(stretch, (first, covers, ranges), sizes);
         }
@@ -134,6 +136,8 @@ struct Kind {
     write: bool,
     random: bool,
     size: u32,
+    /// Whether it came after a pause between bursts.
+    pause: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -145,6 +149,8 @@ struct Tally {
 
 #[derive(Default)]
 struct Counted {
+    /// Times from this on are pauses.
+    threshold_us: Option<f64>,
     kinds: BTreeMap<Kind, Tally>,
     /// Where the last I/O in each range ended.
     ends: BTreeMap<usize, u64>,
@@ -163,6 +169,8 @@ impl Counted {
             let to = ((place * ranges as f64) as usize).min(ranges - 1);
             let bytes = io.bytes.clamp(SECTOR, LARGEST_BLOCK);
             let end = self.ends.insert(to, io.offset + u64::from(io.bytes));
+            let after = before.map(|before| io.at_us - before);
+            before = Some(io.at_us);
             let kind = Kind {
                 from: self.last,
                 to,
@@ -173,10 +181,12 @@ impl Counted {
                     Sizes::Doubling => bytes.next_power_of_two(),
                     Sizes::One => 0,
                 },
+                pause: match (after, self.threshold_us) {
+                    (Some(after), Some(threshold)) => after >= threshold,
+                    _ => false,
+                },
             };
             self.last = to;
-            let after = before.map(|before| io.at_us - before);
-            before = Some(io.at_us);
             if self.first.is_none() {
                 self.first = Some((to, kind, bytes));
                 continue;
@@ -235,8 +245,13 @@ impl Counted {
             *leaving.entry(kind.from).or_default() += tally.count;
         }
         let mean_us = self.mean_us();
+        let spreads = [false, true].map(|pause| {
+            let kinds = self.kinds.iter().filter(|(kind, _)| kind.pause == pause);
+            common_spread(kinds.map(|(_, tally)| &tally.times[..]))
+        });
         let transition = |(kind, tally): (&Kind, &Tally)| {
-            let (inter_arrival_us, arrival) = law(&tally.times, mean_us);
+            let spread = spreads[usize::from(kind.pause)];
+            let (inter_arrival_us, arrival) = law(&tally.times, mean_us, spread);
             let bytes = tally.bytes / tally.count as f64;
             let sectors = (bytes / f64::from(SECTOR)).round().max(1.0);
             Transition {
@@ -268,41 +283,6 @@ impl Counted {
             states: states.collect(),
             transitions: self.kinds.iter().map(transition).collect(),
         }
-    }
-}
-
-/// Mean of `times` and the law that has their spread.
-pub(super) fn law(times: &[f64], otherwise_us: f64) -> (f64, Arrival) {
-    if times.is_empty() {
-        return (otherwise_us, Arrival::Exponential);
-    }
-    let count = times.len() as f64;
-    let mean = times.iter().sum::<f64>() / count;
-    if mean <= 0.0 {
-        return (0.0, Arrival::Fixed);
-    }
-    if times.len() < FEWEST_TIMES {
-        return (mean, Arrival::Exponential);
-    }
-    let squares = times.iter().map(|time| (time - mean).powi(2));
-    let spread = (squares.sum::<f64>() / (count - 1.0)).sqrt() / mean;
-    (mean, law_of(mean, spread))
-}
-
-/// The law of times of this mean, µs, whose standard deviation is `spread` times
-/// the mean.
-pub(super) fn law_of(mean: f64, spread: f64) -> Arrival {
-    let near = |law: f64| (spread / law - 1.0).abs() < NEAR;
-    if spread < STEADY {
-        Arrival::Fixed
-    } else if near(1.0) {
-        Arrival::Exponential
-    } else if near(mean.powf(-0.5)) {
-        Arrival::Poisson
-    } else if spread <= f64::from(MOST_NORMAL_SPREAD) {
-        Arrival::Normal(spread as f32)
-    } else {
-        Arrival::Gamma((spread as f32).min(MOST_GAMMA_SPREAD))
     }
 }
 
@@ -380,24 +360,49 @@ mod tests {
         }
     }
 
+    /// Standard deviation of the times between I/Os as a share of their mean.
+    fn spread(trace: &Trace) -> f64 {
+        let pairs = trace.stretches[0].windows(2);
+        let times: Vec<f64> = pairs.map(|pair| pair[1].at_us - pair[0].at_us).collect();
+        let count = times.len() as f64;
+        let mean = times.iter().sum::<f64>() / count;
+        let squares = times.iter().map(|time| (time - mean).powi(2)).sum::<f64>();
+        (squares / count).sqrt() / mean
+    }
+
+    /// Reads at many places 100 µs apart, with a pause of 50 ms after every 20 on
+    /// average: hundreds of kinds of I/O with a few times each.
     #[test]
-    fn laws_are_told_by_their_spread() {
-        for law_of in [
-            Arrival::Fixed,
-            Arrival::Exponential,
-            Arrival::Poisson,
-            Arrival::Normal(0.25),
-            Arrival::Gamma(2.0),
-        ] {
-            let mut one = Pattern::random();
-            one.transitions[0].arrival = law_of;
-            let walk = Walk::new(&one, 1 << 28, 512).unwrap();
-            let times: Vec<f64> = walk.take(50_000).map(|step| step.after_us).collect();
-            let (mean, found) = law(&times, 0.0);
-            assert!((mean - 100.0).abs() < 5.0, "{law_of:?}: {mean}");
-            let same = std::mem::discriminant(&found) == std::mem::discriminant(&law_of);
-            assert!(same, "{law_of:?} found as {found:?}");
-        }
+    fn rare_pauses_stay_as_long_and_as_regular() {
+        let mut state = 7u64;
+        let mut below = |most: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % most
+        };
+        let mut at_us = 0.0;
+        let ios = (0..6000).map(|_| {
+            at_us += if below(20) == 0 { 50_000.0 } else { 100.0 };
+            Io {
+                at_us,
+                write: false,
+                offset: below(1 << 18) * 4096,
+                bytes: 4096,
+            }
+        });
+        let trace = Trace {
+            stretches: vec![ios.collect()],
+            ..Trace::default()
+        };
+        let fitted = fit(&trace, 16).unwrap();
+        assert!(fitted.pattern.transitions.len() > 200);
+        let again = replay(&fitted.pattern, 1 << 30, 400_000);
+        let (before, after) = (spread(&trace), spread(&again));
+        assert!((after / before - 1.0).abs() < 0.05, "{before} {after}");
+        let features = fit(&again, 16).unwrap().features;
+        let apart = fitted.features.farthest(&features);
+        assert!(apart < 0.05, "{apart}: {:?} {features:?}", fitted.features);
     }
 
     #[test]

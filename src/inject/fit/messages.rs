@@ -2,9 +2,9 @@
 
 use super::capture::Capture;
 use super::capture::CaptureError;
-use super::chain::FEWEST_TIMES;
-use super::chain::law;
-use super::chain::law_of;
+use super::law::common_spread;
+use super::law::law;
+use super::law::two_kinds;
 use jostle_kernels::network::pattern::Arrival;
 use jostle_kernels::network::pattern::LARGEST_MESSAGE;
 use jostle_kernels::network::pattern::MOST_TRANSITIONS;
@@ -20,9 +20,6 @@ const FEWEST: usize = 100;
 const FEW_SIZES: usize = 32;
 /// A size of this share of all messages stays apart from its neighbours.
 const FREQUENT: f64 = 0.02;
-/// Times between messages count as of two kinds where their typical times are
-/// this far apart.
-const APART: f64 = 10.0;
 
 /// What a capture, or a walk through a pattern, looks like as a whole.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -148,30 +145,6 @@ fn features(observed: &[Observed]) -> Features {
     }
 }
 
-/// The time that parts those within a burst from the pauses between bursts: that
-/// which leaves the logarithms least spread on both sides (Otsu's method). `None`
-/// where both kinds are much alike.
-fn two_kinds(times: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut logs: Vec<f64> = times.map(|time| time.max(1.0).ln()).collect();
-    logs.sort_by(f64::total_cmp);
-    let count = logs.len() as f64;
-    let sum: f64 = logs.iter().sum();
-    let (mut low, mut best) = (0.0, (0.0, 0, 0.0));
-    for (index, log) in logs.iter().enumerate() {
-        let below = index as f64;
-        if index > 0 && *log > logs[index - 1] {
-            let apart = (sum - low) / (count - below) - low / below;
-            let between = below * (count - below) * apart * apart;
-            if between > best.0 {
-                best = (between, index, apart);
-            }
-        }
-        low += log;
-    }
-    let (_, index, apart) = best;
-    (apart > APART.ln()).then(|| logs[index].exp() * (1.0 - 1e-9))
-}
-
 /// What tells one transition from another: the classes of both messages, and
 /// whether there was a pause.
 type Kind = (usize, usize, bool);
@@ -251,13 +224,13 @@ fn transitions(tallies: &BTreeMap<Kind, Tally>, mean_us: f64) -> Vec<Transition>
     for ((from, ..), tally) in tallies {
         *leaving.entry(*from).or_default() += tally.count;
     }
-    let spreads = [false, true].map(|pause| common_spread(tallies, pause));
+    let spreads = [false, true].map(|pause| {
+        let kinds = tallies.iter().filter(|((.., kind), _)| *kind == pause);
+        common_spread(kinds.map(|(_, tally)| &tally.times[..]))
+    });
     let transition = |(&(from, to, pause), tally): (&Kind, &Tally)| {
-        let (inter_arrival_us, mut arrival) = law(&tally.times, mean_us);
-        let few = (1..FEWEST_TIMES).contains(&tally.times.len());
-        if let Some(spread) = spreads[usize::from(pause)].filter(|_| few) {
-            arrival = law_of(inter_arrival_us, spread);
-        }
+        let spread = spreads[usize::from(pause)];
+        let (inter_arrival_us, arrival) = law(&tally.times, mean_us, spread);
         Transition {
             from,
             to,
@@ -267,27 +240,6 @@ fn transitions(tallies: &BTreeMap<Kind, Tally>, mean_us: f64) -> Vec<Transition>
         }
     };
     tallies.iter().map(transition).collect()
-}
-
-/// How far times lie around the mean of their own transition, as a share of the
-/// mean of all: for transitions with too few times for a law of their own. Of
-/// those within bursts or of pauses; `None` where too few tell.
-fn common_spread(tallies: &BTreeMap<Kind, Tally>, pause: bool) -> Option<f64> {
-    let (mut count, mut freedom, mut sum, mut squares) = (0, 0, 0.0, 0.0);
-    for (_, tally) in tallies.iter().filter(|((.., kind), _)| *kind == pause) {
-        let own = tally.times.len();
-        let mean = tally.times.iter().sum::<f64>() / own.max(1) as f64;
-        count += own;
-        freedom += own.saturating_sub(1);
-        sum += mean * own as f64;
-        squares += tally
-            .times
-            .iter()
-            .map(|time| (time - mean).powi(2))
-            .sum::<f64>();
-    }
-    let spread = (squares / freedom as f64).sqrt() / (sum / count as f64);
-    (freedom >= FEWEST_TIMES && spread.is_finite()).then_some(spread)
 }
 
 /// Scales the times of a window so that messages are `mean_us` apart on average:

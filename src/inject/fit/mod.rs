@@ -5,6 +5,7 @@
 
 pub mod capture;
 mod chain;
+mod law;
 pub mod messages;
 mod text;
 pub mod trace;

@@ -51,7 +51,13 @@ pub enum TraceError {
         "no line is block I/O as {0} writes it; give --format blktrace (blkparse), fio \
          (--write_lat_log with --log_offset=1) or bio (block_bio_queue, block_rq_issue)"
     )]
-    NoIo(String),
+    NoIo(&'static str),
+    #[error(
+        "none of its first {LOOKED_AT} lines (at most {} MiB) is block I/O in a known format; \
+         give --format blktrace, fio or bio to read all of it",
+        LOOKED_AT_BYTES >> 20
+    )]
+    Unrecognized,
     #[error("holds I/O of several devices; name one with --device: {0}")]
     Devices(String),
     #[error("holds no I/O of the device {asked}; it holds: {found}")]
@@ -84,40 +90,59 @@ enum Line {
     Other,
 }
 
-/// Lines that are looked at to tell what a recording is.
-pub(super) const LOOKED_AT: usize = 100_000;
+/// Lines that are looked at to tell what a recording is, and bytes of them.
+const LOOKED_AT: usize = 100_000;
+const LOOKED_AT_BYTES: usize = 16 << 20;
+
+/// The lines of `text` that tell what it is.
+pub(super) fn first_lines(text: &str) -> impl Iterator<Item = &str> {
+    let most = LOOKED_AT_BYTES.min(text.len());
+    let end = (0..=most).rev().find(|at| text.is_char_boundary(*at));
+    text[..end.unwrap_or(0)].lines().take(LOOKED_AT)
+}
 
 /// Whether one of the first lines of `text` is block I/O in a known format.
 pub fn is_known(text: &str) -> bool {
-    let is = |line: &str| Format::ALL.iter().any(|format| is_io(*format, line));
-    text.lines().take(LOOKED_AT).any(is)
+    recognized(text).is_some()
 }
 
-/// Reads `text`; without a format the first one that some line is written in,
-/// without a device the only one that there is.
+/// The first format that one of the first lines of `text` is written in.
+fn recognized(text: &str) -> Option<Format> {
+    let is = |format: &Format| first_lines(text).any(|line| is_io(*format, line));
+    Format::ALL.into_iter().find(is)
+}
+
+/// Reads `text`; without a format the first one that one of the first lines is
+/// written in, without a device the only one that there is.
 ///
 /// # Errors
 /// No I/O in it, or of several devices.
 pub fn read(text: &str, format: Option<Format>, device: Option<&str>) -> Result<Trace, TraceError> {
-    let formats = format.map_or(Format::ALL.to_vec(), |format| vec![format]);
-    let is = |format: &&Format| text.lines().any(|line| is_io(**format, line));
-    let Some(format) = formats.iter().find(is).copied() else {
-        let named = format.map_or("any known format".to_string(), |it| it.to_string());
-        return Err(TraceError::NoIo(named));
+    let Some(format) = format.or_else(|| recognized(text)) else {
+        return Err(TraceError::Unrecognized);
     };
     // Where queueing was traced, what follows is the same I/O again.
     let queued = text.lines().any(|line| queues(format, line));
     let mut found: BTreeMap<String, usize> = BTreeMap::new();
     let mut lines = Vec::new();
+    let mut other = 0;
     for line in text.lines() {
         let parsed = match queued && is_io(format, line) && !queues(format, line) {
             true => Line::Other,
             false => parse(format, line),
         };
-        if let Line::Io(device, _) = &parsed {
-            *found.entry(device.clone()).or_default() += 1;
+        match &parsed {
+            Line::Io(device, _) => *found.entry(device.clone()).or_default() += 1,
+            Line::Lost => {}
+            Line::Other => {
+                other += 1;
+                continue;
+            }
         }
         lines.push(parsed);
+    }
+    if found.is_empty() {
+        return Err(TraceError::NoIo(format.name()));
     }
     let list: Vec<String> = found
         .iter()
@@ -133,10 +158,11 @@ pub fn read(text: &str, format: Option<Format>, device: Option<&str>) -> Result<
         (None, 1) => found.keys().next().cloned().unwrap_or_default(),
         (None, _) => return Err(TraceError::Devices(list)),
     };
-    Ok(stretches(device, lines))
+    Ok(stretches(device, lines, other))
 }
 
-fn stretches(device: String, lines: Vec<Line>) -> Trace {
+/// `other`: how many lines are none of `lines`.
+fn stretches(device: String, lines: Vec<Line>, mut other: usize) -> Trace {
     let mut parted: Vec<Vec<Io>> = Vec::new();
     // Processors write for themselves: times may be a little out of order.
     let mut stretch: Vec<Io> = Vec::new();
@@ -148,7 +174,7 @@ fn stretches(device: String, lines: Vec<Line>) -> Trace {
         parted.extend(parts);
         stretch.clear();
     };
-    let (mut gaps, mut other) = (0, 0);
+    let mut gaps = 0;
     for line in lines {
         match line {
             Line::Io(of, io) if of == device => stretch.push(io),
@@ -338,6 +364,37 @@ mod tests {
         assert!(why.contains("254,0 (2 I/Os)"), "{why}");
         let why = read("hello\n", Some(Format::Bio), None).unwrap_err();
         assert!(why.to_string().contains("as bio writes it"), "{why}");
+    }
+
+    /// A file of anything is not read to its end to find out that it is no trace.
+    #[test]
+    fn only_the_first_lines_tell_the_format() {
+        let io = "8,0 0 1 0.5 7 Q R 8 + 8 [dd]\n";
+        let others = |count| "some other line\n".repeat(count);
+        let near = others(LOOKED_AT - 1) + io;
+        assert!(is_known(&near));
+        let trace = read(&near, None, None).unwrap();
+        assert_eq!(
+            (trace.stretches[0].len(), trace.other_lines),
+            (1, LOOKED_AT - 1)
+        );
+        let long = "ä".repeat(LOOKED_AT_BYTES / 2) + "\n";
+        for far in [others(LOOKED_AT) + io, long + io] {
+            assert!(!is_known(&far));
+            let why = read(&far, None, None).unwrap_err();
+            assert_eq!(why, TraceError::Unrecognized);
+            assert!(why.to_string().contains("--format blktrace"), "{why}");
+            assert_eq!(
+                first_lines(&far)
+                    .filter(|line| is_io(Format::Blktrace, line))
+                    .count(),
+                0
+            );
+            let named = read(&far, Some(Format::Blktrace), None).unwrap();
+            assert_eq!(named.stretches[0].len(), 1);
+            let why = read(&far, Some(Format::Bio), None).unwrap_err();
+            assert_eq!(why, TraceError::NoIo("bio"));
+        }
     }
 
     #[test]

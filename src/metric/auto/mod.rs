@@ -273,38 +273,45 @@ impl Search<'_> {
         }))
     }
 
-    /// Where the target is.
+    /// Where the target is; of a command that ends meanwhile, in as many runs as
+    /// it takes.
     fn sample(&mut self, target: &mut Target) -> Step<Seen> {
-        if let Err(reason) = self.keep_running(target)? {
-            return Ok(Err(reason));
-        }
-        self.field.look(&target.scope());
-        let mut clocks = Vec::new();
-        for (thread, _) in &self.field.threads {
-            match SoftwareClock::watch(*thread, PERIOD) {
-                Ok(clock) => clocks.push(clock),
-                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
-                Err(error) => return Ok(Err(Reason::NoSamples(error))),
-            }
-        }
-        self.pause(target, SAMPLED)?;
-        let samples: Vec<_> = clocks.iter_mut().flat_map(SoftwareClock::take).collect();
-        drop(clocks);
-        // What was loaded meanwhile counts too.
-        if target.wait(Duration::ZERO).is_none() {
-            self.field.forget();
-            self.field.look(&target.scope());
-        }
-        if samples.len() < FEWEST_SAMPLES {
+        let mut samples = Vec::new();
+        // By process: each run has its own.
+        let mut mapped = HashMap::new();
+        let mut watched = Duration::ZERO;
+        while watched < SAMPLED {
             if let Err(reason) = self.keep_running(target)? {
                 return Ok(Err(reason));
             }
+            self.field.look(&target.scope());
+            let mut clocks = Vec::new();
+            for (thread, _) in &self.field.threads {
+                match SoftwareClock::watch(*thread, PERIOD) {
+                    Ok(clock) => clocks.push(clock),
+                    Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                    Err(error) => return Ok(Err(Reason::NoSamples(error))),
+                }
+            }
+            let began = Instant::now();
+            self.pause(target, SAMPLED - watched)?;
+            watched += began.elapsed();
+            samples.extend(clocks.iter_mut().flat_map(SoftwareClock::take));
+            drop(clocks);
+            // What was loaded meanwhile counts too.
+            if target.wait(Duration::ZERO).is_none() {
+                self.field.forget();
+                self.field.look(&target.scope());
+            }
+            mapped.extend(self.field.mapped.drain());
+        }
+        if samples.len() < FEWEST_SAMPLES {
             return Ok(Err(Reason::Asleep {
                 samples: samples.len(),
                 milliseconds: SAMPLED.as_millis(),
             }));
         }
-        Ok(Ok(candidates::collect(&samples, &self.field.mapped)))
+        Ok(Ok(candidates::collect(&samples, &mapped)))
     }
 
     /// Counts `candidates` and looks longer at the best; and what was wrong with

@@ -17,6 +17,8 @@ struct Queue {
     /// Windows so far, and those in which the machine stands still.
     windows: usize,
     stalled: std::ops::Range<usize>,
+    /// That each window takes.
+    length: Duration,
 }
 
 impl Probe for Queue {
@@ -50,6 +52,10 @@ impl Probe for Queue {
     }
 
     fn end(&mut self) {}
+
+    fn elapsed(&self) -> Duration {
+        self.length * self.windows as u32
+    }
 }
 
 fn queue(limit: f64, noise: f64, seed: u64) -> Queue {
@@ -61,6 +67,7 @@ fn queue(limit: f64, noise: f64, seed: u64) -> Queue {
         generator_limit: f64::INFINITY,
         windows: 0,
         stalled: 0..0,
+        length: Duration::ZERO,
     }
 }
 
@@ -137,4 +144,56 @@ fn a_stall_of_the_machine_is_not_taken_for_the_limit() {
         let rate = found.rate_per_second;
         assert!((8500.0..=9000.0).contains(&rate), "{rate}, {stalled:?}");
     }
+}
+
+#[test]
+fn a_search_that_takes_too_long_ends_with_the_best_rate_known() {
+    // Two windows a rate: 1000, 2000, 4000 and 8000 meet the target, 16000 does not.
+    let mut probe = queue(10_000.0, 0.0, 1);
+    probe.length = Duration::from_secs(18);
+    let found = search(target(), 1000.0, &mut probe, &mut |_| ()).unwrap();
+    assert_eq!(found.stopped_by, StoppedBy::Time);
+    assert_eq!(found.rate_per_second, 8000.0);
+    assert_eq!(found.missed_at_per_second, Some(16_000.0));
+    assert_eq!(probe.windows, 10);
+    let warning = found.warning().unwrap();
+    assert_eq!(warning.code(), "load-capacity-search-cut-short");
+    let text = warning.to_string();
+    assert!(
+        text.contains("180 s") && text.contains("8000 requests/s met p99:1ms, 16000"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_busy_machine_ends_a_search_without_a_rate() {
+    let mut probe = queue(10_000.0, 0.0, 1);
+    probe.length = Duration::from_secs(10);
+    probe.stalled = 0..usize::MAX;
+    let error = search(target(), 1e6, &mut probe, &mut |_| ()).unwrap_err();
+    assert!(matches!(error, Error::SearchTooLong { .. }), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains("180 s") && text.contains("at least 1000.000 ms"),
+        "{text}"
+    );
+    assert_eq!(probe.windows, 18);
+}
+
+#[test]
+fn a_rate_that_meets_the_target_above_one_that_misses_it_is_not_the_best() {
+    // The machine is busy from the confirmation of the rate found on.
+    let mut probe = queue(10_000.0, 0.0, 1);
+    let calm = search(target(), 1000.0, &mut probe, &mut |_| ()).unwrap();
+    let busy_from = probe.windows - 3;
+    let mut probe = queue(10_000.0, 0.0, 1);
+    probe.stalled = busy_from..usize::MAX;
+    probe.length = LONGEST / (busy_from as u32 + 6);
+    let found = search(target(), 1000.0, &mut probe, &mut |_| ()).unwrap();
+    assert_eq!(found.stopped_by, StoppedBy::Time);
+    assert!(found.rate_per_second < calm.rate_per_second, "{found:?}");
+    assert!(
+        found.missed_at_per_second.unwrap() <= calm.rate_per_second,
+        "{found:?}"
+    );
 }
