@@ -16,6 +16,9 @@ use jostle_statistics::normal_quantile;
 /// become longer: between 1, noise without memory, and `sqrt(3)`.
 const ROUNDED: f64 = 1.4;
 
+/// What lies farther out counts as so many times the spread of most.
+const FARTHEST: f64 = 3.0;
+
 impl SequenceLog {
     /// Periods in which a switch still shows, in the controls or in the blocks at
     /// 100, and whether it shows to the end of some.
@@ -87,13 +90,18 @@ impl SequenceLog {
     }
 }
 
-/// Standard deviation by the share of 80 % that lies closest to the middle: in whole
-/// numbers more than half may be equal.
+/// Standard deviation with what lies far out brought nearer: three times the spread of
+/// the 80 % of values that lie closest to the middle. In whole numbers a quantile alone
+/// jumps from one to the next.
 pub(super) fn spread(mut values: Vec<f64>) -> f64 {
     values.retain(|value| value.is_finite());
     let middle = median(&mut values);
     let mut sizes: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
     sizes.sort_unstable_by(f64::total_cmp);
-    let near = sizes.get(sizes.len() * 4 / 5);
-    near.map_or(0.0, |size| size / normal_quantile(0.9))
+    let Some(near) = sizes.get(sizes.len() * 4 / 5) else {
+        return 0.0;
+    };
+    let most = FARTHEST * near / normal_quantile(0.9);
+    let squares: f64 = sizes.iter().map(|size| size.min(most).powi(2)).sum();
+    (squares / sizes.len() as f64).sqrt()
 }
