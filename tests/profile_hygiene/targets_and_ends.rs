@@ -185,7 +185,7 @@ fn a_killed_worker_costs_the_source_whose_turn_it_was() {
     place.process_with(&[" demo l2"]);
     let find = || place.process_with(&["worker", "\"resource\":\"l1d\""]);
     // Once before the sequence, once in its midst.
-    for after in [300, 500] {
+    for after in [300, 1700] {
         sleep(Duration::from_millis(after));
         kill(Pid::from_raw(find()), Signal::SIGKILL).unwrap();
     }
