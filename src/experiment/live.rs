@@ -303,23 +303,8 @@ impl<'a> LiveExecutor<'a> {
             counters,
         })
     }
-}
 
-impl From<WorkerError> for WindowError {
-    fn from(error: WorkerError) -> Self {
-        match error {
-            WorkerError::Stopped => WindowError::Interrupted,
-            error => WindowError::Subject(error.to_string()),
-        }
-    }
-}
-
-impl Executor for LiveExecutor<'_> {
-    fn now(&self) -> Duration {
-        Duration::from_nanos(monotonic_ns() - self.start_ns)
-    }
-
-    fn window(&mut self, request: &WindowRequest) -> Result<WindowReading, WindowError> {
+    fn try_window(&mut self, request: &WindowRequest) -> Result<WindowReading, WindowError> {
         if self.interrupted() {
             return Err(WindowError::Interrupted);
         }
@@ -337,6 +322,32 @@ impl Executor for LiveExecutor<'_> {
         let keep = request.target == TargetState::Running && !self.metric.one_run_per_window();
         self.pause(request.settle, keep)?;
         self.read(request)
+    }
+}
+
+impl From<WorkerError> for WindowError {
+    fn from(error: WorkerError) -> Self {
+        match error {
+            WorkerError::Stopped => WindowError::Interrupted,
+            error => WindowError::Subject(error.to_string()),
+        }
+    }
+}
+
+impl Executor for LiveExecutor<'_> {
+    fn now(&self) -> Duration {
+        Duration::from_nanos(monotonic_ns() - self.start_ns)
+    }
+
+    fn window(&mut self, request: &WindowRequest) -> Result<WindowReading, WindowError> {
+        let read = self.try_window(request);
+        let pressing = matches!(request.arm, Arm::Treat(_));
+        match &read {
+            Err(WindowError::Subject(_)) if self.revive_after(request.subject, pressing) => {
+                self.try_window(request)
+            }
+            _ => read,
+        }
     }
 
     fn plays(&self) -> bool {

@@ -179,13 +179,14 @@ fn a_killed_profiler_takes_everything_along() {
 fn a_killed_worker_costs_the_source_whose_turn_it_was() {
     let place = Place::new();
     let mut asked = LONG.to_vec();
-    asked.extend(["--halves", "tolerated", "--qos", "90"]);
+    // So near the line that all of the budget is played.
+    asked.extend(["--halves", "tolerated", "--qos", "99"]);
     asked[6] = "8s";
     let mut running = place.start(&asked);
     place.process_with(&[" demo l2"]);
     let find = || place.process_with(&["worker", "\"resource\":\"l1d\""]);
     // Once before the sequence, once in its midst.
-    for after in [300, 1700] {
+    for after in [100, 1700] {
         sleep(Duration::from_millis(after));
         kill(Pid::from_raw(find()), Signal::SIGKILL).unwrap();
     }
