@@ -2,6 +2,8 @@
 
 mod play;
 mod quiet;
+mod revive;
+mod turns;
 
 use super::counting::Counting;
 use super::executor::Arm;

@@ -34,7 +34,7 @@ pub const SPEC: KernelSpec = KernelSpec {
           over one TCP connection, or with --network-protocol udp in datagrams no larger than \
           the path takes in one piece. What counts is the payload that the sink reports as \
           arrived, not what was handed to the system; headers and retransmissions are not in \
-          it. What it sends is a pattern (--network-pattern): a Markov chain of messages, drawn \
+          it. Messages follow a pattern (--network-pattern), a Markov chain of messages drawn \
           by chance, each due at a time of its own after the one before. `bulk`, the default, \
           sends messages of 64 KiB without a pause: at 100 % as fast as the connection takes \
           them, which is measured first and is the peak. A pattern with times, like `burst` \
@@ -43,11 +43,12 @@ pub const SPEC: KernelSpec = KernelSpec {
           not the connection can take it. At x % all times between messages are 100/x times as \
           long; sizes, shares and windows of time stay. A --network-cap below the rate of the \
           pattern becomes the peak. What falls more than 20 ms behind is given up and reported. \
-          TCP gives way to other flows as they do to it; UDP gives way to nobody, and at 100 % \
-          what the path or the sink cannot take is lost: name a cap. It presses on every link, \
-          queue and host on the way: which of them a target suffers from is not shown. Sending and acknowledgements also take time of \
-          the worker's CPU and of the CPU that serves the device's interrupts. It does not show \
-          what received traffic would cost, nor what many connections would.",
+          TCP shares the path with other flows; UDP does not slow down for them, and at 100 % \
+          what the path or the sink cannot take is lost: set --network-cap. It loads every \
+          link, queue and host on the way: which of them a target suffers from is not shown. \
+          Sending and acknowledgements also take time of the worker's CPU and of the CPU that \
+          serves the device's interrupts. It does not show what received traffic would cost, \
+          nor what many connections would.",
     ..KernelSpec::of(Resource::NetworkBandwidth, build)
 };
 

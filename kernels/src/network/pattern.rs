@@ -5,7 +5,7 @@
 //! follows another: it is due some time after the message before, drawn by a law
 //! of its own, so that a rare pause and a frequent message of the same burst
 //! both keep their share. A pattern may have several windows of time, each with
-//! a chain of its own, that take turns (the message chains and windows of ECHO,
+//! a chain of its own, that follow each other (the message chains and windows of ECHO,
 //! without its racks: there is one peer).
 
 pub use crate::chain::Arrival;
@@ -32,7 +32,7 @@ pub struct Pattern {
     /// Of everything drawn.
     pub seed: u64,
     pub messages: Vec<Message>,
-    /// They take turns. The length of a single one has no meaning.
+    /// Played one after another, again and again. The length of a single one is not used.
     pub windows: Vec<Window>,
 }
 

@@ -72,7 +72,7 @@ impl<'a> Sources<'a> {
             false => Error::environment(error),
         };
         let mut all = Vec::new();
-        // A process for each source: in one they would take turns.
+        // One process per source: sources in the same process would run alternately.
         for (resource, group) in resources.into_iter().zip(spawn_together(plans)) {
             let failed = |error| failed(resource, error);
             let mut group = group.map_err(failed)?;

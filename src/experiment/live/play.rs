@@ -4,24 +4,23 @@
 use super::LiveExecutor;
 use super::StealReading;
 use super::target_error;
+use super::turns::Follow;
+use super::turns::target_turns;
 use crate::experiment::executor::Arm;
 use crate::experiment::executor::Block;
 use crate::experiment::executor::BlockReading;
 use crate::experiment::executor::BlockRequest;
 use crate::experiment::executor::Executor;
-use crate::experiment::executor::Place;
 use crate::experiment::executor::Sequence;
 use crate::experiment::executor::TargetState;
 use crate::experiment::executor::TargetTurn;
 use crate::experiment::executor::WindowError;
 use crate::experiment::executor::WindowRequest;
 use crate::inject::Snapshot;
-use crate::inject::group::spawn_together;
 use crate::inject::process::Host;
 use crate::metric::Run;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::control_page::Order;
-use crate::sys::tape::Mark;
 use crate::sys::tape::PlannedBlock;
 use crate::sys::tape::Turn;
 use std::rc::Rc;
@@ -44,15 +43,13 @@ const FOLLOWED: Duration = Duration::from_millis(50);
 /// What a command does in this time after its start is loading.
 const LOADING: Duration = Duration::from_millis(5);
 /// Longest wait for the last block to end, or for the pages to be opened.
-const LATE: Duration = Duration::from_secs(2);
+pub(super) const LATE: Duration = Duration::from_secs(2);
 /// Blocks begin up to this part of a period later than the one before ends, so
 /// that they do not lock in phase with the target or with the kernel's clock.
 const DITHER: u64 = 4;
 
 /// A target that makes no progress for so long is not measured further.
 const STILL: Duration = Duration::from_secs(5);
-/// Processes of workers that are started anew when one ends.
-const MOST_REVIVED: u32 = 3;
 
 /// What is remembered of the sequences so far.
 #[derive(Default)]
@@ -64,7 +61,7 @@ pub(super) struct Playing {
     /// When that was looked at last.
     checked_ns: u64,
     /// How many processes were started anew.
-    revived: u32,
+    pub(super) revived: u32,
     /// Turns that the workers could not keep because nobody read them in time.
     pub(super) lost: u64,
     /// When the metric was last told to follow the target.
@@ -77,9 +74,9 @@ pub(super) struct Playing {
 }
 
 /// Where one block was planned.
-struct Planned {
+pub(super) struct Planned {
     /// Per process of its source: which of the run's, and the block's number.
-    on: Vec<(usize, u64)>,
+    pub(super) on: Vec<(usize, u64)>,
     begin_ns: u64,
     end_ns: u64,
 }
@@ -214,86 +211,6 @@ impl LiveExecutor<'_> {
             ))),
             false => Ok(()),
         }
-    }
-
-    /// Starts anew what shared a process with a source whose end took it along.
-    /// The subjects that are lost, and why.
-    fn revive(
-        &mut self,
-        blocks: &[BlockRequest],
-        planned: &[Planned],
-        hosts: &[Rc<Host>],
-    ) -> Vec<(usize, String)> {
-        let mut lost: Vec<(usize, String)> = Vec::new();
-        for (index, host) in hosts.iter().enumerate() {
-            let Err(gone) = host.check() else {
-                continue;
-            };
-            // The one whose turn it was.
-            let playing = host.tape.played();
-            let on = |planned: &Planned| planned.on.contains(&(index, playing));
-            let culprit = planned.iter().position(on).map(|at| blocks[at].subject);
-            lost.extend(culprit.map(|subject| (subject, gone.to_string())));
-            lost.extend(self.start_others(host, culprit, &gone.to_string()));
-        }
-        lost
-    }
-
-    /// After a window of `subject` that failed: where its worker has ended, what shared
-    /// the process is started anew, itself included where it was not `pressing`. Whether
-    /// it is. The others that are lost fail when it is their turn.
-    pub(super) fn revive_after(&mut self, subject: usize, pressing: bool) -> bool {
-        let hosts = self.groups[subject].hosts();
-        let hosts: Vec<Rc<Host>> = hosts.map(|(host, _)| host.clone()).collect();
-        let mut again = false;
-        for host in hosts {
-            if let Err(gone) = host.check() {
-                let culprit = pressing.then_some(subject);
-                let lost = self.start_others(&host, culprit, &gone.to_string());
-                again |= !pressing && lost.iter().all(|(lost, _)| *lost != subject);
-            }
-        }
-        again
-    }
-
-    /// Starts everything but `culprit` anew that shared the ended process `host`. The
-    /// subjects that are lost, and why.
-    fn start_others(
-        &mut self,
-        host: &Rc<Host>,
-        culprit: Option<usize>,
-        gone: &str,
-    ) -> Vec<(usize, String)> {
-        let mut lost = Vec::new();
-        let others: Vec<usize> = (0..self.groups.len())
-            .filter(|subject| Some(*subject) != culprit)
-            .filter(|subject| {
-                let mut hosts = self.groups[*subject].hosts();
-                hosts.any(|(known, _)| Rc::ptr_eq(known, host))
-            })
-            .collect();
-        self.playing.revived += 1;
-        if self.playing.revived > MOST_REVIVED {
-            lost.extend(others.iter().map(|subject| (*subject, gone.to_string())));
-            return lost;
-        }
-        let plans = others.iter();
-        let plans = plans.map(|subject| (0, self.groups[*subject].plan.clone()));
-        let started = spawn_together(plans.collect());
-        for (subject, started) in others.into_iter().zip(started) {
-            let ready = started.and_then(|mut group| {
-                group.wait_ready(LATE)?;
-                Ok(group)
-            });
-            match ready {
-                Ok(group) => {
-                    group.take_peaks_of(&self.groups[subject]);
-                    self.groups[subject] = group;
-                }
-                Err(error) => lost.push((subject, error.to_string())),
-            }
-        }
-        lost
     }
 
     /// The processes that play `blocks`, each once.
@@ -560,180 +477,5 @@ impl Playing {
         x ^= x << 17;
         self.noise = x;
         x % (period_ns / DITHER).max(1)
-    }
-}
-
-/// How the target was followed while turns were taken.
-struct Follow<'a> {
-    period_ns: u64,
-    by_cpu_time: bool,
-    /// Where there was no target.
-    gaps: &'a [[u64; 2]],
-    /// From when on which run was read.
-    runs: &'a [(u64, Option<Run>)],
-}
-
-impl Follow<'_> {
-    /// How far the run had come that was under way at `mark`.
-    fn place(&self, mark: &Mark) -> Option<Place> {
-        let last = self.runs.partition_point(|(from, _)| *from <= mark.at_ns);
-        let (_, run) = self.runs[..last].last()?;
-        let run = (*run)?;
-        Some(Place {
-            run: run.number,
-            operations: mark.operations.checked_sub(run.base)? as f64,
-        })
-    }
-}
-
-/// What the target did in the turns of one block. Where slices are taken, a
-/// turn of the target lasts from the end of one to the begin of the next, which
-/// may be the first one of the block that follows.
-///
-/// What overlaps one of the `gaps`, in which there was no target, is left out.
-///
-/// A source that `takes_time` is kept from its slices by nobody but the target,
-/// so what the target does in the meantime counts; elsewhere a missed slice
-/// makes a turn unlike the others.
-fn target_turns(
-    own: &[Turn],
-    next: Option<&Turn>,
-    (slices, takes_time): (bool, bool),
-    follow: &Follow,
-) -> Vec<TargetTurn> {
-    let Follow {
-        period_ns,
-        by_cpu_time,
-        gaps,
-        ..
-    } = *follow;
-    let since = |from: u64, to: u64| -> Option<f64> {
-        let grown = to.wrapping_sub(from);
-        // A count that went backwards is another target's.
-        (grown <= u64::MAX / 2).then_some(grown as f64)
-    };
-    let turn = |turn: &Turn, end: &Mark| -> Option<TargetTurn> {
-        let (from, all) = match slices {
-            true => (&turn.end, &turn.begin),
-            false => (&turn.begin, &turn.begin),
-        };
-        let begin = from.at_ns.min(all.at_ns);
-        if gaps.iter().any(|gap| begin < gap[1] && gap[0] < end.at_ns) {
-            return None;
-        }
-        let clock = |from: &Mark| match by_cpu_time {
-            true => since(from.busy_ns, end.busy_ns),
-            false => since(from.at_ns, end.at_ns),
-        };
-        Some(TargetTurn {
-            position: turn.position,
-            operations: since(from.operations, end.operations)?,
-            seconds: clock(from)? / 1e9,
-            all_operations: since(all.operations, end.operations)?,
-            all_seconds: clock(all)? / 1e9,
-            from: follow.place(from),
-        })
-    };
-    if !slices {
-        let turns = own.iter().filter_map(|own| turn(own, &own.end));
-        return turns.collect();
-    }
-    let end_of = |index: usize| -> Option<Mark> {
-        let (this, after) = (&own[index], own.get(index + 1));
-        let follows = after.or(next).filter(|next| {
-            // Else a missed slice, or a block of another worker, lies between.
-            next.begin.at_ns.saturating_sub(this.begin.at_ns) < 2 * period_ns
-        });
-        // What takes CPU time is kept from whole slices by the target.
-        // A last slice stands for its turn where it filled the period.
-        let whole = this.end.at_ns.saturating_sub(this.begin.at_ns) >= period_ns;
-        let late = || after.map(|after| after.begin).or(whole.then_some(this.end));
-        let late = takes_time.then(late).flatten();
-        follows.map(|next| next.begin).or(late)
-    };
-    let turns = (0..own.len()).filter_map(|index| turn(&own[index], &end_of(index)?));
-    turns.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// One slice of block 0, in µs, and what the target had done at both ends.
-    fn slice(position: u32, at: [u64; 2], done: [u64; 2]) -> Turn {
-        let mark = |end: usize| Mark {
-            at_ns: at[end] * 1000,
-            operations: done[end],
-            busy_ns: 0,
-        };
-        Turn {
-            position,
-            begin: mark(0),
-            end: mark(1),
-            ..Turn::default()
-        }
-    }
-
-    #[test]
-    fn what_the_target_does_in_missed_slices_counts_for_sources_of_cpu_time() {
-        // It takes the CPU from 600 to 2100, and again in the last slice.
-        let own = [
-            slice(0, [0, 500], [0, 0]),
-            slice(1, [500, 2500], [0, 150]),
-            slice(5, [2500, 4500], [150, 300]),
-        ];
-        fn follow(gaps: &[[u64; 2]]) -> Follow<'_> {
-            Follow {
-                period_ns: 500_000,
-                by_cpu_time: false,
-                gaps,
-                runs: &[],
-            }
-        }
-        let turns = |takes_time| -> Vec<(u32, f64, f64)> {
-            let turns = target_turns(&own, None, (true, takes_time), &follow(&[]));
-            let of = |turn: &TargetTurn| {
-                let microseconds = (turn.all_seconds * 1e6).round();
-                (turn.position, turn.all_operations, microseconds)
-            };
-            turns.iter().map(of).collect()
-        };
-        assert_eq!(turns(false), [(0, 0.0, 500.0)]);
-        // There was no target from 2 to 3 ms.
-        let gaps = [[2_000_000, 3_000_000]];
-        let alive = target_turns(&own, None, (true, true), &follow(&gaps));
-        assert_eq!(alive.len(), 1);
-        assert_eq!(
-            turns(true),
-            [(0, 0.0, 500.0), (1, 150.0, 2000.0), (5, 150.0, 2000.0)]
-        );
-    }
-
-    #[test]
-    fn a_turn_stands_where_its_run_has_come_to() {
-        let run = |number, base| Some(Run { number, base });
-        let follow = Follow {
-            period_ns: 500_000,
-            by_cpu_time: false,
-            gaps: &[],
-            runs: &[
-                (0, run(3, 100)),
-                (1_000_000, run(4, 250)),
-                (2_000_000, None),
-            ],
-        };
-        let place = |at_us: u64, operations| {
-            let place = follow.place(&Mark {
-                at_ns: at_us * 1000,
-                operations,
-                busy_ns: 0,
-            });
-            place.map(|place| (place.run, place.operations))
-        };
-        assert_eq!(place(500, 130), Some((3, 30.0)));
-        assert_eq!(place(1500, 251), Some((4, 1.0)));
-        // What was counted before its begin is of the run before.
-        assert_eq!(place(1500, 249), None);
-        assert_eq!(place(2500, 300), None);
     }
 }
