@@ -19,12 +19,14 @@ use crate::experiment::run::Halves;
 use crate::experiment::run::Settings;
 use crate::experiment::session;
 use crate::experiment::session::Request;
+use crate::experiment::settings::MOST_TOGETHER;
 use crate::machine::Machine;
 use crate::machine::calibration::Calibration;
 use crate::metric::MetricOptions;
 use crate::report;
 use crate::report::Style;
 use jostle_profile as profile;
+use jostle_profile::resource::Resource;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::path::PathBuf;
@@ -53,6 +55,10 @@ pub struct Args {
     /// Resources to measure, separated by commas [default: all]
     #[arg(help_heading = MEASUREMENT, long, value_delimiter = ',', value_name = "LIST")]
     resources: Vec<String>,
+    /// Two resources whose sources press at once as well, to see whether they cost
+    /// more together than each by itself says; may be repeated
+    #[arg(help_heading = MEASUREMENT, long, value_name = "A,B")]
+    together: Vec<String>,
     /// Which halves to measure
     #[arg(help_heading = MEASUREMENT, long, value_enum, default_value = "both")]
     halves: Halves,
@@ -185,11 +191,13 @@ fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result
         true => Settings::quick(),
         false => Settings::default(),
     };
+    let resources = select::resources(&args.resources)?;
     let settings = Settings {
         budget: args.budget.unwrap_or(preset.budget),
         seed: args.seed,
         qos: select::percent("--qos", args.qos, 1.0, 99.9)? / 100.0,
         halves: args.halves,
+        together: together(&args.together, &resources)?,
         ..preset
     };
     if settings.budget < Duration::from_secs(2) {
@@ -208,7 +216,7 @@ fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result
         spec,
         name: args.name.clone(),
         labels: labels(&args.labels)?,
-        resources: select::resources(&args.resources)?,
+        resources,
         target_cpus: target.cpus,
         cpu_choice: target.choice,
         limits,
@@ -232,6 +240,39 @@ fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result
         past: None,
         checkpoint: None,
     })
+}
+
+/// The pairs of `--together`, each of two different ones of `resources`.
+fn together(
+    given: &[String],
+    resources: &[Resource],
+) -> Result<[Option<[&'static str; 2]>; MOST_TOGETHER]> {
+    let wrong = |text: &str| Error::request(format!("--together: {text}"));
+    if given.len() > MOST_TOGETHER {
+        return Err(wrong(&format!("give at most {MOST_TOGETHER} pairs")));
+    }
+    let mut pairs = [None; MOST_TOGETHER];
+    for (pair, text) in pairs.iter_mut().zip(given) {
+        let ids: Vec<&str> = text.split(',').map(str::trim).collect();
+        let [one, other] = ids[..] else {
+            return Err(wrong(&format!(
+                "`{text}`: give two resources, like l2-capacity,memory-bandwidth"
+            )));
+        };
+        let known = |id: &str| -> Result<Resource> {
+            let resource: Resource = id.parse().map_err(|error| wrong(&format!("{error}")))?;
+            match resources.contains(&resource) {
+                true => Ok(resource),
+                false => Err(wrong(&format!("{id} is not among the --resources"))),
+            }
+        };
+        let (one, other) = (known(one)?, known(other)?);
+        if one == other {
+            return Err(wrong(&format!("`{text}`: give two different resources")));
+        }
+        *pair = Some([one.id(), other.id()]);
+    }
+    Ok(pairs)
 }
 
 /// Choosing the metric may take one part in this many of the budget.

@@ -182,6 +182,11 @@ impl<'a> Bench<'a> {
         self.executor.counts()
     }
 
+    /// Whether the sources of two subjects can press at the same time.
+    pub fn at_once(&self, one: usize, other: usize) -> Result<(), String> {
+        self.executor.at_once(one, other)
+    }
+
     /// Plays blocks of one sequence.
     pub fn play(&mut self, blocks: &[BlockRequest]) -> Result<Vec<Block>, WindowError> {
         self.last = None;

@@ -74,6 +74,8 @@ pub struct BlockRequest {
     /// Where the source never rests, and the scheduler gives it and the target turns
     /// of about this length; else it takes its share of the sequence's periods.
     pub turn: Option<Duration>,
+    /// Another subject whose source presses at 100 % meanwhile, from other CPUs.
+    pub beside: Option<usize>,
 }
 
 impl BlockRequest {
@@ -118,6 +120,8 @@ pub struct BlockReading {
     /// As in [`WindowReading`].
     pub probe: Option<f64>,
     pub pressure: Option<f64>,
+    /// The same of the source beside it, where there was one.
+    pub beside: Option<f64>,
     pub steal: f64,
 }
 
@@ -160,6 +164,14 @@ pub trait Executor {
     /// Whether windows count something beside the metric, which blocks do not.
     fn counts(&self) -> bool {
         false
+    }
+
+    /// Whether the sources of two subjects can press at the same time.
+    ///
+    /// # Errors
+    /// Why they cannot, in words.
+    fn at_once(&self, _one: usize, _other: usize) -> Result<(), String> {
+        Err("sources cannot press at the same time here".to_string())
     }
 
     /// Plays `blocks` one after the other and returns one result for each. All

@@ -150,6 +150,7 @@ impl Ended<'_, '_> {
             phases,
             unseen_neighbours,
             plain_switch: self.log.plain_switch,
+            together: self.log.together.clone(),
             readings,
             warnings,
         }

@@ -20,6 +20,7 @@ use crate::error::Error;
 use crate::inject::Snapshot;
 use crate::inject::WorkerError;
 use crate::inject::WorkerGroup;
+use crate::inject::WorkerPlan;
 use crate::inject::stall::StallGuard;
 use crate::metric::Metric;
 use crate::os;
@@ -28,7 +29,9 @@ use crate::sys::clock::process_cpu_ns;
 use crate::sys::control_page::Order;
 use crate::warning::Warning;
 use crate::workload::Target;
+use jostle_kernels::Waiting;
 use jostle_profile::CounterFacts;
+use jostle_profile::cpulist::format_list;
 use jostle_profile::reading::Reading;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -358,6 +361,27 @@ impl Executor for LiveExecutor<'_> {
 
     fn counts(&self) -> bool {
         self.counting.is_some()
+    }
+
+    fn at_once(&self, one: usize, other: usize) -> Result<(), String> {
+        if self.metric.turns().is_none() {
+            return Err(format!(
+                "it takes a metric that can be read at any instant, and this one cannot ({})",
+                self.metric.facts().name
+            ));
+        }
+        let (one, other) = (&self.groups[one].plan, &self.groups[other].plan);
+        let spins = |plan: &WorkerPlan| plan.spec.waiting == Waiting::Spin;
+        let cpus = one.placement.cpus.iter();
+        let shared = cpus.filter(|cpu| other.placement.cpus.contains(cpu));
+        let shared: Vec<usize> = shared.copied().collect();
+        match spins(one) && spins(other) && !shared.is_empty() {
+            true => Err(format!(
+                "both press from CPU {}, where only one of them can run at a time",
+                format_list(&shared)
+            )),
+            false => Ok(()),
+        }
     }
 
     fn play(&mut self, blocks: &[BlockRequest]) -> Result<Vec<Block>, WindowError> {

@@ -8,6 +8,7 @@ use jostle_profile::Estimate;
 use jostle_profile::PairReading;
 use jostle_profile::Readings;
 use jostle_profile::Switch;
+use jostle_profile::Together;
 use jostle_profile::reading::Reading;
 use jostle_statistics as stats;
 use jostle_statistics::Contrasts;
@@ -63,6 +64,8 @@ pub(super) struct Log<'a> {
     pub(super) switches: BTreeMap<usize, Reading<Switch>>,
     /// What a switch to the placebo costs, microseconds.
     pub(super) plain_switch: Option<Estimate>,
+    /// What pairs of sources cost at once.
+    pub(super) together: Vec<Together>,
 }
 
 impl<'a> Log<'a> {
@@ -81,6 +84,7 @@ impl<'a> Log<'a> {
             mixtures: BTreeMap::new(),
             switches: BTreeMap::new(),
             plain_switch: None,
+            together: Vec::new(),
         }
     }
 

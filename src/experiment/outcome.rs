@@ -12,6 +12,7 @@ use jostle_profile::Readings;
 use jostle_profile::ResourceEntry;
 use jostle_profile::Score;
 use jostle_profile::Status;
+use jostle_profile::Together;
 use jostle_profile::UnseenNeighbour;
 use jostle_profile::resource::Resource;
 use std::time::Duration;
@@ -42,6 +43,8 @@ pub struct Measured {
     /// Target time that a switch to the placebo and back costs in turns as the
     /// scheduler gives them, microseconds.
     pub plain_switch: Option<Estimate>,
+    /// What pairs of sources cost at once.
+    pub together: Vec<Together>,
     /// Everything that was read, when the measurement was cut short.
     pub readings: Option<Readings>,
     pub warnings: Vec<Warning>,
@@ -65,6 +68,7 @@ impl Measured {
             phases: Vec::new(),
             unseen_neighbours: Vec::new(),
             plain_switch: None,
+            together: Vec::new(),
             readings: Some(readings),
             warnings: Vec::new(),
         }

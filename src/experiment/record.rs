@@ -116,6 +116,7 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
     profile.partial = cut_short.is_some();
     profile.metric.baseline = measured.baseline;
     profile.readings.clone_from(&measured.readings);
+    profile.together.clone_from(&measured.together);
     if let Some(scheduler) = &mut profile.conditions.scheduler {
         scheduler.plain_switch_microseconds = match measured.plain_switch {
             Some(cost) => Reading::Value(cost),

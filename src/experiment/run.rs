@@ -13,6 +13,7 @@
 mod baseline;
 mod rounds;
 mod switches;
+mod together;
 
 use self::switches::MOST_SWITCHES;
 use self::switches::SWITCHES;
@@ -128,8 +129,10 @@ impl Run<'_, '_> {
         if self.settings.full_only {
             self.first_turns()?;
         }
-        self.play_sequences(self.kept_for_slow() + self.kept_for_switches())?;
+        let kept = self.kept_for_switches() + self.kept_for_together();
+        self.play_sequences(self.kept_for_slow() + kept)?;
         self.play_switches(SWITCHES)?;
+        self.play_together()?;
         self.count()?;
         self.first_turns()?;
         while let Some(index) = self.queue.next(self.left()) {

@@ -8,6 +8,7 @@
 
 mod course;
 mod ends;
+mod pair;
 mod probes;
 
 use self::ends::spread;

@@ -355,6 +355,7 @@ fn metadata(
             unknown: Default::default(),
         },
         resources: Default::default(),
+        together: Vec::new(),
         usage: None,
         readings: None,
         unknown: Default::default(),

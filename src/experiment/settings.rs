@@ -4,6 +4,9 @@ use clap::ValueEnum;
 use jostle_profile::Readings;
 use std::time::Duration;
 
+/// Most pairs of sources that are measured at once.
+pub const MOST_TOGETHER: usize = 4;
+
 /// Which half of an entry is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Half {
@@ -53,6 +56,8 @@ pub struct Settings {
     /// How long a turn is that the scheduler gives to each of two busy processes on
     /// a CPU; without it no cost of switches is measured.
     pub turn: Option<Duration>,
+    /// Ids of pairs of resources whose sources press at once.
+    pub together: [Option<[&'static str; 2]>; MOST_TOGETHER],
     /// Windows with a larger share of stolen time (0–1) are dropped.
     pub steal_bound: f64,
 }
@@ -69,6 +74,7 @@ impl Default for Settings {
             full_only: false,
             longest_settle: Duration::MAX,
             turn: None,
+            together: [None; MOST_TOGETHER],
             steal_bound: 0.05,
         }
     }

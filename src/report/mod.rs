@@ -13,6 +13,7 @@ mod style;
 mod switches;
 pub mod table;
 mod text;
+mod together;
 mod used;
 mod validation;
 

@@ -5,6 +5,7 @@ use super::style::Style;
 use super::style::table;
 use super::switches;
 use super::text;
+use super::together;
 use super::used;
 use comfy_table::Attribute;
 use comfy_table::Cell;
@@ -368,6 +369,10 @@ fn notes(profile: &Profile, style: Style) -> String {
     section(
         "Sharing a CPU with the source in the scheduler's own turns (95 % intervals)",
         switches::lines(profile, None),
+    );
+    section(
+        "Two sources at once (95 % intervals)",
+        together::lines(profile),
     );
     let ordered = by_sensitivity(profile);
     let mut doubts = profile.conditions.doubts.clone();

@@ -170,6 +170,11 @@ pub struct MockExecutor {
     pub carry_over: f64,
     /// Share of the target's CPU that control and treated blocks take, 0–1.
     pub slice_share: f64,
+    /// What the target keeps beside two sources at once, as a fraction of the product
+    /// of what it keeps beside each.
+    pub interaction: f64,
+    /// Why sources cannot press at once.
+    pub never_at_once: Option<String>,
     /// Chance that a block is missed.
     pub missed_chance: f64,
     /// Every request answered, for tests of the order.
@@ -208,6 +213,8 @@ impl MockExecutor {
             plays: false,
             carry_over: 0.0,
             slice_share: 0.0,
+            interaction: 1.0,
+            never_at_once: None,
             missed_chance: 0.0,
             log: Vec::new(),
             played: Vec::new(),
@@ -326,6 +333,14 @@ impl MockExecutor {
                 (Some(1e6 * beside * slower * disturbance), own)
             }
         };
+        let company = request.beside.map_or(1.0, |other| {
+            let kept = self.responses[other].target.at(100.0);
+            match request.arm {
+                Arm::Treat(_) => kept * self.interaction,
+                Arm::Idle | Arm::Control => kept,
+            }
+        });
+        let aim = aim * company;
         let phase = slower * self.phases.map_or(1.0, |level| level(self.clock));
         let mut turns = Vec::new();
         for position in 0..request.periods {
@@ -361,6 +376,11 @@ impl MockExecutor {
             at: self.clock - request.period(&sequence) * request.periods / 2,
             turns,
             probe,
+            // In company a source reaches four fifths.
+            beside: request.beside.map(|_| match request.arm {
+                Arm::Treat(_) => 8e5,
+                Arm::Idle | Arm::Control => 1e6,
+            }),
             pressure: probe.map(|_| match request.arm {
                 Arm::Treat(intensity) => intensity * 1e4,
                 Arm::Idle | Arm::Control => 0.0,
@@ -373,6 +393,10 @@ impl MockExecutor {
 impl Executor for MockExecutor {
     fn plays(&self) -> bool {
         self.plays
+    }
+
+    fn at_once(&self, _one: usize, _other: usize) -> Result<(), String> {
+        self.never_at_once.clone().map_or(Ok(()), Err)
     }
 
     fn play(&mut self, blocks: &[BlockRequest]) -> Result<Vec<Block>, WindowError> {

@@ -2,6 +2,7 @@
 
 use super::CurvePoint;
 use super::Estimate;
+use super::Interaction;
 use super::Profile;
 use super::Readings;
 use super::SchedulerFacts;
@@ -106,10 +107,36 @@ pub fn check(profile: &Profile) -> Checked {
     if let Some(scheduler) = &conditions.scheduler {
         check_scheduler(scheduler)?;
     }
+    for (index, pair) in profile.together.iter().enumerate() {
+        if let Reading::Value(effect) = &pair.effect {
+            check_interaction(&format!("together[{index}].effect"), effect)?;
+        }
+    }
     if let Some(usage) = &profile.usage {
         check_usage(usage)?;
     }
     profile.readings.as_ref().map_or(Ok(()), check_readings)
+}
+
+fn check_interaction(key: &str, effect: &Interaction) -> Checked {
+    let [one, other] = &effect.each;
+    let fractions = [
+        ("each[0]", one),
+        ("each[1]", other),
+        ("both", &effect.both),
+        ("factor", &effect.factor),
+    ];
+    for (name, fraction) in fractions {
+        let key = format!("{key}.{name}");
+        estimate(&key, fraction)?;
+        not_negative(&key, fraction.value)?;
+    }
+    for (index, arrived) in effect.arrived_percent.iter().enumerate() {
+        if let Some(arrived) = arrived {
+            not_negative(&format!("{key}.arrived_percent[{index}]"), *arrived)?;
+        }
+    }
+    Ok(())
 }
 
 fn check_switch(key: &str, switch: &Switch) -> Checked {

@@ -21,6 +21,7 @@ pub mod resource;
 #[cfg(feature = "schema")]
 mod schema;
 mod switch;
+mod together;
 mod unique;
 mod usage;
 mod warning;
@@ -47,6 +48,8 @@ pub use switch::SchedulerFacts;
 pub use switch::Sourced;
 pub use switch::Switch;
 pub use switch::SwitchAt;
+pub use together::Interaction;
+pub use together::Together;
 pub use usage::Usage;
 pub use usage::UsedBy;
 pub use usage::UsedQuantity;
@@ -89,6 +92,9 @@ pub struct Profile {
     /// One entry per resource id.
     #[serde(deserialize_with = "unique::deserialize")]
     pub resources: BTreeMap<String, ResourceEntry>,
+    /// What pairs of sources cost at once, where that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub together: Vec<Together>,
     /// What the target used by itself; absent in files of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,

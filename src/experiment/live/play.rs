@@ -77,6 +77,8 @@ pub(super) struct Playing {
 pub(super) struct Planned {
     /// Per process of its source: which of the run's, and the block's number.
     pub(super) on: Vec<(usize, u64)>,
+    /// The same of the source that presses at the same time.
+    pub(super) beside: Vec<(usize, u64)>,
     begin_ns: u64,
     end_ns: u64,
 }
@@ -139,6 +141,7 @@ impl LiveExecutor<'_> {
                     })),
                     probe: reading.probe,
                     pressure: reading.pressure,
+                    beside: None,
                     steal: reading.steal,
                 }),
             });
@@ -216,8 +219,11 @@ impl LiveExecutor<'_> {
     /// The processes that play `blocks`, each once.
     fn hosts(&self, blocks: &[BlockRequest]) -> Vec<Rc<Host>> {
         let mut hosts: Vec<Rc<Host>> = Vec::new();
-        for block in blocks {
-            for (host, _) in self.groups[block.subject].hosts() {
+        let subjects = blocks
+            .iter()
+            .flat_map(|block| [Some(block.subject), block.beside]);
+        for subject in subjects.flatten() {
+            for (host, _) in self.groups[subject].hosts() {
                 if !hosts.iter().any(|known| Rc::ptr_eq(known, host)) {
                     hosts.push(host.clone());
                 }
@@ -276,24 +282,33 @@ impl LiveExecutor<'_> {
                     }
                     Arm::Treat(percent) => Order::Treat(percent),
                 };
-                let on = self.groups[request.subject]
-                    .hosts()
-                    .filter_map(|(host, source)| {
+                let end_ns = begin_ns + u64::from(request.periods) * period_ns;
+                let plan = |subject: usize, order: Order, period_ns: u64, periods: u32| {
+                    let on = self.groups[subject].hosts();
+                    let on = on.filter_map(|(host, source)| {
                         let index = hosts.iter().position(|known| Rc::ptr_eq(known, host))?;
                         let number = host.tape.plan(PlannedBlock {
                             source,
                             order,
                             begin_ns,
-                            periods: request.periods,
+                            periods,
                             period_ns,
                             busy: request.turn.is_some(),
                         })?;
                         Some((index, number))
-                    })
-                    .collect();
-                let end_ns = begin_ns + u64::from(request.periods) * period_ns;
+                    });
+                    on.collect::<Vec<(usize, u64)>>()
+                };
+                let on = plan(request.subject, order, period_ns, request.periods);
+                let beside = request.beside.map_or(Vec::new(), |subject| {
+                    let own = self.subjects[subject].sequence;
+                    let own = own.map_or(period_ns, |own| own.period.as_nanos() as u64);
+                    let periods = (end_ns - begin_ns) / own.max(1);
+                    plan(subject, Order::Treat(100.0), own, periods as u32)
+                });
                 let planned = Planned {
                     on,
+                    beside,
                     begin_ns,
                     end_ns,
                 };
@@ -427,19 +442,16 @@ impl LiveExecutor<'_> {
         let mut target = Vec::new();
         for (index, (host, number)) in planned.on.iter().enumerate() {
             let all = &turns[*host];
-            let first = all.partition_point(|turn| turn.block < *number);
-            let count = all[first..].partition_point(|turn| turn.block == *number);
-            if count == 0 {
+            let Some((first, own)) = of_block(all, *number) else {
                 return Block::Missed;
-            }
-            let own = &all[first..first + count];
+            };
             for turn in own.iter().filter(|turn| turn.position >= request.skip) {
                 sum.operations += turn.operations;
                 sum.active_ns += turn.active_ns;
                 sum.held = turn.held;
             }
             if index == 0 && request.target == TargetState::Running {
-                let next = all.get(first + count);
+                let next = all.get(first + own.len());
                 let follow = Follow {
                     period_ns,
                     by_cpu_time,
@@ -452,6 +464,14 @@ impl LiveExecutor<'_> {
         if planned.on.is_empty() {
             return Block::Missed;
         }
+        let beside = match request.beside {
+            None => None,
+            Some(_) if planned.beside.is_empty() => return Block::Missed,
+            Some(subject) => match self.pressed(subject, planned, turns) {
+                None => return Block::Missed,
+                pressure => pressure,
+            },
+        };
         let counted = request.periods.saturating_sub(request.skip);
         sum.at_ns = u64::from(counted) * period_ns;
         let treated = matches!(request.arm, Arm::Treat(_));
@@ -462,9 +482,37 @@ impl LiveExecutor<'_> {
             turns: target,
             probe: treated.then(|| group.probe(&zero, &sum)).flatten(),
             pressure: treated.then(|| group.pressure(&zero, &sum)),
+            beside,
             steal,
         })
     }
+
+    /// Pressure of the source of `subject` that was planned beside another one;
+    /// `None` where a worker of it did not play.
+    fn pressed(&self, subject: usize, planned: &Planned, turns: &[Vec<Turn>]) -> Option<f64> {
+        let mut sum = Snapshot {
+            at_ns: planned.end_ns - planned.begin_ns,
+            ..Snapshot::default()
+        };
+        for (host, number) in &planned.beside {
+            let (_, own) = of_block(&turns[*host], *number)?;
+            for turn in own {
+                sum.operations += turn.operations;
+                sum.active_ns += turn.active_ns;
+                sum.held = turn.held;
+            }
+        }
+        let group = &self.groups[subject];
+        Some(group.pressure(&Snapshot::default(), &sum))
+    }
+}
+
+/// The turns of block `number`, and where among `all` they begin; `None` where it
+/// has none.
+fn of_block(all: &[Turn], number: u64) -> Option<(usize, &[Turn])> {
+    let first = all.partition_point(|turn| turn.block < number);
+    let count = all[first..].partition_point(|turn| turn.block == number);
+    (count > 0).then(|| (first, &all[first..first + count]))
 }
 
 impl Playing {

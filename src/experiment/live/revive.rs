@@ -27,8 +27,14 @@ impl LiveExecutor<'_> {
             };
             // The one whose turn it was.
             let playing = host.tape.played();
-            let on = |planned: &Planned| planned.on.contains(&(index, playing));
-            let culprit = planned.iter().position(on).map(|at| blocks[at].subject);
+            let now = (index, playing);
+            let culprit = planned.iter().zip(blocks).find_map(|(planned, block)| {
+                match (planned.on.contains(&now), planned.beside.contains(&now)) {
+                    (true, _) => Some(block.subject),
+                    (false, true) => block.beside,
+                    (false, false) => None,
+                }
+            });
             lost.extend(culprit.map(|subject| (subject, gone.to_string())));
             lost.extend(self.start_others(host, culprit, &gone.to_string()));
         }

@@ -405,6 +405,7 @@ impl Run<'_, '_> {
         let (skip, periods) = (sequence.skip, sequence.periods());
         let request = |target| {
             move |(subject, arm): (usize, Arm)| BlockRequest {
+                beside: None,
                 subject,
                 arm,
                 target,

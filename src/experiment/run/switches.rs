@@ -179,6 +179,7 @@ impl Run<'_, '_> {
             skip: log.skip,
             periods: log.periods(),
             turn: Some(log.sequence.period / 2),
+            beside: None,
         }));
         let rng = self.bench.rng();
         for i in (1..blocks.len()).rev() {
