@@ -197,7 +197,7 @@ impl Rounds {
         };
         let [apart, together] = [sum(0), sum(1)];
         let rates = [apart.0 / apart.1, together.0 / together.1];
-        if !(rates[0] > 0.0) {
+        if rates[0].is_nan() || rates[0] <= 0.0 {
             return None;
         }
         // Nothing done together is less than half of what is seen at once.

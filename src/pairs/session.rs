@@ -193,6 +193,9 @@ fn turn_of(machine: &Machine, cpu: usize) -> Duration {
     turn.map_or(TURN, Duration::from_secs_f64).min(LONGEST_TURN)
 }
 
+/// A metric, or why there is none.
+type Found = Result<Box<dyn Metric>, String>;
+
 /// Starts the members of a group.
 struct Starter<'a> {
     request: &'a mut Request,
@@ -215,16 +218,8 @@ impl Starter<'_> {
     fn start_all(&mut self) -> Result<Vec<Member>> {
         let mut members = Vec::new();
         for at in 0..self.group.members.len() {
-            let (target, found) = self.start(at)?;
-            let (metric, readable) = match found {
-                Ok(metric) => (Some(metric), Ok(())),
-                Err(reason) => (None, Err(reason)),
-            };
-            self.readable.push(readable);
-            let mut member = Member::new(at, target, metric);
-            // What cannot be stopped is found out again, and told, by the rounds.
-            let _ = member.set(false);
-            members.push(member);
+            self.readable.push(Ok(()));
+            members.push(self.member(at)?);
         }
         Ok(members)
     }
@@ -236,20 +231,27 @@ impl Starter<'_> {
             let _ = member.set(false);
         }
         for &at in foreign {
-            let (target, found) = self.start(at)?;
-            let (metric, readable) = match found {
-                Ok(metric) => (Some(metric), Ok(())),
-                Err(reason) => (None, Err(reason)),
-            };
-            self.readable[at] = readable;
-            members[at] = Member::new(at, target, metric);
-            let _ = members[at].set(false);
+            members[at] = self.member(at)?;
         }
         Ok(())
     }
 
+    /// Member `at`, started and stopped again.
+    fn member(&mut self, at: usize) -> Result<Member> {
+        let (target, found) = self.start(at)?;
+        let (metric, readable) = match found {
+            Ok(metric) => (Some(metric), Ok(())),
+            Err(reason) => (None, Err(reason)),
+        };
+        self.readable[at] = readable;
+        let mut member = Member::new(at, target, metric);
+        // What cannot be stopped is found out again, and told, by the rounds.
+        let _ = member.set(false);
+        Ok(member)
+    }
+
     /// The target of member `at`, and its metric or why there is none.
-    fn start(&mut self, at: usize) -> Result<(Target, Result<Box<dyn Metric>, String>)> {
+    fn start(&mut self, at: usize) -> Result<(Target, Found)> {
         let member = &self.request.members[self.group.members[at]];
         let cpus = (!member.spec.is_attached()).then_some(&self.cpus[at][..]);
         let start = Start {
