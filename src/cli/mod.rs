@@ -70,7 +70,7 @@ enum Command {
     /// Fit a pattern of I/O or messages to a recorded trace or network capture
     Pattern(pattern::Args),
     Sink(sink::Args),
-    /// Print the JSON Schema of a profile
+    /// Print the JSON Schema of a profile or of measured pairs
     Schema(schema::Args),
     /// Run a built-in demo target until killed
     Demo(demo::Args),
