@@ -3,6 +3,7 @@
 mod counters;
 mod demo;
 mod duration;
+mod evaluate;
 mod guard;
 mod hooks;
 mod interrupt;
@@ -14,6 +15,7 @@ mod metrics;
 mod network;
 mod output;
 mod pattern;
+mod population;
 mod predict;
 mod profile;
 mod progress;
@@ -63,6 +65,8 @@ enum Command {
     Validate(validate::Args),
     /// Tell how fast programs would be next to each other, by their profiles
     Predict(predict::Args),
+    /// Compare predictions with recorded co-locations
+    Evaluate(evaluate::Args),
     /// Place applications on nodes by their profiles
     Schedule(schedule::Args),
     /// Let policies compete on a simulated cluster
@@ -95,6 +99,7 @@ impl Cli {
             Command::Show(args) => show::run(args),
             Command::Validate(args) => validate::run(args),
             Command::Predict(args) => predict::run(args),
+            Command::Evaluate(args) => evaluate::run(args),
             Command::Schedule(args) => schedule::run(args),
             Command::Simulate(args) => simulate::run(args),
             Command::Pattern(args) => pattern::run(args),

@@ -89,7 +89,12 @@ impl Correction {
         // with a typical loss of a tenth.
         matrix[KINDS - 1][KINDS - 1] = 100.0 * STIFFNESS;
         for observation in observations {
-            let predicted: f64 = observation.parts.iter().zip(&start).map(|(x, f)| x * f).sum();
+            let predicted: f64 = observation
+                .parts
+                .iter()
+                .zip(&start)
+                .map(|(x, f)| x * f)
+                .sum();
             let left = observation.ln - predicted;
             for a in 0..KINDS {
                 right[a] += observation.parts[a] * left;
@@ -140,7 +145,7 @@ mod tests {
     fn it_finds_the_factors_that_data_were_made_with_and_stays_without_data() {
         let factors = [1.0, 0.4, 1.5, 0.8, -0.02];
         let parts = |step: usize| -> Parts {
-            let x = |k: usize| -((step * (2 * k + 3) + k) % 17) as f64 / 20.0;
+            let x = |k: usize| ((step * (2 * k + 3) + k) % 17) as f64 / -20.0;
             [x(0), x(1), x(2), x(3), 1.0]
         };
         let observations: Vec<Observation> = (0..400)

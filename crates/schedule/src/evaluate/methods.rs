@@ -125,7 +125,9 @@ pub(super) fn l1<'a>(
     let app = App::new(app);
     let others: Vec<App> = others.map(App::new).collect();
     let caused_on = |other: &App| other.caused_on(shares_cpus);
-    let known = others.iter().fold(LaneSet::ALL, |all, other| all.and(caused_on(other)));
+    let known = others
+        .iter()
+        .fold(LaneSet::ALL, |all, other| all.and(caused_on(other)));
     let both = app.tolerated_on(shares_cpus).and(known);
     let distance = |lane: usize| {
         let caused: i32 = others.iter().map(|other| other.caused[lane]).sum();

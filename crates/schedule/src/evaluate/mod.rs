@@ -10,15 +10,16 @@ mod scores;
 
 pub use correction::Correction;
 pub use methods::Method;
+pub use scores::Errors;
 pub use scores::Scores;
 pub use scores::rank_correlation;
 
 use crate::app::App;
 use crate::predict::Company;
 use crate::predict::LaneSet;
+use crate::predict::Population;
 use crate::predict::Pressure;
 use crate::predict::Sample;
-use crate::predict::Population;
 use crate::predict::performance;
 use crate::predict::resource_id;
 use correction::Observation;
@@ -56,6 +57,20 @@ pub struct Placement {
     pub methods: Vec<(Method, Scores)>,
 }
 
+impl Population {
+    /// Takes over what predictions left unexplained of recorded co-locations.
+    pub fn learn_unexplained(&mut self, evaluation: &Evaluation) {
+        let of = |placement: GroupPlacement| evaluation.unexplained.get(placement.name());
+        if let Some(sd) = of(GroupPlacement::SameCpu) {
+            self.unexplained.same_cpu = *sd;
+        }
+        let own = of(GroupPlacement::OwnCpus).or_else(|| of(GroupPlacement::SameLlc));
+        if let Some(sd) = own {
+            self.unexplained.own_cpus = *sd;
+        }
+    }
+}
+
 /// What was evaluated, and what had to be left out.
 #[derive(Clone, Debug, Serialize)]
 pub struct Evaluation {
@@ -69,7 +84,7 @@ pub struct Evaluation {
 
 /// A profile by the name that pairs use for it.
 pub struct Known<'a> {
-    pub name: &'a str,
+    pub name: String,
     pub profile: &'a Profile,
 }
 
@@ -128,8 +143,16 @@ pub fn evaluate(pairs: &Pairs, profiles: &[Known]) -> Evaluation {
 fn observed<'a>(pairs: &Pairs, prepared: &'a [Prepared<'a>]) -> (Vec<Observed<'a>>, Vec<String>) {
     let (mut observed, mut left_out) = (Vec::new(), BTreeSet::new());
     for group in &pairs.groups {
-        let names: Vec<&str> = group.members.iter().map(|member| member.app.as_str()).collect();
-        let found = |name: &&str| prepared.iter().find(|one| one.known.name == *name);
+        let names: Vec<&str> = group
+            .members
+            .iter()
+            .map(|member| member.app.as_str())
+            .collect();
+        let found = |name: &&str| {
+            prepared
+                .iter()
+                .find(|one| one.known.name == instance_of(name))
+        };
         let members: Option<Vec<&Prepared>> = names.iter().map(found).collect();
         let Some(members) = members else {
             for name in names.iter().filter(|name| found(name).is_none()) {
@@ -157,13 +180,18 @@ fn observed<'a>(pairs: &Pairs, prepared: &'a [Prepared<'a>]) -> (Vec<Observed<'a
     (observed, left_out.into_iter().collect())
 }
 
+/// The application that `name` is an instance of: `gzip` of `gzip#2`.
+fn instance_of(name: &str) -> &str {
+    name.split('#').next().unwrap_or(name).trim_end()
+}
+
 /// Two profiles of one application: by name, by workload, or by the first word
 /// of the name (`redis-p99` and `redis-throughput`).
 fn same_application(a: &Known, b: &Known) -> bool {
     let first = |name: &str| name.split('-').next().map(str::to_string);
     a.name == b.name
         || a.profile.workload.name == b.profile.workload.name
-        || first(a.name) == first(b.name)
+        || first(&a.name) == first(&b.name)
 }
 
 impl Observed<'_> {
@@ -199,7 +227,9 @@ fn cases(placement: GroupPlacement, groups: &[&Observed], prepared: &[Prepared])
             .iter()
             .map(|member| App::completed(member.known.profile, &population))
             .collect();
-        let responses = apps.iter().map(|app| (app.responses.as_ref(), app.counted(shares)));
+        let responses = apps
+            .iter()
+            .map(|app| (app.responses.as_ref(), app.counted(shares)));
         let company = Company::of(responses);
         for (member, app) in apps.into_iter().enumerate() {
             let Some((measured, _)) = group.measured[member] else {
@@ -292,8 +322,11 @@ fn case<'a>(
     let (measured, measured_ci95) = group.measured[model.member].unwrap_or((1.0, [1.0, 1.0]));
     Case {
         placement,
-        app: known.name.into(),
-        beside: others.iter().map(|other| other.known.name.into()).collect(),
+        app: known.name.clone(),
+        beside: others
+            .iter()
+            .map(|other| other.known.name.clone())
+            .collect(),
         measured,
         measured_ci95,
         predicted: predicted
@@ -311,7 +344,10 @@ fn residual(case: &Case) -> (f64, f64) {
     let log = |x: f64| x.max(1e-3).ln();
     let ln = log(case.measured) - predicted.ln();
     let width = |[low, high]: [f64; 2]| (log(high) - log(low)) / 3.92;
-    (ln, width(case.ci95).powi(2) + width(case.measured_ci95).powi(2))
+    (
+        ln,
+        width(case.ci95).powi(2) + width(case.measured_ci95).powi(2),
+    )
 }
 
 /// What is left to explain beyond the intervals (root of the mean excess).

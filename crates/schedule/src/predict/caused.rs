@@ -49,7 +49,11 @@ pub(super) fn least_sd(status: Status) -> f64 {
 
 /// Points of pressure and their standard deviation; `None` when nothing is
 /// known.
-pub(super) fn caused_of(id: &str, entry: &ResourceEntry, usage: Option<&Usage>) -> Option<(f64, f64)> {
+pub(super) fn caused_of(
+    id: &str,
+    entry: &ResourceEntry,
+    usage: Option<&Usage>,
+) -> Option<(f64, f64)> {
     let used = usage.and_then(|usage| used(id, usage));
     let suffered = suffered(entry);
     let device = id.parse::<Resource>().is_ok_and(|resource| {
@@ -79,7 +83,9 @@ fn used(id: &str, usage: &Usage) -> Option<(f64, f64)> {
     match used.of {
         UsedBy::Target => Some((points, sd)),
         // At most: something from nothing to all of it.
-        UsedBy::Namespace | UsedBy::Machine => Some((points / 2.0, sd.hypot(points / 12f64.sqrt()))),
+        UsedBy::Namespace | UsedBy::Machine => {
+            Some((points / 2.0, sd.hypot(points / 12f64.sqrt())))
+        }
     }
 }
 

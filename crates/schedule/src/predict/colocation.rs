@@ -5,6 +5,7 @@ use super::company::Pressure;
 use super::lanes::LaneSet;
 use super::responses::Curve;
 use super::responses::Responses;
+use jostle_profile::resource::Resource;
 
 /// What is believed of a performance: the logarithm of the fraction of the
 /// undisturbed level, and its variance.
@@ -81,16 +82,33 @@ pub fn performance(responses: &Responses, pressure: &Pressure, counted: LaneSet)
         (expected.ln, expected.variance) = need.on(cpu);
         left.remove(CPU);
     }
+    let mut disk = Expected::default();
     for curve in &responses.curves {
         let lane = curve.lane();
-        if left.contains(lane) {
-            let (ln, variance) = averaged(curve, pressure.points[lane], pressure.variance[lane]);
-            expected.ln += ln;
-            expected.variance += variance;
+        if !left.contains(lane) {
+            continue;
         }
+        let (ln, variance) = averaged(curve, pressure.points[lane], pressure.variance[lane]);
+        if DISK.contains(&lane) {
+            if ln <= disk.ln {
+                disk = Expected { ln, variance };
+            }
+            continue;
+        }
+        expected.ln += ln;
+        expected.variance += variance;
     }
+    expected.ln += disk.ln;
+    expected.variance += disk.variance;
     expected
 }
+
+/// Two sources on one device: what either costs is the same waiting, so that the
+/// costlier counts alone.
+const DISK: [usize; 2] = [
+    Resource::StorageCapacity as usize,
+    Resource::StorageBandwidth as usize,
+];
 
 #[inline]
 fn averaged(curve: &Curve, points: f32, uncertainty: f32) -> (f32, f32) {
@@ -103,7 +121,8 @@ fn averaged(curve: &Curve, points: f32, uncertainty: f32) -> (f32, f32) {
     let (more, more_variance, _) = curve.at(points + reach);
     let mean = (4.0 * ln + less + more) / 6.0;
     let square = |ln: f32, variance: f32| variance + (ln - mean) * (ln - mean);
-    let spread = 4.0 * square(ln, variance) + square(less, less_variance) + square(more, more_variance);
+    let spread =
+        4.0 * square(ln, variance) + square(less, less_variance) + square(more, more_variance);
     (mean, spread / 6.0)
 }
 

@@ -92,8 +92,10 @@ impl Company {
             let variance = &mut pressure.variance[lane];
             *variance = (*variance - sd * sd).max(0.0);
         }
-        if let Some(need) = responses.cpu
-            .filter(|_| counted.contains(CPU) && self.needs.len() > 1) {
+        if let Some(need) = responses
+            .cpu
+            .filter(|_| counted.contains(CPU) && self.needs.len() > 1)
+        {
             pressure.cpu = Some(SharedCpu {
                 level: self.level,
                 others: (self.wanted - need.demand).max(0.0),

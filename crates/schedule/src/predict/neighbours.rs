@@ -144,9 +144,9 @@ fn beside_the_others(
             performance: share.performance(),
             ci95: share.ci95(),
             assumed: responses.assumed.contains(lane)
-                || others.clone().any(|(_, other)| {
-                    other.responses.caused_assumed.contains(lane)
-                }),
+                || others
+                    .clone()
+                    .any(|(_, other)| other.responses.caused_assumed.contains(lane)),
         });
     }
     // Stable: among equals the order of the resources.

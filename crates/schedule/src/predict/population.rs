@@ -47,6 +47,15 @@ impl Default for Unexplained {
     }
 }
 
+impl Unexplained {
+    pub fn of(&self, shares_cpus: bool) -> f64 {
+        match shares_cpus {
+            true => self.same_cpu,
+            false => self.own_cpus,
+        }
+    }
+}
+
 /// One resource in one placement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -92,7 +101,11 @@ impl Population {
         for ((id, mode), (curves, causes)) in gathered {
             let at = |step: usize| {
                 let knots = curves.iter().map(|knots| knots[step]);
-                Spread::of(&knots.map(|knot| (knot.ln, knot.variance)).collect::<Vec<_>>())
+                Spread::of(
+                    &knots
+                        .map(|knot| (knot.ln, knot.variance))
+                        .collect::<Vec<_>>(),
+                )
             };
             let all: Option<Vec<Spread>> = (0..SEEN_AT.len()).map(at).collect();
             let ln = all.and_then(|all| <[Spread; 5]>::try_from(all).ok());
@@ -105,10 +118,13 @@ impl Population {
                 causes: causes.len(),
                 // Nothing gains from pressure: above 0 is noise.
                 ln: ln.map(|ln| {
-                    ln.map(|spread| Spread {
-                        mean: spread.mean.min(0.0),
-                        ..spread
-                    }.rounded())
+                    ln.map(|spread| {
+                        Spread {
+                            mean: spread.mean.min(0.0),
+                            ..spread
+                        }
+                        .rounded()
+                    })
                 }),
                 caused: caused.map(Spread::rounded),
             };
@@ -117,7 +133,11 @@ impl Population {
         }
         let spread = |of: fn(&CpuNeed) -> (f32, f32)| {
             let values = needs.iter().map(of);
-            Spread::of(&values.map(|(x, v)| (f64::from(x), f64::from(v))).collect::<Vec<_>>())
+            Spread::of(
+                &values
+                    .map(|(x, v)| (f64::from(x), f64::from(v)))
+                    .collect::<Vec<_>>(),
+            )
         };
         let cpu = || {
             Some(TypicalCpu {

@@ -88,7 +88,10 @@ impl Responses {
             if entry.status == Status::NotShared {
                 continue;
             }
-            let mode = entry.placement.as_ref().map(|placement| mode_name(placement.mode));
+            let mode = entry
+                .placement
+                .as_ref()
+                .map(|placement| mode_name(placement.mode));
             let typical = population.typical(id, mode);
             let spread = typical.and_then(|typical| typical.ln.as_ref());
             let knots = measured(lane, entry, profile).map(|knots| match spread {

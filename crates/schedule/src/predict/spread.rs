@@ -28,7 +28,9 @@ impl Spread {
         let squares: f64 = weights.iter().map(|w| w * w).sum();
         let pairs = || values.iter().zip(&weights);
         let fixed = pairs().map(|((value, _), w)| value * w).sum::<f64>() / sum;
-        let q: f64 = pairs().map(|((value, _), w)| w * (value - fixed).powi(2)).sum();
+        let q: f64 = pairs()
+            .map(|((value, _), w)| w * (value - fixed).powi(2))
+            .sum();
         let between = ((q - (values.len() - 1) as f64) / (sum - squares / sum)).max(0.0);
         let weight = |variance: f64| 1.0 / (floor(variance) + between);
         let sum: f64 = values.iter().map(|(_, v)| weight(*v)).sum();
@@ -64,7 +66,10 @@ mod tests {
         // All alike, each wrong by 0.1: nothing is between them.
         let alike: Vec<(f64, f64)> = [-0.1, 0.0, 0.1, 0.0].map(|x| (x, 0.01)).into();
         let spread = Spread::of(&alike).unwrap();
-        assert!((spread.mean).abs() < 1e-9 && (spread.sd - 0.05).abs() < 1e-9, "{spread:?}");
+        assert!(
+            (spread.mean).abs() < 1e-9 && (spread.sd - 0.05).abs() < 1e-9,
+            "{spread:?}"
+        );
         // Sure and different: variance 0.2 / 3 between them, a quarter of it of
         // the mean.
         let differ: Vec<(f64, f64)> = [-0.3, -0.1, 0.1, 0.3].map(|x| (x, 0.0)).into();
@@ -76,7 +81,10 @@ mod tests {
 
     #[test]
     fn a_value_is_drawn_to_what_is_typical_by_its_variance() {
-        let typical = Spread { mean: -0.1, sd: 0.1 };
+        let typical = Spread {
+            mean: -0.1,
+            sd: 0.1,
+        };
         let (value, variance) = typical.draws(-0.3, 0.01);
         assert!((value + 0.2).abs() < 1e-9 && (variance - 0.005).abs() < 1e-9);
         assert!((typical.draws(-0.3, 0.0).0 + 0.3).abs() < 1e-6);

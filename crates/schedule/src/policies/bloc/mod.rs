@@ -244,7 +244,9 @@ mod tests {
         let llc = lane("llc-capacity").unwrap();
         let ln = std::array::from_fn(|step| -slope * 4.0 * step as f32);
         let curve = Curve::new(llc, ln, [0.0; GRID]);
-        let responses = Responses::new(vec![curve], LaneSet::EMPTY, &[None; LANES]);
+        let mut causes = [None; LANES];
+        causes[llc] = Some((caused as f32, 0.0));
+        let responses = Responses::new(vec![curve], LaneSet::EMPTY, &causes);
         let mut app = App::bare("app", responses);
         app.set_scores(llc, Some(tolerated), Some(caused));
         Arc::new(app)

@@ -174,7 +174,10 @@ fn what_does_not_count_for_one_of_them_does_not_press() {
     let found = together(&[subject("v", &victim), quiet]);
     assert_eq!(found[0].performance.unwrap(), 1.0);
     assert!(found[0].resources.is_empty() && found[0].not_known.is_empty());
-    assert_eq!(together(&[subject("v", &victim)])[0].performance.unwrap(), 1.0);
+    assert_eq!(
+        together(&[subject("v", &victim)])[0].performance.unwrap(),
+        1.0
+    );
     assert!(together(&[]).is_empty());
 }
 
@@ -221,7 +224,8 @@ fn intervals_hold_what_they_say() {
             ln += slope * sum.clamp(0.0, 100.0);
         }
         let truth = ln.exp();
-        inside += usize::from((found[0].ci95.unwrap()[0]..=found[0].ci95.unwrap()[1]).contains(&truth));
+        inside +=
+            usize::from((found[0].ci95.unwrap()[0]..=found[0].ci95.unwrap()[1]).contains(&truth));
         kept += usize::from(truth >= threshold);
     }
     let coverage = inside as f64 / DRAWS as f64;
