@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde::Serialize;
 
 /// Fewer applications than this say nothing of others.
-const LEAST: usize = 3;
+const LEAST: usize = 4;
 
 /// A mean and the standard deviation around it of an application drawn at random.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
