@@ -56,11 +56,11 @@ impl Correction {
     /// What each kind is predicted to cost.
     pub fn parts(responses: &Responses, pressure: &Pressure, counted: LaneSet) -> Parts {
         let mut parts = [0.0, 0.0, 0.0, 0.0, 1.0];
-        for of_kind in 0..4 {
+        for (of_kind, part) in parts.iter_mut().enumerate().take(KINDS - 1) {
             let lanes = (0..LANES).filter(|lane| kind(*lane) == of_kind);
             let lanes: LaneSet = lanes.collect();
             let expected = performance(responses, pressure, counted.and(lanes));
-            parts[of_kind] = f64::from(expected.ln);
+            *part = f64::from(expected.ln);
         }
         parts
     }
@@ -96,10 +96,11 @@ impl Correction {
                 .map(|(x, f)| x * f)
                 .sum();
             let left = observation.ln - predicted;
-            for a in 0..KINDS {
-                right[a] += observation.parts[a] * left;
-                for b in 0..KINDS {
-                    matrix[a][b] += observation.parts[a] * observation.parts[b];
+            let parts = &observation.parts;
+            for ((row, right), a) in matrix.iter_mut().zip(&mut right).zip(parts) {
+                *right += a * left;
+                for (value, b) in row.iter_mut().zip(parts) {
+                    *value += a * b;
                 }
             }
         }

@@ -16,6 +16,8 @@ use super::points::Z95;
 use super::points::sd_around;
 use super::points::sorted;
 use super::points::with_ends;
+use jostle_profile::PlacementMode;
+use jostle_profile::Profile;
 use jostle_profile::ResourceEntry;
 use jostle_profile::Status;
 use jostle_profile::Usage;
@@ -71,6 +73,33 @@ pub(super) fn caused_of(
         (used, suffered) => used.or(suffered),
     }
 }
+
+/// ln of what sources on other CPUs kept beside the application, and its variance.
+///
+/// Virtual CPUs may be threads of one core, and what a device does for one is done
+/// on the other: then an application costs everybody beside it, whatever they
+/// need. The sources that stream show it best, since they never wait.
+pub(super) fn drag(profile: &Profile) -> Option<(f64, f64)> {
+    let streams = [Resource::MemoryBandwidth, Resource::LlcBandwidth];
+    let entries = streams
+        .iter()
+        .filter_map(|resource| profile.resources.get(resource.id()));
+    let apart = entries.filter(|entry| {
+        let mode = entry.placement.as_ref().map(|placement| placement.mode);
+        matches!(
+            mode,
+            Some(PlacementMode::SharedLlc | PlacementMode::SameNuma)
+        )
+    });
+    let last = apart.filter_map(|entry| sorted(&entry.probe_curve).last().copied());
+    // Where they differ, one of them met something else.
+    last.filter(|knot| knot.at >= WHOLE)
+        .map(|knot| (knot.ln.min(0.0), knot.variance))
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+}
+
+/// The source at this intensity or above counts as going all out.
+const WHOLE: f64 = 80.0;
 
 /// The share of the resource that was read directly.
 fn used(id: &str, usage: &Usage) -> Option<(f64, f64)> {

@@ -82,7 +82,7 @@ pub fn performance(responses: &Responses, pressure: &Pressure, counted: LaneSet)
         (expected.ln, expected.variance) = need.on(cpu);
         left.remove(CPU);
     }
-    let mut disk = Expected::default();
+    let (mut disk, mut outer) = (Expected::default(), Expected::default());
     for curve in &responses.curves {
         let lane = curve.lane();
         if !left.contains(lane) {
@@ -95,13 +95,31 @@ pub fn performance(responses: &Responses, pressure: &Pressure, counted: LaneSet)
             }
             continue;
         }
-        expected.ln += ln;
-        expected.variance += variance;
+        let sum = match OUTER.contains(&lane) {
+            true => &mut outer,
+            false => &mut expected,
+        };
+        sum.ln += ln;
+        sum.variance += variance;
     }
-    expected.ln += disk.ln;
-    expected.variance += disk.variance;
+    // What costs everybody beside a neighbour costs the path to memory as well.
+    let (ln, variance) = pressure.drag;
+    if ln < outer.ln && left.contains(OUTER[0]) {
+        outer = Expected { ln, variance };
+    }
+    for part in [disk, outer] {
+        expected.ln += part.ln;
+        expected.variance += part.variance;
+    }
     expected
 }
+
+/// What streams go through on their way to memory; the first stands for all.
+const OUTER: [usize; 3] = [
+    Resource::MemoryBandwidth as usize,
+    Resource::LlcBandwidth as usize,
+    Resource::LlcCapacity as usize,
+];
 
 /// Two sources on one device: what either costs is the same waiting, so that the
 /// costlier counts alone.

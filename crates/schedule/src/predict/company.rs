@@ -20,6 +20,9 @@ pub struct Pressure {
     pub points: Lanes<f32>,
     /// Variance of the same, squared points.
     pub variance: Lanes<f32>,
+    /// ln of performance that is kept beside the others on CPUs of their own,
+    /// whatever one needs, and its variance.
+    pub drag: (f32, f32),
     /// The CPU that they take turns on; `None` where nothing is known of that
     /// or nobody else is there.
     pub cpu: Option<SharedCpu>,
@@ -30,6 +33,7 @@ impl Default for Pressure {
         Pressure {
             points: [0.0; LANES],
             variance: [0.0; LANES],
+            drag: (0.0, 0.0),
             cpu: None,
         }
     }
@@ -71,7 +75,10 @@ impl Company {
             self.all.points[lane] += responses.caused[lane];
             self.all.variance[lane] += sd * sd;
         }
-        if let Some(need) = responses.cpu.filter(|_| counted.contains(CPU)) {
+        if !counted.contains(CPU) {
+            self.all.drag.0 += responses.drag.0;
+            self.all.drag.1 += responses.drag.1;
+        } else if let Some(need) = responses.cpu {
             self.needs.push(need);
         }
     }
@@ -91,6 +98,13 @@ impl Company {
             *points = (*points - responses.caused[lane]).max(0.0);
             let variance = &mut pressure.variance[lane];
             *variance = (*variance - sd * sd).max(0.0);
+        }
+        if !counted.contains(CPU) {
+            let (ln, variance) = pressure.drag;
+            pressure.drag = (
+                (ln - responses.drag.0).min(0.0),
+                (variance - responses.drag.1).max(0.0),
+            );
         }
         if let Some(need) = responses
             .cpu

@@ -27,8 +27,9 @@ pub struct CpuNeed {
     /// over its share of the CPU there; and the variance of that.
     pub kept_ln: f32,
     pub kept_variance: f32,
-    /// What it takes from such a neighbour, over the lesser of its demand and a
-    /// half: below 1 where waiting keeps it from wanting more.
+    /// Share of the CPU that it takes from such a neighbour. Below its demand
+    /// where waiting keeps it from wanting more, above it where switches and
+    /// interrupts on its behalf take more than it is charged for.
     pub taken: f32,
 }
 
@@ -56,12 +57,19 @@ pub struct SharedCpu {
 /// The share of a CPU that a neighbour which never rests leaves to somebody who
 /// wants `demand` of it, over the demand.
 fn fair(demand: f32) -> f32 {
-    (0.5 / demand.max(0.01)).min(1.0)
+    (FAIR / demand.max(0.01)).min(1.0)
 }
+
+/// Half of a CPU, and what is as good as it.
+const FAIR: f32 = 0.5;
+const NEARLY_FAIR: f32 = 0.45;
 
 /// An application that rests for less than this share of the time is held to
 /// want all of the CPU: what is missing is what profiling takes.
 const NEVER_RESTS: f32 = 0.97;
+
+/// The same, of one that has little to wait for.
+const SELDOM_RESTS: f32 = 0.8;
 
 /// ln of what is kept beside a fair share is believed no higher than this: more
 /// is noise.
@@ -78,7 +86,7 @@ impl CpuNeed {
     ) -> Option<Self> {
         let (demand, demand_sd) = match (demand, kept, taken) {
             (Some(demand), ..) => demand,
-            (None, _, Some(taken)) if taken >= 0.45 => (1.0, 0.05),
+            (None, _, Some(taken)) if taken >= NEARLY_FAIR => (1.0, 0.05),
             (None, Some((ln, _)), Some(taken)) => ((taken / ln.exp()).clamp(taken, 1.0), 0.15),
             (None, None, Some(taken)) => (taken.clamp(0.0, 1.0), 0.15),
             (None, Some((ln, _)), None) => ((0.5 / ln.exp()).clamp(0.5, 1.0), 0.15),
@@ -91,9 +99,11 @@ impl CpuNeed {
         let (kept_ln, kept_variance) = kept.map_or((0.0, UNKNOWN_KEPT), |(ln, variance)| {
             ((ln - fair(demand).ln()).min(MOST_KEPT), variance)
         });
+        // What a fair share limits would take more of fewer neighbours.
         let taken = match taken {
-            Some(taken) => (taken / demand.clamp(0.01, 0.5)).clamp(0.0, 1.0),
-            None => kept_ln.exp().min(1.0),
+            Some(taken) if demand < FAIR || taken < NEARLY_FAIR => taken.clamp(0.0, 1.0),
+            Some(_) => demand,
+            None => demand * kept_ln.exp().min(1.0),
         };
         Some(CpuNeed {
             demand,
@@ -120,9 +130,13 @@ impl CpuNeed {
 
     /// What is known, drawn towards what is typical.
     pub(super) fn drawn(mut self, typical: &TypicalCpu) -> Self {
-        let (ln, variance) = typical
-            .kept_ln
-            .draws(f64::from(self.kept_ln), f64::from(self.kept_variance));
+        let (ln, variance) = (f64::from(self.kept_ln), f64::from(self.kept_variance));
+        // Who seldom rests gets its share whenever it is its turn: a reading far
+        // off is an error. Who waits may well be among the few who wait long.
+        let (ln, variance) = match self.demand >= SELDOM_RESTS {
+            true => typical.kept_ln.combined(ln, variance),
+            false => typical.kept_ln.draws(ln, variance),
+        };
         (self.kept_ln, self.kept_variance) = (ln as f32, variance as f32);
         self
     }
@@ -142,7 +156,7 @@ impl CpuNeed {
     #[inline]
     pub(super) fn on(&self, cpu: &SharedCpu) -> (f32, f32) {
         let pressed = cpu.others.min(1.0);
-        let share = (cpu.level / self.demand.max(0.01)).min(1.0);
+        let share = (cpu.level / self.cap(cpu.others).max(self.demand).max(0.01)).min(1.0);
         // Time for the same work grows with the chance to meet a neighbour.
         let delay = (-self.kept_ln).exp() - 1.0;
         let ln = share.ln() - (1.0 + (delay * pressed).max(-0.5)).ln();
@@ -152,7 +166,7 @@ impl CpuNeed {
 
     /// What it would take of the CPU beside others that want `others`.
     fn cap(&self, others: f32) -> f32 {
-        self.demand * (1.0 - (1.0 - self.taken) * others.min(1.0))
+        self.demand + (self.taken - self.demand) * others.min(1.0)
     }
 }
 
@@ -172,7 +186,7 @@ fn taken(entry: &ResourceEntry) -> Option<f32> {
         .probe_curve
         .iter()
         .filter(|point| point.requested.unwrap_or(point.intensity) >= 99.0);
-    let kept = whole.map(|point| point.performance).last()?;
+    let kept = whole.map(|point| point.performance).next_back()?;
     Some((1.0 - kept).clamp(0.0, 1.0) as f32)
 }
 

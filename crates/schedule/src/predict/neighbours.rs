@@ -132,7 +132,8 @@ fn beside_the_others(
         let only: LaneSet = [lane].into_iter().collect();
         let felt = pressure.points[lane] > 0.0 || pressure.variance[lane] > 0.0;
         let taken = lane == CPU && pressure.cpu.is_some();
-        if !taken && !(felt && responses.known.contains(lane)) {
+        let costs = taken || felt && responses.known.contains(lane);
+        if !costs {
             continue;
         }
         let share = performance(responses, &pressure, only);

@@ -23,6 +23,9 @@ pub struct Population {
     /// How applications share a CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<TypicalCpu>,
+    /// ln of what sources on other CPUs keep beside an application.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drag: Option<Spread>,
     /// Standard deviation of ln performance that profiles do not explain, where
     /// applications have CPUs of their own and where they share one: from
     /// recorded co-locations.
@@ -75,10 +78,20 @@ pub struct Typical {
 /// What one profile adds to a population.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
-    /// Resource id, placement mode, curve at [`SEEN_AT`] with variance, points
-    /// caused with standard deviation.
-    pub(super) entries: Vec<(String, String, Option<[Knot; 5]>, Option<(f64, f64)>)>,
+    pub(super) entries: Vec<SampleEntry>,
     pub(super) cpu: Option<CpuNeed>,
+    pub(super) drag: Option<(f64, f64)>,
+}
+
+/// One resource of a profile.
+#[derive(Clone, Debug)]
+pub(super) struct SampleEntry {
+    pub id: String,
+    pub mode: &'static str,
+    /// At [`SEEN_AT`].
+    pub curve: Option<[Knot; 5]>,
+    /// Points and their standard deviation.
+    pub caused: Option<(f64, f64)>,
 }
 
 impl Population {
@@ -87,14 +100,17 @@ impl Population {
         type Gathered = (Vec<[Knot; 5]>, Vec<(f64, f64)>);
         let mut gathered: BTreeMap<(&str, &str), Gathered> = BTreeMap::new();
         let mut needs: Vec<CpuNeed> = Vec::new();
+        let mut drags: Vec<(f64, f64)> = Vec::new();
         let mut applications = 0;
         for sample in samples {
             applications += 1;
             needs.extend(sample.cpu);
-            for (id, mode, curve, caused) in &sample.entries {
-                let (curves, causes) = gathered.entry((id, mode)).or_default();
-                curves.extend(curve);
-                causes.extend(caused.map(|(points, sd)| (points, sd * sd)));
+            drags.extend(sample.drag);
+            for entry in &sample.entries {
+                let key = (entry.id.as_str(), entry.mode);
+                let (curves, causes) = gathered.entry(key).or_default();
+                curves.extend(entry.curve);
+                causes.extend(entry.caused.map(|(points, sd)| (points, sd * sd)));
             }
         }
         let mut resources: BTreeMap<String, BTreeMap<String, Typical>> = BTreeMap::new();
@@ -151,6 +167,7 @@ impl Population {
             applications,
             resources,
             cpu: cpu(),
+            drag: Spread::of(&drags).map(Spread::rounded),
             unexplained: Unexplained::default(),
         }
     }

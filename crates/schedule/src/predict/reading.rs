@@ -11,6 +11,7 @@
 //! the metric is better, so that the direction does not matter here.
 
 use super::caused::caused_of;
+use super::caused::drag;
 use super::caused::least_sd;
 use super::cpu::CpuNeed;
 use super::isotonic::Knot;
@@ -30,6 +31,7 @@ use super::points::with_ends;
 use super::population::Population;
 use super::population::SEEN_AT;
 use super::population::Sample;
+use super::population::SampleEntry;
 use super::responses::Curve;
 use super::responses::GRID;
 use super::responses::GRID_STEP;
@@ -68,6 +70,7 @@ impl Responses {
         }
         let mut responses = Responses::new(curves, flat, &caused);
         responses.cpu = CpuNeed::from_profile(profile);
+        responses.drag = dragged(drag(profile));
         responses
     }
 
@@ -116,6 +119,12 @@ impl Responses {
         let mut responses = Responses::new(curves, flat, &caused);
         responses.assumed = assumed.and(responses.known);
         responses.caused_assumed = caused_assumed.and(responses.caused_known);
+        let felt = match (drag(profile), &population.drag) {
+            (Some((ln, variance)), Some(typical)) => Some(typical.draws(ln, variance)),
+            (Some(felt), None) => Some(felt),
+            (None, typical) => typical.map(|typical| (typical.mean, typical.sd.powi(2))),
+        };
+        responses.drag = dragged(felt);
         responses.cpu = match (CpuNeed::from_profile(profile), &population.cpu) {
             (Some(need), Some(typical)) => Some(need.drawn(typical)),
             (need, None) => need,
@@ -123,6 +132,15 @@ impl Responses {
         };
         responses
     }
+}
+
+/// ln that the streaming sources lose beside anybody: they never wait, and what
+/// costs them so little costs programs nothing.
+const OF_STREAMS_ALONE: f64 = 0.06;
+
+fn dragged(felt: Option<(f64, f64)>) -> (f32, f32) {
+    let (ln, variance) = felt.unwrap_or_default();
+    ((ln + OF_STREAMS_ALONE).min(0.0) as f32, variance as f32)
 }
 
 impl Population {
@@ -144,6 +162,7 @@ fn sample(profile: &Profile) -> Sample {
     let mut sample = Sample {
         entries: Vec::new(),
         cpu: CpuNeed::from_profile(profile),
+        drag: drag(profile),
     };
     for (id, entry) in &profile.resources {
         let (Some(lane), Some(placement)) = (lane(id), &entry.placement) else {
@@ -158,8 +177,12 @@ fn sample(profile: &Profile) -> Sample {
         });
         let caused = caused_of(id, entry, profile.usage.as_ref());
         if curve.is_some() || caused.is_some() {
-            let mode = mode_name(placement.mode).to_string();
-            sample.entries.push((id.clone(), mode, curve, caused));
+            sample.entries.push(SampleEntry {
+                id: id.clone(),
+                mode: mode_name(placement.mode),
+                curve,
+                caused,
+            });
         }
     }
     sample

@@ -82,6 +82,9 @@ pub struct Responses {
     pub caused_known: LaneSet,
     /// What it wants of a CPU that it shares; `None` where nothing is known.
     pub cpu: Option<CpuNeed>,
+    /// ln of performance that anybody keeps beside it on CPUs of their own,
+    /// whatever they need, and the variance of that.
+    pub drag: (f32, f32),
     /// Resources whose curve, and whose pressure, is what the population of
     /// profiles has there, as nothing was measured.
     pub assumed: LaneSet,

@@ -42,10 +42,19 @@ impl Spread {
     }
 
     /// `value` with its variance, drawn towards this.
+    ///
+    /// Applications differ by more than a normal distribution has: most lose
+    /// nothing on a resource, a few much. A value that is far off by more than its
+    /// own error explains shows that it is one of the few, and is drawn as little
+    /// as that distance warrants (positive-part James–Stein).
     pub(super) fn draws(&self, value: f64, variance: f64) -> (f64, f64) {
-        let (own, theirs) = (1.0 / variance.max(1e-9), 1.0 / self.sd.powi(2).max(1e-9));
-        let sum = own + theirs;
-        ((value * own + self.mean * theirs) / sum, 1.0 / sum)
+        let far = (value - self.mean).powi(2) - variance;
+        weighed(value, variance, self.mean, self.sd.powi(2).max(far))
+    }
+
+    /// The same with as much as a normal distribution has.
+    pub(super) fn combined(&self, value: f64, variance: f64) -> (f64, f64) {
+        weighed(value, variance, self.mean, self.sd.powi(2))
     }
 
     pub(super) fn rounded(self) -> Spread {
@@ -55,6 +64,13 @@ impl Spread {
             sd: round(self.sd),
         }
     }
+}
+
+/// Mean of `value` and `mean` by their variances, and its own.
+fn weighed(value: f64, variance: f64, mean: f64, between: f64) -> (f64, f64) {
+    let (own, theirs) = (1.0 / variance.max(1e-9), 1.0 / between.max(1e-9));
+    let sum = own + theirs;
+    ((value * own + mean * theirs) / sum, 1.0 / sum)
 }
 
 #[cfg(test)]
@@ -85,8 +101,13 @@ mod tests {
             mean: -0.1,
             sd: 0.1,
         };
-        let (value, variance) = typical.draws(-0.3, 0.01);
-        assert!((value + 0.2).abs() < 1e-9 && (variance - 0.005).abs() < 1e-9);
+        let (value, variance) = typical.draws(-0.2, 0.01);
+        assert!((value + 0.15).abs() < 1e-9 && (variance - 0.005).abs() < 1e-9);
+        // Five standard deviations off: hardly drawn at all.
+        let (value, _) = typical.draws(-0.6, 0.01);
+        assert!((value + 0.58).abs() < 1e-9, "{value}");
+        let (value, _) = typical.combined(-0.6, 0.01);
+        assert!((value + 0.35).abs() < 1e-9, "{value}");
         assert!((typical.draws(-0.3, 0.0).0 + 0.3).abs() < 1e-6);
     }
 }
