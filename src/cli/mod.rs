@@ -14,6 +14,7 @@ mod metric;
 mod metrics;
 mod network;
 mod output;
+mod pairs;
 mod pattern;
 mod population;
 mod predict;
@@ -59,6 +60,7 @@ enum Command {
     Profile(Box<profile::Args>),
     /// List the metrics: how performance can be read, and what works here
     Metrics(metrics::Args),
+    Pairs(Box<pairs::Args>),
     /// Print a profile
     Show(show::Args),
     /// Check every source: linear, strong, and without effect on other resources
@@ -96,6 +98,7 @@ impl Cli {
             Command::Load(args) => load::run(*args),
             Command::Profile(args) => profile::run(*args),
             Command::Metrics(args) => metrics::run(args),
+            Command::Pairs(args) => pairs::run(*args),
             Command::Show(args) => show::run(args),
             Command::Validate(args) => validate::run(args),
             Command::Predict(args) => predict::run(args),
