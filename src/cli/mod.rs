@@ -3,6 +3,7 @@
 mod counters;
 mod demo;
 mod duration;
+mod evaluate;
 mod guard;
 mod hooks;
 mod interrupt;
@@ -15,6 +16,7 @@ mod network;
 mod output;
 mod pairs;
 mod pattern;
+mod population;
 mod predict;
 mod profile;
 mod progress;
@@ -65,6 +67,8 @@ enum Command {
     Validate(validate::Args),
     /// Tell how fast programs would be next to each other, by their profiles
     Predict(predict::Args),
+    /// Compare predictions with recorded co-locations
+    Evaluate(evaluate::Args),
     /// Place applications on nodes by their profiles
     Schedule(schedule::Args),
     /// Let policies compete on a simulated cluster
@@ -98,6 +102,7 @@ impl Cli {
             Command::Show(args) => show::run(args),
             Command::Validate(args) => validate::run(args),
             Command::Predict(args) => predict::run(args),
+            Command::Evaluate(args) => evaluate::run(args),
             Command::Schedule(args) => schedule::run(args),
             Command::Simulate(args) => simulate::run(args),
             Command::Pattern(args) => pattern::run(args),

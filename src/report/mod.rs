@@ -3,6 +3,7 @@
 mod calibration;
 pub mod cloud;
 pub mod consolidation;
+pub mod evaluation;
 mod gauges;
 mod html;
 mod mechanism;

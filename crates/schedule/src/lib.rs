@@ -70,6 +70,7 @@ mod app;
 mod cluster;
 mod compare;
 mod error;
+pub mod evaluate;
 mod explanation;
 mod nodes_file;
 pub mod policies;
