@@ -67,6 +67,7 @@
 
 pub mod admission;
 mod app;
+pub mod classify;
 mod cluster;
 mod compare;
 mod error;
