@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand.
 
+mod classify;
 mod counters;
 mod demo;
 mod duration;
@@ -25,6 +26,7 @@ mod show;
 mod simulate;
 mod sink;
 mod target;
+mod training;
 mod validate;
 mod worker;
 
@@ -63,6 +65,8 @@ enum Command {
     Validate(validate::Args),
     /// Tell how fast programs would be next to each other, by their profiles
     Predict(predict::Args),
+    /// Infer the entries of a profile that were not measured from other profiles
+    Classify(classify::Args),
     /// Place applications on nodes by their profiles
     Schedule(schedule::Args),
     /// Let policies compete on a simulated cluster
@@ -95,6 +99,7 @@ impl Cli {
             Command::Show(args) => show::run(args),
             Command::Validate(args) => validate::run(args),
             Command::Predict(args) => predict::run(args),
+            Command::Classify(args) => classify::run(args),
             Command::Schedule(args) => schedule::run(args),
             Command::Simulate(args) => simulate::run(args),
             Command::Pattern(args) => pattern::run(args),

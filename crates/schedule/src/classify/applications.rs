@@ -34,6 +34,10 @@ pub enum Kind {
     Use,
 }
 
+impl Kind {
+    pub const ALL: [Kind; 4] = [Kind::Tolerated, Kind::Loss, Kind::Caused, Kind::Use];
+}
+
 /// One column.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Column {

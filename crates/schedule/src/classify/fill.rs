@@ -129,7 +129,17 @@ pub fn fill(
                 "known of {knowing} applications; {FEWEST_KNOWING} are needed"
             )),
             (_, Err(why)) => Some(why),
-            (_, Ok(())) => None,
+            (_, Ok(())) => {
+                let fixed = known.is_some() || has_placement(profile, column);
+                let better = |other: usize| {
+                    let here = &applications.columns()[other];
+                    other != at
+                        && (here.kind, &here.resource) == (column.kind, &column.resource)
+                        && (table.known_in(other), at) > (knowing, other)
+                };
+                let elsewhere = !fixed && (0..table.columns()).any(better);
+                elsewhere.then(|| "better known in another placement".into())
+            }
         };
         if let Some(why) = refused {
             filled.left_out.push(LeftOut {
@@ -169,6 +179,11 @@ fn placed(profile: &Profile, column: &Column) -> Result<(), String> {
             _ => Ok(()),
         },
     }
+}
+
+fn has_placement(profile: &Profile, column: &Column) -> bool {
+    let entry = profile.resources.get(&column.resource);
+    entry.is_some_and(|entry| entry.placement.is_some())
 }
 
 fn write(profile: &mut Profile, filled: &Filled) {

@@ -17,10 +17,10 @@ pub enum Structure {
     /// chance beyond that. Six classes, alike in number. Within a kind nothing
     /// says of one resource what another one costs.
     Kinds,
-    /// Three hidden qualities, each of which moves all scores along a straight
+    /// So many hidden qualities, each of which moves all scores along a straight
     /// line, within 0–100, and 3 points of chance: what matrix factorization
     /// assumes.
-    Qualities,
+    Qualities(usize),
 }
 
 /// True scores of `count` applications, tolerated and caused, on each of
@@ -29,7 +29,7 @@ pub fn scores(structure: Structure, count: usize, seed: u64) -> Vec<Vec<f64>> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     match structure {
         Structure::Kinds => (0..count).map(|at| of_kind(at, &mut rng)).collect(),
-        Structure::Qualities => of_qualities(count, &mut rng),
+        Structure::Qualities(qualities) => of_qualities(qualities, count, &mut rng),
     }
 }
 
@@ -50,21 +50,20 @@ fn of_kind(at: usize, rng: &mut ChaCha8Rng) -> Vec<f64> {
     endured.chain(caused).collect()
 }
 
-const QUALITIES: usize = 3;
-
-fn of_qualities(count: usize, rng: &mut ChaCha8Rng) -> Vec<Vec<f64>> {
+fn of_qualities(qualities: usize, count: usize, rng: &mut ChaCha8Rng) -> Vec<Vec<f64>> {
     let columns = 2 * SHARED.len();
     let means: Vec<f64> = (0..columns).map(|_| rng.random_range(30.0..70.0)).collect();
-    let loadings: Vec<[f64; QUALITIES]> = (0..columns)
-        .map(|_| std::array::from_fn(|_| 14.0 * normal(rng)))
+    // As much spread, whatever their number.
+    let scale = 24.0 / (qualities as f64).sqrt();
+    let loadings: Vec<Vec<f64>> = (0..columns)
+        .map(|_| (0..qualities).map(|_| scale * normal(rng)).collect())
         .collect();
     (0..count)
         .map(|_| {
-            let qualities: [f64; QUALITIES] = std::array::from_fn(|_| normal(rng));
-            let along = |loadings: &[f64; QUALITIES]| -> f64 {
-                loadings.iter().zip(qualities).map(|(l, q)| l * q).sum()
-            };
-            let score = |(mean, loadings): (&f64, &[f64; QUALITIES])| {
+            let here: Vec<f64> = (0..qualities).map(|_| normal(rng)).collect();
+            let along =
+                |loadings: &[f64]| -> f64 { loadings.iter().zip(&here).map(|(l, q)| l * q).sum() };
+            let score = |(mean, loadings): (&f64, &Vec<f64>)| {
                 (mean + along(loadings) + 3.0 * normal(rng)).clamp(0.0, 100.0)
             };
             means.iter().zip(&loadings).map(score).collect()
@@ -78,7 +77,7 @@ mod tests {
 
     #[test]
     fn scores_are_on_their_scale_and_repeat_with_the_seed() {
-        for structure in [Structure::Kinds, Structure::Qualities] {
+        for structure in [Structure::Kinds, Structure::Qualities(3)] {
             let all = scores(structure, 60, 3);
             assert_eq!(all, scores(structure, 60, 3));
             assert!(all.iter().all(|row| row.len() == 2 * scored().len()));
