@@ -120,6 +120,7 @@ fn placebo(args: &Args) -> Outcome<WorkerGroup> {
         scratch: Err("nothing is written".into()),
         scratch_bytes: 0,
         storage_pattern: Default::default(),
+        llc_bytes: None,
         access: Default::default(),
         max_stall_percent: 100.0,
         network: None,

@@ -81,13 +81,6 @@ impl Buffer {
         Ok(Buffer { mapping, bytes })
     }
 
-    /// A buffer on base pages, every one resident and written once.
-    pub fn of_base_pages(bytes: usize) -> Result<Self, Failure> {
-        let mut buffer = Buffer::advised(bytes, mman::MmapAdvise::MADV_NOHUGEPAGE)?;
-        buffer.fault_in(0, bytes);
-        Ok(buffer)
-    }
-
     /// A buffer with every page resident and written once.
     pub fn resident(bytes: usize) -> Result<Self, Failure> {
         let mut buffer = Buffer::reserve(bytes)?;
@@ -229,7 +222,7 @@ mod tests {
 
     #[test]
     fn pages_are_taken_out_and_put_in_order() {
-        let mut pool = Buffer::of_base_pages(8 * PAGE).unwrap();
+        let mut pool = Buffer::resident(8 * PAGE).unwrap();
         for page in 0..8 {
             pool.write(page * PAGE / 8, page as u64);
         }

@@ -50,10 +50,10 @@ pub const LLC_CAPACITY: KernelSpec = KernelSpec {
     operation: "load of one cache line",
     units_per_operation: LINE,
     operations_per_call: 1024,
-    doc: "Loads the cache lines of x % of the last-level cache as the machine reports it, in \
-          golden-ratio order, on another core of the LLC group. While the \
-          footprint is below twice the L2, every other load sweeps an L2-sized buffer, so \
-          that the private caches do not absorb the rest. In a virtual machine the reported \
+    doc: "Loads the cache lines of x % of the last-level cache, as large as it was calibrated \
+          or else as the machine reports it, in golden-ratio order, on another core of the \
+          LLC group. While the footprint is below twice the L2, every other load sweeps an \
+          L2-sized buffer, so that the private caches do not absorb the rest. In a virtual machine the reported \
           size is often not what one gets: other guests hold a part that nobody here sees.",
     ..KernelSpec::of(Resource::LlcCapacity, |env| {
         let (bytes, below) = (env.llc_bytes, env.l2_bytes);

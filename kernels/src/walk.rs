@@ -1,5 +1,5 @@
-//! Dependent walks: what one access costs over a given number of bytes or
-//! pages. Not a source of interference; it finds the sizes of caches and TLBs.
+//! Dependent walks: what one access costs over a given number of bytes. Not a
+//! source of interference; it finds the sizes of caches.
 //!
 //! The order is the golden-ratio one of [`weyl`](crate::weyl), which no
 //! prefetcher follows. Every position takes in the word that was loaded before
@@ -13,18 +13,11 @@ use std::cell::Cell;
 use std::time::Instant;
 
 const LINE: u64 = 64;
-const PAGE: u64 = 4096;
 /// The first word of a page tells that the page was touched; this one is zero.
 const ZERO_WORD: usize = 1;
 
 /// Memory to walk over, on huge pages where the kernel has them.
 pub struct Lines {
-    buffer: Buffer,
-    at: Cell<u64>,
-}
-
-/// Memory to walk over on base pages.
-pub struct Pages {
     buffer: Buffer,
     at: Cell<u64>,
 }
@@ -56,68 +49,25 @@ impl Lines {
     }
 
     /// Nanoseconds per access of a dependent walk of `steps` accesses over the
-    /// lines of the first `bytes`.
+    /// lines of the first `bytes`. It goes on where the last one ended: short walks
+    /// would find the lines of the one before still at hand.
     pub fn walk_ns(&self, bytes: u64, steps: u64) -> f64 {
-        walk_ns(&self.buffer, &self.at, self.lines(bytes), steps, |line| {
-            line * LINE
-        })
+        let lines = self.lines(bytes);
+        let mut at = self.at.get();
+        let start = Instant::now();
+        for _ in 0..steps {
+            at = at.wrapping_add(GOLDEN);
+            let line = ((at as u128 * lines as u128) >> 64) as u64;
+            at = at.wrapping_add(self.buffer.read((line * LINE / 8) as usize + ZERO_WORD));
+        }
+        let took = start.elapsed().as_nanos() as f64;
+        self.at.set(at);
+        took / steps.max(1) as f64
     }
 
     fn lines(&self, bytes: u64) -> u64 {
         (bytes.min(self.bytes()) / LINE).max(1)
     }
-}
-
-impl Pages {
-    /// `pages` base pages, every one touched once.
-    pub fn new(pages: u64) -> Result<Self, Failure> {
-        let buffer = Buffer::of_base_pages((pages * PAGE) as usize)?;
-        Ok(Pages {
-            buffer,
-            at: Cell::new(0),
-        })
-    }
-
-    /// How many pages there are.
-    pub fn pages(&self) -> u64 {
-        self.buffer.len() as u64 / PAGE
-    }
-
-    /// Nanoseconds per access of a dependent walk of `steps` accesses over one
-    /// line in each of the first `pages` pages. Neighbouring pages use
-    /// different lines, so that the cache's sets are used evenly.
-    pub fn walk_ns(&self, pages: u64, steps: u64) -> f64 {
-        walk_ns(
-            &self.buffer,
-            &self.at,
-            pages.clamp(1, self.pages()),
-            steps,
-            |page| page * PAGE + page % (PAGE / LINE) * LINE,
-        )
-    }
-}
-
-/// Walks over `places` places, of which `offset` tells the bytes from the base.
-/// It goes on where the last one ended: short walks would find the places of
-/// the one before still at hand.
-#[inline(always)]
-fn walk_ns(
-    buffer: &Buffer,
-    position: &Cell<u64>,
-    places: u64,
-    steps: u64,
-    offset: impl Fn(u64) -> u64,
-) -> f64 {
-    let mut at = position.get();
-    let start = Instant::now();
-    for _ in 0..steps {
-        at = at.wrapping_add(GOLDEN);
-        let place = ((at as u128 * places as u128) >> 64) as u64;
-        at = at.wrapping_add(buffer.read((offset(place) / 8) as usize + ZERO_WORD));
-    }
-    let took = start.elapsed().as_nanos() as f64;
-    position.set(at);
-    took / steps.max(1) as f64
 }
 
 #[cfg(test)]
@@ -141,12 +91,8 @@ mod tests {
     #[test]
     fn a_walk_stays_inside_and_takes_what_there_is() {
         let lines = Lines::new(1).unwrap();
-        assert_eq!(lines.bytes(), PAGE);
+        assert_eq!(lines.bytes(), 4096);
         assert!(lines.walk_ns(1 << 40, 1000).is_finite());
         lines.warm(1 << 40);
-        let pages = Pages::new(100).unwrap();
-        assert_eq!(pages.pages(), 100);
-        assert!(pages.walk_ns(1 << 40, 1000).is_finite());
-        assert!(pages.walk_ns(0, 0).is_finite());
     }
 }

@@ -43,10 +43,10 @@ def place(directory, name, number):
 
 
 def names(directory):
-    """Names of the profiles directly in `directory`."""
+    """Names of the profiles directly in `directory`; measured pairs are none."""
     if not os.path.isdir(directory):
         return []
-    files = sorted(os.listdir(directory))
+    files = sorted(set(os.listdir(directory)) - {"pairs.json"})
     return [f[: -len(".json")] for f in files if f.endswith(".json") and not f.endswith(".schema.json")]
 
 

@@ -1,4 +1,4 @@
-//! Sizes of caches and of the TLB from where the access time rises.
+//! Sizes of caches from where the access time rises.
 
 use super::Stop;
 use super::Watch;
@@ -8,7 +8,6 @@ use crate::machine::calibration::Size;
 use crate::machine::format_bytes;
 use crate::sys::cpus::set_affinity;
 use jostle_kernels::walk::Lines;
-use jostle_kernels::walk::Pages;
 use jostle_profile::reading::Reading;
 use std::time::Duration;
 use std::time::Instant;
@@ -28,8 +27,6 @@ const SMALLEST_BYTES: u64 = 4 << 10;
 const LARGEST_BYTES: u64 = 1 << 30;
 /// What lies behind the last cache must show as a plateau of its own.
 const BEYOND_LLC: u64 = 4;
-const SMALLEST_PAGES: u64 = 16;
-const LARGEST_PAGES: u64 = 16_384;
 /// Accesses of one walk: few enough that some walks end before anything
 /// interrupts them.
 const STEPS: u64 = 10_000;
@@ -47,7 +44,7 @@ pub struct Access {
     pub nanoseconds: f64,
 }
 
-/// Sizes of the data caches and the TLB of `cpu`, measured within `length`
+/// Sizes of the data caches of `cpu`, measured within `length`
 /// unless `watch` stops it.
 pub(super) fn sizes(
     machine: &Machine,
@@ -61,9 +58,7 @@ pub(super) fn sizes(
         scope
             .spawn(|| {
                 let _ = set_affinity(0, &[cpu]);
-                let mut sizes = cache_sizes(machine, cpu, memory_bytes, length * 3 / 4, watch)?;
-                sizes.push(tlb_size(machine, length / 4, watch)?);
-                Ok(sizes)
+                cache_sizes(machine, cpu, memory_bytes, length, watch)
             })
             .join()
             .expect("measuring does not panic")
@@ -121,60 +116,6 @@ fn cache_sizes(
     let mut sizes = named(&told, &knees(&curve), "bytes", largest);
     sizes.extend(code);
     Ok(sizes)
-}
-
-fn tlb_size(machine: &Machine, length: Duration, watch: &dyn Watch) -> Result<Size, Stop> {
-    watch.say("access time over pages")?;
-    let told = &machine.tlb_entries;
-    let size = |measured| Size::new("TLB", "entries", told.clone(), measured);
-    let most = told.value().map_or(LARGEST_PAGES, |entries| entries * 8);
-    let most = most.clamp(LARGEST_PAGES / 4, LARGEST_PAGES * 4);
-    let (pages, lines) = match (Pages::new(most), Lines::new(most * 64)) {
-        (Ok(pages), Ok(lines)) => (pages, lines),
-        (Err(failure), _) | (_, Err(failure)) => {
-            return Ok(size(Reading::unavailable(failure.0)));
-        }
-    };
-    let counts = grid(SMALLEST_PAGES, most, 1);
-    // The same number of lines next to each other takes as much of the caches
-    // and next to nothing of the TLB: the difference is the translation's.
-    let [spread, packed] = sweep(&counts, length, watch, |count| {
-        let spread = || {
-            pages.walk_ns(count, count);
-            pages.walk_ns(count, STEPS)
-        };
-        let packed = || {
-            lines.walk_ns(count * 64, count);
-            lines.walk_ns(count * 64, STEPS)
-        };
-        [least(WALKS, spread), least(WALKS, packed)]
-    })?;
-    let found = knees(&translation(&spread, &packed));
-    let rise = |knee: &&Knee| knee.after_ns / knee.before_ns;
-    let steepest = found.iter().max_by(|a, b| rise(a).total_cmp(&rise(b)));
-    Ok(match (told.value(), steepest) {
-        (Some(&entries), _) => {
-            let told = [("TLB".to_string(), entries)];
-            named(&told, &found, "entries", most).remove(0)
-        }
-        // Of several levels the last costs most to miss.
-        (None, Some(knee)) => size(Reading::Value(*knee)),
-        (None, None) => size(no_knee("entries", most)),
-    })
-}
-
-/// What addresses cost: a walk over spread lines less one over packed lines, on
-/// top of the cheapest access.
-fn translation(spread: &[Access], packed: &[Access]) -> Vec<Access> {
-    let least = packed.first().map_or(0.0, |access| access.nanoseconds);
-    spread
-        .iter()
-        .zip(packed)
-        .map(|(spread, packed)| Access {
-            size: spread.size,
-            nanoseconds: least + (spread.nanoseconds - packed.nanoseconds).max(0.0),
-        })
-        .collect()
 }
 
 /// Sizes from `low` to `high`, [`PER_OCTAVE`] per doubling, multiples of `unit`.

@@ -1,11 +1,13 @@
-//! Measures a machine: sizes by access time, the price of taking turns, and for
-//! every source of interference its peak, what each intensity achieves, how long
-//! a switch takes to settle, and what it loses beside a second copy of itself.
+//! Measures a machine: sizes of caches by access time, the length of turns, and for
+//! every source of interference its peak, how long a switch takes to settle, and what
+//! it loses beside a second copy of itself. All of it decides something later: how
+//! much `llc-capacity` covers, how long a walk over a free cache takes, how long turns
+//! and blocks are, what an intensity stands for, and to which intensity a target is
+//! equivalent.
 //!
-//! [`knees`] finds sizes, [`wake`] the price of a wake-up; [`peaks`] and
-//! [`reporter`] measure one source through the seam of [`press`]. All share one
-//! budget: with less time there are fewer repetitions, and what could not be
-//! measured carries the reason.
+//! [`knees`] finds sizes; [`peaks`] and [`reporter`] measure one source through the
+//! seam of [`press`]. All share one budget: with less time there are fewer
+//! repetitions, and what could not be measured carries the reason.
 
 pub mod knees;
 pub mod peaks;
@@ -13,7 +15,6 @@ pub mod press;
 pub mod reporter;
 mod rounds;
 mod source;
-mod wake;
 
 pub use press::Slot;
 pub use press::Stop;
@@ -24,6 +25,7 @@ use crate::inject::plan::Limits;
 use crate::inject::slice;
 use crate::inject::worker::Slices;
 use crate::machine::Machine;
+use crate::machine::calibration;
 use crate::machine::calibration::Calibration;
 use crate::machine::calibration::FORMAT;
 use crate::machine::calibration::SlicePeriod;
@@ -35,14 +37,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use std::time::SystemTime;
 
-/// Time for everything unless told otherwise: with what a slow machine adds,
-/// a minute.
-pub const BUDGET: Duration = Duration::from_secs(54);
+/// Time for everything unless told otherwise.
+pub const BUDGET: Duration = Duration::from_secs(45);
 /// Less is not enough to measure anything.
 pub const LEAST_BUDGET: Duration = Duration::from_secs(5);
-/// Shares of the budget.
-const SIZES_SHARE: f64 = 0.16;
-const WAKE_SHARE: f64 = 0.02;
+/// Share of the budget.
+const SIZES_SHARE: f64 = 0.15;
 
 /// What to calibrate, and within which limits.
 pub struct Request<'a> {
@@ -71,7 +71,13 @@ pub fn calibrate(request: &Request, watch: &dyn Watch) -> Result<Calibration, St
         request.budget.mul_f64(SIZES_SHARE),
         watch,
     )?;
-    let wake_up = reading(wake::cost(cpu, request.budget.mul_f64(WAKE_SHARE), watch))?;
+    let request = &Request {
+        limits: Limits {
+            llc_bytes: calibration::llc_bytes(&sizes),
+            ..request.limits.clone()
+        },
+        ..*request
+    };
     let slices = reading(slice_period(request, cpu, watch))?;
     let seconds = slices.value().map(|slices| slices.period_seconds);
     let period = seconds.map_or(slice::PERIODS[0], Duration::from_secs_f64);
@@ -104,7 +110,6 @@ pub fn calibrate(request: &Request, watch: &dyn Watch) -> Result<Calibration, St
         duration_seconds: (watch.now() - began).as_secs_f64(),
         budget_seconds: request.budget.as_secs_f64(),
         sizes,
-        wake_up,
         slices,
         resources,
         unknown: Default::default(),

@@ -23,6 +23,7 @@ use crate::machine::calibration::Peak;
 use crate::machine::calibration::Reporter;
 use crate::machine::calibration::Source;
 use crate::machine::format_bytes;
+use jostle_profile::Unknown;
 use jostle_profile::cpulist::format_list;
 use jostle_profile::reading::Reading;
 use jostle_profile::resource::Domain;
@@ -38,8 +39,7 @@ const MEMORY_BYTES: u64 = 1 << 30;
 const READY: Duration = Duration::from_secs(30);
 /// Shares of the time a source has left when each begins; starting workers
 /// takes its part in between.
-const PEAK_SHARE: f64 = 0.15;
-const MAP_SHARE: f64 = 0.3;
+const PEAK_SHARE: f64 = 0.25;
 const SETTLE_SHARE: f64 = 0.35;
 const REPORTER_SHARE: f64 = 0.7;
 const TOGETHER_SHARE: f64 = 0.5;
@@ -172,10 +172,9 @@ fn spawn(plan: WorkerPlan, watch: &dyn Watch) -> Result<WorkerGroup, Stop> {
 
 fn alone<'a>(group: &mut WorkerGroup, slot: &dyn Fn(f64) -> Slot<'a>) -> Result<Alone, Stop> {
     let operations_per_second = peaks::peak(group, slot(PEAK_SHARE))?;
-    let pressure = peaks::map(group, slot(MAP_SHARE))?;
     Ok(Alone {
         peak: peak_of(group, operations_per_second)?,
-        pressure,
+        unknown: Unknown::new(),
     })
 }
 
@@ -291,7 +290,7 @@ pub fn dry_run(request: &Request) -> String {
         return "nothing: no CPU is allowed to this process\n".to_string();
     };
     let mut text = format!(
-        "budget {:.0} s; sizes, wake-ups and slices are measured on CPU {cpu}\n\
+        "budget {:.0} s; sizes and slices are measured on CPU {cpu}\n\
          memory: at most {} taken, {} always left\n",
         request.budget.as_secs_f64(),
         format_bytes(request.limits.memory_bytes),

@@ -14,6 +14,7 @@ mod metric;
 mod metrics;
 mod network;
 mod output;
+mod pairs;
 mod pattern;
 mod predict;
 mod profile;
@@ -59,6 +60,7 @@ enum Command {
     Profile(Box<profile::Args>),
     /// List the metrics: how performance can be read, and what works here
     Metrics(metrics::Args),
+    Pairs(Box<pairs::Args>),
     /// Print a profile
     Show(show::Args),
     /// Check every source: linear, strong, and without effect on other resources
@@ -74,7 +76,7 @@ enum Command {
     /// Fit a pattern of I/O or messages to a recorded trace or network capture
     Pattern(pattern::Args),
     Sink(sink::Args),
-    /// Print the JSON Schema of a profile
+    /// Print the JSON Schema of a profile or of measured pairs
     Schema(schema::Args),
     /// Run a built-in demo target until killed
     Demo(demo::Args),
@@ -96,6 +98,7 @@ impl Cli {
             Command::Load(args) => load::run(*args),
             Command::Profile(args) => profile::run(*args),
             Command::Metrics(args) => metrics::run(args),
+            Command::Pairs(args) => pairs::run(*args),
             Command::Show(args) => show::run(args),
             Command::Validate(args) => validate::run(args),
             Command::Predict(args) => predict::run(args),

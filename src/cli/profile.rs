@@ -20,6 +20,7 @@ use crate::experiment::run::Settings;
 use crate::experiment::session;
 use crate::experiment::session::Request;
 use crate::machine::Machine;
+use crate::machine::calibration::Calibration;
 use crate::metric::MetricOptions;
 use crate::report;
 use crate::report::Style;
@@ -202,6 +203,7 @@ fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result
         return Err(Error::request("--slice: give a period between 50us and 1s"));
     }
     let (calibration, calibration_ignored) = select::calibration(machine, args.no_machine_file);
+    limits.llc_bytes = calibration.as_ref().and_then(Calibration::llc_bytes);
     Ok(Request {
         spec,
         name: args.name.clone(),

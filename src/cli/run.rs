@@ -98,8 +98,9 @@ pub fn run(args: Args) -> Result<()> {
     };
     check_access(&wanted, args.limits.access)?;
     let cpus = args.cpus.as_deref().map(|list| ("--cpus", list));
-    let limits = args.limits.resolve(&machine, cpus)?;
+    let mut limits = args.limits.resolve(&machine, cpus)?;
     let (mut calibration, _) = select::calibration(&machine, args.no_machine_file);
+    limits.llc_bytes = calibration.as_ref().and_then(Calibration::llc_bytes);
     let chosen = args.cpus.as_ref().map(|_| limits.cpus.clone());
     let plans = plans(&machine, &wanted, chosen, &limits, calibration.as_ref())?;
     if args.dry_run {

@@ -1,12 +1,27 @@
-//! `jostle schema`: the JSON Schema of a profile.
+//! `jostle schema`: the JSON Schemas of what jostle writes.
 
 use super::output;
 use crate::error::Result;
 use jostle_profile as profile;
 
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Which kind of file
+    #[arg(value_enum, default_value = "profile")]
+    of: Document,
+}
 
-pub fn run(_args: Args) -> Result<()> {
-    output::json(&profile::schema())
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Document {
+    /// What `jostle profile` writes
+    Profile,
+    /// What `jostle pairs` writes
+    Pairs,
+}
+
+pub fn run(args: Args) -> Result<()> {
+    output::json(&match args.of {
+        Document::Profile => profile::schema(),
+        Document::Pairs => profile::pairs_schema(),
+    })
 }

@@ -131,6 +131,7 @@ impl LimitArgs {
             scratch: self.directory(scratch_bytes),
             scratch_bytes,
             storage_pattern,
+            llc_bytes: None,
             access: self.access,
             max_stall_percent: percent("--max-stall", self.max_stall, 0.0, 100.0)?,
             network: self.network.resolve()?,

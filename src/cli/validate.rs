@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::inject::plan::plan;
 use crate::machine::Machine;
+use crate::machine::calibration::Calibration;
 use crate::report;
 use crate::report::Style;
 use crate::validate::Request;
@@ -72,7 +73,9 @@ pub struct Args {
 pub fn run(args: Args) -> Result<()> {
     let machine = Machine::detect();
     let cpus = args.cpus.as_deref().map(|list| ("--cpus", list));
-    let limits = args.limits.resolve(&machine, cpus)?;
+    let (calibration, _) = select::calibration(&machine, args.no_machine_file);
+    let mut limits = args.limits.resolve(&machine, cpus)?;
+    limits.llc_bytes = calibration.as_ref().and_then(Calibration::llc_bytes);
     let budget = args.budget.unwrap_or(match args.quick {
         true => QUICK_BUDGET,
         false => BUDGET,
@@ -108,7 +111,7 @@ pub fn run(args: Args) -> Result<()> {
         budget,
         quick: args.quick,
         seed: args.seed,
-        calibration: select::calibration(&machine, args.no_machine_file).0,
+        calibration,
         interrupt: interrupt::flag()?,
     };
     if args.dry_run {

@@ -299,6 +299,7 @@ pub(super) mod tests {
                 scratch: Ok("/tmp".into()),
                 scratch_bytes: 1 << 20,
                 storage_pattern: pattern::load("sequential").unwrap(),
+                llc_bytes: None,
                 access: Default::default(),
                 max_stall_percent: 80.0,
                 network: None,

@@ -86,6 +86,9 @@ pub struct Limits {
     pub scratch_bytes: u64,
     /// What the I/O of `storage-bandwidth` looks like.
     pub storage_pattern: Pattern,
+    /// Size of the last-level cache as calibrated, which the sources of that cache cover
+    /// at 100 %; as the machine tells when absent.
+    pub llc_bytes: Option<u64>,
     /// How the bandwidth sources access memory.
     pub access: Access,
     /// Percent of the time that every task may wait for memory before the
@@ -183,7 +186,10 @@ fn plan_at(
         l1d_bytes: size(machine.l1d(first)),
         l1i_bytes: size(machine.cache(first, 1, CacheKind::Instruction)),
         l2_bytes: size(machine.l2(first)),
-        llc_bytes: size(machine.llc(first)),
+        llc_bytes: match (resource.row().domain, limits.llc_bytes) {
+            (Domain::LlcGroup, Some(measured)) => measured,
+            _ => size(machine.llc(first)),
+        },
         tlb_entries: machine.tlb_entries.value().map_or(0, |entries| *entries),
         memory_headroom_bytes: match (resource.row().switch_cost, limits.most_filled_bytes) {
             (SwitchCost::FillsMemory, Some(most)) => limits.memory_bytes.min(most),

@@ -32,9 +32,8 @@ pub struct Calibration {
     pub tool_version: String,
     pub duration_seconds: f64,
     pub budget_seconds: f64,
-    /// Caches from the first level on, then the TLB.
+    /// Caches from the first level on.
     pub sizes: Vec<Size>,
-    pub wake_up: Reading<WakeUp>,
     pub slices: Reading<SlicePeriod>,
     /// One entry per resource id.
     pub resources: BTreeMap<String, Source>,
@@ -45,7 +44,7 @@ pub struct Calibration {
 /// What the machine tells of the size of one structure, and what was seen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Size {
-    /// `L1d`, `L2`, `L3`, `TLB`.
+    /// `L1d`, `L2`, `L3`.
     pub name: String,
     /// `bytes` or `entries`.
     pub unit: String,
@@ -78,15 +77,6 @@ pub struct Knee {
     /// Nanoseconds per access on the plateau before and on the one after.
     pub before_ns: f64,
     pub after_ns: f64,
-}
-
-/// What it costs to wake a sleeper on a CPU that somebody else uses.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WakeUp {
-    /// CPU time the other one loses by one wake-up that does nothing.
-    pub cost_seconds: Reading<f64>,
-    /// How much later than asked the sleeper ran, the median.
-    pub lateness_seconds: f64,
 }
 
 /// The turns that same-CPU workers take.
@@ -129,8 +119,8 @@ pub struct Source {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Alone {
     pub peak: Peak,
-    /// Intensity to pressure, ascending.
-    pub pressure: Vec<PressurePoint>,
+    #[serde(flatten)]
+    pub unknown: Unknown,
 }
 
 /// Pressure at 100 %.
@@ -143,14 +133,6 @@ pub struct Peak {
     /// Of all workers, where intensity is a rate of operations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operations_per_second: Option<f64>,
-}
-
-/// What was asked for and what was reached.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PressurePoint {
-    pub requested_percent: f64,
-    pub achieved: f64,
-    pub achieved_percent: f64,
 }
 
 /// How much the source loses beside a second copy of itself that runs where a
@@ -175,6 +157,22 @@ pub struct ReporterPoint {
     pub windows: u64,
 }
 
+/// Size of the last-level cache as it was measured, bytes: what 100 % of a source
+/// of that cache covers. `None` when its access time showed no knee.
+///
+/// The other caches have the size that the machine tells: a guest has them whole,
+/// and their knee also falls with pages that do not fit together (see
+/// `kernels/src/fit.rs`).
+pub fn llc_bytes(sizes: &[Size]) -> Option<u64> {
+    let last = sizes.iter().rfind(|size| size.measured.value().is_some())?;
+    let told = sizes
+        .iter()
+        .filter_map(|size| size.reported.value())
+        .max()?;
+    let measured = last.measured.value()?.size;
+    (last.reported.value() == Some(told)).then_some(measured.min(*told))
+}
+
 /// Keys that `one` and `other` do not have alike.
 fn differing(one: &Value, other: &Value) -> Vec<String> {
     let keys = [one, other].into_iter().filter_map(Value::as_object);
@@ -186,6 +184,11 @@ fn differing(one: &Value, other: &Value) -> Vec<String> {
 }
 
 impl Calibration {
+    /// See [`llc_bytes`].
+    pub fn llc_bytes(&self) -> Option<u64> {
+        llc_bytes(&self.sizes)
+    }
+
     /// Operations per second that `workers` workers of `resource` reached at
     /// 100 % under the same settings; `None` when that was not measured.
     pub fn peak(&self, resource: &str, workers: usize, settings: &Value) -> Option<f64> {

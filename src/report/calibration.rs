@@ -12,7 +12,7 @@ use jostle_profile::resource::Resource;
 
 const LABEL_WIDTH: usize = 13;
 
-/// Sizes, price of turns, one row per source, and every reason why something
+/// Sizes, length of turns, one row per source, and every reason why something
 /// is missing. Begins where `jostle machine`'s lines end.
 pub fn calibration_text(calibration: &Reading<&Calibration>, style: Style) -> String {
     let calibration = match calibration {
@@ -34,23 +34,6 @@ pub fn calibration_text(calibration: &Reading<&Calibration>, style: Style) -> St
         page += &line(if index == 0 { "Sizes" } else { "" }, &size(known));
     }
     page += &line(
-        "Wake-up",
-        &match &calibration.wake_up {
-            Reading::Value(wake_up) => format!(
-                "{}; the sleeper runs {} µs late (median)",
-                match &wake_up.cost_seconds {
-                    Reading::Value(cost) => format!(
-                        "takes {} µs of CPU time from the one that is interrupted",
-                        text::number(cost * 1e6)
-                    ),
-                    Reading::Unavailable { unavailable } => format!("cost {unavailable}"),
-                },
-                text::number(wake_up.lateness_seconds * 1e6)
-            ),
-            Reading::Unavailable { unavailable } => format!("not measured: {unavailable}"),
-        },
-    );
-    page += &line(
         "Slices",
         &match &calibration.slices {
             Reading::Value(slices) => format!(
@@ -69,8 +52,8 @@ pub fn calibration_text(calibration: &Reading<&Calibration>, style: Style) -> St
     page.push('\n');
     page += &rows(calibration, style);
     page.push('\n');
-    page += "reached: percent of the peak when 25, 50, 75 % is asked for. Beside a copy: what the\n\
-             source keeps of its own performance beside a second copy at 25, 50, 75, 100 %.\n";
+    page += "Beside a copy: percent of its own performance that the source keeps beside a second\n\
+             copy at 25, 50, 75, 100 %.\n";
     page += &notes(calibration, style);
     page
 }
@@ -117,7 +100,6 @@ fn rows(calibration: &Calibration, style: Style) -> String {
         "source",
         "peak alone (CPUs)",
         "all CPUs",
-        "reached",
         "settles",
         "beside a copy",
     ];
@@ -137,12 +119,6 @@ fn rows(calibration: &Calibration, style: Style) -> String {
                 format!("{} ({cpus})", peak(&alone.peak))
             }),
             source.together.value().map(peak),
-            alone.map(|alone| {
-                let between = alone.pressure.iter();
-                let between =
-                    between.filter(|point| (1.0..100.0).contains(&point.requested_percent));
-                percents(&mut between.map(|point| point.achieved_percent))
-            }),
             settles.map(|seconds| format!("{} ms", text::number(seconds * 1e3))),
             reporter.map(|reporter| {
                 let curve = reporter.curve.iter();

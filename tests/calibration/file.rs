@@ -3,8 +3,12 @@
 use super::FINGERPRINT;
 use super::fixture;
 use jostle::machine::calibration::Calibration;
+use jostle::machine::calibration::Knee;
+use jostle::machine::calibration::Size;
+use jostle::machine::calibration::llc_bytes;
 use jostle::machine::saved;
 use jostle::machine::saved::Saved;
+use jostle_profile::reading::Reading;
 use proptest::prelude::*;
 use serde_json::Value;
 use std::fs;
@@ -127,6 +131,33 @@ fn only_what_fits_the_case_is_used() {
         known.slices(0.5).is_none(),
         "another share was not measured"
     );
+}
+
+#[test]
+fn the_last_cache_has_the_size_that_was_measured() {
+    let cache = |name: &str, told: u64, at: Option<u64>| {
+        let measured = at.map_or(Reading::unavailable("no knee"), |size| {
+            let (before_ns, after_ns) = (1.0, 2.0);
+            Reading::Value(Knee {
+                size,
+                before_ns,
+                after_ns,
+            })
+        });
+        Size::new(name, "bytes", Reading::Value(told), measured)
+    };
+    let of = |last: Option<u64>| {
+        let code = cache("L1i", 32, None);
+        llc_bytes(&[
+            cache("L2", 1000, Some(800)),
+            cache("L3", 32_000, last),
+            code,
+        ])
+    };
+    assert_eq!(of(Some(26_000)), Some(26_000));
+    assert_eq!(of(Some(40_000)), Some(32_000), "not more than there is");
+    assert_eq!(of(None), None, "the knee of another cache does not count");
+    assert_eq!(llc_bytes(&[]), None);
 }
 
 #[test]

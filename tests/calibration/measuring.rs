@@ -1,5 +1,4 @@
-//! Knees, peaks, loss and settle times of planted curves and of sources on a
-//! virtual clock.
+//! Knees, peaks, loss and settle times of planted curves and of sources on a virtual clock.
 
 use jostle::calibrate::Slot;
 use jostle::calibrate::Stop;
@@ -207,7 +206,7 @@ fn slot(timing: Timing, length: Duration, watch: &Virtual) -> Slot<'_> {
 }
 
 #[test]
-fn the_peak_is_the_best_of_its_tries_and_the_map_refers_to_it() {
+fn the_peak_is_the_best_of_its_tries() {
     let clock = Virtual::default();
     let mut source = Made::new(&clock, None, Duration::ZERO);
     let timing = Resource::MemoryBandwidth.row().timing;
@@ -221,14 +220,6 @@ fn the_peak_is_the_best_of_its_tries_and_the_map_refers_to_it() {
         Some(peak),
         "the last try must not stand"
     );
-    let map = peaks::map(&mut source, slot(timing, long, &clock)).unwrap();
-    assert_eq!(map.len(), 5);
-    for point in map {
-        assert!(
-            (point.achieved_percent - point.requested_percent).abs() < 1e-6,
-            "{point:?}"
-        );
-    }
 }
 
 #[test]
@@ -270,27 +261,18 @@ fn less_time_means_fewer_repetitions_and_interruption_ends_it() {
     let spent = |length| {
         let clock = Virtual::default();
         let mut source = Made::new(&clock, None, Duration::ZERO);
-        peaks::map(
+        peaks::peak(
             &mut source,
             slot(Resource::L1d.row().timing, length, &clock),
         )
         .map(|_| clock.now())
     };
-    // Without a peak there is nothing that percent could refer to.
-    let clock = Virtual::default();
-    let mut source = Made::new(&clock, None, Duration::ZERO);
-    source.set_peak(1.0);
-    let short = {
-        peaks::map(
-            &mut source,
-            slot(Resource::L1d.row().timing, Duration::ZERO, &clock),
-        )
-        .unwrap();
-        clock.now()
-    };
+    let short = spent(Duration::ZERO).unwrap();
     assert!(spent(Duration::from_secs(100)).unwrap() > 2 * short);
+    let clock = Virtual::default();
     clock.pause(Duration::from_secs(600)).unwrap_err();
-    let stopped = peaks::map(
+    let mut source = Made::new(&clock, None, Duration::ZERO);
+    let stopped = peaks::peak(
         &mut source,
         slot(Resource::L1d.row().timing, Duration::ZERO, &clock),
     );

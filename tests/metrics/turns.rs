@@ -37,6 +37,7 @@ fn placebo(cpu: usize) -> WorkerGroup {
         scratch_bytes: 0,
         network: None,
         storage_pattern: Default::default(),
+        llc_bytes: None,
         access: jostle_kernels::Access::Load,
         max_stall_percent: 80.0,
     };

@@ -151,6 +151,7 @@ fn switch_latency(slices: Option<Slices>) -> Option<Duration> {
         scratch_bytes: 0,
         network: None,
         storage_pattern: Default::default(),
+        llc_bytes: None,
         access: jostle_kernels::Access::Load,
         max_stall_percent: 80.0,
     };

@@ -200,12 +200,12 @@ fn check_point(key: &str, point: &CurvePoint) -> Checked {
     }
 }
 
-fn estimate(key: &str, estimate: &Estimate) -> Checked {
+pub(crate) fn estimate(key: &str, estimate: &Estimate) -> Checked {
     finite(&format!("{key}.value"), estimate.value)?;
     interval(&format!("{key}.ci95"), estimate.ci95)
 }
 
-fn refuse(key: &str, problem: impl Into<String>) -> Checked {
+pub(crate) fn refuse(key: &str, problem: impl Into<String>) -> Checked {
     Err(CheckError {
         key: key.into(),
         problem: problem.into(),
@@ -217,12 +217,12 @@ fn finite(key: &str, value: f64) -> Checked {
         true => Ok(()),
         false => refuse(
             key,
-            format!("is {value}; a profile holds finite numbers only"),
+            format!("is {value}; only finite numbers have a place in the file"),
         ),
     }
 }
 
-fn not_negative(key: &str, value: f64) -> Checked {
+pub(crate) fn not_negative(key: &str, value: f64) -> Checked {
     finite(key, value)?;
     match value >= 0.0 {
         true => Ok(()),
@@ -237,7 +237,7 @@ fn percent(key: &str, value: f64) -> Checked {
     }
 }
 
-fn interval(key: &str, [low, high]: [f64; 2]) -> Checked {
+pub(crate) fn interval(key: &str, [low, high]: [f64; 2]) -> Checked {
     finite(key, low)?;
     finite(key, high)?;
     match low <= high {

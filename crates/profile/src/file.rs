@@ -5,6 +5,8 @@ use super::Profile;
 use super::check;
 use crate::document;
 use crate::layout;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -24,7 +26,7 @@ pub struct LoadError {
 }
 
 impl LoadError {
-    fn new(path: &Path, problem: impl ToString) -> Self {
+    pub(crate) fn new(path: &Path, problem: impl ToString) -> Self {
         LoadError {
             path: path.to_path_buf(),
             problem: problem.to_string(),
@@ -44,15 +46,27 @@ impl LoadError {
 /// the key's path, line and column), or holds a number outside its scale (with
 /// the key's path).
 pub fn load(path: &Path) -> Result<Profile, LoadError> {
-    let bytes = fs::read(path).map_err(|error| LoadError::new(path, read_problem(path, &error)))?;
-    let profile: Profile = document::parse(&bytes, FORMAT, "jostle profile")
-        .map_err(|error| LoadError::new(path, error))?;
+    let profile: Profile = document(path, FORMAT, "jostle profile")?;
     check::check(&profile).map_err(|error| LoadError::new(path, error))?;
     Ok(profile)
 }
 
+/// Reads a document of `format`, unchecked; `what` is what a person calls it.
+///
+/// # Errors
+/// Those of reading the file and of [`document::parse`], with the path.
+pub(crate) fn document<T: DeserializeOwned>(
+    path: &Path,
+    format: &str,
+    what: &str,
+) -> Result<T, LoadError> {
+    let bytes = fs::read(path).map_err(|error| LoadError::new(path, read_problem(path, &error)))?;
+    document::parse(&bytes, format, what).map_err(|error| LoadError::new(path, error))
+}
+
 /// Reads every `*.json` in `dir`, in file name order, leaving out
-/// `*.schema.json`. Subdirectories are not entered.
+/// `*.schema.json` and measured pairs (`jostle-pairs/1`). Subdirectories are not
+/// entered.
 ///
 /// # Errors
 ///
@@ -75,6 +89,9 @@ pub fn load_dir(dir: &Path) -> Result<Vec<(PathBuf, Profile)>, LoadError> {
     let mut first_with: BTreeMap<String, PathBuf> = BTreeMap::new();
     let mut profiles = Vec::with_capacity(paths.len());
     for path in paths {
+        if is_pairs(&path) {
+            continue;
+        }
         let profile = load(&path)?;
         if let Some(first) = first_with.insert(profile.workload.name.clone(), path.clone()) {
             return Err(LoadError::new(
@@ -89,6 +106,17 @@ pub fn load_dir(dir: &Path) -> Result<Vec<(PathBuf, Profile)>, LoadError> {
         profiles.push((path, profile));
     }
     Ok(profiles)
+}
+
+/// Whether `path` says that it holds pairs and not a profile.
+fn is_pairs(path: &Path) -> bool {
+    #[derive(Deserialize)]
+    struct FormatOnly {
+        format: String,
+    }
+    let text = fs::read(path).unwrap_or_default();
+    let only = serde_json::from_slice::<FormatOnly>(&text);
+    only.is_ok_and(|only| only.format.starts_with("jostle-pairs/"))
 }
 
 /// Writes `profile` so that a reader sees the old file or the new one, never
@@ -110,7 +138,7 @@ fn read_problem(path: &Path, error: &io::Error) -> String {
     if error.kind() == io::ErrorKind::NotFound {
         "no such file".into()
     } else if path.is_dir() {
-        "is a directory; name a profile in it".into()
+        "is a directory; name a file in it".into()
     } else {
         error.to_string()
     }

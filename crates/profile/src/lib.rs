@@ -14,6 +14,7 @@ mod file;
 pub mod layout;
 mod load;
 mod mechanism;
+pub mod pairs;
 pub mod reading;
 mod readings;
 pub mod resource;
@@ -38,6 +39,8 @@ pub use mechanism::Phase;
 pub use mechanism::PhasePerformance;
 pub use readings::PairReading;
 pub use readings::Readings;
+#[cfg(feature = "schema")]
+pub use schema::pairs_schema;
 #[cfg(feature = "schema")]
 pub use schema::schema;
 pub use switch::SchedulerFacts;

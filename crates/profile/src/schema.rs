@@ -1,6 +1,8 @@
-//! The JSON Schema of a profile.
+//! The JSON Schemas of a profile and of measured pairs.
 
 use super::Profile;
+use super::pairs::Pairs;
+use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -9,17 +11,26 @@ use std::collections::BTreeMap;
 /// accepts. Keys are sorted, so that its text does not depend on how
 /// `serde_json` was built.
 pub fn schema() -> Value {
+    of::<Profile>(
+        "jostle-profile-1",
+        "Jostle profile, format jostle-profile/1",
+    )
+}
+
+/// The same of `jostle-pairs/1`, for what [`super::pairs::load`] accepts.
+pub fn pairs_schema() -> Value {
+    of::<Pairs>("jostle-pairs-1", "Jostle pairs, format jostle-pairs/1")
+}
+
+fn of<T: JsonSchema>(id: &str, title: &str) -> Value {
     let mut schema = SchemaSettings::draft2020_12()
         .into_generator()
-        .into_root_schema_for::<Profile>();
+        .into_root_schema_for::<T>();
     schema.insert(
         "$id".into(),
-        Value::String("urn:jostle:schema:jostle-profile-1".into()),
+        Value::String(format!("urn:jostle:schema:{id}")),
     );
-    schema.insert(
-        "title".into(),
-        Value::String("Jostle profile, format jostle-profile/1".into()),
-    );
+    schema.insert("title".into(), Value::String(title.into()));
     sorted(schema.to_value())
 }
 

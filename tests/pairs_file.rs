@@ -1,0 +1,161 @@
+//! The file of measured pairs: read with care, written whole, told by a schema.
+
+mod common;
+
+use crate::common::program::jostle;
+use crate::common::root;
+use jostle_profile as profile;
+use jostle_profile::layout;
+use jostle_profile::pairs;
+use jostle_profile::pairs::GroupPlacement;
+use jostle_profile::pairs::MemberTarget;
+use jostle_profile::pairs::Pairs;
+use jostle_profile::pairs::PerformanceStatus;
+use serde_json::Value;
+use serde_json::json;
+use std::fs;
+use std::path::PathBuf;
+
+fn sample_path() -> PathBuf {
+    root().join("tests/fixtures/pairs/two-groups.json")
+}
+
+fn sample() -> Value {
+    serde_json::from_str(&fs::read_to_string(sample_path()).unwrap()).unwrap()
+}
+
+/// What `pairs::load` says of `text`.
+fn loaded(text: &str) -> Result<Pairs, String> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pairs.json");
+    fs::write(&path, text).unwrap();
+    pairs::load(&path).map_err(|error| error.to_string())
+}
+
+#[test]
+fn every_key_of_the_file_is_read() {
+    let read = pairs::load(&sample_path()).unwrap();
+    let [same, own] = &read.groups[..] else {
+        panic!("{read:?}");
+    };
+    assert_eq!(same.placement, GroupPlacement::SameCpu);
+    assert_eq!(own.placement, GroupPlacement::OwnCpus);
+    assert_eq!(same.members[1].target, MemberTarget::Pid(4711));
+    assert!(same.members[1].performance.reason().is_some());
+    let kept = same.members[0].performance.value().unwrap();
+    assert_eq!((kept.value, kept.blocks), (0.49, 120));
+    assert_eq!(kept.status, PerformanceStatus::Measured);
+    let kept = own.members[0].performance.value().unwrap();
+    assert_eq!(kept.status, PerformanceStatus::Unresolved);
+}
+
+#[test]
+fn what_is_saved_is_what_was_loaded_with_unknown_keys() {
+    let mut given = sample();
+    given["added_later"] = json!({"a": [1, 2]});
+    given["groups"][0]["binary"] = json!("abc");
+    given["groups"][0]["members"][0]["share"] = json!(0.5);
+    given["groups"][0]["members"][0]["performance"]["spread"] = json!(0.1);
+    let read = loaded(&given.to_string()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pairs.json");
+    pairs::save(&read, &path).unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), given);
+    assert_eq!(text, layout::json(&read).unwrap());
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn old_foreign_and_wrong_files_are_refused_with_the_key() {
+    let with = |pointer: &str, value: Value| {
+        let mut changed = sample();
+        *changed.pointer_mut(pointer).unwrap() = value;
+        changed.to_string()
+    };
+    let performance = "/groups/0/members/0/performance";
+    let one = json!([sample()["groups"][0]["members"][0]]);
+    let cases = [
+        (String::new(), "the file is empty"),
+        ("[]".into(), "not a file of jostle pairs"),
+        (
+            with("/format", json!("jostle-profile/1")),
+            "jostle-profile/1",
+        ),
+        (
+            with("/format", json!("jostle-pairs/2")),
+            "needs a newer jostle",
+        ),
+        (with("/format", json!("jostle-pairs/0")), "jostle-pairs/0"),
+        (
+            with("/groups/0/placement", json!("beside")),
+            "groups[0].placement",
+        ),
+        (with("/groups/0/members", one), "groups[0].members"),
+        (
+            with("/groups/0/members/1/app", json!("xz")),
+            "`xz` is the name of two members",
+        ),
+        (
+            with(&format!("{performance}/value"), json!(-0.5)),
+            "groups[0].members[0].performance.value",
+        ),
+        (
+            with(&format!("{performance}/ci95"), json!([0.6, 0.5])),
+            "write the lower end first",
+        ),
+        (
+            with("/settings/budget_seconds", json!(-1)),
+            "settings.budget_seconds",
+        ),
+    ];
+    for (text, words) in cases {
+        let error = loaded(&text).unwrap_err();
+        assert!(error.contains(words), "{words} in: {error}");
+        assert!(error.contains("pairs.json"), "{error}");
+    }
+    let mut wrong = loaded(&sample().to_string()).unwrap();
+    wrong.groups[0].seconds = f64::NAN;
+    let dir = tempfile::tempdir().unwrap();
+    assert!(pairs::save(&wrong, &dir.path().join("pairs.json")).is_err());
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_directory_of_profiles_may_hold_pairs() {
+    let dir = tempfile::tempdir().unwrap();
+    let kv = root().join("tests/fixtures/profiles/kv-store.json");
+    fs::copy(kv, dir.path().join("kv.json")).unwrap();
+    fs::copy(sample_path(), dir.path().join("pairs.json")).unwrap();
+    let profiles = profile::load_dir(dir.path()).unwrap();
+    assert_eq!(profiles.len(), 1);
+    // What is neither is told as before.
+    fs::write(dir.path().join("other.json"), "{}").unwrap();
+    let error = profile::load_dir(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("other.json"), "{error}");
+}
+
+#[test]
+fn the_committed_schema_is_the_printed_one_and_the_samples_keep_to_it() {
+    let (code, printed, stderr) = jostle(&["schema", "pairs"]).parts();
+    assert_eq!(code, Some(0), "{stderr}");
+    let committed = fs::read_to_string(root().join("profiles/jostle-pairs-1.schema.json")).unwrap();
+    assert_eq!(
+        printed, committed,
+        "refresh it: jostle schema pairs > profiles/jostle-pairs-1.schema.json"
+    );
+    let schema: Value = serde_json::from_str(&printed).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let recorded = root().join("profiles/pairs.json");
+    let files = [sample_path(), recorded];
+    for path in files.iter().filter(|path| path.exists()) {
+        let document = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+        let problems = validator.iter_errors(&document).map(|e| e.to_string());
+        let problems: Vec<String> = problems.collect();
+        assert!(problems.is_empty(), "{}: {problems:?}", path.display());
+        pairs::load(path).unwrap();
+    }
+    let mut wrong = sample();
+    wrong["groups"][0]["members"][0]["performance"] = json!({"value": -1, "ci95": [0, 1]});
+    assert!(!validator.is_valid(&wrong));
+}
