@@ -70,6 +70,7 @@ mod app;
 pub mod classify;
 mod cluster;
 mod compare;
+pub mod drift;
 mod error;
 mod explanation;
 mod nodes_file;

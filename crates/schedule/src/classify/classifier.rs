@@ -2,6 +2,7 @@
 
 use super::error::TableError;
 use super::factors::Factors;
+use super::guess::Completes;
 use super::guess::Guess;
 use super::guess::Z95;
 use super::mixture::Mixture;

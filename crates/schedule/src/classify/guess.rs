@@ -1,5 +1,7 @@
 //! What is believed of an entry that was not measured.
 
+use super::table::Cell;
+
 /// A belief: the middle, and an interval that is to hold it with 95 %.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Guess {
@@ -18,3 +20,9 @@ impl Guess {
 
 /// Half of a 95 % interval in standard deviations.
 pub(super) const Z95: f64 = 1.959_964;
+
+/// Completes rows.
+pub(super) trait Completes {
+    /// A belief of every column; what keeps its rows leaves `without` out.
+    fn complete(&self, known: &[Cell], without: Option<usize>) -> Vec<Guess>;
+}

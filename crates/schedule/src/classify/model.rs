@@ -2,6 +2,7 @@
 
 use super::factors::Factors;
 use super::factors::RANKS;
+use super::guess::Completes;
 use super::guess::Guess;
 use super::means::Means;
 use super::mixture::Mixture;
@@ -143,10 +144,10 @@ impl Model {
             }
         }
     }
+}
 
-    /// A belief of every column; a method that keeps its rows leaves `without`
-    /// out.
-    pub fn complete(&self, known: &[Cell], without: Option<usize>) -> Vec<Guess> {
+impl Completes for Model {
+    fn complete(&self, known: &[Cell], without: Option<usize>) -> Vec<Guess> {
         match self {
             Model::Means(means) => means.complete(),
             Model::Neighbours(neighbours) => neighbours.complete(known, without),

@@ -1,7 +1,7 @@
 //! Cross-validation: rows of which most is hidden, and what a model says of it.
 
+use super::guess::Completes;
 use super::guess::Guess;
-use super::model::Model;
 use super::table::Cell;
 use super::table::Known;
 use super::table::Table;
@@ -85,7 +85,7 @@ impl Trials {
     }
 
     /// Every hidden cell with what a model says that was trained without its row.
-    pub fn run(&self, table: &Table, train: impl Fn(&Table) -> Model) -> Vec<Found> {
+    pub fn run<M: Completes>(&self, table: &Table, train: impl Fn(&Table) -> M) -> Vec<Found> {
         let mut found = Vec::new();
         self.each(table, &train, |model, trial, without| {
             let guesses = model.complete(&trial.shown, without);
@@ -99,7 +99,11 @@ impl Trials {
     }
 
     /// Of several models the mean absolute error of each.
-    pub fn mean_errors(&self, table: &Table, train: impl Fn(&Table) -> Vec<Model>) -> Vec<f64> {
+    pub fn mean_errors<M: Completes>(
+        &self,
+        table: &Table,
+        train: impl Fn(&Table) -> Vec<M>,
+    ) -> Vec<f64> {
         let (mut sums, mut count) = (Vec::new(), 0);
         self.each(table, &train, |models, trial, without| {
             sums.resize(models.len(), 0.0);
