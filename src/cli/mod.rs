@@ -4,6 +4,7 @@ mod classify;
 mod counters;
 mod demo;
 mod duration;
+mod evaluate;
 mod guard;
 mod hooks;
 mod interrupt;
@@ -16,6 +17,7 @@ mod network;
 mod output;
 mod pairs;
 mod pattern;
+mod population;
 mod predict;
 mod profile;
 mod progress;
@@ -69,6 +71,8 @@ enum Command {
     Predict(predict::Args),
     /// Infer the entries of a profile that were not measured from other profiles
     Classify(classify::Args),
+    /// Compare predictions with recorded co-locations
+    Evaluate(evaluate::Args),
     /// Place applications on nodes by their profiles
     Schedule(schedule::Args),
     /// Let policies compete on a simulated cluster
@@ -103,6 +107,7 @@ impl Cli {
             Command::Validate(args) => validate::run(args),
             Command::Predict(args) => predict::run(args),
             Command::Classify(args) => classify::run(args),
+            Command::Evaluate(args) => evaluate::run(args),
             Command::Schedule(args) => schedule::run(args),
             Command::Simulate(args) => simulate::run(args),
             Command::Pattern(args) => pattern::run(args),

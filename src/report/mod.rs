@@ -4,6 +4,7 @@ mod calibration;
 pub mod classification;
 pub mod cloud;
 pub mod consolidation;
+pub mod evaluation;
 mod gauges;
 mod html;
 mod mechanism;

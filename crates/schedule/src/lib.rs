@@ -72,6 +72,7 @@ mod cluster;
 mod compare;
 pub mod drift;
 mod error;
+pub mod evaluate;
 mod explanation;
 mod nodes_file;
 pub mod policies;
