@@ -194,3 +194,29 @@ fn every_method_is_judged_on_the_recorded_profiles() {
         assert!(row["mean"].as_f64().unwrap() < 40.0, "{row}");
     }
 }
+
+#[test]
+fn quick_profiles_refuse_to_infer_from_too_few() {
+    let dir = tempfile::tempdir().unwrap();
+    recorded(dir.path());
+    let from = dir.path().to_str().unwrap();
+    let output = jostle()
+        .args([
+            "profile",
+            "--quick",
+            "--classify",
+            from,
+            "--dry-run",
+            "--demo",
+            "quiet",
+        ])
+        .output()
+        .unwrap();
+    // None of them was recorded on the machine that this is.
+    assert_eq!(output.status.code(), Some(2), "{}", says(&output));
+    assert!(
+        says(&output).contains("0 applications to learn from"),
+        "{}",
+        says(&output)
+    );
+}

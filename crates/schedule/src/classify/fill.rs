@@ -12,6 +12,7 @@ use super::table::Known;
 use super::trials::Shown;
 use jostle_profile::CurvePoint;
 use jostle_profile::InferredFrom;
+use jostle_profile::Placement;
 use jostle_profile::Profile;
 use jostle_profile::ResourceEntry;
 use jostle_profile::Score;
@@ -198,6 +199,12 @@ fn write(profile: &mut Profile, filled: &Filled) {
             status: Status::Inferred,
             ..ResourceEntry::default()
         });
+        if entry.placement.is_none() {
+            entry.placement = column.placement.map(|mode| Placement {
+                mode,
+                cpus: Vec::new(),
+            });
+        }
         let score = Score {
             score: one.value,
             ci95: one.ci95,

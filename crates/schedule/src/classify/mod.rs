@@ -2,6 +2,7 @@
 //! from other applications.
 
 mod applications;
+mod choose;
 mod classifier;
 mod error;
 pub mod evaluate;
@@ -21,6 +22,7 @@ mod truncated;
 pub use applications::Applications;
 pub use applications::Column;
 pub use applications::Kind;
+pub use choose::most_telling;
 pub use classifier::Classifier;
 pub use error::ClassifyError;
 pub use error::TableError;
