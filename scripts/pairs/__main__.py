@@ -16,7 +16,8 @@ a load generator beside them.
 Needs: jostle (JOSTLE names the binary; default: target/release/jostle), Python 3.9,
 bash, root (to find the progress of programs), and the Debian packages that the
 recordings name, which are installed where they are missing. The machine for itself.
-Takes: 3 s per application, and per pair twice the --seconds and about 2 s.
+Takes: 3 s per application, and per pair twice the --seconds and about 8 s, in which the
+programs are started and a metric is found for each.
 """
 
 import argparse
@@ -42,7 +43,7 @@ numpy-matmul numpy-stream minisat node dd fio-randread
 """.split()
 PARTNERS = 6
 PLACEMENTS = ["same-cpu", "own-cpus"]
-SETUP_SECONDS = 2
+SETUP_SECONDS = 4
 
 
 def say(text):
@@ -105,18 +106,6 @@ def done(document, binary):
     return {(members(group), group["placement"]) for group in groups if group.get("binary") == binary}
 
 
-def metrics(document):
-    """The metric that was found for each application, so that no pair looks for it
-    again."""
-    found = {}
-    for group in document["groups"] if document else []:
-        for member in group["members"]:
-            name = member["metric"].get("name")
-            if name and (name == "runs" or name.startswith("progress:uprobe:")):
-                found[member["app"]] = name
-    return found
-
-
 class Applications:
     """Prepared in directories of their own, each when it is first needed."""
 
@@ -171,7 +160,7 @@ class Applications:
         shutil.rmtree(self.work, ignore_errors=True)
 
 
-def measure(args, binary, pair, wanted, applications, known):
+def measure(args, binary, pair, wanted, applications):
     """The groups of one pair, or None."""
     commands = [applications.command(name) for name in pair]
     if None in commands:
@@ -180,7 +169,6 @@ def measure(args, binary, pair, wanted, applications, known):
     told = [args.jostle, "pairs", "--budget", f"{args.seconds}s", "--seed", str(args.seed), "--out", out]
     told += [f"--{placement}" for placement in wanted]
     for name, (_, _, metric) in zip(pair, commands):
-        metric = metric or known.get(name)
         if metric:
             told += ["--metric-of", f"{name}={metric}"]
     told += [f"{name}={script}" for name, (script, _, _) in zip(pair, commands)]
@@ -263,7 +251,7 @@ def main():
     try:
         for number, pair in enumerate(pending, 1):
             say(f"{number} of {len(pending)}: {' + '.join(pair)}")
-            found = measure(args, binary, pair, missing[pair], applications, metrics(document))
+            found = measure(args, binary, pair, missing[pair], applications)
             if found is None:
                 failed.append(" + ".join(pair))
                 continue

@@ -268,6 +268,7 @@ fn member(args: &Args, target: &str) -> Result<MemberRequest> {
         name: name.map_or(usual, String::from),
         spec,
         metric,
+        found: false,
     })
 }
 
@@ -294,7 +295,7 @@ fn named(target: &str) -> (Option<&str>, &str) {
 }
 
 /// Characters that a shell reads as something else than themselves.
-const SHELL: &str = "|&;<>()$`\\\"'*?[]#~=%!{}\n";
+const SHELL: &str = "|&;<>()$`\\\"'*?[]#~!{}\n";
 
 /// The words of a command; what needs a shell is given to one.
 fn words(command: &str) -> Result<Vec<String>> {
@@ -303,7 +304,10 @@ fn words(command: &str) -> Result<Vec<String>> {
             "an empty target; give a command like 'gzip -c FILE'",
         ));
     }
-    Ok(match command.contains(|c: char| SHELL.contains(c)) {
+    // A variable before the program is a matter of shells, too.
+    let first = command.split_whitespace().next().unwrap_or_default();
+    let shell = command.contains(|c: char| SHELL.contains(c)) || first.contains('=');
+    Ok(match shell {
         true => vec!["sh".into(), "-c".into(), command.into()],
         false => command.split_whitespace().map(String::from).collect(),
     })

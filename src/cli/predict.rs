@@ -89,8 +89,7 @@ pub fn run(args: Args) -> Result<()> {
             qos: one.profile.qos.threshold,
         })
         .collect();
-    let mut predictions =
-        predict::co_location(&subjects, population.unexplained.of(args.shares_cpus));
+    let mut predictions = predict::co_location(&subjects, args.shares_cpus);
     // The library knows that a score is missing; the profile knows why.
     for gap in predictions.iter_mut().flat_map(|p| &mut p.not_known) {
         let why = lane(gap.resource).and_then(|lane| those[gap.subject].app.missing(lane));

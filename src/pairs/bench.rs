@@ -30,6 +30,8 @@ pub struct Did {
     /// The run of a command that is started again and again, and how much of it
     /// was done before, where that is known.
     pub place: Option<(u32, f64)>,
+    /// Whether it ended and was started again meanwhile.
+    pub restarted: bool,
 }
 
 /// One block.

@@ -64,7 +64,7 @@ const EVEN: f64 = 0.12;
 const LEFT: usize = 8;
 /// The mean counts where it is further off than this many of its errors.
 const FAR: f64 = 2.5;
-/// The course of the runs is used where blocks then spread by so much less.
+/// The course of the runs is used where the mean is known so much better then.
 const STEADIER: f64 = 0.95;
 /// How often the course is found anew with the cost of the neighbours as it shows then.
 const PASSES: usize = 2;
@@ -74,7 +74,7 @@ const PASSES: usize = 2;
 pub fn estimate(samples: &[Sample], seed: u64) -> Option<Estimated> {
     let plain = Rounds::of(samples);
     let along = along_the_course(samples).map(|samples| Rounds::of(&samples));
-    let along = along.filter(|along| along.spread() < STEADIER * plain.spread());
+    let along = along.filter(|along| along.error() < STEADIER * plain.error());
     let rounds = along.as_ref().unwrap_or(&plain);
     let found = rounds.contrast(seed)?;
     let ends = found.ends.map(f64::exp);
@@ -185,6 +185,12 @@ impl Rounds {
             ends: robust.interval95(),
             uneven: false,
         })
+    }
+
+    /// Width of what the mean says.
+    fn error(&self) -> f64 {
+        let found = self.evened().mean_contrast();
+        found.map_or(f64::INFINITY, |found| found.ends[1] - found.ends[0])
     }
 
     /// Log ratio of the mean rates, with its error from how the rounds differ.

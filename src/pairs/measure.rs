@@ -36,6 +36,8 @@ pub struct Measured {
 /// Rounds before an interval is believed to be narrow, and between two looks.
 const ENOUGH: usize = 12;
 const LOOK: usize = 4;
+/// Share of its blocks in which a member may be started again without a word.
+const RESTARTED: f64 = 0.2;
 /// Wider than this many of the half-widths asked for is not resolved.
 const RESOLVED: f64 = 2.0;
 
@@ -53,6 +55,7 @@ pub fn measure(
         readable,
         settings,
         samples: vec![Vec::new(); names.len()],
+        restarts: vec![0; names.len()],
         found: vec![None; names.len()],
         unpaused: vec![None; names.len()],
         warnings: Vec::new(),
@@ -90,6 +93,8 @@ struct Run<'a> {
     readable: &'a [Result<(), String>],
     settings: &'a Settings,
     samples: Vec<Vec<Sample>>,
+    /// Blocks of each in which it was started again.
+    restarts: Vec<usize>,
     found: Vec<Option<Estimated>>,
     /// Why a member cannot be stopped.
     unpaused: Vec<Option<String>>,
@@ -138,6 +143,9 @@ impl Run<'_> {
                 return;
             }
         };
+        for (restarts, did) in self.restarts.iter_mut().zip(&block.did) {
+            *restarts += usize::from(did.is_some_and(|did| did.restarted));
+        }
         for (samples, did) in self.samples.iter_mut().zip(block.did) {
             samples.extend(did.map(|did| Sample {
                 round,
@@ -181,6 +189,15 @@ impl Run<'_> {
                 self.warnings.push(PairWarning::MemberUnread {
                     member: self.names[member].clone(),
                     reason: reason.clone(),
+                });
+            }
+        }
+        for (member, restarts) in self.restarts.iter().enumerate() {
+            let share = *restarts as f64 / self.samples[member].len().max(1) as f64;
+            if share > RESTARTED {
+                self.warnings.push(PairWarning::MemberShortRuns {
+                    member: self.names[member].clone(),
+                    percent: 100.0 * share,
                 });
             }
         }

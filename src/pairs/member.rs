@@ -46,6 +46,7 @@ struct Reading {
     place: Option<(u32, f64)>,
     /// Seconds that the run took.
     run: Option<f64>,
+    restarted: bool,
 }
 
 impl Member {
@@ -179,6 +180,7 @@ impl Member {
             followed.map_err(|error| self.ended(error))?;
         }
         if let Some(reading) = &mut self.reading {
+            reading.restarted = true;
             reading.idle_ns += gap.as_nanos() as u64 + (monotonic_ns() - began);
         }
         self.runs += 1;
@@ -208,6 +210,7 @@ impl Member {
             idle_ns: 0,
             place: base.map(|base| (self.runs, (count - base) as f64)),
             run: None,
+            restarted: false,
         });
         Ok(())
     }
@@ -230,11 +233,17 @@ impl Member {
                 work,
                 seconds,
                 place,
+                restarted: reading.restarted,
             })
         };
         Ok(match self.how {
             How::Not => None,
-            How::Run => reading.run.and_then(|took| did(1.0, took.max(1e-9), None)),
+            How::Run => reading.run.map(|took| Did {
+                work: 1.0,
+                seconds: took.max(1e-9),
+                place: None,
+                restarted: false,
+            }),
             How::Window => {
                 let metric = self.metric.as_mut();
                 let ended = metric.map(|metric| metric.end(&mut self.target));
@@ -244,7 +253,8 @@ impl Member {
             How::Count => {
                 let now = self.count()?.unwrap_or(0);
                 let work = now.saturating_sub(reading.count) as f64;
-                did(work, seconds.max(1e-9), reading.place)
+                let place = reading.place.filter(|_| !reading.restarted);
+                did(work, seconds.max(1e-9), place)
             }
         })
     }

@@ -40,6 +40,8 @@ pub struct MemberRequest {
     pub spec: TargetSpec,
     /// The best available where absent.
     pub metric: Option<String>,
+    /// Whether nobody asked for it, but an earlier group found it.
+    pub found: bool,
 }
 
 /// Members that run together, by their index.
@@ -261,12 +263,25 @@ impl Starter<'_> {
             cpus,
             interrupt: self.request.interrupt.clone(),
         };
-        match metric::start_warm(&member.spec, start, |_| Ok(())) {
+        let started = metric::start_warm(&member.spec, start.clone(), |_| Ok(()));
+        let started = match started {
+            // What was found before may need a longer run than there is now.
+            Err(Error::Environment(_) | Error::Request(_)) if member.found => {
+                let anew = Start {
+                    metric: None,
+                    ..start
+                };
+                metric::start_warm(&member.spec, anew, |_| Ok(()))
+            }
+            started => started,
+        };
+        match started {
             Ok((target, metric)) => {
                 // The other placements need not search for it again.
                 let found = metric.facts().name;
                 let member = &mut self.request.members[self.group.members[at]];
                 if matches!(member.spec, TargetSpec::Command(_)) && is_repeatable(&found) {
+                    member.found |= member.metric.is_none();
                     member.metric = Some(found);
                 }
                 Ok((target, Ok(metric)))

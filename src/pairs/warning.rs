@@ -35,6 +35,11 @@ pub enum PairWarning {
         metric: String,
         seconds: f64,
     },
+    #[error(
+        "{member} ended and was started again in {percent:.0} % of its blocks, so starting it is a \
+         part of what was measured; give it more to do in one run"
+    )]
+    MemberShortRuns { member: String, percent: f64 },
     #[error("{placement}: not measured: {reason}")]
     PlacementImpossible {
         placement: GroupPlacement,

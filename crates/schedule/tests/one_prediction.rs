@@ -54,7 +54,7 @@ fn predicted(apps: &[Arc<App>], shares_cpus: bool) -> Vec<Prediction> {
             qos: 0.95,
         })
         .collect();
-    co_location(&subjects, 0.0)
+    co_location(&subjects, shares_cpus)
 }
 
 /// All but the last are there; the last is placed.
@@ -79,6 +79,11 @@ fn agrees(apps: &[Arc<App>], shares_cpus: bool) -> Result<(), String> {
     let before = predicted(residents, shares_cpus);
     let own = after.last().unwrap().performance.unwrap_or(1.0);
     let near = |a: f64, b: f64| (a - b).abs() < SAME;
+    let interval = after.last().unwrap().ci95.unwrap_or(expected.ci95);
+    let wide = expected.ci95.iter().zip(&interval);
+    if wide.into_iter().any(|(a, b)| (a - b).abs() > 0.01) {
+        return Err(format!("{:?} {interval:?}", expected.ci95));
+    }
     if !near(expected.performance, own) {
         return Err(format!(
             "{}: {} {own}",

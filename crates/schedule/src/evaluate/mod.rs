@@ -338,7 +338,7 @@ fn case<'a>(
     }
 }
 
-/// ln of measured over predicted, and the variance that both intervals explain.
+/// ln of measured over predicted, and the variance that the interval explains.
 fn residual(case: &Case) -> (f64, f64) {
     let predicted = case.predicted[Method::DEFAULT.name()].max(1e-3);
     let log = |x: f64| x.max(1e-3).ln();
@@ -350,14 +350,19 @@ fn residual(case: &Case) -> (f64, f64) {
     )
 }
 
-/// What is left to explain beyond the intervals (root of the mean excess).
+/// The standard deviation to add so that 19 of 20 residuals lie within their
+/// intervals: errors have heavier tails than a normal distribution, and what makes
+/// their squares right on average holds too few.
 fn spread(cases: &[&Case]) -> f64 {
-    let excess = cases.iter().map(|case| {
+    let missing = cases.iter().map(|case| {
         let (ln, variance) = residual(case);
-        ln * ln - variance
+        (ln / 1.96).powi(2) - variance
     });
-    let count = cases.len().max(1) as f64;
-    (excess.sum::<f64>() / count).max(0.0).sqrt()
+    let mut missing: Vec<f64> = missing.collect();
+    missing.sort_by(f64::total_cmp);
+    let at = (0.95 * missing.len() as f64).ceil() as usize;
+    let needed = missing.get(at.saturating_sub(1)).copied();
+    needed.unwrap_or(0.0).max(0.0).sqrt()
 }
 
 fn unexplained(cases: &[Case]) -> f64 {

@@ -98,18 +98,18 @@ pub struct NotKnown {
 
 /// Performance of every subject beside all the others, in their order: that of
 /// [`performance`] under what all others press with together, and the interval
-/// with what profiles leave `unexplained` (standard deviation of ln performance).
+/// with what profiles leave unexplained where CPUs are shared or not.
 ///
 /// Pressures add, and so do their variances. Where one direction is not known and
 /// the population has nothing either, the resource costs nothing in the product,
 /// and the prediction says so.
-pub fn co_location(subjects: &[Subject], unexplained: f64) -> Vec<Prediction> {
+pub fn co_location(subjects: &[Subject], shares_cpus: bool) -> Vec<Prediction> {
     let members = subjects
         .iter()
         .map(|subject| (subject.responses, subject.counted));
     let company = Company::of(members);
     (0..subjects.len())
-        .map(|index| beside_the_others(subjects, &company, index, unexplained))
+        .map(|index| beside_the_others(subjects, &company, index, shares_cpus))
         .collect()
 }
 
@@ -117,14 +117,14 @@ fn beside_the_others(
     subjects: &[Subject],
     company: &Company,
     index: usize,
-    unexplained: f64,
+    shares_cpus: bool,
 ) -> Prediction {
     let subject = &subjects[index];
     let responses = subject.responses;
     let pressure = company.around(responses, subject.counted);
     let mut total = performance(responses, &pressure, subject.counted);
     if subjects.len() > 1 {
-        total.variance += (unexplained * unexplained) as f32;
+        total.variance += responses.unexplained[usize::from(shares_cpus)].powi(2);
     }
     let basis = basis(responses, subject.counted, subjects.len() > 1);
     let mut resources: Vec<OnResource> = Vec::new();

@@ -125,6 +125,8 @@ impl Responses {
             (None, typical) => typical.map(|typical| (typical.mean, typical.sd.powi(2))),
         };
         responses.drag = dragged(felt);
+        responses.unexplained =
+            [false, true].map(|shares| population.unexplained.of(shares) as f32);
         responses.cpu = match (CpuNeed::from_profile(profile), &population.cpu) {
             (Some(need), Some(typical)) => Some(need.drawn(typical)),
             (need, None) => need,

@@ -85,6 +85,9 @@ pub struct Responses {
     /// ln of performance that anybody keeps beside it on CPUs of their own,
     /// whatever they need, and the variance of that.
     pub drag: (f32, f32),
+    /// Standard deviation of ln performance beside others that profiles do not
+    /// explain, on CPUs of their own and on a shared one.
+    pub unexplained: [f32; 2],
     /// Resources whose curve, and whose pressure, is what the population of
     /// profiles has there, as nothing was measured.
     pub assumed: LaneSet,

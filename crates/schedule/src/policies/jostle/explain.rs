@@ -114,6 +114,9 @@ pub fn expected(app: &App, cluster: &Cluster, node: NodeId) -> ExpectedPerforman
     let pressure = view.company.before(&app.responses, counted);
     let mut own = performance(&app.responses, &pressure, counted);
     own.ln += app.platform_ln(summary.platform);
+    if summary.residents > 0 {
+        own.variance += app.responses.unexplained[usize::from(summary.shares_cpus)].powi(2);
+    }
     let after = view.company.with(&app.responses, counted);
     let most_hurt = cluster
         .residents(node)

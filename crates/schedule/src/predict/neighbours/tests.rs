@@ -39,7 +39,7 @@ fn subject<'a>(name: &'a str, responses: &'a Responses) -> Subject<'a> {
 
 /// With nothing left unexplained.
 fn together(subjects: &[Subject]) -> Vec<Prediction> {
-    co_location(subjects, 0.0)
+    co_location(subjects, false)
 }
 
 #[test]
