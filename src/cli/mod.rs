@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand.
 
+mod classify;
 mod counters;
 mod demo;
 mod duration;
@@ -28,6 +29,7 @@ mod show;
 mod simulate;
 mod sink;
 mod target;
+mod training;
 mod validate;
 mod worker;
 
@@ -67,6 +69,8 @@ enum Command {
     Validate(validate::Args),
     /// Tell how fast programs would be next to each other, by their profiles
     Predict(predict::Args),
+    /// Infer the entries of a profile that were not measured from other profiles
+    Classify(classify::Args),
     /// Compare predictions with recorded co-locations
     Evaluate(evaluate::Args),
     /// Place applications on nodes by their profiles
@@ -102,6 +106,7 @@ impl Cli {
             Command::Show(args) => show::run(args),
             Command::Validate(args) => validate::run(args),
             Command::Predict(args) => predict::run(args),
+            Command::Classify(args) => classify::run(args),
             Command::Evaluate(args) => evaluate::run(args),
             Command::Schedule(args) => schedule::run(args),
             Command::Simulate(args) => simulate::run(args),

@@ -1,6 +1,7 @@
 //! What people read: tables, and the words around them.
 
 mod calibration;
+pub mod classification;
 pub mod cloud;
 pub mod consolidation;
 pub mod evaluation;

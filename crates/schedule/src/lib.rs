@@ -67,8 +67,10 @@
 
 pub mod admission;
 mod app;
+pub mod classify;
 mod cluster;
 mod compare;
+pub mod drift;
 mod error;
 pub mod evaluate;
 mod explanation;
