@@ -45,9 +45,13 @@ fn write(dir: &TempDir, name: &str, entries: &[(&str, &str, f64, f64)]) -> PathB
     path
 }
 
+/// Too few profiles to say anything of others.
+const NO_POPULATION: [&str; 2] = ["--population", FIXTURES];
+
 fn document(args: &[&str]) -> Value {
     let mut all = args.to_vec();
     all.push("--json");
+    all.extend(NO_POPULATION);
     let (code, stdout, stderr) = predict(&all);
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
     serde_json::from_str(&stdout).unwrap()
@@ -110,11 +114,47 @@ fn what_was_measured_in_turns_counts_only_where_cpus_are_shared() {
     let notes = own["notes"].to_string();
     assert!(notes.contains("cpu-time, l1d"), "{notes}");
     let shared = document(&[a, a, "--shares-cpus"]);
-    let expected = 0.5f64.sqrt() * 0.81 * 0.9;
-    assert!(
-        (performance(&shared, 0) - expected).abs() < 1e-2,
-        "{shared}"
-    );
+    // Half of the CPU each; what l1d costs in slices costs less in the longer
+    // turns of the scheduler.
+    let found = performance(&shared, 0);
+    assert!((0.5 * 0.81 * 0.9..0.5 * 0.9).contains(&found), "{shared}");
+}
+
+#[test]
+fn what_is_not_known_is_what_others_have_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let llc = |performance| ("llc-capacity", "shared-llc", performance, 80.0);
+    for (name, kept) in [("w", 0.75), ("x", 0.7), ("y", 0.8), ("z", 0.9)] {
+        write(&dir, name, &[llc(kept)]);
+    }
+    let population = dir.path().to_str().unwrap().to_string();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let memory = [("memory-bandwidth", "same-numa", 1.0, 0.0)];
+    let a = write(&elsewhere, "a", &memory);
+    let a = a.to_str().unwrap();
+    let (code, stdout, stderr) = predict(&[a, a, "--json", "--population", population.as_str()]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    let found: Value = serde_json::from_str(&stdout).unwrap();
+    // About 0.8^(80/100), and as wide as they differ.
+    assert!((0.7..0.95).contains(&performance(&found, 0)), "{found}");
+    let interval = &found["applications"][0]["ci95"];
+    let width = interval[1].as_f64().unwrap() - interval[0].as_f64().unwrap();
+    assert!(width > 0.15, "{found}");
+    assert_eq!(found["applications"][0]["resources"][0]["assumed"], true);
+}
+
+#[test]
+fn nothing_known_is_no_basis() {
+    let dir = tempfile::tempdir().unwrap();
+    let nothing = write(&dir, "nothing", &[]);
+    let nothing = nothing.to_str().unwrap();
+    let found = document(&[nothing, nothing]);
+    assert_eq!(found["applications"][0]["basis"], "none");
+    assert_eq!(found["applications"][0]["performance"], Value::Null);
+    let mut args = vec![nothing, nothing];
+    args.extend(NO_POPULATION);
+    let (_, stdout, _) = predict(&args);
+    assert!(stdout.contains("no basis"), "{stdout}");
 }
 
 #[test]
@@ -130,7 +170,8 @@ fn one_alone_is_undisturbed_and_told_so() {
 fn what_is_not_known_is_said_and_why() {
     let files = ["web.json", "analytics.json"].map(|name| format!("{FIXTURES}/{name}"));
     let [web, analytics] = [files[0].as_str(), files[1].as_str()];
-    let (_, stdout, _) = predict(&[web, analytics]);
+    let [flag, dir] = NO_POPULATION;
+    let (_, stdout, _) = predict(&[web, analytics, flag, dir]);
     assert!(
         stdout.contains("not known, and therefore not in the product"),
         "{stdout}"

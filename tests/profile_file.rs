@@ -155,6 +155,7 @@ fn entry() -> impl Strategy<Value = ResourceEntry> {
             placement: what.2,
             tolerated: scores.0,
             caused: scores.1,
+            inferred: None,
             equivalent_intensity: scores.3,
             sensitive: scores.2,
             curve: curves.0,

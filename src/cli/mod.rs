@@ -1,8 +1,10 @@
 //! The command line: one file per subcommand.
 
+mod classify;
 mod counters;
 mod demo;
 mod duration;
+mod evaluate;
 mod guard;
 mod hooks;
 mod interrupt;
@@ -13,7 +15,9 @@ mod metric;
 mod metrics;
 mod network;
 mod output;
+mod pairs;
 mod pattern;
+mod population;
 mod predict;
 mod profile;
 mod progress;
@@ -25,6 +29,7 @@ mod show;
 mod simulate;
 mod sink;
 mod target;
+mod training;
 mod validate;
 mod worker;
 
@@ -57,12 +62,17 @@ enum Command {
     Profile(Box<profile::Args>),
     /// List the metrics: how performance can be read, and what works here
     Metrics(metrics::Args),
+    Pairs(Box<pairs::Args>),
     /// Print a profile
     Show(show::Args),
     /// Check every source: linear, strong, and without effect on other resources
     Validate(validate::Args),
     /// Tell how fast programs would be next to each other, by their profiles
     Predict(predict::Args),
+    /// Infer the entries of a profile that were not measured from other profiles
+    Classify(classify::Args),
+    /// Compare predictions with recorded co-locations
+    Evaluate(evaluate::Args),
     /// Place applications on nodes by their profiles
     Schedule(schedule::Args),
     /// Let policies compete on a simulated cluster
@@ -92,9 +102,12 @@ impl Cli {
             Command::Load(args) => load::run(*args),
             Command::Profile(args) => profile::run(*args),
             Command::Metrics(args) => metrics::run(args),
+            Command::Pairs(args) => pairs::run(*args),
             Command::Show(args) => show::run(args),
             Command::Validate(args) => validate::run(args),
             Command::Predict(args) => predict::run(args),
+            Command::Classify(args) => classify::run(args),
+            Command::Evaluate(args) => evaluate::run(args),
             Command::Schedule(args) => schedule::run(args),
             Command::Simulate(args) => simulate::run(args),
             Command::Pattern(args) => pattern::run(args),

@@ -1,6 +1,7 @@
 //! `jostle predict`: how fast programs would be next to each other.
 
 use super::output;
+use super::population::population;
 use crate::error::Error;
 use crate::error::Result;
 use crate::report::Style;
@@ -29,6 +30,10 @@ pub struct Args {
     /// own, and what was measured taking turns on one does not count
     #[arg(long)]
     shares_cpus: bool,
+    /// Directory with profiles; what they have in common stands in for what a
+    /// profile leaves open [default: the profiles recorded with this version]
+    #[arg(long, value_name = "DIR")]
+    population: Option<PathBuf>,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -55,6 +60,7 @@ struct Application<'a> {
 }
 
 pub fn run(args: Args) -> Result<()> {
+    let population = population(args.population.as_deref())?;
     let mut loaded: Vec<Loaded> = Vec::new();
     let mut seen: BTreeMap<PathBuf, usize> = BTreeMap::new();
     let mut which = Vec::with_capacity(args.files.len());
@@ -64,7 +70,7 @@ pub fn run(args: Args) -> Result<()> {
             Entry::Occupied(known) => *known.get(),
             Entry::Vacant(new) => {
                 let profile = profile::load(path).map_err(Error::request)?;
-                let app = App::new(&profile);
+                let app = App::completed(&profile, &population);
                 loaded.push(Loaded { profile, app });
                 *new.insert(loaded.len() - 1)
             }
@@ -83,7 +89,7 @@ pub fn run(args: Args) -> Result<()> {
             qos: one.profile.qos.threshold,
         })
         .collect();
-    let mut predictions = predict::co_location(&subjects);
+    let mut predictions = predict::co_location(&subjects, args.shares_cpus);
     // The library knows that a score is missing; the profile knows why.
     for gap in predictions.iter_mut().flat_map(|p| &mut p.not_known) {
         let why = lane(gap.resource).and_then(|lane| those[gap.subject].app.missing(lane));

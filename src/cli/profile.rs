@@ -11,7 +11,9 @@ use super::progress::Bar;
 use super::select;
 use super::target::TargetArgs;
 use super::target::file_stem;
+use super::training;
 use crate::console::note;
+use crate::console::warning;
 use crate::error::Error;
 use crate::error::Result;
 use crate::experiment::resume;
@@ -26,7 +28,10 @@ use crate::metric::MetricOptions;
 use crate::report;
 use crate::report::Style;
 use jostle_profile as profile;
+use jostle_profile::Profile;
 use jostle_profile::resource::Resource;
+use jostle_schedule::classify;
+use jostle_schedule::classify::Method;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::path::PathBuf;
@@ -59,6 +64,10 @@ pub struct Args {
     /// more together than each by itself says; may be repeated
     #[arg(help_heading = MEASUREMENT, long, value_name = "A,B")]
     together: Vec<String>,
+    /// Measure only the three resources that tell most about the others, and
+    /// infer the rest from the profiles in this directory
+    #[arg(help_heading = MEASUREMENT, long, value_name = "DIR", conflicts_with_all = ["resources", "resume"])]
+    classify: Option<PathBuf>,
     /// Which halves to measure
     #[arg(help_heading = MEASUREMENT, long, value_enum, default_value = "both")]
     halves: Halves,
@@ -130,6 +139,10 @@ pub fn run(args: Args) -> Result<()> {
         let past = profile::load(path).map_err(refuse)?;
         resume::adopt(&mut request, past, &machine, args.budget)?;
     }
+    let training = match &args.classify {
+        Some(directory) => Some(most_telling(directory, &args, &machine, &mut request)?),
+        None => None,
+    };
     if args.dry_run {
         return output::text(&select::dry_run(&machine, &request));
     }
@@ -144,8 +157,11 @@ pub fn run(args: Args) -> Result<()> {
 
     let budget = request.settings.budget;
     let mut bar = Bar::new(budget);
-    let profile = session::profile(&machine, request, &mut bar)?;
+    let mut profile = session::profile(&machine, request, &mut bar)?;
     bar.finish();
+    if let Some(training) = &training {
+        infer(&mut profile, training, args.seed);
+    }
     if args.verbose {
         note!("{}", bar.account());
     }
@@ -169,6 +185,43 @@ pub fn run(args: Args) -> Result<()> {
             profile.conditions.doubts.last().map_or("", |doubt| doubt)
         ))),
         false => Ok(()),
+    }
+}
+
+/// Resources that are measured where the rest is inferred.
+const MEASURED: usize = 3;
+
+/// Leaves the most telling resources in `request`; the profiles to infer from.
+fn most_telling(
+    directory: &Path,
+    args: &Args,
+    machine: &Machine,
+    request: &mut Request,
+) -> Result<Vec<Profile>> {
+    let mut all = training::read(directory, None)?;
+    let fingerprint = machine.fingerprint();
+    all.retain(|profile| profile.machine.fingerprint == fingerprint);
+    let latency = args.metric.metric.as_deref();
+    let latency = latency.is_some_and(|metric| metric.starts_with("latency"));
+    let comparable = training::comparable(&all, latency);
+    let chosen = classify::most_telling(&comparable, MEASURED, args.seed);
+    request.resources = chosen.map_err(|error| {
+        Error::request(format!(
+            "--classify {}: of this machine ({fingerprint}): {error}",
+            directory.display()
+        ))
+    })?;
+    let ids: Vec<&str> = request.resources.iter().map(|one| one.id()).collect();
+    note!("measuring {}; the rest will be inferred", ids.join(", "));
+    Ok(all)
+}
+
+/// What was measured stays, whether the rest can be inferred or not.
+fn infer(profile: &mut Profile, training: &[Profile], seed: u64) {
+    let comparable = training::comparable(training, training::is_latency(profile));
+    let filled = classify::fill(profile, &comparable, Method::Mixture, &[], false, seed);
+    if let Err(error) = filled {
+        warning!("--classify: nothing inferred: {error}");
     }
 }
 

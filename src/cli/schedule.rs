@@ -2,6 +2,7 @@
 //! co-process that answers events.
 
 use super::output;
+use super::population::population;
 use crate::console::warning;
 use crate::error::Error;
 use crate::error::Result;
@@ -22,6 +23,7 @@ use jostle_schedule::PolicyKind;
 use jostle_schedule::PolicyOptions;
 use jostle_schedule::Stream;
 use jostle_schedule::policy_kind;
+use jostle_schedule::predict::Population;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io;
@@ -49,6 +51,10 @@ pub struct Args {
     /// given more than once
     #[arg(long, value_name = "DIR")]
     profiles: Vec<PathBuf>,
+    /// Directory with profiles; what they have in common stands in for what a
+    /// profile leaves open [default: the profiles recorded with this version]
+    #[arg(long, value_name = "DIR")]
+    population: Option<PathBuf>,
     /// How to choose
     #[arg(long, value_name = "POLICY", default_value = DEFAULT_POLICY, value_parser = policies())]
     policy: String,
@@ -198,7 +204,7 @@ fn stream(args: &Args, file: Option<NodesFile>, policy: Box<dyn Policy>) -> Resu
 struct Known(BTreeMap<String, (PathBuf, App)>);
 
 impl Known {
-    fn load(&mut self, flag: &str, dir: &Path) -> Result<()> {
+    fn load(&mut self, flag: &str, dir: &Path, population: &Population) -> Result<()> {
         let profiles =
             profile::load_dir(dir).map_err(|error| Error::request(format!("{flag} {error}")))?;
         if profiles.is_empty() {
@@ -208,7 +214,7 @@ impl Known {
             )));
         }
         for (path, profile) in profiles {
-            let app = App::new(&profile);
+            let app = App::completed(&profile, population);
             let name = app.name().to_string();
             match self.0.get(&name) {
                 // The same directory given twice is not a contradiction.
@@ -254,9 +260,10 @@ fn same_file(a: &Path, b: &Path) -> bool {
 /// Everything that may run on a node, and the names of what is to be placed, in
 /// order.
 fn known_profiles(args: &Args) -> Result<(Known, Vec<String>)> {
+    let population = population(args.population.as_deref())?;
     let mut known = Known::default();
     if let Some(dir) = &args.apps {
-        known.load("--apps", dir)?;
+        known.load("--apps", dir, &population)?;
     }
     let mut names = args.only.clone();
     names.sort();
@@ -271,7 +278,7 @@ fn known_profiles(args: &Args) -> Result<(Known, Vec<String>)> {
         names.extend(known.0.keys().cloned());
     }
     for dir in &args.profiles {
-        known.load("--profiles", dir)?;
+        known.load("--profiles", dir, &population)?;
     }
     Ok((known, names))
 }

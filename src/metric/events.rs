@@ -464,6 +464,10 @@ impl Metric for Events {
         })
     }
 
+    fn counted(&mut self) -> Option<Result<u64>> {
+        Some(self.total())
+    }
+
     fn restarts(&self) -> bool {
         self.restarts
     }

@@ -134,6 +134,12 @@ pub trait Metric {
         None
     }
 
+    /// What was counted since the metric was opened, over all runs of a command that
+    /// was started again; `None` for a metric that is no growing count.
+    fn counted(&mut self) -> Option<Result<u64>> {
+        None
+    }
+
     /// Told just before a command that has ended is started again.
     fn before_restart(&mut self) {}
 

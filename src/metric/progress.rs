@@ -85,6 +85,8 @@ pub(super) struct ProgressMetric {
     page: Page,
     /// Operations when it was read last.
     last: u64,
+    /// Operations on the pages of earlier runs.
+    earlier: u64,
     /// The leader whose page it is; a restarted one has another.
     pid: i32,
     /// Changes with it.
@@ -117,6 +119,7 @@ impl ProgressMetric {
         Box::new(ProgressMetric {
             unit: format!("{operation} per {per}"),
             last: page.read().map_or(0, |(operations, _)| operations),
+            earlier: 0,
             page,
             restarts: target.is_ours(),
             pid: target.pid(),
@@ -151,6 +154,9 @@ impl ProgressMetric {
             false => target.check_alive()?,
         }
         if target.pid() != self.pid {
+            let ended = self.page.read();
+            let ended = ended.map_or(self.last, |(operations, _)| operations);
+            self.earlier = self.earlier.wrapping_add(ended);
             self.page = wait_for_page(target, &self.context, self.page.name())?;
             self.pid = target.pid();
             self.version = handover::version();
@@ -235,6 +241,11 @@ impl Metric for ProgressMetric {
             version: self.version,
             by_cpu_time: self.page.by_cpu_time(),
         })
+    }
+
+    fn counted(&mut self) -> Option<Result<u64>> {
+        let read = self.sample();
+        Some(read.map(|now| self.earlier.wrapping_add(now.operations)))
     }
 
     fn restarts(&self) -> bool {

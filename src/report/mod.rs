@@ -1,11 +1,14 @@
 //! What people read: tables, and the words around them.
 
 mod calibration;
+pub mod classification;
 pub mod cloud;
 pub mod consolidation;
+pub mod evaluation;
 mod gauges;
 mod html;
 mod mechanism;
+mod pairs;
 pub mod placement;
 pub mod prediction;
 pub mod simulation;
@@ -23,6 +26,7 @@ pub use gauges::gauges_head;
 pub use gauges::gauges_line;
 pub use gauges::gauges_sum;
 pub use html::validation as validation_html;
+pub use pairs::pairs_table;
 pub use style::Style;
 pub use switches::switch_page;
 pub use table::profile_table;

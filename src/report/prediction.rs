@@ -45,7 +45,7 @@ pub fn page(
             "",
             "Performance is a fraction of the undisturbed: on each resource the pressure that the \
              others cause is added up (100 at most) and read off the application's curve; the losses \
-             multiply.",
+             multiply. ~ marks what rests on the population of profiles, as it was not measured.",
             style.prose(),
         );
     }
@@ -61,16 +61,15 @@ fn rows(predictions: &[Prediction], style: Style) -> String {
         "costliest: lost, at pressure",
     ];
     let rows = predictions.iter().map(|prediction| {
-        let [low, high] = prediction.ci95.map(|end| end * 100.0);
+        let performance = prediction.performance.map(|kept| kept * 100.0);
+        let interval = prediction.ci95.map(|ends| ends.map(|end| end * 100.0));
         [
             text::clean(&prediction.name),
-            format!("{:.1} %", prediction.performance * 100.0),
-            format!("{low:.1} to {high:.1}"),
-            format!(
-                "{} of ≥ {:.0} %",
-                chance(prediction.chance_of_qos),
-                prediction.qos * 100.0
-            ),
+            performance.map_or("no basis".into(), |kept| format!("{kept:.1} %")),
+            interval.map_or("–".into(), |[low, high]| format!("{low:.1} to {high:.1}")),
+            prediction.chance_of_qos.map_or("–".into(), |kept| {
+                format!("{} of ≥ {:.0} %", chance(kept), prediction.qos * 100.0)
+            }),
             costliest(&prediction.resources),
         ]
     });
@@ -90,7 +89,13 @@ fn costliest(resources: &[OnResource]) -> String {
         .iter()
         .map(|share| (share, (1.0 - share.performance) * 100.0))
         .filter(|(_, lost)| *lost >= LEAST_TOLD)
-        .map(|(share, lost)| format!("{} {lost:.1} % at {:.0}", share.resource, share.pressure))
+        .map(|(share, lost)| {
+            let mark = if share.assumed { "~" } else { "" };
+            format!(
+                "{} {mark}{lost:.1} % at {:.0}",
+                share.resource, share.pressure
+            )
+        })
         .collect();
     match costs.len() {
         0 => "–".into(),
@@ -138,6 +143,7 @@ mod tests {
             pressure_sd: 2.0,
             performance,
             ci95: [performance, performance],
+            assumed: false,
         }
     }
 

@@ -22,6 +22,7 @@ const FLOORS: &[&str] = &[
     "cli",
     "report",
     "validate",
+    "pairs",
     "experiment",
     "calibrate",
     "metric",

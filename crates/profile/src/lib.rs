@@ -310,7 +310,7 @@ pub enum Status {
 }
 
 /// How target and worker came to share the resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum PlacementMode {
@@ -385,6 +385,21 @@ pub struct PhysicalBound {
     pub basis: String,
 }
 
+/// Where inferred numbers come from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct InferredFrom {
+    /// The keys of the entry that were inferred: `tolerated`, `caused`, `curve`
+    /// (its point at 100, of which no window was measured).
+    pub what: Vec<String>,
+    /// How: the method's name.
+    pub method: String,
+    /// Other applications that it was learned from.
+    pub applications: u64,
+    /// Measured numbers of this application that it was inferred from.
+    pub measured: u64,
+}
+
 /// Both halves for one resource.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
@@ -403,6 +418,10 @@ pub struct ResourceEntry {
     /// its own alone-performance beside the target; 0 = undisturbed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caused: Option<Score>,
+    /// What of this entry was not measured but inferred from other applications;
+    /// absent where all was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inferred: Option<InferredFrom>,
     /// Intensity of a second copy of the source that would cost the source at
     /// 100 % as much as the target does; 100 = at least the whole copy. Needs a
     /// calibrated machine; absent where not even the whole copy costs it much.

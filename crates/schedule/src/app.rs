@@ -4,6 +4,7 @@ use crate::cluster::ids::PlatformId;
 use crate::predict::LANES;
 use crate::predict::LaneSet;
 use crate::predict::Lanes;
+use crate::predict::Population;
 use crate::predict::Responses;
 use crate::predict::core_private;
 use crate::predict::lane;
@@ -114,6 +115,14 @@ impl App {
                 app.missing.push((lane, why));
             }
         }
+        app
+    }
+
+    /// The same with what `population` has wherever `profile`, which it was made
+    /// of, leaves something open.
+    pub fn completed(profile: &Profile, population: &Population) -> Self {
+        let mut app = App::new(profile);
+        app.responses = Arc::new(Responses::completed(profile, population));
         app
     }
 

@@ -67,9 +67,12 @@
 
 pub mod admission;
 mod app;
+pub mod classify;
 mod cluster;
 mod compare;
+pub mod drift;
 mod error;
+pub mod evaluate;
 mod explanation;
 mod nodes_file;
 pub mod policies;

@@ -1,7 +1,6 @@
 //! As little as reaches the target, from the best servers down.
 
 use crate::app::App;
-use crate::app::to_points;
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
 use crate::compare::below_zero;
@@ -11,7 +10,7 @@ use crate::policy::Decision;
 use crate::policy::Part;
 use crate::policy::PlacementRequest;
 use crate::policy::Policy;
-use crate::predict::LANES;
+use crate::predict::Company;
 use crate::predict::performance;
 use crate::scaling::Scaling;
 use crate::search::ranking::Ranking;
@@ -39,9 +38,13 @@ const SHORT_OF_TARGET: &str = "all that is free does not reach the target";
 fn quality(app: &App, cluster: &Cluster, node: NodeId) -> f64 {
     let summary = cluster.summary(node);
     let speed = app.relative_speed(summary.platform);
-    let pressure = summary.caused.map(|steps| to_points(steps) as f32);
+    let company = Company::of(cluster.residents(node).map(|(_, resident)| {
+        let app = &resident.app;
+        (app.responses.as_ref(), app.counted(summary.shares_cpus))
+    }));
     let counted = app.counted(summary.shares_cpus);
-    speed * performance(&app.responses, &pressure, &[0.0; LANES], counted).performance()
+    let pressure = company.before(&app.responses, counted);
+    speed * performance(&app.responses, &pressure, counted).performance()
 }
 
 /// Whether every resident is expected to bear it, and the quality.

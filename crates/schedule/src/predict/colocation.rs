@@ -1,8 +1,11 @@
 //! The one function that says what pressure costs.
 
+use super::company::CPU;
+use super::company::Pressure;
 use super::lanes::LaneSet;
-use super::lanes::Lanes;
+use super::responses::Curve;
 use super::responses::Responses;
+use jostle_profile::resource::Resource;
 
 /// What is believed of a performance: the logarithm of the fraction of the
 /// undisturbed level, and its variance.
@@ -55,29 +58,90 @@ pub fn quick_exp(x: f32) -> f32 {
     fraction * scale
 }
 
+/// Variance of a pressure, squared points, up to which a curve is taken to be
+/// straight within reach of it.
+const STRAIGHT: f32 = 1.0;
+
 /// Performance under `pressure`: the product over the `counted` resources of
-/// the sensitivity curve at that pressure, held within 100 points.
+/// what the pressure costs. Every prediction of this library comes through here.
 ///
-/// `pressure` and its variance `uncertainty` are per resource, in points and
-/// squared points: the sum of what everybody else causes. Every prediction of
-/// this library comes through here.
+/// On most resources that is the sensitivity curve, averaged over what the
+/// pressure may be (Gauss–Hermite, three points), so that the cap at 100 and the
+/// bends of a curve count as far as they are within reach. On a CPU that is
+/// shared it is what the scheduler leaves ([`CpuNeed`]); where no need is known
+/// it is the curve of `cpu-time`, like any other.
+///
+/// [`CpuNeed`]: super::cpu::CpuNeed
 #[inline]
-pub fn performance(
-    responses: &Responses,
-    pressure: &Lanes<f32>,
-    uncertainty: &Lanes<f32>,
-    counted: LaneSet,
-) -> Expected {
+pub fn performance(responses: &Responses, pressure: &Pressure, counted: LaneSet) -> Expected {
     let mut expected = Expected::default();
+    let mut left = counted;
+    if let (Some(need), Some(cpu)) = (&responses.cpu, &pressure.cpu)
+        && counted.contains(CPU)
+    {
+        (expected.ln, expected.variance) = need.on(cpu);
+        left.remove(CPU);
+    }
+    let (mut disk, mut outer) = (Expected::default(), Expected::default());
     for curve in &responses.curves {
         let lane = curve.lane();
-        if counted.contains(lane) {
-            let (ln, variance, slope) = curve.at(pressure[lane]);
-            expected.ln += ln;
-            expected.variance += variance + slope * slope * uncertainty[lane];
+        if !left.contains(lane) {
+            continue;
         }
+        let (ln, variance) = averaged(curve, pressure.points[lane], pressure.variance[lane]);
+        if DISK.contains(&lane) {
+            if ln <= disk.ln {
+                disk = Expected { ln, variance };
+            }
+            continue;
+        }
+        let sum = match OUTER.contains(&lane) {
+            true => &mut outer,
+            false => &mut expected,
+        };
+        sum.ln += ln;
+        sum.variance += variance;
+    }
+    // What costs everybody beside a neighbour costs the path to memory as well.
+    let (ln, variance) = pressure.drag;
+    if ln < outer.ln && left.contains(OUTER[0]) {
+        outer = Expected { ln, variance };
+    }
+    for part in [disk, outer] {
+        expected.ln += part.ln;
+        expected.variance += part.variance;
     }
     expected
+}
+
+/// What streams go through on their way to memory; the first stands for all.
+const OUTER: [usize; 3] = [
+    Resource::MemoryBandwidth as usize,
+    Resource::LlcBandwidth as usize,
+    Resource::LlcCapacity as usize,
+];
+
+/// Two sources on one device: what either costs is the same waiting, so that the
+/// costlier counts alone.
+const DISK: [usize; 2] = [
+    Resource::StorageCapacity as usize,
+    Resource::StorageBandwidth as usize,
+];
+
+#[inline]
+fn averaged(curve: &Curve, points: f32, uncertainty: f32) -> (f32, f32) {
+    let (ln, variance, slope) = curve.at(points);
+    if uncertainty <= STRAIGHT {
+        return (ln, variance + slope * slope * uncertainty);
+    }
+    let reach = (3.0 * uncertainty).sqrt();
+    let (less, less_variance, _) = curve.at(points - reach);
+    let (more, more_variance, _) = curve.at(points + reach);
+    let mean = (4.0 * ln + less + more) / 6.0;
+    let square = |ln: f32, variance: f32| variance + (ln - mean) * (ln - mean);
+    let spread =
+        4.0 * square(ln, variance) + square(less, less_variance) + square(more, more_variance);
+    (mean, spread / 6.0)
 }
 
 #[cfg(test)]

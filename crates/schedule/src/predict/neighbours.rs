@@ -1,10 +1,10 @@
 //! What applications on one machine are expected to do to each other.
 
-use super::colocation::Expected;
 use super::colocation::performance;
-use super::lanes::LANES;
+use super::company::CPU;
+use super::company::Company;
+use super::company::Pressure;
 use super::lanes::LaneSet;
-use super::lanes::Lanes;
 use super::lanes::resource_id;
 use super::responses::Responses;
 use serde::Serialize;
@@ -13,8 +13,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     pub name: &'a str,
-    /// Two instances of one application hold the same reference: what is wrong
-    /// about one is then wrong about the other in the same way.
+    /// Instances of one application hold the same reference.
     pub responses: &'a Responses,
     /// Resources on which it meets the others.
     pub counted: LaneSet,
@@ -27,19 +26,36 @@ pub struct Subject<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Prediction {
     pub name: String,
-    pub performance: f64,
-    pub ci95: [f64; 2],
+    pub basis: Basis,
+    /// Absent without a basis, as are the interval and the chance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub performance: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ci95: Option<[f64; 2]>,
     /// Fraction to be kept, and the chance (0–1) that it is.
     pub qos: f64,
-    pub chance_of_qos: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chance_of_qos: Option<f64>,
     /// Resource id; absent when nothing is expected to cost anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub most_costly: Option<&'static str>,
-    /// Resources on which others are known to press and the effect is known,
-    /// costliest first.
+    /// Resources on which others are expected to press, costliest first.
     pub resources: Vec<OnResource>,
     /// What would matter and is therefore missing from the product.
     pub not_known: Vec<NotKnown>,
+}
+
+/// What a prediction rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Basis {
+    /// At least one curve of the application was measured; what else counts may
+    /// come from the population.
+    Profile,
+    /// Nothing but the population of profiles.
+    Population,
+    /// Nothing at all.
+    None,
 }
 
 /// The share of one resource.
@@ -52,6 +68,10 @@ pub struct OnResource {
     pub pressure_sd: f64,
     pub performance: f64,
     pub ci95: [f64; 2],
+    /// The curve, or a part of the pressure, is what the population of profiles
+    /// has there, as nothing was measured.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub assumed: bool,
 }
 
 /// Which half is missing.
@@ -76,164 +96,133 @@ pub struct NotKnown {
     pub why: String,
 }
 
-/// Performance of every subject beside all the others, in their order.
+/// Performance of every subject beside all the others, in their order: that of
+/// [`performance`] under what all others press with together, and the interval
+/// with what profiles leave unexplained where CPUs are shared or not.
 ///
-/// Pressures add, and so do the variances of what different applications
-/// cause; of instances of one application the standard deviations add. A
-/// resource's share is [`performance`] averaged over what the pressure may be
-/// (Gauss–Hermite, five points), so that the cap at 100 and the bends of a
-/// curve count as far as they are within reach. Where one half is not known,
-/// the resource costs nothing in the product, and the prediction says so.
-pub fn co_location(subjects: &[Subject]) -> Vec<Prediction> {
+/// Pressures add, and so do their variances. Where one direction is not known and
+/// the population has nothing either, the resource costs nothing in the product,
+/// and the prediction says so.
+pub fn co_location(subjects: &[Subject], shares_cpus: bool) -> Vec<Prediction> {
+    let members = subjects
+        .iter()
+        .map(|subject| (subject.responses, subject.counted));
+    let company = Company::of(members);
     (0..subjects.len())
-        .map(|index| beside_the_others(subjects, index))
+        .map(|index| beside_the_others(subjects, &company, index, shares_cpus))
         .collect()
 }
 
-fn beside_the_others(subjects: &[Subject], index: usize) -> Prediction {
+fn beside_the_others(
+    subjects: &[Subject],
+    company: &Company,
+    index: usize,
+    shares_cpus: bool,
+) -> Prediction {
     let subject = &subjects[index];
-    let (mut resources, mut not_known) = (Vec::new(), Vec::new());
-    let mut total = Expected::default();
+    let responses = subject.responses;
+    let pressure = company.around(responses, subject.counted);
+    let mut total = performance(responses, &pressure, subject.counted);
+    if subjects.len() > 1 {
+        total.variance += responses.unexplained[usize::from(shares_cpus)].powi(2);
+    }
+    let basis = basis(responses, subject.counted, subjects.len() > 1);
+    let mut resources: Vec<OnResource> = Vec::new();
     for lane in subject.counted.iter() {
-        let pressure = pressure_of_others(subjects, index, lane);
-        let felt = pressure.points > 0.0 || pressure.sd > 0.0;
-        let not_known_of = |subject: usize, half: Gap, why: &str| NotKnown {
+        let only: LaneSet = [lane].into_iter().collect();
+        let felt = pressure.points[lane] > 0.0 || pressure.variance[lane] > 0.0;
+        let taken = lane == CPU && pressure.cpu.is_some();
+        let costs = taken || felt && responses.known.contains(lane);
+        if !costs {
+            continue;
+        }
+        let share = performance(responses, &pressure, only);
+        let others = others(subjects, index, lane);
+        resources.push(OnResource {
+            resource: resource_id(lane),
+            pressure: f64::from(pressure.points[lane]).clamp(0.0, 100.0),
+            pressure_sd: f64::from(pressure.variance[lane]).sqrt(),
+            performance: share.performance(),
+            ci95: share.ci95(),
+            assumed: responses.assumed.contains(lane)
+                || others
+                    .clone()
+                    .any(|(_, other)| other.responses.caused_assumed.contains(lane)),
+        });
+    }
+    // Stable: among equals the order of the resources.
+    resources.sort_by(|a, b| a.performance.total_cmp(&b.performance));
+    let most_costly = resources.first().filter(|share| share.performance < 1.0);
+    let grounded = |value: f64| (basis != Basis::None).then_some(value);
+    Prediction {
+        name: subject.name.into(),
+        basis,
+        performance: grounded(total.performance()),
+        ci95: (basis != Basis::None).then(|| total.ci95()),
+        qos: subject.qos,
+        chance_of_qos: grounded(f64::from(total.chance_of(subject.qos.ln() as f32))),
+        most_costly: most_costly.map(|share| share.resource),
+        not_known: not_known(subjects, index, &pressure),
+        resources,
+    }
+}
+
+fn basis(responses: &Responses, counted: LaneSet, neighbours: bool) -> Basis {
+    let on_cpu = responses.cpu.is_some() && counted.contains(CPU);
+    let known = responses.known.and(counted);
+    if !neighbours || !known.without(responses.assumed).is_empty() {
+        return Basis::Profile;
+    }
+    match known.is_empty() && !on_cpu {
+        true => Basis::None,
+        false => Basis::Population,
+    }
+}
+
+/// All but the one at `index` that meet others on `lane`, by place.
+fn others<'a, 'b>(
+    subjects: &'b [Subject<'a>],
+    index: usize,
+    lane: usize,
+) -> impl Iterator<Item = (usize, &'b Subject<'a>)> + Clone {
+    let all = subjects.iter().enumerate();
+    all.filter(move |(other, subject)| *other != index && subject.counted.contains(lane))
+}
+
+/// What is missing from the product and would matter.
+fn not_known(subjects: &[Subject], index: usize, pressure: &Pressure) -> Vec<NotKnown> {
+    let responses = subjects[index].responses;
+    let mut missing = Vec::new();
+    for lane in subjects[index].counted.iter() {
+        if lane == CPU && pressure.cpu.is_some() {
+            continue;
+        }
+        let gap = |subject: usize, half: Gap, why: &str| NotKnown {
             resource: resource_id(lane),
             subject,
             whose: subjects[subject].name.into(),
             half,
             why: why.into(),
         };
-        if !subject.responses.known.contains(lane) {
-            if felt || !pressure.unknown.is_empty() {
-                let why = "its profile does not say what pressure costs it";
-                not_known.push(not_known_of(index, Gap::Tolerated, why));
-            }
-            continue;
-        }
-        let mut curves = subject.responses.curves.iter();
-        let bends = curves.any(|curve| curve.lane() == lane);
-        // What nobody can feel need not be known.
-        if bends {
-            let why = "its profile does not say what it causes";
-            let others = pressure.unknown.iter();
-            not_known.extend(others.map(|other| not_known_of(*other, Gap::Caused, why)));
-        }
-        if !felt {
-            continue;
-        }
-        let share = averaged(subject.responses, lane, &pressure);
-        total.ln += share.ln;
-        total.variance += share.variance;
-        resources.push((
-            share.ln,
-            OnResource {
-                resource: resource_id(lane),
-                pressure: pressure.points.clamp(0.0, 100.0),
-                pressure_sd: pressure.sd,
-                performance: share.performance(),
-                ci95: share.ci95(),
-            },
-        ));
-    }
-    // Stable: among equals the order of the resources.
-    resources.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let most_costly = resources
-        .first()
-        .filter(|(ln, _)| *ln < 0.0)
-        .map(|(_, share)| share.resource);
-    Prediction {
-        name: subject.name.into(),
-        performance: total.performance(),
-        ci95: total.ci95(),
-        qos: subject.qos,
-        chance_of_qos: f64::from(total.chance_of(subject.qos.ln() as f32)),
-        most_costly,
-        resources: resources.into_iter().map(|(_, share)| share).collect(),
-        not_known,
-    }
-}
-
-/// A sum of what others cause.
-struct Pressure {
-    points: f64,
-    sd: f64,
-    /// Those of whom nothing is known here, each application once.
-    unknown: Vec<usize>,
-}
-
-fn pressure_of_others(subjects: &[Subject], index: usize, lane: usize) -> Pressure {
-    let others = subjects
-        .iter()
-        .enumerate()
-        .filter(|(other, subject)| *other != index && subject.counted.contains(lane));
-    let mut unknown: Vec<usize> = Vec::new();
-    let mut points = 0.0;
-    // Per application: the sum of its instances' standard deviations.
-    let mut spreads: Vec<(&Responses, f64)> = Vec::new();
-    for (other, subject) in others {
-        let responses = subject.responses;
-        if !responses.caused_known.contains(lane) {
-            if !unknown
-                .iter()
-                .any(|seen| std::ptr::eq(subjects[*seen].responses, responses))
-            {
+        let mut unknown: Vec<usize> = Vec::new();
+        for (other, subject) in others(subjects, index, lane) {
+            let seen = |seen: &usize| std::ptr::eq(subjects[*seen].responses, subject.responses);
+            if !subject.responses.caused_known.contains(lane) && !unknown.iter().any(seen) {
                 unknown.push(other);
             }
-            continue;
         }
-        points += f64::from(responses.caused[lane]);
-        let sd = f64::from(responses.caused_sd[lane]);
-        match spreads
-            .iter_mut()
-            .find(|(seen, _)| std::ptr::eq(*seen, responses))
-        {
-            Some((_, sum)) => *sum += sd,
-            None => spreads.push((responses, sd)),
+        if !responses.known.contains(lane) {
+            if pressure.points[lane] > 0.0 || pressure.variance[lane] > 0.0 || !unknown.is_empty() {
+                let why = "its profile does not say what pressure costs it";
+                missing.push(gap(index, Gap::Tolerated, why));
+            }
+        } else if responses.curves.iter().any(|curve| curve.lane() == lane) {
+            // What nobody can feel need not be known.
+            let why = "its profile does not say what it causes";
+            missing.extend(unknown.iter().map(|other| gap(*other, Gap::Caused, why)));
         }
     }
-    let variance: f64 = spreads.iter().map(|(_, sd)| sd * sd).sum();
-    Pressure {
-        points,
-        sd: variance.sqrt(),
-        unknown,
-    }
-}
-
-/// Places, in standard deviations, and weights of five-point Gauss–Hermite
-/// quadrature against the normal density.
-const PLACES: [(f64, f64); 5] = [
-    (-2.856_970_013_872_806, 0.011_257_411_327_720_69),
-    (-1.355_626_179_974_266, 0.222_075_922_005_612_6),
-    (0.0, 0.533_333_333_333_333_3),
-    (1.355_626_179_974_266, 0.222_075_922_005_612_6),
-    (2.856_970_013_872_806, 0.011_257_411_327_720_69),
-];
-
-/// [`performance`] on `lane` over what the pressure may be: mean and variance
-/// of its logarithm.
-fn averaged(responses: &Responses, lane: usize, pressure: &Pressure) -> Expected {
-    let only: LaneSet = [lane].into_iter().collect();
-    let none: Lanes<f32> = [0.0; LANES];
-    let at = |points: f64| {
-        let mut pressures: Lanes<f32> = [0.0; LANES];
-        pressures[lane] = points as f32;
-        performance(responses, &pressures, &none, only)
-    };
-    if pressure.sd == 0.0 {
-        return at(pressure.points);
-    }
-    let (mut mean, mut square) = (0.0f64, 0.0f64);
-    for (place, weight) in PLACES {
-        let expected = at(pressure.points + place * pressure.sd);
-        let ln = f64::from(expected.ln);
-        mean += weight * ln;
-        square += weight * (ln * ln + f64::from(expected.variance));
-    }
-    Expected {
-        ln: mean.min(0.0) as f32,
-        variance: (square - mean * mean).max(0.0) as f32,
-    }
+    missing
 }
 
 #[cfg(test)]

@@ -10,44 +10,39 @@
 //! Performance in a curve is a fraction of the undisturbed level whichever way
 //! the metric is better, so that the direction does not matter here.
 
+use super::caused::caused_of;
+use super::caused::drag;
+use super::caused::least_sd;
+use super::cpu::CpuNeed;
 use super::isotonic::Knot;
 use super::isotonic::falling;
 use super::lanes::LANES;
 use super::lanes::LaneSet;
 use super::lanes::Lanes;
+use super::lanes::core_private;
 use super::lanes::lane;
+use super::points::FLOOR;
+use super::points::MOST_BEYOND;
+use super::points::Z95;
+use super::points::between;
+use super::points::sd_around;
+use super::points::sorted;
+use super::points::with_ends;
+use super::population::Population;
+use super::population::SEEN_AT;
+use super::population::Sample;
+use super::population::SampleEntry;
 use super::responses::Curve;
 use super::responses::GRID;
 use super::responses::GRID_STEP;
 use super::responses::Responses;
-use jostle_profile::CurvePoint;
+use super::spread::Spread;
+use jostle_profile::PlacementMode;
 use jostle_profile::Profile;
 use jostle_profile::ResourceEntry;
-use jostle_profile::Score;
 use jostle_profile::Status;
-
-/// Half of a 95 % interval in standard deviations.
-const Z95: f64 = 1.96;
-
-/// Least performance that a logarithm is taken of.
-const FLOOR: f64 = 1e-3;
-
-/// Least standard deviation of a caused pressure, in points, when measured: a
-/// score of 0 ± 0 says only that the source kept 95 % of its own beside it.
-const MEASURED_SD: f64 = 1.0;
-
-/// The same when not measured as such: inferred, or read from a curve without a
-/// verdict. Classification from a few measured resources misses a score by
-/// about as much (Paragon reports 5.3 %).
-const INFERRED_SD: f64 = 5.0;
-
-/// What a source must keep of its own beside the application for the pressure
-/// caused to count as 0 (see [`ResourceEntry::caused`]).
-const SOURCE_KEEPS: f64 = 0.95;
-
-/// Where nothing was measured, at most this much more is believed lost by
-/// pressing on to 100: a half.
-const MOST_BEYOND: f64 = std::f64::consts::LN_2;
+use jostle_profile::reading::Reading;
+use jostle_profile::resource::Resource;
 
 impl Responses {
     /// The tables of a profile. Resources that this version does not know are
@@ -57,72 +52,232 @@ impl Responses {
     /// (positive-part James–Stein): of eighteen resources that cost nothing,
     /// each measured a percent low by chance, the product would cost a sixth.
     ///
-    /// The pressure caused is the entry's `equivalent_intensity` where there is
-    /// one: sensitivity curves run over the intensity of the source, and that
-    /// is the intensity at which the source presses as the application does.
-    /// `caused` says at which intensity the source starts to suffer, stands in
-    /// where no equivalent was found, and errs high for a source that suffers
-    /// early; where it has no score either but the source was watched, the
-    /// crossing is read from `probe_curve` with the width of where it may lie.
+    /// The pressure caused is that of [`super::caused`], and the need of a shared
+    /// CPU that of [`super::cpu`].
     pub fn from_profile(profile: &Profile) -> Self {
         let mut curves = Vec::new();
         let mut flat = LaneSet::EMPTY;
         let mut caused: Lanes<Option<(f32, f32)>> = [None; LANES];
         for (id, entry) in &profile.resources {
             let Some(lane) = lane(id) else { continue };
-            match curve_of(lane, entry, profile.qos.threshold) {
-                Some(curve) if curve.costs_nothing() => flat.insert(lane),
-                Some(curve) => curves.push(curve),
-                None => {}
+            let knots = measured(lane, entry, profile).map(|knots| shrunk(falling(&knots)));
+            let knots = knots.or_else(|| from_threshold(entry, profile.qos.threshold));
+            if let Some(knots) = knots {
+                add(table(lane, &with_ends(knots)), &mut curves, &mut flat);
             }
-            caused[lane] = caused_of(entry).map(|(points, sd)| (points as f32, sd as f32));
+            let points = caused_of(id, entry, profile.usage.as_ref());
+            caused[lane] = points.map(|(points, sd)| (points as f32, sd as f32));
         }
-        Responses::new(curves, flat, &caused)
+        let mut responses = Responses::new(curves, flat, &caused);
+        responses.cpu = CpuNeed::from_profile(profile);
+        responses.drag = dragged(drag(profile));
+        responses
     }
-}
 
-/// Standard deviation of a belief around `value` whose 95 % interval need not
-/// be symmetric: the root mean square of its two halves.
-fn sd_around(value: f64, [low, high]: [f64; 2]) -> f64 {
-    let halves = (value - low).powi(2) + (high - value).powi(2);
-    (halves / 2.0).sqrt() / Z95
-}
-
-fn least_sd(status: Status) -> f64 {
-    match status {
-        Status::Inferred => INFERRED_SD,
-        _ => MEASURED_SD,
-    }
-}
-
-/// The curve of one entry; `None` when it says nothing of performance.
-fn curve_of(lane: usize, entry: &ResourceEntry, qos: f64) -> Option<Curve> {
-    let measured = falling(&sorted(&entry.curve));
-    let knots = if measured.is_empty() {
-        from_threshold(&entry.tolerated?, entry.status, qos)
-    } else {
-        shrunk(measured)
-    };
-    Some(table(lane, &with_ends(knots)))
-}
-
-/// The points above intensity 0, ascending, in logarithms.
-fn sorted(points: &[CurvePoint]) -> Vec<Knot> {
-    let log = |performance: f64| performance.max(FLOOR).ln();
-    let mut knots: Vec<Knot> = points
-        .iter()
-        .filter(|point| point.intensity > 0.0)
-        .map(|point| {
-            let ln = log(point.performance);
-            Knot {
-                at: point.intensity,
-                ln,
-                variance: sd_around(ln, point.ci95.map(log)).powi(2),
+    /// The tables of a profile, every entry drawn towards what `population` has
+    /// there by as much as the entry leaves open; where nothing was measured, the
+    /// population's mean and spread.
+    ///
+    /// What nobody of the population is known by either stays unknown.
+    pub fn completed(profile: &Profile, population: &Population) -> Self {
+        let mut curves = Vec::new();
+        let mut flat = LaneSet::EMPTY;
+        let mut caused: Lanes<Option<(f32, f32)>> = [None; LANES];
+        let (mut assumed, mut caused_assumed) = (LaneSet::EMPTY, LaneSet::EMPTY);
+        let absent = ResourceEntry::default();
+        for resource in Resource::ALL {
+            let (lane, id) = (*resource as usize, resource.id());
+            let entry = profile.resources.get(id).unwrap_or(&absent);
+            if entry.status == Status::NotShared {
+                continue;
             }
-        })
-        .collect();
-    knots.sort_by(|a, b| a.at.total_cmp(&b.at));
+            let mode = entry
+                .placement
+                .as_ref()
+                .map(|placement| mode_name(placement.mode));
+            let typical = population.typical(id, mode);
+            let spread = typical.and_then(|typical| typical.ln.as_ref());
+            let knots = measured(lane, entry, profile).map(|knots| match spread {
+                Some(spread) => falling(&drawn(knots, spread)),
+                None => shrunk(falling(&knots)),
+            });
+            let knots = knots.or_else(|| from_threshold(entry, profile.qos.threshold));
+            let knots = knots.or_else(|| {
+                assumed.insert(lane);
+                spread.map(|spread| falling(&prior(spread)))
+            });
+            if let Some(knots) = knots {
+                add(table(lane, &with_ends(knots)), &mut curves, &mut flat);
+            }
+            let points = caused_of(id, entry, profile.usage.as_ref()).or_else(|| {
+                caused_assumed.insert(lane);
+                let spread = typical?.caused?;
+                Some((spread.mean.clamp(0.0, 100.0), spread.sd))
+            });
+            caused[lane] = points.map(|(points, sd)| (points as f32, sd as f32));
+        }
+        let mut responses = Responses::new(curves, flat, &caused);
+        responses.assumed = assumed.and(responses.known);
+        responses.caused_assumed = caused_assumed.and(responses.caused_known);
+        let felt = match (drag(profile), &population.drag) {
+            (Some((ln, variance)), Some(typical)) => Some(typical.draws(ln, variance)),
+            (Some(felt), None) => Some(felt),
+            (None, typical) => typical.map(|typical| (typical.mean, typical.sd.powi(2))),
+        };
+        responses.drag = dragged(felt);
+        responses.unexplained =
+            [false, true].map(|shares| population.unexplained.of(shares) as f32);
+        responses.cpu = match (CpuNeed::from_profile(profile), &population.cpu) {
+            (Some(need), Some(typical)) => Some(need.drawn(typical)),
+            (need, None) => need,
+            (None, Some(typical)) => Some(CpuNeed::typical(typical)),
+        };
+        responses
+    }
+}
+
+/// ln that the streaming sources lose beside anybody: they never wait, and what
+/// costs them so little costs programs nothing.
+const OF_STREAMS_ALONE: f64 = 0.06;
+
+fn dragged(felt: Option<(f64, f64)>) -> (f32, f32) {
+    let (ln, variance) = felt.unwrap_or_default();
+    ((ln + OF_STREAMS_ALONE).min(0.0) as f32, variance as f32)
+}
+
+impl Population {
+    /// Of `profiles`.
+    pub fn of<'a>(profiles: impl Iterator<Item = &'a Profile>) -> Self {
+        let samples: Vec<Sample> = profiles.map(sample).collect();
+        Population::of_samples(samples.iter())
+    }
+}
+
+impl Sample {
+    /// What `profile` says, not drawn to anything.
+    pub fn of(profile: &Profile) -> Self {
+        sample(profile)
+    }
+}
+
+fn sample(profile: &Profile) -> Sample {
+    let mut sample = Sample {
+        entries: Vec::new(),
+        cpu: CpuNeed::from_profile(profile),
+        drag: drag(profile),
+    };
+    for (id, entry) in &profile.resources {
+        let (Some(lane), Some(placement)) = (lane(id), &entry.placement) else {
+            continue;
+        };
+        let curve = measured(lane, entry, profile).map(|knots| {
+            let knots = with_ends(knots);
+            SEEN_AT.map(|at| {
+                let (ln, variance) = between(&knots, at);
+                Knot { at, ln, variance }
+            })
+        });
+        let caused = caused_of(id, entry, profile.usage.as_ref());
+        if curve.is_some() || caused.is_some() {
+            sample.entries.push(SampleEntry {
+                id: id.clone(),
+                mode: mode_name(placement.mode),
+                curve,
+                caused,
+            });
+        }
+    }
+    sample
+}
+
+fn mode_name(mode: PlacementMode) -> &'static str {
+    match mode {
+        PlacementMode::SmtSibling => "smt-sibling",
+        PlacementMode::SameCpu => "same-cpu",
+        PlacementMode::SharedL2 => "shared-l2",
+        PlacementMode::SharedLlc => "shared-llc",
+        PlacementMode::SameNuma => "same-numa",
+        PlacementMode::Device => "device",
+    }
+}
+
+fn add(curve: Curve, curves: &mut Vec<Curve>, flat: &mut LaneSet) {
+    match curve.costs_nothing() {
+        true => flat.insert(curve.lane()),
+        false => curves.push(curve),
+    }
+}
+
+/// The typical curve as points of its own.
+fn prior(spread: &[Spread; 5]) -> Vec<Knot> {
+    let knots = SEEN_AT.iter().zip(spread);
     knots
+        .map(|(at, spread)| Knot {
+            at: *at,
+            ln: spread.mean,
+            variance: spread.sd.powi(2),
+        })
+        .collect()
+}
+
+/// Each point drawn to the typical curve there.
+fn drawn(mut knots: Vec<Knot>, spread: &[Spread; 5]) -> Vec<Knot> {
+    let typical = with_ends(prior(spread));
+    for knot in &mut knots {
+        let (mean, _) = between(&typical, knot.at);
+        let place = SEEN_AT.partition_point(|at| *at < knot.at).min(4);
+        let sd = spread[place].sd * (knot.at / SEEN_AT[place]).min(1.0);
+        (knot.ln, knot.variance) = Spread { mean, sd }.draws(knot.ln, knot.variance);
+    }
+    knots
+}
+
+/// Length of the scheduler's turns where a profile does not have it.
+const USUAL_TURN_SECONDS: f64 = 3e-3;
+
+/// What was seen of the entry's curve, in logarithms; `None` when nothing was.
+///
+/// What taking turns costs is a refill after each switch. Where its cost is
+/// known (`switch`), the curve is a line to the loss in the scheduler's own
+/// turns. A curve alone is of the slices of the profile; in longer turns the
+/// same refill is a smaller share. How much smaller lies between the ratio of
+/// their lengths, where a slice displaces as much as a turn, and nothing.
+fn measured(lane: usize, entry: &ResourceEntry, profile: &Profile) -> Option<Vec<Knot>> {
+    let knots = sorted(&entry.curve);
+    let same_cpu = entry
+        .placement
+        .as_ref()
+        .is_some_and(|placement| placement.mode == PlacementMode::SameCpu);
+    if !same_cpu || !core_private(lane) || lane == Resource::CpuTime as usize {
+        return (!knots.is_empty()).then_some(knots);
+    }
+    if let Some(switch) = entry.switch.as_ref().and_then(Reading::value) {
+        let log = |percent: f64| (1.0 - percent / 100.0).max(FLOOR).ln();
+        let loss = switch.expected_loss_percent;
+        let ln = log(loss.value);
+        return Some(vec![Knot {
+            at: 100.0,
+            ln,
+            variance: sd_around(ln, loss.ci95.map(log)).powi(2),
+        }]);
+    }
+    let conditions = &profile.conditions;
+    let (Some(period), Some(share)) = (
+        conditions.slice_period_seconds,
+        conditions.slice_share_percent,
+    ) else {
+        return (!knots.is_empty()).then_some(knots);
+    };
+    let slice = period * (1.0 - share / 100.0);
+    let least = (slice / USUAL_TURN_SECONDS).min(1.0);
+    let (factor, sd) = (least.powf(0.6), (1.0 - least) / 12f64.sqrt());
+    let scaled = knots.iter().map(|knot| Knot {
+        at: knot.at,
+        ln: knot.ln * factor,
+        variance: knot.variance * factor * factor + (knot.ln * sd).powi(2),
+    });
+    let scaled: Vec<Knot> = scaled.collect();
+    (!scaled.is_empty()).then_some(scaled)
 }
 
 /// The whole curve drawn towards none by what its surest loss leaves open:
@@ -142,9 +297,10 @@ fn shrunk(mut knots: Vec<Knot>) -> Vec<Knot> {
 
 /// No curve: at `t` the loss is that of the QoS, and from 0 a straight line
 /// goes there; how far off `t` may be is how far off the line may be.
-fn from_threshold(tolerated: &Score, status: Status, qos: f64) -> Vec<Knot> {
+fn from_threshold(entry: &ResourceEntry, qos: f64) -> Option<Vec<Knot>> {
+    let tolerated = entry.tolerated?;
     let loss = -qos.ln().min(-0.01);
-    let spread = least_sd(status) * Z95;
+    let spread = least_sd(entry.status) * Z95;
     let low = tolerated.ci95[0].min(tolerated.score - spread).max(1.0);
     let high = tolerated.ci95[1].max(tolerated.score + spread);
     let at = tolerated.score.max(1.0);
@@ -152,62 +308,18 @@ fn from_threshold(tolerated: &Score, status: Status, qos: f64) -> Vec<Knot> {
     let most = (loss * at / low).min(loss + MOST_BEYOND);
     if tolerated.score >= 100.0 {
         // Never violated: something between nothing and, hardly, `most`.
-        return vec![Knot {
+        return Some(vec![Knot {
             at: 100.0,
             ln: 0.0,
             variance: (most / Z95).powi(2),
-        }];
+        }]);
     }
     let least = loss * at / high.max(at);
-    vec![Knot {
+    Some(vec![Knot {
         at,
         ln: -loss,
         variance: sd_around(loss, [least, most]).powi(2),
-    }]
-}
-
-/// Undisturbed at 0 by definition. Beyond the last point the mean slope goes
-/// on, give or take all that it adds: nobody looked there.
-fn with_ends(mut knots: Vec<Knot>) -> Vec<Knot> {
-    if let Some(last) = knots.last().copied()
-        && last.at < 100.0
-    {
-        let more = (-last.ln * (100.0 - last.at) / last.at).min(MOST_BEYOND);
-        knots.push(Knot {
-            at: 100.0,
-            ln: last.ln - more,
-            variance: last.variance + more * more,
-        });
-    }
-    knots.insert(
-        0,
-        Knot {
-            at: 0.0,
-            ln: 0.0,
-            variance: 0.0,
-        },
-    );
-    knots
-}
-
-/// What is believed at `at`, between two knots: on the line between them, with
-/// the variance of their errors there and of a curve that falls somewhere
-/// between (s(1 − s)/3 of the square of the fall: 0 at the knots, and midway
-/// that of a place drawn evenly from between them).
-fn between(knots: &[Knot], at: f64) -> (f64, f64) {
-    let above = knots.partition_point(|knot| knot.at < at);
-    let b = knots[above.min(knots.len() - 1)];
-    let a = knots[above.min(knots.len() - 1).saturating_sub(1)];
-    let share = match b.at > a.at {
-        true => ((at - a.at) / (b.at - a.at)).clamp(0.0, 1.0),
-        false => 1.0,
-    };
-    let fall = b.ln - a.ln;
-    let errors = (1.0 - share).powi(2) * a.variance + share.powi(2) * b.variance;
-    (
-        a.ln + share * fall,
-        errors + share * (1.0 - share) / 3.0 * fall * fall,
-    )
+    }])
 }
 
 fn table(lane: usize, knots: &[Knot]) -> Curve {
@@ -219,72 +331,6 @@ fn table(lane: usize, knots: &[Knot]) -> Curve {
         ln.map(|ln| ln as f32),
         variance.map(|spread| spread as f32),
     )
-}
-
-/// Points of pressure and their standard deviation; `None` when nothing is
-/// known.
-fn caused_of(entry: &ResourceEntry) -> Option<(f64, f64)> {
-    let mut least = least_sd(entry.status);
-    let from_score = entry
-        .caused
-        .map(|score| (score.score, sd_around(score.score, score.ci95)));
-    let probe = sorted(&entry.probe_curve);
-    let (points, sd) = if let Some(equivalent) = entry.equivalent_intensity {
-        // The source's loss at 100 was matched: its relative error is ours.
-        let sd = match probe.last() {
-            Some(last) if last.ln < 0.0 => equivalent * last.variance.sqrt() / -last.ln,
-            _ => from_score.map_or(2.0 * INFERRED_SD, |(_, sd)| sd),
-        };
-        (equivalent, sd)
-    } else if let Some(score) = from_score {
-        score
-    } else {
-        least = INFERRED_SD;
-        from_probe(&probe)?
-    };
-    // Evenly anywhere on the scale is as little as one can know.
-    Some((points, sd.clamp(least, 100.0 / 12f64.sqrt())))
-}
-
-/// `100 −` the intensity at which the source keeps [`SOURCE_KEEPS`] of its own,
-/// from what it kept beside the application; as wide as the points' errors and
-/// the gap between the points around the crossing make it.
-fn from_probe(probe: &[Knot]) -> Option<(f64, f64)> {
-    let fitted = falling(probe);
-    fitted.last()?;
-    let crossing = |z: f64| {
-        let moved: Vec<Knot> = fitted
-            .iter()
-            .map(|knot| Knot {
-                ln: knot.ln + z * knot.variance.sqrt(),
-                ..*knot
-            })
-            .collect();
-        crossing(&with_ends(falling(&moved)))
-    };
-    let (at, unseen) = crossing(0.0);
-    let errors = sd_around(at, [crossing(-Z95).0, crossing(Z95).0]);
-    Some((100.0 - at, errors.hypot(unseen)))
-}
-
-/// Where the line through `knots` falls to [`SOURCE_KEEPS`], and the standard
-/// deviation of that place for not having looked between the knots around it
-/// (as [`between`], across instead of down); 100 and 0 when it does not fall
-/// so far.
-fn crossing(knots: &[Knot]) -> (f64, f64) {
-    let level = SOURCE_KEEPS.ln();
-    for pair in knots.windows(2) {
-        let (a, b) = (pair[0], pair[1]);
-        if b.ln < level {
-            let share = ((a.ln - level) / (a.ln - b.ln)).clamp(0.0, 1.0);
-            let gap = b.at - a.at;
-            return (
-                a.at + share * gap,
-                gap * (share * (1.0 - share) / 3.0).sqrt(),
-            );
-        }
-    }
-    (100.0, 0.0)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What a profile says of performance under pressure, as tables that are quick
 //! to read.
 
+use super::cpu::CpuNeed;
 use super::lanes::LANES;
 use super::lanes::LaneSet;
 use super::lanes::Lanes;
@@ -79,9 +80,26 @@ pub struct Responses {
     pub caused: Lanes<f32>,
     pub caused_sd: Lanes<f32>,
     pub caused_known: LaneSet,
+    /// What it wants of a CPU that it shares; `None` where nothing is known.
+    pub cpu: Option<CpuNeed>,
+    /// ln of performance that anybody keeps beside it on CPUs of their own,
+    /// whatever they need, and the variance of that.
+    pub drag: (f32, f32),
+    /// Standard deviation of ln performance beside others that profiles do not
+    /// explain, on CPUs of their own and on a shared one.
+    pub unexplained: [f32; 2],
+    /// Resources whose curve, and whose pressure, is what the population of
+    /// profiles has there, as nothing was measured.
+    pub assumed: LaneSet,
+    pub caused_assumed: LaneSet,
 }
 
 impl Responses {
+    /// True where others may feel it on one of the `counted` resources.
+    pub fn presses_on(&self, counted: LaneSet) -> bool {
+        !self.caused_known.and(counted).is_empty() || self.cpu.is_some()
+    }
+
     /// Of `curves`; `flat` names further resources known to cost nothing.
     /// `caused` holds points of pressure and their standard deviation, `None`
     /// where nothing is known.

@@ -3,6 +3,7 @@
 mod archetype;
 mod class;
 mod member;
+mod scores;
 
 pub use archetype::shared;
 pub use class::CLASSES;
@@ -14,6 +15,9 @@ pub use member::pool;
 pub use member::recorded;
 pub use member::tolerated;
 pub use member::under_memory_load;
+pub use scores::Structure;
+pub use scores::scored;
+pub use scores::scores;
 
 #[cfg(test)]
 mod tests;

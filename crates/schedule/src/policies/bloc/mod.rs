@@ -21,7 +21,7 @@ use crate::policy::Choice;
 use crate::policy::Decision;
 use crate::policy::PlacementRequest;
 use crate::policy::Policy;
-use crate::predict::LANES;
+use crate::predict::Company;
 use crate::predict::LaneSet;
 use crate::predict::performance;
 use crate::predict::resource_id;
@@ -69,12 +69,13 @@ const OVER: &str = "no node takes it within its limits; it is where it oversteps
 pub fn pair_interference(a: &App, b: &App, shares_cpus: bool) -> Option<f64> {
     let counted = a.counted(shares_cpus).and(b.counted(shares_cpus));
     let loss = |of: &App, by: &App| {
-        let known = of.responses.known.and(by.caused_known).and(counted);
-        if known.is_empty() {
+        let known = of.responses.known.and(by.responses.caused_known);
+        if known.and(counted).is_empty() {
             return None;
         }
-        let pressure = by.caused.map(|steps| to_points(steps) as f32);
-        let expected = performance(&of.responses, &pressure, &[0.0; LANES], known);
+        let company = Company::of(std::iter::once((by.responses.as_ref(), counted)));
+        let pressure = company.before(&of.responses, counted);
+        let expected = performance(&of.responses, &pressure, counted);
         Some(1.0 - expected.performance())
     };
     match (loss(a, b), loss(b, a)) {
@@ -222,6 +223,7 @@ mod tests {
     use crate::cluster::Node;
     use crate::predict::Curve;
     use crate::predict::GRID;
+    use crate::predict::LANES;
     use crate::predict::Responses;
     use crate::predict::lane;
     use std::sync::Arc;
@@ -242,7 +244,9 @@ mod tests {
         let llc = lane("llc-capacity").unwrap();
         let ln = std::array::from_fn(|step| -slope * 4.0 * step as f32);
         let curve = Curve::new(llc, ln, [0.0; GRID]);
-        let responses = Responses::new(vec![curve], LaneSet::EMPTY, &[None; LANES]);
+        let mut causes = [None; LANES];
+        causes[llc] = Some((caused as f32, 0.0));
+        let responses = Responses::new(vec![curve], LaneSet::EMPTY, &causes);
         let mut app = App::bare("app", responses);
         app.set_scores(llc, Some(tolerated), Some(caused));
         Arc::new(app)

@@ -4,17 +4,14 @@ use super::node_view::NodeView;
 use super::place::newcomer;
 use super::place::on_node;
 use super::value::Weights;
-use super::value::beside;
-use super::value::pressure;
 use crate::app::App;
-use crate::app::to_points;
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
-use crate::cluster::summary::NodeSummary;
 use crate::explanation::Deciding;
 use crate::explanation::ExpectedPerformance;
 use crate::explanation::MostAffected;
 use crate::policy::Choice;
+use crate::predict::Company;
 use crate::predict::LANES;
 use crate::predict::Lanes;
 use crate::predict::performance;
@@ -44,32 +41,28 @@ pub fn at(app: &App, cluster: &Cluster, node: NodeId, weights: &Weights) -> Stri
     line
 }
 
-/// `before` with what `app` adds on the node of `summary`.
-fn with_newcomer(app: &App, summary: &NodeSummary, before: &Lanes<f32>) -> Lanes<f32> {
-    let mut after = *before;
-    for lane in app.caused_on(summary.shares_cpus).iter() {
-        after[lane] += to_points(app.caused[lane]) as f32;
-    }
-    after
-}
-
 /// ln performance that the newcomer, and then the residents, lose on each
 /// resource of the node.
-fn losses(app: &App, cluster: &Cluster, node: NodeId) -> Lanes<f32> {
+fn losses(app: &App, cluster: &Cluster, node: NodeId, weights: &Weights) -> Lanes<f32> {
     let summary = cluster.summary(node);
-    let none = [0.0; LANES];
     let mut losses = [0.0; LANES];
-    let before = pressure(summary);
-    let after = with_newcomer(app, summary, &before);
-    for lane in app.counted(summary.shares_cpus).iter() {
+    let before = NodeView::of(node, cluster, weights).company;
+    let all = app.counted(summary.shares_cpus);
+    let after = before.with(&app.responses, all);
+    let own = after.around(&app.responses, all);
+    for lane in all.iter() {
         let only = std::iter::once(lane).collect();
-        losses[lane] -= performance(&app.responses, &before, &none, only).ln;
-        for (_, resident) in cluster.residents(node) {
-            let resident = &resident.app;
-            if resident.counted(summary.shares_cpus).contains(lane) {
-                let of = |all| beside(resident, all, &none, only).ln;
-                losses[lane] += of(&before) - of(&after);
-            }
+        losses[lane] -= performance(&app.responses, &own, only).ln;
+    }
+    for (_, resident) in cluster.residents(node) {
+        let resident = &resident.app;
+        let counted = resident.counted(summary.shares_cpus);
+        let around = |company: &Company| company.around(&resident.responses, counted);
+        let (before, after) = (around(&before), around(&after));
+        for lane in counted.and(all).iter() {
+            let only = std::iter::once(lane).collect();
+            let of = |pressure| performance(&resident.responses, pressure, only).ln;
+            losses[lane] += of(&before) - of(&after);
         }
     }
     losses
@@ -85,7 +78,10 @@ pub fn why(app: &App, cluster: &Cluster, choice: &Choice, weights: &Weights) -> 
             _ => Deciding::because("the only node where nobody is expected to lose its QoS"),
         };
     };
-    let (ours, theirs) = (losses(app, cluster, chosen), losses(app, cluster, next));
+    let (ours, theirs) = (
+        losses(app, cluster, chosen, weights),
+        losses(app, cluster, next, weights),
+    );
     let (lane, most) = (0..LANES)
         .map(|lane| (lane, theirs[lane] - ours[lane]))
         .max_by(|a, b| a.1.total_cmp(&b.1))
@@ -115,21 +111,26 @@ pub fn expected(app: &App, cluster: &Cluster, node: NodeId) -> ExpectedPerforman
     let weights = Weights::default();
     let view = NodeView::of(node, cluster, &weights);
     let counted = app.counted(summary.shares_cpus);
-    let before = pressure(summary);
-    let mut own = performance(&app.responses, &before, &view.uncertainty, counted);
+    let pressure = view.company.before(&app.responses, counted);
+    let mut own = performance(&app.responses, &pressure, counted);
     own.ln += app.platform_ln(summary.platform);
-    let after = with_newcomer(app, summary, &before);
-    let none = [0.0; LANES];
+    if summary.residents > 0 {
+        own.variance += app.responses.unexplained[usize::from(summary.shares_cpus)].powi(2);
+    }
+    let after = view.company.with(&app.responses, counted);
     let most_hurt = cluster
         .residents(node)
         .map(|(_, resident)| {
             let resident = &resident.app;
             let counted = resident.counted(summary.shares_cpus);
-            let of = |all| beside(resident, all, &none, counted).performance();
+            let among = |company: &Company| {
+                let pressure = company.around(&resident.responses, counted);
+                performance(&resident.responses, &pressure, counted).performance()
+            };
             MostAffected {
                 app: resident.name().into(),
-                before: of(&before),
-                after: of(&after),
+                before: among(&view.company),
+                after: among(&after),
             }
         })
         .max_by(|a, b| (a.before - a.after).total_cmp(&(b.before - b.after)))

@@ -143,7 +143,7 @@ impl Jostle {
             let merit = match &hinges {
                 None => 0.0,
                 Some(hinges) => {
-                    let (ln, harm) = hinges.screen(summary, view);
+                    let (ln, harm) = hinges.screen(view);
                     let own = screened_value(request.app, summary, ln, &self.weights);
                     own - harm - price * view.typical
                 }

@@ -1,17 +1,16 @@
 //! What a node is worth to a newcomer, and what its coming costs the residents.
 
 use super::node_view::NodeView;
-use super::value::POINTS;
 use super::value::ResidentValue;
 use super::value::Weights;
-use super::value::pressure;
-use super::value::resident_under;
+use super::value::resident_among;
 use super::value::valued;
 use crate::app::App;
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
 use crate::cluster::ResidentId;
 use crate::cluster::summary::NodeSummary;
+use crate::predict::Company;
 use crate::predict::GRID;
 use crate::predict::GRID_STEP;
 use crate::predict::LANES;
@@ -37,7 +36,7 @@ impl LinearScreen {
         let mut hinges = LinearScreen {
             knee: [100.0; LANES],
             slope: [0.0; LANES],
-            caused: std::array::from_fn(|lane| app.caused[lane] as f32 * POINTS),
+            caused: app.responses.caused,
         };
         for curve in &app.responses.curves {
             let (lane, whole) = (curve.lane(), -curve.at(100.0).0);
@@ -54,13 +53,13 @@ impl LinearScreen {
         hinges
     }
 
-    /// About what the newcomer gets on the node of `row`, and takes from those
+    /// About what the newcomer gets on the node of `view`, and takes from those
     /// there.
     #[inline]
-    pub fn screen(&self, summary: &NodeSummary, view: &NodeView) -> (f32, f32) {
+    pub fn screen(&self, view: &NodeView) -> (f32, f32) {
         let (mut ln, mut harm) = (0.0f32, 0.0f32);
         for lane in 0..LANES {
-            let pressure = (summary.caused[lane] as f32 * POINTS).min(100.0);
+            let pressure = view.company.points()[lane].min(100.0);
             ln -= self.slope[lane] * (pressure - self.knee[lane]).max(0.0);
             harm += self.caused[lane] * view.harm[lane];
         }
@@ -86,12 +85,8 @@ pub fn newcomer(
     weights: &Weights,
 ) -> ResidentValue {
     let counted = app.counted(summary.shares_cpus);
-    let expected = performance(
-        &app.responses,
-        &pressure(summary),
-        &view.uncertainty,
-        counted,
-    );
+    let pressure = view.company.before(&app.responses, counted);
+    let expected = performance(&app.responses, &pressure, counted);
     valued(app, app.platform_ln(summary.platform), expected, weights)
 }
 
@@ -127,19 +122,13 @@ pub fn on_node(
         performance: own.performance,
         breaks: !own.keeps,
     };
-    let added = app.caused_on(summary.shares_cpus);
-    if summary.residents == 0 || added.is_empty() {
+    let counted = app.counted(summary.shares_cpus);
+    if summary.residents == 0 || !app.responses.presses_on(counted) {
         return there;
     }
-    let mut with = pressure(summary);
-    let mut uncertainty = view.uncertainty;
-    for lane in added.iter() {
-        with[lane] += app.caused[lane] as f32 * POINTS;
-        let sd = app.responses.caused_sd[lane];
-        uncertainty[lane] += sd * sd;
-    }
+    let with = view.company.with(&app.responses, counted);
     for ((_, resident), before) in cluster.residents(node).zip(&view.residents) {
-        let after = resident_under(&resident.app, summary, &with, &uncertainty, weights);
+        let after = resident_among(&resident.app, summary, &with, weights);
         there.harm += (before.value - after.value).max(0.0);
         there.lost += (before.performance - after.performance).max(0.0);
         there.breaks |= before.keeps && !after.keeps;
@@ -155,21 +144,18 @@ pub fn leaving(id: ResidentId, cluster: &Cluster, weights: &Weights) -> f32 {
     };
     let summary = cluster.summary(resident.node);
     let view = NodeView::of(resident.node, cluster, weights);
-    let mut without = pressure(summary);
-    let mut uncertainty = view.uncertainty;
-    let app = &resident.app;
-    for lane in app.caused_on(summary.shares_cpus).iter() {
-        without[lane] -= app.caused[lane] as f32 * POINTS;
-        let sd = app.responses.caused_sd[lane];
-        uncertainty[lane] = (uncertainty[lane] - sd * sd).max(0.0);
-    }
+    let others = cluster.residents(resident.node);
+    let others = others.filter(|(other, _)| *other != id);
+    let without = Company::of(others.map(|(_, resident)| {
+        let app = &resident.app;
+        (app.responses.as_ref(), app.counted(summary.shares_cpus))
+    }));
     let mut sum = 0.0;
     for ((other, neighbour), before) in cluster.residents(resident.node).zip(&view.residents) {
         sum += match other == id {
             true => before.performance,
             false => {
-                let after =
-                    resident_under(&neighbour.app, summary, &without, &uncertainty, weights);
+                let after = resident_among(&neighbour.app, summary, &without, weights);
                 before.performance - after.performance
             }
         };

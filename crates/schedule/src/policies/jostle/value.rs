@@ -2,10 +2,8 @@
 
 use crate::app::App;
 use crate::cluster::summary::NodeSummary;
+use crate::predict::Company;
 use crate::predict::Expected;
-use crate::predict::LANES;
-use crate::predict::LaneSet;
-use crate::predict::Lanes;
 use crate::predict::performance;
 
 /// What counts how much.
@@ -56,36 +54,16 @@ pub fn valued(app: &App, ln_platform: f32, expected: Expected, weights: &Weights
     }
 }
 
-pub(super) const POINTS: f32 = 1.0 / crate::app::STEPS_PER_POINT as f32;
-
-/// The pressure of everybody on the node of `row`, in points.
+/// A resident of the node of `summary` among `company`, which it is one of.
 #[inline]
-pub fn pressure(summary: &NodeSummary) -> Lanes<f32> {
-    std::array::from_fn(|lane| summary.caused[lane] as f32 * POINTS)
-}
-
-/// A resident under the pressure of all, its own part taken out.
-#[inline]
-pub fn resident_under(
+pub fn resident_among(
     app: &App,
     summary: &NodeSummary,
-    all: &Lanes<f32>,
-    uncertainty: &Lanes<f32>,
+    company: &Company,
     weights: &Weights,
 ) -> ResidentValue {
     let counted = app.counted(summary.shares_cpus);
-    let expected = beside(app, all, uncertainty, counted);
+    let pressure = company.around(&app.responses, counted);
+    let expected = performance(&app.responses, &pressure, counted);
     valued(app, app.platform_ln(summary.platform), expected, weights)
-}
-
-#[inline]
-pub fn beside(app: &App, all: &Lanes<f32>, uncertainty: &Lanes<f32>, counted: LaneSet) -> Expected {
-    let mut others = [0.0; LANES];
-    let mut doubt = [0.0; LANES];
-    for lane in 0..LANES {
-        let sd = app.responses.caused_sd[lane];
-        others[lane] = (all[lane] - app.caused[lane] as f32 * POINTS).max(0.0);
-        doubt[lane] = (uncertainty[lane] - sd * sd).max(0.0);
-    }
-    performance(&app.responses, &others, &doubt, counted)
 }

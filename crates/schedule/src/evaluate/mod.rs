@@ -1,0 +1,370 @@
+//! How well predictions hold on recorded co-locations.
+//!
+//! Every group is predicted with nothing learned from its own applications: the
+//! population that fills in what a profile leaves open, the mean of recorded
+//! pairs and the learned correction are those of all the others.
+
+mod correction;
+mod methods;
+mod scores;
+
+pub use correction::Correction;
+pub use methods::Method;
+pub use scores::Errors;
+pub use scores::Scores;
+pub use scores::rank_correlation;
+
+use crate::app::App;
+use crate::predict::Company;
+use crate::predict::LaneSet;
+use crate::predict::Population;
+use crate::predict::Pressure;
+use crate::predict::Sample;
+use crate::predict::performance;
+use crate::predict::resource_id;
+use correction::Observation;
+use jostle_profile::Profile;
+use jostle_profile::pairs::GroupPlacement;
+use jostle_profile::pairs::Pairs;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
+/// One recorded performance beside others, and what each method says of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Case {
+    #[serde(skip)]
+    pub placement: GroupPlacement,
+    pub app: String,
+    pub beside: Vec<String>,
+    /// Fraction of the speed apart, with its 95 % interval.
+    pub measured: f64,
+    pub measured_ci95: [f64; 2],
+    /// By method; absent where a method says nothing here.
+    pub predicted: BTreeMap<&'static str, f64>,
+    /// Interval of the default method.
+    pub ci95: [f64; 2],
+    /// Resources that the default method expects to cost most: id and loss in
+    /// points.
+    pub why: Vec<(&'static str, f64)>,
+}
+
+/// All cases of one placement.
+#[derive(Clone, Debug, Serialize)]
+pub struct Placement {
+    pub placement: GroupPlacement,
+    pub cases: Vec<Case>,
+    pub methods: Vec<(Method, Scores)>,
+}
+
+impl Population {
+    /// Takes over what predictions left unexplained of recorded co-locations.
+    pub fn learn_unexplained(&mut self, evaluation: &Evaluation) {
+        let of = |placement: GroupPlacement| evaluation.unexplained.get(placement.name());
+        if let Some(sd) = of(GroupPlacement::SameCpu) {
+            self.unexplained.same_cpu = *sd;
+        }
+        let own = of(GroupPlacement::OwnCpus).or_else(|| of(GroupPlacement::SameLlc));
+        if let Some(sd) = own {
+            self.unexplained.own_cpus = *sd;
+        }
+    }
+}
+
+/// What was evaluated, and what had to be left out.
+#[derive(Clone, Debug, Serialize)]
+pub struct Evaluation {
+    pub placements: Vec<Placement>,
+    /// Sentences.
+    pub left_out: Vec<String>,
+    /// Standard deviation of ln performance that the default method leaves
+    /// unexplained, by placement.
+    pub unexplained: BTreeMap<String, f64>,
+}
+
+/// A profile by the name that pairs use for it.
+pub struct Known<'a> {
+    pub name: String,
+    pub profile: &'a Profile,
+}
+
+struct Prepared<'a> {
+    known: &'a Known<'a>,
+    sample: Sample,
+}
+
+/// A group of which at least one performance is known.
+struct Observed<'a> {
+    placement: GroupPlacement,
+    members: Vec<&'a Prepared<'a>>,
+    measured: Vec<Option<(f64, [f64; 2])>>,
+}
+
+/// Predicts every group of `pairs` from `profiles`.
+pub fn evaluate(pairs: &Pairs, profiles: &[Known]) -> Evaluation {
+    let prepared: Vec<Prepared> = profiles
+        .iter()
+        .map(|known| Prepared {
+            known,
+            sample: Sample::of(known.profile),
+        })
+        .collect();
+    let (observed, left_out) = observed(pairs, &prepared);
+    let mut evaluation = Evaluation {
+        placements: Vec::new(),
+        left_out,
+        unexplained: BTreeMap::new(),
+    };
+    for placement in GroupPlacement::ALL {
+        let groups: Vec<&Observed> = observed
+            .iter()
+            .filter(|group| group.placement == placement)
+            .collect();
+        if groups.is_empty() {
+            continue;
+        }
+        let cases = cases(placement, &groups, &prepared);
+        let methods = Method::ALL
+            .iter()
+            .filter_map(|method| Some((*method, Scores::of(*method, &cases)?)))
+            .collect();
+        let name = placement.name().to_string();
+        evaluation.unexplained.insert(name, unexplained(&cases));
+        evaluation.placements.push(Placement {
+            placement,
+            cases,
+            methods,
+        });
+    }
+    evaluation
+}
+
+/// The groups that can be judged, and why the others cannot.
+fn observed<'a>(pairs: &Pairs, prepared: &'a [Prepared<'a>]) -> (Vec<Observed<'a>>, Vec<String>) {
+    let (mut observed, mut left_out) = (Vec::new(), BTreeSet::new());
+    for group in &pairs.groups {
+        let names: Vec<&str> = group
+            .members
+            .iter()
+            .map(|member| member.app.as_str())
+            .collect();
+        let found = |name: &&str| {
+            prepared
+                .iter()
+                .find(|one| one.known.name == instance_of(name))
+        };
+        let members: Option<Vec<&Prepared>> = names.iter().map(found).collect();
+        let Some(members) = members else {
+            for name in names.iter().filter(|name| found(name).is_none()) {
+                left_out.insert(format!("{name}: no profile of that name"));
+            }
+            continue;
+        };
+        let mut measured = Vec::new();
+        for member in &group.members {
+            measured.push(match member.performance.value() {
+                Some(performance) => Some((performance.value, performance.ci95)),
+                None => {
+                    let why = member.performance.reason().unwrap_or("unknown");
+                    left_out.insert(format!("{} in {}: {why}", member.app, names.join(" + ")));
+                    None
+                }
+            });
+        }
+        observed.push(Observed {
+            placement: group.placement,
+            members,
+            measured,
+        });
+    }
+    (observed, left_out.into_iter().collect())
+}
+
+/// The application that `name` is an instance of: `gzip` of `gzip#2`.
+fn instance_of(name: &str) -> &str {
+    name.split('#').next().unwrap_or(name).trim_end()
+}
+
+/// Two profiles of one application: by name, by workload, or by the first word
+/// of the name (`redis-p99` and `redis-throughput`).
+fn same_application(a: &Known, b: &Known) -> bool {
+    let first = |name: &str| name.split('-').next().map(str::to_string);
+    a.name == b.name
+        || a.profile.workload.name == b.profile.workload.name
+        || first(&a.name) == first(&b.name)
+}
+
+impl Observed<'_> {
+    fn holds(&self, known: &Known) -> bool {
+        let mut members = self.members.iter();
+        members.any(|member| same_application(member.known, known))
+    }
+
+    /// Nothing of `other` is of an application of this group.
+    fn apart_from(&self, other: &Observed) -> bool {
+        !other.members.iter().any(|member| self.holds(member.known))
+    }
+}
+
+/// What one member meets, with the tables made without its group.
+struct Modelled {
+    group: usize,
+    member: usize,
+    app: App,
+    pressure: Pressure,
+    counted: LaneSet,
+}
+
+fn cases(placement: GroupPlacement, groups: &[&Observed], prepared: &[Prepared]) -> Vec<Case> {
+    let shares = placement == GroupPlacement::SameCpu;
+    let mut modelled = Vec::new();
+    let mut observations = Vec::new();
+    for (at, group) in groups.iter().enumerate() {
+        let others = prepared.iter().filter(|one| !group.holds(one.known));
+        let population = Population::of_samples(others.map(|one| &one.sample));
+        let apps: Vec<App> = group
+            .members
+            .iter()
+            .map(|member| App::completed(member.known.profile, &population))
+            .collect();
+        let responses = apps
+            .iter()
+            .map(|app| (app.responses.as_ref(), app.counted(shares)));
+        let company = Company::of(responses);
+        for (member, app) in apps.into_iter().enumerate() {
+            let Some((measured, _)) = group.measured[member] else {
+                continue;
+            };
+            let counted = app.counted(shares);
+            let pressure = company.around(&app.responses, counted);
+            observations.push(Observation {
+                group: at,
+                parts: Correction::parts(&app.responses, &pressure, counted),
+                lanes: Correction::lanes(&app.responses, &pressure, counted),
+                ln: measured.max(1e-3).ln(),
+            });
+            modelled.push(Modelled {
+                group: at,
+                member,
+                app,
+                pressure,
+                counted,
+            });
+        }
+    }
+    let apart: Vec<Vec<bool>> = groups
+        .iter()
+        .map(|group| groups.iter().map(|other| group.apart_from(other)).collect())
+        .collect();
+    let mut cases: Vec<Case> = modelled
+        .iter()
+        .zip(&observations)
+        .map(|(model, own)| {
+            let group = groups[model.group];
+            let learned = observations
+                .iter()
+                .filter(|other| apart[model.group][other.group]);
+            case(placement, group, model, own, learned)
+        })
+        .collect();
+    // Intervals hold what profiles leave open of others' co-locations.
+    let spreads: Vec<f64> = modelled
+        .iter()
+        .map(|model| {
+            let all = modelled.iter().zip(&cases);
+            let of_others = all.filter(|(other, _)| apart[model.group][other.group]);
+            let all: Vec<&Case> = of_others.map(|(_, case)| case).collect();
+            spread(&all)
+        })
+        .collect();
+    for (case, spread) in cases.iter_mut().zip(spreads) {
+        let predicted = case.predicted[Method::DEFAULT.name()].max(1e-3);
+        let [low, high] = case.ci95.map(|end| (end.max(1e-3) / predicted).ln());
+        let widened = |half: f64| half.hypot(1.96 * spread);
+        case.ci95 = [
+            predicted * (-widened(low)).exp(),
+            predicted * widened(high).exp(),
+        ];
+    }
+    cases
+}
+
+fn case<'a>(
+    placement: GroupPlacement,
+    group: &Observed,
+    model: &Modelled,
+    own: &Observation,
+    learned: impl Iterator<Item = &'a Observation> + Clone,
+) -> Case {
+    let responses = &model.app.responses;
+    let expected = performance(responses, &model.pressure, model.counted);
+    let half = 1.96 * f64::from(expected.variance).sqrt();
+    let known = group.members[model.member].known;
+    let mut others = group.members.clone();
+    others.remove(model.member);
+    let mut why: Vec<(&'static str, f64)> = model
+        .counted
+        .iter()
+        .map(|lane| {
+            let only = std::iter::once(lane).collect();
+            let kept = performance(responses, &model.pressure, only).performance();
+            (resource_id(lane), (1.0 - kept) * 100.0)
+        })
+        .filter(|(_, loss)| *loss >= 0.2)
+        .collect();
+    why.sort_by(|a, b| b.1.total_cmp(&a.1));
+    why.truncate(3);
+    let mut predicted = methods::predicted(placement, group.members.len(), own, learned);
+    let profiles = others.iter().map(|other| other.known.profile);
+    let shares = placement == GroupPlacement::SameCpu;
+    let l1 = methods::l1(known.profile, profiles, shares);
+    predicted.extend(l1.map(|l1| (Method::L1, l1)));
+    let (measured, measured_ci95) = group.measured[model.member].unwrap_or((1.0, [1.0, 1.0]));
+    Case {
+        placement,
+        app: known.name.clone(),
+        beside: others
+            .iter()
+            .map(|other| other.known.name.clone())
+            .collect(),
+        measured,
+        measured_ci95,
+        predicted: predicted
+            .into_iter()
+            .map(|(method, value)| (method.name(), value))
+            .collect(),
+        ci95: [-half, half].map(|half| (f64::from(expected.ln) + half).exp()),
+        why,
+    }
+}
+
+/// ln of measured over predicted, and the variance that the interval explains.
+fn residual(case: &Case) -> (f64, f64) {
+    let predicted = case.predicted[Method::DEFAULT.name()].max(1e-3);
+    let log = |x: f64| x.max(1e-3).ln();
+    let ln = log(case.measured) - predicted.ln();
+    let width = |[low, high]: [f64; 2]| (log(high) - log(low)) / 3.92;
+    (
+        ln,
+        width(case.ci95).powi(2) + width(case.measured_ci95).powi(2),
+    )
+}
+
+/// The standard deviation to add so that 19 of 20 residuals lie within their
+/// intervals: errors have heavier tails than a normal distribution, and what makes
+/// their squares right on average holds too few.
+fn spread(cases: &[&Case]) -> f64 {
+    let missing = cases.iter().map(|case| {
+        let (ln, variance) = residual(case);
+        (ln / 1.96).powi(2) - variance
+    });
+    let mut missing: Vec<f64> = missing.collect();
+    missing.sort_by(f64::total_cmp);
+    let at = (0.95 * missing.len() as f64).ceil() as usize;
+    let needed = missing.get(at.saturating_sub(1)).copied();
+    needed.unwrap_or(0.0).max(0.0).sqrt()
+}
+
+fn unexplained(cases: &[Case]) -> f64 {
+    spread(&cases.iter().collect::<Vec<_>>())
+}

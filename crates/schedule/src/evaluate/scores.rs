@@ -1,0 +1,141 @@
+//! Errors of a method over recorded cases.
+
+use super::Case;
+use super::methods::Method;
+use serde::Serialize;
+
+/// Absolute errors in points, and what else is asked of a prediction.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Scores {
+    pub cases: usize,
+    /// Absent for what ranks and predicts no number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub errors: Option<Errors>,
+    /// Spearman's, between predicted and measured; absent where either is the
+    /// same for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank_correlation: Option<f64>,
+    /// Percent of the measurements inside the 95 % interval, and the mean width
+    /// of it in points; of the default method.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub covered_percent: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub width: Option<f64>,
+}
+
+/// Of absolute errors in points.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Errors {
+    pub mean: f64,
+    pub p50: f64,
+    pub p90: f64,
+    pub worst: f64,
+    /// Percent of the cases below 5, 10 and 20 points.
+    pub below_5: f64,
+    pub below_10: f64,
+    pub below_20: f64,
+}
+
+impl Scores {
+    /// Of `method` over the `cases` that it says something about; `None` where
+    /// there is none.
+    pub(super) fn of(method: Method, cases: &[Case]) -> Option<Scores> {
+        let predicted = |case: &Case| case.predicted.get(method.name()).copied();
+        let both: Vec<(f64, f64)> = cases
+            .iter()
+            .filter_map(|case| Some((predicted(case)?, case.measured)))
+            .collect();
+        if both.is_empty() {
+            return None;
+        }
+        let percent = |count: usize| 100.0 * count as f64 / both.len() as f64;
+        let default = method == Method::DEFAULT;
+        let inside = |case: &&Case| (case.ci95[0]..=case.ci95[1]).contains(&case.measured);
+        let widths = cases.iter().map(|case| case.ci95[1] - case.ci95[0]);
+        Some(Scores {
+            cases: both.len(),
+            errors: (method != Method::L1).then(|| Errors::of(&both)),
+            rank_correlation: rank_correlation(&both),
+            covered_percent: default.then(|| percent(cases.iter().filter(inside).count())),
+            width: default.then(|| 100.0 * widths.sum::<f64>() / both.len() as f64),
+        })
+    }
+}
+
+impl Errors {
+    fn of(both: &[(f64, f64)]) -> Errors {
+        let errors = both.iter().map(|(a, b)| (a - b).abs() * 100.0);
+        let mut errors: Vec<f64> = errors.collect();
+        errors.sort_by(f64::total_cmp);
+        let count = errors.len();
+        let at = |share: f64| errors[((share * count as f64).ceil() as usize).clamp(1, count) - 1];
+        let below = |points: f64| {
+            100.0 * errors.iter().filter(|error| **error < points).count() as f64 / count as f64
+        };
+        Errors {
+            mean: errors.iter().sum::<f64>() / count as f64,
+            p50: at(0.5),
+            p90: at(0.9),
+            worst: errors[count - 1],
+            below_5: below(5.0),
+            below_10: below(10.0),
+            below_20: below(20.0),
+        }
+    }
+}
+
+/// Spearman's rank correlation; ties share the mean of their ranks. `None` where
+/// one side does not vary.
+pub fn rank_correlation(both: &[(f64, f64)]) -> Option<f64> {
+    let a = ranks(&both.iter().map(|(a, _)| *a).collect::<Vec<_>>());
+    let b = ranks(&both.iter().map(|(_, b)| *b).collect::<Vec<_>>());
+    let middle = (both.len() as f64 + 1.0) / 2.0;
+    let sum = |of: &dyn Fn(usize) -> f64| (0..both.len()).map(of).sum::<f64>();
+    let covariance = sum(&|at| (a[at] - middle) * (b[at] - middle));
+    let spread = sum(&|at| (a[at] - middle).powi(2)) * sum(&|at| (b[at] - middle).powi(2));
+    (spread > 0.0).then(|| covariance / spread.sqrt())
+}
+
+fn ranks(values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
+    let mut ranks = vec![0.0; values.len()];
+    let mut first = 0;
+    while first < order.len() {
+        let same = |at: &&usize| values[**at] == values[order[first]];
+        let count = order[first..].iter().take_while(same).count();
+        for at in &order[first..first + count] {
+            ranks[*at] = first as f64 + (count as f64 + 1.0) / 2.0;
+        }
+        first += count;
+    }
+    ranks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_those_of_the_table() {
+        let errors = Errors::of(&[(0.5, 0.5), (0.5, 0.54), (0.5, 0.44), (1.0, 0.7)]);
+        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{errors:?}");
+        close(errors.mean, 10.0);
+        close(errors.p50, 4.0);
+        close(errors.p90, 30.0);
+        close(errors.worst, 30.0);
+        close(errors.below_5, 50.0);
+        close(errors.below_10, 75.0);
+        close(errors.below_20, 75.0);
+    }
+
+    #[test]
+    fn ranks_are_compared_and_ties_share_theirs() {
+        let rising: Vec<(f64, f64)> = [(0.1, 3.0), (0.2, 10.0), (0.3, 11.0)].into();
+        assert_eq!(rank_correlation(&rising), Some(1.0));
+        let falling: Vec<(f64, f64)> = rising.iter().map(|(a, b)| (*a, -b)).collect();
+        assert_eq!(rank_correlation(&falling), Some(-1.0));
+        assert_eq!(ranks(&[2.0, 1.0, 2.0]), [2.5, 1.0, 2.5]);
+        assert_eq!(rank_correlation(&[(1.0, 2.0), (1.0, 3.0)]), None);
+    }
+}

@@ -1,0 +1,143 @@
+//! What the applications of one place press with together, and what each of them
+//! meets there.
+
+use super::cpu::CpuNeed;
+use super::cpu::SharedCpu;
+use super::cpu::level;
+use super::lanes::LANES;
+use super::lanes::LaneSet;
+use super::lanes::Lanes;
+use super::responses::Responses;
+use jostle_profile::resource::Resource;
+
+/// The lane of the CPU's time.
+pub(super) const CPU: usize = Resource::CpuTime as usize;
+
+/// What an application meets: everything that performance follows from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pressure {
+    /// Points, the sum of what everybody else presses with; may pass 100.
+    pub points: Lanes<f32>,
+    /// Variance of the same, squared points.
+    pub variance: Lanes<f32>,
+    /// ln of performance that is kept beside the others on CPUs of their own,
+    /// whatever one needs, and its variance.
+    pub drag: (f32, f32),
+    /// The CPU that they take turns on; `None` where nothing is known of that
+    /// or nobody else is there.
+    pub cpu: Option<SharedCpu>,
+}
+
+impl Default for Pressure {
+    fn default() -> Self {
+        Pressure {
+            points: [0.0; LANES],
+            variance: [0.0; LANES],
+            drag: (0.0, 0.0),
+            cpu: None,
+        }
+    }
+}
+
+/// The applications of one place, as a sum.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Company {
+    all: Pressure,
+    /// Of those who take turns on a CPU.
+    needs: Vec<CpuNeed>,
+    level: f32,
+    wanted: f32,
+    wanted_variance: f32,
+}
+
+impl Company {
+    /// Of `members`, each with the resources on which it meets the others.
+    pub fn of<'a>(members: impl Iterator<Item = (&'a Responses, LaneSet)>) -> Self {
+        let mut company = Company::default();
+        for (responses, counted) in members {
+            company.put(responses, counted);
+        }
+        company.settle();
+        company
+    }
+
+    /// The same with one more.
+    pub fn with(&self, responses: &Responses, counted: LaneSet) -> Self {
+        let mut company = self.clone();
+        company.put(responses, counted);
+        company.settle();
+        company
+    }
+
+    fn put(&mut self, responses: &Responses, counted: LaneSet) {
+        for lane in responses.caused_known.and(counted).iter() {
+            let sd = responses.caused_sd[lane];
+            self.all.points[lane] += responses.caused[lane];
+            self.all.variance[lane] += sd * sd;
+        }
+        if !counted.contains(CPU) {
+            self.all.drag.0 += responses.drag.0;
+            self.all.drag.1 += responses.drag.1;
+        } else if let Some(need) = responses.cpu {
+            self.needs.push(need);
+        }
+    }
+
+    fn settle(&mut self) {
+        self.wanted = self.needs.iter().map(|need| need.demand).sum();
+        self.wanted_variance = self.needs.iter().map(|need| need.demand_sd.powi(2)).sum();
+        self.level = level(&self.needs);
+    }
+
+    /// What the member `responses` meets: all but itself.
+    pub fn around(&self, responses: &Responses, counted: LaneSet) -> Pressure {
+        let mut pressure = self.all.clone();
+        for lane in responses.caused_known.and(counted).iter() {
+            let sd = responses.caused_sd[lane];
+            let points = &mut pressure.points[lane];
+            *points = (*points - responses.caused[lane]).max(0.0);
+            let variance = &mut pressure.variance[lane];
+            *variance = (*variance - sd * sd).max(0.0);
+        }
+        if !counted.contains(CPU) {
+            let (ln, variance) = pressure.drag;
+            pressure.drag = (
+                (ln - responses.drag.0).min(0.0),
+                (variance - responses.drag.1).max(0.0),
+            );
+        }
+        if let Some(need) = responses
+            .cpu
+            .filter(|_| counted.contains(CPU) && self.needs.len() > 1)
+        {
+            pressure.cpu = Some(SharedCpu {
+                level: self.level,
+                others: (self.wanted - need.demand).max(0.0),
+                variance: (self.wanted_variance - need.demand_sd.powi(2)).max(0.0),
+            });
+        }
+        pressure
+    }
+
+    /// What a newcomer would meet: everybody.
+    pub fn before(&self, responses: &Responses, counted: LaneSet) -> Pressure {
+        let mut pressure = self.all.clone();
+        if let Some(need) = responses.cpu.filter(|_| counted.contains(CPU))
+            && !self.needs.is_empty()
+        {
+            let mut needs = self.needs.clone();
+            needs.push(need);
+            pressure.cpu = Some(SharedCpu {
+                level: level(&needs),
+                others: self.wanted,
+                variance: self.wanted_variance,
+            });
+        }
+        pressure
+    }
+
+    /// Points that everybody presses with together.
+    pub fn points(&self) -> &Lanes<f32> {
+        &self.all.points
+    }
+}

@@ -1,0 +1,218 @@
+//! What applications that take turns on one CPU leave each other.
+//!
+//! The kernel's scheduler gives everybody who wants to run the same share, and
+//! what one does not want to the others. Two things keep an application below
+//! that: it waits for its turn each time it wakes up, and refills what others
+//! displaced. Both are known from the time in which the source of `cpu-time` ran
+//! beside it and never rested.
+
+use super::isotonic::falling;
+use super::points::sorted;
+use super::spread::Spread;
+use jostle_profile::CurvePoint;
+use jostle_profile::Profile;
+use jostle_profile::ResourceEntry;
+use jostle_profile::resource::Resource;
+use serde::Deserialize;
+use serde::Serialize;
+
+/// What one application wants of a CPU that it shares.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CpuNeed {
+    /// Share of the CPU that it uses without neighbours, 0–1, and the standard
+    /// deviation of that.
+    pub demand: f32,
+    pub demand_sd: f32,
+    /// ln of the performance that it keeps beside a neighbour that never rests,
+    /// over its share of the CPU there; and the variance of that.
+    pub kept_ln: f32,
+    pub kept_variance: f32,
+    /// Share of the CPU that it takes from such a neighbour. Below its demand
+    /// where waiting keeps it from wanting more, above it where switches and
+    /// interrupts on its behalf take more than it is charged for.
+    pub taken: f32,
+}
+
+/// Needs of a shared CPU, of a population.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TypicalCpu {
+    pub applications: usize,
+    pub demand: Spread,
+    pub kept_ln: Spread,
+    pub taken: Spread,
+}
+
+/// A CPU with everybody on it, as one of them meets it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SharedCpu {
+    /// Most that anybody gets, as a share of the CPU.
+    pub level: f32,
+    /// Sum of what the others want without neighbours, in CPUs.
+    pub others: f32,
+    /// Variance of that sum.
+    pub variance: f32,
+}
+
+/// The share of a CPU that a neighbour which never rests leaves to somebody who
+/// wants `demand` of it, over the demand.
+fn fair(demand: f32) -> f32 {
+    (FAIR / demand.max(0.01)).min(1.0)
+}
+
+/// Half of a CPU, and what is as good as it.
+const FAIR: f32 = 0.5;
+const NEARLY_FAIR: f32 = 0.45;
+
+/// An application that rests for less than this share of the time is held to
+/// want all of the CPU: what is missing is what profiling takes.
+const NEVER_RESTS: f32 = 0.97;
+
+/// The same, of one that has little to wait for.
+const SELDOM_RESTS: f32 = 0.8;
+
+/// ln of what is kept beside a fair share is believed no higher than this: more
+/// is noise.
+const MOST_KEPT: f32 = 0.03;
+
+impl CpuNeed {
+    /// From what was measured: `demand` without neighbours, `kept` (ln of
+    /// performance and its variance) and `taken` (share of the CPU) beside a
+    /// neighbour that never rests. `None` where no two of them follow.
+    pub fn of(
+        demand: Option<(f32, f32)>,
+        kept: Option<(f32, f32)>,
+        taken: Option<f32>,
+    ) -> Option<Self> {
+        let (demand, demand_sd) = match (demand, kept, taken) {
+            (Some(demand), ..) => demand,
+            (None, _, Some(taken)) if taken >= NEARLY_FAIR => (1.0, 0.05),
+            (None, Some((ln, _)), Some(taken)) => ((taken / ln.exp()).clamp(taken, 1.0), 0.15),
+            (None, None, Some(taken)) => (taken.clamp(0.0, 1.0), 0.15),
+            (None, Some((ln, _)), None) => ((0.5 / ln.exp()).clamp(0.5, 1.0), 0.15),
+            (None, None, None) => return None,
+        };
+        let demand = match demand.clamp(0.0, 1.0) {
+            nearly if nearly >= NEVER_RESTS => 1.0,
+            demand => demand,
+        };
+        let (kept_ln, kept_variance) = kept.map_or((0.0, UNKNOWN_KEPT), |(ln, variance)| {
+            ((ln - fair(demand).ln()).min(MOST_KEPT), variance)
+        });
+        // What a fair share limits would take more of fewer neighbours.
+        let taken = match taken {
+            Some(taken) if demand < FAIR || taken < NEARLY_FAIR => taken.clamp(0.0, 1.0),
+            Some(_) => demand,
+            None => demand * kept_ln.exp().min(1.0),
+        };
+        Some(CpuNeed {
+            demand,
+            demand_sd,
+            kept_ln,
+            kept_variance,
+            taken,
+        })
+    }
+
+    /// From the entry of `cpu-time` and the CPU time that was read directly.
+    pub(super) fn from_profile(profile: &Profile) -> Option<Self> {
+        let id = Resource::CpuTime.id();
+        let entry = profile.resources.get(id);
+        let used = profile.usage.as_ref();
+        let used = used.and_then(|usage| usage.quantities.get("cpu")?.value());
+        let demand = used.and_then(|used| used.share.value()).map(|share| {
+            let sd = (share.ci95[1] - share.ci95[0]) / 3.92;
+            ((share.percent / 100.0) as f32, (sd / 100.0) as f32)
+        });
+        let kept = entry.and_then(|entry| last(&entry.curve));
+        CpuNeed::of(demand, kept, entry.and_then(taken))
+    }
+
+    /// What is known, drawn towards what is typical.
+    pub(super) fn drawn(mut self, typical: &TypicalCpu) -> Self {
+        let (ln, variance) = (f64::from(self.kept_ln), f64::from(self.kept_variance));
+        // Who seldom rests gets its share whenever it is its turn: a reading far
+        // off is an error. Who waits may well be among the few who wait long.
+        let (ln, variance) = match self.demand >= SELDOM_RESTS {
+            true => typical.kept_ln.combined(ln, variance),
+            false => typical.kept_ln.draws(ln, variance),
+        };
+        (self.kept_ln, self.kept_variance) = (ln as f32, variance as f32);
+        self
+    }
+
+    /// Of an application of which nothing is known.
+    pub(super) fn typical(typical: &TypicalCpu) -> Self {
+        CpuNeed {
+            demand: typical.demand.mean.clamp(0.01, 1.0) as f32,
+            demand_sd: typical.demand.sd as f32,
+            kept_ln: typical.kept_ln.mean as f32,
+            kept_variance: typical.kept_ln.sd.powi(2) as f32,
+            taken: typical.taken.mean.clamp(0.0, 1.0) as f32,
+        }
+    }
+
+    /// ln of performance on `cpu`, and the variance of that.
+    #[inline]
+    pub(super) fn on(&self, cpu: &SharedCpu) -> (f32, f32) {
+        let pressed = cpu.others.min(1.0);
+        let share = (cpu.level / self.cap(cpu.others).max(self.demand).max(0.01)).min(1.0);
+        // Time for the same work grows with the chance to meet a neighbour.
+        let delay = (-self.kept_ln).exp() - 1.0;
+        let ln = share.ln() - (1.0 + (delay * pressed).max(-0.5)).ln();
+        let of_others = if share < 1.0 { cpu.variance / 4.0 } else { 0.0 };
+        (ln, self.kept_variance * pressed * pressed + of_others)
+    }
+
+    /// What it would take of the CPU beside others that want `others`.
+    fn cap(&self, others: f32) -> f32 {
+        self.demand + (self.taken - self.demand) * others.min(1.0)
+    }
+}
+
+/// Variance of ln performance beside a fair share where nothing was measured.
+const UNKNOWN_KEPT: f32 = 0.1 * 0.1;
+
+/// The highest intensity that was looked at; beyond two thirds it counts as
+/// never resting.
+fn last(curve: &[CurvePoint]) -> Option<(f32, f32)> {
+    let last = falling(&sorted(curve)).last().copied()?;
+    (last.at >= 66.0).then_some((last.ln as f32, last.variance as f32))
+}
+
+/// Share of a CPU that the application took from the source at 100 %.
+fn taken(entry: &ResourceEntry) -> Option<f32> {
+    let whole = entry
+        .probe_curve
+        .iter()
+        .filter(|point| point.requested.unwrap_or(point.intensity) >= 99.0);
+    let kept = whole.map(|point| point.performance).next_back()?;
+    Some((1.0 - kept).clamp(0.0, 1.0) as f32)
+}
+
+/// The most that anybody of `needs` gets of one CPU: everybody gets what it
+/// wants up to this level.
+pub(super) fn level(needs: &[CpuNeed]) -> f32 {
+    let wanted: f32 = needs.iter().map(|need| need.demand).sum();
+    let caps = |need: &CpuNeed| need.cap(wanted - need.demand);
+    let mut level = 1.0 / needs.len().max(1) as f32;
+    // Each round settles at least one application; a few are enough.
+    for _ in 0..needs.len().min(16) {
+        let (mut left, mut more) = (1.0f32, 0u32);
+        for cap in needs.iter().map(caps) {
+            match cap > level {
+                true => more += 1,
+                false => left -= cap,
+            }
+        }
+        if more == 0 {
+            return 1.0;
+        }
+        let next = left / more as f32;
+        if next - level < 1e-5 {
+            break;
+        }
+        level = next;
+    }
+    level
+}

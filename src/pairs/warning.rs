@@ -1,0 +1,67 @@
+//! What a reader should know before using measured pairs.
+
+use jostle_profile::WarningFacts;
+use jostle_profile::pairs::GroupPlacement;
+use serde::Serialize;
+use serde_json::Value;
+use thiserror::Error;
+
+/// A caution, with what is needed to judge it. Its code is the variant's name in
+/// kebab case.
+#[derive(Clone, Debug, Error, PartialEq, Serialize)]
+#[serde(tag = "code", rename_all = "kebab-case")]
+pub enum PairWarning {
+    #[error("{member}: its speed could not be read: {reason}")]
+    MemberUnread { member: String, reason: String },
+    #[error("{member} cannot be paused, so the others were never measured without it: {reason}")]
+    MemberNotPaused { member: String, reason: String },
+    #[error("{member} ended after {after_seconds:.1} s, and the measurement with it: {reason}")]
+    MemberEnded {
+        member: String,
+        after_seconds: f64,
+        reason: String,
+    },
+    #[error(
+        "{member}: some blocks hold far more or less work than most, so the mean over all blocks \
+         is given and not a robust location"
+    )]
+    MemberUneven { member: String },
+    #[error(
+        "{member}: one reading takes {seconds:.1} s ({metric}), so there are few of them; \
+         --metric {member}=METRIC names a finer one (`jostle metrics`)"
+    )]
+    MetricCoarse {
+        member: String,
+        metric: String,
+        seconds: f64,
+    },
+    #[error(
+        "{member} ended and was started again in {percent:.0} % of its blocks, so starting it is a \
+         part of what was measured; give it more to do in one run"
+    )]
+    MemberShortRuns { member: String, percent: f64 },
+    #[error("{placement}: not measured: {reason}")]
+    PlacementImpossible {
+        placement: GroupPlacement,
+        reason: String,
+    },
+    #[error("{members} members share {cpus} CPUs with each other")]
+    MoreMembersThanCpus { members: usize, cpus: usize },
+}
+
+impl PairWarning {
+    /// As it is kept in the file.
+    pub fn facts(&self) -> WarningFacts {
+        let mut fields = match serde_json::to_value(self) {
+            Ok(Value::Object(fields)) => fields,
+            _ => Default::default(),
+        };
+        let code = fields.remove("code");
+        let code = code.and_then(|code| code.as_str().map(String::from));
+        WarningFacts {
+            code: code.unwrap_or_default(),
+            message: self.to_string(),
+            fields: fields.into_iter().collect(),
+        }
+    }
+}
