@@ -9,6 +9,7 @@ import re
 PREPARE = 5
 SEARCH = 30
 LOADS = ("-30", "-60", "-90")
+REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 class Unreadable(Exception):
@@ -122,12 +123,15 @@ def keep(source, target, slimmed):
     if profile.get("partial"):
         raise Unreadable(f"{source}: the measurement was cut short")
     temporary = f"{target}.new"
-    with open(source) as file, open(temporary, "w") as new:
-        if slimmed:
-            json.dump(slim(profile), new, separators=(",", ":"), ensure_ascii=False)
-            new.write("\n")
-        else:
-            new.write(file.read())
+    if slimmed:
+        text = json.dumps(slim(profile), separators=(",", ":"), ensure_ascii=False) + "\n"
+    else:
+        with open(source) as file:
+            text = file.read()
+    # Where this machine keeps the repository and homes says nothing of the program.
+    text = text.replace(f"{REPOSITORY}/", "").replace(os.path.expanduser("~/"), "~/")
+    with open(temporary, "w") as new:
+        new.write(text)
     os.replace(temporary, target)
     os.remove(source)
 

@@ -128,10 +128,11 @@ def keeps(directory):
     text = json.dumps(made(l1d={"status": "measured", "counters": {"task-clock": moving("l1d")}}), indent=1)
     for slim, lines in [(False, text.count("\n")), (True, 1)]:
         with open(new, "w") as file:
-            file.write(text)
+            file.write(text.replace("l1d", f"{profiles.REPOSITORY}/l1d"))
         profiles.keep(new, kept, slim)
         with open(kept) as file:
             found = file.read()
+        check(profiles.REPOSITORY not in found, "named from the repository")
         check(found.count("\n") == lines and not os.path.exists(new), "moved")
         check(("counters" in found) != slim, "without counters only where asked")
         check(profiles.load(kept)["resources"]["l1d"]["status"] == "measured", "still a profile")

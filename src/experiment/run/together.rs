@@ -253,7 +253,7 @@ impl Pair {
         let (one, other, both) = (of(self.one)?, of(self.other)?, of(BOTH)?);
         // The three share their control, whose error is in the factor once with each
         // sign: this interval is rather too wide than too narrow.
-        let spread = [&one, &other, &both].map(|it| squared_half_widths(it));
+        let spread = [&one, &other, &both].map(squared_half_widths);
         let factor = both.location - one.location - other.location;
         let end = |side: usize| {
             // What makes both higher, or the others lower, makes it higher.

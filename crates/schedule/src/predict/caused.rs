@@ -5,7 +5,8 @@
 //! 2. The intensity of a second copy of the source that costs the source as much
 //!    (`equivalent_intensity`). Curves run over that intensity. On a device it
 //!    goes before a lesser use: bytes do not tell what requests, their order and
-//!    flushes cost.
+//!    flushes cost. An application that hardly uses the device presses on nothing of
+//!    it, whatever the source lost meanwhile.
 //! 3. `caused`, the intensity at which the source starts to suffer: it errs high
 //!    for a source that suffers early.
 //! 4. What the source was seen to lose, without a verdict.
@@ -22,6 +23,7 @@ use jostle_profile::ResourceEntry;
 use jostle_profile::Status;
 use jostle_profile::Usage;
 use jostle_profile::UsedBy;
+use jostle_profile::UsedQuantity;
 use jostle_profile::UsedShare;
 use jostle_profile::resource::Domain;
 use jostle_profile::resource::Resource;
@@ -37,6 +39,9 @@ const INFERRED_SD: f64 = 5.0;
 
 /// Least standard deviation of a share that was read.
 const READ_SD: f64 = 0.5;
+
+/// Percent of a disk's peak below which an application does not use it.
+const HARDLY_USED: f64 = 0.1;
 
 /// What a source must keep of its own beside the application for the pressure
 /// caused to count as 0 (see [`ResourceEntry::caused`]).
@@ -57,13 +62,12 @@ pub(super) fn caused_of(
     usage: Option<&Usage>,
 ) -> Option<(f64, f64)> {
     let used = usage.and_then(|usage| used(id, usage));
+    let domain = id.parse::<Resource>().ok().map(|it| it.row().domain);
+    if domain == Some(Domain::BlockDevice) && usage.is_some_and(hardly_uses_the_disk) {
+        return Some((0.0, READ_SD));
+    }
     let suffered = suffered(entry);
-    let device = id.parse::<Resource>().is_ok_and(|resource| {
-        matches!(
-            resource.row().domain,
-            Domain::BlockDevice | Domain::NetworkDevice
-        )
-    });
+    let device = matches!(domain, Some(Domain::BlockDevice | Domain::NetworkDevice));
     match (used, suffered) {
         (Some(used), Some(more))
             if device && entry.equivalent_intensity.is_some() && more.0 - used.0 > 2.0 * more.1 =>
@@ -100,6 +104,18 @@ pub(super) fn drag(profile: &Profile) -> Option<(f64, f64)> {
 
 /// The source at this intensity or above counts as going all out.
 const WHOLE: f64 = 80.0;
+
+/// Whether what it moves to and from the disk, surely, is next to nothing.
+fn hardly_uses_the_disk(usage: &Usage) -> bool {
+    let id = Resource::StorageBandwidth.id();
+    let quantities = usage.quantities.values().filter_map(|used| used.value());
+    let mut shares = quantities.filter(|used| used.resource.as_deref() == Some(id));
+    let little = |used: &UsedQuantity| {
+        let share = used.share.value();
+        used.of == UsedBy::Target && share.is_some_and(|share| share.ci95[1] < HARDLY_USED)
+    };
+    shares.next().is_some_and(little) && shares.all(little)
+}
 
 /// The share of the resource that was read directly.
 fn used(id: &str, usage: &Usage) -> Option<(f64, f64)> {

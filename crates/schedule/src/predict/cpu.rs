@@ -120,12 +120,16 @@ impl CpuNeed {
         let entry = profile.resources.get(id);
         let used = profile.usage.as_ref();
         let used = used.and_then(|usage| usage.quantities.get("cpu")?.value());
-        let demand = used.and_then(|used| used.share.value()).map(|share| {
-            let sd = (share.ci95[1] - share.ci95[0]) / 3.92;
-            ((share.percent / 100.0) as f32, (sd / 100.0) as f32)
+        // In CPUs, on however many it ran: here all of it is on one.
+        let demand = used.map(|used| {
+            let sd = (used.ci95[1] - used.ci95[0]) / 3.92;
+            (used.value.min(1.0) as f32, sd as f32)
         });
+        let cpus = used.and_then(|used| used.share.value());
+        let cpus = cpus.map_or(1.0, |share| share.peak.max(1.0) as f32);
+        let taken = entry.and_then(taken).map(|taken| (taken * cpus).min(1.0));
         let kept = entry.and_then(|entry| last(&entry.curve));
-        CpuNeed::of(demand, kept, entry.and_then(taken))
+        CpuNeed::of(demand, kept, taken)
     }
 
     /// What is known, drawn towards what is typical.

@@ -232,7 +232,10 @@ fn the_recorded_profiles_read_sensibly() {
     let mut seen = 0;
     for (path, profile) in &profiles {
         let responses = Responses::from_profile(profile);
-        assert!(!responses.curves.is_empty(), "{}", path.display());
+        let known = profile.resources.values();
+        let known = known.filter(|entry| !entry.curve.is_empty()).count();
+        let said = path.display();
+        assert_eq!(responses.curves.is_empty(), known == 0, "{said}");
         for curve in &responses.curves {
             let id = crate::predict::resource_id(curve.lane());
             // These are read at the length of the scheduler's turns.
@@ -245,8 +248,9 @@ fn the_recorded_profiles_read_sensibly() {
                 let sd = f64::from(variance).sqrt();
                 let [low, high] = point.ci95.map(|end| end.max(FLOOR).ln());
                 assert!(
-                    f64::from(ln) >= low - 2.0 * sd
-                        && f64::from(ln) <= high.min(0.0).max(low) + 2.0 * sd,
+                    // Nobody is believed to be faster beside a neighbour.
+                    f64::from(ln) >= low.min(0.0) - 2.0 * sd
+                        && f64::from(ln) <= high.min(0.0) + 2.0 * sd,
                     "{} {id}: {ln} ± {sd} against {:?}",
                     path.display(),
                     point.ci95
