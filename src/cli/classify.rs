@@ -92,7 +92,7 @@ pub fn run(args: Args) -> Result<()> {
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty());
     let from = args.from.as_deref().or(beside).unwrap_or(Path::new("."));
-    let all = training::read(from, Some(file))?;
+    let all = training::read("--from", from, Some(file))?;
     let training = training::comparable(&all, training::is_latency(&profile));
     let namesakes = training
         .iter()
@@ -169,7 +169,7 @@ const REVEALED: [Reveal; 3] = [Reveal::Random(2), Reveal::Telling(2), Reveal::Al
 
 fn judge(args: &Args) -> Result<()> {
     let from = args.from.as_deref().unwrap_or(Path::new("."));
-    let all = training::read(from, None)?;
+    let all = training::read("--from", from, None)?;
     // The sort of metric that more profiles have.
     let latencies = all.iter().filter(|profile| training::is_latency(profile));
     let profiles = training::comparable(&all, 2 * latencies.count() > all.len());

@@ -44,7 +44,7 @@ const RESULT: &str = "Result";
 /// The performance of a program is its speed together as a fraction of its speed
 /// alone.
 ///
-/// Example: jostle pairs 'zip=gzip -c /var/log/syslog' 'db=sqlite3 :memory: .read q.sql'
+/// Example: jostle pairs 'zip=gzip -c FILE' 'xz -2 -T1 -c FILE'
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Two or more programs: [NAME=]COMMAND, pid:PID, cgroup:PATH, container:ID,

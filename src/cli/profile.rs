@@ -62,11 +62,11 @@ pub struct Args {
     resources: Vec<String>,
     /// Two resources whose sources press at once as well, to see whether they cost
     /// more together than each by itself says; may be repeated
-    #[arg(help_heading = MEASUREMENT, long, value_name = "A,B")]
+    #[arg(help_heading = MEASUREMENT, long, value_name = "A,B", conflicts_with = "resume")]
     together: Vec<String>,
     /// Measure only the three resources that tell most about the others, and
     /// infer the rest from the profiles in this directory
-    #[arg(help_heading = MEASUREMENT, long, value_name = "DIR", conflicts_with_all = ["resources", "resume"])]
+    #[arg(help_heading = MEASUREMENT, long, value_name = "DIR", conflicts_with_all = ["resources", "resume", "together"])]
     classify: Option<PathBuf>,
     /// Which halves to measure
     #[arg(help_heading = MEASUREMENT, long, value_enum, default_value = "both")]
@@ -198,7 +198,7 @@ fn most_telling(
     machine: &Machine,
     request: &mut Request,
 ) -> Result<Vec<Profile>> {
-    let mut all = training::read(directory, None)?;
+    let mut all = training::read("--classify", directory, None)?;
     let fingerprint = machine.fingerprint();
     all.retain(|profile| profile.machine.fingerprint == fingerprint);
     let latency = args.metric.metric.as_deref();

@@ -12,15 +12,15 @@ use std::path::PathBuf;
 
 /// Every profile in `directory`, by file name; documents of other formats are
 /// passed over, and so is the file `except`. Several profiles of one workload are
-/// welcome.
+/// welcome. `flag` named the directory.
 ///
 /// # Errors
 /// A request error naming the directory, or the file that cannot be read.
-pub fn read(directory: &Path, except: Option<&Path>) -> Result<Vec<Profile>> {
+pub fn read(flag: &str, directory: &Path, except: Option<&Path>) -> Result<Vec<Profile>> {
     let unreadable = |error| {
         let directory = directory.display();
         Error::request(format!(
-            "--from {directory}: cannot read the directory: {error}"
+            "{flag} {directory}: cannot read the directory: {error}"
         ))
     };
     let except = except.and_then(|path| path.canonicalize().ok());

@@ -151,22 +151,27 @@ impl SequenceLog {
 
     /// A log of the same subjects in turns of `turn`, `periods` of them in a block.
     pub(super) fn in_turns(&self, turn: Duration, periods: u32) -> SequenceLog {
+        // The source was not on the CPU for a whole turn before the first.
+        self.anew(Sequence {
+            period: 2 * turn,
+            skip: 1,
+            read: periods - 1,
+            ..self.sequence
+        })
+    }
+
+    /// A log of the same subjects without a block, in blocks of another shape.
+    fn anew(&self, sequence: Sequence) -> SequenceLog {
         SequenceLog {
-            sequence: Sequence {
-                period: 2 * turn,
-                skip: 1,
-                read: periods - 1,
-                ..self.sequence
-            },
+            sequence,
             course: self.course.clone(),
             members: self.members.clone(),
             gauges: self.gauges.clone(),
-            // The source was not on the CPU for a whole turn before the first.
-            skip: 1,
+            skip: sequence.skip,
             arms: vec![self.zero()],
             blocks: Vec::new(),
             grain: self.grain,
-            rest: Noise::seeded(self.sequence.number as u64),
+            rest: Noise::seeded(sequence.number as u64),
             rounds: 0,
             spent: Duration::ZERO,
             judged: 0,

@@ -121,7 +121,11 @@ fn expects(expected: &ExpectedPerformance, gaps: bool) -> String {
     let own = format!(
         "{:.0} % of its undisturbed performance (95 % interval {low:.0} to {high:.0}{})",
         expected.performance * 100.0,
-        if gaps { ", by what is known" } else { "" }
+        if gaps {
+            "; some inputs are unknown"
+        } else {
+            ""
+        }
     );
     match &expected.most_hurt {
         Some(hurt) => format!(

@@ -1,12 +1,9 @@
 //! Blocks in which two sources press at once.
 
-use super::FIRST_JUDGED;
 use super::SequenceLog;
 use crate::experiment::executor::Arm;
 use crate::experiment::executor::Sequence;
 use jostle_statistics::Contrasts;
-use jostle_statistics::Noise;
-use std::time::Duration;
 
 impl SequenceLog {
     /// A log of `one` alone in this sequence, in blocks that are long enough for the
@@ -18,22 +15,14 @@ impl SequenceLog {
         let read = self.sequence.read.max(periods(other.sequence.read) as u32);
         let skip = self.skip.max(periods(other.skip) as u32);
         SequenceLog {
-            sequence: Sequence {
-                read,
-                ..self.sequence
-            },
-            course: self.course.clone(),
             members: vec![one],
             gauges: Vec::new(),
-            skip,
             arms: vec![(one, self.zero().1)],
-            blocks: Vec::new(),
-            grain: self.grain,
-            rest: Noise::seeded(self.sequence.number as u64),
-            rounds: 0,
-            spent: Duration::ZERO,
-            judged: 0,
-            judged_at: FIRST_JUDGED,
+            ..self.anew(Sequence {
+                skip,
+                read,
+                ..self.sequence
+            })
         }
     }
 

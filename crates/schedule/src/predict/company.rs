@@ -23,8 +23,8 @@ pub struct Pressure {
     /// ln of performance that is kept beside the others on CPUs of their own,
     /// whatever one needs, and its variance.
     pub drag: (f32, f32),
-    /// The CPU that they take turns on; `None` where nothing is known of that
-    /// or nobody else is there.
+    /// The shared CPU; `None` where CPUs are not shared, nobody else is there, or
+    /// the needs are not known.
     pub cpu: Option<SharedCpu>,
 }
 
@@ -43,7 +43,7 @@ impl Default for Pressure {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Company {
     all: Pressure,
-    /// Of those who take turns on a CPU.
+    /// CPU needs of the applications that share a CPU.
     needs: Vec<CpuNeed>,
     level: f32,
     wanted: f32,

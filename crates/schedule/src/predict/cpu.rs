@@ -1,4 +1,4 @@
-//! What applications that take turns on one CPU leave each other.
+//! How much CPU time applications leave each other on a CPU that they share.
 //!
 //! The kernel's scheduler gives everybody who wants to run the same share, and
 //! what one does not want to the others. Two things keep an application below

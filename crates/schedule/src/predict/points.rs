@@ -35,8 +35,8 @@ pub(super) fn sorted(points: &[CurvePoint]) -> Vec<Knot> {
     knots
 }
 
-/// Where nothing was measured, at most this much more is believed lost by
-/// pressing on to 100: a half.
+/// Above the highest intensity that was measured, at most this much more is
+/// assumed to be lost, as a log ratio: half of the performance there.
 pub(super) const MOST_BEYOND: f64 = std::f64::consts::LN_2;
 
 /// Undisturbed at 0 by definition. Beyond the last point the mean slope goes
