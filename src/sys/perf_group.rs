@@ -18,6 +18,10 @@ const HEAD: usize = 3;
 /// Most events of one group.
 pub const MAX_EVENTS: usize = 8;
 
+/// So often a group is opened again whose leader has moved: each time a few
+/// microseconds, in which a program that forks all the time seldom forks.
+const MOVES: usize = 20;
+
 /// What to count, in the kernel's numbers: `type`, `config`, … of
 /// `perf_event_attr`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -107,6 +111,34 @@ impl Group {
     /// # Errors
     /// Which event the kernel refused, and how.
     pub fn open(
+        events: &[EventConfig],
+        target: PerfTarget,
+        kernel: bool,
+    ) -> Result<Group, OpenError> {
+        // A thread and the child that it has just forked swap their counters
+        // when one follows the other on a CPU. The next member is then refused
+        // with EINVAL or ENODEV: it would stand beside a leader who has moved.
+        let moved = |failed: &OpenError| {
+            matches!(target, PerfTarget::Thread(_))
+                && failed.index > 0
+                && matches!(
+                    failed.error.raw_os_error(),
+                    Some(libc::EINVAL | libc::ENODEV)
+                )
+        };
+        let mut opened = Group::open_once(events, target, kernel);
+        for _ in 0..MOVES {
+            match &opened {
+                Err(failed) if moved(failed) => {
+                    opened = Group::open_once(events, target, kernel);
+                }
+                _ => break,
+            }
+        }
+        opened
+    }
+
+    fn open_once(
         events: &[EventConfig],
         target: PerfTarget,
         kernel: bool,
