@@ -25,6 +25,7 @@ pub use estimate::estimate;
 pub use measure::Measured;
 pub use measure::Settings;
 pub use measure::measure;
+pub(crate) use member::Member;
 pub use session::GroupRequest;
 pub use session::MemberRequest;
 pub use session::Request;

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+pub mod blame;
 mod check;
 pub mod cpulist;
 pub mod document;
@@ -40,6 +41,8 @@ pub use mechanism::Phase;
 pub use mechanism::PhasePerformance;
 pub use readings::PairReading;
 pub use readings::Readings;
+#[cfg(feature = "schema")]
+pub use schema::blame_schema;
 #[cfg(feature = "schema")]
 pub use schema::pairs_schema;
 #[cfg(feature = "schema")]
