@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Longest time that a member without a window of its own is read for at once.
 const WINDOW: Duration = Duration::from_millis(100);
 
-pub(super) struct Member {
+pub(crate) struct Member {
     /// Its metric ends before it.
     metric: Option<Box<dyn Metric>>,
     target: Target,
@@ -50,7 +50,7 @@ struct Reading {
 }
 
 impl Member {
-    pub(super) fn new(index: usize, target: Target, metric: Option<Box<dyn Metric>>) -> Member {
+    pub(crate) fn new(index: usize, target: Target, metric: Option<Box<dyn Metric>>) -> Member {
         let mut member = Member {
             metric,
             target,
@@ -72,12 +72,21 @@ impl Member {
         member
     }
 
-    pub(super) fn metric(&self) -> Option<&dyn Metric> {
+    pub(crate) fn metric(&self) -> Option<&dyn Metric> {
         self.metric.as_deref()
     }
 
-    pub(super) fn target(&self) -> &Target {
+    pub(crate) fn target(&self) -> &Target {
         &self.target
+    }
+
+    /// Lets it run on `cpus` only, now and whenever it is started again.
+    ///
+    /// # Errors
+    /// When it is gone, or the system refuses.
+    pub(crate) fn confine(&mut self, cpus: &[usize]) -> Result<(), BenchError> {
+        let confined = self.target.confine(cpus);
+        confined.map_err(|error| self.ended(error))
     }
 
     pub(super) fn reads_runs(&self) -> bool {
@@ -107,7 +116,7 @@ impl Member {
     }
 
     /// Sets it going or still.
-    pub(super) fn set(&mut self, going: bool) -> Result<(), BenchError> {
+    pub(crate) fn set(&mut self, going: bool) -> Result<(), BenchError> {
         if !going {
             return self.stop();
         }
