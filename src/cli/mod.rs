@@ -23,6 +23,7 @@ mod predict;
 mod profile;
 mod progress;
 mod run;
+mod scale;
 mod schedule;
 mod schema;
 mod select;

@@ -80,6 +80,15 @@ impl Member {
         &self.target
     }
 
+    /// Lets it run on `cpus` only, now and whenever it is started again.
+    ///
+    /// # Errors
+    /// When it is gone, or the system refuses.
+    pub(crate) fn confine(&mut self, cpus: &[usize]) -> Result<(), BenchError> {
+        let confined = self.target.confine(cpus);
+        confined.map_err(|error| self.ended(error))
+    }
+
     pub(crate) fn reads_runs(&self) -> bool {
         self.how == How::Run
     }

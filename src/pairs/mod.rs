@@ -22,6 +22,8 @@ pub use bench::Did;
 pub use estimate::Estimated;
 pub use estimate::Sample;
 pub use estimate::estimate;
+pub(crate) use live::Foreign;
+pub(crate) use live::LiveBench;
 pub use measure::Measured;
 pub use measure::Settings;
 pub use measure::measure;

@@ -23,6 +23,7 @@ const FLOORS: &[&str] = &[
     "report",
     "validate",
     "blame",
+    "scaling",
     "pairs",
     "experiment",
     "calibrate",
