@@ -33,8 +33,7 @@
 //! inside a worker.
 //!
 //! Imports run downwards: `cli` → `report` → `validate` → `blame`, `scaling` → `pairs` →
-//! `experiment`,
-//! `calibrate` → `metric`, `counters` → `workload`, `inject` → `machine` →
+//! `experiment`, `calibrate` → `metric`, `counters` → `workload`, `inject` → `machine` →
 //! `sys`, `os`. What `calibrate` finds reaches `experiment` as data of `machine`
 //! only.
 #![deny(unsafe_code)]

@@ -134,7 +134,9 @@ impl Protected {
             let name = self.name(pid);
             if pid <= 2 || stat.flags & KERNEL_THREAD != 0 {
                 self.refuse(pid, "it is init or a kernel thread");
-            } else if let Some(known) = NAMES.iter().find(|known| is_named(&name, known)) {
+            } else if let Some(known) = NAMES.iter().find(|known| is_named(&name, known))
+                && !is_demo(pid, &name)
+            {
                 let known = known.trim_end_matches('-');
                 self.refuse(pid, &format!("the machine needs it ({known})"));
             } else if protect.names.contains(&name) {
@@ -204,6 +206,14 @@ fn is_named(name: &str, known: &str) -> bool {
         "systemd" | "containerd" | "dbus-" | "sshd" => name.starts_with(known),
         _ => name == known,
     }
+}
+
+/// Whether it is one of our own demos, which nobody needs.
+fn is_demo(pid: i32, name: &str) -> bool {
+    name == "jostle"
+        && tree::command_line(pid)
+            .get(1)
+            .is_some_and(|word| word == "demo")
 }
 
 fn owner(pid: i32) -> Option<u32> {
