@@ -9,6 +9,7 @@
 pub mod cgroup;
 pub mod cpulist;
 pub mod disks;
+pub mod interrupts;
 pub mod mounts;
 pub mod proc;
 pub mod psi;
