@@ -176,28 +176,7 @@ impl Population {
             let by_mode = resources.entry(id.into()).or_default();
             by_mode.insert(mode.into(), typical);
         }
-        let spread = |of: fn(&CpuNeed) -> (f32, f32)| {
-            let values = needs.iter().map(of);
-            Spread::of(
-                &values
-                    .map(|(x, v)| (f64::from(x), f64::from(v)))
-                    .collect::<Vec<_>>(),
-            )
-        };
-        let cpu = || {
-            let seldom = needs.iter().filter(|need| need.seldom_rests());
-            let (believed, open) = believed(seldom.map(|need| f64::from(need.kept_ln)));
-            Some(TypicalCpu {
-                applications: needs.len(),
-                demand: spread(|need| (need.demand, need.demand_sd.powi(2)))?.rounded(),
-                kept_ln: spread(|need| (need.kept_ln.min(MOST_KEPT), need.kept_variance))?
-                    .rounded(),
-                taken: spread(|need| (need.taken, 0.01))?.rounded(),
-                believed: rounded(believed, 1e4),
-                kept_open: rounded(open, 1e4),
-            })
-        };
-        population.cpu = cpu();
+        population.cpu = typical_cpu(&needs);
         population.resources = resources;
         population
     }
@@ -238,6 +217,24 @@ impl Population {
             None => modes.values().max_by_key(|typical| typical.curves),
         }
     }
+}
+
+fn typical_cpu(needs: &[CpuNeed]) -> Option<TypicalCpu> {
+    let spread = |of: fn(&CpuNeed) -> (f32, f32)| {
+        let values = needs.iter().map(of);
+        let values = values.map(|(x, v)| (f64::from(x), f64::from(v)));
+        Spread::of(&values.collect::<Vec<_>>())
+    };
+    let seldom = needs.iter().filter(|need| need.seldom_rests());
+    let (believed, open) = believed(seldom.map(|need| f64::from(need.kept_ln)));
+    Some(TypicalCpu {
+        applications: needs.len(),
+        demand: spread(|need| (need.demand, need.demand_sd.powi(2)))?.rounded(),
+        kept_ln: spread(|need| (need.kept_ln.min(MOST_KEPT), need.kept_variance))?.rounded(),
+        taken: spread(|need| (need.taken, 0.01))?.rounded(),
+        believed: rounded(believed, 1e4),
+        kept_open: rounded(open, 1e4),
+    })
 }
 
 /// What interrupts leave of a CPU at least.
