@@ -175,7 +175,9 @@ def judged(batch, qos):
         for division, runs in batch["measured"].items()
         if len(runs) == TIMES and None not in runs
     }
-    if not worths:
+    tried = [runs for runs in batch["measured"].values() if len(runs) == TIMES]
+    # What failed is left out; what is yet to be measured might be the best.
+    if not worths or len(tried) < batch["divisions"]:
         return None
     both = {division: [statistics.mean(x) for x in zip(*runs)] for division, runs in worths.items()}
     rows = {}
@@ -275,6 +277,7 @@ def run(args, names, profiles, document, applications):
         if known is None:
             known = {"programs": batch, "order": order, "placed": {}, "measured": {}}
             document["batches"].append(known)
+        known["divisions"] = len(list(divisions(batch)))
         for policy in document["policies"]:
             division = placed(args, batch, policy, order, profiles)
             known["placed"][policy] = key(division) if division else None

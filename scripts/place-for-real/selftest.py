@@ -7,7 +7,13 @@ def batch(first, second, placed):
     """Two times of divisions of four programs, each with what every program keeps."""
     kept = lambda percent: {name: {"percent": percent, "ci95": [percent, percent]} for name in "abcd"}
     measured = {division: [kept(x), kept(second[division])] for division, x in first.items()}
-    return {"programs": list("abcd"), "order": list("abcd"), "placed": placed, "measured": measured}
+    return {
+        "programs": list("abcd"),
+        "order": list("abcd"),
+        "placed": placed,
+        "divisions": len(measured),
+        "measured": measured,
+    }
 
 
 def run(module):
@@ -38,6 +44,11 @@ def run(module):
             rows = module.judged(one, 90)
             self.assertIsNone(rows["p"])
             one["measured"] = {"a+c": [None, None]}
+            self.assertIsNone(module.judged(one, 90))
+
+        def test_a_batch_with_divisions_to_come_does_not_count(self):
+            one = batch({"a+b": 60.0, "a": 50.0}, {"a+b": 60.0, "a": 50.0}, {"p": "a+b"})
+            one["measured"]["a"].pop()
             self.assertIsNone(module.judged(one, 90))
 
         def test_batches_use_all_programs_alike(self):
