@@ -7,6 +7,7 @@
 //! through [`text::Text`], which keeps file and buffer.
 
 pub mod cgroup;
+pub mod connections;
 pub mod cpulist;
 pub mod disks;
 pub mod mounts;

@@ -89,18 +89,18 @@ impl Member {
         confined.map_err(|error| self.ended(error))
     }
 
-    pub(super) fn reads_runs(&self) -> bool {
+    pub(crate) fn reads_runs(&self) -> bool {
         self.how == How::Run
     }
 
     /// Whether a block in which it was started again is to be played anew.
-    pub(super) fn is_cut_by_restarts(&self) -> bool {
+    pub(crate) fn is_cut_by_restarts(&self) -> bool {
         matches!(self.how, How::Count | How::Window)
     }
 
     /// Shortest block in which it can be read `operations` of which it does `rate`
     /// per second.
-    pub(super) fn shortest(&self, rate: f64, operations: f64) -> Duration {
+    pub(crate) fn shortest(&self, rate: f64, operations: f64) -> Duration {
         match self.how {
             How::Count if rate > 0.0 => Duration::from_secs_f64((operations / rate).min(60.0)),
             How::Window => {
@@ -166,7 +166,7 @@ impl Member {
     }
 
     /// Starts a command that has ended again; whether it had.
-    pub(super) fn keep_running(&mut self) -> Result<bool, BenchError> {
+    pub(crate) fn keep_running(&mut self) -> Result<bool, BenchError> {
         if self.stopped || self.target.wait(Duration::ZERO).is_none() {
             return Ok(false);
         }
@@ -198,7 +198,7 @@ impl Member {
     }
 
     /// Begins to read it.
-    pub(super) fn begin(&mut self) -> Result<(), BenchError> {
+    pub(crate) fn begin(&mut self) -> Result<(), BenchError> {
         self.reading = None;
         match self.how {
             How::Not => return Ok(()),
@@ -225,13 +225,13 @@ impl Member {
     }
 
     /// Whether a run that is being read goes on.
-    pub(super) fn is_running_on(&self) -> bool {
+    pub(crate) fn is_running_on(&self) -> bool {
         let reading = self.reading.as_ref();
         self.how == How::Run && reading.is_some_and(|reading| reading.run.is_none())
     }
 
     /// What it did since [`Self::begin`].
-    pub(super) fn end(&mut self) -> Result<Option<Did>, BenchError> {
+    pub(crate) fn end(&mut self) -> Result<Option<Did>, BenchError> {
         let Some(reading) = self.reading.take() else {
             return Ok(None);
         };
@@ -269,7 +269,7 @@ impl Member {
     }
 
     /// What its metric has counted, if it counts.
-    pub(super) fn count(&mut self) -> Result<Option<u64>, BenchError> {
+    pub(crate) fn count(&mut self) -> Result<Option<u64>, BenchError> {
         let counted = self.metric.as_mut().and_then(|metric| metric.counted());
         counted.transpose().map_err(|error| self.ended(error))
     }

@@ -1,5 +1,6 @@
 //! What people read: tables, and the words around them.
 
+mod blame;
 mod calibration;
 pub mod classification;
 pub mod cloud;
@@ -21,6 +22,8 @@ mod together;
 mod used;
 mod validation;
 
+pub use blame::answer as blame_answer;
+pub use blame::blame_page;
 pub use calibration::calibration_text;
 pub use calibration::pressure;
 pub use gauges::gauges_head;

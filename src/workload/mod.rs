@@ -3,6 +3,7 @@
 //! group, and one we attached to is left exactly as it was found.
 
 pub mod activity;
+mod bystander;
 pub mod cgroup;
 mod command;
 mod confine;
@@ -21,6 +22,7 @@ pub mod tree;
 mod watch;
 
 pub use crate::sys::process::set_executable;
+pub use bystander::Bystander;
 pub use guard::executable;
 pub use output::OutputSink;
 pub(crate) use output::printable;

@@ -22,6 +22,7 @@ const FLOORS: &[&str] = &[
     "cli",
     "report",
     "validate",
+    "blame",
     "scaling",
     "pairs",
     "experiment",

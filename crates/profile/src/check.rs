@@ -273,7 +273,7 @@ pub(crate) fn refuse(key: &str, problem: impl Into<String>) -> Checked {
     })
 }
 
-fn finite(key: &str, value: f64) -> Checked {
+pub(crate) fn finite(key: &str, value: f64) -> Checked {
     match value.is_finite() {
         true => Ok(()),
         false => refuse(

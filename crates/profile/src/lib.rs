@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+pub mod blame;
 mod check;
 pub mod cpulist;
 pub mod document;
@@ -46,6 +47,8 @@ pub use scaling::ScalingFacts;
 pub use scaling::ScalingPoint;
 pub use scaling::Speedup;
 pub use scaling::SpeedupStatus;
+#[cfg(feature = "schema")]
+pub use schema::blame_schema;
 #[cfg(feature = "schema")]
 pub use schema::pairs_schema;
 #[cfg(feature = "schema")]
