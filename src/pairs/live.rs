@@ -47,6 +47,8 @@ pub(crate) struct LiveBench<'a> {
     apart: Vec<Lengths>,
     /// Longest time that one run may take.
     run_timeout: Duration,
+    /// Times that a block is begun because a command ended in it.
+    attempts: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +88,7 @@ impl<'a> LiveBench<'a> {
             interrupt,
             together,
             run_timeout,
+            attempts: ATTEMPTS,
         }
     }
 
@@ -155,6 +158,13 @@ impl<'a> LiveBench<'a> {
             lengths.skip = lengths.skip.max(skip);
             lengths.read = lengths.read.max(read);
         }
+        self
+    }
+
+    /// The same, with the ends and begins of runs as a part of the blocks that they
+    /// fall into.
+    pub(crate) fn with_whole_runs(mut self) -> Self {
+        self.attempts = 1;
         self
     }
 
@@ -270,7 +280,7 @@ impl Bench for LiveBench<'_> {
             } else {
                 lengths.read
             };
-            if let Some(block) = self.read(arm, read, attempt >= ATTEMPTS)? {
+            if let Some(block) = self.read(arm, read, attempt >= self.attempts)? {
                 return Ok(block);
             }
             attempt += 1;

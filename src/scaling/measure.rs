@@ -70,7 +70,7 @@ const LOOK: usize = 4;
 /// Wider than this many of the half-widths asked for is not resolved.
 const RESOLVED: f64 = 2.0;
 /// Share of its blocks in which it may be started again without a word.
-const RESTARTED: f64 = 0.2;
+const RESTARTED: f64 = 0.9;
 
 /// Measures at `sizes`, ascending, of which the first is 1.
 pub fn measure(bench: &mut dyn Bench, sizes: &[u32], settings: &Settings) -> Measured {

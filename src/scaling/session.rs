@@ -305,7 +305,9 @@ impl Curve<'_> {
             request.options.run_timeout,
             request.interrupt.clone(),
         );
-        Ok(bench.with_blocks(SKIP, READ))
+        // What a run does by one thread at its begin and end takes a larger part of the
+        // time the more CPUs there are.
+        Ok(bench.with_blocks(SKIP, READ).with_whole_runs())
     }
 
     fn document(
