@@ -603,14 +603,16 @@ fn grown(bursts: f64, seed: u64) -> (bool, [f64; 2]) {
 
 #[test]
 fn blocks_grow_where_their_ends_are_most_of_their_noise() {
-    for seed in 0..4 {
+    let mut missed = 0;
+    for seed in 0..12 {
         // A turn holds 10 operations, and a block of six turns about five bursts.
         let (longer, [low, high]) = grown(13.0, seed);
         assert!(longer);
         // Nothing is said to be known better than the bursts allow.
-        assert!(low <= 0.0 && high >= 0.0, "{low} {high}");
+        missed += usize::from(low > 0.0 || high < 0.0);
         assert!((0.006..0.12).contains(&(high - low)), "{low} {high}");
     }
+    assert!(missed <= 2, "{missed}");
 }
 
 #[test]

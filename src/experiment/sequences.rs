@@ -90,6 +90,8 @@ struct Kept {
     periods: u32,
     /// Part of an operation that was not seen: see [`Grain`].
     rest: f64,
+    /// Where in its turn the first and the last operation was: see [`between`].
+    when: [f64; 2],
 }
 
 /// What one half of one subject showed at one intensity.
@@ -261,6 +263,7 @@ impl SequenceLog {
             reading,
             periods: request.periods,
             rest: self.rest.uniform() - 0.5,
+            when: [self.rest.uniform(), self.rest.uniform()],
         });
     }
 
@@ -284,7 +287,7 @@ impl SequenceLog {
             .iter()
             .map(|turn| (turn.seconds, turn.operations))
             .collect();
-        let found = between(&done)?;
+        let found = between(&done, block.when)?;
         let at = turns.first()?.from.map(|from| Place {
             operations: from.operations + found.before,
             ..from
