@@ -8,6 +8,8 @@
 //! | [`cli`] | one file per subcommand: its arguments and its `run()` |
 //! | [`report`] | tables and plots for people |
 //! | [`validate`] | is the instrument true? every source against itself and all others |
+//! | [`blame`] | who slows a program, by pausing the others for milliseconds |
+//! | [`scaling`] | how performance grows with CPUs and with copies |
 //! | [`pairs`] | what programs cost each other that really run side by side |
 //! | [`experiment`] | arms, windows, estimates, the search for `t` and `c` |
 //! | [`metric`] | how the target's performance is read |
@@ -30,13 +32,14 @@
 //! (location, intervals, monotone regression); and `jostle-kernels`, which runs
 //! inside a worker.
 //!
-//! Imports run downwards: `cli` → `report` → `validate` → `pairs` → `experiment`,
-//! `calibrate` → `metric`, `counters` → `workload`, `inject` → `machine` →
+//! Imports run downwards: `cli` → `report` → `validate` → `blame`, `scaling` → `pairs` →
+//! `experiment`, `calibrate` → `metric`, `counters` → `workload`, `inject` → `machine` →
 //! `sys`, `os`. What `calibrate` finds reaches `experiment` as data of `machine`
 //! only.
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+pub mod blame;
 pub mod calibrate;
 pub mod cli;
 pub mod console;
@@ -50,6 +53,7 @@ mod near;
 pub mod os;
 pub mod pairs;
 pub mod report;
+pub mod scaling;
 pub mod sink;
 #[allow(unsafe_code)]
 pub mod sys;

@@ -284,6 +284,43 @@ fn unknown_keys_and_resources_are_kept() {
 }
 
 #[test]
+fn a_curve_by_size_is_kept_with_what_is_unknown_in_it_and_bad_ones_are_named() {
+    let point = |size: u32, speedup: Value| json!({"size": size, "speedup": speedup, "later": 1});
+    let two = json!({"value": 1.9, "ci95": [1.8, 2.0], "status": "measured", "blocks": 40});
+    let none = json!({"unavailable": "this machine has 2 CPUs"});
+    let curve = |points: Vec<Value>| {
+        json!({"cpus": {
+            "recorded_at": "2026-11-20T09:30:00Z", "seconds": 15.0, "metric": "runs",
+            "cpus": [0, 1], "points": points, "later": {"a": 1},
+        }, "soon": 2})
+    };
+    let with = |scaling: &Value| {
+        let mut document = serde_json::to_value(sample()).unwrap();
+        document["scaling"] = scaling.clone();
+        serde_json::from_value::<Profile>(document).unwrap()
+    };
+    let whole = curve(vec![
+        point(1, two.clone()),
+        point(2, two.clone()),
+        point(4, none),
+    ]);
+    let profile = with(&whole);
+    profile::check(&profile).unwrap();
+    assert_eq!(serde_json::to_value(&profile).unwrap()["scaling"], whole);
+    let bad = json!({"value": -1.0, "ci95": [0.0, 1.0], "status": "measured", "blocks": 4});
+    for (points, key) in [
+        (
+            vec![point(2, two.clone()), point(2, two)],
+            "scaling.cpus.points[1].size",
+        ),
+        (vec![point(1, bad)], "scaling.cpus.points[0].speedup.value"),
+    ] {
+        let error = profile::check(&with(&curve(points))).unwrap_err();
+        assert_eq!(error.key, key);
+    }
+}
+
+#[test]
 fn a_failed_save_leaves_the_old_file_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("p.json");

@@ -333,6 +333,112 @@ fn a_speed_on_a_platform_that_no_node_has_is_pointed_out() {
 }
 
 /// The answers to `input`, line by line.
+/// A directory with the profile of `web` and a curve by CPUs.
+fn scaled(cpus: &[(u32, f64)]) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(Path::new(APPS).join("web.json")).unwrap();
+    let mut profile: Value = serde_json::from_str(&text).unwrap();
+    let points = cpus.iter().map(|(size, speedup)| {
+        json!({"size": size, "speedup": {
+            "value": speedup, "ci95": [speedup - 0.1, speedup + 0.1],
+            "status": "measured", "blocks": 40,
+        }})
+    });
+    profile["scaling"] = json!({"cpus": {
+        "recorded_at": "2026-11-20T09:30:00Z", "seconds": 15.0, "metric": "runs",
+        "cpus": [0, 1, 2, 3], "points": points.collect::<Vec<_>>(),
+    }});
+    fs::write(directory.path().join("web.json"), profile.to_string()).unwrap();
+    directory
+}
+
+const SIZERS: [&str; 3] = ["quasar-sizing", "bazaar", "jostle"];
+
+#[test]
+fn a_speed_that_is_wanted_chooses_the_size_by_the_profiles_curve() {
+    let apps = scaled(&[(1, 1.0), (2, 1.8), (4, 2.5)]);
+    let nodes = apps.path().join("nodes.toml");
+    let place = |policy: &str, target: f64, apps: &str| {
+        fs::write(
+            &nodes,
+            node(&format!("[[app]]\nname = \"web\"\ntarget = {target}\n")),
+        )
+        .unwrap();
+        let nodes = nodes.to_str().unwrap();
+        let args = [
+            "--nodes", nodes, "--apps", apps, "--app", "web", "--json", "--policy", policy,
+        ];
+        let (code, stdout, stderr) = schedule(&args);
+        assert_eq!(code, Some(0), "{stderr}");
+        let document: Value = serde_json::from_str(&stdout).unwrap();
+        document["placed"][0]["size"].clone()
+    };
+    let curve = apps.path().to_str().unwrap();
+    for policy in SIZERS {
+        let size = place(policy, 1.5, curve);
+        assert_eq!(size["cpus"], 2, "{policy}: {size}");
+        assert_eq!(size["speedup"], 1.8);
+        let why = size["why"].as_str().unwrap();
+        let expected = "2 CPUs give 1.80 times the speed of one (95 % interval 1.70 to 1.90); 1.50 \
+                        is wanted, and 1 CPU gives 1.00";
+        assert_eq!(why, expected, "{policy}");
+        assert_eq!(place(policy, 0.8, curve)["cpus"], 1, "{policy}");
+        // The fixtures have no curve.
+        let size = place(policy, 1.5, APPS);
+        assert_eq!(
+            size["why"],
+            "no scaling curve: placed at the size asked for, 1 CPU"
+        );
+        assert_eq!((&size["cpus"], &size["speedup"]), (&json!(1), &Value::Null));
+    }
+    let size = place("quasar-sizing", 3.0, curve);
+    assert_eq!(size["cpus"], 4);
+    let why = size["why"].as_str().unwrap();
+    assert!(
+        why.ends_with("the curve ends at 4 CPUs, and does not reach it"),
+        "{why}"
+    );
+    let why = place("quasar-sizing", 1.75, curve)["why"].to_string();
+    assert!(
+        why.contains("the lower end of the interval is below that"),
+        "{why}"
+    );
+    let size = place("least-loaded", 1.5, curve);
+    assert_eq!(
+        size["why"],
+        "least-loaded does not choose sizes: placed at the size asked for, 1 CPU"
+    );
+}
+
+#[test]
+fn the_stream_sizes_by_the_target_of_the_event_or_of_the_nodes_file() {
+    let apps = scaled(&[(1, 1.0), (2, 1.8)]);
+    let nodes = apps.path().join("nodes.toml");
+    fs::write(&nodes, node("[[app]]\nname = \"web\"\ntarget = 1.6\n")).unwrap();
+    let (nodes, apps) = (nodes.to_str().unwrap(), apps.path().to_str().unwrap());
+    for policy in SIZERS {
+        let args = ["--nodes", nodes, "--apps", apps, "--policy", policy];
+        let input = [
+            json!({"event": "arrive", "id": "a", "app": "web"}),
+            json!({"event": "arrive", "id": "b", "app": "web", "target": 0.5}),
+        ];
+        let input = input.map(|event| event.to_string()).join("\n");
+        let (_, answers, stderr) = stream(&args, input.as_bytes());
+        assert_eq!(stderr, "");
+        let size = |at: usize| answers[at]["decision"]["size"].clone();
+        assert_eq!(
+            (&size(0)["cpus"], &size(0)["target"]),
+            (&json!(2), &json!(1.6)),
+            "{policy}"
+        );
+        assert_eq!(
+            (&size(1)["cpus"], &size(1)["target"]),
+            (&json!(1), &json!(0.5)),
+            "{policy}"
+        );
+    }
+}
+
 fn stream(args: &[&str], input: &[u8]) -> (Option<i32>, Vec<Value>, String) {
     let output = Command::new(assert_cmd::cargo::cargo_bin!("jostle"))
         .current_dir(env!("CARGO_MANIFEST_DIR"))

@@ -7,7 +7,9 @@ The applications are those of scripts/recordings, prepared as scripts/record doe
 Each pair is measured by `jostle pairs` on one CPU that both share and on CPUs of their
 own; applications that read or write files do that on the disk of the directory for
 temporary files, so that two of them share it. Results go into one file, where a pair
-that the same binary has measured is skipped: run the same command again to resume.
+that is there already is skipped: run the same command again to resume. With --again
+only what the same binary has measured is skipped. Every group keeps its date and the
+binary that measured it.
 
 By default some pairs of 20 applications of different kinds are measured: each with 6
 others, chosen by the seed, so that all are connected. Left out are services that need
@@ -101,9 +103,10 @@ def members(group):
 
 
 def done(document, binary):
-    """Pairs and placements that `binary` has measured."""
+    """Pairs and placements that `binary` has measured; any binary if None."""
     groups = document["groups"] if document else []
-    return {(members(group), group["placement"]) for group in groups if group.get("binary") == binary}
+    same = [group for group in groups if binary in (None, group.get("binary"))]
+    return {(members(group), group["placement"]) for group in same}
 
 
 class Applications:
@@ -139,6 +142,9 @@ class Applications:
         values = list(zip(options, options[1:]))
         environment = [value for flag, value in values if flag == "--env"]
         metric = next((value for flag, value in values if flag == "--metric"), None)
+        if "--kind" in options:
+            say(f"{name} prints a total, and `jostle pairs` reads printed speeds")
+            return None
         script = os.path.join(directory, f"run-{name}")
         targets = os.path.join(REPOSITORY, "scripts", "targets")
         with open(script, "w") as file:
@@ -206,6 +212,7 @@ def main():
     parser.add_argument("--all", action="store_true", help="measure every pair of them")
     parser.add_argument("--partners", type=int, default=PARTNERS, help="others that each is measured with [6]")
     parser.add_argument("--seconds", type=float, default=6.0, help="longest time for each placement [6]")
+    parser.add_argument("--again", action="store_true", help="measure anew what another binary has measured")
     parser.add_argument("--most", type=int, help="measure so many pairs, and stop")
     parser.add_argument("--seed", type=int, default=1, help="chooses the pairs, and orders the blocks")
     parser.add_argument("--out", default=os.path.join(REPOSITORY, "profiles", "pairs.json"))
@@ -233,7 +240,7 @@ def main():
     with open(args.jostle, "rb") as file:
         binary = hashlib.sha256(file.read()).hexdigest()[:12]
     document = load(args.out)
-    have = done(document, binary)
+    have = done(document, binary if args.again else None)
     missing = {pair: [p for p in PLACEMENTS if (pair, p) not in have] for pair in pairs}
     pending = [pair for pair in pairs if missing[pair]][: args.most]
     placements = sum(len(missing[pair]) for pair in pending)

@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand.
 
+mod blame;
 mod classify;
 mod counters;
 mod demo;
@@ -22,6 +23,7 @@ mod predict;
 mod profile;
 mod progress;
 mod run;
+mod scale;
 mod schedule;
 mod schema;
 mod select;
@@ -63,6 +65,7 @@ enum Command {
     /// List the metrics: how performance can be read, and what works here
     Metrics(metrics::Args),
     Pairs(Box<pairs::Args>),
+    Blame(Box<blame::Args>),
     /// Print a profile
     Show(show::Args),
     /// Check every source: linear, strong, and without effect on other resources
@@ -80,7 +83,7 @@ enum Command {
     /// Fit a pattern of I/O or messages to a recorded trace or network capture
     Pattern(pattern::Args),
     Sink(sink::Args),
-    /// Print the JSON Schema of a profile or of measured pairs
+    /// Print the JSON Schema of a profile, of measured pairs or of a blame
     Schema(schema::Args),
     /// Run a built-in demo target until killed
     Demo(demo::Args),
@@ -103,6 +106,7 @@ impl Cli {
             Command::Profile(args) => profile::run(*args),
             Command::Metrics(args) => metrics::run(args),
             Command::Pairs(args) => pairs::run(*args),
+            Command::Blame(args) => blame::run(*args),
             Command::Show(args) => show::run(args),
             Command::Validate(args) => validate::run(args),
             Command::Predict(args) => predict::run(args),

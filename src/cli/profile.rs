@@ -8,6 +8,8 @@ use super::load::LoadArgs;
 use super::metric::MetricArgs;
 use super::output;
 use super::progress::Bar;
+use super::scale;
+use super::scale::ScaleArgs;
 use super::select;
 use super::target::TargetArgs;
 use super::target::file_stem;
@@ -27,6 +29,7 @@ use crate::machine::calibration::Calibration;
 use crate::metric::MetricOptions;
 use crate::report;
 use crate::report::Style;
+use crate::scaling;
 use jostle_profile as profile;
 use jostle_profile::Profile;
 use jostle_profile::resource::Resource;
@@ -53,6 +56,8 @@ pub struct Args {
     hooks: HookArgs,
     #[command(flatten)]
     load: LoadArgs,
+    #[command(flatten)]
+    scale: ScaleArgs,
     /// Performance that counts as kept, percent of undisturbed
     #[arg(help_heading = MEASUREMENT, long, default_value_t = 95.0, value_name = "PERCENT")]
     qos: f64,
@@ -143,8 +148,19 @@ pub fn run(args: Args) -> Result<()> {
         Some(directory) => Some(most_telling(directory, &args, &machine, &mut request)?),
         None => None,
     };
+    let asked = request.cpu_choice.asked;
+    let scale = args.scale.request(&machine, &request, asked, args.quick)?;
+    let existing = args.scale.existing(&machine)?;
     if args.dry_run {
-        return output::text(&select::dry_run(&machine, &request));
+        let mut text = match existing {
+            None => select::dry_run(&machine, &request),
+            Some(_) => String::new(),
+        };
+        text += &scale.as_ref().map_or_else(String::new, scale::dry_run);
+        return output::text(&text);
+    }
+    if let (Some(request), Some((profile, out))) = (&scale, existing) {
+        return scale_only(&args, &machine, request, profile, &out);
     }
     let name = args
         .name
@@ -166,6 +182,12 @@ pub fn run(args: Args) -> Result<()> {
         note!("{}", bar.account());
     }
 
+    // What was measured until here is written whatever comes of the curves.
+    let scaled = match scale.filter(|_| !interrupt::raised(&interrupt)) {
+        Some(scale) => measure_scale(&machine, &scale, &mut profile),
+        None => Ok(()),
+    };
+
     let path = out.write(&profile)?;
     // Not before: it is all there is of the readings until then.
     let _ = std::fs::remove_file(checkpoint);
@@ -174,6 +196,7 @@ pub fn run(args: Args) -> Result<()> {
         false => output::text(&report::profile_table(&profile, Style::for_stdout()))?,
     }
     note!("wrote {}", path.display());
+    scaled?;
     match interrupt::raised(&interrupt) {
         true => Err(Error::Interrupted(format!(
             "; what was learned until then is in {}, marked partial; --resume {0} with the same \
@@ -186,6 +209,38 @@ pub fn run(args: Args) -> Result<()> {
         ))),
         false => Ok(()),
     }
+}
+
+/// Adds the curves to a profile that there is.
+fn scale_only(
+    args: &Args,
+    machine: &Machine,
+    request: &scaling::Request,
+    mut profile: Profile,
+    out: &output::Destination,
+) -> Result<()> {
+    measure_scale(machine, request, &mut profile)?;
+    if interrupt::raised(&request.interrupt) {
+        return Err(Error::Interrupted("; the profile is as it was".into()));
+    }
+    let path = out.write(&profile)?;
+    match args.json {
+        true => output::json(&profile)?,
+        false => output::text(&report::scaling_page(&profile, Style::for_stdout()))?,
+    }
+    note!("wrote {}", path.display());
+    Ok(())
+}
+
+/// Measures the curves that were asked for.
+fn measure_scale(
+    machine: &Machine,
+    request: &scaling::Request,
+    profile: &mut Profile,
+) -> Result<()> {
+    let (facts, _) = scaling::run(machine, request, &mut |what| note!("{what}"))?;
+    scale::add(profile, facts);
+    Ok(())
 }
 
 /// Resources that are measured where the rest is inferred.

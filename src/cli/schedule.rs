@@ -38,7 +38,7 @@ use std::sync::Arc;
 pub struct Args {
     /// TOML file with [[node]] tables: name, cpus, memory, and optionally runs,
     /// platform, shares_cpus; and [[app]] tables: name, cpus, memory, qos,
-    /// platforms
+    /// target, spread, platforms
     #[arg(long, value_name = "FILE", required_unless_present = "stdin")]
     nodes: Option<PathBuf>,
     /// Directory with the profiles of the applications to place
@@ -140,7 +140,13 @@ fn once(args: &Args, file: &NodesFile, mut policy: Box<dyn Policy>) -> Result<()
     let (mut placed, mut not_placed) = (Vec::new(), Vec::new());
     for name in &names {
         let app = &apps[name];
-        match policy.place(&PlacementRequest::of(app), &cluster) {
+        let wanted = file.demands.get(name);
+        let request = PlacementRequest {
+            target: wanted.and_then(|wanted| wanted.target),
+            spread: wanted.is_some_and(|wanted| wanted.spread),
+            ..PlacementRequest::of(app)
+        };
+        match policy.place(&request, &cluster) {
             Ok((choice, explanation)) => {
                 choice
                     .start(&mut cluster, app, app.demand())

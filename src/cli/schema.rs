@@ -17,11 +17,14 @@ enum Document {
     Profile,
     /// What `jostle pairs` writes
     Pairs,
+    /// What `jostle blame` writes
+    Blame,
 }
 
 pub fn run(args: Args) -> Result<()> {
     output::json(&match args.of {
         Document::Profile => profile::schema(),
         Document::Pairs => profile::pairs_schema(),
+        Document::Blame => profile::blame_schema(),
     })
 }

@@ -357,6 +357,7 @@ fn metadata(
         resources: Default::default(),
         together: Vec::new(),
         usage: None,
+        scaling: None,
         readings: None,
         unknown: Default::default(),
     };

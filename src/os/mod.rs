@@ -7,8 +7,10 @@
 //! through [`text::Text`], which keeps file and buffer.
 
 pub mod cgroup;
+pub mod connections;
 pub mod cpulist;
 pub mod disks;
+pub mod interrupts;
 pub mod mounts;
 pub mod proc;
 pub mod psi;

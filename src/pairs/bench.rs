@@ -9,6 +9,8 @@ pub enum Arm {
     Together,
     /// This one; the others are stopped.
     Apart(usize),
+    /// The first so many of them; the others are stopped.
+    First(usize),
 }
 
 impl Arm {
@@ -16,6 +18,7 @@ impl Arm {
         match self {
             Arm::Together => true,
             Arm::Apart(only) => only == member,
+            Arm::First(count) => member < count,
         }
     }
 }

@@ -45,11 +45,41 @@ pub struct Estimated {
     pub apart: Estimate,
     /// Whether the mean was taken because a robust location says something else.
     pub uneven: bool,
+    error: LogError,
+}
+
+/// How far the log of a ratio may be off.
+#[derive(Clone, Debug, PartialEq)]
+enum LogError {
+    /// Standard error of a mean, with its degrees of freedom.
+    Mean { error: f64, freedom: f64 },
+    /// Of a robust location.
+    Robust(Bootstrap),
 }
 
 impl Estimated {
     pub fn half_width(&self) -> f64 {
         0.5 * (self.ci95[1] - self.ci95[0])
+    }
+
+    /// Standard error of the log of the value.
+    pub fn log_error(&self) -> f64 {
+        match &self.error {
+            LogError::Mean { error, .. } => *error,
+            LogError::Robust(bootstrap) => bootstrap.error,
+        }
+    }
+
+    /// How far the log of the value may be off in each direction, with a chance of
+    /// `alpha` that it is farther off in one of them. For levels far out in the tail.
+    pub fn log_reach(&self, alpha: f64) -> f64 {
+        match &self.error {
+            LogError::Mean { error, freedom } => student_quantile(1.0 - alpha, *freedom) * error,
+            LogError::Robust(bootstrap) => {
+                let [low, high] = bootstrap.student(alpha);
+                0.5 * (high - low)
+            }
+        }
     }
 }
 
@@ -88,6 +118,7 @@ pub fn estimate(samples: &[Sample], seed: u64) -> Option<Estimated> {
             ci95: apart,
         },
         uneven: found.uneven,
+        error: found.error,
     })
 }
 
@@ -99,6 +130,7 @@ struct Contrast {
     log_ratio: f64,
     ends: [f64; 2],
     uneven: bool,
+    error: LogError,
 }
 
 impl Rounds {
@@ -184,6 +216,7 @@ impl Rounds {
             log_ratio: robust.location,
             ends: robust.interval95(),
             uneven: false,
+            error: LogError::Robust(robust),
         })
     }
 
@@ -226,11 +259,13 @@ impl Rounds {
         let pieces = (n / block_length(&moves) as f64).max(2.0);
         let strain = (n / pieces).sqrt().min(2.0);
         let error = standard_deviation(&moves) / n.sqrt() * strain;
-        let reach = student_quantile(0.975, pieces - 1.0) * error;
+        let freedom = pieces - 1.0;
+        let reach = student_quantile(0.975, freedom) * error;
         Some(Contrast {
             log_ratio,
             ends: [log_ratio - reach, log_ratio + reach],
             uneven: true,
+            error: LogError::Mean { error, freedom },
         })
     }
 

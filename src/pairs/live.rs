@@ -40,13 +40,15 @@ const FIRST: usize = 2;
 /// Share of its own work that a stopped member may seem to do.
 const STILL: f64 = 0.02;
 
-pub(super) struct LiveBench<'a> {
+pub(crate) struct LiveBench<'a> {
     members: &'a mut Vec<Member>,
     interrupt: Arc<AtomicBool>,
     together: Lengths,
     apart: Vec<Lengths>,
     /// Longest time that one run may take.
     run_timeout: Duration,
+    /// Times that a block is begun because a command ended in it.
+    attempts: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -56,12 +58,12 @@ struct Lengths {
 }
 
 /// Who is counted while it is stopped: its counter sees somebody else.
-pub(super) struct Foreign(pub(super) Vec<usize>);
+pub(crate) struct Foreign(pub(crate) Vec<usize>);
 
 impl<'a> LiveBench<'a> {
     /// `turn` is how long the scheduler lets one of several run where they share a
     /// CPU.
-    pub(super) fn new(
+    pub(crate) fn new(
         members: &'a mut Vec<Member>,
         placement: GroupPlacement,
         turn: Duration,
@@ -86,12 +88,13 @@ impl<'a> LiveBench<'a> {
             interrupt,
             together,
             run_timeout,
+            attempts: ATTEMPTS,
         }
     }
 
     /// Makes the blocks so long that each member can be read in them, by what each
     /// does apart; `shares` is how many of them share a CPU.
-    pub(super) fn fit(
+    pub(crate) fn fit(
         &mut self,
         names: &[String],
         budget: Duration,
@@ -146,6 +149,36 @@ impl<'a> LiveBench<'a> {
         foreign.sort_unstable();
         foreign.dedup();
         Ok((Foreign(foreign), warnings))
+    }
+
+    /// The same, with blocks apart that begin to count after `skip` and last for
+    /// `read` at least.
+    pub(crate) fn with_blocks(mut self, skip: Duration, read: Duration) -> Self {
+        for lengths in &mut self.apart {
+            lengths.skip = lengths.skip.max(skip);
+            lengths.read = lengths.read.max(read);
+        }
+        self
+    }
+
+    /// The same, with the ends and begins of runs as a part of the blocks that they
+    /// fall into.
+    pub(crate) fn with_whole_runs(mut self) -> Self {
+        self.attempts = 1;
+        self
+    }
+
+    /// Lengths that are enough for each of the first `count` members.
+    fn longest_of(&self, count: usize) -> Lengths {
+        let first = self.apart.iter().take(count);
+        first.fold(self.apart[0], |longest, lengths| Lengths {
+            skip: longest.skip.max(lengths.skip),
+            read: longest.read.max(lengths.read),
+        })
+    }
+
+    pub(crate) fn members(&mut self) -> &mut [Member] {
+        self.members
     }
 
     fn counts(&mut self) -> Result<Vec<u64>, BenchError> {
@@ -234,6 +267,7 @@ impl Bench for LiveBench<'_> {
         let lengths = match arm {
             Arm::Together => self.together,
             Arm::Apart(member) => self.apart[member],
+            Arm::First(count) => self.longest_of(count),
         };
         let mut attempt = 1;
         loop {
@@ -246,7 +280,7 @@ impl Bench for LiveBench<'_> {
             } else {
                 lengths.read
             };
-            if let Some(block) = self.read(arm, read, attempt >= ATTEMPTS)? {
+            if let Some(block) = self.read(arm, read, attempt >= self.attempts)? {
                 return Ok(block);
             }
             attempt += 1;

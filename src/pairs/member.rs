@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Longest time that a member without a window of its own is read for at once.
 const WINDOW: Duration = Duration::from_millis(100);
 
-pub(super) struct Member {
+pub(crate) struct Member {
     /// Its metric ends before it.
     metric: Option<Box<dyn Metric>>,
     target: Target,
@@ -50,7 +50,7 @@ struct Reading {
 }
 
 impl Member {
-    pub(super) fn new(index: usize, target: Target, metric: Option<Box<dyn Metric>>) -> Member {
+    pub(crate) fn new(index: usize, target: Target, metric: Option<Box<dyn Metric>>) -> Member {
         let mut member = Member {
             metric,
             target,
@@ -72,26 +72,35 @@ impl Member {
         member
     }
 
-    pub(super) fn metric(&self) -> Option<&dyn Metric> {
+    pub(crate) fn metric(&self) -> Option<&dyn Metric> {
         self.metric.as_deref()
     }
 
-    pub(super) fn target(&self) -> &Target {
+    pub(crate) fn target(&self) -> &Target {
         &self.target
     }
 
-    pub(super) fn reads_runs(&self) -> bool {
+    /// Lets it run on `cpus` only, now and whenever it is started again.
+    ///
+    /// # Errors
+    /// When it is gone, or the system refuses.
+    pub(crate) fn confine(&mut self, cpus: &[usize]) -> Result<(), BenchError> {
+        let confined = self.target.confine(cpus);
+        confined.map_err(|error| self.ended(error))
+    }
+
+    pub(crate) fn reads_runs(&self) -> bool {
         self.how == How::Run
     }
 
     /// Whether a block in which it was started again is to be played anew.
-    pub(super) fn is_cut_by_restarts(&self) -> bool {
+    pub(crate) fn is_cut_by_restarts(&self) -> bool {
         matches!(self.how, How::Count | How::Window)
     }
 
     /// Shortest block in which it can be read `operations` of which it does `rate`
     /// per second.
-    pub(super) fn shortest(&self, rate: f64, operations: f64) -> Duration {
+    pub(crate) fn shortest(&self, rate: f64, operations: f64) -> Duration {
         match self.how {
             How::Count if rate > 0.0 => Duration::from_secs_f64((operations / rate).min(60.0)),
             How::Window => {
@@ -107,7 +116,7 @@ impl Member {
     }
 
     /// Sets it going or still.
-    pub(super) fn set(&mut self, going: bool) -> Result<(), BenchError> {
+    pub(crate) fn set(&mut self, going: bool) -> Result<(), BenchError> {
         if !going {
             return self.stop();
         }
@@ -157,7 +166,7 @@ impl Member {
     }
 
     /// Starts a command that has ended again; whether it had.
-    pub(super) fn keep_running(&mut self) -> Result<bool, BenchError> {
+    pub(crate) fn keep_running(&mut self) -> Result<bool, BenchError> {
         if self.stopped || self.target.wait(Duration::ZERO).is_none() {
             return Ok(false);
         }
@@ -189,7 +198,7 @@ impl Member {
     }
 
     /// Begins to read it.
-    pub(super) fn begin(&mut self) -> Result<(), BenchError> {
+    pub(crate) fn begin(&mut self) -> Result<(), BenchError> {
         self.reading = None;
         match self.how {
             How::Not => return Ok(()),
@@ -216,13 +225,13 @@ impl Member {
     }
 
     /// Whether a run that is being read goes on.
-    pub(super) fn is_running_on(&self) -> bool {
+    pub(crate) fn is_running_on(&self) -> bool {
         let reading = self.reading.as_ref();
         self.how == How::Run && reading.is_some_and(|reading| reading.run.is_none())
     }
 
     /// What it did since [`Self::begin`].
-    pub(super) fn end(&mut self) -> Result<Option<Did>, BenchError> {
+    pub(crate) fn end(&mut self) -> Result<Option<Did>, BenchError> {
         let Some(reading) = self.reading.take() else {
             return Ok(None);
         };
@@ -260,7 +269,7 @@ impl Member {
     }
 
     /// What its metric has counted, if it counts.
-    pub(super) fn count(&mut self) -> Result<Option<u64>, BenchError> {
+    pub(crate) fn count(&mut self) -> Result<Option<u64>, BenchError> {
         let counted = self.metric.as_mut().and_then(|metric| metric.counted());
         counted.transpose().map_err(|error| self.ended(error))
     }

@@ -18,6 +18,9 @@ use crate::metric;
 use crate::metric::Metric;
 use crate::metric::MetricOptions;
 use crate::metric::Start;
+use crate::os;
+use crate::os::cpulist;
+use crate::os::interrupts;
 use crate::sys::clock::rfc3339;
 use crate::workload::Target;
 use crate::workload::TargetSpec;
@@ -353,6 +356,9 @@ impl Starter<'_> {
         Group {
             placement: self.group.placement,
             members: members.collect(),
+            disk_interrupt_cpus: cpulist::online(os::here())
+                .ok()
+                .and_then(|online| interrupts::of_disks(os::here(), &online)),
             seconds: measured.seconds,
             warnings: warnings.iter().map(PairWarning::facts).collect(),
             recorded_at: None,

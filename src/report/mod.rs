@@ -1,5 +1,6 @@
 //! What people read: tables, and the words around them.
 
+mod blame;
 mod calibration;
 pub mod classification;
 pub mod cloud;
@@ -11,6 +12,7 @@ mod mechanism;
 mod pairs;
 pub mod placement;
 pub mod prediction;
+mod scaling;
 pub mod simulation;
 mod style;
 mod switches;
@@ -20,6 +22,8 @@ mod together;
 mod used;
 mod validation;
 
+pub use blame::answer as blame_answer;
+pub use blame::blame_page;
 pub use calibration::calibration_text;
 pub use calibration::pressure;
 pub use gauges::gauges_head;
@@ -27,6 +31,7 @@ pub use gauges::gauges_line;
 pub use gauges::gauges_sum;
 pub use html::validation as validation_html;
 pub use pairs::pairs_table;
+pub use scaling::scaling_page;
 pub use style::Style;
 pub use switches::switch_page;
 pub use table::profile_table;

@@ -79,6 +79,10 @@ fn one(explanation: &Explanation, explain: bool, style: Style) -> String {
     });
     let mut facts = vec![
         ("decided by", Some(decided_by)),
+        (
+            "size",
+            explanation.size.as_ref().map(|size| size.why.clone()),
+        ),
         ("expects", expected.map(|expected| expects(expected, gaps))),
         ("in parts", joined(parts.collect(), ", ")),
         ("expect harm", joined(harms, "; ")),
@@ -265,6 +269,7 @@ mod tests {
             policy: "p",
             node: "n1".into(),
             parts: vec![part("n1", 4), part("n2", 1)],
+            size: None,
             expected: Some(ExpectedPerformance {
                 performance: 0.874,
                 ci95: [0.801, 0.93],

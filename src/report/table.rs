@@ -1,6 +1,7 @@
 //! A profile as a person reads it.
 
 use super::mechanism;
+use super::scaling;
 use super::style::Style;
 use super::style::table;
 use super::switches;
@@ -373,6 +374,10 @@ fn notes(profile: &Profile, style: Style) -> String {
     section(
         "Two sources at once (95 % intervals)",
         together::lines(profile),
+    );
+    section(
+        "Speed with more CPUs or copies, as a multiple of one (95 % intervals)",
+        scaling::lines(profile),
     );
     let ordered = by_sensitivity(profile);
     let mut doubts = profile.conditions.doubts.clone();

@@ -18,3 +18,4 @@ pub mod sampling;
 pub mod sched;
 pub mod shared;
 pub mod tape;
+pub mod unix_peers;

@@ -255,6 +255,23 @@ impl Started {
         self.runs.iter().map(Run::pid).collect()
     }
 
+    /// Leaders and all that belongs to them.
+    pub(super) fn processes(&self) -> Vec<i32> {
+        let mut found = tree::members(&self.leaders(), &self.marker);
+        found.extend(self.leaders());
+        found
+    }
+
+    /// CPUs that runs begin on; `None` for all that we may use.
+    pub(super) fn begins_on(&self) -> Option<&[usize]> {
+        self.cpus.as_deref()
+    }
+
+    /// Where every further run begins.
+    pub(super) fn begin_on(&mut self, cpus: &[usize]) {
+        self.cpus = Some(cpus.to_vec());
+    }
+
     /// Until the last one ended.
     pub(super) fn ran_for(&self) -> Option<Duration> {
         let began = self.runs.iter().map(|run| run.began).min()?;

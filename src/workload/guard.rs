@@ -60,6 +60,11 @@ impl Guard {
         Self::spawn(marker, Command::new(executable()?))
     }
 
+    /// Its process, which does nothing until it has to.
+    pub(super) fn pid(&self) -> i32 {
+        self.process.id() as i32
+    }
+
     /// A guard for hooks, which runs `command` when it is needed.
     pub(super) fn of_hooks(command: Option<&str>, limit: Duration) -> Result<Guard> {
         let mut guard = Command::new(executable()?);

@@ -3,8 +3,10 @@
 //! group, and one we attached to is left exactly as it was found.
 
 pub mod activity;
+mod bystander;
 pub mod cgroup;
 mod command;
+mod confine;
 pub mod demo;
 mod guard;
 mod hold;
@@ -20,6 +22,7 @@ pub mod tree;
 mod watch;
 
 pub use crate::sys::process::set_executable;
+pub use bystander::Bystander;
 pub use guard::executable;
 pub use output::OutputSink;
 pub(crate) use output::printable;
@@ -34,6 +37,7 @@ use crate::error::Result;
 use crate::sys::cpus;
 use cgroup::CgroupSpec;
 use command::Started;
+use confine::Confinement;
 use hold_error::HoldError;
 use inside::Inside;
 use pid::Attached;
@@ -206,6 +210,8 @@ impl fmt::Display for Exit {
 pub struct Target {
     name: String,
     command: Vec<String>,
+    /// Given back before the rest ends.
+    confinement: Option<Confinement>,
     kind: Kind,
 }
 
@@ -265,6 +271,7 @@ impl Target {
         Ok(Target {
             name,
             command,
+            confinement: None,
             kind,
         })
     }
@@ -342,6 +349,45 @@ impl Target {
                 self.pid()
             ))
         })
+    }
+
+    /// Lets its threads run on `cpus` only, those that it starts later too, until the
+    /// next call. What was not started by us gets back what it had when the target is
+    /// dropped; what we started begins every further run on `cpus`.
+    ///
+    /// # Errors
+    /// An environment error when it is gone or the system refuses.
+    pub fn confine(&mut self, cpus: &[usize]) -> Result<()> {
+        let refused = |name: &str, error: std::io::Error| {
+            let list = jostle_profile::cpulist::format_list(cpus);
+            Error::environment(format!("cannot keep {name} to CPUs {list}: {error}"))
+        };
+        let scope = self.scope();
+        if self.confinement.is_none() {
+            let usual = match &self.kind {
+                // It may have ended, to be started again.
+                Kind::Started(started) if started.begins_on().is_some() => {
+                    Ok(started.begins_on().unwrap_or_default().to_vec())
+                }
+                _ => cpus::affinity(self.pid()),
+            };
+            let usual = usual.map_err(|error| refused(&self.name, error))?;
+            self.confinement = Some(Confinement::new(scope.clone(), usual));
+        }
+        if let Kind::Started(started) = &mut self.kind {
+            started.begin_on(cpus);
+        }
+        if let Some(confinement) = &mut self.confinement {
+            confinement.follow(scope.clone());
+            let applied = match &self.kind {
+                Kind::Started(started) => confinement.apply(|| started.processes(), cpus),
+                Kind::Attached(_) | Kind::Inside(_) => {
+                    confinement.apply(|| scope.processes(), cpus)
+                }
+            };
+            applied.map_err(|error| refused(&self.name, error))?;
+        }
+        Ok(())
     }
 
     /// What it is doing now.
@@ -477,18 +523,21 @@ impl Target {
     pub fn finish(self) {}
 }
 
-/// Polls `done` about every millisecond, at most `limit`; true when it held.
+/// Polls `done`, at most `limit`; true when it held. At first every 50 µs, then every
+/// quarter of the time that has passed, and every 2 ms: what takes long is not asked
+/// often, and what is done is seen soon.
 fn poll(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
-    let deadline = std::time::Instant::now() + limit;
-    let mut pause = Duration::from_micros(50);
+    let began = std::time::Instant::now();
     loop {
         if done() {
             return true;
         }
-        if std::time::Instant::now() >= deadline {
+        let passed = began.elapsed();
+        if passed >= limit {
             return false;
         }
+        let pause = passed / 4;
+        let pause = pause.clamp(Duration::from_micros(50), Duration::from_millis(2));
         std::thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(2));
     }
 }

@@ -22,6 +22,8 @@ const FLOORS: &[&str] = &[
     "cli",
     "report",
     "validate",
+    "blame",
+    "scaling",
     "pairs",
     "experiment",
     "calibrate",

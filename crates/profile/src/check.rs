@@ -5,6 +5,7 @@ use super::Estimate;
 use super::Interaction;
 use super::Profile;
 use super::Readings;
+use super::ScalingCurve;
 use super::SchedulerFacts;
 use super::Score;
 use super::Switch;
@@ -115,7 +116,40 @@ pub fn check(profile: &Profile) -> Checked {
     if let Some(usage) = &profile.usage {
         check_usage(usage)?;
     }
+    if let Some(scaling) = &profile.scaling {
+        for (name, curve) in [("cpus", &scaling.cpus), ("instances", &scaling.instances)] {
+            if let Some(curve) = curve {
+                check_scaling(&format!("scaling.{name}"), curve)?;
+            }
+        }
+    }
     profile.readings.as_ref().map_or(Ok(()), check_readings)
+}
+
+fn check_scaling(key: &str, curve: &ScalingCurve) -> Checked {
+    not_negative(&format!("{key}.seconds"), curve.seconds)?;
+    let mut before = 0;
+    for (index, point) in curve.points.iter().enumerate() {
+        let key = format!("{key}.points[{index}]");
+        if point.size <= before {
+            return refuse(
+                &format!("{key}.size"),
+                format!(
+                    "is {} after {before}; sizes start at 1 and rise",
+                    point.size
+                ),
+            );
+        }
+        before = point.size;
+        if let Reading::Value(speedup) = &point.speedup {
+            not_negative(&format!("{key}.speedup.value"), speedup.value)?;
+            interval(&format!("{key}.speedup.ci95"), speedup.ci95)?;
+            if let Some(alone) = &speedup.alone {
+                estimate(&format!("{key}.speedup.alone"), alone)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn check_interaction(key: &str, effect: &Interaction) -> Checked {
@@ -239,7 +273,7 @@ pub(crate) fn refuse(key: &str, problem: impl Into<String>) -> Checked {
     })
 }
 
-fn finite(key: &str, value: f64) -> Checked {
+pub(crate) fn finite(key: &str, value: f64) -> Checked {
     match value.is_finite() {
         true => Ok(()),
         false => refuse(

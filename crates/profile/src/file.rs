@@ -65,7 +65,7 @@ pub(crate) fn document<T: DeserializeOwned>(
 }
 
 /// Reads every `*.json` in `dir`, in file name order, leaving out
-/// `*.schema.json` and measured pairs (`jostle-pairs/1`). Subdirectories are not
+/// `*.schema.json`, measured pairs (`jostle-pairs/1`) and `jostle-blame/1`. Subdirectories are not
 /// entered.
 ///
 /// # Errors
@@ -89,7 +89,7 @@ pub fn load_dir(dir: &Path) -> Result<Vec<(PathBuf, Profile)>, LoadError> {
     let mut first_with: BTreeMap<String, PathBuf> = BTreeMap::new();
     let mut profiles = Vec::with_capacity(paths.len());
     for path in paths {
-        if is_pairs(&path) {
+        if is_other_document(&path) {
             continue;
         }
         let profile = load(&path)?;
@@ -108,15 +108,17 @@ pub fn load_dir(dir: &Path) -> Result<Vec<(PathBuf, Profile)>, LoadError> {
     Ok(profiles)
 }
 
-/// Whether `path` says that it holds pairs and not a profile.
-fn is_pairs(path: &Path) -> bool {
+/// Whether `path` says that it holds pairs or a blame, and not a profile.
+fn is_other_document(path: &Path) -> bool {
     #[derive(Deserialize)]
     struct FormatOnly {
         format: String,
     }
     let text = fs::read(path).unwrap_or_default();
     let only = serde_json::from_slice::<FormatOnly>(&text);
-    only.is_ok_and(|only| only.format.starts_with("jostle-pairs/"))
+    let other =
+        |format: &str| format.starts_with("jostle-pairs/") || format.starts_with("jostle-blame/");
+    only.is_ok_and(|only| other(&only.format))
 }
 
 /// Writes `profile` so that a reader sees the old file or the new one, never

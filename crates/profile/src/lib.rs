@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+pub mod blame;
 mod check;
 pub mod cpulist;
 pub mod document;
@@ -18,6 +19,7 @@ pub mod pairs;
 pub mod reading;
 mod readings;
 pub mod resource;
+mod scaling;
 #[cfg(feature = "schema")]
 mod schema;
 mod switch;
@@ -40,6 +42,13 @@ pub use mechanism::Phase;
 pub use mechanism::PhasePerformance;
 pub use readings::PairReading;
 pub use readings::Readings;
+pub use scaling::ScalingCurve;
+pub use scaling::ScalingFacts;
+pub use scaling::ScalingPoint;
+pub use scaling::Speedup;
+pub use scaling::SpeedupStatus;
+#[cfg(feature = "schema")]
+pub use schema::blame_schema;
 #[cfg(feature = "schema")]
 pub use schema::pairs_schema;
 #[cfg(feature = "schema")]
@@ -98,6 +107,9 @@ pub struct Profile {
     /// What the target used by itself; absent in files of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// How performance grows with CPUs and with copies, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaling: Option<ScalingFacts>,
     /// What had been read when the measurement was cut short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub readings: Option<Readings>,

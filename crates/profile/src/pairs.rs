@@ -71,6 +71,10 @@ pub struct Group {
     pub placement: GroupPlacement,
     /// Two or more.
     pub members: Vec<Member>,
+    /// CPUs to which the machine's disks send their interrupts, where that is a
+    /// part of all CPUs: what a disk does for one member costs whoever is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_interrupt_cpus: Option<Vec<usize>>,
     /// Time from the first block to the last.
     pub seconds: f64,
     /// What a reader should know before using the numbers.

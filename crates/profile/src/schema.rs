@@ -1,6 +1,7 @@
-//! The JSON Schemas of a profile and of measured pairs.
+//! The JSON Schemas of what jostle writes.
 
 use super::Profile;
+use super::blame::Blame;
 use super::pairs::Pairs;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -20,6 +21,11 @@ pub fn schema() -> Value {
 /// The same of `jostle-pairs/1`, for what [`super::pairs::load`] accepts.
 pub fn pairs_schema() -> Value {
     of::<Pairs>("jostle-pairs-1", "Jostle pairs, format jostle-pairs/1")
+}
+
+/// The same of `jostle-blame/1`, for what [`super::blame::load`] accepts.
+pub fn blame_schema() -> Value {
+    of::<Blame>("jostle-blame-1", "Jostle blame, format jostle-blame/1")
 }
 
 fn of<T: JsonSchema>(id: &str, title: &str) -> Value {

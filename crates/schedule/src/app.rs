@@ -83,6 +83,8 @@ impl App {
         let mut app = App::bare(&profile.workload.name, Responses::from_profile(profile));
         app.measured_on = profile.machine.model.clone();
         app = app.with_qos(profile.qos.threshold);
+        let scaling = profile.scaling.as_ref().and_then(Scaling::measured);
+        app.scaling = scaling.map(Arc::new);
         for (id, entry) in &profile.resources {
             let Some(lane) = lane(id) else {
                 app.unknown_resources.push(id.clone());

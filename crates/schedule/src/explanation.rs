@@ -70,6 +70,23 @@ pub struct PartReason {
     pub cpus: u32,
 }
 
+/// The size that was chosen for a speed that was wanted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SizeReason {
+    /// Speed wanted, as a multiple of that on one CPU.
+    pub target: f64,
+    /// CPUs, of all parts together.
+    pub cpus: u32,
+    pub nodes: u32,
+    /// Speed that the curve gives so many CPUs, without neighbours and on the best
+    /// platform; absent where there is no curve.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speedup: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ci95: Option<[f64; 2]>,
+    pub why: String,
+}
+
 /// What is predicted for the newcomer and for whom it would hurt most.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExpectedPerformance {
@@ -98,6 +115,9 @@ pub struct Explanation {
     /// usual demand.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartReason>,
+    /// Where a speed is wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<SizeReason>,
     /// Performance expected of it there, fraction of undisturbed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<ExpectedPerformance>,

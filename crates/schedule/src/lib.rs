@@ -81,6 +81,7 @@ pub mod predict;
 pub mod provision;
 mod scaling;
 mod search;
+mod sizing;
 mod stream;
 
 pub use app::App;
@@ -118,6 +119,7 @@ pub use explanation::NodeReason;
 pub use explanation::PartReason;
 pub use explanation::RUNNERS_UP;
 pub use explanation::Relaxed;
+pub use explanation::SizeReason;
 pub use nodes_file::AppDemand;
 pub use nodes_file::NodeEntry;
 pub use nodes_file::NodesFile;

@@ -15,6 +15,10 @@
 //! memory = "8GiB"
 //! qos = 0.9                         # optional: fraction to keep, instead of
 //!                                   # that of its profile
+//! target = 1.5                      # optional: speed wanted, as a multiple of that
+//!                                   # on one CPU; policies that choose sizes take
+//!                                   # as many CPUs as its profile's curve needs
+//! spread = false                    # optional: may run on several nodes
 //! platforms = { "Example CPU E-2400" = 1.0, "Example CPU E-1200" = 0.6 }
 //!                                   # optional: how fast it is on each, on any
 //!                                   # one scale
@@ -51,6 +55,10 @@ pub struct AppDemand {
     /// Fraction of undisturbed performance to keep; that of the profile when
     /// absent.
     pub qos: Option<f64>,
+    /// Speed wanted, as a multiple of that on one CPU.
+    pub target: Option<f64>,
+    /// Whether it may run on several nodes.
+    pub spread: bool,
     /// Speed by platform, on any one scale.
     pub platforms: BTreeMap<String, f64>,
     /// The line its name stands on.
@@ -117,6 +125,9 @@ struct RawApp {
     cpus: Option<Spanned<i64>>,
     memory: Option<Spanned<String>>,
     qos: Option<Spanned<f64>>,
+    target: Option<Spanned<f64>>,
+    #[serde(default)]
+    spread: bool,
     #[serde(default)]
     platforms: BTreeMap<String, Spanned<f64>>,
 }
@@ -196,6 +207,13 @@ impl NodesFile {
                 format!("key `qos`: is {qos}; write a fraction to keep, above 0 and at most 1"),
             )),
         };
+        let speed = |key: &Spanned<f64>| match *key.get_ref() {
+            speed if speed > 0.0 && speed < 1e9 => Ok(speed),
+            speed => Err(wrong(
+                key.span(),
+                format!("key `target`: is {speed}; write a speed above 0"),
+            )),
+        };
         let rate = |platform: &str, key: &Spanned<f64>| match *key.get_ref() {
             speed if speed > 0.0 && speed < 1e9 => Ok(speed),
             speed => Err(wrong(
@@ -244,6 +262,8 @@ impl NodesFile {
                 cpus: app.cpus.as_ref().map(count).transpose()?.unwrap_or(1),
                 memory_bytes: app.memory.as_ref().map(memory).transpose()?.unwrap_or(0),
                 qos: app.qos.as_ref().map(fraction).transpose()?,
+                target: app.target.as_ref().map(speed).transpose()?,
+                spread: app.spread,
                 platforms: speeds.collect::<Result<_, _>>()?,
                 line,
             };
@@ -350,6 +370,8 @@ mod tests {
             ("qos = 1.5\n", "key `qos`: is 1.5;"),
             ("qos = nan\n", "key `qos`: is NaN;"),
             ("qos = \"much\"\n", "invalid type"),
+            ("target = 0.0\n", "key `target`: is 0;"),
+            ("spread = 1\n", "invalid type"),
             ("platforms = { P = -1.0 }\n", "key `platforms.P`: is -1;"),
             ("platforms = { P = inf }\n", "key `platforms.P`: is inf;"),
             ("cpus = 4000000000\n", "at most 16384"),

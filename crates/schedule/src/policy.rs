@@ -18,6 +18,7 @@ use crate::explanation::PartReason;
 use crate::explanation::RUNNERS_UP;
 use crate::explanation::Relaxed;
 use crate::predict::resource_id;
+use crate::sizing;
 use std::sync::Arc;
 
 /// An application that wants a place.
@@ -171,6 +172,11 @@ impl Choice {
         self
     }
 
+    /// CPUs of each part.
+    pub(crate) fn sizes(&self) -> Vec<u32> {
+        self.parts.iter().map(|part| part.cpus).collect()
+    }
+
     /// The node of the first part.
     ///
     /// # Panics
@@ -290,6 +296,12 @@ pub trait Policy: Send {
     /// down, not allowed, or lacks the CPUs or the memory.
     fn choose(&mut self, request: &PlacementRequest, cluster: &Cluster) -> Decision;
 
+    /// Whether it chooses the size of an application for which a speed is wanted and
+    /// the speed-up is known; others place it at the size asked for.
+    fn sizes(&self) -> bool {
+        false
+    }
+
     /// What tipped the balance for a choice of its own.
     fn why(&self, request: &PlacementRequest, cluster: &Cluster, choice: &Choice) -> Deciding;
 
@@ -389,6 +401,13 @@ pub trait Policy: Send {
                     cpus: part.cpus,
                 })
                 .collect(),
+            size: sizing::reason(
+                self.name(),
+                self.sizes(),
+                request.target,
+                request.app.scaling(),
+                &choice.sizes(),
+            ),
             expected: self.expected(request, cluster, node),
             deciding: self.why(request, cluster, choice),
             relaxed: relaxed.collect(),

@@ -25,6 +25,7 @@ use crate::predict::resource_id;
 use correction::Observation;
 use jostle_profile::Profile;
 use jostle_profile::pairs::GroupPlacement;
+use jostle_profile::pairs::Member;
 use jostle_profile::pairs::Pairs;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -98,6 +99,9 @@ struct Observed<'a> {
     placement: GroupPlacement,
     members: Vec<&'a Prepared<'a>>,
     measured: Vec<Option<(f64, [f64; 2])>>,
+    /// By member: whether its CPUs serve the machine's disks; `None` where the
+    /// recording does not say.
+    serving: Option<Vec<bool>>,
 }
 
 /// Predicts every group of `pairs` from `profiles`.
@@ -171,7 +175,12 @@ fn observed<'a>(pairs: &Pairs, prepared: &'a [Prepared<'a>]) -> (Vec<Observed<'a
                 }
             });
         }
+        let serving = group.disk_interrupt_cpus.as_ref().map(|serving| {
+            let here = |member: &Member| member.cpus.iter().any(|cpu| serving.contains(cpu));
+            group.members.iter().map(here).collect()
+        });
         observed.push(Observed {
+            serving,
             placement: group.placement,
             members,
             measured,
@@ -236,7 +245,10 @@ fn cases(placement: GroupPlacement, groups: &[&Observed], prepared: &[Prepared])
                 continue;
             };
             let counted = app.counted(shares);
-            let pressure = company.around(&app.responses, counted);
+            let mut pressure = company.around(&app.responses, counted);
+            if let Some(serving) = group.serving.as_ref().filter(|_| !shares) {
+                pressure.serving = f32::from(u8::from(serving[member]));
+            }
             observations.push(Observation {
                 group: at,
                 parts: Correction::parts(&app.responses, &pressure, counted),
@@ -352,7 +364,8 @@ fn residual(case: &Case) -> (f64, f64) {
 
 /// The standard deviation to add so that 19 of 20 residuals lie within their
 /// intervals: errors have heavier tails than a normal distribution, and what makes
-/// their squares right on average holds too few.
+/// their squares right on average holds too few. The rank is that of a case still to
+/// come among those that were seen.
 fn spread(cases: &[&Case]) -> f64 {
     let missing = cases.iter().map(|case| {
         let (ln, variance) = residual(case);
@@ -360,8 +373,10 @@ fn spread(cases: &[&Case]) -> f64 {
     });
     let mut missing: Vec<f64> = missing.collect();
     missing.sort_by(f64::total_cmp);
-    let at = (0.95 * missing.len() as f64).ceil() as usize;
-    let needed = missing.get(at.saturating_sub(1)).copied();
+    let at = (0.95 * (missing.len() + 1) as f64).ceil() as usize;
+    let needed = missing
+        .get(at.min(missing.len()).saturating_sub(1))
+        .copied();
     needed.unwrap_or(0.0).max(0.0).sqrt()
 }
 

@@ -194,6 +194,10 @@ impl Policy for Bazaar {
         "bazaar"
     }
 
+    fn sizes(&self) -> bool {
+        true
+    }
+
     fn choose(&mut self, request: &PlacementRequest, cluster: &Cluster) -> Decision {
         let tuples = self.tuples(request, cluster);
         if let Some(choice) = self.best(request, cluster, &tuples) {

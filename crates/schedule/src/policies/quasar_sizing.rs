@@ -205,6 +205,10 @@ impl Policy for QuasarSizing {
         "quasar-sizing"
     }
 
+    fn sizes(&self) -> bool {
+        true
+    }
+
     fn choose(&mut self, request: &PlacementRequest, cluster: &Cluster) -> Decision {
         if let (Some(target), Some(scaling)) = (request.target, request.app.scaling()) {
             return self.sized(request, cluster, scaling, target);
@@ -222,6 +226,7 @@ impl Policy for QuasarSizing {
 
     fn why(&self, request: &PlacementRequest, cluster: &Cluster, choice: &Choice) -> Deciding {
         let best = quality(request.app, cluster, choice.node());
+        let sized = request.target.is_some() && request.app.scaling().is_some();
         let why = match (request.target, request.app.scaling()) {
             (Some(target), Some(_)) => format!(
                 "{} CPUs on {} of the best servers are predicted to reach {:.2} of {target:.2}",
@@ -232,7 +237,7 @@ impl Policy for QuasarSizing {
             _ => format!("best quality: {best:.3} of the undisturbed best platform"),
         };
         Deciding {
-            resource: request.target.map(|_| "cpus".into()),
+            resource: sized.then(|| "cpus".into()),
             why,
         }
     }

@@ -10,6 +10,10 @@
 //! 3. `caused`, the intensity at which the source starts to suffer: it errs high
 //!    for a source that suffers early.
 //! 4. What the source was seen to lose, without a verdict.
+//!
+//! A source that streams from another CPU loses a little beside anybody, and much
+//! on the CPU that serves a disk's interrupts. Neither is pressure on memory: both
+//! are taken off before what it lost says anything ([`Streams`]).
 
 use super::isotonic::Knot;
 use super::isotonic::falling;
@@ -17,6 +21,7 @@ use super::points::Z95;
 use super::points::sd_around;
 use super::points::sorted;
 use super::points::with_ends;
+use super::responses::DiskUse;
 use jostle_profile::PlacementMode;
 use jostle_profile::Profile;
 use jostle_profile::ResourceEntry;
@@ -60,13 +65,14 @@ pub(super) fn caused_of(
     id: &str,
     entry: &ResourceEntry,
     usage: Option<&Usage>,
+    streams: Option<Streams>,
 ) -> Option<(f64, f64)> {
     let used = usage.and_then(|usage| used(id, usage));
     let domain = id.parse::<Resource>().ok().map(|it| it.row().domain);
     if domain == Some(Domain::BlockDevice) && usage.is_some_and(hardly_uses_the_disk) {
         return Some((0.0, READ_SD));
     }
-    let suffered = suffered(entry);
+    let suffered = suffered(entry, streams);
     let device = matches!(domain, Some(Domain::BlockDevice | Domain::NetworkDevice));
     match (used, suffered) {
         (Some(used), Some(more))
@@ -78,29 +84,97 @@ pub(super) fn caused_of(
     }
 }
 
-/// ln of what sources on other CPUs kept beside the application, and its variance.
+/// What a source that streams loses of its own beside applications for reasons
+/// other than the memory they use.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Streams {
+    /// ln that it keeps beside one that uses nothing it needs.
+    pub anybody: f64,
+    /// ln that the interrupts of the application's disk leave of its CPU.
+    pub interrupts: f64,
+}
+
+impl Streams {
+    /// What is left of the loss in `knots`.
+    fn corrected(self, mut knots: Vec<Knot>) -> Vec<Knot> {
+        for knot in &mut knots {
+            knot.ln = (knot.ln - self.anybody - self.interrupts).min(0.0);
+        }
+        knots
+    }
+}
+
+/// Whether all that the application keeps in memory fits into the machine's largest
+/// cache: then it cannot stream past it. `None` where either is not known.
+pub(super) fn fits_a_cache(profile: &Profile) -> Option<bool> {
+    let largest = profile.machine.caches.iter().map(|cache| cache.size_bytes);
+    let resident = profile.usage.as_ref()?.quantities.get("resident")?;
+    Some(resident.value()?.ci95[1] < largest.max()? as f64)
+}
+
+/// What an application of which `points` were found by what a source that streams
+/// lost presses with on others.
 ///
-/// Virtual CPUs may be threads of one core, and what a device does for one is done
-/// on the other: then an application costs everybody beside it, whatever they
-/// need. The sources that stream show it best, since they never wait.
-pub(super) fn drag(profile: &Profile) -> Option<(f64, f64)> {
-    let streams = [Resource::MemoryBandwidth, Resource::LlcBandwidth];
-    let entries = streams
-        .iter()
-        .filter_map(|resource| profile.resources.get(resource.id()));
-    let apart = entries.filter(|entry| {
+/// One whose data `fit` a cache moves next to nothing to memory and evicts nobody.
+/// One that does stream evicts whatever others keep in the last-level cache while it
+/// runs, at half the rate of the source as well as at all of it, and the source's
+/// intensity is the share of the time in which it runs: `demand`, not the rate,
+/// is what counts, as soon as it is sure that there is a loss.
+pub(super) fn streamed((points, sd): (f64, f64), fit: Option<bool>, demand: f64) -> (f64, f64) {
+    match fit {
+        Some(true) => (0.0, HARDLY_STREAMS_SD),
+        Some(false) if points > SURE * sd => (points.max(100.0 * demand), sd),
+        _ => (points, sd),
+    }
+}
+
+/// Standard deviation, in points, of what an application that fits a cache presses
+/// with on memory.
+const HARDLY_STREAMS_SD: f64 = 2.0;
+
+/// Standard deviations from 0 of a loss that is one with 95 % certainty.
+const SURE: f64 = 1.645;
+
+/// Requests to disks in a second, flushes included; `None` where they were not
+/// read.
+pub(super) fn requests(profile: &Profile) -> Option<f64> {
+    let quantities = &profile.usage.as_ref()?.quantities;
+    let of = |name: &str| Some(quantities.get(name)?.value()?.value);
+    let both = of("storage-reads")? + of("storage-writes")?;
+    Some(both + of("storage-flushes").unwrap_or(0.0))
+}
+
+/// What it asks of a disk; `None` where it uses none.
+pub(super) fn disk(profile: &Profile) -> Option<DiskUse> {
+    let requests = requests(profile).filter(|many| *many >= USES_A_DISK)?;
+    let quantities = &profile.usage.as_ref()?.quantities;
+    let busy = quantities.get("storage-busy")?.value()?.value;
+    Some(DiskUse {
+        requests: requests as f32,
+        busy: busy.clamp(0.0, 1.0) as f32,
+    })
+}
+
+/// An application with more requests to disks in a second uses one: fewer are
+/// those of the system, and cost a hundredth of a CPU at most.
+pub(super) const USES_A_DISK: f64 = 500.0;
+
+/// ln of what each source that streams from another CPU kept beside the
+/// application, all out, and its variance.
+pub(super) fn streams(profile: &Profile) -> impl Iterator<Item = (Resource, Knot)> {
+    STREAMS.into_iter().filter_map(|resource| {
+        let entry = profile.resources.get(resource.id())?;
         let mode = entry.placement.as_ref().map(|placement| placement.mode);
-        matches!(
+        let apart = matches!(
             mode,
             Some(PlacementMode::SharedLlc | PlacementMode::SameNuma)
-        )
-    });
-    let last = apart.filter_map(|entry| sorted(&entry.probe_curve).last().copied());
-    // Where they differ, one of them met something else.
-    last.filter(|knot| knot.at >= WHOLE)
-        .map(|knot| (knot.ln.min(0.0), knot.variance))
-        .max_by(|a, b| a.0.total_cmp(&b.0))
+        );
+        let last = sorted(&entry.probe_curve).last().copied()?;
+        (apart && last.at >= WHOLE).then_some((resource, last))
+    })
 }
+
+pub(super) const STREAMS: [Resource; 2] = [Resource::MemoryBandwidth, Resource::LlcBandwidth];
 
 /// The source at this intensity or above counts as going all out.
 const WHOLE: f64 = 80.0;
@@ -118,7 +192,7 @@ fn hardly_uses_the_disk(usage: &Usage) -> bool {
 }
 
 /// The share of the resource that was read directly.
-fn used(id: &str, usage: &Usage) -> Option<(f64, f64)> {
+pub(super) fn used(id: &str, usage: &Usage) -> Option<(f64, f64)> {
     let quantities = usage.quantities.values().filter_map(|used| used.value());
     let mut shares = quantities.filter(|used| used.resource.as_deref() == Some(id));
     let used = shares.next()?;
@@ -135,20 +209,29 @@ fn used(id: &str, usage: &Usage) -> Option<(f64, f64)> {
 }
 
 /// What the source felt.
-fn suffered(entry: &ResourceEntry) -> Option<(f64, f64)> {
+fn suffered(entry: &ResourceEntry, streams: Option<Streams>) -> Option<(f64, f64)> {
     let mut least = least_sd(entry.status);
     let from_score = entry
         .caused
         .map(|score| (score.score, sd_around(score.score, score.ci95)));
-    let probe = sorted(&entry.probe_curve);
+    let raw = sorted(&entry.probe_curve);
+    let probe = match streams {
+        Some(streams) => streams.corrected(raw.clone()),
+        None => raw.clone(),
+    };
     let (points, sd) = if let Some(equivalent) = entry.equivalent_intensity {
         // The source's loss at 100 was matched: its relative error is ours.
-        let sd = match probe.last() {
-            Some(last) if last.ln < 0.0 => equivalent * last.variance.sqrt() / -last.ln,
-            _ => from_score.map_or(2.0 * INFERRED_SD, |(_, sd)| sd),
-        };
-        (equivalent, sd)
-    } else if let Some(score) = from_score {
+        match (raw.last(), probe.last()) {
+            (Some(raw), Some(left)) if raw.ln < 0.0 => (
+                equivalent * left.ln / raw.ln,
+                equivalent * raw.variance.sqrt() / -raw.ln,
+            ),
+            _ => (
+                equivalent,
+                from_score.map_or(2.0 * INFERRED_SD, |(_, sd)| sd),
+            ),
+        }
+    } else if let Some(score) = from_score.filter(|_| streams.is_none()) {
         score
     } else {
         least = INFERRED_SD;
@@ -197,4 +280,41 @@ fn crossing(knots: &[Knot]) -> (f64, f64) {
         }
     }
     (100.0, 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_streams_presses_while_it_runs_and_who_fits_a_cache_never() {
+        assert_eq!(
+            streamed((40.0, 10.0), Some(true), 1.0),
+            (0.0, HARDLY_STREAMS_SD)
+        );
+        assert_eq!(streamed((40.0, 10.0), Some(false), 0.9), (90.0, 10.0));
+        let unsure = (10.0, 10.0);
+        assert_eq!(streamed(unsure, Some(false), 1.0), unsure);
+        assert_eq!(streamed(unsure, None, 1.0), unsure);
+    }
+
+    #[test]
+    fn what_a_stream_loses_for_other_reasons_is_taken_off() {
+        let knots = vec![Knot {
+            at: 100.0,
+            ln: -0.3,
+            variance: 0.0,
+        }];
+        let streams = Streams {
+            anybody: -0.1,
+            interrupts: -0.15,
+        };
+        let left = streams.corrected(knots.clone());
+        assert!((left[0].ln + 0.05).abs() < 1e-12);
+        let all = Streams {
+            anybody: -0.4,
+            ..streams
+        };
+        assert_eq!(all.corrected(knots)[0].ln, 0.0);
+    }
 }

@@ -7,6 +7,7 @@ use super::cpu::level;
 use super::lanes::LANES;
 use super::lanes::LaneSet;
 use super::lanes::Lanes;
+use super::responses::DiskUse;
 use super::responses::Responses;
 use jostle_profile::resource::Resource;
 
@@ -20,9 +21,14 @@ pub struct Pressure {
     pub points: Lanes<f32>,
     /// Variance of the same, squared points.
     pub variance: Lanes<f32>,
-    /// ln of performance that is kept beside the others on CPUs of their own,
-    /// whatever one needs, and its variance.
-    pub drag: (f32, f32),
+    /// ln that the interrupts of the others' disks leave of the CPU that serves
+    /// them, and its variance.
+    pub interrupts: (f32, f32),
+    /// The chance that this is the CPU of who meets it.
+    pub serving: f32,
+    /// Seconds that each of its requests waits for longer ones of the others that
+    /// the disk works for.
+    pub disk_wait: f32,
     /// The shared CPU; `None` where CPUs are not shared, nobody else is there, or
     /// the needs are not known.
     pub cpu: Option<SharedCpu>,
@@ -33,7 +39,9 @@ impl Default for Pressure {
         Pressure {
             points: [0.0; LANES],
             variance: [0.0; LANES],
-            drag: (0.0, 0.0),
+            interrupts: (0.0, 0.0),
+            serving: 0.0,
+            disk_wait: 0.0,
             cpu: None,
         }
     }
@@ -45,6 +53,7 @@ pub struct Company {
     all: Pressure,
     /// CPU needs of the applications that share a CPU.
     needs: Vec<CpuNeed>,
+    disks: Vec<DiskUse>,
     level: f32,
     wanted: f32,
     wanted_variance: f32,
@@ -75,9 +84,10 @@ impl Company {
             self.all.points[lane] += responses.caused[lane];
             self.all.variance[lane] += sd * sd;
         }
+        self.disks.extend(responses.disk);
         if !counted.contains(CPU) {
-            self.all.drag.0 += responses.drag.0;
-            self.all.drag.1 += responses.drag.1;
+            self.all.interrupts.0 += responses.interrupts.0;
+            self.all.interrupts.1 += responses.interrupts.1;
         } else if let Some(need) = responses.cpu {
             self.needs.push(need);
         }
@@ -92,6 +102,7 @@ impl Company {
     /// What the member `responses` meets: all but itself.
     pub fn around(&self, responses: &Responses, counted: LaneSet) -> Pressure {
         let mut pressure = self.all.clone();
+        pressure.disk_wait = self.disk_wait(responses);
         for lane in responses.caused_known.and(counted).iter() {
             let sd = responses.caused_sd[lane];
             let points = &mut pressure.points[lane];
@@ -100,11 +111,12 @@ impl Company {
             *variance = (*variance - sd * sd).max(0.0);
         }
         if !counted.contains(CPU) {
-            let (ln, variance) = pressure.drag;
-            pressure.drag = (
-                (ln - responses.drag.0).min(0.0),
-                (variance - responses.drag.1).max(0.0),
+            let (ln, variance) = pressure.interrupts;
+            pressure.interrupts = (
+                (ln - responses.interrupts.0).min(0.0),
+                (variance - responses.interrupts.1).max(0.0),
             );
+            pressure.serving = responses.serving_chance;
         }
         if let Some(need) = responses
             .cpu
@@ -119,9 +131,26 @@ impl Company {
         pressure
     }
 
+    /// Short requests pass each other in a disk's queues; behind a longer one that
+    /// the disk works for they wait for what is left of it, and of a neighbour that
+    /// asks again at once that is nearly all. One of the application's own takes as
+    /// long as it takes and counts for nothing.
+    fn disk_wait(&self, responses: &Responses) -> f32 {
+        let Some(own) = responses.disk else {
+            return 0.0;
+        };
+        let longer = |disk: &DiskUse| (disk.service() - own.service()).max(0.0);
+        let waits = self.disks.iter().map(|disk| disk.busy * longer(disk));
+        waits.sum()
+    }
+
     /// What a newcomer would meet: everybody.
     pub fn before(&self, responses: &Responses, counted: LaneSet) -> Pressure {
         let mut pressure = self.all.clone();
+        pressure.disk_wait = self.disk_wait(responses);
+        if !counted.contains(CPU) {
+            pressure.serving = responses.serving_chance;
+        }
         if let Some(need) = responses.cpu.filter(|_| counted.contains(CPU))
             && !self.needs.is_empty()
         {

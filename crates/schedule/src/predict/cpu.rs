@@ -6,8 +6,8 @@
 //! displaced. Both are known from the time in which the source of `cpu-time` ran
 //! beside it and never rested.
 
-use super::isotonic::falling;
 use super::points::sorted;
+use super::spread::LEAST;
 use super::spread::Spread;
 use jostle_profile::CurvePoint;
 use jostle_profile::Profile;
@@ -41,6 +41,17 @@ pub struct TypicalCpu {
     pub demand: Spread,
     pub kept_ln: Spread,
     pub taken: Spread,
+    /// How much of what an application that seldom rests lost beside the source,
+    /// its share of the CPU apart, is no error.
+    #[serde(default = "all")]
+    pub believed: f64,
+    /// Standard deviation of ln of what it then really keeps.
+    #[serde(default)]
+    pub kept_open: f64,
+}
+
+fn all() -> f64 {
+    1.0
 }
 
 /// A CPU with everybody on it, as one of them meets it.
@@ -53,6 +64,30 @@ pub struct SharedCpu {
     /// Variance of that sum.
     pub variance: f32,
 }
+
+/// How much of what applications that seldom rest lost beside the source is no
+/// error, and what that leaves open: from ln of what they kept over their share.
+///
+/// Nobody can keep more than its share. What profiles show above it is error, and
+/// errors are as often below: twice the squares above 0, of all squares. Each
+/// counts up to [`MOST_TELLING`], so that no single one decides.
+pub(super) fn believed(kept: impl Iterator<Item = f64>) -> (f64, f64) {
+    let (mut above, mut all, mut count) = (0.0, 0.0, 0);
+    for ln in kept {
+        let square = ln.clamp(-MOST_TELLING, MOST_TELLING).powi(2);
+        all += square;
+        above += if ln > 0.0 { square } else { 0.0 };
+        count += 1;
+    }
+    if count < LEAST || all <= 0.0 {
+        return (1.0, 0.0);
+    }
+    let believed: f64 = (1.0 - 2.0 * above / all).clamp(0.0, 1.0);
+    let open = believed * (1.0 - believed) * all / count as f64;
+    (believed, open.sqrt())
+}
+
+const MOST_TELLING: f64 = 0.3;
 
 /// The share of a CPU that a neighbour which never rests leaves to somebody who
 /// wants `demand` of it, over the demand.
@@ -73,7 +108,7 @@ const SELDOM_RESTS: f32 = 0.8;
 
 /// ln of what is kept beside a fair share is believed no higher than this: more
 /// is noise.
-const MOST_KEPT: f32 = 0.03;
+pub(super) const MOST_KEPT: f32 = 0.03;
 
 impl CpuNeed {
     /// From what was measured: `demand` without neighbours, `kept` (ln of
@@ -92,16 +127,22 @@ impl CpuNeed {
             (None, Some((ln, _)), None) => ((0.5 / ln.exp()).clamp(0.5, 1.0), 0.15),
             (None, None, None) => return None,
         };
+        // What one that is always started again misses is the time between its runs,
+        // in which nobody asks for its speed.
+        let holds_its_own = taken.is_some_and(|taken| taken >= NEARLY_FAIR);
         let demand = match demand.clamp(0.0, 1.0) {
             nearly if nearly >= NEVER_RESTS => 1.0,
+            mostly if mostly >= SELDOM_RESTS && holds_its_own => 1.0,
             demand => demand,
         };
         let (kept_ln, kept_variance) = kept.map_or((0.0, UNKNOWN_KEPT), |(ln, variance)| {
-            ((ln - fair(demand).ln()).min(MOST_KEPT), variance)
+            // One of several threads takes more than half.
+            let share = fair(demand).max((taken.unwrap_or(0.0) / demand.max(0.01)).min(1.0));
+            (ln - share.ln(), variance)
         });
         // What a fair share limits would take more of fewer neighbours.
         let taken = match taken {
-            Some(taken) if demand < FAIR || taken < NEARLY_FAIR => taken.clamp(0.0, 1.0),
+            Some(taken) if demand < FAIR || !holds_its_own => taken.clamp(0.0, 1.0),
             Some(_) => demand,
             None => demand * kept_ln.exp().min(1.0),
         };
@@ -135,14 +176,26 @@ impl CpuNeed {
     /// What is known, drawn towards what is typical.
     pub(super) fn drawn(mut self, typical: &TypicalCpu) -> Self {
         let (ln, variance) = (f64::from(self.kept_ln), f64::from(self.kept_variance));
-        // Who seldom rests gets its share whenever it is its turn: a reading far
-        // off is an error. Who waits may well be among the few who wait long.
-        let (ln, variance) = match self.demand >= SELDOM_RESTS {
-            true => typical.kept_ln.combined(ln, variance),
+        // Who seldom rests gets its share whenever it is its turn: what it lost
+        // beside the source is refills after switches, and error. Who waits may well
+        // be among the few who wait long.
+        let (ln, variance) = match self.seldom_rests() {
+            true => (
+                ln * typical.believed,
+                variance * typical.believed.powi(2) + typical.kept_open.powi(2),
+            ),
             false => typical.kept_ln.draws(ln, variance),
         };
         (self.kept_ln, self.kept_variance) = (ln as f32, variance as f32);
         self
+    }
+
+    pub(super) fn seldom_rests(&self) -> bool {
+        self.demand >= SELDOM_RESTS
+    }
+
+    fn share(&self, cpu: &SharedCpu) -> f32 {
+        (cpu.level / self.cap(cpu.others).max(self.demand).max(0.01)).min(1.0)
     }
 
     /// Of an application of which nothing is known.
@@ -160,9 +213,9 @@ impl CpuNeed {
     #[inline]
     pub(super) fn on(&self, cpu: &SharedCpu) -> (f32, f32) {
         let pressed = cpu.others.min(1.0);
-        let share = (cpu.level / self.cap(cpu.others).max(self.demand).max(0.01)).min(1.0);
+        let share = self.share(cpu);
         // Time for the same work grows with the chance to meet a neighbour.
-        let delay = (-self.kept_ln).exp() - 1.0;
+        let delay = (-self.kept_ln.min(MOST_KEPT)).exp() - 1.0;
         let ln = share.ln() - (1.0 + (delay * pressed).max(-0.5)).ln();
         let of_others = if share < 1.0 { cpu.variance / 4.0 } else { 0.0 };
         (ln, self.kept_variance * pressed * pressed + of_others)
@@ -178,9 +231,11 @@ impl CpuNeed {
 const UNKNOWN_KEPT: f32 = 0.1 * 0.1;
 
 /// The highest intensity that was looked at; beyond two thirds it counts as
-/// never resting.
+/// never resting. Lower ones say nothing of it: a source that sleeps now and then
+/// wakes up ahead of the target, and costs one that sleeps as well more than one
+/// that never sleeps.
 fn last(curve: &[CurvePoint]) -> Option<(f32, f32)> {
-    let last = falling(&sorted(curve)).last().copied()?;
+    let last = sorted(curve).last().copied()?;
     (last.at >= 66.0).then_some((last.ln as f32, last.variance as f32))
 }
 
@@ -219,4 +274,51 @@ pub(super) fn level(needs: &[CpuNeed]) -> f32 {
         level = next;
     }
     level
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_can_keep_tells_how_much_of_a_loss_is_error() {
+        // As much above as below: nothing but error.
+        let (believed_, _) = believed([-0.1, 0.1, -0.2, 0.2].into_iter());
+        assert_eq!(believed_, 0.0);
+        // Losses alone: all of them count.
+        assert_eq!(believed([-0.1, -0.3, 0.0, -0.2].into_iter()), (1.0, 0.0));
+        // Squares 0.01 above of 0.08 in all: three quarters are none.
+        let (believed_, open) = believed([0.1, -0.1, -0.1, -0.05f64.sqrt()].into_iter());
+        assert!((believed_ - 0.75).abs() < 1e-9, "{believed_}");
+        assert!((open - (0.75 * 0.25 * 0.08 / 4.0f64).sqrt()).abs() < 1e-9);
+        assert_eq!(believed([-0.1].into_iter()).0, 1.0, "one says nothing");
+    }
+
+    #[test]
+    fn beside_a_source_that_never_rests_only_that_point_counts() {
+        let point = |intensity, performance| CurvePoint {
+            intensity,
+            performance,
+            ci95: [performance - 0.02, performance + 0.02],
+            pressure: None,
+            requested: None,
+            windows: 1,
+        };
+        // It waits for a source that sleeps now and then, and for no other.
+        let curve = [point(40.0, 0.7), point(60.0, 0.75), point(100.0, 0.95)];
+        let (ln, _) = last(&curve).unwrap();
+        assert!((ln.exp() - 0.95).abs() < 1e-3);
+        assert_eq!(last(&curve[..2]), None);
+    }
+
+    #[test]
+    fn one_that_is_started_again_and_again_wants_its_half() {
+        let need = CpuNeed::of(Some((0.85, 0.01)), Some((0.5f32.ln(), 1e-4)), Some(0.49));
+        let need = need.unwrap();
+        assert_eq!(need.demand, 1.0);
+        assert!(need.kept_ln.abs() < 1e-6);
+        // One that waits for a disk does not.
+        let waits = CpuNeed::of(Some((0.85, 0.01)), None, Some(0.3)).unwrap();
+        assert!((waits.demand - 0.85).abs() < 1e-6);
+    }
 }

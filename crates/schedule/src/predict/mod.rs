@@ -45,6 +45,7 @@ pub use population::Sample;
 pub use population::Typical;
 pub use population::Unexplained;
 pub use responses::Curve;
+pub use responses::DiskUse;
 pub use responses::GRID;
 pub use responses::GRID_STEP;
 pub use responses::Responses;

@@ -1,10 +1,17 @@
 //! What applications are like that nothing is known of: the spread of those that
 //! were profiled.
 
+use super::caused::Streams;
+use super::caused::USES_A_DISK;
+use super::caused::caused_of;
 use super::cpu::CpuNeed;
+use super::cpu::MOST_KEPT;
 use super::cpu::TypicalCpu;
+use super::cpu::believed;
 use super::isotonic::Knot;
+use super::spread::LEAST;
 use super::spread::Spread;
+use jostle_profile::ResourceEntry;
 use serde::Deserialize;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -23,9 +30,14 @@ pub struct Population {
     /// How applications share a CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<TypicalCpu>,
-    /// ln of what sources on other CPUs keep beside an application.
+    /// ln that a source which streams from another CPU keeps beside applications
+    /// that use no disk, by resource id: the median.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub streams: BTreeMap<String, f64>,
+    /// Seconds that a request to a disk takes from the CPU that serves the disk's
+    /// interrupts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub drag: Option<Spread>,
+    pub request_seconds: Option<Spread>,
     /// Standard deviation of ln performance that profiles do not explain, where
     /// applications have CPUs of their own and where they share one: from
     /// recorded co-locations.
@@ -80,7 +92,10 @@ pub struct Typical {
 pub struct Sample {
     pub(super) entries: Vec<SampleEntry>,
     pub(super) cpu: Option<CpuNeed>,
-    pub(super) drag: Option<(f64, f64)>,
+    /// Requests to disks in a second.
+    pub(super) requests: Option<f64>,
+    /// ln that sources which stream from another CPU kept, and its variance.
+    pub(super) streams: Vec<(&'static str, f64, f64)>,
 }
 
 /// One resource of a profile.
@@ -92,6 +107,8 @@ pub(super) struct SampleEntry {
     pub curve: Option<[Knot; 5]>,
     /// Points and their standard deviation.
     pub caused: Option<(f64, f64)>,
+    /// The entry itself, where what its source lost is still to be corrected.
+    pub uncorrected: Option<Box<ResourceEntry>>,
 }
 
 impl Population {
@@ -100,17 +117,29 @@ impl Population {
         type Gathered = (Vec<[Knot; 5]>, Vec<(f64, f64)>);
         let mut gathered: BTreeMap<(&str, &str), Gathered> = BTreeMap::new();
         let mut needs: Vec<CpuNeed> = Vec::new();
-        let mut drags: Vec<(f64, f64)> = Vec::new();
-        let mut applications = 0;
+        let samples: Vec<&Sample> = samples.collect();
+        let applications = samples.len();
+        let streams = beside_anybody(&samples);
+        let mut population = Population {
+            applications,
+            request_seconds: request_seconds(&samples, &streams),
+            streams,
+            ..Population::default()
+        };
         for sample in samples {
-            applications += 1;
             needs.extend(sample.cpu);
-            drags.extend(sample.drag);
             for entry in &sample.entries {
                 let key = (entry.id.as_str(), entry.mode);
                 let (curves, causes) = gathered.entry(key).or_default();
                 curves.extend(entry.curve);
-                causes.extend(entry.caused.map(|(points, sd)| (points, sd * sd)));
+                let caused = match &entry.uncorrected {
+                    Some(uncorrected) => {
+                        let streams = population.streams_of(&entry.id, sample.requests);
+                        caused_of(&entry.id, uncorrected, None, streams)
+                    }
+                    None => entry.caused,
+                };
+                causes.extend(caused.map(|(points, sd)| (points, sd * sd)));
             }
         }
         let mut resources: BTreeMap<String, BTreeMap<String, Typical>> = BTreeMap::new();
@@ -147,29 +176,27 @@ impl Population {
             let by_mode = resources.entry(id.into()).or_default();
             by_mode.insert(mode.into(), typical);
         }
-        let spread = |of: fn(&CpuNeed) -> (f32, f32)| {
-            let values = needs.iter().map(of);
-            Spread::of(
-                &values
-                    .map(|(x, v)| (f64::from(x), f64::from(v)))
-                    .collect::<Vec<_>>(),
-            )
-        };
-        let cpu = || {
-            Some(TypicalCpu {
-                applications: needs.len(),
-                demand: spread(|need| (need.demand, need.demand_sd.powi(2)))?.rounded(),
-                kept_ln: spread(|need| (need.kept_ln, need.kept_variance))?.rounded(),
-                taken: spread(|need| (need.taken, 0.01))?.rounded(),
-            })
-        };
-        Population {
-            applications,
-            resources,
-            cpu: cpu(),
-            drag: Spread::of(&drags).map(Spread::rounded),
-            unexplained: Unexplained::default(),
-        }
+        population.cpu = typical_cpu(&needs);
+        population.resources = resources;
+        population
+    }
+
+    /// What a source of `id` loses beside an application with so many requests to
+    /// disks, memory apart; `None` for one that does not stream.
+    pub(super) fn streams_of(&self, id: &str, requests: Option<f64>) -> Option<Streams> {
+        Some(Streams {
+            anybody: *self.streams.get(id)?,
+            interrupts: self.interrupts(requests).map_or(0.0, |(ln, _)| ln),
+        })
+    }
+
+    /// ln that the interrupts of so many requests in a second leave of the CPU that
+    /// serves them, and its variance.
+    pub(super) fn interrupts(&self, requests: Option<f64>) -> Option<(f64, f64)> {
+        let (requests, of_one) = (requests?, self.request_seconds?);
+        let left = (1.0 - requests * of_one.mean).max(LEAST_LEFT);
+        let sd = requests * of_one.sd / left;
+        Some((left.ln(), sd * sd))
     }
 
     /// The population that comes with this version: of the profiles recorded with
@@ -192,6 +219,78 @@ impl Population {
     }
 }
 
+fn typical_cpu(needs: &[CpuNeed]) -> Option<TypicalCpu> {
+    let spread = |of: fn(&CpuNeed) -> (f32, f32)| {
+        let values = needs.iter().map(of);
+        let values = values.map(|(x, v)| (f64::from(x), f64::from(v)));
+        Spread::of(&values.collect::<Vec<_>>())
+    };
+    let seldom = needs.iter().filter(|need| need.seldom_rests());
+    let (believed, open) = believed(seldom.map(|need| f64::from(need.kept_ln)));
+    Some(TypicalCpu {
+        applications: needs.len(),
+        demand: spread(|need| (need.demand, need.demand_sd.powi(2)))?.rounded(),
+        kept_ln: spread(|need| (need.kept_ln.min(MOST_KEPT), need.kept_variance))?.rounded(),
+        taken: spread(|need| (need.taken, 0.01))?.rounded(),
+        believed: rounded(believed, 1e4),
+        kept_open: rounded(open, 1e4),
+    })
+}
+
+/// What interrupts leave of a CPU at least.
+const LEAST_LEFT: f64 = 0.1;
+
+fn beside_anybody(samples: &[&Sample]) -> BTreeMap<String, f64> {
+    let mut kept: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let quiet = |sample: &&&Sample| sample.requests.is_none_or(|many| many < USES_A_DISK);
+    for sample in samples.iter().filter(quiet) {
+        for (id, ln, _) in &sample.streams {
+            kept.entry(id).or_default().push(ln.min(0.0));
+        }
+    }
+    let enough = kept.into_iter().filter(|(_, all)| all.len() >= LEAST);
+    enough
+        .map(|(id, mut all)| {
+            all.sort_by(f64::total_cmp);
+            (id.into(), rounded(all[all.len() / 2], 1e4))
+        })
+        .collect()
+}
+
+/// Least squares through 0, weighted, of what sources lost beside applications that
+/// use a disk, over their requests; and how far off a single application is.
+fn request_seconds(samples: &[&Sample], anybody: &BTreeMap<String, f64>) -> Option<Spread> {
+    let mut seen: Vec<[f64; 3]> = Vec::new();
+    let mut applications = 0;
+    for sample in samples {
+        let Some(requests) = sample.requests.filter(|many| *many >= USES_A_DISK) else {
+            continue;
+        };
+        applications += usize::from(!sample.streams.is_empty());
+        for (id, ln, variance) in &sample.streams {
+            if let Some(anybody) = anybody.get(*id) {
+                let lost = 1.0 - (ln - anybody).min(0.0).exp();
+                seen.push([requests, lost, 1.0 / variance.max(1e-4)]);
+            }
+        }
+    }
+    if applications < 2 {
+        return None;
+    }
+    let sum = |of: &dyn Fn(&[f64; 3]) -> f64| seen.iter().map(of).sum::<f64>();
+    let squares = sum(&|[requests, _, weight]| weight * requests * requests);
+    let mean = sum(&|[requests, lost, weight]| weight * requests * lost) / squares;
+    let left = sum(&|[requests, lost, weight]| weight * (lost - requests * mean).powi(2));
+    Some(Spread {
+        mean: rounded(mean, 1e8),
+        sd: rounded((left / squares).sqrt(), 1e8),
+    })
+}
+
+fn rounded(x: f64, steps: f64) -> f64 {
+    (x * steps).round() / steps
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,5 +301,32 @@ mod tests {
         assert!(bundled.applications >= 10, "{}", bundled.applications);
         assert!(bundled.typical("l2-capacity", Some("same-cpu")).is_some());
         assert!(bundled.cpu.is_some());
+    }
+
+    fn streaming(requests: f64, kept: f64) -> Sample {
+        Sample {
+            requests: Some(requests),
+            streams: vec![("memory-bandwidth", kept.ln(), 1e-4)],
+            ..Sample::default()
+        }
+    }
+
+    #[test]
+    fn what_a_stream_loses_beside_anybody_and_by_interrupts_is_told_apart() {
+        // 5 % beside anybody, and 20 µs of each request.
+        let mut samples: Vec<Sample> = (0..5).map(|_| streaming(10.0, 0.95)).collect();
+        samples.extend([5e3, 15e3].map(|many| streaming(many, 0.95 * (1.0 - many * 20e-6))));
+        let population = Population::of_samples(samples.iter());
+        let of_one = population.request_seconds.unwrap();
+        assert!((of_one.mean - 20e-6).abs() < 1e-7, "{of_one:?}");
+        let streams = population
+            .streams_of("memory-bandwidth", Some(10e3))
+            .unwrap();
+        assert!((streams.anybody - 0.95f64.ln()).abs() < 1e-3);
+        assert!((streams.interrupts - 0.8f64.ln()).abs() < 1e-2);
+        assert_eq!(population.streams_of("l2-capacity", Some(10e3)), None);
+        // One alone says nothing of others.
+        let population = Population::of_samples(samples[..6].iter());
+        assert_eq!(population.request_seconds, None);
     }
 }

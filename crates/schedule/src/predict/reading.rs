@@ -10,9 +10,15 @@
 //! Performance in a curve is a fraction of the undisturbed level whichever way
 //! the metric is better, so that the direction does not matter here.
 
+use super::caused::STREAMS;
 use super::caused::caused_of;
-use super::caused::drag;
+use super::caused::disk;
+use super::caused::fits_a_cache;
 use super::caused::least_sd;
+use super::caused::requests;
+use super::caused::streamed;
+use super::caused::streams;
+use super::caused::used;
 use super::cpu::CpuNeed;
 use super::isotonic::Knot;
 use super::isotonic::falling;
@@ -65,12 +71,11 @@ impl Responses {
             if let Some(knots) = knots {
                 add(table(lane, &with_ends(knots)), &mut curves, &mut flat);
             }
-            let points = caused_of(id, entry, profile.usage.as_ref());
+            let points = caused_of(id, entry, profile.usage.as_ref(), None);
             caused[lane] = points.map(|(points, sd)| (points as f32, sd as f32));
         }
         let mut responses = Responses::new(curves, flat, &caused);
         responses.cpu = CpuNeed::from_profile(profile);
-        responses.drag = dragged(drag(profile));
         responses
     }
 
@@ -85,6 +90,10 @@ impl Responses {
         let mut caused: Lanes<Option<(f32, f32)>> = [None; LANES];
         let (mut assumed, mut caused_assumed) = (LaneSet::EMPTY, LaneSet::EMPTY);
         let absent = ResourceEntry::default();
+        let requests = requests(profile);
+        let fit = fits_a_cache(profile);
+        let need = CpuNeed::from_profile(profile);
+        let demand = need.map_or(1.0, |need| f64::from(need.demand));
         for resource in Resource::ALL {
             let (lane, id) = (*resource as usize, resource.id());
             let entry = profile.resources.get(id).unwrap_or(&absent);
@@ -109,40 +118,47 @@ impl Responses {
             if let Some(knots) = knots {
                 add(table(lane, &with_ends(knots)), &mut curves, &mut flat);
             }
-            let points = caused_of(id, entry, profile.usage.as_ref()).or_else(|| {
-                caused_assumed.insert(lane);
-                let spread = typical?.caused?;
-                Some((spread.mean.clamp(0.0, 100.0), spread.sd))
-            });
+            let read = profile.usage.as_ref().and_then(|usage| used(id, usage));
+            let apart = population.streams_of(id, requests);
+            let apart = apart.filter(|_| read.is_none());
+            let points = caused_of(id, entry, profile.usage.as_ref(), apart);
+            let points = match apart {
+                Some(_) => points.map(|points| streamed(points, fit, demand)),
+                None => points,
+            };
+            let typical = typical.and_then(|typical| typical.caused);
+            let points = match (points, typical) {
+                // What the source lost is noisier than what can be read.
+                (Some((points, sd)), Some(typical)) if apart.is_some() && fit != Some(true) => {
+                    let (points, variance) = typical.draws(points, sd * sd);
+                    Some((points, variance.sqrt()))
+                }
+                (None, Some(typical)) => {
+                    caused_assumed.insert(lane);
+                    Some((typical.mean, typical.sd))
+                }
+                (points, _) => points,
+            };
+            let points = points.map(|(points, sd)| (points.clamp(0.0, 100.0), sd));
             caused[lane] = points.map(|(points, sd)| (points as f32, sd as f32));
         }
         let mut responses = Responses::new(curves, flat, &caused);
         responses.assumed = assumed.and(responses.known);
         responses.caused_assumed = caused_assumed.and(responses.caused_known);
-        let felt = match (drag(profile), &population.drag) {
-            (Some((ln, variance)), Some(typical)) => Some(typical.draws(ln, variance)),
-            (Some(felt), None) => Some(felt),
-            (None, typical) => typical.map(|typical| (typical.mean, typical.sd.powi(2))),
-        };
-        responses.drag = dragged(felt);
+        if let Some((ln, variance)) = population.interrupts(requests) {
+            responses.interrupts = (ln as f32, variance as f32);
+        }
+        responses.disk = disk(profile);
+        responses.serving_chance = 1.0 / profile.machine.cpus.max(1) as f32;
         responses.unexplained =
             [false, true].map(|shares| population.unexplained.of(shares) as f32);
-        responses.cpu = match (CpuNeed::from_profile(profile), &population.cpu) {
+        responses.cpu = match (need, &population.cpu) {
             (Some(need), Some(typical)) => Some(need.drawn(typical)),
             (need, None) => need,
             (None, Some(typical)) => Some(CpuNeed::typical(typical)),
         };
         responses
     }
-}
-
-/// ln that the streaming sources lose beside anybody: they never wait, and what
-/// costs them so little costs programs nothing.
-const OF_STREAMS_ALONE: f64 = 0.06;
-
-fn dragged(felt: Option<(f64, f64)>) -> (f32, f32) {
-    let (ln, variance) = felt.unwrap_or_default();
-    ((ln + OF_STREAMS_ALONE).min(0.0) as f32, variance as f32)
 }
 
 impl Population {
@@ -164,7 +180,10 @@ fn sample(profile: &Profile) -> Sample {
     let mut sample = Sample {
         entries: Vec::new(),
         cpu: CpuNeed::from_profile(profile),
-        drag: drag(profile),
+        requests: requests(profile),
+        streams: streams(profile)
+            .map(|(resource, knot)| (resource.id(), knot.ln, knot.variance))
+            .collect(),
     };
     for (id, entry) in &profile.resources {
         let (Some(lane), Some(placement)) = (lane(id), &entry.placement) else {
@@ -177,13 +196,16 @@ fn sample(profile: &Profile) -> Sample {
                 Knot { at, ln, variance }
             })
         });
-        let caused = caused_of(id, entry, profile.usage.as_ref());
+        let caused = caused_of(id, entry, profile.usage.as_ref(), None);
+        let read = profile.usage.as_ref().and_then(|usage| used(id, usage));
+        let from_source = read.is_none() && STREAMS.contains(&Resource::ALL[lane]);
         if curve.is_some() || caused.is_some() {
             sample.entries.push(SampleEntry {
                 id: id.clone(),
                 mode: mode_name(placement.mode),
                 curve,
                 caused,
+                uncorrected: from_source.then(|| Box::new(entry.clone())),
             });
         }
     }

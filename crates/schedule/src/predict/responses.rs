@@ -68,6 +68,22 @@ impl Curve {
     }
 }
 
+/// What an application asks of a disk without neighbours.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DiskUse {
+    /// In a second.
+    pub requests: f32,
+    /// Share of the time in which the disk works for it, 0–1.
+    pub busy: f32,
+}
+
+impl DiskUse {
+    /// Seconds that the disk works for one request.
+    pub fn service(self) -> f32 {
+        self.busy / self.requests.max(1.0)
+    }
+}
+
 /// Everything that prediction needs of one application.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Responses {
@@ -82,9 +98,14 @@ pub struct Responses {
     pub caused_known: LaneSet,
     /// What it wants of a CPU that it shares; `None` where nothing is known.
     pub cpu: Option<CpuNeed>,
-    /// ln of performance that anybody keeps beside it on CPUs of their own,
-    /// whatever they need, and the variance of that.
-    pub drag: (f32, f32),
+    /// ln that the interrupts of its disk leave of the CPU that serves them, and
+    /// the variance of that.
+    pub interrupts: (f32, f32),
+    /// What it asks of a disk; `None` for one that uses none, or where it was not
+    /// read.
+    pub disk: Option<DiskUse>,
+    /// The chance that its own CPU is the one that serves its neighbours' disks.
+    pub serving_chance: f32,
     /// Standard deviation of ln performance beside others that profiles do not
     /// explain, on CPUs of their own and on a shared one.
     pub unexplained: [f32; 2],

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde::Serialize;
 
 /// Fewer applications than this say nothing of others.
-const LEAST: usize = 4;
+pub(super) const LEAST: usize = 4;
 
 /// A mean and the standard deviation around it of an application drawn at random.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -50,11 +50,6 @@ impl Spread {
     pub(super) fn draws(&self, value: f64, variance: f64) -> (f64, f64) {
         let far = (value - self.mean).powi(2) - variance;
         weighed(value, variance, self.mean, self.sd.powi(2).max(far))
-    }
-
-    /// The same with as much as a normal distribution has.
-    pub(super) fn combined(&self, value: f64, variance: f64) -> (f64, f64) {
-        weighed(value, variance, self.mean, self.sd.powi(2))
     }
 
     pub(super) fn rounded(self) -> Spread {
@@ -106,8 +101,6 @@ mod tests {
         // Five standard deviations off: hardly drawn at all.
         let (value, _) = typical.draws(-0.6, 0.01);
         assert!((value + 0.58).abs() < 1e-9, "{value}");
-        let (value, _) = typical.combined(-0.6, 0.01);
-        assert!((value + 0.35).abs() < 1e-9, "{value}");
         assert!((typical.draws(-0.3, 0.0).0 + 0.3).abs() < 1e-6);
     }
 }

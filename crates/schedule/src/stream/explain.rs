@@ -7,6 +7,7 @@ use crate::cluster::NodeId;
 use crate::policy::Choice;
 use crate::policy::PlacementRequest;
 use crate::policy::Waiting;
+use crate::sizing;
 use serde_json::Value;
 use serde_json::json;
 
@@ -48,6 +49,17 @@ impl Stream {
             let parts = choice.parts.iter();
             let parts = parts.map(|part| json!({"node": name(part.node), "cpus": part.cpus}));
             words["parts"] = parts.collect();
+        }
+        let policy = &self.policy;
+        let size = sizing::reason(
+            policy.name(),
+            policy.sizes(),
+            request.target,
+            request.app.scaling(),
+            &choice.sizes(),
+        );
+        if let Some(size) = size {
+            words["size"] = json!(size);
         }
         if !choice.relaxed.is_empty() {
             let relaxed = choice.relaxed.iter().map(

@@ -228,6 +228,9 @@ impl Stream {
         }
         let (spread, target, seconds) = (event.spread, event.target, event.seconds);
         let app = self.app(event)?;
+        let usual = self.demands.get(app.name());
+        let target = target.or(usual.and_then(|usual| usual.target));
+        let spread = spread.unwrap_or(usual.is_some_and(|usual| usual.spread));
         let demand = Demand {
             cpus: cpus.unwrap_or(app.cpus()),
             memory_bytes: memory.unwrap_or(app.memory_bytes()),
@@ -237,7 +240,7 @@ impl Stream {
             number: self.arrived,
             app,
             demand,
-            spread: spread.unwrap_or(false),
+            spread,
             target,
             seconds,
             since: self.now,

@@ -227,6 +227,10 @@ impl Policy for Jostle {
         "jostle"
     }
 
+    fn sizes(&self) -> bool {
+        true
+    }
+
     fn choose(&mut self, request: &PlacementRequest, cluster: &Cluster) -> Decision {
         self.typical.note(request.app);
         let request = &sized(request, cluster);

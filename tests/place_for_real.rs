@@ -1,0 +1,47 @@
+//! `scripts/place-for-real` without a measurement: its arithmetic, and what policies do
+//! with the recorded profiles.
+
+mod common;
+
+use crate::common::JOSTLE;
+use crate::common::root;
+use assert_cmd::Command;
+
+fn script(args: &[&str]) -> Command {
+    let mut command = Command::new("python3");
+    command
+        .arg("scripts/place-for-real")
+        .args(args)
+        .env("JOSTLE", JOSTLE)
+        .current_dir(root());
+    command
+}
+
+#[test]
+fn its_arithmetic_holds() {
+    script(&["--self-test"]).assert().success();
+}
+
+#[test]
+fn every_policy_places_every_program_of_a_batch() {
+    let output = script(&["--dry-run", "--batches", "2", "--cpus", "0,1"])
+        .assert()
+        .success();
+    let text = String::from_utf8(output.get_output().stdout.clone()).unwrap();
+    let policies = text.lines().filter(|line| line.starts_with("  "));
+    assert_eq!(policies.clone().count(), 14, "{text}");
+    assert!(policies.clone().all(|line| line.contains('(')), "{text}");
+}
+
+#[test]
+fn slips_are_refused() {
+    for (args, expected) in [
+        (["--cpus", "0,0"], "two CPUs are needed"),
+        (["--cpus", "a,b"], "give two numbers"),
+        (["--only", "nothing"], "no profile in"),
+    ] {
+        let output = script(&args).assert().code(2);
+        let text = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+        assert!(text.contains(expected), "{text}");
+    }
+}
