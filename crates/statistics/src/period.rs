@@ -60,7 +60,7 @@ pub fn period(steps: &[Step]) -> Option<f64> {
         let mut index = 0;
         stretches.retain(|_| {
             index += 1;
-            index % every == 0
+            usize::is_multiple_of(index, every)
         });
     }
     let shortest = (SHORTEST * rate).max(FEWEST);
