@@ -181,7 +181,7 @@ mod tests {
             let slow = place % 100.0 < 60.0;
             let usual = if slow { 3000.0 } else { 3000.0 * contrast };
             let to = place + usual * 0.0005 * (noise * random.normal()).exp();
-            if (at / 0.005) as u64 % 4 > 0 {
+            if !((at / 0.005) as u64).is_multiple_of(4) {
                 steps.push(Step {
                     run: 0,
                     from: place.floor(),
