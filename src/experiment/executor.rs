@@ -106,8 +106,10 @@ pub struct TargetTurn {
 pub struct Place {
     /// Number of the run.
     pub run: u32,
-    /// Operations since its begin.
+    /// Operations since its begin, or since the count began.
     pub operations: f64,
+    /// Whether it is counted from its begin.
+    pub from_begin: bool,
 }
 
 /// What one block showed.

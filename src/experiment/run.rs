@@ -30,6 +30,7 @@ use super::log::PairRecord;
 use super::outcome::Measured;
 use super::queue::FAILURES;
 use super::queue::Queue;
+use super::sequences::Repetition;
 use super::sequences::SequenceLog;
 use super::settings::Half;
 pub use super::settings::Halves;
@@ -77,6 +78,7 @@ pub fn go_on(
         queue: Queue::new(subjects, settings),
         log: Log::new(subjects, past),
         sequences: Vec::new(),
+        repetition: Repetition::default(),
         switches: Vec::new(),
         warnings: Vec::new(),
     };
@@ -104,6 +106,8 @@ struct Run<'a, 'b> {
     log: Log<'a>,
     /// What is measured in sequences.
     sequences: Vec<SequenceLog>,
+    /// What the target repeats, where it does not end.
+    repetition: Repetition,
     /// The same in turns as the scheduler gives them.
     switches: Vec<Turns>,
     /// Of the measurement as a whole.

@@ -11,12 +11,14 @@ mod ends;
 mod pair;
 mod probes;
 
+pub(super) use self::course::Repetition;
 use self::ends::spread;
 use super::arrived::GAUGES;
 use super::design::RATIO_FLOOR;
 use super::executor::Arm;
 use super::executor::BlockReading;
 use super::executor::BlockRequest;
+use super::executor::Place;
 use super::executor::Sequence;
 use super::executor::Subject;
 use super::executor::TargetState;
@@ -25,12 +27,14 @@ use super::log::Held;
 use super::log::PairRecord;
 use super::search::Played;
 use super::settings::Half;
+use jostle_statistics::Between;
 use jostle_statistics::Block;
 use jostle_statistics::Contrasts;
 use jostle_statistics::Course;
 use jostle_statistics::Grain;
 use jostle_statistics::Noise;
 use jostle_statistics::States;
+use jostle_statistics::between;
 use jostle_statistics::block_rate;
 use jostle_statistics::location;
 use jostle_statistics::mean;
@@ -61,9 +65,18 @@ const TOLD_APART: std::ops::RangeInclusive<f64> = 0.05..=0.8;
 /// Log ratio of the sources' speed then from which on.
 const TOLD_APART_FROM: f64 = -0.15;
 
-/// The course of a run is taken off where blocks spread less than this part of what
-/// they do with it.
+/// Another way to read blocks is taken where they spread less than this part of what
+/// they do otherwise.
 const STEADIER: f64 = 0.93;
+
+/// What a block is read between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    /// Its begin and its end.
+    Block,
+    /// The first operation of the target in it and the last.
+    Operations,
+}
 
 /// What a block was of. The first arm of a sequence is its control.
 type ArmOf = (usize, Arm);
@@ -77,6 +90,8 @@ struct Kept {
     periods: u32,
     /// Part of an operation that was not seen: see [`Grain`].
     rest: f64,
+    /// Where in its turn the first and the last operation was: see [`between`].
+    when: [f64; 2],
 }
 
 /// What one half of one subject showed at one intensity.
@@ -248,6 +263,7 @@ impl SequenceLog {
             reading,
             periods: request.periods,
             rest: self.rest.uniform() - 0.5,
+            when: [self.rest.uniform(), self.rest.uniform()],
         });
     }
 
@@ -260,9 +276,33 @@ impl SequenceLog {
         turns.filter(move |turn| turn.position >= skip)
     }
 
-    /// Log rate of the target in one block, negative infinity where it was
-    /// starved; `None` where it was not read.
-    fn value(&self, block: &Kept) -> Option<f64> {
+    /// From the first operation in a block to the last, and the place that the first
+    /// one was at, where known; `None` where it is counted in other ways.
+    fn between(&self, block: &Kept) -> Option<(Between, Option<Place>)> {
+        if self.sequence.takes_time || self.periods() == 1 {
+            return None;
+        }
+        let turns: Vec<&TargetTurn> = self.counted(block).collect();
+        let done: Vec<(f64, f64)> = turns
+            .iter()
+            .map(|turn| (turn.seconds, turn.operations))
+            .collect();
+        let found = between(&done, block.when)?;
+        let at = turns.first()?.from.map(|from| Place {
+            operations: from.operations + found.before,
+            ..from
+        });
+        Some((found, at))
+    }
+
+    /// Log rate of the target in one block, read as `ends` says, negative infinity
+    /// where it was starved; `None` where it was not read.
+    fn value(&self, block: &Kept, ends: Ends) -> Option<f64> {
+        if ends == Ends::Operations
+            && let Some((found, _)) = self.between(block)
+        {
+            return Some((found.operations / found.seconds).ln());
+        }
         let counted = self.counted(block);
         let windows = self.periods() == 1;
         let grain = Grain {
@@ -288,29 +328,43 @@ impl SequenceLog {
     }
 
     /// The blocks beside the target whose rates are known, and what they say
-    /// against the control of their time: with the course of the target's runs taken
-    /// off where that makes them steadier.
+    /// against the control of their time: from operation to operation, and with the
+    /// course of the target's runs taken off, where that makes them steadier.
     fn contrasts(&self) -> (Vec<(&Kept, Block)>, Contrasts) {
-        let as_read = self.contrasts_by(|_| 0.0);
-        let Some(course) = &self.course else {
-            return as_read;
-        };
-        let placed = self.contrasts_by(|block| self.ahead(course, block));
         let spread = |(blocks, contrasts): &(Vec<(&Kept, Block)>, Contrasts)| {
             let pairs = blocks.iter().zip(&contrasts.ratios);
             let rest = pairs
                 .filter_map(|((_, block), ratio)| Some((*ratio)? - contrasts.effects[block.arm]));
             spread(rest.collect())
         };
-        match spread(&placed) < STEADIER * spread(&as_read) {
-            true => placed,
-            false => as_read,
+        let mut best = self.contrasts_by(Ends::Block, None);
+        let mut least = spread(&best);
+        let course = self.course.as_deref();
+        for (ends, course) in [
+            (Ends::Operations, None),
+            (Ends::Block, course),
+            (Ends::Operations, course),
+        ] {
+            if ends == Ends::Block && course.is_none() {
+                continue;
+            }
+            let other = self.contrasts_by(ends, course);
+            let spread = spread(&other);
+            if spread < STEADIER * least {
+                (best, least) = (other, spread);
+            }
         }
+        best
     }
 
-    /// As [`SequenceLog::contrasts`], with `ahead` taken off the log rate of each
-    /// block.
-    fn contrasts_by(&self, ahead: impl Fn(&Kept) -> f64) -> (Vec<(&Kept, Block)>, Contrasts) {
+    /// As [`SequenceLog::contrasts`], with blocks read as `ends` says, and what
+    /// `course` says of their place taken off.
+    fn contrasts_by(
+        &self,
+        ends: Ends,
+        course: Option<&Course>,
+    ) -> (Vec<(&Kept, Block)>, Contrasts) {
+        let ahead = |block: &Kept| course.map_or(0.0, |course| self.ahead(course, block, ends));
         let beside = self.blocks.iter();
         let beside = beside.filter(|block| block.target == TargetState::Running);
         // Those from before blocks were made longer are mostly noise, but better than
@@ -327,7 +381,7 @@ impl SequenceLog {
                     at: block.reading.at.as_secs_f64(),
                     stratum: block.round,
                     arm: block.arm,
-                    value: self.value(block)? - ahead(block),
+                    value: self.value(block, ends)? - ahead(block),
                 };
                 Some((block, value))
             })
@@ -352,7 +406,7 @@ impl SequenceLog {
     /// the blocks to come are lengthened where that takes most of them.
     pub(super) fn judge(&mut self, look_for_carry_over: bool) -> Judgement {
         if look_for_carry_over {
-            let known = self.contrasts_by(|_| 0.0);
+            let known = self.contrasts_by(Ends::Block, None);
             let (skip, late) = self.carry_over(&known);
             let (grain, rounded) = self.grain(&known);
             let short = late || rounded;

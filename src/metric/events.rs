@@ -134,7 +134,8 @@ impl Events {
         let Some(look) = Look::of(&windows) else {
             return Ok(Err(Reason::NeverCalled(metric.what)));
         };
-        if let Some(refusal) = look.refused(found.each.as_secs_f64()) {
+        // What was steady at first may have been so by chance, and still do.
+        if let Some(refusal) = look.refused(found.each.as_secs_f64(), true) {
             let what = metric.what;
             return Ok(Err(Reason::NoLonger {
                 what,

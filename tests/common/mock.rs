@@ -151,6 +151,8 @@ pub struct MockExecutor {
     pub runs: Option<(f64, Pace)>,
     /// Whether its place in a run is known.
     pub placed: bool,
+    /// Whether its runs are repetitions within one that does not end.
+    pub endless: bool,
     /// Operations of all runs so far.
     ran: f64,
     /// Operations that were done, and that were seen.
@@ -201,6 +203,7 @@ impl MockExecutor {
             bursts: None,
             runs: None,
             placed: true,
+            endless: false,
             ran: 0.0,
             counted: [0.0; 2],
             natural_window: None,
@@ -280,9 +283,17 @@ impl MockExecutor {
             return (None, 1.0);
         };
         let (run, operations) = ((self.ran / length).floor(), self.ran % length);
-        let place = Place {
-            run: run as u32,
-            operations: operations.floor(),
+        let place = match self.endless {
+            true => Place {
+                run: 1,
+                operations: self.ran.floor(),
+                from_begin: false,
+            },
+            false => Place {
+                run: run as u32,
+                operations: operations.floor(),
+                from_begin: true,
+            },
         };
         (self.placed.then_some(place), pace(operations / length))
     }

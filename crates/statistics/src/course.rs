@@ -3,14 +3,15 @@
 //!
 //! A program that does the same in every run is fast and slow at the same places.
 //! What one run shows at a place is what the others are to be compared with there;
-//! what differs between phases is no noise then.
+//! what differs between phases is no noise then. The same holds for the repetitions of
+//! one run that does the same again and again: see [`crate::period`].
 
 use std::collections::BTreeMap;
 
 /// Length of a piece of a run in the time of the usual rate, in seconds.
 const PIECE: f64 = 0.001;
 /// Fewest operations of a piece.
-const FEWEST: f64 = 2.0;
+const FEWEST: f64 = 1.0;
 /// Most pieces of a run.
 const MOST_PIECES: f64 = 100_000.0;
 /// Share of a piece that other runs have to have seen, and of what a block covers.
@@ -37,7 +38,10 @@ type Pieces = BTreeMap<u64, (f64, f64)>;
 pub struct Course {
     /// Operations of one piece.
     width: f64,
-    runs: BTreeMap<u32, Pieces>,
+    /// Pieces of a period, where one run repeats itself.
+    of_period: Option<u64>,
+    /// By run, or by repetition.
+    runs: BTreeMap<u64, Pieces>,
     all: Pieces,
     /// Log of operations per second over all of it.
     pub log_rate: f64,
@@ -46,29 +50,39 @@ pub struct Course {
 impl Course {
     /// From all steps of at least two runs; `None` with less.
     pub fn of(steps: &[Step]) -> Option<Course> {
-        let usable = |step: &&Step| step.seconds > 0.0 && step.to >= step.from && step.from >= 0.0;
-        let usable = || steps.iter().filter(usable);
-        let seconds: f64 = usable().map(|step| step.seconds).sum();
-        let operations: f64 = usable().map(|step| step.to - step.from).sum();
-        let longest = usable().map(|step| step.to).fold(0.0, f64::max);
-        let rate = operations / seconds;
-        if !(rate > 0.0 && rate.is_finite() && longest.is_finite()) {
-            return None;
-        }
+        let longest = steps.iter().map(|step| step.to).fold(0.0, f64::max);
+        let rate = rate(steps)?;
         let width = (rate * PIECE).max(FEWEST).max(longest / MOST_PIECES);
+        longest
+            .is_finite()
+            .then(|| Course::with(steps, width, None, rate))?
+    }
+
+    /// From the steps of one run that comes to the same place again after `period`
+    /// operations.
+    pub fn folded(steps: &[Step], period: f64) -> Option<Course> {
+        let rate = rate(steps)?;
+        let pieces = (period / (rate * PIECE).max(FEWEST)).round();
+        let pieces = pieces.clamp(1.0, MOST_PIECES);
+        (period > 0.0).then(|| Course::with(steps, period / pieces, Some(pieces as u64), rate))?
+    }
+
+    fn with(steps: &[Step], width: f64, of_period: Option<u64>, rate: f64) -> Option<Course> {
         let mut course = Course {
             width,
+            of_period,
             runs: BTreeMap::new(),
             all: Pieces::new(),
             log_rate: rate.ln(),
         };
-        for step in usable() {
-            let own = course.runs.entry(step.run).or_default();
-            for pieces in [own, &mut course.all] {
-                let length = step.to - step.from;
-                for (piece, part) in parts(width, step.from, step.to) {
+        for step in usable(steps) {
+            let length = step.to - step.from;
+            for (piece, part) in parts(width, step.from, step.to) {
+                let (run, piece) = course.place(step.run, piece);
+                let own = course.runs.entry(run).or_default();
+                let share = if length > 0.0 { part / length } else { 1.0 };
+                for pieces in [own, &mut course.all] {
                     let sum = pieces.entry(piece).or_default();
-                    let share = if length > 0.0 { part / length } else { 1.0 };
                     sum.0 += step.seconds * share;
                     sum.1 += part;
                 }
@@ -77,15 +91,24 @@ impl Course {
         (course.runs.len() > 1).then_some(course)
     }
 
+    /// The run, or the repetition, that a piece of `run` is in, and which of its pieces
+    /// it is.
+    fn place(&self, run: u32, piece: u64) -> (u64, u64) {
+        match self.of_period {
+            None => (u64::from(run), piece),
+            Some(pieces) => (piece / pieces, piece % pieces),
+        }
+    }
+
     /// Log of the operations per second between two places of `run`, as the other
-    /// runs show it; `None` where they have not seen enough of it.
+    /// runs, or repetitions, show it; `None` where they have not seen enough of it.
     pub fn log_rate_of(&self, run: u32, from: f64, to: f64) -> Option<f64> {
-        let own = self.runs.get(&run);
         let (mut seconds, mut seen) = (0.0, 0.0);
         for (piece, part) in parts(self.width, from, to) {
+            let (run, piece) = self.place(run, piece);
+            let own = self.runs.get(&run).and_then(|own| own.get(&piece));
+            let own = own.copied().unwrap_or_default();
             let all = self.all.get(&piece).copied().unwrap_or_default();
-            let own = own.and_then(|own| own.get(&piece)).copied();
-            let own = own.unwrap_or_default();
             let others = (all.0 - own.0, all.1 - own.1);
             if others.1 > SEEN_OF_PIECE * self.width {
                 seconds += part * others.0 / others.1;
@@ -95,6 +118,19 @@ impl Course {
         let known = to > from && seen > SEEN * (to - from) && seconds > 0.0;
         known.then(|| (seen / seconds).ln())
     }
+}
+
+fn usable(steps: &[Step]) -> impl Iterator<Item = &Step> {
+    let usable = |step: &&Step| step.seconds > 0.0 && step.to >= step.from && step.from >= 0.0;
+    steps.iter().filter(usable)
+}
+
+/// Operations per second over all steps; `None` where nothing was done.
+fn rate(steps: &[Step]) -> Option<f64> {
+    let seconds: f64 = usable(steps).map(|step| step.seconds).sum();
+    let operations: f64 = usable(steps).map(|step| step.to - step.from).sum();
+    let rate = operations / seconds;
+    (rate > 0.0 && rate.is_finite()).then_some(rate)
 }
 
 /// The pieces between two places, and how many operations of each lie there; the one
@@ -113,6 +149,7 @@ fn parts(width: f64, from: f64, to: f64) -> impl Iterator<Item = (u64, f64)> {
 mod tests {
     use super::*;
     use crate::Noise;
+    use crate::period;
 
     /// Operations per second at a place of a run of 3,000: slow, fast, slow.
     fn planted(place: f64) -> f64 {
@@ -158,6 +195,30 @@ mod tests {
         assert_eq!(course.log_rate_of(3, 5000.0, 5050.0), None);
         // A run that was not seen is compared with all.
         assert!(course.log_rate_of(99, 100.0, 150.0).is_some());
+    }
+
+    #[test]
+    fn repetitions_are_compared_as_runs_are() {
+        // The runs one after the other, as one that does not end.
+        let steps: Vec<Step> = steps(8, 0.1)
+            .into_iter()
+            .map(|step| Step {
+                run: 0,
+                from: step.from + 3000.0 * f64::from(step.run),
+                to: step.to + 3000.0 * f64::from(step.run),
+                ..step
+            })
+            .collect();
+        let course = Course::folded(&steps, 3000.0).unwrap();
+        for from in [100.0, 1200.0, 2500.0, 2500.0 + 4.0 * 3000.0] {
+            let found = course.log_rate_of(0, from, from + 60.0).unwrap();
+            let off = found - planted(from % 3000.0).ln();
+            assert!(off.abs() < 0.1, "{from}: {off}");
+        }
+        // Slow, then slow again: across the end of a repetition.
+        let across = course.log_rate_of(0, 2900.0, 3100.0).unwrap();
+        assert!((across - 2_000f64.ln()).abs() < 0.1, "{across}");
+        assert_eq!(period(&steps).map(f64::round), Some(3000.0));
     }
 
     #[test]

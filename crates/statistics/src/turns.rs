@@ -48,6 +48,45 @@ pub fn within(operations: f64, grain: Grain) -> f64 {
     }
 }
 
+/// What was done from one operation of a block to another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Between {
+    /// Operations of the block up to the first of them, itself included.
+    pub before: f64,
+    /// Operations after it, up to the last.
+    pub operations: f64,
+    pub seconds: f64,
+}
+
+/// From the first operation of a block to its last, where its turns of the target are
+/// (seconds, operations done); `None` where they are the same. Turns that are shorter
+/// than an operation tell when it was done, which is finer than how many there were.
+/// `when`, uniform on 0 to 1, says where in its part of the turn the first and the last
+/// one is taken to be: always in the middle, most blocks would last the same number of
+/// turns.
+pub fn between(turns: &[(f64, f64)], when: [f64; 2]) -> Option<Between> {
+    let mut until = 0.0;
+    let mut ends: Option<(f64, f64, f64)> = None;
+    let mut done = 0.0;
+    for &(seconds, operations) in turns.iter().filter(|(seconds, _)| *seconds > 0.0) {
+        if operations > 0.0 {
+            let at = |when: f64| until + seconds * (1.0 - when / operations);
+            done += operations;
+            ends = Some(match ends {
+                None => (done, at(when[0]), f64::NEG_INFINITY),
+                Some((before, first, _)) => (before, first, at(when[1])),
+            });
+        }
+        until += seconds;
+    }
+    let (before, first, last) = ends?;
+    (last > first).then_some(Between {
+        before,
+        operations: done - before,
+        seconds: last - first,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,6 +129,35 @@ mod tests {
             assert!((seen - 0.97f64.ln()).abs() < 0.006, "{seen}");
             assert!((snapped - 0.97f64.ln()).abs() > 0.01, "{snapped}");
         }
+    }
+
+    #[test]
+    fn turns_shorter_than_an_operation_tell_when_it_was_done() {
+        let turns = [(1.0, 0.0), (1.0, 1.0), (1.0, 0.0), (1.0, 2.0), (1.0, 0.0)];
+        let found = between(&turns, [0.5, 0.5]).unwrap();
+        // From the middle of the second to three quarters of the fourth.
+        assert_eq!((found.before, found.operations), (1.0, 2.0));
+        assert!((found.seconds - 2.25).abs() < 1e-9);
+        assert_eq!(between(&turns[..3], [0.5, 0.5]), None);
+        // One operation each 2.7 turns, counted for 27 turns: none of them is lost.
+        let mut noise = Noise::seeded(2);
+        let rates: Vec<f64> = (0..100)
+            .filter_map(|block| {
+                let begin = f64::from(block) * 0.37;
+                let done = |turn: u32| ((begin + f64::from(turn)) / 2.7).floor();
+                let turns: Vec<(f64, f64)> = (0..27)
+                    .map(|turn| (1.0, done(turn + 1) - done(turn)))
+                    .collect();
+                let found = between(&turns, [noise.uniform(), noise.uniform()])?;
+                Some((found.operations / found.seconds * 2.7).ln())
+            })
+            .collect();
+        assert_eq!(rates.len(), 100);
+        assert!(location(&rates).abs() < 0.01);
+        let most = rates
+            .iter()
+            .fold(0.0, |most: f64, rate| most.max(rate.abs()));
+        assert!(most < 0.09, "{most}");
     }
 
     #[test]

@@ -21,10 +21,17 @@ impl Follow<'_> {
     fn place(&self, mark: &Mark) -> Option<Place> {
         let last = self.runs.partition_point(|(from, _)| *from <= mark.at_ns);
         let (_, run) = self.runs[..last].last()?;
-        let run = (*run)?;
-        Some(Place {
-            run: run.number,
-            operations: mark.operations.checked_sub(run.base)? as f64,
+        Some(match run {
+            Some(run) => Place {
+                run: run.number,
+                operations: mark.operations.checked_sub(run.base)? as f64,
+                from_begin: true,
+            },
+            None => Place {
+                run: last as u32,
+                operations: mark.operations as f64,
+                from_begin: false,
+            },
         })
     }
 }
@@ -171,12 +178,13 @@ mod tests {
                 operations,
                 busy_ns: 0,
             });
-            place.map(|place| (place.run, place.operations))
+            place.map(|place| (place.run, place.operations, place.from_begin))
         };
-        assert_eq!(place(500, 130), Some((3, 30.0)));
-        assert_eq!(place(1500, 251), Some((4, 1.0)));
+        assert_eq!(place(500, 130), Some((3, 30.0, true)));
+        assert_eq!(place(1500, 251), Some((4, 1.0, true)));
         // What was counted before its begin is of the run before.
         assert_eq!(place(1500, 249), None);
-        assert_eq!(place(2500, 300), None);
+        // Counted from somewhere in the third.
+        assert_eq!(place(2500, 300), Some((3, 300.0, false)));
     }
 }

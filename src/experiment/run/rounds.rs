@@ -504,7 +504,7 @@ impl Run<'_, '_> {
 
     /// Tells the searches what was played so far.
     fn judge_sequence(&mut self, index: usize) {
-        SequenceLog::follow_course(&mut self.sequences);
+        SequenceLog::follow_course(&mut self.sequences, &mut self.repetition);
         let sequence = &mut self.sequences[index];
         sequence.judged = sequence.rounds;
         sequence.judged_at =

@@ -1,20 +1,59 @@
 //! What the other runs of a command did at the place where a block found it.
 
+use super::Ends;
 use super::Kept;
 use super::SequenceLog;
+use crate::experiment::executor::Place;
 use crate::experiment::executor::TargetState;
 use jostle_statistics::Course;
 use jostle_statistics::Step;
 use jostle_statistics::location;
+use jostle_statistics::period;
+use std::collections::BTreeMap;
 use std::rc::Rc;
+
+/// The repetition of a target is looked for again when it has been read for so many
+/// times as long.
+const SEARCHED_AGAIN: f64 = 1.5;
 
 /// How often the course is found anew with what the arms cost, as it shows then.
 const PASSES: usize = 2;
 
+/// What a target that does not end repeats.
+#[derive(Default)]
+pub(in crate::experiment) struct Repetition {
+    /// Operations of one repetition.
+    period: Option<f64>,
+    /// Time in which it was looked for, in seconds of the target.
+    searched: f64,
+}
+
+impl Repetition {
+    /// How fast the longest run is at each place of what it repeats.
+    fn course(&mut self, steps: &[(Place, Step)]) -> Option<Course> {
+        let mut seconds: BTreeMap<(bool, u32), f64> = BTreeMap::new();
+        for (place, step) in steps {
+            *seconds.entry((place.from_begin, place.run)).or_default() += step.seconds;
+        }
+        let (&longest, &seen) = seconds.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
+        let of = |place: &Place| (place.from_begin, place.run) == longest;
+        let own = steps.iter().filter(|(place, _)| of(place));
+        let mut own: Vec<Step> = own.map(|(_, step)| *step).collect();
+        own.sort_by(|a, b| a.from.total_cmp(&b.from));
+        if seen >= SEARCHED_AGAIN * self.searched {
+            (self.period, self.searched) = (period(&own), seen);
+        }
+        Course::folded(&own, self.period?)
+    }
+}
+
 impl SequenceLog {
-    /// Tells all `sequences` the course of the target's runs, as far as they have
-    /// seen it.
-    pub(in crate::experiment) fn follow_course(sequences: &mut [SequenceLog]) {
+    /// Tells all `sequences` the course of the target's runs, or of what it repeats, as
+    /// far as they have seen it.
+    pub(in crate::experiment) fn follow_course(
+        sequences: &mut [SequenceLog],
+        repetition: &mut Repetition,
+    ) {
         for _ in 0..PASSES {
             let paces: Vec<Vec<f64>> = sequences.iter().map(SequenceLog::paces).collect();
             let all: Vec<f64> = paces.iter().flatten().copied().collect();
@@ -23,12 +62,15 @@ impl SequenceLog {
                     .filter(|pace| pace.is_finite())
                     .collect::<Vec<f64>>(),
             );
-            let steps: Vec<Step> = sequences
+            let steps: Vec<(Place, Step)> = sequences
                 .iter()
                 .zip(&paces)
                 .flat_map(|(sequence, paces)| sequence.steps(paces, usual))
                 .collect();
-            let course = Course::of(&steps).map(Rc::new);
+            let from_begin = steps.iter().filter(|(place, _)| place.from_begin);
+            let from_begin: Vec<Step> = from_begin.map(|(_, step)| *step).collect();
+            let course = Course::of(&from_begin).or_else(|| repetition.course(&steps));
+            let course = course.map(Rc::new);
             for sequence in sequences.iter_mut() {
                 sequence.course = course.clone();
             }
@@ -38,16 +80,25 @@ impl SequenceLog {
         }
     }
 
-    /// Log of how much more the target does at the place of a block than on average,
-    /// as its other runs show; 0 where that is not known.
-    pub(super) fn ahead(&self, course: &Course, block: &Kept) -> f64 {
-        let mut turns = self.counted(block);
-        let first = turns.next();
-        let last = turns.last().or(first);
-        let ends = first.zip(last).and_then(|(first, last)| {
-            let (from, to) = (first.from?, last.from?);
-            (from.run == to.run).then_some((from, to.operations + last.operations))
-        });
+    /// Log of how much more the target does at the place of a block, read as `ends`
+    /// says, than on average, as its other runs show; 0 where that is not known.
+    pub(super) fn ahead(&self, course: &Course, block: &Kept, ends: Ends) -> f64 {
+        let between = || match ends {
+            Ends::Block => None,
+            Ends::Operations => self.between(block),
+        };
+        let ends = match between() {
+            Some((found, at)) => at.map(|at| (at, at.operations + found.operations)),
+            None => {
+                let mut turns = self.counted(block);
+                let first = turns.next();
+                let last = turns.last().or(first);
+                first.zip(last).and_then(|(first, last)| {
+                    let (from, to) = (first.from?, last.from?);
+                    (from.run == to.run).then_some((from, to.operations + last.operations))
+                })
+            }
+        };
         let rate = ends.and_then(|(from, to)| course.log_rate_of(from.run, from.operations, to));
         rate.map_or(0.0, |rate| rate - course.log_rate)
     }
@@ -63,8 +114,8 @@ impl SequenceLog {
         let mut values: Vec<Vec<f64>> = vec![Vec::new(); self.arms.len()];
         for block in self.beside() {
             let ahead = self.course.as_ref();
-            let ahead = ahead.map_or(0.0, |course| self.ahead(course, block));
-            let value = self.value(block).map(|value| value - ahead);
+            let ahead = ahead.map_or(0.0, |course| self.ahead(course, block, Ends::Block));
+            let value = self.value(block, Ends::Block).map(|value| value - ahead);
             values[block.arm].extend(value.filter(|value| value.is_finite()));
         }
         let pace = |values: &Vec<f64>| match values.is_empty() {
@@ -76,7 +127,11 @@ impl SequenceLog {
 
     /// All turns of known place, each as long as it would have been at the pace
     /// `usual`.
-    fn steps<'s>(&'s self, paces: &'s [f64], usual: f64) -> impl Iterator<Item = Step> + 's {
+    fn steps<'s>(
+        &'s self,
+        paces: &'s [f64],
+        usual: f64,
+    ) -> impl Iterator<Item = (Place, Step)> + 's {
         // Where a source takes the CPU, its share of a turn is not even.
         let blocks = self.beside().filter(|_| !self.sequence.takes_time);
         blocks
@@ -85,12 +140,13 @@ impl SequenceLog {
                 let slower = (paces[block.arm] - usual).exp();
                 self.counted(block).filter_map(move |turn| {
                     let from = turn.from?;
-                    Some(Step {
+                    let step = Step {
                         run: from.run,
                         from: from.operations,
                         to: from.operations + turn.operations,
                         seconds: turn.seconds * slower,
-                    })
+                    };
+                    Some((from, step))
                 })
             })
     }

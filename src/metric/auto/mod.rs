@@ -250,10 +250,11 @@ impl Search<'_> {
             Ok(costs) => costs,
             Err(reason) => return Ok(Err(reason)),
         };
+        let lenient = attempt + 1 == ATTEMPTS;
         let mut tried = 0;
         let mut worst = None;
         for candidates in [&seen.candidates, &seen.imported, &seen.branches] {
-            match self.choose(target, candidates, &costs)? {
+            match self.choose(target, candidates, &costs, lenient)? {
                 Ok((found, refusal)) => {
                     tried += candidates.len();
                     if !found.is_empty() {
@@ -315,12 +316,13 @@ impl Search<'_> {
     }
 
     /// Counts `candidates` and looks longer at the best; and what was wrong with
-    /// most of those.
+    /// most of those. `lenient`: see [`Look::refused`].
     fn choose(
         &mut self,
         target: &mut Target,
         candidates: &[Candidate],
         costs: &Costs,
+        lenient: bool,
     ) -> Step<(Vec<Found>, Option<Refusal>)> {
         let mut promising: Vec<(f64, &Candidate)> = Vec::new();
         let mut worst = None;
@@ -393,7 +395,7 @@ impl Search<'_> {
                     cost.mul_f64(calls / total.max(1.0))
                 };
                 let cost: Duration = chosen().map(share).sum();
-                match look.refused(cost.as_secs_f64()) {
+                match look.refused(cost.as_secs_f64(), lenient) {
                     Some(refusal) => worst = worst.max(Some(refusal)),
                     None => found.push(Found {
                         calls: chosen().map(|index| group[index].call()).collect(),

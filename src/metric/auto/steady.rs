@@ -29,6 +29,10 @@ const LARGEST_STEP: f64 = 3.0;
 /// sources.
 const LONGEST_PAUSE: f64 = 0.040;
 
+/// How much noisier a count may be, and how much longer pause, where there is no
+/// better one.
+const LENIENT: f64 = 2.5;
+
 /// What was counted in a short time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(in crate::metric) struct Window {
@@ -94,16 +98,18 @@ impl Look {
     }
 
     /// Why it cannot be used, if it cannot; `each` is what one count costs, in
-    /// seconds.
-    pub(in crate::metric) fn refused(&self, each: f64) -> Option<Refusal> {
+    /// seconds. With `lenient` bursts are taken that leave most blocks something to
+    /// count: what a program repeats is taken off later.
+    pub(in crate::metric) fn refused(&self, each: f64, lenient: bool) -> Option<Refusal> {
+        let more = if lenient { LENIENT } else { 1.0 };
         let share = each * self.per_second;
         if self.per_second < COARSEST {
             Some(Refusal::Slow)
         } else if share > DEAREST || self.per_second > FASTEST * 2.0 {
             Some(Refusal::Dear)
         } else if !(1.0 / LARGEST_STEP..=LARGEST_STEP).contains(&self.first_half)
-            || self.pause > LONGEST_PAUSE
-            || self.variation > NOISIEST
+            || self.pause > more * LONGEST_PAUSE
+            || self.variation > more * NOISIEST
         {
             Some(Refusal::Unsteady)
         } else {
@@ -174,7 +180,7 @@ mod tests {
         let look = look([20, 21, 20, 19, 20, 20]);
         assert!((look.per_second - 5000.0).abs() < 1.0);
         assert!(look.variation < 0.05, "{look:?}");
-        assert_eq!(look.refused(EACH), None);
+        assert_eq!(look.refused(EACH, false), None);
     }
 
     #[test]
@@ -190,15 +196,20 @@ mod tests {
 
     #[test]
     fn the_reason_of_a_refusal_is_told() {
-        assert_eq!(look([0, 1, 0, 0, 1, 0]).refused(EACH), Some(Refusal::Slow));
-        assert_eq!(look([120; 6]).refused(EACH), Some(Refusal::Dear));
+        assert_eq!(
+            look([0, 1, 0, 0, 1, 0]).refused(EACH, false),
+            Some(Refusal::Slow)
+        );
+        assert_eq!(look([120; 6]).refused(EACH, false), Some(Refusal::Dear));
         // The same rate is cheap or not by what one costs.
-        assert_eq!(look([20; 6]).refused(9.5e-6), Some(Refusal::Dear));
+        assert_eq!(look([20; 6]).refused(9.5e-6, false), Some(Refusal::Dear));
         let bursts = look([0, 60, 0, 0, 60, 0, 0, 60]);
         assert!((bursts.pause - 0.008).abs() < 1e-9);
-        assert_eq!(bursts.refused(EACH), Some(Refusal::Unsteady));
+        assert_eq!(bursts.refused(EACH, false), Some(Refusal::Unsteady));
+        // Where there is nothing better it is.
+        assert_eq!(bursts.refused(EACH, true), None);
         let over = look([40, 40, 40, 40, 0, 0, 0, 0]);
-        assert_eq!(over.refused(EACH), Some(Refusal::Unsteady));
+        assert_eq!(over.refused(EACH, false), Some(Refusal::Unsteady));
     }
 
     #[test]
