@@ -117,8 +117,9 @@ pub(super) struct SequenceLog {
     blocks: Vec<Kept>,
     /// Operations that are seen at once: 1 unless they come in bursts.
     grain: f64,
-    /// What is not seen of them.
+    /// What is not seen of them, and when in its turn one was done.
     rest: Noise,
+    when: Noise,
     /// How fast the target is at each place of its runs, where it is run again and
     /// again.
     course: Option<Rc<Course>>,
@@ -149,6 +150,7 @@ impl SequenceLog {
                     blocks: Vec::new(),
                     grain: 1.0,
                     rest: Noise::seeded(sequence.number as u64),
+                    when: Noise::seeded(!(sequence.number as u64)),
                     course: None,
                     rounds: 0,
                     spent: Duration::ZERO,
@@ -187,6 +189,7 @@ impl SequenceLog {
             blocks: Vec::new(),
             grain: self.grain,
             rest: Noise::seeded(sequence.number as u64),
+            when: Noise::seeded(!(sequence.number as u64)),
             rounds: 0,
             spent: Duration::ZERO,
             judged: 0,
@@ -263,7 +266,7 @@ impl SequenceLog {
             reading,
             periods: request.periods,
             rest: self.rest.uniform() - 0.5,
-            when: [self.rest.uniform(), self.rest.uniform()],
+            when: [self.when.uniform(), self.when.uniform()],
         });
     }
 

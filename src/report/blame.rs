@@ -94,6 +94,7 @@ pub fn answer(blame: &Blame) -> String {
     }
     let nobody = match tried.is_empty() {
         true => String::new(),
+        false if most < 0.05 => "; nobody else".into(),
         false => format!("; nobody else by more than {most:.1} %"),
     };
     format!("{victim} is slowed {}{nobody}", guilty.join("; "))

@@ -5,6 +5,10 @@ use super::robust::median;
 /// Fewer operations than this in the usual turn and rounding to whole ones blurs its rate.
 const COARSE: f64 = 50.0;
 
+/// Operations of a turn from which on it makes no difference whether a block is read from
+/// its begin or from its first operation.
+const FEW: f64 = 8.0;
+
 /// How coarsely a block is counted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Grain {
@@ -59,7 +63,8 @@ pub struct Between {
 }
 
 /// From the first operation of a block to its last, where its turns of the target are
-/// (seconds, operations done); `None` where they are the same. Turns that are shorter
+/// (seconds, operations done); `None` where they are the same, or turns hold so many that
+/// it makes no difference. Turns that are shorter
 /// than an operation tell when it was done, which is finer than how many there were.
 /// `when`, uniform on 0 to 1, says where in its part of the turn the first and the last
 /// one is taken to be: always in the middle, most blocks would last the same number of
@@ -80,7 +85,8 @@ pub fn between(turns: &[(f64, f64)], when: [f64; 2]) -> Option<Between> {
         until += seconds;
     }
     let (before, first, last) = ends?;
-    (last > first).then_some(Between {
+    let few = done < FEW * turns.len() as f64;
+    (few && last > first).then_some(Between {
         before,
         operations: done - before,
         seconds: last - first,
