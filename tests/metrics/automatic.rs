@@ -181,15 +181,19 @@ fn functions_that_take_turns_are_counted_together() {
     let Some(file) = compiled(directory.path(), "phases", PHASES, &[]) else {
         return;
     };
-    // Either of them pauses half of the time.
-    let started = start(&program(&file), AUTO, &MetricOptions::default()).unwrap();
-    let facts = started.1.facts();
     let both = ["even", "odd"].map(|name| format!("{}:{name}", file.display()));
-    for name in &both {
-        assert!(facts.name.contains(name), "{}", facts.name);
-    }
-    assert!(facts.chosen_because.contains("together"));
-    drop(started);
+    // Either of them pauses half of the time, and may do so at every glance.
+    once_of_three("both are found", || {
+        let options = MetricOptions::default();
+        let (_, found) = metric::start(&program(&file), Some(AUTO), &options, None)
+            .map_err(|error| error.to_string())?;
+        let facts = found.facts();
+        let all = both.iter().all(|name| facts.name.contains(name));
+        match all && facts.chosen_because.contains("together") {
+            true => Ok(()),
+            false => Err(facts.name),
+        }
+    });
     // As it can be asked for; of each alone, about half.
     let rate = |request: &str| {
         let options = MetricOptions::default();
