@@ -260,28 +260,32 @@ impl fmt::Display for StaleSource {
 const ADJACENT: &str =
     "ratios compare adjacent windows and are unaffected; the baseline is affected";
 
+/// A warning as it is kept in a file: the tag `code`, the message, and its numbers.
+pub fn facts(warning: &(impl Serialize + fmt::Display)) -> WarningFacts {
+    let mut fields = match serde_json::to_value(warning) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Default::default(),
+    };
+    let code = fields.remove("code");
+    let code = code.and_then(|code| code.as_str().map(String::from));
+    WarningFacts {
+        code: code.unwrap_or_default(),
+        message: warning.to_string(),
+        fields: fields.into_iter().collect(),
+    }
+}
+
 impl Warning {
     /// As it is kept in a profile.
     pub fn facts(&self) -> WarningFacts {
-        let mut facts = WarningFacts {
-            code: String::new(),
-            message: self.to_string(),
-            fields: Default::default(),
-        };
-        if let Warning::Load(load) = self {
-            facts.code = load.code().to_string();
-            return facts;
+        match self {
+            Warning::Load(load) => WarningFacts {
+                code: load.code().to_string(),
+                message: self.to_string(),
+                fields: Default::default(),
+            },
+            _ => facts(self),
         }
-        let value = serde_json::to_value(self).expect("plain data");
-        for (key, value) in value.as_object().into_iter().flatten() {
-            match (key.as_str(), value) {
-                ("code", Value::String(code)) => facts.code.clone_from(code),
-                _ => {
-                    facts.fields.insert(key.clone(), value.clone());
-                }
-            }
-        }
-        facts
     }
 }
 

@@ -130,7 +130,7 @@ fn what_cannot_be_measured_says_why() {
     let with_memory = said(mock(1.0, 1), ["memory-capacity", "l2-capacity"]);
     assert!(with_memory.contains("too long to switch"), "{with_memory}");
     let missing = said(mock(1.0, 1), ["tlb", "l2-capacity"]);
-    assert!(missing.contains("tlb could not be pressed on"), "{missing}");
+    assert!(missing.contains("tlb could not be stressed"), "{missing}");
     let mut never = mock(1.0, 1);
     never.never_at_once = Some("both press from CPU 1".to_string());
     assert_eq!(said(never, PAIR), "both press from CPU 1");

@@ -4,8 +4,8 @@
 //! measured pairs ([`crate::pairs::estimate`]): *apart* is the time in which the
 //! candidate stood still, *together* the time before. How much of the time before
 //! serves best depends on what makes the noise: near windows where it is drift,
-//! all the time between pauses where the victim takes turns with somebody and a
-//! window of 5 ms holds one turn or none. All candidates together decide, so that
+//! all the time between pauses where the victim time-shares a CPU and a window of
+//! 5 ms holds one of its turns or none. All candidates together decide, so that
 //! none is judged by the comparison that makes it look worst.
 
 use super::bench::Arm;

@@ -19,6 +19,7 @@ use jostle_profile::blame::Verdict;
 use jostle_profile::reading::Reading;
 use jostle_statistics::below;
 use jostle_statistics::median;
+use jostle_statistics::shuffle;
 use jostle_statistics::stream;
 use rand::rngs::ChaCha8Rng;
 use std::time::Duration;
@@ -88,9 +89,7 @@ pub fn measure(bench: &mut dyn Bench, names: &[String], settings: &Settings) -> 
         if arms.len() < 2 {
             break;
         }
-        for i in (1..arms.len()).rev() {
-            arms.swap(i, below(&mut rng, i + 1));
-        }
+        shuffle(&mut rng, &mut arms);
         let count = arms.len();
         for arm in arms {
             run.play(bench, arm, count, round, &mut rng);

@@ -240,9 +240,8 @@ mod tests {
         command.spawn().unwrap()
     }
 
-    /// Children of ours are what jostle started, so strangers are looked for among
-    /// those of a shell that ended.
-    fn stranger() -> i32 {
+    /// Children of ours are what jostle started, so this is a child of a shell that has ended.
+    fn unrelated_process() -> i32 {
         let script = "sleep 60 >/dev/null 2>&1 & echo $!";
         let mut command = Command::new("sh");
         let output = command.args(["-c", script]).output().unwrap();
@@ -262,7 +261,7 @@ mod tests {
     fn those_who_keep_the_machine_going_are_left_alone() {
         let mut victim = sleeper();
         let scope = Scope::Processes(vec![victim.id() as i32]);
-        let other = stranger();
+        let other = unrelated_process();
         let free = Protected::of(&scope, &Protect::default());
         let by_pid = Protect {
             processes: vec![other],

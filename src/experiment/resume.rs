@@ -185,7 +185,7 @@ pub(super) fn join(profile: &mut Profile, past: Option<&Profile>) {
             entry.phases = old.phases.clone();
         }
         if entry.status == Status::Unavailable && !old.curve.is_empty() {
-            // It could be pressed on then and cannot now.
+            // It could be stressed then and cannot be now.
             let reason = entry.reason.clone().unwrap_or_default();
             *entry = old.clone();
             entry.warn(Warning::NotResumed { reason }.facts());

@@ -291,7 +291,9 @@ impl SequenceLog {
             .map(|turn| (turn.seconds, turn.operations))
             .collect();
         let found = between(&done, block.when)?;
-        let at = turns.first()?.from.map(|from| Place {
+        let run = turns.last()?.from.map(|last| last.run);
+        let from = turns.first()?.from.filter(|from| run == Some(from.run));
+        let at = from.map(|from| Place {
             operations: from.operations + found.before,
             ..from
         });

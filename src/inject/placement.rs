@@ -7,7 +7,7 @@ use jostle_profile::resource::Domain;
 use jostle_profile::resource::Resource;
 use thiserror::Error;
 
-/// Why a resource cannot be pressed on.
+/// Why a resource cannot be stressed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// Nothing here shares the resource with the target.

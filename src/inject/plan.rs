@@ -114,7 +114,7 @@ pub const SCRATCH_BYTES: u64 = 256 << 20;
 /// is what same-CPU workers are given.
 ///
 /// # Errors
-/// Why this resource cannot be pressed on here.
+/// Why this resource cannot be stressed here.
 pub fn plan(
     machine: &Machine,
     resource: Resource,
@@ -224,7 +224,7 @@ fn plan_at(
 }
 
 /// How many workers on `cpus` share one instance of the resource, at most: each
-/// core has caches of its own, however many cores are pressed on.
+/// core has caches of its own, however many cores are stressed.
 fn sharers(machine: &Machine, domain: Domain, cpus: &[usize]) -> u64 {
     let group = |cpu: usize| match domain {
         Domain::PhysicalCore | Domain::L2Group | Domain::LlcGroup => machine.sharing(domain, cpu),

@@ -108,7 +108,7 @@ impl<'a> LiveBench<'a> {
                 continue;
             }
             let mut did: Vec<(f64, f64)> = Vec::new();
-            let mut strangers = vec![0.0; self.members.len()];
+            let mut counted = vec![0.0; self.members.len()];
             for _ in 0..FIRST {
                 let before = self.counts()?;
                 let found = match self.play(Arm::Apart(member)) {
@@ -117,13 +117,13 @@ impl<'a> LiveBench<'a> {
                     block => block?,
                 };
                 let after = self.counts()?;
-                for (sum, (before, after)) in strangers.iter_mut().zip(before.iter().zip(&after)) {
+                for (sum, (before, after)) in counted.iter_mut().zip(before.iter().zip(&after)) {
                     *sum += after.saturating_sub(*before) as f64;
                 }
                 did.extend(found.did[member].map(|did| (did.work, did.seconds)));
             }
-            let own = strangers[member];
-            foreign.extend(strangers.iter().enumerate().filter_map(|(other, count)| {
+            let own = counted[member];
+            foreign.extend(counted.iter().enumerate().filter_map(|(other, count)| {
                 (other != member && *count > STILL * own && *count > 1.0).then_some(other)
             }));
             let rate = estimate::first_rate(&did);

@@ -10,7 +10,7 @@ use super::warning::PairWarning;
 use jostle_profile::pairs::Performance;
 use jostle_profile::pairs::PerformanceStatus;
 use jostle_profile::reading::Reading;
-use jostle_statistics::below;
+use jostle_statistics::shuffle;
 use jostle_statistics::stream;
 use std::time::Duration;
 
@@ -70,9 +70,7 @@ pub fn measure(
         if arms.len() < 2 {
             break;
         }
-        for i in (1..arms.len()).rev() {
-            arms.swap(i, below(&mut rng, i + 1));
-        }
+        shuffle(&mut rng, &mut arms);
         for arm in arms {
             run.play(bench, arm, round);
         }

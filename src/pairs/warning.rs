@@ -3,7 +3,6 @@
 use jostle_profile::WarningFacts;
 use jostle_profile::pairs::GroupPlacement;
 use serde::Serialize;
-use serde_json::Value;
 use thiserror::Error;
 
 /// A caution, with what is needed to judge it. Its code is the variant's name in
@@ -52,16 +51,6 @@ pub enum PairWarning {
 impl PairWarning {
     /// As it is kept in the file.
     pub fn facts(&self) -> WarningFacts {
-        let mut fields = match serde_json::to_value(self) {
-            Ok(Value::Object(fields)) => fields,
-            _ => Default::default(),
-        };
-        let code = fields.remove("code");
-        let code = code.and_then(|code| code.as_str().map(String::from));
-        WarningFacts {
-            code: code.unwrap_or_default(),
-            message: self.to_string(),
-            fields: fields.into_iter().collect(),
-        }
+        crate::warning::facts(self)
     }
 }

@@ -9,7 +9,7 @@ use crate::pairs::estimate;
 use jostle_profile::Speedup;
 use jostle_profile::SpeedupStatus;
 use jostle_profile::reading::Reading;
-use jostle_statistics::below;
+use jostle_statistics::shuffle;
 use jostle_statistics::stream;
 use std::time::Duration;
 
@@ -86,9 +86,7 @@ pub fn measure(bench: &mut dyn Bench, sizes: &[u32], settings: &Settings) -> Mea
     let mut order: Vec<usize> = (0..sizes.len()).collect();
     let mut round = 0;
     while bench.now() - began < settings.budget.as_secs_f64() {
-        for i in (1..order.len()).rev() {
-            order.swap(i, below(&mut rng, i + 1));
-        }
+        shuffle(&mut rng, &mut order);
         for &size in &order {
             run.play(bench, size, round);
         }

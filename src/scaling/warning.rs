@@ -2,7 +2,6 @@
 
 use jostle_profile::WarningFacts;
 use serde::Serialize;
-use serde_json::Value;
 use thiserror::Error;
 
 /// A caution, with what is needed to judge it. Its code is the variant's name in
@@ -58,16 +57,6 @@ fn list(sizes: &[u32]) -> String {
 impl ScalingWarning {
     /// As it is kept in the file.
     pub fn facts(&self) -> WarningFacts {
-        let mut fields = match serde_json::to_value(self) {
-            Ok(Value::Object(fields)) => fields,
-            _ => Default::default(),
-        };
-        let code = fields.remove("code");
-        let code = code.and_then(|code| code.as_str().map(String::from));
-        WarningFacts {
-            code: code.unwrap_or_default(),
-            message: self.to_string(),
-            fields: fields.into_iter().collect(),
-        }
+        crate::warning::facts(self)
     }
 }

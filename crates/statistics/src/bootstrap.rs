@@ -190,6 +190,13 @@ pub fn stream(seed: u64, number: u64) -> ChaCha8Rng {
     rng
 }
 
+/// Puts `items` into a random order (Fisher and Yates).
+pub fn shuffle<T>(rng: &mut ChaCha8Rng, items: &mut [T]) {
+    for i in (1..items.len()).rev() {
+        items.swap(i, below(rng, i + 1));
+    }
+}
+
 /// A whole number in 0..n, from 32 random bits (bias below n / 2^32).
 pub fn below(rng: &mut ChaCha8Rng, n: usize) -> usize {
     ((u64::from(rng.next_u32()) * n as u64) >> 32) as usize

@@ -38,8 +38,8 @@ type Pieces = BTreeMap<u64, (f64, f64)>;
 pub struct Course {
     /// Operations of one piece.
     width: f64,
-    /// Pieces of a period, where one run repeats itself.
-    of_period: Option<u64>,
+    /// The run that repeats itself, and the pieces of its period.
+    of_period: Option<(u32, u64)>,
     /// By run, or by repetition.
     runs: BTreeMap<u64, Pieces>,
     all: Pieces,
@@ -64,10 +64,16 @@ impl Course {
         let rate = rate(steps)?;
         let pieces = (period / (rate * PIECE).max(FEWEST)).round();
         let pieces = pieces.clamp(1.0, MOST_PIECES);
-        (period > 0.0).then(|| Course::with(steps, period / pieces, Some(pieces as u64), rate))?
+        let of_period = Some((steps.first()?.run, pieces as u64));
+        (period > 0.0).then(|| Course::with(steps, period / pieces, of_period, rate))?
     }
 
-    fn with(steps: &[Step], width: f64, of_period: Option<u64>, rate: f64) -> Option<Course> {
+    fn with(
+        steps: &[Step],
+        width: f64,
+        of_period: Option<(u32, u64)>,
+        rate: f64,
+    ) -> Option<Course> {
         let mut course = Course {
             width,
             of_period,
@@ -96,13 +102,17 @@ impl Course {
     fn place(&self, run: u32, piece: u64) -> (u64, u64) {
         match self.of_period {
             None => (u64::from(run), piece),
-            Some(pieces) => (piece / pieces, piece % pieces),
+            Some((_, pieces)) => (piece / pieces, piece % pieces),
         }
     }
 
     /// Log of the operations per second between two places of `run`, as the other
     /// runs, or repetitions, show it; `None` where they have not seen enough of it.
     pub fn log_rate_of(&self, run: u32, from: f64, to: f64) -> Option<f64> {
+        // Where another run stands in the period is not known.
+        if self.of_period.is_some_and(|(repeats, _)| repeats != run) {
+            return None;
+        }
         let (mut seconds, mut seen) = (0.0, 0.0);
         for (piece, part) in parts(self.width, from, to) {
             let (run, piece) = self.place(run, piece);
@@ -215,6 +225,7 @@ mod tests {
             let off = found - planted(from % 3000.0).ln();
             assert!(off.abs() < 0.1, "{from}: {off}");
         }
+        assert_eq!(course.log_rate_of(1, 100.0, 160.0), None);
         // Slow, then slow again: across the end of a repetition.
         let across = course.log_rate_of(0, 2900.0, 3100.0).unwrap();
         assert!((across - 2_000f64.ln()).abs() < 0.1, "{across}");

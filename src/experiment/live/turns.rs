@@ -27,8 +27,9 @@ impl Follow<'_> {
                 operations: mark.operations.checked_sub(run.base)? as f64,
                 from_begin: true,
             },
+            // No run that is counted from its begin has such a number.
             None => Place {
-                run: last as u32,
+                run: u32::MAX - last as u32,
                 operations: mark.operations as f64,
                 from_begin: false,
             },
@@ -185,6 +186,6 @@ mod tests {
         // What was counted before its begin is of the run before.
         assert_eq!(place(1500, 249), None);
         // Counted from somewhere in the third.
-        assert_eq!(place(2500, 300), Some((3, 300.0, false)));
+        assert_eq!(place(2500, 300), Some((u32::MAX - 3, 300.0, false)));
     }
 }

@@ -26,8 +26,8 @@ use jostle_profile::SwitchAt;
 use jostle_profile::reading::Reading;
 use jostle_profile::resource::Resource;
 use jostle_statistics::Bootstrap;
-use jostle_statistics::below;
 use jostle_statistics::median;
+use jostle_statistics::shuffle;
 use jostle_statistics::stream;
 use rand::rngs::ChaCha8Rng;
 use std::time::Duration;
@@ -182,9 +182,7 @@ impl Run<'_, '_> {
             beside: None,
         }));
         let rng = self.bench.rng();
-        for i in (1..blocks.len()).rev() {
-            blocks.swap(i, below(rng, i + 1));
-        }
+        shuffle(rng, &mut blocks);
         blocks
     }
 

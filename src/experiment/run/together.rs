@@ -19,9 +19,9 @@ use jostle_profile::Interaction;
 use jostle_profile::Together;
 use jostle_profile::reading::Reading;
 use jostle_statistics::Bootstrap;
-use jostle_statistics::below;
 use jostle_statistics::mean;
 use jostle_statistics::median;
+use jostle_statistics::shuffle;
 use jostle_statistics::stream;
 use rand::rngs::ChaCha8Rng;
 use std::time::Duration;
@@ -92,10 +92,10 @@ impl Run<'_, '_> {
     fn pair_of(&self, resources: [&str; 2]) -> Result<Pair, String> {
         let subject = |id: &str| {
             let known = self.queue.subjects.iter().position(|it| it.resource == id);
-            let subject = known.ok_or_else(|| format!("{id} could not be pressed on"))?;
+            let subject = known.ok_or_else(|| format!("{id} could not be stressed"))?;
             let mut halves = self.queue.halves.iter().filter(|it| it.subject == subject);
             match halves.find_map(|half| half.error.clone()) {
-                Some(error) => Err(format!("{id} could not be pressed on: {error}")),
+                Some(error) => Err(format!("{id} could not be stressed: {error}")),
                 None => Ok(subject),
             }
         };
@@ -209,9 +209,7 @@ impl Run<'_, '_> {
             })
             .collect();
         let rng = self.bench.rng();
-        for i in (1..blocks.len()).rev() {
-            blocks.swap(i, below(rng, i + 1));
-        }
+        shuffle(rng, &mut blocks);
         blocks
     }
 }

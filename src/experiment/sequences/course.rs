@@ -1,4 +1,5 @@
-//! What the other runs of a command did at the place where a block found it.
+//! What a target did at the same place in its other runs, or in other repetitions of
+//! what it repeats.
 
 use super::Ends;
 use super::Kept;
@@ -31,13 +32,12 @@ pub(in crate::experiment) struct Repetition {
 impl Repetition {
     /// How fast the longest run is at each place of what it repeats.
     fn course(&mut self, steps: &[(Place, Step)]) -> Option<Course> {
-        let mut seconds: BTreeMap<(bool, u32), f64> = BTreeMap::new();
+        let mut seconds: BTreeMap<u32, f64> = BTreeMap::new();
         for (place, step) in steps {
-            *seconds.entry((place.from_begin, place.run)).or_default() += step.seconds;
+            *seconds.entry(place.run).or_default() += step.seconds;
         }
         let (&longest, &seen) = seconds.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
-        let of = |place: &Place| (place.from_begin, place.run) == longest;
-        let own = steps.iter().filter(|(place, _)| of(place));
+        let own = steps.iter().filter(|(place, _)| place.run == longest);
         let mut own: Vec<Step> = own.map(|(_, step)| *step).collect();
         own.sort_by(|a, b| a.from.total_cmp(&b.from));
         if seen >= SEARCHED_AGAIN * self.searched {

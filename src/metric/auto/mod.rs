@@ -350,12 +350,12 @@ impl Search<'_> {
         }
         for (candidate, rate) in candidates.iter().zip(rates) {
             let each = costs.of(&candidate.spot().1).as_secs_f64();
-            if PROMISING.contains(&rate) && rate * each < 4.0 * steady::DEAREST {
+            if PROMISING.contains(&rate) && rate * each < 4.0 * steady::COSTLIEST {
                 let middle = (steady::SLOWEST * steady::FASTEST).sqrt();
                 promising.push(((rate / middle).ln().abs(), candidate));
             } else if rate > 0.0 {
                 let slow = rate < *PROMISING.start();
-                worst = worst.max(Some(if slow { Refusal::Slow } else { Refusal::Dear }));
+                worst = worst.max(Some(if slow { Refusal::Slow } else { Refusal::Costly }));
             }
         }
         promising.sort_by(|a, b| a.0.total_cmp(&b.0));

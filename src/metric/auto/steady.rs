@@ -20,7 +20,7 @@ pub(super) const FASTEST: f64 = 20_000.0;
 /// per block of the fastest sources.
 pub(super) const COARSEST: f64 = 300.0;
 /// Largest share of a CPU that counting may take.
-pub(super) const DEAREST: f64 = 0.02;
+pub(super) const COSTLIEST: f64 = 0.02;
 /// Largest variation from window to window.
 const NOISIEST: f64 = 1.0;
 /// Largest change from one half to the other.
@@ -105,8 +105,8 @@ impl Look {
         let share = each * self.per_second;
         if self.per_second < COARSEST {
             Some(Refusal::Slow)
-        } else if share > DEAREST || self.per_second > FASTEST * 2.0 {
-            Some(Refusal::Dear)
+        } else if share > COSTLIEST || self.per_second > FASTEST * 2.0 {
+            Some(Refusal::Costly)
         } else if !(1.0 / LARGEST_STEP..=LARGEST_STEP).contains(&self.first_half)
             || self.pause > more * LONGEST_PAUSE
             || self.variation > more * NOISIEST
@@ -127,8 +127,8 @@ impl Look {
         let off = (fastest / middle).ln().abs();
         let useful = (FASTEST / SLOWEST).sqrt().ln();
         // Beyond the useful rates it counts four times.
-        let dear = (each * self.per_second - 0.01).max(0.0);
-        self.variation + 0.05 * off + 0.15 * (off - useful).max(0.0) + 10.0 * dear
+        let costly = (each * self.per_second - 0.01).max(0.0);
+        self.variation + 0.05 * off + 0.15 * (off - useful).max(0.0) + 10.0 * costly
     }
 }
 
@@ -138,7 +138,7 @@ pub(in crate::metric) enum Refusal {
     /// Too few per second.
     Slow,
     /// Counting would cost too much.
-    Dear,
+    Costly,
     /// It comes in bursts, or belongs to a phase.
     Unsteady,
 }
@@ -148,7 +148,7 @@ impl Refusal {
     pub(in crate::metric) fn words(self) -> &'static str {
         match self {
             Refusal::Slow => "those that were called are called too rarely",
-            Refusal::Dear => {
+            Refusal::Costly => {
                 "those that are called often enough are called so often that counting would slow the target down"
             }
             Refusal::Unsteady => "those that are called at a useful rate are called in bursts",
@@ -200,9 +200,9 @@ mod tests {
             look([0, 1, 0, 0, 1, 0]).refused(EACH, false),
             Some(Refusal::Slow)
         );
-        assert_eq!(look([120; 6]).refused(EACH, false), Some(Refusal::Dear));
+        assert_eq!(look([120; 6]).refused(EACH, false), Some(Refusal::Costly));
         // The same rate is cheap or not by what one costs.
-        assert_eq!(look([20; 6]).refused(9.5e-6, false), Some(Refusal::Dear));
+        assert_eq!(look([20; 6]).refused(9.5e-6, false), Some(Refusal::Costly));
         let bursts = look([0, 60, 0, 0, 60, 0, 0, 60]);
         assert!((bursts.pause - 0.008).abs() < 1e-9);
         assert_eq!(bursts.refused(EACH, false), Some(Refusal::Unsteady));

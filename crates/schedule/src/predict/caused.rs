@@ -5,8 +5,8 @@
 //! 2. The intensity of a second copy of the source that costs the source as much
 //!    (`equivalent_intensity`). Curves run over that intensity. On a device it
 //!    goes before a lesser use: bytes do not tell what requests, their order and
-//!    flushes cost. An application that hardly uses the disk counts as pressing on
-//!    neither of its resources, whatever the sources lost meanwhile.
+//!    flushes cost. An application that hardly uses the disk is taken to put no
+//!    pressure on it, whatever the sources lost meanwhile.
 //! 3. `caused`, the intensity at which the source starts to suffer: it errs high
 //!    for a source that suffers early.
 //! 4. What the source was seen to lose, without a verdict.

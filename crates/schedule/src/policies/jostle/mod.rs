@@ -39,7 +39,7 @@ use views::NodeViews;
 /// sensitivity curves at the pressure of the others, times the platform's speed
 /// for it; entries that are uncertain enter with their variance, and so does
 /// the pressure. An application whose QoS is safe by far, or lost by far, is
-/// cheap to disturb; one near the line is dear. `strict` places nothing where
+/// cheap to disturb; one near the line is not. `strict` places nothing where
 /// somebody who is expected to keep its QoS is then expected to lose it.
 ///
 /// The price is what the place is worth to others: the mean value that recent
