@@ -6,6 +6,7 @@
 //! | module | what lives there |
 //! |---|---|
 //! | [`cli`] | one file per subcommand: its arguments and its `run()` |
+//! | [`agent`] | the daemon of a node: workloads, their profiles, the node's state, API |
 //! | [`report`] | tables and plots for people |
 //! | [`validate`] | is the instrument true? every source against itself and all others |
 //! | [`blame`] | who slows a program, by pausing the others for milliseconds |
@@ -32,13 +33,14 @@
 //! (location, intervals, monotone regression); and `jostle-kernels`, which runs
 //! inside a worker.
 //!
-//! Imports run downwards: `cli` → `report` → `validate` → `blame`, `scaling` → `pairs` →
+//! Imports run downwards: `cli` → `agent`, `report` → `validate` → `blame`, `scaling` → `pairs` →
 //! `experiment`, `calibrate` → `metric`, `counters` → `workload`, `inject` → `machine` →
 //! `sys`, `os`. What `calibrate` finds reaches `experiment` as data of `machine`
 //! only.
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+pub mod agent;
 pub mod blame;
 pub mod calibrate;
 pub mod cli;

@@ -15,6 +15,7 @@ mod file;
 pub mod layout;
 mod load;
 mod mechanism;
+pub mod node;
 pub mod pairs;
 pub mod reading;
 mod readings;

@@ -1,0 +1,101 @@
+//! What the agent shows to others: the newest node state and what happened. Written
+//! by the daemon, read by the API.
+
+use jostle_profile::node::Event;
+use jostle_profile::node::EventKind;
+use jostle_profile::node::NodeState;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+use std::time::SystemTime;
+
+/// Most events that are kept.
+pub const MOST_EVENTS: usize = 1000;
+
+/// One node state, and the same as JSON, so that many readers cost no more than one.
+#[derive(Debug)]
+pub struct Published {
+    pub state: NodeState,
+    pub json: Vec<u8>,
+}
+
+type Listener = Box<dyn Fn() + Send + Sync>;
+
+/// Shared between threads.
+#[derive(Default)]
+pub struct Board {
+    inner: Mutex<Inner>,
+    listeners: Mutex<Vec<Listener>>,
+}
+
+#[derive(Default)]
+struct Inner {
+    published: Option<Arc<Published>>,
+    events: VecDeque<Event>,
+    last_event: u64,
+}
+
+impl Board {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows `state` from now on.
+    pub fn publish(&self, state: NodeState) {
+        let json = serde_json::to_vec(&state).expect("plain data");
+        self.lock().published = Some(Arc::new(Published { state, json }));
+        self.changed();
+    }
+
+    /// The newest state; `None` before the first refresh.
+    pub fn node(&self) -> Option<Arc<Published>> {
+        self.lock().published.clone()
+    }
+
+    /// Adds something that happened.
+    pub fn tell(&self, kind: EventKind, workload: Option<&str>, text: impl Into<String>) {
+        let at = crate::sys::clock::rfc3339(SystemTime::now());
+        let mut inner = self.lock();
+        inner.last_event += 1;
+        let event = Event {
+            id: inner.last_event,
+            at,
+            kind,
+            workload: workload.map(str::to_string),
+            text: text.into(),
+        };
+        match kind {
+            EventKind::Warning => tracing::warn!(workload, "{}", event.text),
+            _ => tracing::info!(workload, "{}", event.text),
+        }
+        inner.events.push_back(event);
+        if inner.events.len() > MOST_EVENTS {
+            inner.events.pop_front();
+        }
+        drop(inner);
+        self.changed();
+    }
+
+    /// Events after the one with number `after` (0: all that are kept), oldest first.
+    pub fn events(&self, after: u64) -> Vec<Event> {
+        let inner = self.lock();
+        let newer = inner.events.iter().filter(|event| event.id > after);
+        newer.cloned().collect()
+    }
+
+    /// Calls `listener` after every change, from the thread that made it.
+    pub fn subscribe(&self, listener: impl Fn() + Send + Sync + 'static) {
+        let listeners = self.listeners.lock();
+        let mut listeners = listeners.unwrap_or_else(PoisonError::into_inner);
+        listeners.push(Box::new(listener));
+    }
+
+    fn changed(&self) {
+        let listeners = self.listeners.lock();
+        for listener in &*listeners.unwrap_or_else(PoisonError::into_inner) {
+            listener();
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! `agent.toml`: what the agent watches and what it may do.
+//!
+//! Every key is described in `deploy/agent.toml`, which holds the defaults. Without
+//! a configuration nothing is put under pressure and nobody is paused.
+
+use super::rules::Match;
+use super::rules::Rule;
+use crate::error::Error;
+use crate::error::Result;
+use serde::Deserialize;
+use serde::Deserializer;
+use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A configuration, checked.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    pub agent: AgentSection,
+    /// The first that matches decides.
+    #[serde(rename = "workload")]
+    pub workloads: Vec<Rule>,
+    pub profiling: ProfilingSection,
+    pub blame: BlameSection,
+    pub windows: WindowsSection,
+    pub api: ApiSection,
+}
+
+/// `[agent]`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AgentSection {
+    /// Name of the node; its host name where absent.
+    pub node_name: Option<String>,
+    /// From one refresh to the next.
+    #[serde(deserialize_with = "duration")]
+    pub interval: Duration,
+    /// What survives a restart.
+    pub state_directory: PathBuf,
+    /// The profile store; `profiles` in the state directory where absent.
+    pub profiles: Option<PathBuf>,
+    /// Profiles of a workload that are kept besides the newest.
+    pub history: usize,
+    /// `error`, `warn`, `info`, `debug` or `trace`.
+    pub log: String,
+}
+
+impl Default for AgentSection {
+    fn default() -> Self {
+        AgentSection {
+            node_name: None,
+            interval: Duration::from_secs(10),
+            state_directory: "/var/lib/jostle".into(),
+            profiles: None,
+            history: 5,
+            log: "info".into(),
+        }
+    }
+}
+
+/// `[profiling]`: when workloads are measured under pressure.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ProfilingSection {
+    /// Without it no source of interference is ever started.
+    pub enabled: bool,
+    /// Length of one measurement.
+    #[serde(deserialize_with = "duration")]
+    pub budget: Duration,
+    /// Least time between two measurements of one workload.
+    #[serde(deserialize_with = "duration")]
+    pub every: Duration,
+    /// Most of a workload's time that measurements may take, percent.
+    pub share_percent: f64,
+    /// Hours of the day, local time, as `22:00-06:00`; at any time where empty.
+    pub hours: Vec<String>,
+    /// Not while the node uses more of its CPUs, percent of all of them.
+    pub below_cpu_percent: f64,
+    /// Highest intensity, percent.
+    pub max_intensity: f64,
+    /// Highest intensity of the first measurement of a workload; every one that ends
+    /// without reaching the floor doubles it, up to `max_intensity`.
+    pub first_intensity: f64,
+    /// Fraction of its usual performance below which every source stops.
+    pub floor: f64,
+    /// Resources to stress; all that can be where empty.
+    pub resources: Vec<String>,
+}
+
+impl Default for ProfilingSection {
+    fn default() -> Self {
+        ProfilingSection {
+            enabled: false,
+            budget: Duration::from_secs(30),
+            every: Duration::from_secs(24 * 3600),
+            share_percent: 1.0,
+            hours: Vec::new(),
+            below_cpu_percent: 60.0,
+            max_intensity: 50.0,
+            first_intensity: 12.5,
+            floor: 0.8,
+            resources: Vec::new(),
+        }
+    }
+}
+
+/// `[blame]`: when candidates are paused to find out who slows a workload.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BlameSection {
+    /// Without it nobody is ever paused; suspects are only observed.
+    pub enabled: bool,
+    /// Length of one experiment.
+    #[serde(deserialize_with = "duration")]
+    pub budget: Duration,
+    /// Least time between two experiments for one workload.
+    #[serde(deserialize_with = "duration")]
+    pub every: Duration,
+    /// Length of one pause.
+    #[serde(deserialize_with = "duration")]
+    pub pause: Duration,
+    /// Most of its time that a candidate stands still, percent.
+    pub max_pause_percent: f64,
+    /// Names of processes that are never paused, besides what keeps the machine going.
+    pub protect: Vec<String>,
+}
+
+impl Default for BlameSection {
+    fn default() -> Self {
+        BlameSection {
+            enabled: false,
+            budget: Duration::from_secs(60),
+            every: Duration::from_secs(15 * 60),
+            pause: Duration::from_millis(5),
+            max_pause_percent: 1.0,
+            protect: Vec::new(),
+        }
+    }
+}
+
+/// `[windows]`: labelled windows for training an admission.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct WindowsSection {
+    /// CSV file that windows are appended to; none are written where absent.
+    pub file: Option<PathBuf>,
+    /// The file is renamed to `FILE.1` when it is larger, bytes; 64 MiB where absent.
+    pub most_bytes: Option<u64>,
+}
+
+/// `[api]`: HTTP.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ApiSection {
+    /// Unix socket; none where empty.
+    pub socket: PathBuf,
+    /// Permissions of the socket, octal.
+    pub socket_mode: String,
+    /// Group of the socket; that of the process where absent.
+    pub socket_group: Option<String>,
+    /// `ADDRESS:PORT`: loopback, or any address with `certificate` and `key` and one
+    /// of `token_file` and `client_ca`.
+    pub tcp: Option<String>,
+    /// PEM files.
+    pub certificate: Option<PathBuf>,
+    pub key: Option<PathBuf>,
+    /// Clients need a certificate signed by it.
+    pub client_ca: Option<PathBuf>,
+    /// File with a token that clients send as `Authorization: Bearer TOKEN`.
+    pub token_file: Option<PathBuf>,
+}
+
+impl Default for ApiSection {
+    fn default() -> Self {
+        ApiSection {
+            socket: "/run/jostle/agent.sock".into(),
+            socket_mode: "0660".into(),
+            socket_group: None,
+            tcp: None,
+            certificate: None,
+            key: None,
+            client_ca: None,
+            token_file: None,
+        }
+    }
+}
+
+/// As `10s`, `5ms`, `6h`, `1day`.
+pub(super) fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(from)?;
+    humantime::parse_duration(&text).map_err(|error| {
+        let problem = format!("'{text}' is not a time ({error}); write for example \"10s\"");
+        serde::de::Error::custom(problem)
+    })
+}
+
+impl Config {
+    /// Reads and checks the file at `path`.
+    ///
+    /// # Errors
+    /// A request error with the file, the line and the key.
+    pub fn load(path: &Path) -> Result<Config> {
+        let wrong = |problem: String| Error::request(format!("{}: {problem}", path.display()));
+        let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        Config::parse(&text).map_err(wrong)
+    }
+
+    /// The same of a text.
+    ///
+    /// # Errors
+    /// In words, with the line or the key.
+    pub fn parse(text: &str) -> std::result::Result<Config, String> {
+        let config: Config = toml::from_str(text).map_err(|error| error.to_string())?;
+        config.check()?;
+        Ok(config)
+    }
+
+    fn check(&self) -> std::result::Result<(), String> {
+        let ms = Duration::from_millis;
+        let day = Duration::from_secs(86_400);
+        let profiling = &self.profiling;
+        let blame = &self.blame;
+        within("agent.interval", self.agent.interval, ms(100), day)?;
+        within("profiling.budget", profiling.budget, ms(5000), day)?;
+        between(
+            "profiling.share_percent",
+            profiling.share_percent,
+            0.001,
+            50.0,
+        )?;
+        between(
+            "profiling.below_cpu_percent",
+            profiling.below_cpu_percent,
+            1.0,
+            100.0,
+        )?;
+        between(
+            "profiling.max_intensity",
+            profiling.max_intensity,
+            1.0,
+            100.0,
+        )?;
+        let first = profiling.first_intensity;
+        between(
+            "profiling.first_intensity",
+            first,
+            1.0,
+            profiling.max_intensity,
+        )?;
+        between("profiling.floor", profiling.floor, 0.1, 0.999)?;
+        within("blame.budget", blame.budget, ms(5000), day)?;
+        within("blame.pause", blame.pause, ms(1), ms(100))?;
+        between(
+            "blame.max_pause_percent",
+            blame.max_pause_percent,
+            0.01,
+            50.0,
+        )?;
+        let log = &self.agent.log;
+        if log.parse::<tracing::Level>().is_err() {
+            return Err(format!(
+                "agent.log: '{log}' is no level; use error, warn, info, debug or trace"
+            ));
+        }
+        for (index, rule) in self.workloads.iter().enumerate() {
+            let named = |problem| format!("workload {} (counted from 1): {problem}", index + 1);
+            rule.check().map_err(named)?;
+        }
+        self.names_are_unique()
+    }
+
+    /// Two rules for one thing each may not give both the same name.
+    fn names_are_unique(&self) -> std::result::Result<(), String> {
+        let fixed = |rule: &&Rule| !matches!(rule.matches, Match::None);
+        let names = self.workloads.iter().filter(fixed);
+        let mut names: Vec<&str> = names.filter_map(|rule| rule.name.as_deref()).collect();
+        names.sort_unstable();
+        match names.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(format!("two workloads are called '{}'", pair[0])),
+            None => Ok(()),
+        }
+    }
+
+    /// The directory of the profile store.
+    pub fn profiles(&self) -> PathBuf {
+        let inside = || self.agent.state_directory.join("profiles");
+        self.agent.profiles.clone().unwrap_or_else(inside)
+    }
+}
+
+fn between(key: &str, given: f64, low: f64, high: f64) -> std::result::Result<(), String> {
+    match (low..=high).contains(&given) {
+        true => Ok(()),
+        false => Err(format!(
+            "{key} = {given}: give a number from {low} to {high}"
+        )),
+    }
+}
+
+fn within(
+    key: &str,
+    given: Duration,
+    low: Duration,
+    high: Duration,
+) -> std::result::Result<(), String> {
+    match (low..=high).contains(&given) {
+        true => Ok(()),
+        false => Err(format!(
+            "{key} = {given:?}: give a time from {low:?} to {high:?}"
+        )),
+    }
+}

@@ -1,0 +1,154 @@
+//! Rules of the configuration: which workloads there are, and what may be done with
+//! them.
+
+use regex::Regex;
+use serde::Deserialize;
+use serde::Deserializer;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// One `[[workload]]`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// What it applies to.
+    #[serde(rename = "match")]
+    pub matches: Match,
+    /// Name of the workload; that of the unit, container, … where absent. Where
+    /// several things match, a number is put behind it.
+    pub name: Option<String>,
+    /// How its performance is read, as after `--metric`; only while experiments run
+    /// where absent.
+    pub metric: Option<String>,
+    /// What is usual, in the metric's unit; that of its profile where absent.
+    pub baseline: Option<f64>,
+    /// Fraction of the usual performance that it must keep.
+    #[serde(default = "default_qos")]
+    pub qos: f64,
+    /// Whether sources of interference may run beside it.
+    #[serde(default)]
+    pub profile: bool,
+    /// Whether it may be paused for milliseconds to see whom it slows.
+    #[serde(default)]
+    pub pause: bool,
+    /// Name of its profile in the store; the workload's name where absent.
+    pub stored_as: Option<String>,
+}
+
+fn default_qos() -> f64 {
+    0.95
+}
+
+impl Rule {
+    pub(super) fn check(&self) -> Result<(), String> {
+        if !(0.1..=1.0).contains(&self.qos) {
+            return Err(format!("qos = {}: give a fraction from 0.1 to 1", self.qos));
+        }
+        if self
+            .name
+            .as_ref()
+            .is_some_and(|name| name.trim().is_empty())
+        {
+            return Err("name is empty; leave it out to use the name of what matches".into());
+        }
+        if self
+            .baseline
+            .is_some_and(|it| !(it.is_finite() && it > 0.0))
+        {
+            return Err("baseline: give a number above 0".into());
+        }
+        Ok(())
+    }
+}
+
+/// What a rule applies to; written as `match = { unit = "nginx.service" }`. Values
+/// are patterns: `*` stands for any text, `?` for one character.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Match {
+    /// Path of a cgroup below its hierarchy, `/system.slice/*.service`.
+    Cgroup(Pattern),
+    /// Name of a systemd unit.
+    Unit(Pattern),
+    /// Name or id of a container.
+    Container(Pattern),
+    /// `NAMESPACE/POD` or `NAMESPACE/POD/CONTAINER`.
+    Pod(Pattern),
+    /// Name of a process, as in `/proc/PID/comm`.
+    Process(Pattern),
+    /// Labels of a container or pod, all of which must match.
+    Labels(BTreeMap<String, Pattern>),
+    /// Nothing: a rule that is switched off.
+    None,
+}
+
+impl<'de> Deserialize<'de> for Match {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "lowercase", deny_unknown_fields)]
+        enum Raw {
+            Cgroup(Pattern),
+            Unit(Pattern),
+            Container(Pattern),
+            Pod(Pattern),
+            Process(Pattern),
+            Labels(BTreeMap<String, Pattern>),
+        }
+        Ok(match Raw::deserialize(from)? {
+            Raw::Cgroup(pattern) => Match::Cgroup(pattern),
+            Raw::Unit(pattern) => Match::Unit(pattern),
+            Raw::Container(pattern) => Match::Container(pattern),
+            Raw::Pod(pattern) => Match::Pod(pattern),
+            Raw::Process(pattern) => Match::Process(pattern),
+            Raw::Labels(labels) if labels.is_empty() => Match::None,
+            Raw::Labels(labels) => Match::Labels(labels),
+        })
+    }
+}
+
+/// A text with `*` and `?`.
+#[derive(Clone)]
+pub struct Pattern {
+    text: String,
+    compiled: Regex,
+}
+
+impl Pattern {
+    pub fn new(text: &str) -> Pattern {
+        let escaped = regex::escape(text).replace(r"\*", ".*").replace(r"\?", ".");
+        let compiled = Regex::new(&format!("(?s)^{escaped}$"));
+        Pattern {
+            text: text.into(),
+            compiled: compiled.expect("escaped text is an expression"),
+        }
+    }
+
+    pub fn is_match(&self, text: &str) -> bool {
+        self.compiled.is_match(text)
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Pattern) -> bool {
+        self.text == other.text
+    }
+}
+
+impl fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Pattern {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        match text.is_empty() {
+            true => Err(serde::de::Error::custom("an empty pattern matches nothing")),
+            false => Ok(Pattern::new(&text)),
+        }
+    }
+}
