@@ -5,9 +5,12 @@
 //! |---|---|
 //! | `config`, `rules` | `agent.toml` |
 //! | `store` | the profiles of this node, with their history |
-//! | `board` | the newest node state and what happened, for the API |
+//! | `board`, `trend` | the newest node state, what happened, the last refreshes; for the API |
+//! | `api` | all of it over HTTP, and the dashboard |
 
+pub mod api;
 pub mod board;
 pub mod config;
 pub mod rules;
 pub mod store;
+pub mod trend;
