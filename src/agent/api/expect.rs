@@ -79,7 +79,10 @@ pub struct LeftOut {
 
 /// Profiles of the store as [`App`]s: making one takes longer than a prediction.
 #[derive(Default)]
-pub struct Apps(Mutex<BTreeMap<String, (Arc<Profile>, Arc<App>)>>);
+pub struct Apps(Mutex<BTreeMap<String, Made>>);
+
+/// An application, and the profile that it was made of.
+type Made = (Arc<Profile>, Arc<App>);
 
 impl Apps {
     pub fn of(&self, name: &str, profile: Arc<Profile>) -> Arc<App> {
