@@ -5,6 +5,7 @@ use super::answer::Problem;
 use super::place;
 use super::query;
 use super::routes;
+use axum::Router;
 use axum::extract::MatchedPath;
 use axum::extract::Request;
 use axum::extract::State;
@@ -13,6 +14,7 @@ use axum::http::HeaderValue;
 use axum::http::StatusCode;
 use axum::http::header;
 use axum::middleware::Next;
+use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
 use axum::response::Response;
 use std::sync::Arc;
@@ -30,7 +32,12 @@ pub struct Door {
     pub only_loopback_names: bool,
 }
 
-pub async fn guard(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
+/// `router`, behind `door`.
+pub fn behind(door: Door, router: Router) -> Router {
+    router.layer(from_fn_with_state(Arc::new(door), guard))
+}
+
+async fn guard(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
     let answer = match door.check(&request) {
         Err(problem) => Err(problem),
         Ok(()) => tokio::time::timeout(LONGEST_REQUEST, next.run(request))

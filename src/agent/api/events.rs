@@ -5,6 +5,7 @@ use super::answer::Problem;
 use super::answer::json;
 use super::connections::Busy;
 use super::query;
+use super::shared::MOST_STREAMS;
 use super::shared::Shared;
 use crate::agent::board::Board;
 use axum::Extension;
@@ -28,8 +29,6 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::watch;
 
-/// Most streams at a time.
-pub const MOST_STREAMS: usize = 32;
 /// Silence after which a comment is sent, so that both sides notice when the other
 /// is gone.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);

@@ -3,20 +3,15 @@
 
 use super::shared::Shared;
 use crate::agent::board::Published;
-use jostle_profile::Profile;
 use jostle_profile::reading::Reading;
 use jostle_schedule::App;
 use jostle_schedule::predict;
 use jostle_schedule::predict::Basis;
-use jostle_schedule::predict::Population;
 use jostle_schedule::predict::Prediction;
 use jostle_schedule::predict::Subject;
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 
 /// What is expected of one program beside the others.
 #[derive(Clone, Serialize, JsonSchema)]
@@ -75,37 +70,6 @@ pub struct Member {
 pub struct LeftOut {
     pub workload: String,
     pub reason: String,
-}
-
-/// Profiles of the store as [`App`]s: making one takes longer than a prediction.
-#[derive(Default)]
-pub struct Apps(Mutex<BTreeMap<String, Made>>);
-
-/// An application, and the profile that it was made of.
-type Made = (Arc<Profile>, Arc<App>);
-
-impl Apps {
-    pub fn of(&self, name: &str, profile: Arc<Profile>) -> Arc<App> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((from, app)) = known.get(name)
-            && Arc::ptr_eq(from, &profile)
-        {
-            return app.clone();
-        }
-        let app = Arc::new(app(&profile));
-        known.insert(name.into(), (profile, app.clone()));
-        app
-    }
-
-    /// Forgets what the store has no longer.
-    fn keep(&self, names: &[String]) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|name, _| names.binary_search(name).is_ok());
-    }
-}
-
-pub fn app(profile: &Profile) -> App {
-    App::completed(profile, Population::bundled())
 }
 
 /// The workloads of the node that have a profile, and those that do not.

@@ -12,11 +12,14 @@
 //! | `routes` | all paths, their handlers and their descriptions |
 //! | `answer`, `query` | answers and errors as JSON; query strings |
 //! | `node`, `profiles`, `events`, `health` | what each path answers |
-//! | `place`, `expect` | who would slow whom, if a profile joined |
+//! | `place`, `expect`, `apps` | who would slow whom, if a profile joined |
+//! | `shared` | what the handlers share |
 //! | `openapi` | the description of all that |
 
 #[cfg(feature = "server")]
 mod answer;
+#[cfg(feature = "server")]
+mod apps;
 #[cfg(feature = "server")]
 mod connections;
 #[cfg(feature = "server")]
@@ -58,7 +61,7 @@ mod tls;
 
 #[cfg(feature = "server")]
 pub use connections::MOST_CONNECTIONS;
-#[cfg(feature = "server")]
-pub use events::MOST_STREAMS;
 pub use server::ApiHandle;
 pub use server::serve;
+#[cfg(feature = "server")]
+pub use shared::MOST_STREAMS;

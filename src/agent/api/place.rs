@@ -3,6 +3,7 @@
 use super::answer::Answer;
 use super::answer::Problem;
 use super::answer::json;
+use super::apps;
 use super::expect;
 use super::expect::Expected;
 use super::expect::LeftOut;
@@ -150,7 +151,7 @@ pub async fn place_posted(
         profile::check(&profile).map_err(|error| Problem::bad_request(error.to_string()))?;
         let newcomer = Member {
             name: profile.workload.name.clone(),
-            app: Arc::new(expect::app(&profile)),
+            app: Arc::new(apps::app(&profile)),
             qos: profile.qos.threshold,
         };
         place(&shared, newcomer, &profile, shares_cpus)

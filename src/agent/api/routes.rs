@@ -1,8 +1,6 @@
 //! All paths: one table, one row each.
 
 use super::answer::Problem;
-use super::door::Door;
-use super::door::guard;
 use super::events;
 use super::health;
 use super::node;
@@ -12,7 +10,6 @@ use super::shared::Shared;
 use axum::Router;
 use axum::http::Method;
 use axum::http::StatusCode;
-use axum::middleware::from_fn_with_state;
 use axum::routing::MethodRouter;
 use axum::routing::get;
 use axum::routing::post;
@@ -148,8 +145,8 @@ pub fn row(path: &str, method: &Method) -> Option<&'static Row> {
         .find(|row| row.path == path && row.method == *method)
 }
 
-/// Everything, behind `door`.
-pub fn router(shared: &Arc<Shared>, door: Door) -> Router {
+/// Everything.
+pub fn router(shared: &Arc<Shared>) -> Router {
     let mut router = Router::new();
     for row in ROWS {
         router = router.route(row.path, (row.handler)());
@@ -163,6 +160,5 @@ pub fn router(shared: &Arc<Shared>, door: Door) -> Router {
             let problem = "this path does not take this method; see the header Allow";
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, problem)
         })
-        .layer(from_fn_with_state(Arc::new(door), guard))
         .with_state(shared.clone())
 }

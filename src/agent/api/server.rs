@@ -1,6 +1,7 @@
 //! The thread that accepts connections and serves them.
 
 use super::connections::Guest;
+use super::door;
 use super::door::Door;
 use super::patient::Patient;
 use super::routes;
@@ -135,7 +136,7 @@ fn run(runtime: Runtime, socket: Option<SocketFile>, tcp: Option<Tcp>, shared: A
                 token: None,
                 only_loopback_names: false,
             };
-            let router = routes::router(&shared, door);
+            let router = door::behind(door, routes::router(&shared));
             tokio::spawn(accept_unix(listener, router, shared.clone()));
         }
         if let Some(tcp) = tcp {
@@ -144,7 +145,7 @@ fn run(runtime: Runtime, socket: Option<SocketFile>, tcp: Option<Tcp>, shared: A
                 token: tcp.token,
                 only_loopback_names: tcp.tls.is_none(),
             };
-            let router = routes::router(&shared, door);
+            let router = door::behind(door, routes::router(&shared));
             tokio::spawn(accept_tcp(listener, tcp.tls, router, shared.clone()));
         }
         let _ = closing.wait_for(|closing| *closing).await;

@@ -1,15 +1,17 @@
 //! What the handlers share.
 
 use super::answer::Problem;
+use super::apps::Apps;
 use super::connections::Connections;
-use super::events::MOST_STREAMS;
-use super::expect::Apps;
 use crate::agent::board::Board;
 use crate::agent::board::Published;
 use crate::agent::store::Store;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::sync::watch;
+
+/// Most event streams at a time.
+pub const MOST_STREAMS: usize = 32;
 
 pub struct Shared {
     pub board: Arc<Board>,
