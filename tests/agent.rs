@@ -205,6 +205,13 @@ fn a_cgroup_is_found_read_and_missed() {
         "[[workload]]\nmatch = {{ cgroup = \"/{name}\" }}\n"
     ));
     let state = place.once();
+    let schema: Value = serde_json::from_str(&committed_schema()).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors: Vec<String> = validator
+        .iter_errors(&state)
+        .map(|it| it.to_string())
+        .collect();
+    assert!(errors.is_empty(), "{errors:?}");
     let workload = &state["workloads"][0];
     assert_eq!(workload["name"], name.as_str(), "{state}");
     assert_eq!(workload["kind"], "cgroup");
@@ -222,6 +229,20 @@ fn a_cgroup_is_found_read_and_missed() {
         place.log().contains(&format!("{name} is gone"))
     });
     drop(agent);
+}
+
+fn committed_schema() -> String {
+    fs::read_to_string(root().join("profiles/jostle-node-1.schema.json")).unwrap()
+}
+
+#[test]
+fn the_committed_schema_is_the_one_that_is_printed() {
+    let printed = jostle(&["schema", "node"]);
+    assert_eq!(
+        printed.stdout,
+        committed_schema(),
+        "refresh it: jostle schema node > profiles/jostle-node-1.schema.json"
+    );
 }
 
 #[test]
