@@ -10,9 +10,11 @@
 //! | `performance` | how fast a workload runs by its own metric |
 //! | `node` | from readings and profiles to pressure and headroom |
 //! | `store` | the profiles of this node, with their history |
-//! | `board` | the newest node state and what happened, for the API |
+//! | `board`, `trend` | the newest node state, what happened, the last refreshes; for the API |
+//! | `api` | all of it over HTTP, and the dashboard |
 //! | `own`, `log` | that the agent is alone, what it costs, what it logs |
 
+pub mod api;
 pub mod board;
 pub mod config;
 mod daemon;
@@ -26,6 +28,7 @@ mod performance;
 pub mod rules;
 pub mod store;
 mod tree;
+pub mod trend;
 
 pub use config::Config;
 pub use daemon::Daemon;
