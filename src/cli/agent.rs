@@ -5,6 +5,7 @@ use crate::agent::Config;
 use crate::agent::Daemon;
 use crate::agent::Order;
 use crate::agent::Supervisor;
+use crate::agent::api;
 use crate::agent::log::Log;
 use crate::error::Error;
 use crate::error::Result;
@@ -48,7 +49,7 @@ pub fn run(args: Args) -> Result<()> {
         return output::text(&config.describe(&args.config));
     }
     let log = Log::start(&config.agent.log);
-    let interval = config.agent.interval;
+    let (interval, listen) = (config.agent.interval, config.api.clone());
     let mut daemon = Daemon::new(config)?;
     if args.once {
         daemon.refresh();
@@ -57,6 +58,7 @@ pub fn run(args: Args) -> Result<()> {
         let shown = daemon.board().node().expect("two refreshes");
         return output::json(&shown.state);
     }
+    let api = api::serve(&listen, daemon.board().clone(), daemon.store().clone())?;
     if let Some(refreshes) = args.measure {
         return measure(&mut daemon, interval, refreshes);
     }
@@ -67,6 +69,7 @@ pub fn run(args: Args) -> Result<()> {
     };
     daemon.run(&orders, &mut service);
     service.stopping();
+    api.stop();
     Ok(())
 }
 
