@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
+use std::sync::OnceLock;
 use std::sync::PoisonError;
 use std::time::Instant;
 use std::time::SystemTime;
@@ -18,13 +19,21 @@ use std::time::SystemTime;
 /// Most events that are kept.
 pub const MOST_EVENTS: usize = 1000;
 
-/// One node state, and the same as JSON, so that many readers cost no more than one.
+/// One node state.
 #[derive(Debug)]
 pub struct Published {
     pub state: NodeState,
-    pub json: Vec<u8>,
     /// When it was published.
     pub at: Instant,
+    json: OnceLock<Vec<u8>>,
+}
+
+impl Published {
+    /// The state as JSON, made for the first reader and kept for the others.
+    pub fn json(&self) -> &[u8] {
+        let make = || serde_json::to_vec(&self.state).expect("plain data");
+        self.json.get_or_init(make)
+    }
 }
 
 type Listener = Box<dyn Fn() + Send + Sync>;
@@ -53,11 +62,13 @@ impl Board {
 
     /// Shows `state` from now on.
     pub fn publish(&self, state: NodeState) {
-        let json = serde_json::to_vec(&state).expect("plain data");
-        let at = Instant::now();
         let mut inner = self.lock();
         inner.trends.add(&state, SystemTime::now());
-        inner.published = Some(Arc::new(Published { state, json, at }));
+        inner.published = Some(Arc::new(Published {
+            state,
+            at: Instant::now(),
+            json: OnceLock::new(),
+        }));
         drop(inner);
         self.changed();
     }

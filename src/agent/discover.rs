@@ -59,6 +59,8 @@ pub(super) struct Discovery {
     warned: BTreeSet<String>,
     fresh: Vec<String>,
     looks: usize,
+    /// Paths of the cgroups that were found in this look.
+    taken: Vec<PathBuf>,
 }
 
 /// Looks after which it is asked again whether a cgroup still holds somebody.
@@ -98,6 +100,7 @@ impl Discovery {
             warned: BTreeSet::new(),
             fresh: Vec::new(),
             looks: 0,
+            taken: Vec::new(),
         }
     }
 
@@ -122,7 +125,8 @@ impl Discovery {
     /// All workloads there are now, by name.
     pub(super) fn look(&mut self) -> Vec<Found> {
         let mut found = self.in_cgroups();
-        found.extend(self.processes());
+        let inside: Vec<PathBuf> = std::mem::take(&mut self.taken);
+        found.extend(self.processes(&inside));
         found.sort_by(|a, b| (&a.name, &a.key).cmp(&(&b.name, &b.key)));
         number_alike(&mut found);
         found
@@ -175,6 +179,7 @@ impl Discovery {
                 }
                 if matches!(candidate.state, State::Lives | State::HoldsUs) {
                     inside = Some(cgroup.path.clone());
+                    self.taken.push(cgroup.path.clone());
                     found.push(Found {
                         key: Key::Cgroup(cgroup.directory.clone(), cgroup.inode),
                         name: candidate.name.clone(),
@@ -297,8 +302,9 @@ impl Discovery {
         self.containers.get(id).cloned()
     }
 
-    /// Processes by name: the first of a family, which the rest belongs to.
-    fn processes(&mut self) -> Vec<Found> {
+    /// Processes by name: the first of a family, which the rest belongs to. What is
+    /// in one of the cgroups `taken` belongs to that.
+    fn processes(&mut self, taken: &[PathBuf]) -> Vec<Found> {
         let patterns = self.rules.iter().enumerate();
         let patterns = patterns.filter_map(|(index, rule)| match &rule.matches {
             Match::Process(pattern) => Some((index, pattern.clone(), rule.name.clone())),
@@ -330,7 +336,7 @@ impl Discovery {
                 ));
                 continue;
             }
-            if us.contains(&pid) {
+            if us.contains(&pid) || self.is_inside(pid, taken) {
                 continue;
             }
             let name = name.clone().unwrap_or(comm);
@@ -361,6 +367,21 @@ impl Discovery {
             holds_us: false,
         });
         found.collect()
+    }
+}
+
+impl Discovery {
+    /// Whether a process is in one of the cgroups `taken`, in any hierarchy.
+    fn is_inside(&self, pid: i32, taken: &[PathBuf]) -> bool {
+        if taken.is_empty() {
+            return false;
+        }
+        let text = text::text(&self.root, format!("proc/{pid}/cgroup")).unwrap_or_default();
+        let mut paths = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+        paths.any(|path| {
+            let path = Path::new(path.trim_start_matches('/'));
+            taken.iter().any(|above| path.starts_with(above))
+        })
     }
 }
 

@@ -5,6 +5,7 @@ use crate::agent::Config;
 use crate::agent::Daemon;
 use crate::agent::Order;
 use crate::agent::Supervisor;
+use crate::agent::api;
 use crate::agent::log::Log;
 use crate::error::Error;
 use crate::error::Result;
@@ -37,6 +38,9 @@ pub struct Args {
     /// Look twice, one second apart, print the state of the node as JSON, and stop
     #[arg(long, conflicts_with = "check")]
     once: bool,
+    /// Refresh N times, print what each cost the agent as a line of JSON, and stop
+    #[arg(long, value_name = "N", conflicts_with_all = ["check", "once"])]
+    measure: Option<u64>,
 }
 
 pub fn run(args: Args) -> Result<()> {
@@ -45,6 +49,7 @@ pub fn run(args: Args) -> Result<()> {
         return output::text(&config.describe(&args.config));
     }
     let log = Log::start(&config.agent.log);
+    let (interval, listen) = (config.agent.interval, config.api.clone());
     let mut daemon = Daemon::new(config)?;
     if args.once {
         daemon.refresh();
@@ -53,6 +58,10 @@ pub fn run(args: Args) -> Result<()> {
         let shown = daemon.board().node().expect("two refreshes");
         return output::json(&shown.state);
     }
+    let api = api::serve(&listen, daemon.board().clone(), daemon.store().clone())?;
+    if let Some(refreshes) = args.measure {
+        return measure(&mut daemon, interval, refreshes);
+    }
     let orders = orders()?;
     let mut service = Service {
         config: args.config,
@@ -60,6 +69,18 @@ pub fn run(args: Args) -> Result<()> {
     };
     daemon.run(&orders, &mut service);
     service.stopping();
+    api.stop();
+    Ok(())
+}
+
+fn measure(daemon: &mut Daemon, interval: Duration, refreshes: u64) -> Result<()> {
+    for _ in 0..refreshes {
+        daemon.refresh();
+        let shown = daemon.board().node().expect("a refresh was done");
+        let line = serde_json::to_string(&shown.state.agent).map_err(Error::environment)?;
+        output::text(&format!("{line}\n"))?;
+        std::thread::sleep(interval);
+    }
     Ok(())
 }
 

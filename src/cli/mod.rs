@@ -85,7 +85,7 @@ enum Command {
     /// Fit a pattern of I/O or messages to a recorded trace or network capture
     Pattern(pattern::Args),
     Sink(sink::Args),
-    /// Print the JSON Schema of a profile, of measured pairs or of a blame
+    /// Print the JSON Schema of what jostle writes
     Schema(schema::Args),
     /// Run a built-in demo target until killed
     Demo(demo::Args),

@@ -9,7 +9,7 @@ fn the_node_is_served_as_it_was_published() {
     let reply = live.get("/v1/node");
     assert_eq!(reply.header("content-type"), Some("application/json"));
     assert_eq!(reply.header("cache-control"), Some("no-store"));
-    assert_eq!(reply.body, live.board.node().unwrap().json);
+    assert_eq!(reply.body, live.board.node().unwrap().json());
     let head = live.send("HEAD /v1/node HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
     assert_eq!((head.status, head.body.len()), (200, 0));
     assert_eq!(

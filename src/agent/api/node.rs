@@ -54,7 +54,7 @@ struct Text(Arc<Published>);
 
 impl AsRef<[u8]> for Text {
     fn as_ref(&self) -> &[u8] {
-        &self.0.json
+        self.0.json()
     }
 }
 
