@@ -1,24 +1,39 @@
 //! What the agent shows to others: the newest node state and what happened. Written
 //! by the daemon, read by the API.
 
+use super::trend::Trend;
+use super::trend::Trends;
 use jostle_profile::node::Event;
 use jostle_profile::node::EventKind;
 use jostle_profile::node::NodeState;
+use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
+use std::sync::OnceLock;
 use std::sync::PoisonError;
+use std::time::Instant;
 use std::time::SystemTime;
 
 /// Most events that are kept.
 pub const MOST_EVENTS: usize = 1000;
 
-/// One node state, and the same as JSON, so that many readers cost no more than one.
+/// One node state.
 #[derive(Debug)]
 pub struct Published {
     pub state: NodeState,
-    pub json: Vec<u8>,
+    /// When it was published.
+    pub at: Instant,
+    json: OnceLock<Vec<u8>>,
+}
+
+impl Published {
+    /// The state as JSON, made for the first reader and kept for the others.
+    pub fn json(&self) -> &[u8] {
+        let make = || serde_json::to_vec(&self.state).expect("plain data");
+        self.json.get_or_init(make)
+    }
 }
 
 type Listener = Box<dyn Fn() + Send + Sync>;
@@ -35,6 +50,9 @@ struct Inner {
     published: Option<Arc<Published>>,
     events: VecDeque<Event>,
     last_event: u64,
+    /// Of all events since the start, kept or not.
+    counts: BTreeMap<EventKind, u64>,
+    trends: Trends,
 }
 
 impl Board {
@@ -44,9 +62,21 @@ impl Board {
 
     /// Shows `state` from now on.
     pub fn publish(&self, state: NodeState) {
-        let json = serde_json::to_vec(&state).expect("plain data");
-        self.lock().published = Some(Arc::new(Published { state, json }));
+        let mut inner = self.lock();
+        inner.trends.add(&state, SystemTime::now());
+        inner.published = Some(Arc::new(Published {
+            state,
+            at: Instant::now(),
+            json: OnceLock::new(),
+        }));
+        drop(inner);
         self.changed();
+    }
+
+    /// How the workload called `name` did over the last refreshes; `None` where there
+    /// is none now.
+    pub fn trend(&self, name: &str) -> Option<Trend> {
+        self.lock().trends.of(name)
     }
 
     /// The newest state; `None` before the first refresh.
@@ -59,6 +89,7 @@ impl Board {
         let at = crate::sys::clock::rfc3339(SystemTime::now());
         let mut inner = self.lock();
         inner.last_event += 1;
+        *inner.counts.entry(kind).or_default() += 1;
         let event = Event {
             id: inner.last_event,
             at,
@@ -79,10 +110,18 @@ impl Board {
     }
 
     /// Events after the one with number `after` (0: all that are kept), oldest first.
+    /// A number that was not given yet is of an agent before this one: all are new.
     pub fn events(&self, after: u64) -> Vec<Event> {
         let inner = self.lock();
+        let after = Some(after).filter(|it| *it <= inner.last_event);
+        let after = after.unwrap_or(0);
         let newer = inner.events.iter().filter(|event| event.id > after);
         newer.cloned().collect()
+    }
+
+    /// How many events of each kind there were since the start.
+    pub fn event_counts(&self) -> BTreeMap<EventKind, u64> {
+        self.lock().counts.clone()
     }
 
     /// Calls `listener` after every change, from the thread that made it.

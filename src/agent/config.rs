@@ -3,10 +3,12 @@
 //! Every key is described in `deploy/agent.toml`, which holds the defaults. Without
 //! a configuration nothing is put under pressure and nobody is paused.
 
+use super::discover::Discovery;
 use super::rules::Match;
 use super::rules::Rule;
 use crate::error::Error;
 use crate::error::Result;
+use crate::os::here;
 use serde::Deserialize;
 use serde::Deserializer;
 use std::path::Path;
@@ -280,6 +282,65 @@ impl Config {
             Some(pair) => Err(format!("two workloads are called '{}'", pair[0])),
             None => Ok(()),
         }
+    }
+
+    /// What it watches and what it allows, for people.
+    pub fn describe(&self, path: &Path) -> String {
+        let allowed = |on: bool, what: String| match on {
+            true => what,
+            false => "off".to_string(),
+        };
+        let profiling = &self.profiling;
+        let blame = &self.blame;
+        let mut text = format!(
+            "{}: all checks passed\n\
+             refresh    every {:?}\n\
+             profiles   {}\n\
+             profiling  {}\n\
+             blame      {}\n\
+             workloads\n",
+            path.display(),
+            self.agent.interval,
+            self.profiles().display(),
+            allowed(
+                profiling.enabled,
+                format!(
+                    "{:?} per measurement, at most {} % intensity, {} % of a workload's time",
+                    profiling.budget, profiling.max_intensity, profiling.share_percent
+                )
+            ),
+            allowed(
+                blame.enabled,
+                format!(
+                    "pauses of {:?}, at most {} % of a candidate's time",
+                    blame.pause, blame.max_pause_percent
+                )
+            ),
+        );
+        let mut discovery = Discovery::new(here(), &self.workloads);
+        let found = discovery.look();
+        for (index, rule) in self.workloads.iter().enumerate() {
+            let may = match (rule.profile, rule.pause) {
+                (true, true) => "may be profiled and paused",
+                (true, false) => "may be profiled",
+                (false, true) => "may be paused",
+                (false, false) => "observed only",
+            };
+            let names = found.iter().filter(|it| it.rule == index);
+            let names: Vec<&str> = names.map(|it| it.name.as_str()).collect();
+            let now = match names.is_empty() {
+                true => "nothing at the moment".to_string(),
+                false => names.join(", "),
+            };
+            text += &format!("  {}. {}: {may}; now: {now}\n", index + 1, rule.matches);
+        }
+        if self.workloads.is_empty() {
+            text += "  none: add a [[workload]] with a match\n";
+        }
+        for warning in discovery.warnings() {
+            text += &format!("warning: {warning}\n");
+        }
+        text
     }
 
     /// The directory of the profile store.

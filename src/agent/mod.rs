@@ -1,13 +1,36 @@
 //! The daemon of a node: it watches workloads, keeps their profiles, measures where
-//! it is allowed to, and says what the node bears.
+//! it is allowed to, and tells how much more pressure the node tolerates.
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `config`, `rules` | `agent.toml` |
+//! | `daemon` | the loop: look, read, judge, show |
+//! | `tree`, `discover` | which cgroups and processes match a rule |
+//! | `meter`, `load` | what a workload uses, what the whole machine does |
+//! | `performance` | how fast a workload runs by its own metric |
+//! | `node` | from readings and profiles to pressure and headroom |
 //! | `store` | the profiles of this node, with their history |
-//! | `board` | the newest node state and what happened, for the API |
+//! | `board`, `trend` | the newest node state, what happened, the last refreshes; for the API |
+//! | `api` | all of it over HTTP, and the dashboard |
+//! | `own`, `log` | that the agent is alone, what it costs, what it logs |
 
+pub mod api;
 pub mod board;
 pub mod config;
+mod daemon;
+mod discover;
+mod load;
+pub mod log;
+mod meter;
+mod node;
+mod own;
+mod performance;
 pub mod rules;
 pub mod store;
+mod tree;
+pub mod trend;
+
+pub use config::Config;
+pub use daemon::Daemon;
+pub use daemon::Order;
+pub use daemon::Supervisor;

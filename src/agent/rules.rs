@@ -81,6 +81,24 @@ pub enum Match {
     None,
 }
 
+impl fmt::Display for Match {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Match::Cgroup(pattern) => write!(f, "cgroup {}", pattern.as_str()),
+            Match::Unit(pattern) => write!(f, "unit {}", pattern.as_str()),
+            Match::Container(pattern) => write!(f, "container {}", pattern.as_str()),
+            Match::Pod(pattern) => write!(f, "pod {}", pattern.as_str()),
+            Match::Process(pattern) => write!(f, "process {}", pattern.as_str()),
+            Match::Labels(labels) => {
+                let one = |(key, it): (&String, &Pattern)| format!("{key}={}", it.as_str());
+                let all: Vec<String> = labels.iter().map(one).collect();
+                write!(f, "labels {}", all.join(" "))
+            }
+            Match::None => write!(f, "nothing"),
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for Match {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]

@@ -12,9 +12,6 @@ use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// `PF_KTHREAD` of `/proc/PID/stat`.
-const KERNEL_THREAD: u32 = 0x0020_0000;
-
 /// Names, or beginnings of them, of what keeps a machine going and reachable.
 const NAMES: [&str; 31] = [
     "init",
@@ -132,7 +129,7 @@ impl Protected {
         for pid in all {
             let stat = self.stats[&pid];
             let name = self.name(pid);
-            if pid <= 2 || stat.flags & KERNEL_THREAD != 0 {
+            if pid <= 2 || stat.is_kernel_thread() {
                 self.refuse(pid, "it is init or a kernel thread");
             } else if let Some(known) = NAMES.iter().find(|known| is_named(&name, known))
                 && !is_demo(pid, &name)

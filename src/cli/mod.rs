@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand.
 
+mod agent;
 mod blame;
 mod classify;
 mod counters;
@@ -66,6 +67,7 @@ enum Command {
     Metrics(metrics::Args),
     Pairs(Box<pairs::Args>),
     Blame(Box<blame::Args>),
+    Agent(agent::Args),
     /// Print a profile
     Show(show::Args),
     /// Check every source: linear, strong, and without effect on other resources
@@ -83,7 +85,7 @@ enum Command {
     /// Fit a pattern of I/O or messages to a recorded trace or network capture
     Pattern(pattern::Args),
     Sink(sink::Args),
-    /// Print the JSON Schema of a profile, of measured pairs or of a blame
+    /// Print the JSON Schema of what jostle writes
     Schema(schema::Args),
     /// Run a built-in demo target until killed
     Demo(demo::Args),
@@ -107,6 +109,7 @@ impl Cli {
             Command::Metrics(args) => metrics::run(args),
             Command::Pairs(args) => pairs::run(*args),
             Command::Blame(args) => blame::run(*args),
+            Command::Agent(args) => agent::run(args),
             Command::Show(args) => show::run(args),
             Command::Validate(args) => validate::run(args),
             Command::Predict(args) => predict::run(args),

@@ -19,6 +19,8 @@ enum Document {
     Pairs,
     /// What `jostle blame` writes
     Blame,
+    /// What `jostle agent` shows of its node
+    Node,
 }
 
 pub fn run(args: Args) -> Result<()> {
@@ -26,5 +28,6 @@ pub fn run(args: Args) -> Result<()> {
         Document::Profile => profile::schema(),
         Document::Pairs => profile::pairs_schema(),
         Document::Blame => profile::blame_schema(),
+        Document::Node => profile::node_schema(),
     })
 }

@@ -7,6 +7,9 @@ use procfs::process::Stat as Line;
 use std::fs;
 use std::path::Path;
 
+/// `PF_KTHREAD` of `/proc/PID/stat`.
+const KERNEL_THREAD: u32 = 0x0020_0000;
+
 /// The part of `/proc/PID/stat` needed here, by the `procfs` crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
@@ -32,6 +35,10 @@ impl Stat {
     /// True for a process that has ended, reaped or not.
     pub fn ended(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
+    }
+
+    pub fn is_kernel_thread(&self) -> bool {
+        self.flags & KERNEL_THREAD != 0
     }
 
     /// True while it runs or waits for a CPU.

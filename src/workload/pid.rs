@@ -16,9 +16,6 @@ use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
-/// `PF_KTHREAD` of `/proc/PID/stat`.
-const KERNEL_THREAD: u32 = 0x0020_0000;
-
 pub(super) struct Attached {
     pub(super) pid: i32,
     pidfd: PidFd,
@@ -64,7 +61,7 @@ impl Attached {
         if stat.ended() {
             return Err(none());
         }
-        if pid == 1 || pid == 2 || stat.flags & KERNEL_THREAD != 0 {
+        if pid == 1 || pid == 2 || stat.is_kernel_thread() {
             let what = if pid == 1 { "init" } else { "a kernel thread" };
             return Err(refused(&format!(
                 "this is {what}, which must not be stopped; give an ordinary process"

@@ -20,6 +20,7 @@ use std::path::Path;
 /// further down only.
 const FLOORS: &[&str] = &[
     "cli",
+    "agent",
     "report",
     "validate",
     "blame",

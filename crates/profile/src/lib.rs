@@ -54,6 +54,8 @@ pub use scaling::SpeedupStatus;
 #[cfg(feature = "schema")]
 pub use schema::blame_schema;
 #[cfg(feature = "schema")]
+pub use schema::node_schema;
+#[cfg(feature = "schema")]
 pub use schema::pairs_schema;
 #[cfg(feature = "schema")]
 pub use schema::schema;

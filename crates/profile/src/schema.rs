@@ -2,6 +2,7 @@
 
 use super::Profile;
 use super::blame::Blame;
+use super::node::NodeState;
 use super::pairs::Pairs;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -26,6 +27,11 @@ pub fn pairs_schema() -> Value {
 /// The same of `jostle-blame/1`, for what [`super::blame::load`] accepts.
 pub fn blame_schema() -> Value {
     of::<Blame>("jostle-blame-1", "Jostle blame, format jostle-blame/1")
+}
+
+/// The same of `jostle-node/1`, which an agent shows.
+pub fn node_schema() -> Value {
+    of::<NodeState>("jostle-node-1", "Jostle node, format jostle-node/1")
 }
 
 fn of<T: JsonSchema>(id: &str, title: &str) -> Value {

@@ -71,6 +71,36 @@ fn is_hex(text: &str) -> bool {
             .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
+/// The id of the container that a cgroup directory called `name` is of.
+pub fn container_id(name: &str) -> Option<&str> {
+    id_of(name).map(|(_, id)| id)
+}
+
+/// What an engine keeps about a container on disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContainerFacts {
+    pub name: String,
+    /// Namespace and name of its pod, with Kubernetes.
+    pub pod: Option<(String, String)>,
+    /// Labels, and annotations of the runtime's specification.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// All containers that the engines' files below `root` tell of, by id.
+pub fn containers(root: &Path, home: Option<&Path>) -> BTreeMap<String, ContainerFacts> {
+    let known = engines::look(root, home).known.into_iter();
+    let facts = known.map(|known| {
+        let pod = known.pod().map(|(a, b)| (a.to_string(), b.to_string()));
+        let facts = ContainerFacts {
+            pod,
+            name: known.name,
+            labels: known.labels,
+        };
+        (known.id, facts)
+    });
+    facts.collect()
+}
+
 /// A container with a cgroup.
 struct Running {
     engine: &'static str,

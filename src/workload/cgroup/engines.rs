@@ -4,6 +4,7 @@
 
 use super::Hierarchies;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::path::PathBuf;
@@ -21,6 +22,8 @@ pub(super) struct Known {
     pod: Option<(String, String)>,
     /// `linux.cgroupsPath` of the runtime's specification.
     cgroups_path: Option<String>,
+    /// Labels, and the annotations of the runtime's specification.
+    pub(super) labels: BTreeMap<String, String>,
 }
 
 impl Known {
@@ -31,7 +34,14 @@ impl Known {
             name: name.into(),
             pod: None,
             cgroups_path: None,
+            labels: BTreeMap::new(),
         }
+    }
+
+    /// Namespace and name of its pod, with Kubernetes.
+    pub(super) fn pod(&self) -> Option<(&str, &str)> {
+        let (pod, namespace) = self.pod.as_ref()?;
+        Some((namespace, pod))
     }
 
     /// Whether `given` is its name, `POD/NAME` or `NAMESPACE/POD/NAME`, or an
@@ -157,7 +167,10 @@ fn docker(directory: &Path) -> Vec<Known> {
     states
         .filter_map(|state| {
             let name = state["Name"].as_str()?.trim_start_matches('/');
-            Some(Known::new("docker", state["ID"].as_str()?, name))
+            Some(Known {
+                labels: texts(&state["Config"]["Labels"]),
+                ..Known::new("docker", state["ID"].as_str()?, name)
+            })
         })
         .collect()
 }
@@ -175,7 +188,14 @@ fn podman(directory: &Path) -> Vec<Known> {
             };
             let names = container["names"].as_array().into_iter().flatten();
             let names = names.filter_map(Value::as_str);
-            known.extend(names.map(|name| Known::new("podman", id, name)));
+            let file = storage.join(id).join("userdata/config.json");
+            // Its labels are in a data base; annotations are in this file.
+            let specification = json(&file).unwrap_or_default();
+            let labels = texts(&specification["annotations"]);
+            known.extend(names.map(|name| Known {
+                labels: labels.clone(),
+                ..Known::new("podman", id, name)
+            }));
         }
     }
     known
@@ -239,7 +259,15 @@ fn specified(container: &Path, file: &str, keys: &Annotations) -> Option<(Known,
         return None;
     }
     let path = specification.pointer("/linux/cgroupsPath");
+    let mut labels = texts(&specification["annotations"]);
+    // CRI-O keeps the labels as JSON in an annotation.
+    if let Some(text) = labels.get("io.kubernetes.cri-o.Labels")
+        && let Ok(inside) = serde_json::from_str::<Value>(text)
+    {
+        labels.extend(texts(&inside));
+    }
     let known = Known {
+        labels,
         pod: annotation(keys.pod).map(|pod| (pod, annotation(keys.namespace).unwrap_or_default())),
         cgroups_path: path.and_then(Value::as_str).map(str::to_string),
         ..Known::new("", &id, "")
@@ -253,6 +281,13 @@ fn stores(directory: &Path) -> impl Iterator<Item = PathBuf> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         name.ends_with("-containers")
     })
+}
+
+/// The members of an object that are texts.
+fn texts(object: &Value) -> BTreeMap<String, String> {
+    let members = object.as_object().into_iter().flatten();
+    let texts = members.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_string())));
+    texts.collect()
 }
 
 fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {

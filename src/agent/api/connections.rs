@@ -1,0 +1,151 @@
+//! How many connections there may be, and who has to go when there are too many.
+//!
+//! Where all are taken the one that has been idle longest is closed: clients that
+//! open connections and say nothing cannot keep others out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+use tokio::sync::Notify;
+
+/// Most connections at a time, over all sockets.
+pub const MOST_CONNECTIONS: usize = 256;
+
+/// All connections of a server.
+#[derive(Default)]
+pub struct Connections {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    last: u64,
+    open: BTreeMap<u64, Slot>,
+    /// Closed to make place for others, since the start.
+    displaced: u64,
+}
+
+struct Slot {
+    /// Requests that are being answered.
+    busy: usize,
+    /// Ascending: the number of the last thing that happened to any.
+    touched: u64,
+    leave: Arc<Notify>,
+}
+
+/// A place among the connections; given back when dropped.
+pub struct Guest {
+    all: Arc<Connections>,
+    id: u64,
+    leave: Arc<Notify>,
+}
+
+/// While it lives its connection is not closed in favour of another.
+pub struct Busy {
+    all: Arc<Connections>,
+    id: u64,
+}
+
+impl Connections {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn open(&self) -> usize {
+        self.lock().open.len()
+    }
+
+    pub fn displaced(&self) -> u64 {
+        self.lock().displaced
+    }
+
+    /// A place for one more; `None` where every connection is busy.
+    pub fn admit(self: &Arc<Self>) -> Option<Guest> {
+        let mut inner = self.lock();
+        if inner.open.len() >= MOST_CONNECTIONS {
+            let idle = inner.open.iter().filter(|(_, slot)| slot.busy == 0);
+            let (&id, _) = idle.min_by_key(|(_, slot)| slot.touched)?;
+            let slot = inner.open.remove(&id)?;
+            slot.leave.notify_one();
+            inner.displaced += 1;
+        }
+        inner.last += 1;
+        let (id, leave) = (inner.last, Arc::new(Notify::new()));
+        let slot = Slot {
+            busy: 0,
+            touched: id,
+            leave: leave.clone(),
+        };
+        inner.open.insert(id, slot);
+        drop(inner);
+        Some(Guest {
+            all: self.clone(),
+            id,
+            leave,
+        })
+    }
+}
+
+impl Guest {
+    /// Returns when this connection has to make place for another.
+    pub async fn told_to_leave(&self) {
+        self.leave.notified().await;
+    }
+
+    pub fn busy(&self) -> Busy {
+        if let Some(slot) = self.all.lock().open.get_mut(&self.id) {
+            slot.busy += 1;
+        }
+        Busy {
+            all: self.all.clone(),
+            id: self.id,
+        }
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.all.lock().open.remove(&self.id);
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let mut inner = self.all.lock();
+        inner.last += 1;
+        let now = inner.last;
+        if let Some(slot) = inner.open.get_mut(&self.id) {
+            slot.busy -= 1;
+            slot.touched = now;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_idle_makes_place() {
+        let all = Arc::new(Connections::default());
+        let mut guests: Vec<Guest> = (0..MOST_CONNECTIONS)
+            .map(|_| all.admit().expect("there is a place"))
+            .collect();
+        let first_is_busy = guests[0].busy();
+        drop(guests[1].busy());
+        let newcomer = all.admit().expect("the third has been idle longest");
+        assert_eq!(all.open(), MOST_CONNECTIONS);
+        assert_eq!(all.displaced(), 1);
+        assert!(!all.lock().open.contains_key(&guests[2].id));
+        // Its own end changes nothing any more.
+        drop(guests.remove(2));
+        assert_eq!(all.open(), MOST_CONNECTIONS);
+        let busy: Vec<Busy> = guests.iter().map(Guest::busy).collect();
+        let newcomer_is_busy = newcomer.busy();
+        assert!(all.admit().is_none());
+        drop((busy, newcomer_is_busy, first_is_busy));
+        assert!(all.admit().is_some());
+    }
+}

@@ -1,0 +1,74 @@
+//! Certificates and keys for TCP.
+
+use crate::error::Error;
+use crate::error::Result;
+use rustls::RootCertStore;
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::server::WebPkiClientVerifier;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// Shakes hands.
+#[derive(Clone)]
+pub struct Tls(TlsAcceptor);
+
+impl Tls {
+    /// With the PEM files at these paths; clients have to show a certificate signed
+    /// by `client_ca` where that is given.
+    ///
+    /// # Errors
+    /// A request error that names key and file.
+    pub fn load(certificate: &Path, key: &Path, client_ca: Option<&Path>) -> Result<Tls> {
+        let chain = certificates("certificate", certificate)?;
+        let secret =
+            PrivateKeyDer::from_pem_file(key).map_err(|error| wrong("key", key, &error))?;
+        let provider = Arc::new(ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| wrong("certificate", certificate, &error))?;
+        let builder = match client_ca {
+            None => builder.with_no_client_auth(),
+            Some(path) => {
+                let mut roots = RootCertStore::empty();
+                for root in certificates("client_ca", path)? {
+                    let added = roots.add(root);
+                    added.map_err(|error| wrong("client_ca", path, &error))?;
+                }
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build();
+                builder.with_client_cert_verifier(
+                    verifier.map_err(|error| wrong("client_ca", path, &error))?,
+                )
+            }
+        };
+        let mut config = builder
+            .with_single_cert(chain, secret)
+            .map_err(|error| wrong("key", key, &error))?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Tls(TlsAcceptor::from(Arc::new(config))))
+    }
+
+    pub async fn accept(&self, stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
+        self.0.accept(stream).await
+    }
+}
+
+fn certificates(key: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    match read {
+        Ok(list) if list.is_empty() => Err(wrong(key, path, &"holds no certificate in PEM")),
+        Ok(list) => Ok(list),
+        Err(error) => Err(wrong(key, path, &error)),
+    }
+}
+
+fn wrong(key: &str, path: &Path, problem: &dyn std::fmt::Display) -> Error {
+    Error::request(format!("api.{key} = \"{}\": {problem}", path.display()))
+}

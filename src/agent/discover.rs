@@ -1,0 +1,438 @@
+//! Which workloads there are: cgroups and processes that match a rule.
+
+use super::rules::Match;
+use super::rules::Rule;
+use super::tree::Cgroup;
+use super::tree::Tree;
+use crate::os::cgroup;
+use crate::os::cgroup::Hierarchies;
+use crate::os::cgroup::Population;
+use crate::os::cgroup::population;
+use crate::os::proc;
+use crate::os::text;
+use crate::workload::cgroup::container;
+use crate::workload::cgroup::container::ContainerFacts;
+use crate::workload::tree::self_and_ancestors;
+use jostle_profile::node::WorkloadKind;
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::collections::HashMap;
+use std::path::Path;
+use std::path::PathBuf;
+
+/// Most processes that a rule may find.
+const MOST_PROCESSES: usize = 256;
+
+/// What a workload is, apart from how it does.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Found {
+    pub(super) key: Key,
+    /// Unique on the node.
+    pub(super) name: String,
+    pub(super) kind: WorkloadKind,
+    /// Index into the rules.
+    pub(super) rule: usize,
+    pub(super) labels: BTreeMap<String, String>,
+    /// Whether this program runs inside of it, so that it must not be stopped.
+    pub(super) holds_us: bool,
+}
+
+/// What stays the same as long as it is the same workload.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Key {
+    /// Directory and inode.
+    Cgroup(PathBuf, u64),
+    /// Process id and start time.
+    Process(i32, u64),
+}
+
+/// Looks for workloads again and again.
+pub(super) struct Discovery {
+    root: PathBuf,
+    rules: Vec<Rule>,
+    tree: Result<Tree, String>,
+    /// What each cgroup that was looked at is; `None` where no rule matches.
+    cgroups: HashMap<(PathBuf, u64), Option<Candidate>>,
+    containers: BTreeMap<String, ContainerFacts>,
+    pods: Pods,
+    /// Warnings that were given already.
+    warned: BTreeSet<String>,
+    fresh: Vec<String>,
+    looks: usize,
+    /// Paths of the cgroups that were found in this look.
+    taken: Vec<PathBuf>,
+}
+
+/// Looks after which it is asked again whether a cgroup still holds somebody.
+const LIVES_FOR: usize = 10;
+
+/// A cgroup that a rule matches.
+#[derive(Clone)]
+struct Candidate {
+    rule: usize,
+    name: String,
+    kind: WorkloadKind,
+    labels: BTreeMap<String, String>,
+    state: State,
+}
+
+/// What is known of who lives in a cgroup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Empty,
+    Lives,
+    /// And this program is among them.
+    HoldsUs,
+    /// Init is among them: no workload.
+    HoldsInit,
+}
+
+impl Discovery {
+    pub(super) fn new(root: &Path, rules: &[Rule]) -> Discovery {
+        let hierarchies = Hierarchies::below(root).map_err(|error| error.to_string());
+        Discovery {
+            root: root.into(),
+            rules: rules.to_vec(),
+            tree: hierarchies.map(|it| Tree::new(&it)),
+            cgroups: HashMap::new(),
+            containers: BTreeMap::new(),
+            pods: Pods::default(),
+            warned: BTreeSet::new(),
+            fresh: Vec::new(),
+            looks: 0,
+            taken: Vec::new(),
+        }
+    }
+
+    /// Other rules from now on.
+    pub(super) fn set_rules(&mut self, rules: &[Rule]) {
+        self.rules = rules.to_vec();
+        self.cgroups.clear();
+        self.warned.clear();
+    }
+
+    /// Warnings that are new since the last call.
+    pub(super) fn warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.fresh)
+    }
+
+    fn warn(&mut self, text: String) {
+        if self.warned.insert(text.clone()) {
+            self.fresh.push(text);
+        }
+    }
+
+    /// All workloads there are now, by name.
+    pub(super) fn look(&mut self) -> Vec<Found> {
+        let mut found = self.in_cgroups();
+        let inside: Vec<PathBuf> = std::mem::take(&mut self.taken);
+        found.extend(self.processes(&inside));
+        found.sort_by(|a, b| (&a.name, &a.key).cmp(&(&b.name, &b.key)));
+        number_alike(&mut found);
+        found
+    }
+
+    fn in_cgroups(&mut self) -> Vec<Found> {
+        let by_cgroup = |rule: &Rule| !matches!(rule.matches, Match::Process(_) | Match::None);
+        if !self.rules.iter().any(by_cgroup) {
+            return Vec::new();
+        }
+        let cgroups = match &mut self.tree {
+            Err(reason) => {
+                let text = format!("no cgroup can be watched: {reason}");
+                self.warn(text);
+                return Vec::new();
+            }
+            Ok(tree) => {
+                tree.refresh();
+                let cgroups = tree.cgroups();
+                if tree.is_full() {
+                    let most = super::tree::MOST;
+                    self.warn(format!(
+                        "there are more than {most} cgroups; the rest is not watched"
+                    ));
+                }
+                cgroups
+            }
+        };
+        self.looks += 1;
+        let mut known = std::mem::take(&mut self.cgroups);
+        let mut found = Vec::new();
+        // What lies inside of a workload belongs to it; parents come first.
+        let mut inside: Option<PathBuf> = None;
+        for (index, cgroup) in cgroups.into_iter().enumerate() {
+            if inside
+                .as_ref()
+                .is_some_and(|above| cgroup.path.starts_with(above))
+            {
+                continue;
+            }
+            let key = (cgroup.path.clone(), cgroup.inode);
+            let mut candidate = match known.remove(&key) {
+                Some(candidate) => candidate,
+                None => self.candidate(&cgroup),
+            };
+            if let Some(candidate) = &mut candidate {
+                let is_due = (index + self.looks).is_multiple_of(LIVES_FOR);
+                if candidate.state == State::Empty || is_due {
+                    candidate.state = self.state(&cgroup, candidate.rule);
+                }
+                if matches!(candidate.state, State::Lives | State::HoldsUs) {
+                    inside = Some(cgroup.path.clone());
+                    self.taken.push(cgroup.path.clone());
+                    found.push(Found {
+                        key: Key::Cgroup(cgroup.directory.clone(), cgroup.inode),
+                        name: candidate.name.clone(),
+                        kind: candidate.kind,
+                        rule: candidate.rule,
+                        labels: candidate.labels.clone(),
+                        holds_us: candidate.state == State::HoldsUs,
+                    });
+                }
+            }
+            self.cgroups.insert(key, candidate);
+        }
+        found
+    }
+
+    fn state(&mut self, cgroup: &Cgroup, rule: usize) -> State {
+        if population(&cgroup.directory) != Population::Living {
+            return State::Empty;
+        }
+        let processes = cgroup::processes(&cgroup.directory).unwrap_or_default();
+        if processes.contains(&1) {
+            self.warn(format!(
+                "workload {} (counted from 1) matches /{}, which holds init and is left out",
+                rule + 1,
+                cgroup.path.display()
+            ));
+            return State::HoldsInit;
+        }
+        match processes.contains(&(std::process::id() as i32)) {
+            true => State::HoldsUs,
+            false => State::Lives,
+        }
+    }
+
+    /// Which rule a cgroup matches.
+    fn candidate(&mut self, cgroup: &Cgroup) -> Option<Candidate> {
+        let name = cgroup.path.file_name()?.to_str()?.to_string();
+        let container = container::container_id(&name).map(str::to_string);
+        let pod = pod_uid(&name);
+        let facts = container.as_ref().and_then(|id| self.facts(id));
+        let pod_name = pod.and_then(|uid| self.pods.name(&self.root, &uid));
+        let shown = format!("/{}", cgroup.path.display());
+        let is_unit = [".service", ".scope"].iter().any(|end| name.ends_with(end));
+        for (index, rule) in self.rules.iter().enumerate() {
+            let (own_name, kind) = match &rule.matches {
+                Match::Cgroup(pattern) if pattern.is_match(&shown) => {
+                    (name.clone(), WorkloadKind::Cgroup)
+                }
+                Match::Unit(pattern) if is_unit && container.is_none() => {
+                    let bare = name
+                        .rsplit_once('.')
+                        .map_or(name.as_str(), |(bare, _)| bare);
+                    if !pattern.is_match(&name) && !pattern.is_match(bare) {
+                        continue;
+                    }
+                    (bare.to_string(), WorkloadKind::Unit)
+                }
+                Match::Container(pattern) => {
+                    let Some(id) = &container else { continue };
+                    let own = facts.as_ref().map_or("", |it| it.name.as_str());
+                    let short: String = id.chars().take(12).collect();
+                    if ![own, id, &short]
+                        .iter()
+                        .any(|it| !it.is_empty() && pattern.is_match(it))
+                    {
+                        continue;
+                    }
+                    let own = if own.is_empty() {
+                        short
+                    } else {
+                        own.to_string()
+                    };
+                    (own, WorkloadKind::Container)
+                }
+                Match::Pod(pattern) => match (&pod_name, &facts) {
+                    (Some(name), _) if pattern.is_match(name) => (name.clone(), WorkloadKind::Pod),
+                    (_, Some(facts)) => {
+                        let Some((namespace, pod)) = &facts.pod else {
+                            continue;
+                        };
+                        let name = format!("{namespace}/{pod}/{}", facts.name);
+                        if !pattern.is_match(&name) {
+                            continue;
+                        }
+                        (name, WorkloadKind::Pod)
+                    }
+                    _ => continue,
+                },
+                Match::Labels(wanted) => {
+                    let Some(facts) = &facts else { continue };
+                    let has = |key: &String| facts.labels.get(key);
+                    if !wanted
+                        .iter()
+                        .all(|(key, it)| has(key).is_some_and(|text| it.is_match(text)))
+                    {
+                        continue;
+                    }
+                    (facts.name.clone(), WorkloadKind::Container)
+                }
+                Match::Cgroup(_) | Match::Unit(_) | Match::Process(_) | Match::None => continue,
+            };
+            return Some(Candidate {
+                rule: index,
+                name: rule.name.clone().unwrap_or(own_name),
+                kind,
+                labels: facts.map(|it| it.labels).unwrap_or_default(),
+                state: State::Empty,
+            });
+        }
+        None
+    }
+
+    /// What the engines tell of a container; their files are read again when one is
+    /// not known yet.
+    fn facts(&mut self, id: &str) -> Option<ContainerFacts> {
+        if !self.containers.contains_key(id) {
+            let home = std::env::var_os("HOME").map(PathBuf::from);
+            self.containers = container::containers(&self.root, home.as_deref());
+        }
+        self.containers.get(id).cloned()
+    }
+
+    /// Processes by name: the first of a family, which the rest belongs to. What is
+    /// in one of the cgroups `taken` belongs to that.
+    fn processes(&mut self, taken: &[PathBuf]) -> Vec<Found> {
+        let patterns = self.rules.iter().enumerate();
+        let patterns = patterns.filter_map(|(index, rule)| match &rule.matches {
+            Match::Process(pattern) => Some((index, pattern.clone(), rule.name.clone())),
+            _ => None,
+        });
+        let patterns: Vec<_> = patterns.collect();
+        if patterns.is_empty() {
+            return Vec::new();
+        }
+        let us = self_and_ancestors();
+        let mut matched: BTreeMap<i32, (usize, String, proc::Stat)> = BTreeMap::new();
+        for pid in proc::processes(&self.root) {
+            let comm = text::text(&self.root, format!("proc/{pid}/comm")).unwrap_or_default();
+            let rule = patterns
+                .iter()
+                .find(|(_, pattern, _)| pattern.is_match(&comm));
+            let Some((rule, pattern, name)) = rule else {
+                continue;
+            };
+            let Some(stat) = proc::stat(&self.root, pid).filter(|stat| !stat.ended()) else {
+                continue;
+            };
+            if pid == 1 || pid == 2 || stat.is_kernel_thread() {
+                let what = if pid == 1 { "init" } else { "a kernel thread" };
+                self.warn(format!(
+                    "match = {{ process = \"{}\" }} is also true of {what} ({comm}, pid {pid}), \
+                     which is left out",
+                    pattern.as_str()
+                ));
+                continue;
+            }
+            if us.contains(&pid) || self.is_inside(pid, taken) {
+                continue;
+            }
+            let name = name.clone().unwrap_or(comm);
+            matched.insert(pid, (*rule, name, stat));
+            if matched.len() > MOST_PROCESSES {
+                self.warn(format!(
+                    "match = {{ process = \"{}\" }} is true of more than {MOST_PROCESSES} \
+                     processes; the rest is left out",
+                    pattern.as_str()
+                ));
+                break;
+            }
+        }
+        let child = |stat: &proc::Stat, rule: usize| {
+            matched
+                .get(&stat.parent)
+                .is_some_and(|(above, ..)| *above == rule)
+        };
+        let found = matched
+            .iter()
+            .filter(|(_, (rule, _, stat))| !child(stat, *rule));
+        let found = found.map(|(pid, (rule, name, stat))| Found {
+            key: Key::Process(*pid, stat.start),
+            name: name.clone(),
+            kind: WorkloadKind::Process,
+            rule: *rule,
+            labels: BTreeMap::new(),
+            holds_us: false,
+        });
+        found.collect()
+    }
+}
+
+impl Discovery {
+    /// Whether a process is in one of the cgroups `taken`, in any hierarchy.
+    fn is_inside(&self, pid: i32, taken: &[PathBuf]) -> bool {
+        if taken.is_empty() {
+            return false;
+        }
+        let text = text::text(&self.root, format!("proc/{pid}/cgroup")).unwrap_or_default();
+        let mut paths = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+        paths.any(|path| {
+            let path = Path::new(path.trim_start_matches('/'));
+            taken.iter().any(|above| path.starts_with(above))
+        })
+    }
+}
+
+/// Puts a number behind names that are not unique.
+fn number_alike(found: &mut [Found]) {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    let mut taken: BTreeSet<String> = found.iter().map(|it| it.name.clone()).collect();
+    for it in found {
+        let count = seen.entry(it.name.clone()).or_default();
+        *count += 1;
+        if *count > 1 {
+            let mut number = *count;
+            while taken.contains(&format!("{}-{number}", it.name)) {
+                number += 1;
+            }
+            it.name = format!("{}-{number}", it.name);
+            taken.insert(it.name.clone());
+        }
+    }
+}
+
+/// The UID of the pod that a cgroup directory called `name` is of: `podUID` with the
+/// cgroupfs driver, `kubepods-burstable-podUID.slice` with dashes as underscores with
+/// systemd's.
+fn pod_uid(name: &str) -> Option<String> {
+    let bare = name.strip_suffix(".slice").unwrap_or(name);
+    let uid = bare
+        .rsplit_once("pod")
+        .map(|(_, uid)| uid.replace('_', "-"))?;
+    let hex = |c: char| c.is_ascii_hexdigit() || c == '-';
+    (uid.len() == 36 && uid.chars().all(hex)).then_some(uid)
+}
+
+/// Names of pods by UID, from the directories of the kubelet's logs:
+/// `/var/log/pods/NAMESPACE_NAME_UID`.
+#[derive(Default)]
+struct Pods {
+    names: HashMap<String, String>,
+}
+
+impl Pods {
+    fn name(&mut self, root: &Path, uid: &str) -> Option<String> {
+        if !self.names.contains_key(uid) {
+            let listed = text::names(root, "var/log/pods").unwrap_or_default();
+            let parts = listed.iter().filter_map(|name| {
+                let mut parts = name.splitn(3, '_');
+                let (namespace, pod) = (parts.next()?, parts.next()?);
+                Some((parts.next()?.to_string(), format!("{namespace}/{pod}")))
+            });
+            self.names = parts.collect();
+        }
+        self.names.get(uid).cloned()
+    }
+}

@@ -1,0 +1,96 @@
+//! What the whole machine does.
+
+use crate::machine::Machine;
+use crate::os::here;
+use crate::os::psi::total_us;
+use crate::os::stat;
+use crate::os::text;
+use crate::os::text::Text;
+use crate::sys::clock::monotonic_ns;
+use jostle_profile::node::NodeLoad;
+use jostle_profile::reading::Reading;
+
+/// A value, or why there is none.
+type Read = Result<f64, String>;
+
+/// Totals in seconds: busy, stolen, and waited for CPU, memory, I/O.
+type Totals = [Read; 5];
+
+pub(super) struct LoadMeter {
+    cpus: Vec<usize>,
+    stat: Result<Text, String>,
+    pressure: [Result<Text, String>; 3],
+    before: Option<(u64, Totals)>,
+}
+
+fn open(path: &str) -> Result<Text, String> {
+    Text::open(here(), path).map_err(|error| error.to_string())
+}
+
+impl LoadMeter {
+    pub(super) fn new(machine: &Machine) -> LoadMeter {
+        let cpus: Vec<usize> = machine.cpus.iter().map(|cpu| cpu.id).collect();
+        let bytes = stat::bytes_of(&cpus);
+        LoadMeter {
+            stat: open("proc/stat").map(|text| text.only_first(bytes)),
+            pressure: ["cpu", "memory", "io"].map(|it| open(&format!("proc/pressure/{it}"))),
+            cpus,
+            before: None,
+        }
+    }
+
+    /// Since the call before; rates are unavailable the first time.
+    pub(super) fn read(&mut self) -> NodeLoad {
+        let now = (monotonic_ns(), self.totals());
+        let before = self.before.replace(now.clone());
+        let percent = |index: usize| -> Reading<f64> {
+            let (since, before) = match &before {
+                Some((since, totals)) => (*since, totals[index].clone()),
+                None => return Reading::unavailable("it was read once so far"),
+            };
+            let seconds = (now.0 - since) as f64 / 1e9;
+            let of = |before: f64| Ok(100.0 * (now.1[index].clone()? - before).max(0.0) / seconds);
+            before.and_then(of).into()
+        };
+        let available = text::parse(here(), "proc/meminfo", |text| {
+            text::meminfo_bytes(text, "MemAvailable")
+        });
+        NodeLoad {
+            cpu_percent: percent(0),
+            steal_percent: percent(1),
+            memory_available_bytes: available.map_err(|error| error.to_string()).into(),
+            psi_cpu_some_percent: percent(2),
+            psi_memory_some_percent: percent(3),
+            psi_io_some_percent: percent(4),
+        }
+    }
+
+    fn totals(&mut self) -> Totals {
+        let cpus = &self.cpus;
+        let ticks = match &mut self.stat {
+            Ok(text) => text
+                .parse(|text| stat::ticks(text, cpus))
+                .map_err(|it| it.to_string()),
+            Err(reason) => Err(reason.clone()),
+        };
+        let second = stat::ticks_per_second();
+        let mut waited = self.pressure.iter_mut().map(|file| match file {
+            Ok(text) => {
+                let total = text.parse(|text| total_us(text, "some"));
+                total.map(|it| it / 1e6).map_err(|it| it.to_string())
+            }
+            Err(reason) => Err(reason.clone()),
+        });
+        let mut next = || waited.next().expect("three files");
+        let waited = [next(), next(), next()];
+        let [cpu, memory, io] = waited;
+        let part = |of: fn(&stat::Ticks) -> f64| ticks.as_ref().map(of).map_err(String::clone);
+        [
+            part(|it| it.busy).map(|it| it / second),
+            part(|it| it.stolen).map(|it| it / second),
+            cpu,
+            memory,
+            io,
+        ]
+    }
+}

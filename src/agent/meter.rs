@@ -1,0 +1,483 @@
+//! What a workload uses, from files that stay open between refreshes.
+
+use super::discover::Key;
+use crate::os;
+use crate::os::cgroup;
+use crate::os::cgroup::Hierarchies;
+use crate::os::here;
+use crate::os::proc;
+use crate::os::psi::total_us;
+use crate::os::text;
+use crate::sys::clock::cpu_ns_of;
+use crate::sys::clock::monotonic_ns;
+use jostle_profile::node::WorkloadReadings;
+use jostle_profile::reading::Reading;
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::path::PathBuf;
+
+/// Threads of one workload whose waiting is read one by one.
+const MOST_THREADS: usize = 64;
+/// Processes of one workload that are read one by one.
+const MOST_PROCESSES: usize = 64;
+
+/// A value, or why there is none.
+type Read<T> = Result<T, String>;
+
+/// An open file of the kernel, read anew every time.
+struct Slot(Read<File>);
+
+impl Slot {
+    fn open(root: &Path, path: &Path) -> Slot {
+        let shown = || text::shown(root, path);
+        Slot(File::open(path).map_err(|error| os::Error::of_io(shown(), &error).to_string()))
+    }
+
+    fn absent(reason: impl ToString) -> Slot {
+        Slot(Err(reason.to_string()))
+    }
+
+    /// What `parse` makes of the text.
+    fn read<T>(
+        &self,
+        buffer: &mut Vec<u8>,
+        parse: impl FnOnce(&str) -> Result<T, os::ParseError>,
+    ) -> Read<T> {
+        let file = self.0.as_ref().map_err(String::clone)?;
+        let mut length = 0;
+        loop {
+            if length == buffer.len() {
+                buffer.resize(2 * length, 0);
+            }
+            let read = file.read_at(&mut buffer[length..], length as u64);
+            let read = read.map_err(|error| error.to_string())?;
+            length += read;
+            // These files come in one piece unless they are longer than a page.
+            if read == 0 || length < 3072 {
+                break;
+            }
+        }
+        let text = std::str::from_utf8(&buffer[..length]).map_err(|error| error.to_string())?;
+        parse(text).map_err(|error| error.to_string())
+    }
+}
+
+/// Totals at one moment, in seconds and bytes.
+#[derive(Clone, Debug)]
+struct Totals {
+    at_ns: u64,
+    cpu: Read<f64>,
+    /// Read and written.
+    disk: Read<[f64; 2]>,
+    /// Received and sent.
+    network: Read<[f64; 2]>,
+    /// Time that threads waited in run queues, by thread.
+    waited: Read<HashMap<i32, f64>>,
+    /// CPU, memory, I/O.
+    pressure: [Read<f64>; 3],
+}
+
+/// Reads one workload.
+pub(super) struct Meter {
+    what: What,
+    before: Option<Totals>,
+}
+
+enum What {
+    Cgroup(Files),
+    /// A process and what descends from it.
+    Process {
+        pid: i32,
+    },
+}
+
+/// The files of a cgroup, in v2 or v1.
+struct Files {
+    directory: PathBuf,
+    cpu: (Slot, CpuUnit),
+    memory: Slot,
+    io: (Slot, IoFormat),
+    pressure: [Slot; 3],
+}
+
+#[derive(Clone, Copy)]
+enum CpuUnit {
+    /// `usage_usec` of `cpu.stat`.
+    Stat,
+    /// Nanoseconds, alone.
+    Nanoseconds,
+}
+
+#[derive(Clone, Copy)]
+enum IoFormat {
+    /// `MAJ:MIN rbytes=N wbytes=N …`.
+    Unified,
+    /// `MAJ:MIN Read N`.
+    Blkio,
+}
+
+/// What many meters share.
+pub(super) struct Shared {
+    hierarchies: Option<Hierarchies>,
+    buffer: Vec<u8>,
+    /// Network namespace of this program.
+    own_network: Option<u64>,
+}
+
+impl Shared {
+    pub(super) fn new() -> Shared {
+        Shared {
+            hierarchies: Hierarchies::here().ok(),
+            buffer: vec![0; 4096],
+            own_network: network_namespace("self"),
+        }
+    }
+}
+
+impl Meter {
+    pub(super) fn new(key: &Key, shared: &Shared) -> Meter {
+        let what = match key {
+            Key::Process(pid, _) => What::Process { pid: *pid },
+            Key::Cgroup(directory, _) => What::Cgroup(Files::open(directory, shared)),
+        };
+        Meter { what, before: None }
+    }
+
+    /// What was used since the call before; rates are unavailable the first time.
+    pub(super) fn read(&mut self, shared: &mut Shared) -> WorkloadReadings {
+        let now = self.totals(shared);
+        let memory = match &self.what {
+            What::Cgroup(files) => files
+                .memory
+                .read(&mut shared.buffer, |text| text::count(text.trim())),
+            What::Process { pid } => resident(&family(*pid)),
+        };
+        let first = || "it was read once so far".to_string();
+        let before = self.before.replace(now.clone());
+        let seconds = before
+            .as_ref()
+            .map_or(0.0, |it| (now.at_ns - it.at_ns) as f64 / 1e9);
+        let since = |of: &dyn Fn(&Totals) -> Read<f64>| -> Reading<f64> {
+            let before = before.as_ref().ok_or_else(first).and_then(of);
+            let grown = before.and_then(|before| Ok(of(&now)? - before));
+            let rate = grown.and_then(|grown| match grown >= 0.0 && seconds > 0.0 {
+                true => Ok(grown / seconds),
+                false => Err("its counter went back".to_string()),
+            });
+            rate.into()
+        };
+        let percent = |reading: Reading<f64>| reading.map(|share| 100.0 * share);
+        let pressure = |index: usize| percent(since(&|it| it.pressure[index].clone()));
+        let [disk_read, disk_written] =
+            [0, 1].map(|at| since(&|it| it.disk.clone().map(|it| it[at])));
+        let [received, sent] = [0, 1].map(|at| since(&|it| it.network.clone().map(|it| it[at])));
+        let waited = before.as_ref().ok_or_else(first).and_then(|before| {
+            let (before, now) = (before.waited.clone()?, now.waited.clone()?);
+            let of_both = now
+                .iter()
+                .filter_map(|(tid, now)| Some((now - before.get(tid)?).max(0.0)));
+            Ok(100.0 * of_both.sum::<f64>() / seconds)
+        });
+        WorkloadReadings {
+            seconds,
+            cpu_percent: percent(since(&|it| it.cpu.clone())),
+            run_queue_delay_percent: waited.into(),
+            memory_bytes: memory.into(),
+            disk_read_bytes_per_second: disk_read,
+            disk_written_bytes_per_second: disk_written,
+            network_received_bytes_per_second: received,
+            network_sent_bytes_per_second: sent,
+            psi_cpu_some_percent: pressure(0),
+            psi_memory_some_percent: pressure(1),
+            psi_io_some_percent: pressure(2),
+            cycles_per_instruction: Reading::unavailable("the agent opens no hardware counters"),
+        }
+    }
+
+    fn totals(&self, shared: &mut Shared) -> Totals {
+        match &self.what {
+            What::Cgroup(files) => files.totals(self.before.as_ref(), shared),
+            What::Process { pid } => {
+                let processes = family(*pid);
+                let reason = "the kernel counts it for cgroups only".to_string();
+                Totals {
+                    at_ns: monotonic_ns(),
+                    cpu: cpu_of(&processes, *pid),
+                    disk: disk_of(&processes),
+                    network: network_bytes(&processes, shared.own_network),
+                    waited: waited(&processes),
+                    pressure: [Err(reason.clone()), Err(reason.clone()), Err(reason)],
+                }
+            }
+        }
+    }
+}
+
+impl Files {
+    fn open(directory: &Path, shared: &Shared) -> Files {
+        let root = here();
+        let counterpart = |controller: &str| -> Read<PathBuf> {
+            let hierarchies = shared
+                .hierarchies
+                .as_ref()
+                .ok_or("no cgroups are mounted")?;
+            let found = hierarchies.counterpart(directory, controller);
+            let missing = || match controller {
+                "" => "cgroup v2 is not mounted".to_string(),
+                _ => format!("the cgroup v1 controller '{controller}' is not mounted"),
+            };
+            found
+                .map_err(|error| error.to_string())?
+                .ok_or_else(missing)
+        };
+        let unified = counterpart("");
+        let of_unified = |file: &str| match &unified {
+            Ok(directory) => Slot::open(root, &directory.join(file)),
+            Err(reason) => Slot::absent(reason),
+        };
+        // The first of v2 and v1 that is there; the reason of v2 where none is.
+        let either = |new: Slot, controller: &str, file: &str| match new.0 {
+            Ok(_) => (new, true),
+            Err(_) => match counterpart(controller) {
+                Ok(directory) => (Slot::open(root, &directory.join(file)), false),
+                Err(_) => (new, true),
+            },
+        };
+        let (cpu, new) = either(of_unified("cpu.stat"), "cpuacct", "cpuacct.usage");
+        let unit = if new {
+            CpuUnit::Stat
+        } else {
+            CpuUnit::Nanoseconds
+        };
+        let blkio = "blkio.throttle.io_service_bytes_recursive";
+        let (io, new) = either(of_unified("io.stat"), "blkio", blkio);
+        let format = if new {
+            IoFormat::Unified
+        } else {
+            IoFormat::Blkio
+        };
+        let (memory, _) = either(
+            of_unified("memory.current"),
+            "memory",
+            "memory.usage_in_bytes",
+        );
+        Files {
+            directory: directory.into(),
+            cpu: (cpu, unit),
+            memory,
+            io: (io, format),
+            pressure: ["cpu", "memory", "io"].map(|it| of_unified(&format!("{it}.pressure"))),
+        }
+    }
+
+    fn totals(&self, before: Option<&Totals>, shared: &mut Shared) -> Totals {
+        let buffer = &mut shared.buffer;
+        let at_ns = monotonic_ns();
+        let cpu = self.cpu_seconds(buffer);
+        let pressure = [0, 1, 2].map(|at| {
+            let total = self.pressure[at].read(buffer, |text| total_us(text, "some"));
+            total.map(|microseconds| microseconds / 1e6)
+        });
+        let (io, format) = &self.io;
+        let disk = io.read(buffer, |text| Ok(io_bytes(text, *format)));
+        // Where nothing ran and nothing waited for a CPU, no thread's share of it
+        // needs to be read.
+        let same = |a: &Read<f64>, b: &Read<f64>| a.is_ok() && a == b;
+        let quiet = before.filter(|it| same(&it.cpu, &cpu) && same(&it.pressure[0], &pressure[0]));
+        let (network, waited) = match quiet {
+            Some(before) if before.network.is_err() => {
+                (before.network.clone(), before.waited.clone())
+            }
+            _ => match cgroup::processes(&self.directory) {
+                Ok(processes) => (
+                    network_bytes(&processes, shared.own_network),
+                    waited(&processes),
+                ),
+                Err(error) => (Err(error.to_string()), Err(error.to_string())),
+            },
+        };
+        Totals {
+            at_ns,
+            cpu,
+            disk,
+            network,
+            waited,
+            pressure,
+        }
+    }
+
+    fn cpu_seconds(&self, buffer: &mut Vec<u8>) -> Read<f64> {
+        let (slot, unit) = &self.cpu;
+        match unit {
+            CpuUnit::Stat => slot.read(buffer, |text| Ok(text::keyed(text, "usage_usec")? / 1e6)),
+            CpuUnit::Nanoseconds => slot.read(buffer, |text| Ok(text::count(text.trim())? / 1e9)),
+        }
+    }
+}
+
+/// Bytes read and written, over all devices. Devices that hold others (a volume on a
+/// disk) count beside them in v1 only where the kernel accounts both.
+fn io_bytes(text: &str, format: IoFormat) -> [f64; 2] {
+    let number = |word: Option<&str>| word.and_then(|it| it.parse().ok()).unwrap_or(0.0);
+    let mut sum = [0.0; 2];
+    for line in text.lines() {
+        match format {
+            IoFormat::Unified => {
+                for word in line.split(' ') {
+                    match word.split_once('=') {
+                        Some(("rbytes", bytes)) => sum[0] += number(Some(bytes)),
+                        Some(("wbytes", bytes)) => sum[1] += number(Some(bytes)),
+                        _ => {}
+                    }
+                }
+            }
+            IoFormat::Blkio => {
+                let mut words = line.split(' ').skip(1);
+                match words.next() {
+                    Some("Read") => sum[0] += number(words.next()),
+                    Some("Write") => sum[1] += number(words.next()),
+                    _ => {}
+                }
+            }
+        }
+    }
+    sum
+}
+
+/// A process and all that descends from it.
+fn family(pid: i32) -> Vec<i32> {
+    crate::workload::tree::with_descendants(&[pid])
+}
+
+/// CPU seconds of living processes, and of the ended ones that they waited for.
+fn cpu_of(processes: &[i32], first: i32) -> Read<f64> {
+    if proc::stat(here(), first).is_none_or(|stat| stat.ended()) {
+        return Err("the process has ended".into());
+    }
+    let of = |pid: &i32| {
+        let stat = proc::stat(here(), *pid)?;
+        let ended = stat.used_by_ended_children as f64 / os::stat::ticks_per_second();
+        Some(cpu_ns_of(*pid)? as f64 / 1e9 + ended)
+    };
+    Ok(processes.iter().filter_map(of).sum())
+}
+
+fn disk_of(processes: &[i32]) -> Read<[f64; 2]> {
+    let mut sum = [0.0; 2];
+    for pid in processes {
+        let read = text::parse(here(), format!("proc/{pid}/io"), |text| {
+            Ok([
+                text::keyed(text, "read_bytes")?,
+                text::keyed(text, "write_bytes")?,
+            ])
+        });
+        match read {
+            Ok([read, written]) => {
+                sum[0] += read;
+                sum[1] += written;
+            }
+            Err(error) if error.is_absent() => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    Ok(sum)
+}
+
+fn resident(processes: &[i32]) -> Read<f64> {
+    let of = |pid: &i32| {
+        let kib = text::parse(here(), format!("proc/{pid}/status"), |text| {
+            text::keyed(text, "VmRSS")
+        });
+        Some(kib.ok()? * 1024.0)
+    };
+    let found: Vec<f64> = processes.iter().filter_map(of).collect();
+    match found.is_empty() {
+        true => Err("the process has ended".into()),
+        false => Ok(found.iter().sum()),
+    }
+}
+
+/// Seconds that each thread waited for a CPU so far.
+fn waited(processes: &[i32]) -> Read<HashMap<i32, f64>> {
+    if processes.len() > MOST_PROCESSES {
+        let count = processes.len();
+        return Err(format!("{count} processes are too many to read one by one"));
+    }
+    let mut found = HashMap::new();
+    for &pid in processes {
+        for tid in proc::threads(here(), pid) {
+            if found.len() == MOST_THREADS {
+                return Err(format!(
+                    "more than {MOST_THREADS} threads are too many to read one by one"
+                ));
+            }
+            let path = format!("proc/{pid}/task/{tid}/schedstat");
+            let line = text::text(here(), path).map_err(|error| error.to_string());
+            let line = match line {
+                Ok(line) => line,
+                // It ended.
+                Err(_) if proc::thread_stat(here(), pid, tid).is_none() => continue,
+                Err(reason) => return Err(reason),
+            };
+            let waited = line
+                .split(' ')
+                .nth(1)
+                .and_then(|word| word.parse::<f64>().ok());
+            let waited = waited.ok_or("schedstat: the kernel does not count waiting")?;
+            found.insert(tid, waited / 1e9);
+        }
+    }
+    Ok(found)
+}
+
+fn network_namespace(process: &str) -> Option<u64> {
+    let facts = std::fs::metadata(format!("/proc/{process}/ns/net"));
+    facts.ok().map(|facts| facts.ino())
+}
+
+/// Bytes received and sent in the network namespace of the processes, all devices but
+/// loopback.
+fn network_bytes(processes: &[i32], own: Option<u64>) -> Read<[f64; 2]> {
+    let first = processes.first().ok_or("it has no process")?;
+    let namespace = network_namespace(&first.to_string());
+    if namespace.is_none() || namespace == own {
+        return Err("it shares the network of the host, which counts for all together".into());
+    }
+    let path = format!("proc/{first}/net/dev");
+    let text = text::text(here(), path).map_err(|error| error.to_string())?;
+    let mut sum = [0.0; 2];
+    for line in text.lines().skip(2) {
+        let Some((name, counts)) = line.split_once(':') else {
+            continue;
+        };
+        if name.trim() == "lo" {
+            continue;
+        }
+        let counts: Vec<f64> = counts
+            .split_ascii_whitespace()
+            .filter_map(|it| it.parse().ok())
+            .collect();
+        if let (Some(received), Some(sent)) = (counts.first(), counts.get(8)) {
+            sum[0] += received;
+            sum[1] += sent;
+        }
+    }
+    Ok(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_both_versions() {
+        let new = "254:0 rbytes=4096 wbytes=8192 rios=1 wios=2\n8:0 rbytes=1 wbytes=2\n";
+        assert_eq!(io_bytes(new, IoFormat::Unified), [4097.0, 8194.0]);
+        let old = "254:0 Read 100\n254:0 Write 50\n254:0 Total 150\nTotal 150\n";
+        assert_eq!(io_bytes(old, IoFormat::Blkio), [100.0, 50.0]);
+        assert_eq!(io_bytes("", IoFormat::Unified), [0.0, 0.0]);
+    }
+}

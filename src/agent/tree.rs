@@ -1,0 +1,193 @@
+//! The directories of the cgroup hierarchies, kept from one look to the next: only
+//! those that changed are listed again.
+
+use crate::os::cgroup::Hierarchies;
+use crate::os::cgroup::Hierarchy;
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::path::PathBuf;
+
+/// Most cgroups that are followed.
+pub(super) const MOST: usize = 20_000;
+/// Deepest nesting.
+const DEEPEST: usize = 32;
+
+/// One hierarchy, or two on machines that have both versions.
+pub(super) struct Tree {
+    hierarchies: Vec<Root>,
+}
+
+struct Root {
+    directory: PathBuf,
+    /// By path below `directory`, the empty path being the root itself.
+    nodes: BTreeMap<PathBuf, Node>,
+}
+
+#[derive(Default)]
+struct Node {
+    /// Changes when a child comes or goes; the time of the last change does not.
+    links: u64,
+    inode: u64,
+    children: BTreeSet<String>,
+}
+
+/// A cgroup that was found.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Cgroup {
+    /// Below its hierarchy, without a slash in front.
+    pub(super) path: PathBuf,
+    pub(super) directory: PathBuf,
+    /// Differs when one of the same path was removed and made again.
+    pub(super) inode: u64,
+}
+
+impl Tree {
+    /// Of the hierarchies that workloads are looked for in.
+    pub(super) fn new(hierarchies: &Hierarchies) -> Tree {
+        let root = |hierarchy: &Hierarchy| Root {
+            directory: hierarchy.directory.clone(),
+            nodes: BTreeMap::new(),
+        };
+        let unified = hierarchies.iter().find(|it| it.unified());
+        // Processes that no v1 controller was told of are in the root of all.
+        let old = ["freezer", "cpuacct", "memory", "pids"];
+        let old = old.iter().find_map(|name| hierarchies.with(name));
+        let found = unified.into_iter().chain(old);
+        Tree {
+            hierarchies: found.map(root).collect(),
+        }
+    }
+
+    /// Looks again; true when something came or went.
+    pub(super) fn refresh(&mut self) -> bool {
+        let mut left = MOST;
+        let mut changed = false;
+        for root in &mut self.hierarchies {
+            changed |= root.refresh(&mut left);
+        }
+        changed
+    }
+
+    /// Every cgroup but the roots, parents first; one that is in both hierarchies
+    /// comes with the directory in the first.
+    pub(super) fn cgroups(&self) -> Vec<Cgroup> {
+        let mut found: BTreeMap<&Path, Cgroup> = BTreeMap::new();
+        for root in &self.hierarchies {
+            for (path, node) in &root.nodes {
+                found.entry(path).or_insert_with(|| Cgroup {
+                    path: path.clone(),
+                    directory: root.directory.join(path),
+                    inode: node.inode,
+                });
+            }
+        }
+        found.remove(Path::new(""));
+        found.into_values().collect()
+    }
+
+    /// Whether there are more than are followed.
+    pub(super) fn is_full(&self) -> bool {
+        let nodes = self.hierarchies.iter().map(|root| root.nodes.len());
+        nodes.sum::<usize>() >= MOST
+    }
+}
+
+impl Root {
+    fn refresh(&mut self, left: &mut usize) -> bool {
+        let before: Vec<(PathBuf, u64)> = self.known();
+        let mut old = std::mem::take(&mut self.nodes);
+        self.look(PathBuf::new(), 0, &mut old, left);
+        self.known() != before
+    }
+
+    fn known(&self) -> Vec<(PathBuf, u64)> {
+        let nodes = self.nodes.iter();
+        nodes
+            .map(|(path, node)| (path.clone(), node.inode))
+            .collect()
+    }
+
+    /// Takes over `path` and what lies below; false when it is gone.
+    fn look(
+        &mut self,
+        path: PathBuf,
+        depth: usize,
+        old: &mut BTreeMap<PathBuf, Node>,
+        left: &mut usize,
+    ) -> bool {
+        let directory = self.directory.join(&path);
+        let Ok(facts) = fs::metadata(&directory) else {
+            return false;
+        };
+        if *left == 0 || depth > DEEPEST {
+            return true;
+        }
+        *left -= 1;
+        let (links, inode) = (facts.nlink(), facts.ino());
+        let known = old.remove(&path);
+        let known = known.filter(|node| node.links == links && node.inode == inode);
+        let mut listed = known.is_none();
+        let mut node = known.unwrap_or_else(|| Node {
+            links,
+            inode,
+            children: children(&directory),
+        });
+        let mut queue: Vec<String> = node.children.iter().cloned().collect();
+        while let Some(name) = queue.pop() {
+            if !self.look(path.join(&name), depth + 1, old, left) && !listed {
+                // One went: another may have come, which leaves as many links.
+                listed = true;
+                let now = children(&directory);
+                queue.extend(now.difference(&node.children).cloned());
+                node.children = now;
+            }
+        }
+        self.nodes.insert(path, node);
+        true
+    }
+}
+
+fn children(directory: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let directories = entries.filter(|entry| entry.file_type().is_ok_and(|it| it.is_dir()));
+    let names = directories.filter_map(|entry| entry.file_name().into_string().ok());
+    names.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_and_goes_is_seen() {
+        let temporary = tempfile::tempdir().unwrap();
+        let at = |path: &str| temporary.path().join(path);
+        fs::create_dir_all(at("a/b")).unwrap();
+        let mut tree = Tree {
+            hierarchies: vec![Root {
+                directory: temporary.path().into(),
+                nodes: BTreeMap::new(),
+            }],
+        };
+        let paths = |tree: &Tree| -> Vec<String> {
+            let cgroups = tree.cgroups().into_iter();
+            cgroups.map(|it| it.path.display().to_string()).collect()
+        };
+        assert!(tree.refresh());
+        assert_eq!(paths(&tree), ["a", "a/b"]);
+        assert!(!tree.refresh());
+        fs::create_dir(at("a/c")).unwrap();
+        assert!(tree.refresh());
+        assert_eq!(paths(&tree), ["a", "a/b", "a/c"]);
+        // As many links as before.
+        fs::rename(at("a/c"), at("a/d")).unwrap();
+        assert!(tree.refresh());
+        assert_eq!(paths(&tree), ["a", "a/b", "a/d"]);
+        fs::remove_dir_all(at("a")).unwrap();
+        assert!(tree.refresh());
+        assert!(paths(&tree).is_empty());
+    }
+}

@@ -1,0 +1,15 @@
+//! The API of the agent, asked over real sockets. The node states are made.
+#![cfg(feature = "server")]
+
+#[path = "../common/skip.rs"]
+#[allow(dead_code)]
+mod skip;
+
+mod answers;
+mod bad_input;
+mod description;
+mod live;
+mod made;
+mod metrics;
+mod sockets;
+mod streams;
