@@ -231,6 +231,14 @@ impl Config {
             0.001,
             50.0,
         )?;
+        let most = profiling.share_percent / 100.0 * day.as_secs_f64();
+        if profiling.enabled && profiling.budget.as_secs_f64() > most {
+            return Err(format!(
+                "profiling.budget = {:?}: share_percent = {} allows {most:.0} s a day, so that \
+                 no measurement would ever be started",
+                profiling.budget, profiling.share_percent
+            ));
+        }
         between(
             "profiling.below_cpu_percent",
             profiling.below_cpu_percent,
@@ -250,7 +258,15 @@ impl Config {
             1.0,
             profiling.max_intensity,
         )?;
-        between("profiling.floor", profiling.floor, 0.1, 0.999)?;
+        between("profiling.floor", profiling.floor, 0.1, 0.99)?;
+        for text in &profiling.hours {
+            super::experiments::hours::parse(text)
+                .map_err(|problem| format!("profiling.hours: {problem}"))?;
+        }
+        for id in &profiling.resources {
+            id.parse::<jostle_profile::resource::Resource>()
+                .map_err(|problem| format!("profiling.resources: {problem}"))?;
+        }
         within("blame.budget", blame.budget, ms(5000), day)?;
         within("blame.pause", blame.pause, ms(1), ms(100))?;
         between(

@@ -5,6 +5,8 @@ use super::config::Config;
 use super::discover::Discovery;
 use super::discover::Found;
 use super::discover::Key;
+use super::drift::Drifts;
+use super::experiments::Experiments;
 use super::load::LoadMeter;
 use super::meter::Meter;
 use super::meter::Shared;
@@ -74,6 +76,8 @@ pub struct Daemon {
     cost: Cost,
     store: Arc<Store>,
     board: Arc<Board>,
+    drifts: Drifts,
+    experiments: Experiments,
     refresh: u64,
     /// Held as long as the agent lives.
     _lock: Lock,
@@ -111,7 +115,12 @@ impl Daemon {
             memory_bytes: machine.memory.total_bytes,
         };
         let name = config.agent.node_name.clone().unwrap_or_else(host_name);
+        let (store, board) = (Arc::new(store), Arc::<Board>::default());
+        let experiments =
+            Experiments::new(&config, store.clone(), board.clone(), directory.clone());
         Ok(Daemon {
+            experiments,
+            drifts: Drifts::default(),
             name,
             size,
             discovery: Discovery::new(here(), &config.workloads),
@@ -120,8 +129,8 @@ impl Daemon {
             load: LoadMeter::new(&machine),
             machine: machine.facts(),
             cost: Cost::new(),
-            store: Arc::new(store),
-            board: Arc::default(),
+            store,
+            board,
             refresh: 0,
             config,
             _lock: lock,
@@ -153,7 +162,10 @@ impl Daemon {
             loop {
                 let left = next.saturating_duration_since(Instant::now());
                 match orders.recv_timeout(left) {
-                    Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                    Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => {
+                        self.experiments.stop();
+                        return;
+                    }
                     Ok(Order::Reload) => match supervisor.reload() {
                         Ok(config) => self.configure(config),
                         Err(error) => {
@@ -179,6 +191,7 @@ impl Daemon {
         for workload in self.workloads.values_mut() {
             workload.watcher = None;
         }
+        self.experiments.configure(&config);
         self.config = config;
         let text = "the configuration was read again";
         self.board
@@ -196,7 +209,7 @@ impl Daemon {
         self.meet();
         let workloads = self.read();
         let residents: Vec<Resident> = workloads.iter().map(resident).collect();
-        let state = NodeState {
+        let mut state = NodeState {
             format: FORMAT.into(),
             tool_version: env!("CARGO_PKG_VERSION").into(),
             name: self.name.clone(),
@@ -212,6 +225,7 @@ impl Daemon {
             warnings: Vec::new(),
             unknown: Default::default(),
         };
+        self.experiments.tick(SystemTime::now(), &mut state);
         self.board.publish(state);
     }
 
@@ -268,11 +282,13 @@ impl Daemon {
             let stored = &stored.unwrap_or(&workload.found.name).clone();
             let profile = self.store.get(stored);
             let summary = workload.summary(stored, profile.clone(), &self.machine.fingerprint);
-            let state = workload.state(rule, summary, profile.as_deref(), &mut self.shared);
+            let mut state = workload.state(rule, summary, profile.as_deref(), &mut self.shared);
+            self.drifts.see(&mut state, profile);
             workload.tell_qos(&state, &self.board);
             states.push(state);
         }
         states.sort_by(|a, b| a.name.cmp(&b.name));
+        self.drifts.keep(&states);
         states
     }
 }

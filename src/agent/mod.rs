@@ -7,6 +7,8 @@
 //! | `daemon` | the loop: look, read, judge, show |
 //! | `tree`, `discover` | which cgroups and processes match a rule |
 //! | `meter`, `load` | what a workload uses, what the whole machine does |
+//! | `drift` | whether a workload still does what its profile says |
+//! | `experiments` | who is profiled again, who is paused, and what becomes of it |
 //! | `performance` | how fast a workload runs by its own metric |
 //! | `node` | from readings and profiles to pressure and headroom |
 //! | `store` | the profiles of this node, with their history |
@@ -19,6 +21,8 @@ pub mod board;
 pub mod config;
 mod daemon;
 mod discover;
+mod drift;
+pub mod experiments;
 mod load;
 pub mod log;
 mod meter;

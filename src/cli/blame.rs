@@ -20,6 +20,7 @@ use crate::machine::Machine;
 use crate::metric::MetricOptions;
 use crate::report;
 use crate::report::Style;
+use crate::sys::only_one::OnlyOne;
 use crate::workload::TargetSpec;
 use crate::workload::cgroup;
 use crate::workload::cgroup::Hierarchies;
@@ -109,6 +110,7 @@ pub fn run(args: Args) -> Result<()> {
     let out = args.out.as_deref();
     let out = out.map(|path| output::Destination::named("--out", path));
     let out = out.transpose()?;
+    let _others_wait = OnlyOne::join();
     let document = blame::run(&machine, &request, &mut |text| note!("{text}"))?;
     if let Some(out) = out {
         let text = profile::layout::json(&document).map_err(Error::environment)?;

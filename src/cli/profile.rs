@@ -33,6 +33,7 @@ use crate::metric::MetricOptions;
 use crate::report;
 use crate::report::Style;
 use crate::scaling;
+use crate::sys::only_one::OnlyOne;
 use crate::workload::TargetSpec;
 use jostle_profile as profile;
 use jostle_profile::Profile;
@@ -190,6 +191,7 @@ pub fn run(args: Args) -> Result<()> {
     request.checkpoint = Some(checkpoint.clone());
 
     let budget = request.settings.budget;
+    let _others_wait = OnlyOne::join();
     let mut bar = Bar::new(budget);
     let mut profile = session::profile(&machine, request, &mut bar)?;
     bar.finish();

@@ -60,6 +60,22 @@ pub fn rfc3339(moment: SystemTime) -> String {
     humantime::format_rfc3339_seconds(moment).to_string()
 }
 
+/// Minutes since midnight, local time; `None` where that is not known.
+pub fn local_minute(moment: SystemTime) -> Option<u32> {
+    let since = moment.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    let seconds: libc::time_t = since.as_secs().try_into().ok()?;
+    let mut parts = std::mem::MaybeUninit::<libc::tm>::uninit();
+    // SAFETY: both pointers are valid for the call, which fills `parts` unless it
+    // returns null.
+    let parts = unsafe {
+        if libc::localtime_r(&seconds, parts.as_mut_ptr()).is_null() {
+            return None;
+        }
+        parts.assume_init()
+    };
+    Some(parts.tm_hour as u32 * 60 + parts.tm_min as u32)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,7 @@ pub mod control_page;
 pub mod cpus;
 pub mod handover;
 pub mod memory;
+pub mod only_one;
 pub mod own;
 pub mod pages;
 pub mod perf;
