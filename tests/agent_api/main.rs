@@ -7,7 +7,9 @@ mod skip;
 
 mod answers;
 mod bad_input;
+mod description;
 mod live;
 mod made;
+mod metrics;
 mod sockets;
 mod streams;

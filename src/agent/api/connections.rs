@@ -57,7 +57,6 @@ impl Connections {
         self.lock().open.len()
     }
 
-    #[allow(dead_code)]
     pub fn displaced(&self) -> u64 {
         self.lock().displaced
     }

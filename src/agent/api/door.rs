@@ -5,6 +5,8 @@ use super::answer::Problem;
 use super::place;
 use super::query;
 use super::routes;
+use super::row::Row;
+use super::shared::Shared;
 use axum::Router;
 use axum::extract::MatchedPath;
 use axum::extract::Request;
@@ -19,12 +21,14 @@ use axum::response::IntoResponse;
 use axum::response::Response;
 use std::sync::Arc;
 use std::time::Duration;
+use std::time::Instant;
 
 /// Longest that a request may take, its body included, to the begin of the answer.
 const LONGEST_REQUEST: Duration = Duration::from_secs(10);
 
 /// What one socket asks of its clients.
 pub struct Door {
+    pub shared: Arc<Shared>,
     pub token: Option<String>,
     /// Whether it is plain TCP on loopback: then a page that a browser got from
     /// elsewhere could ask too, under a name that its owner lets point here, so that
@@ -38,7 +42,10 @@ pub fn behind(door: Door, router: Router) -> Router {
 }
 
 async fn guard(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
-    let answer = match door.check(&request) {
+    let begin = Instant::now();
+    let path = request.extensions().get::<MatchedPath>();
+    let row = path.and_then(|path| routes::row(path.as_str(), request.method()));
+    let answer = match door.check(&request, row) {
         Err(problem) => Err(problem),
         Ok(()) => tokio::time::timeout(LONGEST_REQUEST, next.run(request))
             .await
@@ -49,6 +56,9 @@ async fn guard(State(door): State<Arc<Door>>, request: Request, next: Next) -> R
             }),
     };
     let mut response = answer.into_response();
+    let asked = row.map(|row| (row.path, row.method.as_str()));
+    let requests = &door.shared.requests;
+    requests.add(asked, response.status(), begin.elapsed());
     // Nothing here is to be kept by caches, or taken for something else.
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -58,14 +68,12 @@ async fn guard(State(door): State<Arc<Door>>, request: Request, next: Next) -> R
 }
 
 impl Door {
-    fn check(&self, request: &Request) -> Result<(), Problem> {
+    fn check(&self, request: &Request, row: Option<&Row>) -> Result<(), Problem> {
         let headers = request.headers();
         if self.only_loopback_names && !names_loopback(headers) {
             let problem = "this address is answered as localhost, 127.0.0.1 or [::1] only";
             return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, problem));
         }
-        let path = request.extensions().get::<MatchedPath>();
-        let row = path.and_then(|path| routes::row(path.as_str(), request.method()));
         if let Some(token) = &self.token
             && !row.is_some_and(|row| row.open)
             && !shows(headers, token)

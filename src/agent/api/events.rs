@@ -32,7 +32,7 @@ use tokio::sync::watch;
 /// Silence after which a comment is sent, so that both sides notice when the other
 /// is gone.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-const STREAM: &str = "text/event-stream";
+pub const STREAM: &str = "text/event-stream";
 
 /// What happened.
 #[derive(Serialize, JsonSchema)]

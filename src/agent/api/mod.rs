@@ -9,11 +9,13 @@
 //! | `server` | the thread that accepts and serves connections |
 //! | `connections`, `patient` | limits: how many, how slow |
 //! | `door` | who may ask: token, host name; time limit and count of every request |
-//! | `routes` | all paths, their handlers and their descriptions |
+//! | `routes`, `row` | all paths, their handlers and their descriptions |
 //! | `answer`, `query` | answers and errors as JSON; query strings |
 //! | `node`, `profiles`, `events`, `health` | what each path answers |
 //! | `place`, `expect`, `apps` | who would slow whom, if a profile joined |
 //! | `shared` | what the handlers share |
+//! | `metrics`, `series`, `requests` | numbers for Prometheus |
+//! | `page` | the dashboard |
 //! | `openapi` | the description of all that |
 
 #[cfg(feature = "server")]
@@ -31,7 +33,13 @@ mod expect;
 #[cfg(feature = "server")]
 mod health;
 #[cfg(feature = "server")]
+mod metrics;
+#[cfg(feature = "server")]
 mod node;
+#[cfg(feature = "server")]
+mod openapi;
+#[cfg(feature = "server")]
+mod page;
 #[cfg(feature = "server")]
 mod patient;
 #[cfg(feature = "server")]
@@ -41,7 +49,13 @@ mod profiles;
 #[cfg(feature = "server")]
 mod query;
 #[cfg(feature = "server")]
+mod requests;
+#[cfg(feature = "server")]
 mod routes;
+#[cfg(feature = "server")]
+mod row;
+#[cfg(feature = "server")]
+mod series;
 #[cfg(feature = "server")]
 mod server;
 #[cfg(not(feature = "server"))]

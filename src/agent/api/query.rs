@@ -1,6 +1,7 @@
 //! Query strings and names in paths.
 
 use super::answer::Problem;
+use super::row::Key;
 use axum::extract::FromRequestParts;
 use axum::extract::Path;
 use axum::http::request::Parts;
@@ -12,13 +13,16 @@ const LONGEST_NAME: usize = 1024;
 ///
 /// # Errors
 /// 400, with what there is.
-pub fn check(query: Option<&str>, known: &[&str]) -> Result<(), Problem> {
+pub fn check(query: Option<&str>, known: &[Key]) -> Result<(), Problem> {
     let mut seen: Vec<String> = Vec::new();
     for (key, _) in pairs(query) {
-        if !known.contains(&&*key) {
+        if !known.iter().any(|one| one.name == key) {
             let takes = match known {
                 [] => "this path takes no query".to_string(),
-                known => format!("this path takes {}", known.join(", ")),
+                known => {
+                    let names: Vec<&str> = known.iter().map(|one| one.name).collect();
+                    format!("this path takes {}", names.join(", "))
+                }
             };
             let shown: String = key.chars().take(40).collect();
             return Err(Problem::bad_request(format!(

@@ -1,11 +1,28 @@
 //! All paths: one table, one row each.
 
+use super::answer::Answer;
 use super::answer::Problem;
+use super::answer::with_type;
 use super::events;
+use super::events::EventList;
 use super::health;
+use super::health::Alive;
+use super::metrics;
 use super::node;
+use super::node::CulpritList;
+use super::node::WorkloadList;
+use super::node::WorkloadView;
+use super::openapi;
+use super::page;
 use super::place;
+use super::place::Forecast;
+use super::place::Placement;
 use super::profiles;
+use super::profiles::ProfileList;
+use super::row::Content;
+use super::row::Key;
+use super::row::Row;
+use super::row::of;
 use super::shared::Shared;
 use axum::Router;
 use axum::http::Method;
@@ -13,21 +30,13 @@ use axum::http::StatusCode;
 use axum::routing::MethodRouter;
 use axum::routing::get;
 use axum::routing::post;
+use bytes::Bytes;
+use jostle_profile::Profile;
+use jostle_profile::node::NodeState;
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// One path and method.
-#[allow(dead_code)]
-pub struct Row {
-    pub path: &'static str,
-    pub method: Method,
-    /// What clients that are generated from the description call it.
-    pub id: &'static str,
-    pub summary: &'static str,
-    pub query: &'static [&'static str],
-    /// Whether it is answered without a token.
-    pub open: bool,
-    handler: fn() -> MethodRouter<Arc<Shared>>,
-}
+use std::sync::LazyLock;
 
 /// What most rows have in common.
 const GET: Row = Row {
@@ -36,8 +45,27 @@ const GET: Row = Row {
     id: "",
     summary: "",
     query: &[],
+    takes: None,
+    gives: &[],
+    errors: &[],
     open: false,
     handler: MethodRouter::new,
+};
+
+const PROFILE: Key = Key {
+    name: "profile",
+    about: "Name of a profile in the store",
+    schema: of::<String>,
+};
+const SHARES_CPUS: Key = Key {
+    name: "shares_cpus",
+    about: "Whether the programs share CPUs; otherwise each has CPUs of its own",
+    schema: of::<bool>,
+};
+const AFTER: Key = Key {
+    name: "after",
+    about: "Number of the last event that is known already",
+    schema: of::<u64>,
 };
 
 pub static ROWS: &[Row] = &[
@@ -45,6 +73,8 @@ pub static ROWS: &[Row] = &[
         path: "/v1/node",
         id: "getNode",
         summary: "Everything the agent knows of its node",
+        gives: &[Content::json(of::<NodeState>)],
+        errors: &[503],
         handler: || get(node::node),
         ..GET
     },
@@ -52,6 +82,8 @@ pub static ROWS: &[Row] = &[
         path: "/v1/workloads",
         id: "listWorkloads",
         summary: "All workloads that match a rule of the configuration",
+        gives: &[Content::json(of::<WorkloadList>)],
+        errors: &[503],
         handler: || get(node::workloads),
         ..GET
     },
@@ -59,6 +91,8 @@ pub static ROWS: &[Row] = &[
         path: "/v1/workloads/{name}",
         id: "getWorkload",
         summary: "One workload, with its last 360 refreshes",
+        gives: &[Content::json(of::<WorkloadView>)],
+        errors: &[404, 503],
         handler: || get(node::workload),
         ..GET
     },
@@ -66,6 +100,7 @@ pub static ROWS: &[Row] = &[
         path: "/v1/profiles",
         id: "listProfiles",
         summary: "The profiles in the store, in short",
+        gives: &[Content::json(of::<ProfileList>)],
         handler: || get(profiles::profiles),
         ..GET
     },
@@ -73,6 +108,8 @@ pub static ROWS: &[Row] = &[
         path: "/v1/profiles/{name}",
         id: "getProfile",
         summary: "One profile, format jostle-profile/1",
+        gives: &[Content::json(of::<Profile>)],
+        errors: &[404],
         handler: || get(profiles::profile),
         ..GET
     },
@@ -80,7 +117,9 @@ pub static ROWS: &[Row] = &[
         path: "/v1/predict",
         id: "predict",
         summary: "Expected performance of the residents, and of a profile of the store if it joined",
-        query: &["profile", "shares_cpus"],
+        query: &[PROFILE, SHARES_CPUS],
+        gives: &[Content::json(of::<Forecast>)],
+        errors: &[404, 503],
         handler: || get(place::predict),
         ..GET
     },
@@ -88,7 +127,9 @@ pub static ROWS: &[Row] = &[
         path: "/v1/place",
         id: "placeStored",
         summary: "Whether the program of a profile in the store fits on the node",
-        query: &["profile", "shares_cpus"],
+        query: &[PROFILE, SHARES_CPUS],
+        gives: &[Content::json(of::<Placement>)],
+        errors: &[404, 503],
         handler: || get(place::place_named),
         ..GET
     },
@@ -97,7 +138,10 @@ pub static ROWS: &[Row] = &[
         method: Method::POST,
         id: "placePosted",
         summary: "Whether the program of the profile in the body fits on the node",
-        query: &["shares_cpus"],
+        query: &[SHARES_CPUS],
+        takes: Some(of::<Profile>),
+        gives: &[Content::json(of::<Placement>)],
+        errors: &[413, 415, 503],
         handler: || post(place::place_posted),
         ..GET
     },
@@ -105,6 +149,8 @@ pub static ROWS: &[Row] = &[
         path: "/v1/culprits",
         id: "listCulprits",
         summary: "Who slows each workload",
+        gives: &[Content::json(of::<CulpritList>)],
+        errors: &[503],
         handler: || get(node::culprits),
         ..GET
     },
@@ -112,7 +158,12 @@ pub static ROWS: &[Row] = &[
         path: "/v1/events",
         id: "listEvents",
         summary: "What happened: a list, or a stream for Accept: text/event-stream",
-        query: &["after"],
+        query: &[AFTER],
+        gives: &[
+            Content::json(of::<EventList>),
+            Content::other(events::STREAM),
+        ],
+        errors: &[503],
         handler: || get(events::events),
         ..GET
     },
@@ -121,6 +172,7 @@ pub static ROWS: &[Row] = &[
         id: "alive",
         summary: "Whether the agent answers",
         open: true,
+        gives: &[Content::json(of::<Alive>)],
         handler: || get(health::alive),
         ..GET
     },
@@ -129,10 +181,70 @@ pub static ROWS: &[Row] = &[
         id: "ready",
         summary: "Whether the node was read lately",
         open: true,
+        gives: &[Content::json(of::<Alive>)],
+        errors: &[503],
         handler: || get(health::ready),
         ..GET
     },
+    Row {
+        path: "/metrics",
+        id: "metrics",
+        summary: "Everything that is a number, for Prometheus",
+        gives: &[Content::other(metrics::TEXT)],
+        handler: || get(metrics::metrics),
+        ..GET
+    },
+    Row {
+        path: "/v1/openapi.json",
+        id: "describe",
+        summary: "This description, OpenAPI 3.1",
+        gives: &[Content::json(of::<BTreeMap<String, Value>>)],
+        open: true,
+        handler: || get(description),
+        ..GET
+    },
+    Row {
+        path: "/",
+        id: "dashboard",
+        summary: "The dashboard",
+        gives: &[Content::other(page::HTML)],
+        open: true,
+        handler: || get(page::html),
+        ..GET
+    },
+    Row {
+        path: "/dashboard.js",
+        id: "dashboardScript",
+        summary: "Its script",
+        gives: &[Content::other(page::SCRIPT)],
+        open: true,
+        handler: || get(page::script),
+        ..GET
+    },
+    Row {
+        path: "/dashboard.css",
+        id: "dashboardStyle",
+        summary: "Its style",
+        gives: &[Content::other(page::STYLE)],
+        open: true,
+        handler: || get(page::style),
+        ..GET
+    },
+    Row {
+        path: "/dashboard.svg",
+        id: "dashboardIcon",
+        summary: "Its icon",
+        gives: &[Content::other(page::ICON)],
+        open: true,
+        handler: || get(page::icon),
+        ..GET
+    },
 ];
+
+async fn description() -> Answer {
+    static TEXT: LazyLock<Bytes> = LazyLock::new(|| openapi::text(ROWS).into());
+    Ok(with_type("application/json", TEXT.clone()))
+}
 
 /// The row of a path as the router matched it.
 pub fn row(path: &str, method: &Method) -> Option<&'static Row> {

@@ -133,6 +133,7 @@ fn run(runtime: Runtime, socket: Option<SocketFile>, tcp: Option<Tcp>, shared: A
         if let Some(socket) = &socket {
             let listener = UnixListener::from_std(socket.listener.try_clone()?)?;
             let door = Door {
+                shared: shared.clone(),
                 token: None,
                 only_loopback_names: false,
             };
@@ -142,6 +143,7 @@ fn run(runtime: Runtime, socket: Option<SocketFile>, tcp: Option<Tcp>, shared: A
         if let Some(tcp) = tcp {
             let listener = TcpListener::from_std(tcp.listener)?;
             let door = Door {
+                shared: shared.clone(),
                 token: tcp.token,
                 only_loopback_names: tcp.tls.is_none(),
             };

@@ -3,6 +3,7 @@
 use super::answer::Problem;
 use super::apps::Apps;
 use super::connections::Connections;
+use super::requests::Requests;
 use crate::agent::board::Board;
 use crate::agent::board::Published;
 use crate::agent::store::Store;
@@ -24,6 +25,7 @@ pub struct Shared {
     /// Becomes true when the server ends.
     pub closing: watch::Receiver<bool>,
     pub apps: Apps,
+    pub requests: Requests,
 }
 
 impl Shared {
@@ -38,7 +40,12 @@ impl Shared {
             changes,
             closing,
             apps: Apps::default(),
+            requests: Requests::default(),
         }
+    }
+
+    pub fn open_streams(&self) -> usize {
+        MOST_STREAMS - self.streams.available_permits()
     }
 
     /// The newest node state.
