@@ -87,7 +87,7 @@ pub(super) struct Meter {
 }
 
 enum What {
-    Cgroup(Files),
+    Cgroup(Box<Files>),
     /// A process and what descends from it.
     Process {
         pid: i32,
@@ -142,7 +142,7 @@ impl Meter {
     pub(super) fn new(key: &Key, shared: &Shared) -> Meter {
         let what = match key {
             Key::Process(pid, _) => What::Process { pid: *pid },
-            Key::Cgroup(directory, _) => What::Cgroup(Files::open(directory, shared)),
+            Key::Cgroup(directory, _) => What::Cgroup(Box::new(Files::open(directory, shared))),
         };
         Meter { what, before: None }
     }
