@@ -232,6 +232,27 @@ pub enum Warning {
     },
     #[error("not resumed: {reason}")]
     NotResumed { reason: String },
+    /// Every source was stopped because the target fell below its floor.
+    #[error("{}", floor_reached(self))]
+    FloorReached {
+        metric: String,
+        unit: String,
+        value: f64,
+        of_baseline_percent: f64,
+        /// As given to `--floor`.
+        floor: String,
+        /// The same in `unit`.
+        limit: f64,
+        /// The source that ran, and its intensity; absent where none did.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        resource: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        intensity_percent: Option<f64>,
+    },
+    #[error(
+        "no source went above {max_percent} %: a score at that bound says that nothing is known          beyond it"
+    )]
+    IntensityLimited { max_percent: f64 },
     #[error("cut short: {reason}")]
     CutShort { reason: String },
     #[serde(skip)]
@@ -305,6 +326,39 @@ fn peak_changed(change_percent: f64, recorded_at: &str) -> String {
          ({recorded_at}), and intensity refers to that peak: {why}",
         change_percent.abs()
     )
+}
+
+fn floor_reached(warning: &Warning) -> String {
+    let Warning::FloorReached {
+        metric,
+        unit,
+        value,
+        of_baseline_percent,
+        floor,
+        limit,
+        resource,
+        intensity_percent,
+    } = warning
+    else {
+        return String::new();
+    };
+    let beside = match (resource, intensity_percent) {
+        (Some(resource), Some(percent)) => format!("beside {resource} at {percent:.0} %"),
+        (Some(resource), None) => format!("beside the placebo of {resource}"),
+        (None, _) => "without any source".to_string(),
+    };
+    format!(
+        "the floor was reached {beside}: {metric} was {} {unit}, {of_baseline_percent:.0} % of its \
+         baseline; --floor {floor} is {}; every source was parked and the measurement ended",
+        digits(*value),
+        digits(*limit),
+    )
+}
+
+/// Four significant digits, or all before the point.
+fn digits(value: f64) -> String {
+    let before = value.abs().max(1e-12).log10().floor() as i32;
+    format!("{value:.*}", (3 - before).clamp(0, 12) as usize)
 }
 
 fn target_phases(phases: &[Phase]) -> String {
@@ -447,6 +501,17 @@ mod tests {
                 resumed: text(),
             },
             Warning::NotResumed { reason: text() },
+            Warning::FloorReached {
+                metric: text(),
+                unit: text(),
+                value: 700.0,
+                of_baseline_percent: 70.0,
+                floor: text(),
+                limit: 900.0,
+                resource: Some(text()),
+                intensity_percent: None,
+            },
+            Warning::IntensityLimited { max_percent: 50.0 },
             Warning::CutShort { reason: text() },
             Warning::Load(jostle_load::Warning::CapacityAtLeast { per_second: 9.0 }),
         ]

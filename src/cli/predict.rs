@@ -152,6 +152,11 @@ fn notes(args: &Args, loaded: &[Loaded]) -> Vec<String> {
     }
     for one in loaded {
         let name = one.app.name();
+        if let Some(most) = one.profile.conditions.max_intensity_percent {
+            notes.push(format!(
+                "{name}: measured with no source above {most:.0} %: it may tolerate more, and                  cause less, than its scores say"
+            ));
+        }
         if one.profile.partial {
             notes.push(format!("{name}: its profile was cut short"));
         }

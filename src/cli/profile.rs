@@ -18,18 +18,22 @@ use crate::console::note;
 use crate::console::warning;
 use crate::error::Error;
 use crate::error::Result;
+use crate::experiment::floor;
+use crate::experiment::floor::Floor;
 use crate::experiment::resume;
 use crate::experiment::run::Halves;
 use crate::experiment::run::Settings;
 use crate::experiment::session;
 use crate::experiment::session::Request;
 use crate::experiment::settings::MOST_TOGETHER;
+use crate::inject::worker::Slices;
 use crate::machine::Machine;
 use crate::machine::calibration::Calibration;
 use crate::metric::MetricOptions;
 use crate::report;
 use crate::report::Style;
 use crate::scaling;
+use crate::workload::TargetSpec;
 use jostle_profile as profile;
 use jostle_profile::Profile;
 use jostle_profile::resource::Resource;
@@ -94,9 +98,17 @@ pub struct Args {
     /// [default: calibrated]
     #[arg(help_heading = MEASUREMENT, long, value_parser = parse_duration, value_name = "TIME")]
     slice: Option<Duration>,
-    /// Share of the CPU such sources take, percent
-    #[arg(help_heading = MEASUREMENT, long, default_value_t = 20.0, value_name = "PERCENT")]
-    share: f64,
+    /// Share of the CPU such sources take, percent [default: 20; half of what
+    /// --floor PERCENT leaves where the target runs already]
+    #[arg(help_heading = MEASUREMENT, long, value_name = "PERCENT")]
+    share: Option<f64>,
+    /// Park every source and end when the target's performance falls below this:
+    /// 90% (of its baseline), >1200 (at least, in the metric's unit), <5ms (at most)
+    #[arg(help_heading = MEASUREMENT, long, value_name = "FLOOR", conflicts_with = "resume")]
+    floor: Option<String>,
+    /// Highest intensity of any source, percent; scores that reach it are bounds
+    #[arg(help_heading = MEASUREMENT, long, value_name = "PERCENT", conflicts_with_all = ["resume", "together", "classify"])]
+    max_intensity: Option<f64>,
     #[command(flatten)]
     limits: select::LimitArgs,
     /// Measure peaks, settle times and slices at the start, even where this
@@ -151,6 +163,12 @@ pub fn run(args: Args) -> Result<()> {
     let asked = request.cpu_choice.asked;
     let scale = args.scale.request(&machine, &request, asked, args.quick)?;
     let existing = args.scale.existing(&machine)?;
+    if request.settings.is_limited() && scale.is_some() {
+        return Err(Error::request(
+            "--floor and --max-intensity hold while sources run, not for copies of the target: \
+             leave the --scale flags out",
+        ));
+    }
     if args.dry_run {
         let mut text = match existing {
             None => select::dry_run(&machine, &request),
@@ -203,12 +221,20 @@ pub fn run(args: Args) -> Result<()> {
              target goes on from there",
             path.display()
         ))),
+        false if let Some(said) = at_the_floor(&profile) => Err(Error::Gate(said.to_string())),
         false if profile.partial => Err(Error::environment(format!(
             "the measurement was cut short: {}",
             profile.conditions.doubts.last().map_or("", |doubt| doubt)
         ))),
         false => Ok(()),
     }
+}
+
+/// What ended the measurement, where that was its floor.
+fn at_the_floor(profile: &Profile) -> Option<&str> {
+    let mut warnings = profile.conditions.warnings.iter();
+    let reached = warnings.find(|warning| warning.code == "floor-reached")?;
+    Some(&reached.message)
 }
 
 /// Adds the curves to a profile that there is.
@@ -304,6 +330,11 @@ fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result
         budget: args.budget.unwrap_or(preset.budget),
         seed: args.seed,
         qos: select::percent("--qos", args.qos, 1.0, 99.9)? / 100.0,
+        max_intensity: match args.max_intensity {
+            Some(percent) => select::percent("--max-intensity", percent, 1.0, 100.0)?,
+            None => 100.0,
+        },
+        floor: floor(args)?,
         halves: args.halves,
         together: together(&args.together, &resources)?,
         ..preset
@@ -320,6 +351,7 @@ fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result
     }
     let (calibration, calibration_ignored) = select::calibration(machine, args.no_machine_file);
     limits.llc_bytes = calibration.as_ref().and_then(Calibration::llc_bytes);
+    let share = share(args, &spec, settings.floor)?;
     Ok(Request {
         spec,
         name: args.name.clone(),
@@ -329,7 +361,7 @@ fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result
         cpu_choice: target.choice,
         limits,
         slice_period: args.slice,
-        share: select::percent("--share", args.share, 1.0, 90.0)? / 100.0,
+        share,
         metric: args.metric.metric.clone(),
         metric_options: MetricOptions {
             choice: settings.budget / CHOICE_PARTS,
@@ -347,6 +379,35 @@ fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result
         settings,
         past: None,
         checkpoint: None,
+    })
+}
+
+/// `--floor`, where it can be kept.
+fn floor(args: &Args) -> Result<Option<Floor>> {
+    let Some(text) = &args.floor else {
+        return Ok(None);
+    };
+    if args.halves == Halves::Caused {
+        return Err(Error::request(
+            "--floor: what the target causes is measured by stopping it, which no floor allows; \
+             leave --halves caused out",
+        ));
+    }
+    let wrong = |problem| Error::request(format!("--floor '{text}': {problem}"));
+    floor::parse(text).map(Some).map_err(wrong)
+}
+
+/// Share of the CPU that sources take from the target, 0–1.
+fn share(args: &Args, spec: &TargetSpec, floor: Option<Floor>) -> Result<f64> {
+    if let Some(percent) = args.share {
+        return Ok(select::percent("--share", percent, 1.0, 90.0)? / 100.0);
+    }
+    let usual = Slices::DEFAULT_SHARE;
+    Ok(match floor {
+        Some(Floor::OfBaseline(kept)) if spec.is_attached() => {
+            usual.min((1.0 - kept) / 2.0).max(0.01)
+        }
+        _ => usual,
     })
 }
 

@@ -145,6 +145,9 @@ pub enum WindowError {
     /// The target is gone; nothing more can be measured.
     #[error("{0}")]
     Target(String),
+    /// The target fell below its floor; everything is parked.
+    #[error("{0}")]
+    Floor(String),
     /// The user asked to stop.
     #[error("interrupted")]
     Interrupted,

@@ -78,7 +78,7 @@ impl Ended<'_, '_> {
         let mut first_pairs = None;
         for run in halves {
             let subject = run.subject;
-            let outcome = self.half_outcome(run);
+            let outcome = self.half_outcome(run).below(self.settings.max_intensity);
             if subject == 0 && first_pairs.is_none() {
                 let finding = outcome.finding.as_ref();
                 first_pairs = finding.and_then(|f| Some((f.pair_sd?, f.pairs_at_100)));
@@ -321,15 +321,18 @@ impl Ended<'_, '_> {
     fn too_noisy(&self, finding: &Finding, line: f64, spent: f64, pairs: usize) -> String {
         let known = match (finding.verdict, finding.curve.last()) {
             (Verdict::Lost, _) => {
+                let scale = self.settings.max_intensity / 100.0;
                 let [low, high] = finding.bracket.map_or([0.0, 100.0], |b| [b.low, b.high]);
+                let [low, high] = [low * scale, high * scale];
                 format!(
                     "a loss is certain but where it begins is not: between {low:.0} and {high:.0}"
                 )
             }
             (_, Some(point)) => format!(
-                "{:.1} % kept at 100 ({:.1} to {:.1}), too close to {:.1} % for a verdict on all \
+                "{:.1} % kept at {:.0} ({:.1} to {:.1}), too close to {:.1} % for a verdict on all \
                  resources at once",
                 100.0 * point.performance,
+                self.settings.max_intensity,
                 100.0 * point.ci95[0],
                 100.0 * point.ci95[1],
                 100.0 * line

@@ -1,9 +1,11 @@
 //! Windows on the real machine: real workers beside a real target.
 
+mod floor;
 mod play;
 mod quiet;
 mod revive;
 mod turns;
+mod watch;
 
 use super::counting::Counting;
 use super::executor::Arm;
@@ -70,6 +72,9 @@ pub struct LiveExecutor<'a> {
     looked_ns: u64,
     playing: play::Playing,
     quiet: Option<quiet::Quiet>,
+    /// Highest intensity of any source, percent: what is asked for is a part of it.
+    ceiling: f64,
+    floor: Option<floor::Guard>,
 }
 
 impl<'a> LiveExecutor<'a> {
@@ -104,7 +109,19 @@ impl<'a> LiveExecutor<'a> {
             looked_ns: 0,
             playing: play::Playing::default(),
             quiet: None,
+            ceiling: 100.0,
+            floor: None,
         }
+    }
+
+    /// Lets no source go above `percent`, which stands for 100 from now on.
+    pub fn keep_below(&mut self, percent: f64) {
+        self.ceiling = percent;
+    }
+
+    /// The intensity that a source is given.
+    fn allowed(&self, percent: f64) -> f64 {
+        percent * self.ceiling / 100.0
     }
 
     /// What was counted beside the metric, by name in the order of a window's
@@ -121,6 +138,7 @@ impl<'a> LiveExecutor<'a> {
         let mut warnings = counting.map_or_else(Vec::new, Counting::warnings);
         let turns = self.playing.lost;
         warnings.extend((turns > 0).then_some(Warning::TurnsLost { turns }));
+        warnings.extend(self.floor_warning());
         warnings
     }
 
@@ -140,6 +158,7 @@ impl<'a> LiveExecutor<'a> {
             if self.interrupted() {
                 return Err(WindowError::Interrupted);
             }
+            self.check_floor()?;
             let left = deadline.saturating_sub(monotonic_ns());
             if left == 0 {
                 return Ok(());
@@ -211,9 +230,9 @@ impl<'a> LiveExecutor<'a> {
                 Arm::Idle => Order::Idle,
                 Arm::Control => Order::Control,
                 Arm::Treat(intensity) if target == TargetState::Stopped => {
-                    Order::TreatAlone(intensity)
+                    Order::TreatAlone(self.allowed(intensity))
                 }
-                Arm::Treat(intensity) => Order::Treat(intensity),
+                Arm::Treat(intensity) => Order::Treat(self.allowed(intensity)),
             },
         )
     }
@@ -317,6 +336,7 @@ impl<'a> LiveExecutor<'a> {
             quiet.interrupt();
         }
         self.set_target(request.target)?;
+        self.before_window(request.subject, request.arm)?;
         self.set_arm(request.subject, request.arm, request.target)?;
         if matches!(request.arm, Arm::Treat(_))
             && let Some(reason) = self.guard.get_mut().look()
@@ -326,7 +346,9 @@ impl<'a> LiveExecutor<'a> {
         }
         let keep = request.target == TargetState::Running && !self.metric.one_run_per_window();
         self.pause(request.settle, keep)?;
-        self.read(request)
+        let reading = self.read(request)?;
+        self.after_window(request.arm, reading.performance, request.length)?;
+        Ok(reading)
     }
 }
 
@@ -386,6 +408,7 @@ impl Executor for LiveExecutor<'_> {
 
     fn play(&mut self, blocks: &[BlockRequest]) -> Result<Vec<Block>, WindowError> {
         self.pause_for_use()?;
+        self.arm_floor()?;
         match self.metric.turns().is_some() {
             true => self.play_blocks(blocks),
             false => self.play_windows(blocks),

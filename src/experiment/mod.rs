@@ -18,6 +18,7 @@ pub mod demos;
 mod departures;
 pub mod design;
 pub mod executor;
+pub mod floor;
 mod judge;
 mod levels;
 pub mod live;

@@ -1,6 +1,7 @@
 //! What a measurement found, and how it becomes a profile entry.
 
 use super::executor::Subject;
+use super::levels::Bracket;
 use super::search::Finding;
 use super::search::Verdict;
 use super::settings::Half;
@@ -98,6 +99,43 @@ pub(super) struct HalfOutcome {
 }
 
 impl HalfOutcome {
+    /// The same on the full scale, where 100 stood for `ceiling`. Beyond that nothing
+    /// is known.
+    pub fn below(mut self, ceiling: f64) -> HalfOutcome {
+        if ceiling >= 100.0 {
+            return self;
+        }
+        let scaled = |intensity: f64| intensity * ceiling / 100.0;
+        if let Some(finding) = &mut self.finding {
+            for point in &mut finding.curve {
+                point.intensity = scaled(point.intensity);
+            }
+            if let Some(bracket) = &mut finding.bracket {
+                *bracket = Bracket {
+                    at: scaled(bracket.at),
+                    low: scaled(bracket.low),
+                    high: match bracket.high >= 100.0 {
+                        true => 100.0,
+                        false => scaled(bracket.high),
+                    },
+                };
+            }
+            if finding.verdict == Verdict::Kept {
+                finding.verdict = Verdict::Undecided;
+            }
+            if let Some(Warning::NotMonotone {
+                intensity,
+                higher_intensity,
+                ..
+            }) = &mut finding.warning
+            {
+                *intensity = scaled(*intensity);
+                *higher_intensity = scaled(*higher_intensity);
+            }
+        }
+        self
+    }
+
     fn score(&self) -> Option<Score> {
         let finding = self.finding.as_ref()?;
         // When nothing is excluded a point says nothing either.
@@ -164,5 +202,58 @@ pub(super) fn join(subject: &Subject, halves: Vec<HalfOutcome>) -> SubjectOutcom
         entry,
         mechanism: Vec::new(),
         warnings,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jostle_profile::CurvePoint;
+
+    fn outcome(half: Half, verdict: Verdict, bracket: [f64; 3]) -> HalfOutcome {
+        let [at, low, high] = bracket;
+        let point = |intensity| CurvePoint {
+            intensity,
+            requested: None,
+            performance: 0.99,
+            ci95: [0.98, 1.0],
+            pressure: None,
+            windows: 9,
+        };
+        HalfOutcome {
+            half,
+            status: Status::Measured,
+            reason: None,
+            finding: Some(Finding {
+                verdict,
+                resolved: true,
+                bracket: Some(Bracket { at, low, high }),
+                curve: vec![point(20.0), point(100.0)],
+                pair_sd: None,
+                pairs_at_100: 9,
+                missing_pairs: 0.0,
+                warning: None,
+            }),
+        }
+    }
+
+    #[test]
+    fn below_a_ceiling_scores_are_bounds() {
+        let kept = |half| outcome(half, Verdict::Kept, [100.0; 3]).below(40.0);
+        let tolerated = kept(Half::Tolerated);
+        let score = tolerated.score().unwrap();
+        assert_eq!((score.score, score.ci95), (40.0, [40.0, 100.0]));
+        let finding = tolerated.finding.unwrap();
+        let levels: Vec<f64> = finding.curve.iter().map(|point| point.intensity).collect();
+        assert_eq!(levels, [8.0, 40.0]);
+        assert_eq!(finding.verdict, Verdict::Undecided);
+        let caused = kept(Half::Caused).score().unwrap();
+        assert_eq!((caused.score, caused.ci95), (60.0, [0.0, 60.0]));
+        let lost = outcome(Half::Tolerated, Verdict::Lost, [50.0, 45.0, 60.0]).below(40.0);
+        let score = lost.score().unwrap();
+        assert_eq!((score.score, score.ci95), (20.0, [18.0, 24.0]));
+        assert_eq!(lost.finding.unwrap().verdict, Verdict::Lost);
+        let whole = outcome(Half::Tolerated, Verdict::Kept, [100.0; 3]).below(100.0);
+        assert_eq!(whole.finding.unwrap().verdict, Verdict::Kept);
     }
 }

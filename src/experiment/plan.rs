@@ -39,6 +39,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+/// Slice period where it cannot be tried out.
+const SPARING_PERIOD: Duration = Duration::from_millis(1);
+
 /// What to measure and within which limits.
 pub struct Request {
     pub spec: TargetSpec,
@@ -176,6 +179,12 @@ impl Request {
         Slices::of(period, self.share)
     }
 
+    /// Whether the target runs already and is to be spared from the beginning: then
+    /// nothing is tried out beside it.
+    pub fn spares_target(&self) -> bool {
+        self.spec.is_attached() && self.settings.is_limited()
+    }
+
     pub(super) fn check_interrupt(&self) -> Result<()> {
         match self.interrupt.load(Relaxed) {
             true => Err(Error::Interrupted(" before anything was measured".into())),
@@ -217,7 +226,14 @@ impl<'a> Plan<'a> {
         let cpu = slices.and(request.target_cpus.first());
         let online = machine.cpus.len();
         Ok(Plan {
-            scheduler: cpu.map(|cpu| turns::measure(*cpu, online)),
+            scheduler: cpu.map(|cpu| match request.settings.is_limited() {
+                true => turns::unmeasured(
+                    online,
+                    "it takes a source that never rests, which --floor and --max-intensity do \
+                     not allow",
+                ),
+                false => turns::measure(*cpu, online),
+            }),
             workers,
             machine,
             request,
@@ -264,6 +280,13 @@ fn choose_slice(machine: &Machine, request: &Request) -> Result<Option<SliceChoi
             period: Duration::from_secs_f64(slices.period_seconds),
             victim_share: slices.victim_percent / 100.0,
             within_tolerance: slices.within_tolerance,
+        }));
+    }
+    if request.spares_target() {
+        return Ok(Some(SliceChoice {
+            period: SPARING_PERIOD,
+            victim_share: f64::NAN,
+            within_tolerance: true,
         }));
     }
     slice::calibrate(machine, cpu, request.share, &request.limits)

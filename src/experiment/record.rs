@@ -109,11 +109,14 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
         &metadata.reporters,
     );
     profile.usage = metadata.used.map(|track| track.usage(&peaks));
+    profile.partial = measured.partial.is_some();
     let cut_short = measured.partial.clone();
+    // What ended it is said with its numbers.
+    let at_the_floor = |warning: &Warning| matches!(warning, Warning::FloorReached { .. });
+    let cut_short = cut_short.filter(|_| !metadata.warnings.iter().any(at_the_floor));
     let cut_short = cut_short.map(|reason| Warning::CutShort { reason });
     let warnings = metadata.warnings.iter().chain(&measured.warnings);
     let warnings: Vec<_> = warnings.chain(&cut_short).map(Warning::facts).collect();
-    profile.partial = cut_short.is_some();
     profile.metric.baseline = measured.baseline;
     profile.readings.clone_from(&measured.readings);
     profile.together.clone_from(&measured.together);

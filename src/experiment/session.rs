@@ -13,6 +13,7 @@ use super::record;
 use super::record::RunMetadata;
 use super::resume;
 use super::run::go_on;
+use super::settings::Halves;
 use super::settings::Observer;
 use super::settings::Settings;
 use super::sources::Sources;
@@ -22,6 +23,7 @@ use super::thread_watch::Planned;
 use super::thread_watch::ThreadWatch;
 use super::trial::Trial;
 use crate::counters::Counters;
+use crate::error::Error;
 use crate::error::Result;
 use crate::inject::stall::StallGuard;
 use crate::machine::Machine;
@@ -86,7 +88,7 @@ pub fn profile(
     }
     observer.plan(&departures::lines(machine, &plan.request, &plan.workers));
     let prepared = Prepared::start(&plan, hooks, began, observer)?;
-    let (measured, metadata) = prepared.measure(observer);
+    let (measured, metadata) = prepared.measure(observer)?;
     let mut profile = record::profile(&measured, metadata);
     thread_watch::discount(&mut profile);
     resume::join(&mut profile, plan.request.past.as_ref());
@@ -151,7 +153,13 @@ impl<'a> Prepared<'a> {
         let (target, metric) = start_target(request, &mut hooks)?;
         let mut metadata = metadata(plan, &target, metric.as_ref(), &sources, began);
         resume::check_same(request.past.as_ref(), &metadata.profile)?;
-        if let Some(reason) = target.unstoppable() {
+        if let Some(floor) = request.settings.floor {
+            floor.check(&metric.facts()).map_err(Error::request)?;
+        }
+        let kept = request.settings.floor.map(|floor| {
+            format!("it would fall below --floor {floor}, so what it causes is not measured")
+        });
+        if let Some(reason) = target.unstoppable().or(kept) {
             for subject in &mut sources.subjects {
                 subject.stoppable = false;
             }
@@ -190,6 +198,10 @@ impl<'a> Prepared<'a> {
             plan,
             settings: Settings {
                 preparation,
+                halves: match request.settings.floor {
+                    Some(_) => Halves::Tolerated,
+                    None => request.settings.halves,
+                },
                 budget: budget.max(Duration::from_secs(1)),
                 turn: turn(plan),
                 ..request.settings
@@ -200,7 +212,10 @@ impl<'a> Prepared<'a> {
     }
 
     /// Measures, and takes everything down.
-    fn measure(mut self, observer: &mut dyn Observer) -> (Measured, RunMetadata) {
+    ///
+    /// # Errors
+    /// When the floor cannot be watched.
+    fn measure(mut self, observer: &mut dyn Observer) -> Result<(Measured, RunMetadata)> {
         let request = &self.plan.request;
         let metric = self.metric.as_mut();
         let metadata = &mut self.metadata;
@@ -223,6 +238,10 @@ impl<'a> Prepared<'a> {
             counters,
         );
         executor.watch_use(meter);
+        executor.keep_below(self.settings.max_intensity);
+        if let Some(floor) = self.settings.floor {
+            executor.keep_above(floor).map_err(Error::environment)?;
+        }
         let past = resume::relevant(request.past.as_ref(), &subjects);
         let path = request.checkpoint.clone();
         let mut observer = Checkpointer::new(observer, path, metadata.clone());
@@ -237,6 +256,7 @@ impl<'a> Prepared<'a> {
         metadata.used = executor.usage();
         metadata.counters = executor.counters();
         metadata.warnings.extend(executor.warnings());
+        metadata.profile.conditions.floor = executor.floor();
         drop(executor);
         metadata.warnings.extend(threads.end(&Planned {
             cpus: &request.target_cpus,
@@ -266,12 +286,15 @@ impl<'a> Prepared<'a> {
         self.target.finish();
         drop(self.hooks);
         self.metadata.profile.conditions.duration_seconds = self.began.elapsed().as_secs_f64();
-        (measured, self.metadata)
+        Ok((measured, self.metadata))
     }
 }
 
 /// The turns in which the cost of switches is measured.
 fn turn(plan: &Plan) -> Option<Duration> {
+    if plan.request.settings.is_limited() {
+        return None;
+    }
     let scheduler = plan.scheduler.as_ref()?;
     let turn = scheduler.turn_seconds.value()?.value;
     Some(Duration::from_secs_f64(turn))
@@ -340,6 +363,9 @@ fn metadata(
             windows_dropped: 0,
             windows_kept: 0,
             smallest_detectable_percent: None,
+            max_intensity_percent: (settings.max_intensity < 100.0)
+                .then_some(settings.max_intensity),
+            floor: None,
             slice_period_seconds: plan.slices.map(|choice| choice.period.as_secs_f64()),
             slice_share_percent: plan.slices.map(|_| request.share * 100.0),
             scheduler: plan.scheduler.clone(),
@@ -361,6 +387,8 @@ fn metadata(
         readings: None,
         unknown: Default::default(),
     };
+    let max_percent = settings.max_intensity;
+    let limited = (max_percent < 100.0).then_some(Warning::IntensityLimited { max_percent });
     RunMetadata {
         profile,
         sources: sources.facts.clone(),
@@ -374,7 +402,7 @@ fn metadata(
         used: None,
         peaks: peaks(plan),
         unavailable: sources.unavailable.clone(),
-        warnings: plan.warnings.clone(),
+        warnings: plan.warnings.iter().cloned().chain(limited).collect(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a caller chooses, and how it is kept informed.
 
+use super::floor::Floor;
 use clap::ValueEnum;
 use jostle_profile::Readings;
 use std::time::Duration;
@@ -60,6 +61,11 @@ pub struct Settings {
     pub together: [Option<[&'static str; 2]>; MOST_TOGETHER],
     /// Windows with a larger share of stolen time (0–1) are dropped.
     pub steal_bound: f64,
+    /// Highest intensity that any source may have, percent. What is searched runs
+    /// from 0 to this.
+    pub max_intensity: f64,
+    /// Performance below which every source stops and the measurement ends.
+    pub floor: Option<Floor>,
 }
 
 impl Default for Settings {
@@ -76,6 +82,8 @@ impl Default for Settings {
             turn: None,
             together: [None; MOST_TOGETHER],
             steal_bound: 0.05,
+            max_intensity: 100.0,
+            floor: None,
         }
     }
 }
@@ -88,6 +96,12 @@ impl Settings {
             quick: true,
             ..Settings::default()
         }
+    }
+
+    /// Whether the target must be spared: then no source runs without being watched
+    /// or above its ceiling, not even to prepare.
+    pub fn is_limited(&self) -> bool {
+        self.floor.is_some() || self.max_intensity < 100.0
     }
 
     pub(super) fn min_pairs(&self) -> usize {

@@ -3,12 +3,14 @@
 use super::executor::Sequence;
 use super::executor::Subject;
 use super::plan::Plan;
+use super::settings::Settings;
 use crate::error::Error;
 use crate::error::Result;
 use crate::inject::WorkerGroup;
 use crate::inject::WorkerPlan;
 use crate::inject::group::spawn_together;
 use crate::inject::peak::find_peak;
+use crate::inject::peak::take_peak;
 use crate::inject::placement::Refusal;
 use crate::machine::calibration::Calibration;
 use crate::sys::control_page::Order;
@@ -206,10 +208,13 @@ fn start_source(
         true => timing.peak / 2,
         false => timing.peak,
     };
-    let peak = find_peak(&mut group, calibration, peak_time)?;
+    let peak = match plan.request.spares_target() {
+        true => take_peak(&mut group, calibration)?,
+        false => find_peak(&mut group, calibration, peak_time)?,
+    };
     let switch_cost = match resource.row().switch_cost {
         // Taking it costs time, giving it back next to none: half each way.
-        SwitchCost::FillsMemory => fill_time(&mut group, plan.request.settings.budget)? / 2,
+        SwitchCost::FillsMemory => fill_time(&mut group, &plan.request.settings)? / 2,
         SwitchCost::None => Duration::ZERO,
     };
     let subject = Subject {
@@ -286,11 +291,15 @@ fn sequence(resource: Resource, workers: &WorkerPlan, settle: Duration) -> Optio
 /// a host has not backed yet comes many times slower than memory that was used
 /// before; where that can be afforded, all of it is touched once here, so that
 /// the switches to come measure the target and not the host.
-fn fill_time(group: &mut WorkerGroup, budget: Duration) -> std::result::Result<Duration, String> {
+fn fill_time(
+    group: &mut WorkerGroup,
+    settings: &Settings,
+) -> std::result::Result<Duration, String> {
+    let budget = settings.budget;
     let all = group.plan.config.environment.memory_headroom_bytes as f64;
-    let part = (FILL_SAMPLE_BYTES / all).min(1.0);
+    let part = (FILL_SAMPLE_BYTES / all).min(settings.max_intensity / 100.0);
     let first = take(group, part, Duration::from_secs(20))?.div_f64(part);
-    if first < SLOW_FILL || first > budget.mul_f64(FIRST_FILL_SHARE) {
+    if first < SLOW_FILL || settings.is_limited() || first > budget.mul_f64(FIRST_FILL_SHARE) {
         return Ok(first);
     }
     take(group, 1.0, budget)?;

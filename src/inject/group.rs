@@ -91,6 +91,11 @@ impl WorkerGroup {
         workers.map(|worker| (&worker.host, worker.source))
     }
 
+    /// What steers each worker.
+    pub fn pages(&self) -> impl Iterator<Item = &SharedPage<ControlPage>> {
+        self.workers.iter().map(|worker| &worker.page)
+    }
+
     /// Waits until all workers are ready, parked.
     ///
     /// # Errors
@@ -295,6 +300,19 @@ impl WorkerGroup {
             worker.page.peak.set(*peak);
         }
         Ok(Some(sum_of(best)))
+    }
+
+    /// Refers intensity to the peaks that are given to the workers, without a check
+    /// whether they are reached. False where they have none.
+    pub fn take_own_peaks(&self) -> bool {
+        let own = |worker: &Worker| worker.page.own_peak.get();
+        let given = self.workers.iter().all(|worker| own(worker) > 0.0);
+        if given {
+            for worker in &self.workers {
+                worker.page.peak.set(own(worker));
+            }
+        }
+        given
     }
 
     /// Per worker, operations per second between two readings, on the clock

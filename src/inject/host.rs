@@ -170,6 +170,7 @@ impl Host<'_> {
             let command = Command::new(Order::Park, 0);
             worker.page.command.set(command);
             worker.switch(command);
+            worker.page.applied.set(command);
         }
     }
 
@@ -190,6 +191,7 @@ impl Host<'_> {
         if block.order == Order::Idle {
             sleep_until(block.begin_ns);
             worker.switch(command);
+            worker.page.applied.set(command);
             return self.idle(number, block);
         }
         worker.switch(command);

@@ -6,6 +6,7 @@
 //! through a [`ControlPage`](crate::sys::control_page::ControlPage): switching
 //! an arm is one store.
 
+pub mod brake;
 mod error;
 pub mod fit;
 pub mod group;

@@ -5,6 +5,7 @@ use super::error::WorkerError;
 use super::group::WorkerGroup;
 use crate::machine::calibration::Calibration;
 use crate::warning::Warning;
+use jostle_profile::resource::Intensity;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -60,6 +61,46 @@ pub fn find_peak(
         calibrated: Some(true),
         warning: warning(reached, peak, recorded_at),
     })
+}
+
+/// The calibrated peak, without a check whether it is still reached: for a target
+/// that must not meet the source at 100 %.
+///
+/// # Errors
+/// In words, where no peak is known.
+pub fn take_peak(
+    group: &mut WorkerGroup,
+    calibration: Option<&Calibration>,
+) -> Result<FoundPeak, WorkerError> {
+    let found = |calibrated| {
+        Ok(FoundPeak {
+            calibrated,
+            warning: None,
+        })
+    };
+    if group.plan.spec.intensity() != Intensity::Rate {
+        return found(None);
+    }
+    if group.take_own_peaks() {
+        return found(Some(false));
+    }
+    let resource = group.plan.spec.resource.id();
+    let settings = group.plan.settings();
+    let workers = group.workers();
+    let known = calibration.and_then(|known| known.peak(resource, workers, &settings));
+    match known {
+        Some(peak) => {
+            group.set_peak(peak);
+            found(Some(true))
+        }
+        None => Err(
+            "its peak is not calibrated, and --floor and --max-intensity do not let it be tried \
+             out beside a program that runs already; run `jostle machine --calibrate` once \
+             while nothing else needs the machine"
+                .to_string()
+                .into(),
+        ),
+    }
 }
 
 /// Removes from `calibration` what does not hold for the `wanted` settings of

@@ -36,8 +36,17 @@ struct Shared {
 pub fn measure(cpu: usize, online: usize) -> SchedulerFacts {
     // Where the turns fall between the ticks differs from start to start.
     let parts: Vec<Option<(u64, u64)>> = (0..PARTS).map(|_| share(cpu)).collect();
+    facts(turn(&parts, cpu), online)
+}
+
+/// The same without the turns, which are unknown for this `reason`.
+pub fn unmeasured(online: usize, reason: &str) -> SchedulerFacts {
+    facts(Reading::unavailable(reason), online)
+}
+
+fn facts(turn_seconds: Reading<Sourced>, online: usize) -> SchedulerFacts {
     SchedulerFacts {
-        turn_seconds: turn(&parts, cpu),
+        turn_seconds,
         base_slice_seconds: os::sched::base_slice(os::here(), online),
         tick_seconds: match tick_ns() {
             Some(tick) => Reading::Value(Sourced {

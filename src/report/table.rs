@@ -88,8 +88,31 @@ fn header(profile: &Profile, style: Style) -> String {
         ("peaks", conditions.peaks_from.clone()),
         ("quick", conditions.quick.then(|| quick.into())),
         ("partial", profile.partial.then(|| partial.into())),
+        ("limits", limits(profile)),
     ];
     text::facts("", 10, facts, style.prose())
+}
+
+/// What the sources were allowed.
+fn limits(profile: &Profile) -> Option<String> {
+    let conditions = &profile.conditions;
+    let ceiling = conditions.max_intensity_percent;
+    let ceiling = ceiling.map(|most| format!("no source above {} %", text::number(most)));
+    let floor = conditions.floor.as_ref().map(|floor| {
+        let limit = match &floor.limit {
+            Reading::Value(limit) => {
+                format!(" ({} {})", text::number(*limit), profile.metric.unit)
+            }
+            Reading::Unavailable { unavailable } => format!(" (not watched: {unavailable})"),
+        };
+        let end = match floor.reached {
+            Some(_) => ", which was reached",
+            None => ", which was not reached",
+        };
+        format!("floor {}{limit}{end}", floor.asked)
+    });
+    let parts: Vec<String> = ceiling.into_iter().chain(floor).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 fn machine(profile: &Profile) -> String {
@@ -249,7 +272,23 @@ fn rows(profile: &Profile, style: Style) -> String {
         fitting("loss at 100 %", "loss at\n100 %"),
         "verdict",
     ];
+    let ceiling = profile.conditions.max_intensity_percent;
+    // Below a ceiling a score may be all that is known of a larger or smaller one.
     let rows = by_sensitivity(profile).into_iter().map(|(id, entry)| {
+        let open = |score: Score| score.ci95[1] >= 100.0 && ceiling == Some(score.score);
+        let at_least = if entry.tolerated.is_some_and(open) {
+            "≥"
+        } else {
+            ""
+        };
+        let open = |score: Score| {
+            score.ci95[0] <= 0.0 && ceiling.is_some_and(|most| score.score >= 100.0 - most)
+        };
+        let at_most = if entry.caused.is_some_and(open) {
+            "≤"
+        } else {
+            ""
+        };
         let placement = entry.placement.as_ref().map(|placement| {
             let mode = text::mode(placement.mode);
             let cpus = text::cpu_list(&placement.cpus);
@@ -260,8 +299,8 @@ fn rows(profile: &Profile, style: Style) -> String {
             }
         });
         let verdict = match one_line {
-            true => Cell::new(verdict(entry)),
-            false => Cell::new(verdict(entry).replace(' ', "\n")),
+            true => Cell::new(verdict(entry, ceiling)),
+            false => Cell::new(verdict(entry, ceiling).replace(' ', "\n")),
         };
         let verdict = match (style.colour, entry.sensitive) {
             (true, Some(true)) => verdict.fg(Color::Yellow),
@@ -272,8 +311,13 @@ fn rows(profile: &Profile, style: Style) -> String {
         [
             Cell::new(text::clean(id)),
             Cell::new(placement.unwrap_or("–".into())),
-            Cell::new(score_cell(entry.tolerated, |score| 100.0 - score, one_line)),
-            Cell::new(score_cell(entry.caused, |score| score, one_line)),
+            Cell::new(score_cell(
+                entry.tolerated,
+                at_least,
+                |score| 100.0 - score,
+                one_line,
+            )),
+            Cell::new(score_cell(entry.caused, at_most, |score| score, one_line)),
             Cell::new(loss(entry, profile.qos.threshold, one_line)),
             verdict,
         ]
@@ -281,15 +325,21 @@ fn rows(profile: &Profile, style: Style) -> String {
     table(style, titles, rows, &[0, 5])
 }
 
-fn score_cell(score: Option<Score>, length: impl Fn(f64) -> f64, one_line: bool) -> String {
+fn score_cell(
+    score: Option<Score>,
+    sign: &str,
+    length: impl Fn(f64) -> f64,
+    one_line: bool,
+) -> String {
     let Some(Score { score, ci95 }) = score else {
         return "–".into();
     };
     let bar = text::bar(length(score));
     if one_line {
-        format!("{bar} {score:>3.0} ({:.0}–{:.0})", ci95[0], ci95[1])
+        let score = format!("{sign}{score:.0}");
+        format!("{bar} {score:>3} ({:.0}–{:.0})", ci95[0], ci95[1])
     } else {
-        format!("{bar}\n{score:.0} ({:.0}–{:.0})", ci95[0], ci95[1])
+        format!("{bar}\n{sign}{score:.0} ({:.0}–{:.0})", ci95[0], ci95[1])
     }
 }
 
@@ -327,8 +377,13 @@ fn loss(entry: &ResourceEntry, threshold: f64, one_line: bool) -> String {
     cell.replace('-', "−")
 }
 
-fn verdict(entry: &ResourceEntry) -> &'static str {
+fn verdict(entry: &ResourceEntry, ceiling: Option<f64>) -> &'static str {
     match (entry.status, entry.sensitive) {
+        (Status::Measured, None)
+            if entry.tolerated.map(|it| it.score) >= ceiling.or(Some(200.0)) =>
+        {
+            "none up to the limit"
+        }
         (Status::Measured, Some(true)) => "sensitive",
         (Status::Unresolved, Some(true)) => "sensitive, from where unresolved",
         (Status::Unresolved, Some(false)) => "not sensitive, caused unresolved",

@@ -80,6 +80,18 @@ pub enum Reader {
     },
 }
 
+impl Readable<'_> {
+    /// Readers of this process itself.
+    ///
+    /// # Errors
+    /// When there are too many descriptors, or not all of them can be read.
+    pub fn readers(&self) -> io::Result<Vec<Reader>> {
+        let copies = self.descriptors.iter();
+        let copies = copies.map(|descriptor| descriptor.try_clone_to_owned());
+        copies.map(|copy| Reader::of(copy?, self.layout)).collect()
+    }
+}
+
 impl Reader {
     fn of(descriptor: OwnedFd, layout: Layout) -> io::Result<Reader> {
         let reader = match layout {

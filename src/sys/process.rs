@@ -111,6 +111,16 @@ pub fn signal_process(pid: i32, signal: Signal) -> io::Result<()> {
     Ok(kill(Pid::from_raw(pid), signal)?)
 }
 
+/// Whether `pid`, a child of ours, has ended; it is still to be waited for then.
+pub fn has_ended(pid: i32) -> bool {
+    use nix::sys::wait::Id;
+    use nix::sys::wait::WaitPidFlag;
+    use nix::sys::wait::WaitStatus;
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    let status = nix::sys::wait::waitid(Id::Pid(Pid::from_raw(pid)), flags);
+    !matches!(status, Ok(WaitStatus::StillAlive))
+}
+
 /// How late timers of the calling thread may fire.
 pub fn set_timer_slack(nanoseconds: u64) {
     let _ = set_timerslack(nanoseconds);

@@ -71,6 +71,14 @@ impl<T: Shared> SharedPage<T> {
         Self::map(fd)
     }
 
+    /// The same page once more, for another thread.
+    ///
+    /// # Errors
+    /// When there are too many descriptors or mappings.
+    pub fn again(&self) -> io::Result<Self> {
+        Self::map(self.fd.try_clone()?)
+    }
+
     fn map(fd: OwnedFd) -> io::Result<Self> {
         use nix::sys::mman::MapFlags;
         use nix::sys::mman::ProtFlags;

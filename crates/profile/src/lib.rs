@@ -12,6 +12,7 @@ mod check;
 pub mod cpulist;
 pub mod document;
 mod file;
+mod floor;
 pub mod layout;
 mod load;
 mod mechanism;
@@ -35,6 +36,8 @@ pub use file::LoadError;
 pub use file::load;
 pub use file::load_dir;
 pub use file::save;
+pub use floor::FloorFacts;
+pub use floor::FloorReached;
 pub use load::ArrivalsFact;
 pub use load::LoadFacts;
 pub use mechanism::CounterFacts;
@@ -270,6 +273,15 @@ pub struct Conditions {
     /// Smallest loss, percent of baseline, that the first resource's windows
     /// could have told from noise.
     pub smallest_detectable_percent: Option<f64>,
+    /// Highest intensity that any source was allowed, percent; absent where all
+    /// of them were. Scores that reach it are bounds: nothing is known beyond.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 100.0)))]
+    pub max_intensity_percent: Option<f64>,
+    /// Performance below which every source stops; absent where none was asked
+    /// for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<FloorFacts>,
     /// Slice period of same-CPU workers.
     pub slice_period_seconds: Option<f64>,
     /// Share of the CPU a same-CPU worker takes, percent.

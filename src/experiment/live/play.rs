@@ -157,6 +157,7 @@ impl LiveExecutor<'_> {
         let mut lost = self.revive(blocks, &[], &before);
         let hosts = self.hosts(blocks);
         self.metric.follow(self.target).map_err(target_error)?;
+        self.follow_floor()?;
         self.watch(&hosts)?;
         let stolen = StealReading::now(&self.cpus);
         self.playing.gaps.clear();
@@ -278,9 +279,9 @@ impl LiveExecutor<'_> {
                     Arm::Idle => Order::Idle,
                     Arm::Control => Order::Control,
                     Arm::Treat(percent) if request.target == TargetState::Stopped => {
-                        Order::TreatAlone(percent)
+                        Order::TreatAlone(self.allowed(percent))
                     }
-                    Arm::Treat(percent) => Order::Treat(percent),
+                    Arm::Treat(percent) => Order::Treat(self.allowed(percent)),
                 };
                 let end_ns = begin_ns + u64::from(request.periods) * period_ns;
                 let plan = |subject: usize, order: Order, period_ns: u64, periods: u32| {
@@ -304,7 +305,7 @@ impl LiveExecutor<'_> {
                     let own = self.subjects[subject].sequence;
                     let own = own.map_or(period_ns, |own| own.period.as_nanos() as u64);
                     let periods = (end_ns - begin_ns) / own.max(1);
-                    plan(subject, Order::Treat(100.0), own, periods as u32)
+                    plan(subject, Order::Treat(self.ceiling), own, periods as u32)
                 });
                 let planned = Planned {
                     on,
@@ -312,6 +313,7 @@ impl LiveExecutor<'_> {
                     begin_ns,
                     end_ns,
                 };
+                self.press(request.subject, request.arm, begin_ns, end_ns);
                 begin_ns = end_ns + self.playing.dither(period_ns);
                 planned
             })
@@ -357,6 +359,7 @@ impl LiveExecutor<'_> {
             if self.interrupted() {
                 return Err(WindowError::Interrupted);
             }
+            self.check_floor()?;
             if let Some(reason) = self.guard.get_mut().look() {
                 return Err(WindowError::Subject(reason));
             }
@@ -399,6 +402,7 @@ impl LiveExecutor<'_> {
             // It may have started threads.
             self.playing.followed_ns = now;
             self.metric.follow(self.target).map_err(target_error)?;
+            self.follow_floor()?;
             return self.watch(hosts);
         }
         self.playing.followed_ns = now;
@@ -406,6 +410,7 @@ impl LiveExecutor<'_> {
         let from = monotonic_ns() - ago.as_nanos() as u64;
         self.keep_running()?;
         self.metric.follow(self.target).map_err(target_error)?;
+        self.follow_floor()?;
         self.watch(hosts)?;
         let to = monotonic_ns() + LOADING.as_nanos() as u64;
         self.playing.gaps.push([from, to]);

@@ -95,6 +95,7 @@ impl LiveExecutor<'_> {
                 Err(error) => lost.push((subject, error.to_string())),
             }
         }
+        self.renew_brake();
         lost
     }
 }

@@ -131,7 +131,7 @@ impl Run<'_, '_> {
     /// one that had least for what it has to find out.
     fn next_sequence(&mut self, keep: Duration) -> Option<usize> {
         let left = self.left().saturating_sub(keep);
-        let mut best: Option<(bool, f64, usize)> = None;
+        let mut best: Option<(bool, bool, f64, usize)> = None;
         for index in 0..self.sequences.len() {
             if self.open(index) == 0 || !self.affordable(index) {
                 continue;
@@ -143,12 +143,14 @@ impl Run<'_, '_> {
                 true => sequence.spent.as_secs_f64() / self.weight(index),
                 false => self.minimum(index).as_secs_f64(),
             };
-            let key = (looked, claim, index);
+            // What takes the target's own time ends the measurement soonest.
+            let harsh = self.settings.floor.is_some() && sequence.sequence.takes_time;
+            let key = (harsh, looked, claim, index);
             if left > least && best.is_none_or(|found| key < found) {
                 best = Some(key);
             }
         }
-        best.map(|(_, _, index)| index)
+        best.map(|(_, _, _, index)| index)
     }
 
     /// Rounds until the first look at the verdicts.

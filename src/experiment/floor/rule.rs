@@ -1,0 +1,326 @@
+//! When performance counts as below a floor, and not as noise.
+//!
+//! Performance arrives in windows, as a fraction of what it was without
+//! interference. Three cumulative sums (Page 1954) run over them, each tuned to
+//! another loss below the floor; the sum of what is missing to a reference value
+//! grows while performance is lower than that and shrinks otherwise. Their
+//! thresholds are set so that a target that runs exactly *at* the floor, the worst
+//! case of one that meets it, is stopped once in [`FALSE_ALARMS`] on average
+//! (Siegmund's approximation of the run length, 1985). That holds for independent
+//! normal noise. Real targets also stand still for some milliseconds now and then,
+//! so a sum alone decides nothing: most of the last windows must be below the floor
+//! as well, and sums that noise reached before anything was stressed are no alarm.
+
+use jostle_statistics::median;
+use std::time::Duration;
+
+/// Mean time to a false alarm of a target that runs at its floor.
+pub const FALSE_ALARMS: Duration = Duration::from_secs(3600);
+/// Losses below the floor that the sums are tuned to, fractions of the baseline;
+/// the last is at least twice the noise.
+const LOSSES: [f64; 3] = [0.02, 0.1, 0.1];
+/// A window adds at most this much: one in which the target stands still counts
+/// as one in which it lost this.
+const MOST_ADDED: f64 = 0.25;
+/// A sum stands at this many times its threshold at most, so that it falls soon
+/// after a loss.
+const MOST_SUM: f64 = 2.0;
+/// What noise reached without interference, times this, is no alarm.
+const ABOVE_NOISE: f64 = 1.25;
+/// Noise that is taken for certain.
+const LEAST_NOISE: f64 = 0.005;
+/// Windows over which noise is looked at: what lasts longer than one shows in
+/// longer means.
+const LENGTHS: [usize; 3] = [1, 4, 16];
+/// Blocks that a noise needs.
+const FEWEST_BLOCKS: usize = 8;
+
+/// How many of the last windows must be below the floor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Majority {
+    pub below: u32,
+    pub of: u32,
+}
+
+/// Windows of milliseconds: what stands still for 4 ms is no alarm.
+pub const SHORT: Majority = Majority { below: 5, of: 8 };
+/// Windows as a slow metric has them.
+pub const LONG: Majority = Majority { below: 2, of: 3 };
+
+/// Judges windows one after the other.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// A fraction of the baseline.
+    floor: f64,
+    majority: Majority,
+    charts: Vec<Chart>,
+    /// One bit per window, the newest lowest: whether it was below the floor.
+    history: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Chart {
+    reference: f64,
+    threshold: f64,
+    sum: f64,
+    /// Windows since the sum was 0.
+    since: u32,
+}
+
+/// An alarm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alarm {
+    /// How many windows ago, itself included, performance fell below the floor.
+    pub windows: u32,
+}
+
+impl Rule {
+    /// For windows of `length` without whose `baseline` (fractions of its own
+    /// centre, in time order) nothing is known of the noise.
+    pub fn new(floor: f64, baseline: &[f64], length: Duration, majority: Majority) -> Rule {
+        let noise = noise(baseline);
+        let between = FALSE_ALARMS.as_secs_f64() / length.as_secs_f64().max(1e-6);
+        let charts = LOSSES.iter().enumerate().map(|(index, loss)| {
+            let loss = match index + 1 == LOSSES.len() {
+                true => loss.max(2.0 * noise),
+                false => *loss,
+            };
+            Chart {
+                reference: floor - loss / 2.0,
+                threshold: threshold(loss, noise, between * LOSSES.len() as f64),
+                sum: 0.0,
+                since: 0,
+            }
+        });
+        let mut rule = Rule {
+            floor,
+            majority,
+            charts: charts.collect(),
+            history: 0,
+        };
+        rule.learn(baseline);
+        rule
+    }
+
+    /// Raises thresholds above what `baseline` reached.
+    fn learn(&mut self, baseline: &[f64]) {
+        let mut most = vec![0.0f64; self.charts.len()];
+        for window in baseline {
+            self.add(*window, f64::INFINITY);
+            if self.mostly_below() {
+                for (most, chart) in most.iter_mut().zip(&self.charts) {
+                    *most = most.max(chart.sum);
+                }
+            }
+        }
+        for (chart, most) in self.charts.iter_mut().zip(most) {
+            chart.threshold = chart.threshold.max(ABOVE_NOISE * most);
+        }
+        self.forget();
+    }
+
+    /// Forgets the windows so far: the next one does not follow them.
+    pub fn forget(&mut self) {
+        self.history = 0;
+        for chart in &mut self.charts {
+            (chart.sum, chart.since) = (0.0, 0);
+        }
+    }
+
+    fn add(&mut self, window: f64, most: f64) {
+        self.history = self.history << 1 | u32::from(window < self.floor);
+        for chart in &mut self.charts {
+            let missing = (chart.reference - window).min(MOST_ADDED);
+            chart.sum = (chart.sum + missing).clamp(0.0, most * chart.threshold);
+            chart.since = match chart.sum > 0.0 {
+                true => chart.since + 1,
+                false => 0,
+            };
+        }
+    }
+
+    fn mostly_below(&self) -> bool {
+        let last = self.history & ((1 << self.majority.of) - 1);
+        last.count_ones() >= self.majority.below
+    }
+
+    /// Judges the next window.
+    pub fn step(&mut self, window: f64) -> Option<Alarm> {
+        self.add(window, MOST_SUM);
+        if !self.mostly_below() {
+            return None;
+        }
+        let reached = |chart: &&Chart| chart.sum >= chart.threshold;
+        let since = self
+            .charts
+            .iter()
+            .filter(reached)
+            .map(|it| it.since)
+            .min()?;
+        // The sum may have begun later than the majority did.
+        let last = self.history & ((1 << self.majority.of) - 1);
+        let windows = since.max(u32::BITS - last.leading_zeros());
+        Some(Alarm { windows })
+    }
+
+    /// A fraction of the baseline.
+    pub fn floor(&self) -> f64 {
+        self.floor
+    }
+
+    /// Windows from a fall to `performance` (a fraction of the baseline) to the
+    /// alarm, without noise; `None` where there would be none.
+    pub fn delay(&self, performance: f64) -> Option<u32> {
+        let mut rule = self.clone();
+        rule.forget();
+        (1..100_000).find(|_| rule.step(performance).is_some())
+    }
+}
+
+/// Standard deviation of one window, so that the error of a mean over many is
+/// right: the largest of what windows and longer stretches say. Robust, for a
+/// target that stands still now and then is not noisy all the time.
+fn noise(baseline: &[f64]) -> f64 {
+    let of = |length: usize| {
+        let mut means: Vec<f64> = baseline
+            .chunks_exact(length)
+            .map(jostle_statistics::mean)
+            .collect();
+        if means.len() < FEWEST_BLOCKS {
+            return 0.0;
+        }
+        let centre = median(&mut means);
+        let mut apart: Vec<f64> = means.iter().map(|mean| (mean - centre).abs()).collect();
+        // Of a normal law.
+        1.4826 * median(&mut apart) * (length as f64).sqrt()
+    };
+    LENGTHS
+        .iter()
+        .map(|length| of(*length))
+        .fold(LEAST_NOISE, f64::max)
+}
+
+/// The threshold of a sum tuned to `loss` at which a target at its floor is
+/// stopped once in `between` windows.
+fn threshold(loss: f64, noise: f64, between: f64) -> f64 {
+    let shift = loss / (2.0 * noise);
+    let length = |b: f64| {
+        let x = 2.0 * shift * b;
+        (x.exp() - x - 1.0) / (2.0 * shift * shift)
+    };
+    let (mut low, mut high) = (0.0, 700.0 / (2.0 * shift));
+    for _ in 0..100 {
+        let middle = 0.5 * (low + high);
+        match length(middle) < between {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    // Siegmund's correction for the overshoot.
+    ((high - 1.166) * noise).max(loss / 4.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::RngExt;
+    use rand::rngs::ChaCha8Rng;
+
+    const MILLISECOND: Duration = Duration::from_millis(1);
+
+    fn normal(rng: &mut ChaCha8Rng) -> f64 {
+        let mut sum = -6.0;
+        for _ in 0..12 {
+            sum += rng.random::<f64>();
+        }
+        sum
+    }
+
+    fn windows(seed: u64, count: usize, mean: f64, sd: f64) -> Vec<f64> {
+        let mut rng = jostle_statistics::stream(seed, 0);
+        (0..count).map(|_| mean + sd * normal(&mut rng)).collect()
+    }
+
+    fn rule(floor: f64, sd: f64) -> Rule {
+        Rule::new(floor, &windows(1, 300, 1.0, sd), MILLISECOND, SHORT)
+    }
+
+    /// Windows until the alarm.
+    fn run(rule: &mut Rule, windows: &[f64]) -> Option<usize> {
+        rule.forget();
+        windows
+            .iter()
+            .position(|window| rule.step(*window).is_some())
+    }
+
+    #[test]
+    fn a_target_at_its_floor_is_rarely_stopped_and_one_at_its_baseline_never() {
+        // 20 minutes of windows of 1 ms at the floor: a third of an alarm expected.
+        for (seed, sd) in [(2, 0.03), (3, 0.1)] {
+            let mut rule = rule(0.9, sd);
+            let minute = |minute| windows(100 * seed + minute, 60_000, 0.9, sd);
+            let alarms = (0..20).filter(|it| run(&mut rule, &minute(*it)).is_some());
+            assert!(alarms.count() <= 2, "{sd}");
+            let usual = windows(seed, 600_000, 1.0, sd);
+            assert_eq!(run(&mut rule, &usual), None, "{sd}");
+        }
+    }
+
+    #[test]
+    fn a_large_loss_is_seen_within_ten_windows_and_a_small_one_sooner_or_later() {
+        for sd in [0.01, 0.03, 0.1] {
+            let mut rule = rule(0.9, sd);
+            for seed in 10..40 {
+                let seen = run(&mut rule, &windows(seed, 1000, 0.6, sd));
+                assert!(seen.is_some_and(|seen| seen < 9), "{sd}: {seen:?}");
+            }
+            let small = run(&mut rule, &windows(50, 20_000, 0.87, sd));
+            assert!(small.is_some(), "{sd}");
+        }
+        let quiet = rule(0.9, 0.01);
+        assert_eq!(quiet.delay(0.5), Some(5));
+        assert_eq!(quiet.delay(0.95), None);
+    }
+
+    #[test]
+    fn standing_still_for_some_milliseconds_is_no_loss() {
+        let mut rule = rule(0.9, 0.02);
+        let mut usual = windows(60, 60_000, 1.0, 0.02);
+        for at in (500..60_000).step_by(500) {
+            usual[at..at + 4].fill(0.0);
+        }
+        assert_eq!(run(&mut rule, &usual), None);
+        // For longer it is.
+        usual[1000..1006].fill(0.0);
+        assert_eq!(run(&mut rule, &usual), Some(1004));
+    }
+
+    #[test]
+    fn an_alarm_says_when_performance_fell() {
+        let mut rule = rule(0.9, 0.02);
+        let mut fallen = windows(70, 200, 1.0, 0.02);
+        fallen[100..].fill(0.5);
+        let alarms = fallen.iter().map(|window| rule.step(*window));
+        let alarms: Vec<Option<Alarm>> = alarms.collect();
+        let first = alarms.iter().position(Option::is_some).unwrap();
+        let windows = alarms[first].unwrap().windows as usize;
+        assert!(
+            (99..=100).contains(&(first + 1 - windows)),
+            "{first} {windows}"
+        );
+    }
+
+    #[test]
+    fn what_a_restless_baseline_reached_is_no_alarm() {
+        // Every now and then it is slow for 20 windows by itself.
+        let mut baseline = windows(80, 2000, 1.0, 0.02);
+        for at in (100..2000).step_by(400) {
+            baseline[at..at + 20].fill(0.7);
+        }
+        let mut rule = Rule::new(0.9, &baseline, MILLISECOND, SHORT);
+        assert_eq!(run(&mut rule, &baseline), None);
+        let mut longer = baseline.clone();
+        longer[1000..1100].fill(0.7);
+        assert!(run(&mut rule, &longer).is_some());
+    }
+}
