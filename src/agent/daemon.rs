@@ -188,9 +188,8 @@ impl Daemon {
             self.board.tell(EventKind::Warning, None, text);
         }
         self.discovery.set_rules(&config.workloads);
-        for workload in self.workloads.values_mut() {
-            workload.watcher = None;
-        }
+        // Met anew, as the new rules name them.
+        self.workloads.clear();
         self.experiments.configure(&config);
         self.config = config;
         let text = "the configuration was read again";
@@ -246,10 +245,20 @@ impl Daemon {
                     .tell(EventKind::WorkloadVanished, Some(name), text);
             }
         }
-        for it in found {
+        let names = self.workloads.values().map(|it| it.found.name.clone());
+        let mut taken: HashSet<String> = names.collect();
+        for mut it in found {
             match self.workloads.get_mut(&it.key) {
-                Some(known) => known.found = it,
-                None => self.welcome(it),
+                // It keeps its number, whoever of the same name comes and goes.
+                Some(known) => {
+                    it.name = std::mem::take(&mut known.found.name);
+                    known.found = it;
+                }
+                None => {
+                    it.name = unique(&it.name, &taken);
+                    taken.insert(it.name.clone());
+                    self.welcome(it);
+                }
             }
         }
     }
@@ -345,7 +354,7 @@ impl Workload {
             since: self.since.clone(),
             may_be_profiled: rule.profile && !found.holds_us,
             may_be_paused: rule.pause && !found.holds_us,
-            readings: self.meter.read(shared),
+            readings: self.meter.read(found.is_leaf, shared),
             performance,
             profile: summary,
             drift: Reading::unavailable("not compared"),
@@ -389,6 +398,14 @@ fn resident(state: &WorkloadState) -> Resident<'_> {
         profile: state.profile.value(),
         readings: &state.readings,
     }
+}
+
+/// `name`, with a number where it is `taken`.
+fn unique(name: &str, taken: &HashSet<String>) -> String {
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    let mut all = std::iter::once(name.to_string()).chain(numbered);
+    let free = all.find(|it| !taken.contains(it));
+    free.expect("numbers do not end")
 }
 
 /// As in [`WorkloadState::target`].

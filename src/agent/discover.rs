@@ -27,7 +27,7 @@ const MOST_PROCESSES: usize = 256;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Found {
     pub(super) key: Key,
-    /// Unique on the node.
+    /// Several may have the same.
     pub(super) name: String,
     pub(super) kind: WorkloadKind,
     /// Index into the rules.
@@ -35,6 +35,8 @@ pub(super) struct Found {
     pub(super) labels: BTreeMap<String, String>,
     /// Whether this program runs inside of it, so that it must not be stopped.
     pub(super) holds_us: bool,
+    /// Whether no other cgroup lies inside.
+    pub(super) is_leaf: bool,
 }
 
 /// What stays the same as long as it is the same workload.
@@ -128,7 +130,6 @@ impl Discovery {
         let inside: Vec<PathBuf> = std::mem::take(&mut self.taken);
         found.extend(self.processes(&inside));
         found.sort_by(|a, b| (&a.name, &a.key).cmp(&(&b.name, &b.key)));
-        number_alike(&mut found);
         found
     }
 
@@ -160,7 +161,7 @@ impl Discovery {
         let mut found = Vec::new();
         // What lies inside of a workload belongs to it; parents come first.
         let mut inside: Option<PathBuf> = None;
-        for (index, cgroup) in cgroups.into_iter().enumerate() {
+        for (index, cgroup) in cgroups.iter().enumerate() {
             if inside
                 .as_ref()
                 .is_some_and(|above| cgroup.path.starts_with(above))
@@ -170,12 +171,16 @@ impl Discovery {
             let key = (cgroup.path.clone(), cgroup.inode);
             let mut candidate = match known.remove(&key) {
                 Some(candidate) => candidate,
-                None => self.candidate(&cgroup),
+                None => self.candidate(cgroup),
             };
             if let Some(candidate) = &mut candidate {
                 let is_due = (index + self.looks).is_multiple_of(LIVES_FOR);
-                if candidate.state == State::Empty || is_due {
-                    candidate.state = self.state(&cgroup, candidate.rule);
+                match candidate.state {
+                    State::Empty => candidate.state = self.state(cgroup, candidate.rule),
+                    _ if is_due && population(&cgroup.directory) != Population::Living => {
+                        candidate.state = State::Empty;
+                    }
+                    _ => {}
                 }
                 if matches!(candidate.state, State::Lives | State::HoldsUs) {
                     inside = Some(cgroup.path.clone());
@@ -187,6 +192,7 @@ impl Discovery {
                         rule: candidate.rule,
                         labels: candidate.labels.clone(),
                         holds_us: candidate.state == State::HoldsUs,
+                        is_leaf: cgroup.is_leaf,
                     });
                 }
             }
@@ -365,6 +371,7 @@ impl Discovery {
             rule: *rule,
             labels: BTreeMap::new(),
             holds_us: false,
+            is_leaf: true,
         });
         found.collect()
     }
@@ -382,24 +389,6 @@ impl Discovery {
             let path = Path::new(path.trim_start_matches('/'));
             taken.iter().any(|above| path.starts_with(above))
         })
-    }
-}
-
-/// Puts a number behind names that are not unique.
-fn number_alike(found: &mut [Found]) {
-    let mut seen: HashMap<String, usize> = HashMap::new();
-    let mut taken: BTreeSet<String> = found.iter().map(|it| it.name.clone()).collect();
-    for it in found {
-        let count = seen.entry(it.name.clone()).or_default();
-        *count += 1;
-        if *count > 1 {
-            let mut number = *count;
-            while taken.contains(&format!("{}-{number}", it.name)) {
-                number += 1;
-            }
-            it.name = format!("{}-{number}", it.name);
-            taken.insert(it.name.clone());
-        }
     }
 }
 
@@ -434,5 +423,111 @@ impl Pods {
             self.names = parts.collect();
         }
         self.names.get(uid).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::Config;
+    use super::*;
+    use crate::os::text::tests::tree;
+
+    const MOUNT: &str = "28 24 0:26 / /cg rw - cgroup2 cgroup2 rw\n";
+    const LIVES: &str = "populated 1\n";
+    const UID: &str = "0a1b2c3d-0000-1111-2222-333344445555";
+
+    fn found(root: &Path, rules: &str) -> (Vec<(String, WorkloadKind)>, Vec<String>) {
+        let rules = Config::parse(rules).unwrap().workloads;
+        let mut discovery = Discovery::new(root, &rules);
+        let found = discovery.look();
+        // Nothing new: the same again.
+        assert_eq!(discovery.look(), found);
+        let found = found.into_iter().map(|it| (it.name, it.kind)).collect();
+        (found, discovery.warnings())
+    }
+
+    #[test]
+    fn units_containers_and_pods_by_their_names() {
+        let id = "0123456789abcdef".repeat(4);
+        let pod = format!("kubepods.slice/kubepods-pod{}.slice", UID.replace('-', "_"));
+        let at = |path: &str| format!("cg/{path}/cgroup.events");
+        let procs = |path: &str| format!("cg/{path}/cgroup.procs");
+        let docker = format!("system.slice/docker-{id}.scope");
+        let log = format!("var/log/pods/shop_cart-7_{UID}/app/0.log");
+        let state = format!("var/lib/docker/containers/{id}/config.v2.json");
+        let config = format!(
+            r#"{{"ID": "{id}", "Name": "/web", "Config": {{"Labels": {{"tier": "front"}}}}}}"#
+        );
+        let inner = format!("{pod}/inner");
+        let files: Vec<(String, &str)> = [
+            ("proc/self/mountinfo".to_string(), MOUNT),
+            (at("system.slice/nginx.service"), LIVES),
+            (procs("system.slice/nginx.service"), "12\n"),
+            (at("system.slice/idle.service"), "populated 0\n"),
+            (at("init.scope"), LIVES),
+            (procs("init.scope"), "1\n"),
+            (at(&docker), LIVES),
+            (procs(&docker), "13\n"),
+            (at(&pod), LIVES),
+            (procs(&pod), ""),
+            (at(&inner), LIVES),
+            (procs(&inner), "14\n"),
+            (log, ""),
+            (state, &config),
+        ]
+        .into();
+        let files: Vec<(&str, &str)> = files.iter().map(|(a, b)| (a.as_str(), *b)).collect();
+        let root = tree(&files);
+        let rule = |text: &str| format!("[[workload]]\nmatch = {{ {text} }}\n");
+        let one = |name: &str, kind| vec![(name.to_string(), kind)];
+        for (text, expected) in [
+            (r#"unit = "nginx""#, one("nginx", WorkloadKind::Unit)),
+            (r#"unit = "n*.service""#, one("nginx", WorkloadKind::Unit)),
+            (r#"unit = "idle""#, vec![]),
+            (r#"container = "web""#, one("web", WorkloadKind::Container)),
+            (
+                r#"container = "0123*""#,
+                one("web", WorkloadKind::Container),
+            ),
+            (r#"container = "db""#, vec![]),
+            (
+                r#"labels = { tier = "f*" }"#,
+                one("web", WorkloadKind::Container),
+            ),
+            (r#"labels = { tier = "back" }"#, vec![]),
+            (r#"pod = "shop/*""#, one("shop/cart-7", WorkloadKind::Pod)),
+            (r#"pod = "bank/*""#, vec![]),
+            // The whole pod is one, with what lies inside.
+            (r#"cgroup = "/kubepods.slice/*""#, {
+                let name = pod.split_once('/').unwrap().1;
+                one(name, WorkloadKind::Cgroup)
+            }),
+        ] {
+            let (found, warnings) = found(root.path(), &rule(text));
+            assert_eq!(found, expected, "{text}");
+            assert!(warnings.is_empty(), "{text}: {warnings:?}");
+        }
+        let (found, warnings) = found(root.path(), &rule(r#"unit = "*""#));
+        assert_eq!(found, one("nginx", WorkloadKind::Unit));
+        assert_eq!(warnings.len(), 1);
+        assert!(warnings[0].contains("holds init"), "{warnings:?}");
+    }
+
+    #[test]
+    fn the_first_rule_decides() {
+        let root = tree(&[
+            ("proc/self/mountinfo", MOUNT),
+            ("cg/a/w/cgroup.events", LIVES),
+            ("cg/a/w/cgroup.procs", "12\n"),
+            ("cg/b/w/cgroup.events", LIVES),
+            ("cg/b/w/cgroup.procs", "13\n"),
+            ("cg/c/w/cgroup.events", LIVES),
+            ("cg/c/w/cgroup.procs", "14\n"),
+        ]);
+        let rules = "[[workload]]\nmatch = { cgroup = \"/b/*\" }\nname = \"first\"\n\
+                     [[workload]]\nmatch = { cgroup = \"/*/w\" }\n";
+        let (found, _) = found(root.path(), rules);
+        let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["first", "w", "w"]);
     }
 }

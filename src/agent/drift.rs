@@ -71,7 +71,7 @@ impl Known {
         let drifted = match drift {
             None => false,
             Some(drift) => {
-                let explained = by_load(&drift, workload, &self.profile);
+                let explained = by_load(workload, &self.profile);
                 self.reason = describe(&drift);
                 if let Some(why) = explained {
                     self.reason += &format!("; {why}");
@@ -90,7 +90,8 @@ impl Known {
     }
 }
 
-/// The readings under the names that profiles have for them.
+/// The readings under the names that profiles have for them. Memory is left out: of a
+/// cgroup it holds the page cache, of a profile it does not.
 fn window(readings: &WorkloadReadings) -> Window {
     let mut window = Window::new();
     let mut add = |name: &str, value: Option<f64>| {
@@ -99,7 +100,6 @@ fn window(readings: &WorkloadReadings) -> Window {
     let read = readings.disk_read_bytes_per_second.value().copied();
     let written = readings.disk_written_bytes_per_second.value().copied();
     add("cpu", readings.cpu_percent.value().map(|it| it / 100.0));
-    add("resident", readings.memory_bytes.value().copied());
     add("storage-read", read);
     add("storage-written", written);
     add(
@@ -111,7 +111,7 @@ fn window(readings: &WorkloadReadings) -> Window {
 
 /// Where the workload does as much per CPU second as when it was profiled, it does the
 /// same, more or less often.
-fn by_load(drift: &Drift, workload: &WorkloadState, profile: &Profile) -> Option<String> {
+fn by_load(workload: &WorkloadState, profile: &Profile) -> Option<String> {
     let performance = workload.performance.value()?;
     // A latency says nothing of how much was done.
     let is_rate = profile.metric.direction == jostle_profile::Direction::Higher
@@ -123,7 +123,7 @@ fn by_load(drift: &Drift, workload: &WorkloadState, profile: &Profile) -> Option
     let relative = performance.relative.value()?;
     let per_second = relative * recorded / used;
     let as_before = (AS_BEFORE[0]..=AS_BEFORE[1]).contains(&per_second);
-    (is_rate && drift.counter != "resident" && as_before).then(|| {
+    (is_rate && as_before).then(|| {
         format!(
             "the load explains it: {:.0} % of the usual work, and as much work per CPU second as \
              before",
@@ -135,12 +135,10 @@ fn by_load(drift: &Drift, workload: &WorkloadState, profile: &Profile) -> Option
 fn describe(drift: &Drift) -> String {
     let show = |value: f64| match drift.counter.as_str() {
         "cpu" => format!("{:.0} % of a CPU", 100.0 * value),
-        "resident" => format!("{:.1} MiB", value / f64::from(1 << 20)),
         _ => format!("{:.1} MB/s", value / 1e6),
     };
     let what = match drift.counter.as_str() {
         "cpu" => "CPU time",
-        "resident" => "memory",
         "storage-read" => "what it reads from disks",
         "storage-written" => "what it writes to disks",
         "storage" => "its disk traffic",

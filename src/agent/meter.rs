@@ -87,7 +87,7 @@ pub(super) struct Meter {
 }
 
 enum What {
-    Cgroup(Files),
+    Cgroup(Box<Files>),
     /// A process and what descends from it.
     Process {
         pid: i32,
@@ -101,6 +101,7 @@ struct Files {
     memory: Slot,
     io: (Slot, IoFormat),
     pressure: [Slot; 3],
+    processes: Slot,
 }
 
 #[derive(Clone, Copy)]
@@ -141,14 +142,15 @@ impl Meter {
     pub(super) fn new(key: &Key, shared: &Shared) -> Meter {
         let what = match key {
             Key::Process(pid, _) => What::Process { pid: *pid },
-            Key::Cgroup(directory, _) => What::Cgroup(Files::open(directory, shared)),
+            Key::Cgroup(directory, _) => What::Cgroup(Box::new(Files::open(directory, shared))),
         };
         Meter { what, before: None }
     }
 
     /// What was used since the call before; rates are unavailable the first time.
-    pub(super) fn read(&mut self, shared: &mut Shared) -> WorkloadReadings {
-        let now = self.totals(shared);
+    /// `is_leaf`: no other cgroup lies inside.
+    pub(super) fn read(&mut self, is_leaf: bool, shared: &mut Shared) -> WorkloadReadings {
+        let now = self.totals(is_leaf, shared);
         let memory = match &self.what {
             What::Cgroup(files) => files
                 .memory
@@ -197,9 +199,9 @@ impl Meter {
         }
     }
 
-    fn totals(&self, shared: &mut Shared) -> Totals {
+    fn totals(&self, is_leaf: bool, shared: &mut Shared) -> Totals {
         match &self.what {
-            What::Cgroup(files) => files.totals(self.before.as_ref(), shared),
+            What::Cgroup(files) => files.totals(is_leaf, self.before.as_ref(), shared),
             What::Process { pid } => {
                 let processes = family(*pid);
                 let reason = "the kernel counts it for cgroups only".to_string();
@@ -270,10 +272,11 @@ impl Files {
             memory,
             io: (io, format),
             pressure: ["cpu", "memory", "io"].map(|it| of_unified(&format!("{it}.pressure"))),
+            processes: Slot::open(root, &directory.join("cgroup.procs")),
         }
     }
 
-    fn totals(&self, before: Option<&Totals>, shared: &mut Shared) -> Totals {
+    fn totals(&self, is_leaf: bool, before: Option<&Totals>, shared: &mut Shared) -> Totals {
         let buffer = &mut shared.buffer;
         let at_ns = monotonic_ns();
         let cpu = self.cpu_seconds(buffer);
@@ -291,12 +294,12 @@ impl Files {
             Some(before) if before.network.is_err() => {
                 (before.network.clone(), before.waited.clone())
             }
-            _ => match cgroup::processes(&self.directory) {
+            _ => match self.processes(is_leaf, buffer) {
                 Ok(processes) => (
                     network_bytes(&processes, shared.own_network),
                     waited(&processes),
                 ),
-                Err(error) => (Err(error.to_string()), Err(error.to_string())),
+                Err(reason) => (Err(reason.clone()), Err(reason)),
             },
         };
         Totals {
@@ -307,6 +310,14 @@ impl Files {
             waited,
             pressure,
         }
+    }
+
+    fn processes(&self, is_leaf: bool, buffer: &mut Vec<u8>) -> Read<Vec<i32>> {
+        if !is_leaf {
+            return cgroup::processes(&self.directory).map_err(|error| error.to_string());
+        }
+        let lines = |text: &str| Ok(text.lines().filter_map(|line| line.parse().ok()).collect());
+        self.processes.read(buffer, lines)
     }
 
     fn cpu_seconds(&self, buffer: &mut Vec<u8>) -> Read<f64> {

@@ -9,6 +9,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 /// Most cgroups that are followed.
 pub(super) const MOST: usize = 20_000;
@@ -18,12 +19,16 @@ const DEEPEST: usize = 32;
 /// One hierarchy, or two on machines that have both versions.
 pub(super) struct Tree {
     hierarchies: Vec<Root>,
+    /// As of the last look.
+    cgroups: Rc<Vec<Cgroup>>,
 }
 
 struct Root {
     directory: PathBuf,
     /// By path below `directory`, the empty path being the root itself.
     nodes: BTreeMap<PathBuf, Node>,
+    /// Directories that the last look listed anew.
+    fresh: usize,
 }
 
 #[derive(Default)]
@@ -42,6 +47,8 @@ pub(super) struct Cgroup {
     pub(super) directory: PathBuf,
     /// Differs when one of the same path was removed and made again.
     pub(super) inode: u64,
+    /// Whether no other lies inside.
+    pub(super) is_leaf: bool,
 }
 
 impl Tree {
@@ -50,6 +57,7 @@ impl Tree {
         let root = |hierarchy: &Hierarchy| Root {
             directory: hierarchy.directory.clone(),
             nodes: BTreeMap::new(),
+            fresh: 0,
         };
         let unified = hierarchies.iter().find(|it| it.unified());
         // Processes that no v1 controller was told of are in the root of all.
@@ -58,6 +66,7 @@ impl Tree {
         let found = unified.into_iter().chain(old);
         Tree {
             hierarchies: found.map(root).collect(),
+            cgroups: Rc::default(),
         }
     }
 
@@ -68,12 +77,19 @@ impl Tree {
         for root in &mut self.hierarchies {
             changed |= root.refresh(&mut left);
         }
+        if changed {
+            self.cgroups = Rc::new(self.listed());
+        }
         changed
     }
 
     /// Every cgroup but the roots, parents first; one that is in both hierarchies
     /// comes with the directory in the first.
-    pub(super) fn cgroups(&self) -> Vec<Cgroup> {
+    pub(super) fn cgroups(&self) -> Rc<Vec<Cgroup>> {
+        self.cgroups.clone()
+    }
+
+    fn listed(&self) -> Vec<Cgroup> {
         let mut found: BTreeMap<&Path, Cgroup> = BTreeMap::new();
         for root in &self.hierarchies {
             for (path, node) in &root.nodes {
@@ -81,6 +97,7 @@ impl Tree {
                     path: path.clone(),
                     directory: root.directory.join(path),
                     inode: node.inode,
+                    is_leaf: node.children.is_empty(),
                 });
             }
         }
@@ -97,17 +114,11 @@ impl Tree {
 
 impl Root {
     fn refresh(&mut self, left: &mut usize) -> bool {
-        let before: Vec<(PathBuf, u64)> = self.known();
         let mut old = std::mem::take(&mut self.nodes);
+        let before = old.len();
+        self.fresh = 0;
         self.look(PathBuf::new(), 0, &mut old, left);
-        self.known() != before
-    }
-
-    fn known(&self) -> Vec<(PathBuf, u64)> {
-        let nodes = self.nodes.iter();
-        nodes
-            .map(|(path, node)| (path.clone(), node.inode))
-            .collect()
+        self.fresh > 0 || self.nodes.len() != before
     }
 
     /// Takes over `path` and what lies below; false when it is gone.
@@ -128,8 +139,10 @@ impl Root {
         *left -= 1;
         let (links, inode) = (facts.nlink(), facts.ino());
         let known = old.remove(&path);
-        let known = known.filter(|node| node.links == links && node.inode == inode);
+        let known = known.filter(|node| node.inode == inode);
+        let known = known.filter(|node| node.links == links);
         let mut listed = known.is_none();
+        self.fresh += usize::from(listed);
         let mut node = known.unwrap_or_else(|| Node {
             links,
             inode,
@@ -140,6 +153,7 @@ impl Root {
             if !self.look(path.join(&name), depth + 1, old, left) && !listed {
                 // One went: another may have come, which leaves as many links.
                 listed = true;
+                self.fresh += 1;
                 let now = children(&directory);
                 queue.extend(now.difference(&node.children).cloned());
                 node.children = now;
@@ -170,11 +184,16 @@ mod tests {
             hierarchies: vec![Root {
                 directory: temporary.path().into(),
                 nodes: BTreeMap::new(),
+                fresh: 0,
             }],
+            cgroups: Rc::default(),
         };
         let paths = |tree: &Tree| -> Vec<String> {
-            let cgroups = tree.cgroups().into_iter();
-            cgroups.map(|it| it.path.display().to_string()).collect()
+            let cgroups = tree.cgroups();
+            cgroups
+                .iter()
+                .map(|it| it.path.display().to_string())
+                .collect()
         };
         assert!(tree.refresh());
         assert_eq!(paths(&tree), ["a", "a/b"]);

@@ -1,7 +1,7 @@
 //! When performance counts as below a floor, and not as noise.
 //!
 //! Performance arrives in windows, as a fraction of what it was without
-//! interference. Three cumulative sums (Page 1954) run over them, each tuned to
+//! interference. Four cumulative sums (Page 1954) run over them, each tuned to
 //! another loss below the floor; the sum of what is missing to a reference value
 //! grows while performance is lower than that and shrinks otherwise. Their
 //! thresholds are set so that a target that runs exactly *at* the floor, the worst
@@ -16,9 +16,9 @@ use std::time::Duration;
 
 /// Mean time to a false alarm of a target that runs at its floor.
 pub const FALSE_ALARMS: Duration = Duration::from_secs(3600);
-/// Losses below the floor that the sums are tuned to, fractions of the baseline;
-/// the last is at least twice the noise.
-const LOSSES: [f64; 3] = [0.02, 0.1, 0.1];
+/// Losses below the floor that the first sums are tuned to, fractions of the baseline.
+/// Another one is tuned to twice the noise, and the last to half of the floor.
+const LOSSES: [f64; 2] = [0.02, 0.1];
 /// A window adds at most this much: one in which the target stands still counts
 /// as one in which it lost this.
 const MOST_ADDED: f64 = 0.25;
@@ -27,6 +27,9 @@ const MOST_ADDED: f64 = 0.25;
 const MOST_SUM: f64 = 2.0;
 /// What noise reached without interference, times this, is no alarm.
 const ABOVE_NOISE: f64 = 1.25;
+/// Largest threshold of the last sum, whatever the noise: a target that lost half of
+/// what it must keep is stopped within some ten windows.
+const LARGEST_LAST: f64 = 8.0 * MOST_ADDED;
 /// Noise that is taken for certain.
 const LEAST_NOISE: f64 = 0.005;
 /// Windows over which noise is looked at: what lasts longer than one shows in
@@ -54,6 +57,8 @@ pub struct Rule {
     floor: f64,
     majority: Majority,
     charts: Vec<Chart>,
+    /// Whether noise reaches beyond what the last sum may be.
+    restless: bool,
     /// One bit per window, the newest lowest: whether it was below the floor.
     history: u32,
 }
@@ -80,23 +85,23 @@ impl Rule {
     pub fn new(floor: f64, baseline: &[f64], length: Duration, majority: Majority) -> Rule {
         let noise = noise(baseline);
         let between = FALSE_ALARMS.as_secs_f64() / length.as_secs_f64().max(1e-6);
-        let charts = LOSSES.iter().enumerate().map(|(index, loss)| {
-            let loss = match index + 1 == LOSSES.len() {
-                true => loss.max(2.0 * noise),
-                false => *loss,
-            };
-            Chart {
-                reference: floor - loss / 2.0,
-                threshold: threshold(loss, noise, between * LOSSES.len() as f64),
-                sum: 0.0,
-                since: 0,
-            }
+        let losses = LOSSES.into_iter();
+        let losses: Vec<f64> = losses
+            .chain([0.1f64.max(2.0 * noise), floor / 2.0])
+            .collect();
+        let count = losses.len() as f64;
+        let charts = losses.into_iter().map(|loss| Chart {
+            reference: floor - loss / 2.0,
+            threshold: threshold(loss, noise, between * count),
+            sum: 0.0,
+            since: 0,
         });
         let mut rule = Rule {
             floor,
             majority,
             charts: charts.collect(),
             history: 0,
+            restless: false,
         };
         rule.learn(baseline);
         rule
@@ -115,6 +120,10 @@ impl Rule {
         }
         for (chart, most) in self.charts.iter_mut().zip(most) {
             chart.threshold = chart.threshold.max(ABOVE_NOISE * most);
+        }
+        if let Some(last) = self.charts.last_mut() {
+            self.restless = last.threshold > LARGEST_LAST;
+            last.threshold = last.threshold.min(LARGEST_LAST);
         }
         self.forget();
     }
@@ -161,6 +170,12 @@ impl Rule {
         let last = self.history & ((1 << self.majority.of) - 1);
         let windows = since.max(u32::BITS - last.leading_zeros());
         Some(Alarm { windows })
+    }
+
+    /// Whether false alarms come more often than [`FALSE_ALARMS`] says, for the noise
+    /// is as large as what must be seen.
+    pub fn is_restless(&self) -> bool {
+        self.restless
     }
 
     /// A fraction of the baseline.
@@ -322,5 +337,11 @@ mod tests {
         let mut longer = baseline.clone();
         longer[1000..1100].fill(0.7);
         assert!(run(&mut rule, &longer).is_some());
+        assert!(!rule.is_restless());
+        // What is as noisy as it likes is stopped all the same when it loses half.
+        let wild = windows(90, 2000, 1.0, 0.5);
+        let mut rule = Rule::new(0.9, &wild, MILLISECOND, SHORT);
+        assert!(rule.is_restless());
+        assert!(run(&mut rule, &windows(91, 100, 0.3, 0.1)).is_some_and(|seen| seen < 10));
     }
 }

@@ -163,13 +163,20 @@ impl Judge {
         };
         format!(
             "the count is read every millisecond and judged in windows of {} ms; a fall to half of \
-             the floor is seen after {}, to 10 points below it after {}, to 2 points after {}; a \
-             target exactly at its floor is stopped by mistake once an hour, if its noise is as \
-             before the sources ran",
+             the floor is seen after {}, to 10 points below it after {}, to 2 points after {}; {}",
             self.length_ns / 1_000_000,
             delay(self.rule.floor() / 2.0),
             delay(self.rule.floor() - 0.1),
             delay(self.rule.floor() - 0.02),
+            match self.rule.is_restless() {
+                true => {
+                    "its noise is so large that the measurement may end without a loss"
+                }
+                false => {
+                    "a target exactly at its floor is stopped by mistake once an hour, if its \
+                     noise is as before the sources ran"
+                }
+            },
         )
     }
 }
