@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::inject::WorkerGroup;
 use crate::inject::WorkerPlan;
 use crate::inject::group::spawn_together;
-use crate::inject::peak::find_peak;
+use crate::inject::peak::look_at_peak;
 use crate::inject::peak::take_peak;
 use crate::inject::placement::Refusal;
 use crate::machine::calibration::Calibration;
@@ -210,7 +210,7 @@ fn start_source(
     };
     let peak = match plan.request.spares_target() {
         true => take_peak(&mut group, calibration)?,
-        false => find_peak(&mut group, calibration, peak_time)?,
+        false => look_at_peak(&mut group, calibration, peak_time)?,
     };
     let switch_cost = match resource.row().switch_cost {
         // Taking it costs time, giving it back next to none: half each way.
