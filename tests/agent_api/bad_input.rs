@@ -207,6 +207,23 @@ fn pipelined_requests_are_answered_in_order() {
 }
 
 #[test]
+fn half_open_connections_are_answered_and_closed() {
+    let live = Live::start();
+    let mut stream = live.connect();
+    let ask = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
+    stream.write_all(ask).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let (seconds, said) = until_closed(stream);
+    assert_eq!(Reply::parse(&said).status, 200);
+    assert!(seconds < 2.0, "{seconds}");
+    // In the middle of a head there is nothing to answer.
+    let mut stream = live.connect();
+    stream.write_all(&ask[..20]).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    assert!(until_closed(stream).0 < 2.0);
+}
+
+#[test]
 fn slow_heads_and_silent_clients_are_cut_off() {
     let live = Live::start();
     // One that says nothing, one that stops in the middle, and one that trickles.

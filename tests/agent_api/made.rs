@@ -126,11 +126,15 @@ fn resources() -> BTreeMap<String, NodeResource> {
     resources
 }
 
+/// A name that a page must not take for markup.
+const MARKUP: &str = "a<img src=x onerror=alert(1)>";
+
 const NAMES: &[(&str, WorkloadKind, Option<&str>)] = &[
     ("redis.service", WorkloadKind::Unit, Some("redis")),
     ("gzip", WorkloadKind::Process, Some("gzip")),
     ("shop/checkout-7f9c", WorkloadKind::Pod, Some("sqlite")),
     ("nightly-build", WorkloadKind::Container, None),
+    (MARKUP, WorkloadKind::Cgroup, None),
 ];
 
 fn workload(at: usize, refresh: u64) -> WorkloadState {

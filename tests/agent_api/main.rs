@@ -7,9 +7,12 @@ mod skip;
 
 mod answers;
 mod bad_input;
+mod dashboard;
 mod description;
 mod live;
 mod made;
 mod metrics;
 mod sockets;
 mod streams;
+#[cfg(feature = "tls")]
+mod tls;

@@ -166,7 +166,7 @@ fn tcp_asks_for_protection() {
 }
 
 #[test]
-fn on_loopback_only_its_names_are_answered() {
+fn on_loopback_only_its_names_are_accepted() {
     let live = Live::with(|config, _| config.tcp = Some("127.0.0.1:0".into()));
     let ask = |host: &str| {
         let text = format!("GET /v1/node HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");

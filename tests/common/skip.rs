@@ -8,6 +8,7 @@ const NEEDS: &[&str] = &[
     "caches",
     "cgroup1",
     "cgroup2",
+    "chromium",
     "cpus",
     "direct-io",
     "gcc",

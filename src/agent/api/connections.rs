@@ -1,7 +1,7 @@
-//! How many connections there may be, and who has to go when there are too many.
+//! The limit of open connections.
 //!
-//! Where all are taken the one that has been idle longest is closed: clients that
-//! open connections and say nothing cannot keep others out.
+//! At the limit a new connection replaces the one that has been idle longest, so that
+//! clients which open connections and send nothing cannot keep others out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct Connections {
 struct Inner {
     last: u64,
     open: BTreeMap<u64, Slot>,
-    /// Closed to make place for others, since the start.
+    /// Closed to make room for others, since the start.
     displaced: u64,
 }
 
@@ -89,7 +89,7 @@ impl Connections {
 }
 
 impl Guest {
-    /// Returns when this connection has to make place for another.
+    /// Returns when this connection has to make room for another.
     pub async fn told_to_leave(&self) {
         self.leave.notified().await;
     }
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_idle_makes_place() {
+    fn the_longest_idle_makes_room() {
         let all = Arc::new(Connections::default());
         let mut guests: Vec<Guest> = (0..MOST_CONNECTIONS)
             .map(|_| all.admit().expect("there is a place"))

@@ -1,5 +1,4 @@
-//! What every request passes on its way in and out: who may ask, how much, for how
-//! long.
+//! Checks that every request passes: authentication, query, size, time limit.
 
 use super::answer::Problem;
 use super::place;
@@ -24,16 +23,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
-/// Longest that a request may take, its body included, to the begin of the answer.
+/// Longest that a request may take, its body included, until the response starts.
 const LONGEST_REQUEST: Duration = Duration::from_secs(10);
 
 /// What one socket asks of its clients.
 pub struct Door {
     pub shared: Arc<Shared>,
     pub token: Option<String>,
-    /// Whether it is plain TCP on loopback: then a page that a browser got from
-    /// elsewhere could ask too, under a name that its owner lets point here, so that
-    /// only the names of loopback are answered.
+    /// Whether it is plain TCP on loopback: a web page from elsewhere could then reach
+    /// it by DNS rebinding, so that only the names of loopback are accepted.
     pub only_loopback_names: bool,
 }
 
@@ -60,7 +58,7 @@ async fn guard(State(door): State<Arc<Door>>, request: Request, next: Next) -> R
     let asked = row.map(|row| (row.path, row.method.as_str()));
     let requests = &door.shared.requests;
     requests.add(asked, response.status(), begin.elapsed());
-    // Nothing here is to be kept by caches, or taken for something else.
+    // Live data must not be cached, and no client may guess another type.
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let nosniff = HeaderValue::from_static("nosniff");
@@ -72,7 +70,7 @@ impl Door {
     fn check(&self, request: &Request, row: Option<&Row>) -> Result<(), Problem> {
         let headers = request.headers();
         if self.only_loopback_names && !names_loopback(headers) {
-            let problem = "this address is answered as localhost, 127.0.0.1 or [::1] only";
+            let problem = "the Host header must be localhost, 127.0.0.1 or [::1] on this address";
             return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, problem));
         }
         if let Some(token) = &self.token
@@ -120,7 +118,7 @@ fn shows(headers: &HeaderMap, token: &str) -> bool {
     scheme.eq_ignore_ascii_case(b"Bearer ") && same(given, token.as_bytes())
 }
 
-/// Takes as long whichever byte differs.
+/// In constant time.
 fn same(a: &[u8], b: &[u8]) -> bool {
     let differing = a.iter().zip(b).fold(0, |sum, (a, b)| sum | (a ^ b));
     a.len() == b.len() && std::hint::black_box(differing) == 0

@@ -29,8 +29,7 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::watch;
 
-/// Silence after which a comment is sent, so that both sides notice when the other
-/// is gone.
+/// Silence after which a comment is sent, so that both sides notice a dead connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 pub const STREAM: &str = "text/event-stream";
 

@@ -100,7 +100,7 @@ impl Now {
             ("http_connections", "", help),
             [(vec![], connections.open() as f64)],
         )?;
-        let help = "Idle connections to the API that were closed to make place for others";
+        let help = "Idle connections to the API that were closed to make room for others";
         let displaced = connections.displaced() as f64;
         counter(
             out,

@@ -1,18 +1,18 @@
 //! What the agent knows, over HTTP: on a Unix socket, and on TCP where configured.
 //!
-//! Nothing that is sent here runs a command or names a file: names are looked up
-//! among what the agent already holds.
+//! No request runs a command or names a file: names are looked up among what the
+//! agent already holds.
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `socket`, `tcp`, `tls` | where it listens, and what that asks for |
 //! | `server` | the thread that accepts and serves connections |
 //! | `connections`, `patient` | limits: how many, how slow |
-//! | `door` | who may ask: token, host name; time limit and count of every request |
+//! | `door` | checks of every request: token, host name, query, time limit |
 //! | `routes`, `row` | all paths, their handlers and their descriptions |
 //! | `answer`, `query` | answers and errors as JSON; query strings |
 //! | `node`, `profiles`, `events`, `health` | what each path answers |
-//! | `place`, `expect`, `apps` | who would slow whom, if a profile joined |
+//! | `place`, `expect`, `apps` | expected performance if a program joined |
 //! | `shared` | what the handlers share |
 //! | `metrics`, `series`, `requests` | numbers for Prometheus |
 //! | `page` | the dashboard |

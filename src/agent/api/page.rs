@@ -10,7 +10,7 @@ pub const SCRIPT: &str = "text/javascript; charset=utf-8";
 pub const STYLE: &str = "text/css; charset=utf-8";
 pub const ICON: &str = "image/svg+xml";
 
-/// Nothing from elsewhere, nothing inline, in no frame.
+/// Only own files, nothing inline, no frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                       connect-src 'self'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'";

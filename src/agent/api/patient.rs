@@ -1,4 +1,4 @@
-//! A stream that gives up on a peer which does not read what is sent to it.
+//! A stream with a time limit on writes to a peer that does not read.
 
 use std::io;
 use std::pin::Pin;

@@ -73,7 +73,7 @@ pub struct Short {
     /// Pressure that the newcomer causes, 0 to 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     caused: Option<f64>,
-    /// Pressure that the residents leave room for.
+    /// Pressure that a newcomer may cause before a resident misses its QoS.
     #[serde(skip_serializing_if = "Option::is_none")]
     headroom: Option<f64>,
     /// Pressure that the newcomer tolerates.
@@ -172,7 +172,7 @@ pub fn too_large() -> Problem {
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, problem)
 }
 
-/// Runs `work` where it keeps no other request waiting.
+/// Runs `work` on another thread, so that other requests do not wait for it.
 async fn computed(work: impl FnOnce() -> Answer + Send + 'static) -> Answer {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|_| {

@@ -60,7 +60,7 @@ impl Requests {
         );
         registry.register_with_unit(
             "http_request_duration",
-            "Time from the head of a request to the begin of its answer",
+            "Time from the head of a request to the start of its response",
             Unit::Seconds,
             self.duration.clone(),
         );

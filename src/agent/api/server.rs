@@ -151,7 +151,7 @@ fn run(runtime: Runtime, socket: Option<SocketFile>, tcp: Option<Tcp>, shared: A
             tokio::spawn(accept_tcp(listener, tcp.tls, router, shared.clone()));
         }
         let _ = closing.wait_for(|closing| *closing).await;
-        // From here on nobody new comes in.
+        // Nothing is accepted any more.
         drop(socket);
         let all_gone = async {
             while shared.connections.open() > 0 {
@@ -236,7 +236,7 @@ async fn fit<T>(accepted: io::Result<T>) -> Option<T> {
     }
 }
 
-// Best effort: who does not read it learns from the end of the connection.
+// Best effort: a client that does not read it sees the connection end.
 fn refuse_unix(stream: &UnixStream) {
     let _ = stream.try_write(FULL);
 }
@@ -247,7 +247,7 @@ fn refuse_tcp(stream: &TcpStream, tls: bool) {
     }
 }
 
-/// Serves one connection until either side has enough of it.
+/// Serves one connection until it is closed, replaced, or the server ends.
 async fn converse<S>(stream: S, guest: Guest, router: Router, mut closing: watch::Receiver<bool>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,

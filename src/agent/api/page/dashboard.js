@@ -76,8 +76,8 @@ function drawLoad() {
 }
 
 function headroomTone(value) {
-  if (value < 0) return ["bad", "somebody misses its QoS"];
-  if (value < 20) return ["warn", "little left"];
+  if (value < 0) return ["bad", "QoS missed"];
+  if (value < 20) return ["warn", "little"];
   return ["", ""];
 }
 
@@ -88,12 +88,12 @@ function drawResources() {
     else {
       const [tone, words] = headroomTone(it.headroom);
       cells.push(el("td", {}, el("span", { class: `number ${tone}` }, number(0)(it.headroom)),
-        bar(it.headroom, tone), words ? el("span", { class: tone }, ` ${words}`) : null));
+        it.headroom < 0 ? null : bar(it.headroom, tone), words ? el("span", { class: tone }, ` ${words}`) : null));
     }
     if (absent(it.caused)) cells.push(el("td", {}, shown(it.caused)));
     else cells.push(el("td", {}, el("span", { class: "number" }, number(0)(it.caused)), bar(it.caused)));
     cells.push(el("td", {}, shown(it.used_percent, percent)));
-    cells.push(el("td", {}, shown(it.least_tolerated, (least) => `${least.workload} (${number(0)(least.score)})`)));
+    cells.push(el("td", { class: "wrap" }, shown(it.least_tolerated, (least) => `${least.workload} (${number(0)(least.score)})`)));
     return el("tr", {}, ...cells);
   });
   if (!rows.length) rows.push(el("tr", {}, el("td", { colspan: 5, class: "none" }, "no resource has a score: no workload is profiled yet")));
@@ -182,7 +182,7 @@ function performanceCell(reading) {
   if (absent(reading)) return [shown(reading)];
   if (absent(reading.relative)) return [`${reading.value.toPrecision(3)} ${reading.unit}`];
   const meets = reading.meets_qos === true;
-  const words = absent(reading.meets_qos) ? "" : meets ? "meets QoS" : "misses QoS";
+  const words = absent(reading.meets_qos) ? "" : meets ? "QoS met" : "QoS missed";
   return [el("span", { class: "number" }, `${(reading.relative * 100).toFixed(0)} %`),
     el("span", { class: words ? (meets ? "good" : "bad") : "" }, words)];
 }
