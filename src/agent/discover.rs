@@ -12,6 +12,7 @@ use crate::os::proc;
 use crate::os::text;
 use crate::workload::cgroup::container;
 use crate::workload::cgroup::container::ContainerFacts;
+use crate::workload::tree::descendants;
 use crate::workload::tree::self_and_ancestors;
 use jostle_profile::node::WorkloadKind;
 use std::collections::BTreeMap;
@@ -320,7 +321,9 @@ impl Discovery {
         if patterns.is_empty() {
             return Vec::new();
         }
-        let us = self_and_ancestors();
+        // What the agent starts is its own as well: guards of targets, experiments.
+        let mut us = self_and_ancestors();
+        us.extend(descendants(std::process::id() as i32));
         let mut matched: BTreeMap<i32, (usize, String, proc::Stat)> = BTreeMap::new();
         for pid in proc::processes(&self.root) {
             let comm = text::text(&self.root, format!("proc/{pid}/comm")).unwrap_or_default();

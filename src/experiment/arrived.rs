@@ -133,6 +133,15 @@ pub(super) fn never_free(entries: &mut BTreeMap<String, ResourceEntry>, alone: &
     }
 }
 
+/// What the look at the peak found, unless the source reached its calibrated peak in
+/// the measurement: `share_alone` as [`judge`] found it.
+pub(super) fn peak_warning(source: &SourceFacts, share_alone: Option<f64>) -> Option<Warning> {
+    let reached = share_alone.is_some_and(|share| share >= ENOUGH);
+    let less = |warning: &Warning| matches!(warning, Warning::PeakChanged { change_percent, .. } if *change_percent < 0.0);
+    let found = source.warning.as_ref();
+    found.filter(|warning| !(reached && less(warning))).cloned()
+}
+
 /// What the source reached at 100 % with the target held still.
 fn alone_at_100(entry: &ResourceEntry) -> Option<f64> {
     let at_100 = entry.probe_curve.last()?;
@@ -403,6 +412,27 @@ mod tests {
         assert_eq!(entry.sensitive, Some(false));
         let unknown = judged(kept([88.0, 170.0], None), false, &[]);
         assert_eq!(unknown.sensitive, None, "85 % of all that is known");
+    }
+
+    #[test]
+    fn a_peak_that_is_reached_later_is_reached() {
+        let said = |change_percent: f64, share_alone| {
+            let source = SourceFacts {
+                placement: kept([100.0, 200.0], None).placement.unwrap(),
+                full_scale: Some(200.0),
+                calibrated: Some(true),
+                warning: Some(Warning::PeakChanged {
+                    change_percent,
+                    recorded_at: String::new(),
+                }),
+                bound: None,
+            };
+            peak_warning(&source, share_alone).is_some()
+        };
+        assert!(!said(-20.0, Some(0.95)), "others took it for a moment");
+        assert!(said(-20.0, Some(0.85)));
+        assert!(said(-20.0, None));
+        assert!(said(20.0, Some(1.0)), "it is held at less than there is");
     }
 
     #[test]

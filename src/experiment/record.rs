@@ -77,21 +77,22 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
             entry.switch = no_switch(&entry, scheduler);
         }
         entry.physical_bound = source.and_then(|source| source.bound.clone());
+        let mut share_alone = None;
         if let (Some(facts), Ok(resource)) = (source, outcome.resource.parse()) {
             let known = Circumstances {
                 facts,
                 generator: &metadata.generator,
                 generator_waits: metadata.generator_waits,
             };
-            let share = arrived::judge(resource, &mut entry, &known);
-            alone.extend(share.map(|share| (resource, share)));
+            share_alone = arrived::judge(resource, &mut entry, &known);
+            alone.extend(share_alone.map(|share| (resource, share)));
         }
         entry.equivalent_intensity = metadata
             .reporters
             .get(outcome.resource)
             .and_then(|reporter| equivalent_intensity(reporter, &entry));
         let further = [
-            source.and_then(|source| source.warning.clone()),
+            source.and_then(|source| arrived::peak_warning(source, share_alone)),
             placebo_slowed(&entry),
         ];
         for warning in outcome.warnings.iter().chain(further.iter().flatten()) {

@@ -17,7 +17,7 @@ use super::settings::Halves;
 use super::settings::Observer;
 use super::settings::Settings;
 use super::sources::Sources;
-use super::sources::start_sources;
+use super::sources::begin_sources;
 use super::thread_watch;
 use super::thread_watch::Planned;
 use super::thread_watch::ThreadWatch;
@@ -141,16 +141,37 @@ impl<'a> Prepared<'a> {
     ) -> Result<Prepared<'a>> {
         let request = &plan.request;
         observer.preparing("starting the sources");
-        let mut sources = start_sources(plan)?;
-        observer.preparing(match &request.load {
+        let mut starting = begin_sources(plan)?;
+        let starting_target = match &request.load {
             None => "starting the target",
             Some(load) if matches!(load.drive, Drive::ShareOfCapacity { .. }) => {
                 "starting the target and searching its capacity"
             }
             Some(_) => "starting the target and its load",
-        });
-        request.check_interrupt()?;
-        let (target, metric) = start_target(request, &mut hooks)?;
+        };
+        // What runs by itself does so anyway, no load is to wait for a target, and one
+        // that may not fall below a limit is not held.
+        let beside =
+            !request.spec.is_attached() && request.load.is_none() && !request.settings.is_limited();
+        let (mut sources, target, metric) = if beside {
+            observer.preparing(starting_target);
+            let (mut target, metric) = start_target(request, &mut hooks)?;
+            observer.preparing("checking the sources");
+            starting.wait();
+            // It may end in this moment; then nothing runs anyway.
+            let held = target.stop().is_ok();
+            let sources = starting.finish()?;
+            if held {
+                target.cont()?;
+            }
+            (sources, target, metric)
+        } else {
+            let sources = starting.finish()?;
+            observer.preparing(starting_target);
+            request.check_interrupt()?;
+            let (target, metric) = start_target(request, &mut hooks)?;
+            (sources, target, metric)
+        };
         let mut metadata = metadata(plan, &target, metric.as_ref(), &sources, began);
         resume::check_same(request.past.as_ref(), &metadata.profile)?;
         if let Some(floor) = request.settings.floor {

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::inject::WorkerGroup;
 use crate::inject::WorkerPlan;
 use crate::inject::group::spawn_together;
-use crate::inject::peak::find_peak;
+use crate::inject::peak::look_at_peak;
 use crate::inject::peak::take_peak;
 use crate::inject::placement::Refusal;
 use crate::machine::calibration::Calibration;
@@ -120,11 +120,29 @@ impl Sources {
     }
 }
 
-/// Starts the workers of every resource that was planned.
+/// Sources of which some are still making themselves ready.
+pub(super) struct Starting<'a> {
+    plan: &'a Plan<'a>,
+    sources: Sources,
+    /// They press from other CPUs.
+    apart: Vec<Spawned>,
+    /// They start when the others hold their buffers.
+    last: Vec<(Resource, WorkerPlan)>,
+}
+
+type Spawned = (
+    Resource,
+    WorkerPlan,
+    std::result::Result<WorkerGroup, String>,
+);
+
+/// Starts the workers of every resource that was planned, and waits for those that
+/// find out something while they make themselves ready that a target would disturb:
+/// about the caches of its core, or about a device.
 ///
 /// # Errors
-/// An environment error when not one could be started.
-pub(super) fn start_sources(plan: &Plan) -> Result<Sources> {
+/// Interrupted.
+pub(super) fn begin_sources<'a>(plan: &'a Plan<'a>) -> Result<Starting<'a>> {
     let mut sources = Sources {
         subjects: Vec::new(),
         groups: Vec::new(),
@@ -149,42 +167,87 @@ pub(super) fn start_sources(plan: &Plan) -> Result<Sources> {
     });
     // What writes large buffers does so while the peaks of the others are found.
     let groups = spawn_together(together.collect());
-    for ((resource, workers), group) in ready.into_iter().zip(groups) {
+    let spawned = ready.into_iter().zip(groups);
+    let spawned = spawned.map(|((resource, workers), group)| {
+        let group = group.map_err(String::from);
+        (resource, workers, group)
+    });
+    let (apart, first): (Vec<Spawned>, Vec<Spawned>) =
+        spawned.partition(|(resource, ..)| only_fills_buffers(*resource));
+    for (resource, workers, group) in first {
         plan.request.check_interrupt()?;
-        let started = group.map_err(String::from);
-        sources.add(
-            resource,
-            started.and_then(|group| start_source(resource, &workers, group, plan)),
-        );
+        let started = group.and_then(|group| start_source(resource, &workers, group, plan));
+        sources.add(resource, started);
     }
-    for (resource, mut workers) in last {
-        plan.request.check_interrupt()?;
-        // The other workers hold their buffers by now.
-        let now = crate::machine::available_memory_bytes().unwrap_or(0);
-        let environment = &mut workers.config.environment;
-        let may = now.saturating_sub(environment.memory_reserve_bytes);
-        environment.memory_headroom_bytes = environment.memory_headroom_bytes.min(may);
-        let mut started = spawn_together(vec![(0, workers.clone())]);
-        let started = started.pop().expect("one group for each plan");
-        let started = started.map_err(String::from);
-        sources.add(
-            resource,
-            started.and_then(|group| start_source(resource, &workers, group, plan)),
-        );
+    Ok(Starting {
+        plan,
+        sources,
+        apart,
+        last,
+    })
+}
+
+/// Whether all that the source of `resource` does to make itself ready is to write
+/// its buffers, on another CPU than the target's where there is one.
+fn only_fills_buffers(resource: Resource) -> bool {
+    matches!(
+        resource.row().domain,
+        Domain::LlcGroup | Domain::NumaNode | Domain::Machine
+    )
+}
+
+impl Starting<'_> {
+    /// Waits until those that are still making themselves ready have done so, or
+    /// failed.
+    pub(super) fn wait(&mut self) {
+        for (_, _, group) in &mut self.apart {
+            if let Ok(group) = group {
+                // Its failure is told when it is looked at.
+                let _ = group.wait_ready(READY);
+            }
+        }
     }
-    sources.number_sequences();
-    if sources.subjects.is_empty() {
-        let reasons: Vec<String> = sources
-            .unavailable
-            .iter()
-            .map(|(resource, reason)| format!("{resource}: {reason}"))
-            .collect();
-        return Err(Error::environment(format!(
-            "none of the requested resources can be stressed on this machine: {}",
-            reasons.join("; ")
-        )));
+
+    /// Starts the rest, and learns what the windows of all of them need.
+    ///
+    /// # Errors
+    /// An environment error when not one source could be started; interrupted.
+    pub(super) fn finish(self) -> Result<Sources> {
+        let (plan, mut sources) = (self.plan, self.sources);
+        for (resource, workers, group) in self.apart {
+            plan.request.check_interrupt()?;
+            let started = group.and_then(|group| start_source(resource, &workers, group, plan));
+            sources.add(resource, started);
+        }
+        for (resource, mut workers) in self.last {
+            plan.request.check_interrupt()?;
+            // The other workers hold their buffers by now.
+            let now = crate::machine::available_memory_bytes().unwrap_or(0);
+            let environment = &mut workers.config.environment;
+            let may = now.saturating_sub(environment.memory_reserve_bytes);
+            environment.memory_headroom_bytes = environment.memory_headroom_bytes.min(may);
+            let mut started = spawn_together(vec![(0, workers.clone())]);
+            let started = started.pop().expect("one group for each plan");
+            let started = started.map_err(String::from);
+            sources.add(
+                resource,
+                started.and_then(|group| start_source(resource, &workers, group, plan)),
+            );
+        }
+        sources.number_sequences();
+        if sources.subjects.is_empty() {
+            let reasons: Vec<String> = sources
+                .unavailable
+                .iter()
+                .map(|(resource, reason)| format!("{resource}: {reason}"))
+                .collect();
+            return Err(Error::environment(format!(
+                "none of the requested resources can be stressed on this machine: {}",
+                reasons.join("; ")
+            )));
+        }
+        Ok(sources)
     }
-    Ok(sources)
 }
 
 type Started = (Subject, WorkerGroup, SourceFacts);
@@ -210,7 +273,7 @@ fn start_source(
     };
     let peak = match plan.request.spares_target() {
         true => take_peak(&mut group, calibration)?,
-        false => find_peak(&mut group, calibration, peak_time)?,
+        false => look_at_peak(&mut group, calibration, peak_time)?,
     };
     let switch_cost = match resource.row().switch_cost {
         // Taking it costs time, giving it back next to none: half each way.

@@ -14,6 +14,10 @@ use std::time::Duration;
 pub const SHORTFALL: f64 = 0.1;
 /// Tries before a shortfall is believed.
 const TRIES: usize = 3;
+/// A look at a peak that is known takes this part of the time that finding it
+/// takes, and at least so many slices.
+const LOOK_PARTS: u32 = 4;
+const LOOK_SLICES: u32 = 12;
 
 /// Where the peak of a group comes from.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,25 +37,46 @@ pub fn find_peak(
     calibration: Option<&Calibration>,
     length: Duration,
 ) -> Result<FoundPeak, WorkerError> {
+    find(group, calibration, length, TRIES)
+}
+
+/// As [`find_peak`], where what is reached will be seen again in the measurement
+/// itself: a calibrated peak gets one short look.
+pub fn look_at_peak(
+    group: &mut WorkerGroup,
+    calibration: Option<&Calibration>,
+    length: Duration,
+) -> Result<FoundPeak, WorkerError> {
+    let look = match known(group, calibration) {
+        Some(_) => {
+            let slices = group.plan.config.slices;
+            let period = slices.map_or(0, |slices| slices.period_ns);
+            (length / LOOK_PARTS).max(Duration::from_nanos(period) * LOOK_SLICES)
+        }
+        None => length,
+    };
+    find(group, calibration, look, 1)
+}
+
+fn find(
+    group: &mut WorkerGroup,
+    calibration: Option<&Calibration>,
+    length: Duration,
+    tries: usize,
+) -> Result<FoundPeak, WorkerError> {
     let Some(mut reached) = group.calibrate_peak(length)? else {
         return Ok(FoundPeak {
             calibrated: None,
             warning: None,
         });
     };
-    let resource = group.plan.spec.resource.id();
-    let known = calibration.and_then(|calibration| {
-        let settings = group.plan.settings();
-        let peak = calibration.peak(resource, group.workers(), &settings)?;
-        Some((peak, &calibration.recorded_at))
-    });
-    let Some((peak, recorded_at)) = known else {
+    let Some((peak, recorded_at)) = known(group, calibration) else {
         return Ok(FoundPeak {
             calibrated: Some(false),
             warning: None,
         });
     };
-    for _ in 1..TRIES {
+    for _ in 1..tries {
         if falls_short(reached, peak) {
             reached = reached.max(group.calibrate_peak(length)?.unwrap_or(0.0));
         }
@@ -84,12 +109,8 @@ pub fn take_peak(
     if group.take_own_peaks() {
         return found(Some(false));
     }
-    let resource = group.plan.spec.resource.id();
-    let settings = group.plan.settings();
-    let workers = group.workers();
-    let known = calibration.and_then(|known| known.peak(resource, workers, &settings));
-    match known {
-        Some(peak) => {
+    match known(group, calibration) {
+        Some((peak, _)) => {
             group.set_peak(peak);
             found(Some(true))
         }
@@ -101,6 +122,14 @@ pub fn take_peak(
                 .into(),
         ),
     }
+}
+
+/// The calibrated peak of `group`, and when it was measured.
+fn known<'a>(group: &WorkerGroup, calibration: Option<&'a Calibration>) -> Option<(f64, &'a str)> {
+    let calibration = calibration?;
+    let resource = group.plan.spec.resource.id();
+    let peak = calibration.peak(resource, group.workers(), &group.plan.settings())?;
+    Some((peak, &calibration.recorded_at))
 }
 
 /// Removes from `calibration` what does not hold for the `wanted` settings of

@@ -321,19 +321,25 @@ fn last_resort(target: &mut Target, context: &Context, tried: &str) -> Result<Bo
 
 /// Calls of a function that is found automatically, or why there is none.
 fn automatic(target: &mut Target, context: &Context) -> Result<Result<Box<dyn Metric>, Reason>> {
-    let found = match auto::search(target, context)? {
-        Ok(found) => found,
-        Err(reason) => return Ok(Err(reason)),
-    };
     let mut refused = Reason::NeverSeen;
-    for found in found.iter().take(MOST_CHECKED) {
-        match Events::found(found, context, target)? {
-            Ok(metric) => return Ok(Ok(Box::new(metric))),
-            Err(reason) => refused = reason,
+    for _ in 0..SEARCHES {
+        let found = match auto::search(target, context)? {
+            Ok(found) => found,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        for found in found.iter().take(MOST_CHECKED) {
+            match Events::found(found, context, target)? {
+                Ok(metric) => return Ok(Ok(Box::new(metric))),
+                Err(reason) => refused = reason,
+            }
         }
     }
     Ok(Err(refused))
 }
+
+/// How often it is searched where all that was found fails when it is probed: a
+/// program may have been looked at while it was still loading.
+const SEARCHES: usize = 2;
 
 /// Most functions of those found that are probed one after another.
 const MOST_CHECKED: usize = 3;

@@ -18,6 +18,7 @@ use axum::middleware::Next;
 use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
 use axum::response::Response;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
@@ -99,7 +100,8 @@ fn names_loopback(headers: &HeaderMap) -> bool {
         Some((name, port)) if port.bytes().all(|it| it.is_ascii_digit()) => name,
         _ => host,
     };
-    name.eq_ignore_ascii_case("localhost") || name.starts_with("127.") || name == "[::1]"
+    let is_loopback = |address: Ipv4Addr| address.is_loopback();
+    name.eq_ignore_ascii_case("localhost") || name == "[::1]" || name.parse().is_ok_and(is_loopback)
 }
 
 fn declared(headers: &HeaderMap) -> Option<u64> {
@@ -170,6 +172,7 @@ mod tests {
             "example.org",
             "localhost.example.org:7070",
             "10.0.0.1",
+            "127.0.0.1.example.org:7070",
             "",
             "::1x",
         ] {

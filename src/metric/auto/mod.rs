@@ -28,6 +28,7 @@ use crate::workload::State;
 use crate::workload::Target;
 use candidates::Candidate;
 use candidates::Seen;
+use jostle_statistics::Noise;
 use std::collections::HashMap;
 use std::path::Path;
 use std::path::PathBuf;
@@ -55,8 +56,9 @@ const ATTEMPTS: u32 = 3;
 /// How often each candidate gets a glance: one that is called in a part of the
 /// time only must not be missed.
 const GLANCES: u32 = 3;
-/// Before the second glance, and twice as long before the third.
-const BETWEEN_GLANCES: Duration = Duration::from_millis(20);
+/// Longest time between two glances. It is drawn: a program that pauses at even
+/// times could do so at every glance otherwise.
+const BETWEEN_GLANCES: Duration = Duration::from_millis(50);
 /// Second look at the best ones.
 const SECOND: (usize, Duration) = (40, Duration::from_millis(4));
 /// Groups of candidates that get the second look.
@@ -149,6 +151,7 @@ pub(super) fn search(target: &mut Target, context: &Context) -> Result<Result<Ve
         costs: Some(std::thread::spawn(Costs::measure)),
         shortest: None,
         shared: HashMap::new(),
+        pauses: Noise::seeded(target.pid() as u64),
     };
     let mut refused = None;
     for attempt in 0..ATTEMPTS {
@@ -201,6 +204,7 @@ struct Search<'a> {
     shortest: Option<Duration>,
     /// Files that other processes have mapped, and those that they have not.
     shared: HashMap<PathBuf, bool>,
+    pauses: Noise,
 }
 
 /// What a step of the search found out; a reason ends the attempt.
@@ -328,20 +332,24 @@ impl Search<'_> {
         let mut worst = None;
         let mut rates = vec![0.0_f64; candidates.len()];
         for glance in 0..GLANCES {
-            self.pause(target, BETWEEN_GLANCES * glance)?;
-            for (group, rates) in candidates
-                .chunks(BREAKPOINTS)
-                .zip(rates.chunks_mut(BREAKPOINTS))
-            {
+            if glance > 0 {
+                let drawn = self.pauses.uniform();
+                self.pause(target, BETWEEN_GLANCES.mul_f64(drawn))?;
+            }
+            // Those that are far too frequent are so once and for all.
+            let open = |index: &usize| rates[*index].is_finite();
+            let open: Vec<usize> = (0..candidates.len()).filter(open).collect();
+            for group in open.chunks(BREAKPOINTS) {
                 if let Err(reason) = self.keep_running(target)? {
                     return Ok(Err(reason));
                 }
                 self.field.look(&target.scope());
-                let group: Vec<&Candidate> = group.iter().collect();
-                match self.field.glance(&group, costs.breakpoint.as_secs_f64()) {
+                let members: Vec<&Candidate> =
+                    group.iter().map(|index| &candidates[*index]).collect();
+                match self.field.glance(&members, costs.breakpoint.as_secs_f64()) {
                     Ok(seen) => {
-                        for (rate, seen) in rates.iter_mut().zip(seen) {
-                            *rate = rate.max(seen);
+                        for (index, seen) in group.iter().zip(seen) {
+                            rates[*index] = rates[*index].max(seen);
                         }
                     }
                     Err(error) => return Ok(Err(Reason::NoBreakpoints(error))),

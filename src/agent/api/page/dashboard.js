@@ -82,7 +82,10 @@ function headroomTone(value) {
 }
 
 function drawResources() {
-  const rows = Object.entries(node.resources).map(([id, it]) => {
+  // What is scarce comes first, what nobody's profile tells comes last.
+  const rank = ([, it]) => (absent(it.headroom) ? Infinity : it.headroom);
+  const order = (a, b) => (rank(a) === rank(b) ? 0 : rank(a) - rank(b));
+  const rows = Object.entries(node.resources).sort(order).map(([id, it]) => {
     const cells = [el("th", { scope: "row" }, id)];
     if (absent(it.headroom)) cells.push(el("td", {}, shown(it.headroom)));
     else {
