@@ -8,7 +8,7 @@
 //! case of one that meets it, is stopped once in [`FALSE_ALARMS`] on average
 //! (Siegmund's approximation of the run length, 1985). That holds for independent
 //! normal noise. Real targets also stand still for some milliseconds now and then,
-//! so a sum alone decides nothing: most of the last windows must be below the floor
+//! so a sum alone decides nothing: many of the last windows must be below the floor
 //! as well, and sums that noise reached before anything was stressed are no alarm.
 
 use jostle_statistics::median;
@@ -38,12 +38,18 @@ const LENGTHS: [usize; 3] = [1, 4, 16];
 /// Blocks that a noise needs.
 const FEWEST_BLOCKS: usize = 8;
 
-/// How many of the last windows must be below the floor.
+/// How many of the last windows must be below the floor: so many of few, or three
+/// eighths of [`LONGER`] times as many, for a source that comes and goes within
+/// milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Majority {
     pub below: u32,
     pub of: u32,
 }
+
+/// See [`Majority`].
+const LONGER: u32 = 8;
+const SHARE: f64 = 3.0 / 8.0;
 
 /// Windows of milliseconds: what stands still for 4 ms is no alarm.
 pub const SHORT: Majority = Majority { below: 5, of: 8 };
@@ -60,7 +66,7 @@ pub struct Rule {
     /// Whether noise reaches beyond what the last sum may be.
     restless: bool,
     /// One bit per window, the newest lowest: whether it was below the floor.
-    history: u32,
+    history: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -137,7 +143,7 @@ impl Rule {
     }
 
     fn add(&mut self, window: f64, most: f64) {
-        self.history = self.history << 1 | u32::from(window < self.floor);
+        self.history = self.history << 1 | u64::from(window < self.floor);
         for chart in &mut self.charts {
             let missing = (chart.reference - window).min(MOST_ADDED);
             chart.sum = (chart.sum + missing).clamp(0.0, most * chart.threshold);
@@ -149,8 +155,14 @@ impl Rule {
     }
 
     fn mostly_below(&self) -> bool {
-        let last = self.history & ((1 << self.majority.of) - 1);
-        last.count_ones() >= self.majority.below
+        let Majority { below, of } = self.majority;
+        let longer = (LONGER * of).min(u64::BITS);
+        self.below(of) >= below || f64::from(self.below(longer)) >= SHARE * f64::from(longer)
+    }
+
+    /// How many of the last `count` windows were below the floor.
+    fn below(&self, count: u32) -> u32 {
+        (self.history << (u64::BITS - count)).count_ones()
     }
 
     /// Judges the next window.
@@ -168,7 +180,7 @@ impl Rule {
             .min()?;
         // The sum may have begun later than the majority did.
         let last = self.history & ((1 << self.majority.of) - 1);
-        let windows = since.max(u32::BITS - last.leading_zeros());
+        let windows = since.max(u64::BITS - last.leading_zeros());
         Some(Alarm { windows })
     }
 
@@ -308,6 +320,26 @@ mod tests {
         // For longer it is.
         usual[1000..1006].fill(0.0);
         assert_eq!(run(&mut rule, &usual), Some(1004));
+    }
+
+    #[test]
+    fn a_source_that_comes_and_goes_is_seen_by_what_it_costs_on_average() {
+        // Blocks of 4 ms, half of them under pressure: 80 % on average.
+        for sd in [0.02, 0.1] {
+            let mut rule = rule(0.9, sd);
+            let mut blocks = windows(65, 2000, 1.0, sd);
+            for at in (0..2000).step_by(8) {
+                blocks[at..at + 4].iter_mut().for_each(|it| *it -= 0.4);
+            }
+            let seen = run(&mut rule, &blocks);
+            assert!(seen.is_some_and(|seen| seen < 300), "{sd}: {seen:?}");
+            // 95 % on average: it keeps its floor.
+            let mut mild = windows(66, 20_000, 1.0, sd);
+            for at in (0..20_000).step_by(8) {
+                mild[at..at + 4].iter_mut().for_each(|it| *it -= 0.1);
+            }
+            assert_eq!(run(&mut rule, &mild), None, "{sd}");
+        }
     }
 
     #[test]
