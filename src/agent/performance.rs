@@ -4,7 +4,9 @@
 use super::discover::Key;
 use super::rules::Rule;
 use crate::metric;
+use crate::metric::Metric;
 use crate::metric::MetricOptions;
+use crate::sys::clock::monotonic_ns;
 use crate::workload::TargetSpec;
 use crate::workload::cgroup::CgroupSpec;
 use jostle_profile::Direction;
@@ -94,6 +96,10 @@ fn judged(latest: Latest, rule: &Rule, profile: Option<&Profile>) -> Performance
             "its profile was recorded by {}, not by {}",
             metric.name, latest.metric
         )),
+        (None, Some(metric)) if metric.unit != latest.unit => Err(format!(
+            "its profile counts {}, not {}; give a baseline in the configuration",
+            metric.unit, latest.unit
+        )),
         (None, Some(metric)) => match &metric.baseline {
             Some(baseline) => Ok(baseline.value),
             None => Err("its profile has no baseline".into()),
@@ -132,18 +138,45 @@ fn read_on(
     let options = MetricOptions::default();
     let (mut target, mut metric) = metric::start(spec, Some(name), &options, None).map_err(said)?;
     while !over.load(Relaxed) {
-        metric.begin(&mut target).map_err(said)?;
-        rest(interval, over);
-        let performance = metric.end(&mut target).map_err(said)?;
+        metric.follow(&mut target).map_err(said)?;
+        let (value, by_count) = match window(metric.as_mut(), interval, over) {
+            Some(rate) => (rate.map_err(said)?, true),
+            None => {
+                metric.begin(&mut target).map_err(said)?;
+                rest(interval, over);
+                let performance = metric.end(&mut target).map_err(said)?;
+                (metric.in_unit(performance), false)
+            }
+        };
         let facts = metric.facts();
         tell(Ok(Latest {
             metric: facts.name,
-            unit: facts.unit,
+            // Who waits for a CPU is slow, whatever it does per second on one.
+            unit: match by_count {
+                true => facts.unit.replace("per CPU second", "per second"),
+                false => facts.unit,
+            },
             direction: facts.direction,
-            value: metric.in_unit(performance),
+            value,
         }));
     }
     Ok(())
+}
+
+/// Growth of the metric's count per second of wall time; `None` where it counts
+/// nothing.
+fn window(
+    metric: &mut dyn Metric,
+    interval: Duration,
+    over: &AtomicBool,
+) -> Option<crate::error::Result<f64>> {
+    let before = metric.counted()?;
+    let began = monotonic_ns();
+    rest(interval, over);
+    let after = metric.counted()?;
+    let seconds = (monotonic_ns() - began) as f64 / 1e9;
+    let grown = before.and_then(|before| Ok(after?.saturating_sub(before) as f64));
+    Some(grown.map(|grown| grown / seconds))
 }
 
 /// Sleeps, but no longer than it takes until it is over.
