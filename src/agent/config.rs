@@ -25,7 +25,6 @@ pub struct Config {
     pub workloads: Vec<Rule>,
     pub profiling: ProfilingSection,
     pub blame: BlameSection,
-    pub windows: WindowsSection,
     pub api: ApiSection,
 }
 
@@ -139,16 +138,6 @@ impl Default for BlameSection {
             protect: Vec::new(),
         }
     }
-}
-
-/// `[windows]`: labelled windows for training an admission.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct WindowsSection {
-    /// CSV file that windows are appended to; none are written where absent.
-    pub file: Option<PathBuf>,
-    /// The file is renamed to `FILE.1` when it is larger, bytes; 64 MiB where absent.
-    pub most_bytes: Option<u64>,
 }
 
 /// `[api]`: HTTP.
