@@ -13,7 +13,7 @@ fn two_sources_are_validated_against_themselves_and_each_other() {
         "--resources",
         "cpu-time,l2-capacity",
         "--budget",
-        "10s",
+        "14s",
         "--quick",
         "--json",
         "--html",
