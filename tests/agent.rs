@@ -180,6 +180,7 @@ fn wrong_configurations_are_refused_by_name() {
         ("[[workload]]\nname = \"x\"\n", "match"),
         ("[[workload]]\nmatch = { planet = \"x\" }\n", "planet"),
         ("[[workload]]\nmatch = { unit = \"\" }\n", "empty pattern"),
+        ("[[workload]]\nmatch = { labels = {} }\n", "names no label"),
         ("[[workload]]\nmatch = { unit = \"a\" }\nqos = 2\n", "qos"),
         (
             "[[workload]]\nmatch = { unit = \"a\" }\nbaseline = -1\n",
@@ -382,10 +383,11 @@ fn files_that_are_no_profiles_are_named_and_left_alone() {
 
 #[test]
 fn a_profile_in_the_store_gives_the_node_headroom() {
-    let place = Place::new("[[workload]]\nmatch = { process = \"sleep\" }\nname = \"nap\"\n");
+    let place = Place::new("[[workload]]\nmatch = { process = \"sleep\" }\nname = \"ns/nap\"\n");
     fs::create_dir_all(place.at("state/profiles")).unwrap();
     let from = root().join("profiles/gzip.json");
-    fs::copy(from, place.at("state/profiles/nap.json")).unwrap();
+    fs::copy(from, place.at("state/profiles/ns_nap.json")).unwrap();
+    fs::write(place.at("state/profiles/broken.json"), "{").unwrap();
     let mut sleep = Command::new("sleep")
         .arg("1000")
         .stdout(Stdio::piped())
@@ -395,10 +397,12 @@ fn a_profile_in_the_store_gives_the_node_headroom() {
     sleep.kill().unwrap();
     let _ = sleep.stdout.take().unwrap().read(&mut [0]);
     sleep.wait().unwrap();
+    let warning = state["warnings"][0]["message"].as_str().unwrap();
+    assert!(warning.contains("broken.json"), "{warning}");
     let names = state["workloads"].as_array().unwrap().iter();
     let nap = names
         .clone()
-        .find(|it| it["name"] == "nap")
+        .find(|it| it["name"] == "ns/nap")
         .expect("it is found");
     let tolerated = nap["profile"]["tolerated"].as_object().unwrap();
     assert!(!tolerated.is_empty());

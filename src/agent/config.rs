@@ -4,7 +4,6 @@
 //! a configuration nothing is put under pressure and nobody is paused.
 
 use super::discover::Discovery;
-use super::rules::Match;
 use super::rules::Rule;
 use crate::error::Error;
 use crate::error::Result;
@@ -277,10 +276,9 @@ impl Config {
         self.names_are_unique()
     }
 
-    /// Two rules for one thing each may not give both the same name.
+    /// Two rules may not give the same name.
     fn names_are_unique(&self) -> std::result::Result<(), String> {
-        let fixed = |rule: &&Rule| !matches!(rule.matches, Match::None);
-        let names = self.workloads.iter().filter(fixed);
+        let names = self.workloads.iter();
         let mut names: Vec<&str> = names.filter_map(|rule| rule.name.as_deref()).collect();
         names.sort_unstable();
         match names.windows(2).find(|pair| pair[0] == pair[1]) {

@@ -27,20 +27,26 @@ use crate::os::here;
 use crate::sys::clock::rfc3339;
 use jostle_profile::MachineFacts;
 use jostle_profile::Profile;
+use jostle_profile::WarningFacts;
 use jostle_profile::node::EventKind;
 use jostle_profile::node::FORMAT;
 use jostle_profile::node::NodeState;
 use jostle_profile::node::ProfileSummary;
 use jostle_profile::node::WorkloadState;
 use jostle_profile::reading::Reading;
+use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
+
+/// Warnings of one state, at most.
+const MOST_WARNINGS: usize = 20;
 
 /// What the outside tells the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,14 +224,27 @@ impl Daemon {
             machine: self.machine.clone(),
             load: self.load.read(),
             resources: node::resources(&residents, self.size),
-            agent: self.cost.end(began),
+            agent: self.cost.unknown(),
             workloads,
             experiment: None,
-            warnings: Vec::new(),
+            warnings: self.warnings(),
             unknown: Default::default(),
         };
         self.experiments.tick(SystemTime::now(), &mut state);
+        // Last, so that all of the above counts.
+        state.agent = self.cost.end(began);
         self.board.publish(state);
+    }
+
+    /// Files in the store that are no profiles.
+    fn warnings(&self) -> Vec<WarningFacts> {
+        let broken = self.store.broken().into_iter().take(MOST_WARNINGS);
+        let warning = |(path, problem): (PathBuf, String)| WarningFacts {
+            code: "broken-profile".into(),
+            message: format!("{}: {problem}", path.display()),
+            fields: BTreeMap::new(),
+        };
+        broken.map(warning).collect()
     }
 
     /// Finds out who came and who went.
@@ -287,8 +306,7 @@ impl Daemon {
             };
             let interval = self.config.agent.interval.min(Duration::from_secs(10));
             workload.watch(rule, interval);
-            let stored = rule.stored_as.as_ref();
-            let stored = &stored.unwrap_or(&workload.found.name).clone();
+            let stored = &rule.stored_name(&workload.found.name);
             let profile = self.store.get(stored);
             let summary = workload.summary(stored, profile.clone(), &self.machine.fingerprint);
             let mut state = workload.state(rule, summary, profile.as_deref(), &mut self.shared);

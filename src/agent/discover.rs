@@ -135,7 +135,7 @@ impl Discovery {
     }
 
     fn in_cgroups(&mut self) -> Vec<Found> {
-        let by_cgroup = |rule: &Rule| !matches!(rule.matches, Match::Process(_) | Match::None);
+        let by_cgroup = |rule: &Rule| !matches!(rule.matches, Match::Process(_));
         if !self.rules.iter().any(by_cgroup) {
             return Vec::new();
         }
@@ -286,7 +286,7 @@ impl Discovery {
                     }
                     (facts.name.clone(), WorkloadKind::Container)
                 }
-                Match::Cgroup(_) | Match::Unit(_) | Match::Process(_) | Match::None => continue,
+                Match::Cgroup(_) | Match::Unit(_) | Match::Process(_) => continue,
             };
             return Some(Candidate {
                 rule: index,

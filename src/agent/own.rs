@@ -78,6 +78,17 @@ impl Cost {
         process_cpu_ns()
     }
 
+    /// Before anything was measured.
+    pub(super) fn unknown(&self) -> AgentCost {
+        let reason = "it is read at the end of a refresh";
+        AgentCost {
+            uptime_seconds: (monotonic_ns() - self.began_ns) as f64 / 1e9,
+            cpu_percent: Reading::unavailable(reason),
+            resident_bytes: Reading::unavailable(reason),
+            refresh_cpu_seconds: 0.0,
+        }
+    }
+
     /// What was used since the refresh before, and by this one since `began`.
     pub(super) fn end(&mut self, began: u64) -> AgentCost {
         let now = (monotonic_ns(), process_cpu_ns());

@@ -1,6 +1,7 @@
 //! Rules of the configuration: which workloads there are, and what may be done with
 //! them.
 
+use super::store;
 use regex::Regex;
 use serde::Deserialize;
 use serde::Deserializer;
@@ -40,7 +41,16 @@ fn default_qos() -> f64 {
 }
 
 impl Rule {
+    /// Name in the store of the profile of `workload`: pods and units may have
+    /// characters in their names that files should not.
+    pub(super) fn stored_name(&self, workload: &str) -> String {
+        store::file_name(self.stored_as.as_deref().unwrap_or(workload))
+    }
+
     pub(super) fn check(&self) -> Result<(), String> {
+        if matches!(&self.matches, Match::Labels(labels) if labels.is_empty()) {
+            return Err("match = { labels = {} } names no label".into());
+        }
         if !(0.1..=1.0).contains(&self.qos) {
             return Err(format!("qos = {}: give a fraction from 0.1 to 1", self.qos));
         }
@@ -63,7 +73,8 @@ impl Rule {
 
 /// What a rule applies to; written as `match = { unit = "nginx.service" }`. Values
 /// are patterns: `*` stands for any text, `?` for one character.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Match {
     /// Path of a cgroup below its hierarchy, `/system.slice/*.service`.
     Cgroup(Pattern),
@@ -77,8 +88,6 @@ pub enum Match {
     Process(Pattern),
     /// Labels of a container or pod, all of which must match.
     Labels(BTreeMap<String, Pattern>),
-    /// Nothing: a rule that is switched off.
-    None,
 }
 
 impl fmt::Display for Match {
@@ -94,32 +103,7 @@ impl fmt::Display for Match {
                 let all: Vec<String> = labels.iter().map(one).collect();
                 write!(f, "labels {}", all.join(" "))
             }
-            Match::None => write!(f, "nothing"),
         }
-    }
-}
-
-impl<'de> Deserialize<'de> for Match {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "lowercase", deny_unknown_fields)]
-        enum Raw {
-            Cgroup(Pattern),
-            Unit(Pattern),
-            Container(Pattern),
-            Pod(Pattern),
-            Process(Pattern),
-            Labels(BTreeMap<String, Pattern>),
-        }
-        Ok(match Raw::deserialize(from)? {
-            Raw::Cgroup(pattern) => Match::Cgroup(pattern),
-            Raw::Unit(pattern) => Match::Unit(pattern),
-            Raw::Container(pattern) => Match::Container(pattern),
-            Raw::Pod(pattern) => Match::Pod(pattern),
-            Raw::Process(pattern) => Match::Process(pattern),
-            Raw::Labels(labels) if labels.is_empty() => Match::None,
-            Raw::Labels(labels) => Match::Labels(labels),
-        })
     }
 }
 

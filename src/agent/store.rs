@@ -177,16 +177,26 @@ impl Store {
     }
 }
 
+/// Letters, digits and a few more.
+fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "._-@:+".contains(c)
+}
+
+/// `name` as a file name: `shop/cart-7` becomes `shop_cart-7`.
+pub(super) fn file_name(name: &str) -> String {
+    let name = name.trim_start_matches('.').chars().take(LONGEST_NAME);
+    name.map(|c| if is_plain(c) { c } else { '_' }).collect()
+}
+
 /// A name that is a file name and nothing else.
 fn check_name(name: &str) -> Result<(), String> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-@:+".contains(c);
     match name {
         "" => Err("a profile needs a name".into()),
         _ if name.len() > LONGEST_NAME => {
             Err(format!("a name of {} bytes is too long", name.len()))
         }
         _ if name.starts_with('.') => Err(format!("'{name}' begins with a dot")),
-        _ if !name.chars().all(plain) => Err(format!(
+        _ if !name.chars().all(is_plain) => Err(format!(
             "'{name}': letters, digits and . _ - @ : + make a name"
         )),
         _ => Ok(()),

@@ -24,6 +24,7 @@ mod tests;
 use super::board::Board;
 use super::config::Config;
 use super::store::Store;
+use super::store::file_name;
 use crate::sys::clock::local_minute;
 use crate::sys::clock::rfc3339;
 use crate::sys::only_one::OnlyOne;
@@ -386,8 +387,10 @@ impl Experiments {
         }
         let workload = state.workloads.iter().find(|it| it.name == *name);
         let rule = workload.and_then(|it| self.config.workloads.get(it.rule as usize));
-        let stored = rule.and_then(|rule| rule.stored_as.clone());
-        let stored = stored.unwrap_or_else(|| name.clone());
+        let stored = match rule {
+            Some(rule) => rule.stored_name(name),
+            None => file_name(name),
+        };
         let before = self.store.get(&stored);
         let merged = result::merge(before.as_deref(), new, current.plan.old_holds);
         self.store
