@@ -38,6 +38,7 @@ use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::sync::mpsc::RecvTimeoutError;
@@ -77,6 +78,8 @@ pub struct Daemon {
     size: Size,
     discovery: Discovery,
     workloads: HashMap<Key, Workload>,
+    /// Who was there in the last look.
+    found: Rc<Vec<Found>>,
     shared: Shared,
     load: LoadMeter,
     cost: Cost,
@@ -131,6 +134,7 @@ impl Daemon {
             size,
             discovery: Discovery::new(here(), &config.workloads),
             workloads: HashMap::new(),
+            found: Rc::default(),
             shared: Shared::new(),
             load: LoadMeter::new(&machine),
             machine: machine.facts(),
@@ -196,6 +200,7 @@ impl Daemon {
         self.discovery.set_rules(&config.workloads);
         // Met anew, as the new rules name them.
         self.workloads.clear();
+        self.found = Rc::default();
         self.experiments.configure(&config);
         self.config = config;
         let text = "the configuration was read again";
@@ -253,6 +258,10 @@ impl Daemon {
         for text in self.discovery.warnings() {
             self.board.tell(EventKind::Warning, None, text);
         }
+        if Rc::ptr_eq(&found, &self.found) {
+            return;
+        }
+        self.found = found.clone();
         let here: HashSet<&Key> = found.iter().map(|it| &it.key).collect();
         let gone = self.workloads.keys().filter(|key| !here.contains(key));
         let gone: Vec<Key> = gone.cloned().collect();
@@ -266,7 +275,8 @@ impl Daemon {
         }
         let names = self.workloads.values().map(|it| it.found.name.clone());
         let mut taken: HashSet<String> = names.collect();
-        for mut it in found {
+        for it in found.iter() {
+            let mut it = it.clone();
             match self.workloads.get_mut(&it.key) {
                 // It keeps its number, whoever of the same name comes and goes.
                 Some(known) => {

@@ -20,6 +20,7 @@ use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::path::Path;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 /// Most processes that a rule may find.
 const MOST_PROCESSES: usize = 256;
@@ -54,23 +55,43 @@ pub(super) struct Discovery {
     root: PathBuf,
     rules: Vec<Rule>,
     tree: Result<Tree, String>,
-    /// What each cgroup that was looked at is; `None` where no rule matches.
-    cgroups: HashMap<(PathBuf, u64), Option<Candidate>>,
+    /// All cgroups as of the last look, and what each is.
+    cgroups: Rc<Vec<Cgroup>>,
+    looked_at: Vec<Look>,
     containers: BTreeMap<String, ContainerFacts>,
     pods: Pods,
     /// Warnings that were given already.
     warned: BTreeSet<String>,
     fresh: Vec<String>,
     looks: usize,
-    /// Paths of the cgroups that were found in this look.
-    taken: Vec<PathBuf>,
+    /// What was found last: in cgroups, and all.
+    in_cgroups: Vec<Found>,
+    found: Rc<Vec<Found>>,
 }
 
 /// Looks after which it is asked again whether a cgroup still holds somebody.
 const LIVES_FOR: usize = 10;
 
+/// What is known of a cgroup.
+#[derive(Default)]
+enum Look {
+    /// Nothing: it is new, or lies inside of a workload.
+    #[default]
+    NotYet,
+    NoRule,
+    Candidate(Candidate),
+}
+
+impl Look {
+    fn state(&self) -> Option<State> {
+        match self {
+            Look::Candidate(candidate) => Some(candidate.state),
+            _ => None,
+        }
+    }
+}
+
 /// A cgroup that a rule matches.
-#[derive(Clone)]
 struct Candidate {
     rule: usize,
     name: String,
@@ -90,6 +111,13 @@ enum State {
     HoldsInit,
 }
 
+impl Candidate {
+    /// Whether it is a workload now.
+    fn lives(&self) -> bool {
+        matches!(self.state, State::Lives | State::HoldsUs)
+    }
+}
+
 impl Discovery {
     pub(super) fn new(root: &Path, rules: &[Rule]) -> Discovery {
         let hierarchies = Hierarchies::below(root).map_err(|error| error.to_string());
@@ -97,20 +125,24 @@ impl Discovery {
             root: root.into(),
             rules: rules.to_vec(),
             tree: hierarchies.map(|it| Tree::new(&it)),
-            cgroups: HashMap::new(),
+            cgroups: Rc::default(),
+            looked_at: Vec::new(),
             containers: BTreeMap::new(),
             pods: Pods::default(),
             warned: BTreeSet::new(),
             fresh: Vec::new(),
             looks: 0,
-            taken: Vec::new(),
+            in_cgroups: Vec::new(),
+            found: Rc::default(),
         }
     }
 
     /// Other rules from now on.
     pub(super) fn set_rules(&mut self, rules: &[Rule]) {
         self.rules = rules.to_vec();
-        self.cgroups.clear();
+        self.cgroups = Rc::default();
+        self.looked_at.clear();
+        self.in_cgroups.clear();
         self.warned.clear();
     }
 
@@ -125,25 +157,36 @@ impl Discovery {
         }
     }
 
-    /// All workloads there are now, by name.
-    pub(super) fn look(&mut self) -> Vec<Found> {
-        let mut found = self.in_cgroups();
-        let inside: Vec<PathBuf> = std::mem::take(&mut self.taken);
-        found.extend(self.processes(&inside));
-        found.sort_by(|a, b| (&a.name, &a.key).cmp(&(&b.name, &b.key)));
-        found
+    /// All workloads there are now, by name. The same pointer as before where nobody
+    /// came, went or changed.
+    pub(super) fn look(&mut self) -> Rc<Vec<Found>> {
+        let changed = self.look_at_cgroups();
+        if changed {
+            self.in_cgroups = self.living();
+        }
+        let processes = self.processes();
+        if changed || self.found.len() != self.in_cgroups.len() || !processes.is_empty() {
+            let mut found = self.in_cgroups.clone();
+            found.extend(processes);
+            found.sort_by(|a, b| (&a.name, &a.key).cmp(&(&b.name, &b.key)));
+            if found != *self.found {
+                self.found = Rc::new(found);
+            }
+        }
+        self.found.clone()
     }
 
-    fn in_cgroups(&mut self) -> Vec<Found> {
+    /// Finds out what each cgroup is; true when one came, went or changed.
+    fn look_at_cgroups(&mut self) -> bool {
         let by_cgroup = |rule: &Rule| !matches!(rule.matches, Match::Process(_));
         if !self.rules.iter().any(by_cgroup) {
-            return Vec::new();
+            return false;
         }
         let cgroups = match &mut self.tree {
             Err(reason) => {
                 let text = format!("no cgroup can be watched: {reason}");
                 self.warn(text);
-                return Vec::new();
+                return false;
             }
             Ok(tree) => {
                 tree.refresh();
@@ -157,24 +200,24 @@ impl Discovery {
                 cgroups
             }
         };
+        let mut changed = !Rc::ptr_eq(&cgroups, &self.cgroups);
+        if changed {
+            self.take_over(cgroups.clone());
+        }
         self.looks += 1;
-        let mut known = std::mem::take(&mut self.cgroups);
-        let mut found = Vec::new();
         // What lies inside of a workload belongs to it; parents come first.
-        let mut inside: Option<PathBuf> = None;
+        let mut inside: Option<&Path> = None;
         for (index, cgroup) in cgroups.iter().enumerate() {
-            if inside
-                .as_ref()
-                .is_some_and(|above| cgroup.path.starts_with(above))
-            {
+            if inside.is_some_and(|above| cgroup.path.starts_with(above)) {
                 continue;
             }
-            let key = (cgroup.path.clone(), cgroup.inode);
-            let mut candidate = match known.remove(&key) {
-                Some(candidate) => candidate,
-                None => self.candidate(cgroup),
-            };
-            if let Some(candidate) = &mut candidate {
+            let mut look = std::mem::take(&mut self.looked_at[index]);
+            let before = look.state();
+            if matches!(look, Look::NotYet) {
+                let candidate = self.candidate(cgroup);
+                look = candidate.map_or(Look::NoRule, Look::Candidate);
+            }
+            if let Look::Candidate(candidate) = &mut look {
                 let is_due = (index + self.looks).is_multiple_of(LIVES_FOR);
                 match candidate.state {
                     State::Empty => candidate.state = self.state(cgroup, candidate.rule),
@@ -183,21 +226,49 @@ impl Discovery {
                     }
                     _ => {}
                 }
-                if matches!(candidate.state, State::Lives | State::HoldsUs) {
-                    inside = Some(cgroup.path.clone());
-                    self.taken.push(cgroup.path.clone());
-                    found.push(Found {
-                        key: Key::Cgroup(cgroup.directory.clone(), cgroup.inode),
-                        name: candidate.name.clone(),
-                        kind: candidate.kind,
-                        rule: candidate.rule,
-                        labels: candidate.labels.clone(),
-                        holds_us: candidate.state == State::HoldsUs,
-                        is_leaf: cgroup.is_leaf,
-                    });
+                if candidate.lives() {
+                    inside = Some(&cgroup.path);
                 }
             }
-            self.cgroups.insert(key, candidate);
+            changed |= look.state() != before;
+            self.looked_at[index] = look;
+        }
+        changed
+    }
+
+    /// Another list of cgroups from now on; what is known of those of the last stays.
+    fn take_over(&mut self, cgroups: Rc<Vec<Cgroup>>) {
+        let old = std::mem::replace(&mut self.cgroups, cgroups);
+        let key = |it: &Cgroup| (it.path.clone(), it.inode);
+        let known = old.iter().map(key).zip(self.looked_at.drain(..));
+        let mut known: HashMap<_, Look> = known.collect();
+        let looks = self.cgroups.iter().map(|it| known.remove(&key(it)));
+        self.looked_at = looks.map(Option::unwrap_or_default).collect();
+    }
+
+    /// Cgroups with workloads.
+    fn living(&self) -> Vec<Found> {
+        let mut found: Vec<Found> = Vec::new();
+        let mut inside: Option<&Path> = None;
+        for (cgroup, look) in self.cgroups.iter().zip(&self.looked_at) {
+            if inside.is_some_and(|above| cgroup.path.starts_with(above)) {
+                continue;
+            }
+            let Look::Candidate(candidate) = look else {
+                continue;
+            };
+            if candidate.lives() {
+                inside = Some(&cgroup.path);
+                found.push(Found {
+                    key: Key::Cgroup(cgroup.directory.clone(), cgroup.inode),
+                    name: candidate.name.clone(),
+                    kind: candidate.kind,
+                    rule: candidate.rule,
+                    labels: candidate.labels.clone(),
+                    holds_us: candidate.state == State::HoldsUs,
+                    is_leaf: cgroup.is_leaf,
+                });
+            }
         }
         found
     }
@@ -310,8 +381,8 @@ impl Discovery {
     }
 
     /// Processes by name: the first of a family, which the rest belongs to. What is
-    /// in one of the cgroups `taken` belongs to that.
-    fn processes(&mut self, taken: &[PathBuf]) -> Vec<Found> {
+    /// in a cgroup with a workload belongs to that.
+    fn processes(&mut self) -> Vec<Found> {
         let patterns = self.rules.iter().enumerate();
         let patterns = patterns.filter_map(|(index, rule)| match &rule.matches {
             Match::Process(pattern) => Some((index, pattern.clone(), rule.name.clone())),
@@ -321,6 +392,11 @@ impl Discovery {
         if patterns.is_empty() {
             return Vec::new();
         }
+        let cgroups = self.cgroups.iter().zip(&self.looked_at);
+        let taken: Vec<PathBuf> = cgroups
+            .filter(|(_, look)| matches!(look, Look::Candidate(it) if it.lives()))
+            .map(|(cgroup, _)| cgroup.path.clone())
+            .collect();
         // What the agent starts is its own as well: guards of targets, experiments.
         let mut us = self_and_ancestors();
         us.extend(descendants(std::process::id() as i32));
@@ -345,7 +421,7 @@ impl Discovery {
                 ));
                 continue;
             }
-            if us.contains(&pid) || self.is_inside(pid, taken) {
+            if us.contains(&pid) || self.is_inside(pid, &taken) {
                 continue;
             }
             let name = name.clone().unwrap_or(comm);
@@ -444,8 +520,8 @@ mod tests {
         let mut discovery = Discovery::new(root, &rules);
         let found = discovery.look();
         // Nothing new: the same again.
-        assert_eq!(discovery.look(), found);
-        let found = found.into_iter().map(|it| (it.name, it.kind)).collect();
+        assert!(Rc::ptr_eq(&discovery.look(), &found));
+        let found = found.iter().map(|it| (it.name.clone(), it.kind)).collect();
         (found, discovery.warnings())
     }
 

@@ -78,6 +78,8 @@ struct Totals {
     waited: Read<HashMap<i32, f64>>,
     /// CPU, memory, I/O.
     pressure: [Read<f64>; 3],
+    /// No CPU time was used and nothing waited since the totals before.
+    still: bool,
 }
 
 /// Reads one workload.
@@ -158,7 +160,7 @@ impl Meter {
             What::Process { pid } => resident(&family(*pid)),
         };
         let first = || "it was read once so far".to_string();
-        let before = self.before.replace(now.clone());
+        let before = self.before.take();
         let seconds = before
             .as_ref()
             .map_or(0.0, |it| (now.at_ns - it.at_ns) as f64 / 1e9);
@@ -177,13 +179,14 @@ impl Meter {
             [0, 1].map(|at| since(&|it| it.disk.clone().map(|it| it[at])));
         let [received, sent] = [0, 1].map(|at| since(&|it| it.network.clone().map(|it| it[at])));
         let waited = before.as_ref().ok_or_else(first).and_then(|before| {
-            let (before, now) = (before.waited.clone()?, now.waited.clone()?);
+            let before = before.waited.as_ref().map_err(String::clone)?;
+            let now = now.waited.as_ref().map_err(String::clone)?;
             let of_both = now
                 .iter()
                 .filter_map(|(tid, now)| Some((now - before.get(tid)?).max(0.0)));
             Ok(100.0 * of_both.sum::<f64>() / seconds)
         });
-        WorkloadReadings {
+        let readings = WorkloadReadings {
             seconds,
             cpu_percent: percent(since(&|it| it.cpu.clone())),
             run_queue_delay_percent: waited.into(),
@@ -196,7 +199,9 @@ impl Meter {
             psi_memory_some_percent: pressure(1),
             psi_io_some_percent: pressure(2),
             cycles_per_instruction: Reading::unavailable("the agent opens no hardware counters"),
-        }
+        };
+        self.before = Some(now);
+        readings
     }
 
     fn totals(&self, is_leaf: bool, shared: &mut Shared) -> Totals {
@@ -212,6 +217,7 @@ impl Meter {
                     network: network_bytes(&processes, shared.own_network),
                     waited: waited(&processes),
                     pressure: [Err(reason.clone()), Err(reason.clone()), Err(reason)],
+                    still: false,
                 }
             }
         }
@@ -280,16 +286,25 @@ impl Files {
         let buffer = &mut shared.buffer;
         let at_ns = monotonic_ns();
         let cpu = self.cpu_seconds(buffer);
-        let pressure = [0, 1, 2].map(|at| {
+        let mut waited_for = |at: usize| {
             let total = self.pressure[at].read(buffer, |text| total_us(text, "some"));
             total.map(|microseconds| microseconds / 1e6)
-        });
+        };
+        let same = |a: &Read<f64>, b: &Read<f64>| a.is_ok() && a == b;
+        let idle = before.filter(|it| same(&it.cpu, &cpu));
+        // Only what runs can begin to wait for memory or I/O.
+        let still = idle.filter(|it| it.still);
+        let cpu_pressure = waited_for(0);
+        let pressure = match still {
+            Some(it) => [cpu_pressure, it.pressure[1].clone(), it.pressure[2].clone()],
+            None => [cpu_pressure, waited_for(1), waited_for(2)],
+        };
+        let still = idle.is_some_and(|it| (1..3).all(|at| same(&it.pressure[at], &pressure[at])));
         let (io, format) = &self.io;
         let disk = io.read(buffer, |text| Ok(io_bytes(text, *format)));
         // Where nothing ran and nothing waited for a CPU, no thread's share of it
         // needs to be read.
-        let same = |a: &Read<f64>, b: &Read<f64>| a.is_ok() && a == b;
-        let quiet = before.filter(|it| same(&it.cpu, &cpu) && same(&it.pressure[0], &pressure[0]));
+        let quiet = idle.filter(|it| same(&it.pressure[0], &pressure[0]));
         let (network, waited) = match quiet {
             Some(before) if before.network.is_err() => {
                 (before.network.clone(), before.waited.clone())
@@ -309,6 +324,7 @@ impl Files {
             network,
             waited,
             pressure,
+            still,
         }
     }
 
@@ -490,5 +506,49 @@ mod tests {
         let old = "254:0 Read 100\n254:0 Write 50\n254:0 Total 150\nTotal 150\n";
         assert_eq!(io_bytes(old, IoFormat::Blkio), [100.0, 50.0]);
         assert_eq!(io_bytes("", IoFormat::Unified), [0.0, 0.0]);
+    }
+
+    #[test]
+    fn what_does_not_run_does_not_begin_to_wait() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |file: &str| directory.path().join(file);
+        let write = |file: &str, text: &str| std::fs::write(at(file), text).unwrap();
+        let waited = |file: &str, total: u64| write(file, &format!("some avg10=0 total={total}\n"));
+        write("cpu.stat", "usage_usec 7\n");
+        write("cgroup.procs", "");
+        for file in ["cpu.pressure", "memory.pressure", "io.pressure"] {
+            waited(file, 5);
+        }
+        let open = |file: &str| Slot::open(directory.path(), &at(file));
+        let files = Files {
+            directory: directory.path().into(),
+            cpu: (open("cpu.stat"), CpuUnit::Stat),
+            memory: Slot::absent("none"),
+            io: (Slot::absent("none"), IoFormat::Unified),
+            pressure: ["cpu", "memory", "io"].map(|it| open(&format!("{it}.pressure"))),
+            processes: open("cgroup.procs"),
+        };
+        let mut shared = Shared {
+            hierarchies: None,
+            buffer: vec![0; 4096],
+            own_network: None,
+        };
+        let mut read = |before: Option<&Totals>| files.totals(true, before, &mut shared);
+        let memory = |totals: &Totals| totals.pressure[1].clone().unwrap() * 1e6;
+        let first = read(None);
+        assert!(!first.still);
+        // It waits while nothing runs: it began to before.
+        waited("memory.pressure", 6);
+        let second = read(Some(&first));
+        assert_eq!((second.still, memory(&second)), (false, 6.0));
+        let third = read(Some(&second));
+        assert!(third.still);
+        // Not looked at, as nothing ran that could begin to wait.
+        waited("memory.pressure", 9);
+        let fourth = read(Some(&third));
+        assert_eq!((fourth.still, memory(&fourth)), (true, 6.0));
+        write("cpu.stat", "usage_usec 8\n");
+        let fifth = read(Some(&fourth));
+        assert_eq!((fifth.still, memory(&fifth)), (false, 9.0));
     }
 }

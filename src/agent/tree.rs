@@ -31,12 +31,21 @@ struct Root {
     fresh: usize,
 }
 
-#[derive(Default)]
 struct Node {
+    directory: PathBuf,
     /// Changes when a child comes or goes; the time of the last change does not.
     links: u64,
     inode: u64,
     children: BTreeSet<String>,
+}
+
+impl Node {
+    /// Whether it is there and has as many children as before. Where one went and
+    /// another came, the one that went is missed by itself.
+    fn is_as_before(&self) -> bool {
+        let facts = fs::metadata(&self.directory);
+        facts.is_ok_and(|it| it.nlink() == self.links && it.ino() == self.inode)
+    }
 }
 
 /// A cgroup that was found.
@@ -95,7 +104,7 @@ impl Tree {
             for (path, node) in &root.nodes {
                 found.entry(path).or_insert_with(|| Cgroup {
                     path: path.clone(),
-                    directory: root.directory.join(path),
+                    directory: node.directory.clone(),
                     inode: node.inode,
                     is_leaf: node.children.is_empty(),
                 });
@@ -114,6 +123,10 @@ impl Tree {
 
 impl Root {
     fn refresh(&mut self, left: &mut usize) -> bool {
+        if !self.nodes.is_empty() && self.nodes.values().all(Node::is_as_before) {
+            *left = left.saturating_sub(self.nodes.len());
+            return false;
+        }
         let mut old = std::mem::take(&mut self.nodes);
         let before = old.len();
         self.fresh = 0;
@@ -147,6 +160,7 @@ impl Root {
             links,
             inode,
             children: children(&directory),
+            directory: directory.clone(),
         });
         let mut queue: Vec<String> = node.children.iter().cloned().collect();
         while let Some(name) = queue.pop() {
