@@ -1,7 +1,7 @@
 //! Profiles survive a round trip, and a failed save leaves nothing behind.
 
 use jostle::report::Style;
-use jostle::report::profile_table;
+use jostle::report::profile_details;
 use jostle_profile as profile;
 use jostle_profile::CounterPair;
 use jostle_profile::CurvePoint;
@@ -243,7 +243,7 @@ proptest! {
     ) {
         let entry = ResourceEntry::without_numbers(Status::Inferred, name.clone());
         profile.resources.insert(name, entry);
-        let page = profile_table(&profile, Style::plain().with_width(width));
+        let page = profile_details(&profile, Style::plain().with_width(width));
         prop_assert!(page.contains("What this does not prove"));
         let escape = '\u{1b}';
         prop_assert!(!page.contains(escape));

@@ -7,6 +7,7 @@ mod counters;
 mod demo;
 mod duration;
 mod evaluate;
+mod explain;
 mod guard;
 mod hooks;
 mod interrupt;
@@ -68,8 +69,10 @@ enum Command {
     Pairs(Box<pairs::Args>),
     Blame(Box<blame::Args>),
     Agent(agent::Args),
-    /// Print a profile
+    /// Print a profile on one screen
     Show(show::Args),
+    /// Print everything a profile says, of all resources or of one
+    Explain(explain::Args),
     /// Check every source: linear, strong, and without effect on other resources
     Validate(validate::Args),
     /// Tell how fast programs would be next to each other, by their profiles
@@ -111,6 +114,7 @@ impl Cli {
             Command::Blame(args) => blame::run(*args),
             Command::Agent(args) => agent::run(args),
             Command::Show(args) => show::run(args),
+            Command::Explain(args) => explain::run(args),
             Command::Validate(args) => validate::run(args),
             Command::Predict(args) => predict::run(args),
             Command::Classify(args) => classify::run(args),

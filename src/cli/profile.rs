@@ -213,9 +213,12 @@ pub fn run(args: Args) -> Result<()> {
     let _ = std::fs::remove_file(checkpoint);
     match args.json {
         true => output::json(&profile)?,
-        false => output::text(&report::profile_table(&profile, Style::for_stdout()))?,
+        false => output::text(&page(&profile, args.verbose))?,
     }
-    note!("wrote {}", path.display());
+    note!(
+        "wrote {0}; jostle explain {0} tells the details",
+        path.display()
+    );
     scaled?;
     match interrupt::raised(&interrupt) {
         true => Err(Error::Interrupted(format!(
@@ -229,6 +232,13 @@ pub fn run(args: Args) -> Result<()> {
             profile.conditions.doubts.last().map_or("", |doubt| doubt)
         ))),
         false => Ok(()),
+    }
+}
+
+fn page(profile: &Profile, everything: bool) -> String {
+    match everything {
+        true => report::profile_details(profile, Style::for_stdout()),
+        false => report::profile_page(profile, Style::for_stdout()),
     }
 }
 

@@ -5,7 +5,8 @@ use super::output;
 use crate::error::Error;
 use crate::error::Result;
 use crate::report::Style;
-use crate::report::profile_table;
+use crate::report::profile_details;
+use crate::report::profile_page;
 use crate::report::switch_page;
 use jostle_profile as profile;
 use std::path::PathBuf;
@@ -18,6 +19,9 @@ pub struct Args {
     /// Print the profile as one JSON document, as it was understood
     #[arg(long)]
     json: bool,
+    /// Print everything the profile says
+    #[arg(long, conflicts_with = "json")]
+    verbose: bool,
     /// Print the losses expected on a CPU shared in turns of this length, like 3ms,
     /// and stop
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "json")]
@@ -47,5 +51,8 @@ pub fn run(args: Args) -> Result<()> {
     }
     let style = Style::for_stdout();
     let style = args.width.map_or(style, |width| style.with_width(width));
-    output::text(&profile_table(&profile, style))
+    output::text(&match args.verbose {
+        true => profile_details(&profile, style),
+        false => profile_page(&profile, style),
+    })
 }

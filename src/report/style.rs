@@ -130,3 +130,66 @@ fn trimmed(table: &Table) -> String {
     }
     out
 }
+
+/// Columns that `lines` take side by side, `gap` apart.
+pub fn columns_wide<const N: usize>(lines: &[[String; N]], gap: usize) -> usize {
+    let widths = widths(lines);
+    widths.iter().sum::<usize>() + gap * (N - 1)
+}
+
+fn widths<const N: usize>(lines: &[[String; N]]) -> [usize; N] {
+    std::array::from_fn(|at| {
+        let cells = lines.iter().map(|line| line[at].chars().count());
+        cells.max().unwrap_or(0)
+    })
+}
+
+impl Style {
+    /// `lines` side by side, `gap` apart, without wrapping, the first in bold as titles; the last
+    /// cell of each line in the colour given for it.
+    pub fn columns<const N: usize>(
+        self,
+        lines: &[[String; N]],
+        gap: usize,
+        colours: impl IntoIterator<Item = Option<Colour>>,
+    ) -> String {
+        let widths = widths(lines);
+        let mut page = String::new();
+        let colours = colours.into_iter().chain(std::iter::repeat(None));
+        for (index, (line, colour)) in lines.iter().zip(colours).enumerate() {
+            let mut text = String::new();
+            for (at, (cell, width)) in line.iter().zip(widths).enumerate() {
+                match (at + 1 == N, colour.filter(|_| self.colour)) {
+                    (false, _) => text += &format!("{cell:<width$}{:gap$}", ""),
+                    (true, None) => text += cell,
+                    (true, Some(colour)) => text += &colour.paint(cell),
+                }
+            }
+            let text = text.trim_end();
+            match index == 0 && self.colour {
+                true => page += &format!("\u{1b}[1m{text}\u{1b}[0m\n"),
+                false => page += &format!("{text}\n"),
+            }
+        }
+        page
+    }
+}
+
+/// Colours of verdicts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colour {
+    Green,
+    Yellow,
+    Dim,
+}
+
+impl Colour {
+    fn paint(self, text: &str) -> String {
+        let code = match self {
+            Colour::Green => 32,
+            Colour::Yellow => 33,
+            Colour::Dim => 2,
+        };
+        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+    }
+}

@@ -1,5 +1,7 @@
-//! A profile as a person reads it.
+//! Everything that a profile says.
 
+use super::entries::by_sensitivity;
+use super::entries::strongest;
 use super::mechanism;
 use super::scaling;
 use super::style::Style;
@@ -11,7 +13,6 @@ use super::used;
 use comfy_table::Attribute;
 use comfy_table::Cell;
 use comfy_table::Color;
-use jostle_profile::CurvePoint;
 use jostle_profile::Direction;
 use jostle_profile::LoadFacts;
 use jostle_profile::Profile;
@@ -24,7 +25,7 @@ use jostle_profile::reading::Reading;
 const ONE_LINE_WIDTH: u16 = 120;
 /// The whole profile: header, one row per resource ordered by sensitivity,
 /// doubts, bounds, and what it does not prove.
-pub fn profile_table(profile: &Profile, style: Style) -> String {
+pub fn profile_details(profile: &Profile, style: Style) -> String {
     let mut page = header(profile, style);
     page.push('\n');
     page.push_str(&rows(profile, style));
@@ -217,44 +218,6 @@ fn noise(profile: &Profile) -> String {
     parts.join("; ")
 }
 
-/// Most sensitive first: lowest tolerated score, then the unresolved, then what
-/// has no numbers. Equal scores: the larger loss first, then by name.
-fn by_sensitivity(profile: &Profile) -> Vec<(&String, &ResourceEntry)> {
-    let mut entries: Vec<_> = profile.resources.iter().collect();
-    let group = |entry: &ResourceEntry| match (entry.status, &entry.tolerated) {
-        // Where a loss begins may be open when that there is one is not.
-        _ if entry.sensitive == Some(true) => 0,
-        (Status::Measured | Status::Inferred, Some(_)) => 0,
-        (Status::Measured | Status::Inferred | Status::Unresolved, _) => 1,
-        (Status::Unavailable, _) => 2,
-        (Status::NotShared, _) => 3,
-    };
-    let score = |entry: &ResourceEntry| match (entry.tolerated, entry.sensitive) {
-        (Some(tolerated), _) => tolerated.score,
-        // Somewhere in the middle, for all that is known.
-        (None, Some(true)) => 50.0,
-        (None, _) => f64::INFINITY,
-    };
-    let kept = |entry: &ResourceEntry| {
-        strongest(&entry.curve).map_or(f64::INFINITY, |point| point.performance)
-    };
-    entries.sort_by(|(a_id, a), (b_id, b)| {
-        group(a)
-            .cmp(&group(b))
-            .then(score(a).total_cmp(&score(b)))
-            .then(kept(a).total_cmp(&kept(b)))
-            .then_with(|| a_id.cmp(b_id))
-    });
-    entries
-}
-
-/// The point at the highest intensity.
-fn strongest(curve: &[CurvePoint]) -> Option<&CurvePoint> {
-    curve
-        .iter()
-        .max_by(|a, b| a.intensity.total_cmp(&b.intensity))
-}
-
 fn rows(profile: &Profile, style: Style) -> String {
     if profile.resources.is_empty() {
         return "This profile holds no resource.\n".into();
@@ -409,7 +372,7 @@ fn legend(profile: &Profile, style: Style) -> String {
 }
 
 /// Doubts, reasons and bounds in words, each under the name of what it is about.
-fn notes(profile: &Profile, style: Style) -> String {
+pub(super) fn notes(profile: &Profile, style: Style) -> String {
     let mut page = String::new();
     let mut section = |title: &str, lines: Vec<String>| {
         if lines.is_empty() {

@@ -18,6 +18,16 @@ pub fn bar(percent: f64) -> String {
     "█".repeat(full) + &"░".repeat(BAR_CELLS - full)
 }
 
+/// A bar of five cells for `percent` of 100, in eighths of a cell.
+pub fn short_bar(percent: f64) -> String {
+    const CELLS: usize = 5;
+    const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let share = (percent / 100.0).clamp(0.0, 1.0);
+    let eighths = (share * 8.0 * CELLS as f64).round() as usize;
+    let bar = "█".repeat(eighths / 8) + PARTS[eighths % 8];
+    format!("{bar:<CELLS$}")
+}
+
 /// A number with as many digits as a reader can use: three significant ones
 /// below 1000, whole and with thousands separators above.
 pub fn number(value: f64) -> String {
@@ -42,6 +52,14 @@ pub fn number(value: f64) -> String {
         text.trim_end_matches('0').trim_end_matches('.').into()
     } else {
         text
+    }
+}
+
+/// Percent with two digits that matter: 4.3, 19.
+pub fn short(percent: f64) -> String {
+    match percent.abs() < 9.95 {
+        true => format!("{percent:.1}"),
+        false => format!("{percent:.0}"),
     }
 }
 

@@ -1,0 +1,158 @@
+//! What a profile says, in a few sentences.
+
+use super::entries::Verdict;
+use super::entries::by_sensitivity;
+use super::entries::is_measurable;
+use super::entries::loss_percent;
+use super::entries::used_percent;
+use super::text;
+use jostle_profile::Profile;
+use jostle_profile::ResourceEntry;
+
+/// Shares of a peak below this are not worth a word, percent.
+const MUCH: f64 = 5.0;
+/// Names told before the rest is a number.
+const MOST_NAMES: usize = 4;
+const CPU_TIME: &str = "cpu-time";
+
+/// The conclusion, from what matters most to what is open.
+pub fn sentences(profile: &Profile) -> Vec<String> {
+    let entries = by_sensitivity(profile);
+    let of = |wanted: Verdict| -> Vec<(&String, &ResourceEntry)> {
+        let found = entries.iter().filter(|(_, entry)| is_measurable(entry));
+        let found = found.filter(|(_, entry)| Verdict::of(entry) == wanted);
+        found.copied().collect()
+    };
+    let sensitive = of(Verdict::Sensitive);
+    let parts = [
+        of_cpu(&sensitive),
+        of_sensitive(&sensitive),
+        of_insensitive(&of(Verdict::Insensitive)),
+        of_caused(&entries),
+        of_use(profile, &entries),
+        of_open(&of(Verdict::Open)),
+        of_doubts(profile),
+    ];
+    parts.into_iter().flatten().collect()
+}
+
+/// Nearly everything loses by sharing a CPU: it does not count as the most sensitive.
+fn of_cpu(sensitive: &[(&String, &ResourceEntry)]) -> Option<String> {
+    let (_, entry) = sensitive.iter().find(|(id, _)| *id == CPU_TIME)?;
+    let loss = loss_percent(entry)?;
+    Some(format!(
+        "On a CPU shared with a busy neighbour it loses {:.0} %.",
+        loss.value
+    ))
+}
+
+fn of_sensitive(sensitive: &[(&String, &ResourceEntry)]) -> Option<String> {
+    let mut others = sensitive.iter().filter(|(id, _)| *id != CPU_TIME);
+    let Some((id, entry)) = others.next() else {
+        return None;
+    };
+    let mut text = format!("Most sensitive to {}", text::clean(id));
+    if let Some(loss) = loss_percent(entry) {
+        text += &format!(": loses {} % at full pressure", text::short(loss.value));
+    }
+    if let Some(score) = entry.tolerated.filter(|it| it.score < 99.5) {
+        text += &format!(", tolerates {:.0}", score.score);
+    }
+    let more: Vec<String> = others
+        .map(|(id, entry)| match loss_percent(entry) {
+            Some(loss) => format!("{} ({} %)", text::clean(id), text::short(loss.value)),
+            None => text::clean(id),
+        })
+        .collect();
+    Some(match more.is_empty() {
+        true => format!("{text}."),
+        false => format!("{text}; also to {}.", listed(&more)),
+    })
+}
+
+fn of_insensitive(entries: &[(&String, &ResourceEntry)]) -> Option<String> {
+    let losses = entries.iter().filter_map(|(_, entry)| loss_percent(entry));
+    let most = losses.map(|it| it.most).max_by(f64::total_cmp);
+    let most = most.map_or(String::new(), |most| {
+        format!(", each of which costs it at most {} %", text::short(most))
+    });
+    match entries {
+        [] => None,
+        [(id, _)] => Some(format!("Insensitive to {}.", text::clean(id))),
+        _ => Some(format!("Insensitive to {} others{most}.", entries.len())),
+    }
+}
+
+fn of_caused(entries: &[(&String, &ResourceEntry)]) -> Option<String> {
+    let mut known: Vec<(&String, f64)> = Vec::new();
+    let mut quiet = 0;
+    for (id, entry) in entries {
+        match entry.caused {
+            Some(score) if score.ci95[0] > 0.0 => known.push((id, score.score)),
+            Some(_) => quiet += 1,
+            None => {}
+        }
+    }
+    known.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let names: Vec<String> = known
+        .iter()
+        .map(|(id, score)| format!("{} ({score:.0})", text::clean(id)))
+        .collect();
+    match (names.is_empty(), quiet) {
+        (true, 0) => None,
+        (true, 1) => Some("It was not seen to disturb the one resource that could be told.".into()),
+        (true, quiet) => Some(format!(
+            "It was not seen to disturb any of the {quiet} resources that could be told."
+        )),
+        (false, _) => Some(format!("It disturbs {}.", listed(&names))),
+    }
+}
+
+fn of_use(profile: &Profile, entries: &[(&String, &ResourceEntry)]) -> Option<String> {
+    let share = |id: &String| Some((text::clean(id), used_percent(profile, id)?));
+    let mut used: Vec<(String, f64)> = entries.iter().filter_map(|(id, _)| share(id)).collect();
+    used.retain(|(_, percent)| *percent >= MUCH);
+    used.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let parts: Vec<String> = used
+        .iter()
+        .map(|(id, percent)| match id.as_str() {
+            CPU_TIME => format!("{percent:.0} % of its CPU"),
+            id => format!("{percent:.0} % of the peak of {id}"),
+        })
+        .collect();
+    (!parts.is_empty()).then(|| format!("Uses {}.", listed(&parts)))
+}
+
+fn of_open(entries: &[(&String, &ResourceEntry)]) -> Option<String> {
+    if entries.is_empty() {
+        return None;
+    }
+    let names = match entries.len() > MOST_NAMES {
+        true => format!("{} resources", entries.len()),
+        false => listed(
+            &entries
+                .iter()
+                .map(|(id, _)| text::clean(id))
+                .collect::<Vec<_>>(),
+        ),
+    };
+    Some(format!("Open: {names}; a longer --budget decides more."))
+}
+
+fn of_doubts(profile: &Profile) -> Option<String> {
+    let of_entries = profile.resources.values().map(|entry| entry.doubts.len());
+    match profile.conditions.doubts.len() + of_entries.sum::<usize>() {
+        0 => None,
+        1 => Some("One doubt is in the details.".into()),
+        count => Some(format!("{count} doubts are in the details.")),
+    }
+}
+
+fn listed(names: &[String]) -> String {
+    match names.len().saturating_sub(MOST_NAMES) {
+        0 => names.join(", "),
+        // "and 1 more" is no shorter than the name.
+        1 => names.join(", "),
+        more => format!("{} and {more} more", names[..MOST_NAMES].join(", ")),
+    }
+}
