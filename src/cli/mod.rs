@@ -19,6 +19,7 @@ mod network;
 mod output;
 mod pairs;
 mod pattern;
+mod placing;
 mod population;
 mod predict;
 mod profile;
@@ -28,6 +29,7 @@ mod scale;
 mod schedule;
 mod schema;
 mod select;
+mod serve;
 mod show;
 mod simulate;
 mod sink;
@@ -80,6 +82,8 @@ enum Command {
     Evaluate(evaluate::Args),
     /// Place applications on nodes by their profiles
     Schedule(schedule::Args),
+    /// Place applications for schedulers that connect to a socket
+    Serve(serve::Args),
     /// Let policies compete on a simulated cluster
     Simulate(simulate::Args),
     /// Fit a pattern of I/O or messages to a recorded trace or network capture
@@ -116,6 +120,7 @@ impl Cli {
             Command::Classify(args) => classify::run(args),
             Command::Evaluate(args) => evaluate::run(args),
             Command::Schedule(args) => schedule::run(args),
+            Command::Serve(args) => serve::run(args),
             Command::Simulate(args) => simulate::run(args),
             Command::Pattern(args) => pattern::run(args),
             Command::Sink(args) => sink::run(args),

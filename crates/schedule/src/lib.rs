@@ -153,4 +153,6 @@ pub use policy::Waiting;
 pub use scaling::Scaling;
 pub use search::greedy::Greedy;
 pub use stream::LONGEST_LINE;
+pub use stream::Places;
+pub use stream::Recorded;
 pub use stream::Stream;

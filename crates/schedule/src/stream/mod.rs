@@ -25,8 +25,11 @@
 mod answers;
 mod event;
 mod explain;
+mod retell;
 mod run;
 mod state;
 
+pub use retell::Places;
+pub use retell::Recorded;
 pub use run::LONGEST_LINE;
 pub use state::Stream;

@@ -3,6 +3,7 @@
 use super::answers::some_of;
 use super::event::Event;
 use super::event::check_profile;
+use super::retell::Places;
 use crate::app::App;
 use crate::app::Demand;
 use crate::cluster::Cluster;
@@ -16,6 +17,7 @@ use crate::policy::Decision;
 use crate::policy::MigrationCosts;
 use crate::policy::PlacementRequest;
 use crate::policy::Policy;
+use jostle_profile::Profile;
 use serde_json::Value;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -32,6 +34,8 @@ pub(super) struct Job {
     /// Order of arrival.
     pub(super) number: u64,
     pub(super) app: Arc<App>,
+    /// As its event described it, where the stream keeps that.
+    pub(super) profile: Option<Arc<Profile>>,
     pub(super) demand: Demand,
     pub(super) spread: bool,
     pub(super) target: Option<f64>,
@@ -68,6 +72,12 @@ pub struct Stream {
     pub(super) arrived: u64,
     pub(super) now: f64,
     pub(super) line: u64,
+    /// Places to give instead of asking the policy, while events are replayed.
+    pub(super) recorded: Option<Places>,
+    /// What it started with, to be left out when its state is retold.
+    pub(super) first_jobs: BTreeMap<String, (Vec<ResidentId>, Arc<App>)>,
+    pub(super) first_nodes: usize,
+    pub(super) keeps_profiles: bool,
 }
 
 /// The answers to an event, and whether it made room.
@@ -118,6 +128,10 @@ impl Stream {
             arrived: 0,
             now: 0.0,
             line: 0,
+            recorded: None,
+            first_jobs: BTreeMap::new(),
+            first_nodes: 0,
+            keeps_profiles: false,
             cluster,
         };
         for node in stream.cluster.ids() {
@@ -134,6 +148,7 @@ impl Stream {
                 let job = Job {
                     number: stream.arrived,
                     app: what.app.clone(),
+                    profile: None,
                     demand: what.demand,
                     spread: false,
                     target: None,
@@ -177,6 +192,18 @@ impl Stream {
             Ok(answers) => answers.iter().map(Value::to_string).collect(),
             Err(error) => vec![self.error(&error.to_string())],
         }
+    }
+
+    /// The answers to `line`, which is the `number`th of its client.
+    pub fn handle_numbered(&mut self, number: u64, line: &str) -> Vec<String> {
+        self.line = number.saturating_sub(1);
+        self.handle(line)
+    }
+
+    /// The answer to the `number`th line of a client, which cannot be read.
+    pub fn refuse_numbered(&mut self, number: u64, message: &str) -> Vec<String> {
+        self.line = number.saturating_sub(1);
+        self.refuse(message)
     }
 
     /// The answer to a line that cannot even be read.
@@ -227,6 +254,7 @@ impl Stream {
             ));
         }
         let (spread, target, seconds) = (event.spread, event.target, event.seconds);
+        let profile = self.kept(event.profile.as_deref());
         let app = self.app(event)?;
         let usual = self.demands.get(app.name());
         let target = target.or(usual.and_then(|usual| usual.target));
@@ -239,6 +267,7 @@ impl Stream {
         let job = Job {
             number: self.arrived,
             app,
+            profile,
             demand,
             spread,
             target,
@@ -365,9 +394,11 @@ impl Stream {
         if !self.jobs.contains_key(&id) {
             return Err(no_job(&id));
         }
+        let profile = self.kept(event.profile.as_deref());
         let app = self.app(event)?;
         let job = self.jobs.get_mut(&id).ok_or_else(|| no_job(&id))?;
         job.app = app.clone();
+        job.profile = profile;
         let parts = job.parts.clone();
         for part in &parts {
             self.cluster.replace(*part, app.clone());
@@ -378,9 +409,15 @@ impl Stream {
         let mut answers = vec![json!({"answer": "profile-changed", "id": id})];
         if let [resident] = parts[..] {
             let left = seconds_left.unwrap_or(SECONDS_LEFT);
-            let choice = self
-                .policy
-                .reconsider(resident, &self.cluster, left, &self.costs);
+            let choice = match self.recorded {
+                Some(_) => self.jobs.get(&id).and_then(|job| {
+                    let request = self.request(job);
+                    self.recorded_choice(&id, &request)
+                }),
+                None => self
+                    .policy
+                    .reconsider(resident, &self.cluster, left, &self.costs),
+            };
             answers.extend(choice.and_then(|choice| self.move_to(&id, resident, &choice)));
         }
         Ok((answers, true))
@@ -482,6 +519,11 @@ impl Stream {
             return Err("it has left".into());
         };
         let request = self.request(&job);
+        if self.recorded.is_some() {
+            let choice = self.recorded_choice(id, &request);
+            let choice = choice.ok_or("it waited when this was recorded")?;
+            return self.start_as_chosen(id, &job, &choice);
+        }
         let queued_at = &job.queued_at;
         let up = |node: &NodeId| self.cluster.summary(*node).up;
         let room = |node: &&NodeId| request.may_use(&self.cluster, **node);
@@ -504,8 +546,12 @@ impl Stream {
             }
             Decision::Wait(waiting, _) => return Err(self.why_waiting(&request, waiting)),
         };
-        let decision = self.explained(&job, &choice);
-        let Some(parts) = self.start(id, &choice) else {
+        self.start_as_chosen(id, &job, &choice)
+    }
+
+    fn start_as_chosen(&mut self, id: &str, job: &Job, choice: &Choice) -> Result<Value, String> {
+        let decision = self.explained(job, choice);
+        let Some(parts) = self.start(id, choice) else {
             let (policy, node) = (self.policy.name(), self.cluster.name(choice.node()));
             return Err(format!("{policy} chose {node}, which has no room for it"));
         };
