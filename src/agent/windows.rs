@@ -258,8 +258,8 @@ mod tests {
         fs::write(path.join(CURRENT), "mine,and mine alone\n1,2\n").unwrap();
         recorder(path, 1, 3).append(&[row("b")]).unwrap();
         assert_eq!(text(path), format!("{begin}b,1\n"));
-        let names = fs::read_dir(path).unwrap().map(|it| it.unwrap().path());
-        let other = names.filter(|it| !it.ends_with(CURRENT)).next().unwrap();
+        let mut names = fs::read_dir(path).unwrap().map(|it| it.unwrap().path());
+        let other = names.find(|it| !it.ends_with(CURRENT)).unwrap();
         assert!(fs::read_to_string(other).unwrap().starts_with("mine,"));
     }
 
