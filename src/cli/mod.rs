@@ -32,6 +32,7 @@ mod show;
 mod simulate;
 mod sink;
 mod target;
+mod train;
 mod training;
 mod validate;
 mod worker;
@@ -78,6 +79,7 @@ enum Command {
     Classify(classify::Args),
     /// Compare predictions with recorded co-locations
     Evaluate(evaluate::Args),
+    Train(train::Args),
     /// Place applications on nodes by their profiles
     Schedule(schedule::Args),
     /// Let policies compete on a simulated cluster
@@ -115,6 +117,7 @@ impl Cli {
             Command::Predict(args) => predict::run(args),
             Command::Classify(args) => classify::run(args),
             Command::Evaluate(args) => evaluate::run(args),
+            Command::Train(args) => train::run(args),
             Command::Schedule(args) => schedule::run(args),
             Command::Simulate(args) => simulate::run(args),
             Command::Pattern(args) => pattern::run(args),

@@ -3,6 +3,8 @@
 use rand::RngExt;
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
+use serde::Deserialize;
+use serde::Serialize;
 
 /// Passes over the data at most, and visits of rows at most.
 const PASSES: usize = 300;
@@ -25,7 +27,7 @@ pub(super) type Groups = [u32; 3];
 pub(super) const ALONE: Groups = [0, NO_GROUP, NO_GROUP];
 
 /// A direction and an offset: scores above 0 are slow.
-#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Plane {
     pub weights: Vec<f64>,
     pub bias: f64,
