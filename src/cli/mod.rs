@@ -7,6 +7,7 @@ mod counters;
 mod demo;
 mod duration;
 mod evaluate;
+mod gate;
 mod guard;
 mod hooks;
 mod interrupt;

@@ -97,6 +97,11 @@ pub trait Admission: Send {
         None
     }
 
+    /// Whether [`Self::next`] has an order of its own; that of arrival otherwise.
+    fn chooses_next(&self) -> bool {
+        true
+    }
+
     /// Why `job` waits, beyond that there is no room.
     fn why(&self, _job: u64, _now: f64) -> Option<String> {
         None

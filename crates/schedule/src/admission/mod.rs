@@ -2,6 +2,7 @@
 
 mod arq;
 mod control;
+mod gate;
 mod none;
 mod table;
 mod wrangler;
@@ -15,6 +16,8 @@ pub use control::Admitted;
 pub use control::NodeReadings;
 pub use control::Verdict;
 pub use control::Waiter;
+pub use gate::Gate;
+pub use gate::READING_LASTS_SECONDS;
 pub use none::NoAdmission;
 pub use table::ADMISSIONS;
 pub use table::AdmissionKind;
@@ -31,7 +34,6 @@ pub use wrangler::Share;
 pub use wrangler::TrainingOptions;
 pub use wrangler::TrainingReport;
 pub use wrangler::Used;
-pub use wrangler::VETOES;
 pub use wrangler::Wrangler;
 pub use wrangler::WranglerModel;
 pub use wrangler::load;

@@ -40,7 +40,7 @@ use std::path::Path;
 
 /// Vetoes of one job; after so many it takes what it gets. The paper only suggests such
 /// a cap.
-pub const VETOES: u32 = 3;
+const VETOES: u32 = 3;
 
 /// Predicts from a node's counters that what starts there would be slow (Wrangler,
 /// chapters 3 and 4), in front of the policy's choice; the order of jobs is another
@@ -166,10 +166,10 @@ impl Forecast {
         self.probability > self.confidence
     }
 
-    fn words(&self, node: &str) -> String {
+    fn words(&self) -> String {
         let percent = |share: f64| format!("{:.0} %", 100.0 * share);
         let chance = format!(
-            "{node}: {} likely to be slow there now, {} is the limit",
+            "{} likely to be slow there now, {} is the limit",
             percent(self.probability),
             percent(self.confidence)
         );
@@ -246,13 +246,17 @@ impl Admission for Wrangler {
         Some(match forecast {
             Ok(forecast) => Verdict {
                 admitted: !forecast.vetoes(),
-                words: forecast.words(&node.name),
+                words: forecast.words(),
             },
             Err(why) => Verdict {
                 admitted: true,
-                words: format!("{}: unknown, admitted: {why}", node.name),
+                words: format!("unknown, admitted: {why}"),
             },
         })
+    }
+
+    fn chooses_next(&self) -> bool {
+        self.inner.chooses_next()
     }
 
     fn wake_at(&self) -> Option<f64> {

@@ -78,9 +78,12 @@ pub(super) fn train(
             0 => String::new(),
             count => format!(" ({count} more do not say whether the workload was slow)"),
         };
+        let count = match all.len() {
+            1 => "1 window is".to_string(),
+            count => format!("{count} windows are"),
+        };
         return Err(refuse(format!(
-            "{} windows are too few to learn from; at least {LEAST_WINDOWS} are needed{unlabelled}",
-            all.len()
+            "{count} too few to learn from; at least {LEAST_WINDOWS} are needed{unlabelled}"
         )));
     }
     let cut = all.len() * 2 / 3;
