@@ -452,6 +452,30 @@ fn windows_are_written_where_they_are_switched_on() {
     assert_eq!(&record[at("performance")], "");
 }
 
+#[test]
+fn windows_that_cannot_be_written_are_told_once_and_written_when_they_can() {
+    let place = Place::new("");
+    let directory = place.at("windows");
+    fs::write(&directory, "in the way").unwrap();
+    place.write(&format!(
+        "[windows]\nenabled = true\nunlabelled = true\ndirectory = {directory:?}\n\
+         [[workload]]\nmatch = {{ process = \"sleep\" }}\n"
+    ));
+    let mut sleep = Command::new("sleep").arg("1000").spawn().unwrap();
+    let agent = place.start();
+    eventually("it is told", || place.log().contains("windows.directory: "));
+    std::thread::sleep(Duration::from_secs(1));
+    let told = place.log().matches("windows.directory: ").count();
+    fs::remove_file(&directory).unwrap();
+    eventually("they are written", || {
+        directory.join("windows.csv").exists()
+    });
+    drop(agent);
+    sleep.kill().unwrap();
+    sleep.wait().unwrap();
+    assert_eq!(told, 1, "{}", place.log());
+}
+
 /// The longest that this may take in a debug build beside other tests.
 const REFRESH_LIMIT: Duration = Duration::from_secs(20);
 

@@ -407,10 +407,18 @@ impl Stream {
     }
 
     /// Moves a job that runs in one part; `None`, and nothing has changed, when
-    /// the choice is to stay or does not fit.
+    /// the choice is to stay, does not fit or is vetoed.
     fn move_to(&mut self, id: &str, resident: ResidentId, choice: &Choice) -> Option<Value> {
         let from = self.cluster.resident(resident)?.node;
         if matches!(choice.parts[..], [part] if part.node == from) {
+            return None;
+        }
+        let job = self.jobs.get(id)?;
+        let (number, app) = (job.number, job.app.name());
+        let said = self
+            .gate
+            .judge(number, app, choice, &self.cluster, self.now);
+        if said.is_some_and(|(_, verdict)| !verdict.admitted) {
             return None;
         }
         let decision = self.explained(self.jobs.get(id)?, choice);

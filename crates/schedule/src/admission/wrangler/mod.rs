@@ -1,6 +1,8 @@
 //! Wrangler: no start where the node's counters predict that it would be slow.
 
 mod features;
+mod fitted;
+mod judge;
 mod model;
 mod options;
 mod platt;

@@ -42,21 +42,22 @@ impl Confusion {
         f64::from(self.right()) / f64::from(self.all().max(1))
     }
 
-    /// More often right than admitting everything.
+    /// More often right than "always slow" and than "never slow".
     pub(super) fn gains(&self) -> bool {
-        self.true_positives > self.false_positives
+        self.true_positives > self.false_positives && self.true_negatives > self.false_negatives
     }
 
-    /// More often right than the better of "always slow" and "never slow", by more than
-    /// two standard errors of the difference; against either, right answers differ only
+    /// The same beyond chance. Against either constant answer, right answers differ only
     /// where the predictions do.
-    pub(super) fn beats_constant(&self) -> bool {
-        let beats = |more: u32, less: u32| {
-            f64::from(more) - f64::from(less) > 2.0 * f64::from(more + less).sqrt()
-        };
+    fn beats_constant(&self) -> bool {
         beats(self.true_positives, self.false_positives)
             && beats(self.true_negatives, self.false_negatives)
     }
+}
+
+/// Whether `more` answers gained outweigh `less` lost by more than two standard errors.
+pub(super) fn beats(more: u32, less: u32) -> bool {
+    f64::from(more) - f64::from(less) > 2.0 * f64::from(more + less).sqrt()
 }
 
 fn rate(part: u32, rest: u32, kind: &str) -> Reading<f64> {

@@ -144,6 +144,26 @@ fn noise_gives_no_veto_and_the_report_says_so() {
     }
 }
 
+/// That n0 is slow most of the time is no reason to wait there: its readings say nothing.
+#[test]
+fn base_rates_that_differ_are_no_skill() {
+    let mut rng = ChaCha8Rng::seed_from_u64(6);
+    let mut text = String::from("node,disk,straggler\n");
+    for at in 0..2000 {
+        let often = if at % 2 == 0 { 0.85 } else { 0.1 };
+        let slow = u8::from(rng.random::<f64>() < often);
+        writeln!(text, "n{},{},{slow}", at % 2, rng.random::<f64>()).unwrap();
+    }
+    let options = TrainingOptions {
+        confidence: Confidence::Tuned,
+        ..TrainingOptions::default()
+    };
+    let model = trained(&text, options);
+    assert!(!shared(&model).helps, "{:?}", shared(&model));
+    let used = model.report().pairs.iter().map(|pair| pair.used);
+    assert_eq!(used.collect::<Vec<_>>(), [Used::None, Used::None]);
+}
+
 /// The cause on n0 is the disk; on n1 a busy disk is a good sign.
 #[test]
 fn nodes_have_models_of_their_own_and_unseen_pairs_are_served_by_the_parts() {

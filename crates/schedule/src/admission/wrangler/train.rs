@@ -1,6 +1,11 @@
 //! From windows to models: one per pair of node and workload, and one that all share.
 
 use super::features::class;
+use super::fitted::Fitted;
+use super::judge::Contest;
+use super::judge::LEAST_TESTED;
+use super::judge::Members;
+use super::judge::judge;
 use super::model::Linear;
 use super::model::Pair;
 use super::model::Shared;
@@ -8,9 +13,7 @@ use super::model::WranglerModel;
 use super::model::causes;
 use super::options::Confidence;
 use super::options::TrainingOptions;
-use super::platt::Sigmoid;
 use super::report::Cause;
-use super::report::Confusion;
 use super::report::FeatureReport;
 use super::report::PairReport;
 use super::report::Score;
@@ -23,40 +26,18 @@ use super::svm::ALONE;
 use super::svm::Groups;
 use super::svm::Plane;
 use super::svm::Rows;
-use super::svm::Svm;
 use super::windows::Window;
 use super::windows::Windows;
 use crate::error::TrainingError;
 use jostle_profile::reading::Reading;
 use std::collections::BTreeMap;
 
-/// Stretches of time in which the windows to learn from are cut for the probabilities.
-const FOLDS: usize = 3;
-
-/// Windows in all, and of a pair in the first two thirds and in the last.
+/// Windows in all, and of a pair in the first two thirds.
 const LEAST_WINDOWS: usize = 30;
 const LEAST_TRAINED: usize = 20;
-const LEAST_TESTED: usize = 10;
-
-/// Windows of one pair, by their place in the order of time.
-#[derive(Default)]
-struct Members {
-    train: Vec<usize>,
-    test: Vec<usize>,
-}
 
 /// Names of node and workload.
 type Key<'a> = (&'a str, &'a str);
-
-/// One machine with its probabilities, and what it said of windows that it was not
-/// trained on.
-struct Fitted {
-    svm: Svm,
-    sigmoid: Sigmoid,
-    confidence: f64,
-    /// Probability by row, out of fold.
-    unseen: BTreeMap<usize, f64>,
-}
 
 /// Learns from the first two thirds of the time and looks at the rest.
 pub(super) fn train(
@@ -108,14 +89,22 @@ pub(super) fn train(
         }
     }
     let shared = Common::train(all, cut, options);
+    let helps = shared.helps(pairs.values());
     let judged = shared.judge(&Members {
         train: (0..cut).collect(),
         test: (cut..all.len()).collect(),
     });
-    let helps = judged.value().is_some_and(|score| score.helps);
+    let judged = judged.map(|score| Score { helps, ..score });
+    let separate: Vec<Separate> = (pairs.values())
+        .map(|members| Separate::train(all, members, options))
+        .collect();
+    let common = Helpful {
+        separate: separate.iter().map(|it| it.contest).sum::<Contest>().won(),
+        shared: helps,
+    };
     let (mut models, mut reports) = (Vec::new(), Vec::new());
-    for (key, members) in &pairs {
-        let (model, report) = pair(*key, members, &shared, helps, &windows, options);
+    for ((key, members), separate) in pairs.iter().zip(separate) {
+        let (model, report) = pair(*key, members, separate, &shared, common, &windows);
         models.push(model);
         reports.push(report);
     }
@@ -213,13 +202,22 @@ impl<'a> Common<'a> {
         }
     }
 
+    fn probability(&self, row: usize) -> f64 {
+        let score = self.fitted.svm.score(&self.xs[row], &self.groups[row]);
+        self.fitted.sigmoid.probability(score)
+    }
+
     /// What it is worth on the later windows of `members`.
     fn judge(&self, members: &Members) -> Reading<Score> {
-        let probability = |row: usize| {
-            let score = self.fitted.svm.score(&self.xs[row], &self.groups[row]);
-            self.fitted.sigmoid.probability(score)
-        };
+        let probability = |row: usize| self.probability(row);
         judge(self.windows, members, self.fitted.confidence, probability)
+    }
+
+    /// Against always giving the more frequent answer of each pair.
+    fn helps<'m>(&self, pairs: impl Iterator<Item = &'m Members>) -> bool {
+        let predicted = |row: usize| self.probability(row) > self.fitted.confidence;
+        let contests = pairs.map(|members| Contest::of(self.windows, members, predicted));
+        contests.sum::<Contest>().won()
     }
 
     fn into_model(self, helps: bool) -> Shared {
@@ -246,57 +244,62 @@ impl<'a> Common<'a> {
     }
 }
 
-/// The score of probabilities on the later windows of `members`.
-fn judge(
-    windows: &[Window],
-    members: &Members,
-    confidence: f64,
-    probability: impl Fn(usize) -> f64,
-) -> Reading<Score> {
-    if members.test.len() < LEAST_TESTED {
-        return Reading::unavailable(format!(
-            "too little data: {} windows in the later third, {LEAST_TESTED} are needed",
-            members.test.len()
-        ));
-    }
-    let slow = members
-        .train
-        .iter()
-        .filter(|row| windows[**row].slow)
-        .count();
-    let base_rate = slow as f64 / members.train.len().max(1) as f64;
-    let tested = members.test.iter();
-    let seen: Vec<(f64, bool)> = tested
-        .map(|row| (probability(*row), windows[*row].slow))
-        .collect();
-    Reading::Value(Score::of(&seen, confidence, base_rate))
+/// The model of one pair alone, judged.
+struct Separate {
+    trained: Result<(Linear, BTreeMap<usize, f64>), String>,
+    score: Reading<Score>,
+    contest: Contest,
 }
 
-/// One pair: its own model, the shared one beside it, and which of them is used.
+impl Separate {
+    fn train(all: &[Window], members: &Members, options: TrainingOptions) -> Separate {
+        let trained = alone(all, members, options);
+        let (score, contest) = match &trained {
+            Ok((model, _)) => {
+                let probability = |row: usize| model.probability(&all[row].values);
+                let predicted = |row: usize| probability(row) > model.confidence;
+                (
+                    judge(all, members, model.confidence, probability),
+                    Contest::of(all, members, predicted),
+                )
+            }
+            Err(why) => (Reading::unavailable(why.clone()), Contest::default()),
+        };
+        Separate {
+            trained,
+            score,
+            contest,
+        }
+    }
+}
+
+/// Which kind of model is better than constant answers over all pairs.
+#[derive(Clone, Copy)]
+struct Helpful {
+    separate: bool,
+    shared: bool,
+}
+
+/// One pair: its own model, the shared one beside it, and which of them is used. What
+/// was judged on all pairs must not do harm on this one.
 fn pair(
     key: Key,
     members: &Members,
+    separate: Separate,
     shared: &Common,
-    shared_helps: bool,
+    helpful: Helpful,
     windows: &Windows,
-    options: TrainingOptions,
 ) -> (Pair, PairReport) {
     let all = &windows.windows;
     let slow = |rows: &[usize]| rows.iter().filter(|row| all[**row].slow).count();
-    let separate = alone(all, members, options);
-    let own = match &separate {
-        Ok((model, _)) => judge(all, members, model.confidence, |row| {
-            model.probability(&all[row].values)
-        }),
-        Err(why) => Reading::unavailable(why.clone()),
-    };
     let of_shared = shared.judge(members);
-    let helps = own.value().is_some_and(|score| score.helps);
-    // What all share was judged on all pairs; on this one it must not do harm.
-    let harmless = of_shared
-        .value()
-        .is_none_or(|score| score.confusion.gains());
-    let (used, why) = match (helps, shared_helps && harmless) {
+    let own = separate.score;
+    let own_helps = (own.value())
+        .is_some_and(|score| score.helps || helpful.separate && score.confusion.gains());
+    let shared_helps =
+        helpful.shared && (of_shared.value()).is_none_or(|score| score.confusion.gains());
+    let separate = separate.trained;
+    let (used, why) = match (own_helps, shared_helps) {
         (true, true) if closer(&separate, shared, all) => (Used::Separate, None),
         (_, true) => (Used::Shared, None),
         (true, false) => (Used::Separate, None),
@@ -450,59 +453,4 @@ fn causes_of(model: &Linear, members: &Members, windows: &Windows) -> Vec<Cause>
         }
     }
     causes(&windows.features, &sums)
-}
-
-impl Fitted {
-    fn train(rows: &Rows, chosen: &[usize], options: TrainingOptions) -> Fitted {
-        let unseen = unseen_scores(rows, chosen, options.seed);
-        let scores: Vec<f64> = unseen.iter().map(|(_, score)| *score).collect();
-        let labels: Vec<bool> = unseen.iter().map(|(row, _)| rows.slow[*row]).collect();
-        let sigmoid = Sigmoid::fit(&scores, &labels);
-        Fitted {
-            svm: Svm::train(rows, chosen, options.seed),
-            sigmoid,
-            confidence: match options.confidence {
-                Confidence::Above(p) => p,
-                Confidence::Tuned => tuned(sigmoid, &scores, &labels),
-            },
-            unseen: (unseen.into_iter())
-                .map(|(row, score)| (row, sigmoid.probability(score)))
-                .collect(),
-        }
-    }
-}
-
-/// A score of every window by a machine that was not trained on it: what a
-/// machine says of its own training windows is too sure of itself.
-fn unseen_scores(rows: &Rows, chosen: &[usize], seed: u64) -> Vec<(usize, f64)> {
-    let mut scores = Vec::new();
-    for fold in 0..FOLDS {
-        let within = fold * chosen.len() / FOLDS..(fold + 1) * chosen.len() / FOLDS;
-        let others: Vec<usize> = [&chosen[..within.start], &chosen[within.end..]].concat();
-        if rows.has_both(&others) {
-            let svm = Svm::train(rows, &others, seed.wrapping_add(1 + fold as u64));
-            let score = |row: &usize| (*row, svm.score(&rows.xs[*row], &rows.groups[*row]));
-            scores.extend(chosen[within].iter().map(score));
-        }
-    }
-    scores
-}
-
-/// The median of the confidences, of 0.50, 0.51 … 0.95, with the best accuracy.
-fn tuned(sigmoid: Sigmoid, scores: &[f64], labels: &[bool]) -> f64 {
-    let right = |p: f64| {
-        let sure = scores.iter().map(|score| sigmoid.probability(*score) > p);
-        Confusion::of(sure.zip(labels.iter().copied())).right()
-    };
-    let tried: Vec<(f64, u32)> = (50..=95)
-        .map(|percent| f64::from(percent) / 100.0)
-        .map(|p| (p, right(p)))
-        .collect();
-    let best = tried.iter().map(|(_, right)| *right).max();
-    let range: Vec<f64> = tried
-        .iter()
-        .filter(|(_, right)| Some(*right) == best)
-        .map(|(p, _)| *p)
-        .collect();
-    range.get(range.len() / 2).copied().unwrap_or(0.7)
 }
