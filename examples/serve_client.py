@@ -42,7 +42,7 @@ class Jostle:
         self._lines.close()
         self._socket.close()
 
-    def event(self, name, /, **keys):
+    def event(self, event, /, **keys):
         """Sends an event. Returns its answers, the one to the event itself first.
 
         An event can have several answers: one that makes room is followed by a
@@ -50,7 +50,7 @@ class Jostle:
         marks the end of them.
         """
         keys = {key: value for key, value in keys.items() if value is not None}
-        self._send({"event": name, **keys})
+        self._send({"event": event, **keys})
         self._send({"event": "ping"})
         answers = []
         while (answer := self.read())["answer"] != "pong":

@@ -7,6 +7,7 @@ mod counters;
 mod demo;
 mod duration;
 mod evaluate;
+mod gate;
 mod guard;
 mod hooks;
 mod interrupt;
@@ -19,7 +20,6 @@ mod network;
 mod output;
 mod pairs;
 mod pattern;
-mod placing;
 mod population;
 mod predict;
 mod profile;
@@ -34,6 +34,7 @@ mod show;
 mod simulate;
 mod sink;
 mod target;
+mod train;
 mod training;
 mod validate;
 mod worker;
@@ -80,6 +81,7 @@ enum Command {
     Classify(classify::Args),
     /// Compare predictions with recorded co-locations
     Evaluate(evaluate::Args),
+    Train(train::Args),
     /// Place applications on nodes by their profiles
     Schedule(schedule::Args),
     /// Place applications for schedulers that connect to a socket
@@ -119,6 +121,7 @@ impl Cli {
             Command::Predict(args) => predict::run(args),
             Command::Classify(args) => classify::run(args),
             Command::Evaluate(args) => evaluate::run(args),
+            Command::Train(args) => train::run(args),
             Command::Schedule(args) => schedule::run(args),
             Command::Serve(args) => serve::run(args),
             Command::Simulate(args) => simulate::run(args),

@@ -2,7 +2,7 @@
 
 use super::duration;
 use super::output;
-use super::placing::Placing;
+use super::schedule;
 use crate::console::warning;
 use crate::error::Error;
 use crate::error::Result;
@@ -48,8 +48,28 @@ pub struct Args {
     /// Disconnect a client that sends nothing for this long
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration::parse_duration)]
     idle: Duration,
-    #[command(flatten)]
-    placing: Placing,
+    /// TOML file with [[node]] and [[app]] tables, as of `jostle schedule`
+    #[arg(long, value_name = "FILE")]
+    nodes: Option<PathBuf>,
+    /// Directory with profiles that events may name
+    #[arg(long, value_name = "DIR")]
+    apps: Option<PathBuf>,
+    /// Further directory with profiles; may be given more than once
+    #[arg(long, value_name = "DIR")]
+    profiles: Vec<PathBuf>,
+    /// How to choose; `jostle schedule --help` lists the policies
+    #[arg(long, value_name = "POLICY", default_value = "jostle")]
+    policy: String,
+    /// Seed of policies that draw at random
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Do not place what fits nowhere without harm; for policies that look for
+    /// harm
+    #[arg(long)]
+    strict: bool,
+    /// Show D1 and D2 of every resource for each placement
+    #[arg(long)]
+    explain: bool,
 }
 
 /// From the first byte of a line to its last.
@@ -60,7 +80,7 @@ const WRITE_TIME: Duration = Duration::from_secs(10);
 
 pub fn run(args: Args) -> Result<()> {
     let mut signals = signals()?;
-    let mut stream = args.placing.stream()?;
+    let mut stream = schedule::for_serve(&args.placing())?;
     let listener = Arc::new(match args.tcp {
         Some(address) => Listener::tcp("--tcp", address)?,
         None => Listener::unix("--socket", &args.socket)?,
@@ -91,6 +111,27 @@ pub fn run(args: Args) -> Result<()> {
     events.stop();
     listener.remove_file();
     Ok(())
+}
+
+impl Args {
+    /// The same flags of `jostle schedule --stdin`.
+    fn placing(&self) -> schedule::Args {
+        schedule::Args {
+            nodes: self.nodes.clone(),
+            apps: self.apps.clone(),
+            only: Vec::new(),
+            profiles: self.profiles.clone(),
+            population: None,
+            policy: self.policy.clone(),
+            admission: "none".into(),
+            node_state: Vec::new(),
+            seed: self.seed,
+            strict: self.strict,
+            stdin: true,
+            explain: self.explain,
+            json: false,
+        }
+    }
 }
 
 fn signals() -> Result<Signals> {

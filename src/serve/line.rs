@@ -85,31 +85,29 @@ impl Lines {
 
     /// A whole line among what was read.
     fn buffered(&mut self, line_bytes: usize) -> Option<Line> {
-        loop {
-            let end = self.bytes[self.searched..]
-                .iter()
-                .position(|it| *it == b'\n');
-            let Some(end) = end.map(|end| self.searched + end) else {
-                self.searched = self.bytes.len();
-                if self.bytes.len() > line_bytes {
-                    self.skipping = true;
-                    self.bytes.clear();
-                    self.searched = 0;
-                }
-                return None;
-            };
-            let mut line: Vec<u8> = self.bytes.drain(..=end).collect();
-            line.pop();
-            self.searched = 0;
-            self.begun = (!self.bytes.is_empty()).then(Instant::now);
-            if std::mem::take(&mut self.skipping) || line.len() > line_bytes {
-                return Some(Line::TooLong);
+        let end = self.bytes[self.searched..]
+            .iter()
+            .position(|it| *it == b'\n');
+        let Some(end) = end.map(|end| self.searched + end) else {
+            self.searched = self.bytes.len();
+            if self.bytes.len() > line_bytes {
+                self.skipping = true;
+                self.bytes.clear();
+                self.searched = 0;
             }
-            return Some(match String::from_utf8(line) {
-                Ok(text) => Line::Text(text),
-                Err(error) => Line::NotUtf8(error.utf8_error().valid_up_to()),
-            });
+            return None;
+        };
+        let mut line: Vec<u8> = self.bytes.drain(..=end).collect();
+        line.pop();
+        self.searched = 0;
+        self.begun = (!self.bytes.is_empty()).then(Instant::now);
+        if std::mem::take(&mut self.skipping) || line.len() > line_bytes {
+            return Some(Line::TooLong);
         }
+        Some(match String::from_utf8(line) {
+            Ok(text) => Line::Text(text),
+            Err(error) => Line::NotUtf8(error.utf8_error().valid_up_to()),
+        })
     }
 
     fn read(&mut self, left: Duration) -> Result<(), End> {

@@ -6,6 +6,7 @@
 //! jobs were given.
 
 use super::state::Job;
+use super::state::Places;
 use super::state::Stream;
 use crate::cluster::NodeId;
 use crate::policy::Choice;
@@ -18,9 +19,6 @@ use serde_json::Value;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Jobs by id, each with the names of its nodes and the CPUs it has there.
-pub type Places = BTreeMap<String, Vec<(String, u32)>>;
 
 /// An event that was accepted, and where it placed jobs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
