@@ -32,11 +32,67 @@ fn refusal(text: &[u8]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_profile_reads_from_most_to_least_sensitive() {
-    let output = jostle()
-        .args(["show", SAMPLE, "--width", "120"])
-        .output()
-        .unwrap();
+fn a_profile_takes_one_screen_and_ends_in_a_conclusion() {
+    let (code, text, stderr) = shown(&sample(), &["--width", "80"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(text.lines().count() <= 40, "{text}");
+    for expected in [
+        "128,400 operations/s undisturbed (±0.3894 %)",
+        "\ncpu-time          █▉     38 (34–42)",
+        "29 (28–30)",
+        "≤ 1.0",
+        "Not measured here: storage-bandwidth.",
+        "Most sensitive to llc-capacity: loses 17 % at full",
+        "also to l2-capacity (8.8 %), memory-bandwidth (6.9 %)",
+        "Open: l2-bandwidth; a longer --budget decides more.",
+    ] {
+        let flat = |text: &str| text.replace('\n', " ");
+        let found = text.contains(expected) || flat(&text).contains(&flat(expected));
+        assert!(found, "{expected} in\n{text}");
+    }
+    // Too narrow for bars, then for intervals; nothing is cut off.
+    let (_, narrow, _) = shown(&sample(), &["--width", "60"]);
+    assert!(
+        narrow.lines().all(|line| line.chars().count() <= 60),
+        "{narrow}"
+    );
+    assert!(
+        !narrow.contains('█') && narrow.contains("cpu-time"),
+        "{narrow}"
+    );
+}
+
+#[test]
+fn one_resource_is_explained_with_its_curve() {
+    let explained = |resource: &str| {
+        let ended = jostle()
+            .args(["explain", SAMPLE, resource])
+            .output()
+            .unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (ended.status.code(), text(ended.stdout), text(ended.stderr))
+    };
+    let (code, text, _) = explained("llc-capacity");
+    assert_eq!(code, Some(0));
+    for expected in [
+        "tolerates   44 (40–48): up to there it keeps 95 % of its speed",
+        "The target beside the source",
+        "the source reached 88 % of the LLC",
+    ] {
+        assert!(text.contains(expected), "{expected} in\n{text}");
+    }
+    assert!(!text.contains("l2-capacity"), "{text}");
+    let (code, _, stderr) = explained("llc");
+    assert_eq!(code, Some(2));
+    assert!(
+        stderr.contains("no resource 'llc'; it has cpu-time"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn the_details_read_from_most_to_least_sensitive() {
+    let output = jostle().args(["explain", SAMPLE]).output().unwrap();
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(!text.contains('\u{1b}'), "no colour in a pipe");
@@ -72,12 +128,13 @@ fn a_profile_reads_from_most_to_least_sensitive() {
 #[test]
 fn lines_keep_within_the_width() {
     for width in [80usize, 100, 120] {
-        let output = jostle()
-            .args(["show", SAMPLE, "--width", &width.to_string()])
-            .output()
-            .unwrap();
-        for line in String::from_utf8(output.stdout).unwrap().lines() {
-            assert!(line.chars().count() <= width, "{width}: {line}");
+        for verbose in [None, Some("--verbose")] {
+            let columns = width.to_string();
+            let arguments = ["show", SAMPLE, "--width", &columns];
+            let output = jostle().args(arguments).args(verbose).output().unwrap();
+            for line in String::from_utf8(output.stdout).unwrap().lines() {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+            }
         }
     }
 }
@@ -197,9 +254,11 @@ fn terminal_escapes_in_a_profile_are_not_printed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("p.json");
     fs::write(&path, profile.to_string()).unwrap();
-    let output = jostle().arg("show").arg(&path).output().unwrap();
-    assert!(output.status.success());
-    assert!(!output.stdout.contains(&0x1b));
+    for command in ["show", "explain"] {
+        let output = jostle().arg(command).arg(&path).output().unwrap();
+        assert!(output.status.success());
+        assert!(!output.stdout.contains(&0x1b));
+    }
 }
 
 #[test]
@@ -277,7 +336,7 @@ fn shown(profile: &serde_json::Value, arguments: &[&str]) -> (Option<i32>, Strin
 
 #[test]
 fn the_cost_of_a_switch_is_shown_at_any_length_of_turns() {
-    let (code, text, stderr) = shown(&with_switches(), &["--width", "200"]);
+    let (code, text, stderr) = shown(&with_switches(), &["--verbose", "--width", "200"]);
     assert_eq!(code, Some(0), "{stderr}");
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for expected in [

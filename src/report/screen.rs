@@ -6,9 +6,11 @@ use super::entries::by_sensitivity;
 use super::entries::is_measurable;
 use super::entries::loss_percent;
 use super::entries::used_percent;
+use super::scaling;
 use super::style::Style;
 use super::style::columns_wide;
 use super::text;
+use super::together;
 use jostle_profile::Profile;
 use jostle_profile::ResourceEntry;
 use jostle_profile::Score;
@@ -28,6 +30,19 @@ pub fn profile_page(profile: &Profile, style: Style) -> String {
     page.push('\n');
     page += &rows(profile, style);
     page += &left_out(profile, style);
+    // What only a flag asks for.
+    for (title, lines) in [
+        (
+            "Two sources at once (95 % intervals)",
+            together::lines(profile),
+        ),
+        (
+            "Speed with more CPUs or copies, as a multiple of one (95 % intervals)",
+            scaling::lines(profile),
+        ),
+    ] {
+        page += &text::titled(title, &lines, style.prose());
+    }
     page.push('\n');
     page += &text::wrap("", &conclusion::sentences(profile).join(" "), style.prose());
     page
@@ -84,8 +99,12 @@ fn header(profile: &Profile, style: Style) -> String {
     if profile.partial {
         how.push("cut short".into());
     }
+    let name: String = text::clean(&profile.workload.name)
+        .chars()
+        .take(40)
+        .collect();
     let facts = [
-        (profile.workload.name.as_str(), level),
+        (name.as_str(), level),
         ("machine", parts.join(", ")),
         ("measured", how.join(", ")),
     ];
