@@ -19,6 +19,7 @@
 //! | [`workload`] | what is profiled: a command, a process, a cgroup, a demo |
 //! | [`calibrate`] | sizes by access time, peaks, settle times, reporter curves of this machine |
 //! | [`inject`] | workers: spawn, place, pace, watch |
+//! | `http` | what every server of jostle shares: listening, limits, TLS, tokens; and a client |
 //! | [`sink`] | the remote end of the network source |
 //! | [`machine`] | topology, caches, limits, and the file of what calibration found |
 //! | [`os`] | what the kernel tells: proc, mounts, cgroups, pressure, sysfs; every reader on a root path |
@@ -48,6 +49,8 @@ pub mod console;
 pub mod counters;
 pub mod error;
 pub mod experiment;
+#[cfg(feature = "server")]
+pub mod http;
 pub mod inject;
 pub mod machine;
 pub mod metric;

@@ -34,6 +34,7 @@ const FLOORS: &[&str] = &[
     "inject",
     "workload",
     "sink",
+    "http",
     "machine",
     "sys",
     "os",
