@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`cli`] | one file per subcommand: its arguments and its `run()` |
 //! | [`agent`] | the daemon of a node: workloads, their profiles, the node's state, API |
+//! | [`serve`] | what schedulers talk to: the extender of Kubernetes |
 //! | [`report`] | tables and plots for people |
 //! | [`validate`] | is the instrument true? every source against itself and all others |
 //! | [`blame`] | who slows a program, by pausing the others for milliseconds |
@@ -34,7 +35,7 @@
 //! (location, intervals, monotone regression); and `jostle-kernels`, which runs
 //! inside a worker.
 //!
-//! Imports run downwards: `cli` → `agent`, `report` → `validate` → `blame`, `scaling` → `pairs` →
+//! Imports run downwards: `cli` → `agent`, `serve`, `report` → `validate` → `blame`, `scaling` → `pairs` →
 //! `experiment`, `calibrate` → `metric`, `counters` → `workload`, `inject` → `machine` →
 //! `sys`, `os`. What `calibrate` finds reaches `experiment` as data of `machine`
 //! only.
@@ -59,6 +60,7 @@ pub mod os;
 pub mod pairs;
 pub mod report;
 pub mod scaling;
+pub mod serve;
 pub mod sink;
 #[allow(unsafe_code)]
 pub mod sys;

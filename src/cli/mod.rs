@@ -7,6 +7,8 @@ mod counters;
 mod demo;
 mod duration;
 mod evaluate;
+#[cfg(feature = "server")]
+mod extender;
 mod guard;
 mod hooks;
 mod interrupt;
@@ -68,6 +70,8 @@ enum Command {
     Pairs(Box<pairs::Args>),
     Blame(Box<blame::Args>),
     Agent(agent::Args),
+    #[cfg(feature = "server")]
+    Extender(Box<extender::Args>),
     /// Print a profile
     Show(show::Args),
     /// Check every source: linear, strong, and without effect on other resources
@@ -110,6 +114,8 @@ impl Cli {
             Command::Pairs(args) => pairs::run(*args),
             Command::Blame(args) => blame::run(*args),
             Command::Agent(args) => agent::run(args),
+            #[cfg(feature = "server")]
+            Command::Extender(args) => extender::run(*args),
             Command::Show(args) => show::run(args),
             Command::Validate(args) => validate::run(args),
             Command::Predict(args) => predict::run(args),

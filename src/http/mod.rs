@@ -13,6 +13,7 @@
 //! | `client`, `trust` | requests to others, over TLS where the address says so |
 
 pub mod answer;
+pub mod client;
 pub mod connections;
 pub mod credentials;
 pub mod naming;
@@ -25,3 +26,8 @@ pub mod tls;
 #[cfg(not(feature = "tls"))]
 #[path = "without_tls.rs"]
 pub mod tls;
+#[cfg(feature = "tls")]
+pub mod trust;
+#[cfg(not(feature = "tls"))]
+#[path = "without_trust.rs"]
+pub mod trust;

@@ -21,6 +21,7 @@ use std::path::Path;
 const FLOORS: &[&str] = &[
     "cli",
     "agent",
+    "serve",
     "report",
     "validate",
     "blame",

@@ -1,0 +1,4 @@
+//! What schedulers talk to.
+
+#[cfg(feature = "server")]
+pub mod extender;
