@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`cli`] | one file per subcommand: its arguments and its `run()` |
 //! | [`agent`] | the daemon of a node: workloads, their profiles, the node's state, API |
-//! | [`serve`] | what schedulers talk to: the extender of Kubernetes |
+//! | [`serve`] | what schedulers talk to: events over a socket, the extender of Kubernetes |
 //! | [`report`] | tables and plots for people |
 //! | [`validate`] | is the instrument true? every source against itself and all others |
 //! | [`blame`] | who slows a program, by pausing the others for milliseconds |

@@ -151,6 +151,7 @@ fn the_shipped_configuration_holds_the_defaults_and_only_observes() {
     let named = [
         "node_name",
         "profiles",
+        "directory",
         "socket_group",
         "client_ca",
         "token_file",
@@ -177,6 +178,8 @@ fn wrong_configurations_are_refused_by_name() {
             "profiling.first_intensity",
         ),
         ("[profiling]\nfloor = 0\n", "profiling.floor"),
+        ("[windows]\nmax_files = 0\n", "windows.max_files"),
+        ("[windows]\nmax_file_mib = 0\n", "windows.max_file_mib"),
         ("[[workload]]\nname = \"x\"\n", "match"),
         ("[[workload]]\nmatch = { planet = \"x\" }\n", "planet"),
         ("[[workload]]\nmatch = { unit = \"\" }\n", "empty pattern"),
@@ -410,6 +413,67 @@ fn a_profile_in_the_store_gives_the_node_headroom() {
     let node = &state["resources"][resource];
     assert!(node["headroom"].is_number(), "{node}");
     assert_eq!(&node["least_tolerated"]["score"], score, "{node}");
+}
+
+#[test]
+fn windows_are_written_where_they_are_switched_on() {
+    let rule = "[[workload]]\nmatch = { process = \"sleep\" }\nname = \"a, nap\"\n";
+    let mut sleep = Command::new("sleep").arg("1000").spawn().unwrap();
+    let file = |place: &Place| place.at("state/windows/windows.csv");
+    let off = Place::new(rule);
+    off.once();
+    let labelled = Place::new(&format!("[windows]\nenabled = true\n{rule}"));
+    labelled.once();
+    let on = Place::new(&format!(
+        "[windows]\nenabled = true\nunlabelled = true\n{rule}"
+    ));
+    let agent = on.start();
+    let rows = || fs::read_to_string(file(&on)).map_or(0, |it| it.lines().count());
+    eventually("rows are written", || rows() >= 5);
+    drop(agent);
+    sleep.kill().unwrap();
+    sleep.wait().unwrap();
+    assert!(!file(&off).exists() && !file(&labelled).exists());
+    let text = fs::read_to_string(file(&on)).unwrap();
+    let text = text.strip_prefix("# jostle-windows/1\n").unwrap();
+    let mut csv = csv::Reader::from_reader(text.as_bytes());
+    let at = |name: &str| {
+        let header = csv::Reader::from_reader(text.as_bytes())
+            .headers()
+            .unwrap()
+            .clone();
+        header.iter().position(|it| it == name).unwrap()
+    };
+    let record = csv.records().next().unwrap().unwrap();
+    assert!(record[at("workload")].starts_with("a, nap"), "{record:?}");
+    assert!(record[at("node_cpu_percent")].parse::<f64>().is_ok());
+    // It has no metric: nothing is known of its speed, and it is not called fast.
+    assert_eq!(&record[at("slow")], "");
+    assert_eq!(&record[at("performance")], "");
+}
+
+#[test]
+fn windows_that_cannot_be_written_are_told_once_and_written_when_they_can() {
+    let place = Place::new("");
+    let directory = place.at("windows");
+    fs::write(&directory, "in the way").unwrap();
+    place.write(&format!(
+        "[windows]\nenabled = true\nunlabelled = true\ndirectory = {directory:?}\n\
+         [[workload]]\nmatch = {{ process = \"sleep\" }}\n"
+    ));
+    let mut sleep = Command::new("sleep").arg("1000").spawn().unwrap();
+    let agent = place.start();
+    eventually("it is told", || place.log().contains("windows.directory: "));
+    std::thread::sleep(Duration::from_secs(1));
+    let told = place.log().matches("windows.directory: ").count();
+    fs::remove_file(&directory).unwrap();
+    eventually("they are written", || {
+        directory.join("windows.csv").exists()
+    });
+    drop(agent);
+    sleep.kill().unwrap();
+    sleep.wait().unwrap();
+    assert_eq!(told, 1, "{}", place.log());
 }
 
 /// The longest that this may take in a debug build beside other tests.

@@ -549,3 +549,142 @@ fn every_answer_is_out_before_the_next_event_is_in() {
     drop(stdin);
     assert!(child.wait().unwrap().success());
 }
+
+/// An agent's state of node n1 with so much of its CPUs in use.
+fn node_state(cpu_percent: Option<f64>) -> Value {
+    let reading = |value: Option<f64>| match value {
+        Some(value) => json!(value),
+        None => json!({"unavailable": "not read"}),
+    };
+    json!({
+        "format": "jostle-node/1", "tool_version": "0", "name": "n1",
+        "recorded_at": "2026-01-01T00:00:00Z", "interval_seconds": 1.0, "refresh": 2,
+        "machine": {
+            "fingerprint": "f", "model": "m", "cpus": 8, "caches": [], "smt": false,
+            "virtualized": null, "kernel": "k", "memory_bytes": 1
+        },
+        "agent": {
+            "uptime_seconds": 1.0, "cpu_percent": 0.1, "resident_bytes": 1,
+            "refresh_cpu_seconds": 0.1
+        },
+        // As an agent wrote it before it read disks and network devices.
+        "load": {
+            "cpu_percent": reading(cpu_percent), "steal_percent": 0.0,
+            "memory_available_bytes": 1, "psi_cpu_some_percent": 0.0,
+            "psi_memory_some_percent": 0.0, "psi_io_some_percent": 0.0
+        },
+        "resources": {}, "workloads": []
+    })
+}
+
+#[test]
+fn windows_of_an_agent_gate_a_placement() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    let mut windows = format!(
+        "# {}\ntime,node,machine,workload,node_cpu_percent,workload_cpu_percent,slow\n",
+        jostle_profile::windows::FORMAT
+    );
+    for second in 0..300 {
+        let others = second * 37 % 100;
+        let slow = u8::from(others > 60);
+        windows += &format!("t{second:03},n1,f,web,{},50,{slow}\n", others + 50);
+    }
+    // A crash cut the last line.
+    fs::write(at("windows.csv"), windows + "t300,n1,f").unwrap();
+    let trained = jostle(&["train", &at("windows.csv"), "-o", &at("model.json")]);
+    let (code, stdout, stderr) = trained.parts();
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    for expected in [
+        "300 windows of 1 pair;",
+        "n1    web       separate",
+        "always \"not slow\"",
+        "cpu 100 % (cpu_percent)",
+        "its last line is cut off",
+    ] {
+        assert!(stdout.contains(expected), "{expected} in\n{stdout}");
+    }
+    fs::write(at("nodes.toml"), node("")).unwrap();
+    let admission = format!("wrangler:{}", at("model.json"));
+    let place = |state: Option<Value>| {
+        let mut args = vec![
+            "schedule".to_string(),
+            "--nodes".into(),
+            at("nodes.toml"),
+            "--apps".into(),
+            APPS.into(),
+            "--app".into(),
+            "web".into(),
+            "--admission".into(),
+            admission.clone(),
+        ];
+        if let Some(state) = state {
+            fs::write(at("state.json"), state.to_string()).unwrap();
+            args.extend(["--node-state".into(), at("state.json")]);
+        }
+        jostle(&args).parts()
+    };
+    let (code, stdout, _) = place(Some(node_state(Some(95.0))));
+    assert_eq!(code, Some(1));
+    assert!(stdout.contains("because of cpu (cpu_percent)"), "{stdout}");
+    let (code, stdout, _) = place(Some(node_state(Some(5.0))));
+    assert_eq!(code, Some(0));
+    assert!(stdout.contains("likely to be slow there now"), "{stdout}");
+    let (code, stdout, _) = place(Some(node_state(None)));
+    assert_eq!(code, Some(0));
+    assert!(stdout.contains("no reading of cpu_percent"), "{stdout}");
+    let (code, stdout, _) = place(None);
+    assert_eq!(code, Some(0));
+    assert!(stdout.contains("unknown, admitted"), "{stdout}");
+    let mut elsewhere = node_state(Some(5.0));
+    elsewhere["name"] = json!("other");
+    let (code, _, stderr) = place(Some(elsewhere));
+    assert_eq!(code, Some(2));
+    assert!(
+        stderr.contains("node `other`, which --nodes does not have"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn wrong_admissions_and_windows_are_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let csv = dir.path().join("w.csv").display().to_string();
+    fs::write(&csv, "# jostle-windows/2\n").unwrap();
+    let model = format!("wrangler:{csv}");
+    let args = ["schedule", "--nodes", NODES, "--apps", APPS, "--admission"];
+    for (admission, words) in [
+        ("first", "there are none, arq, wrangler"),
+        ("arq:x", "arq takes no model"),
+        ("wrangler:", "name a model"),
+        ("wrangler:/no/such", "cannot read /no/such"),
+        (model.as_str(), "newer jostle"),
+    ] {
+        let asked = format!("--admission {admission}");
+        jostle(&[&args[..], &[admission]].concat()).says(2, &[&asked, words]);
+    }
+    let node_state = ["none", "--node-state", NODES];
+    jostle(&[&args[..], &node_state].concat()).says(2, &["--node-state", "not what an agent"]);
+    jostle(&["train", "/no/such.csv"]).says(2, &["cannot read /no/such.csv"]);
+    jostle(&["train", &csv]).says(2, &["newer jostle"]);
+    jostle(&["train", &csv, "--confidence", "2"]).says(2, &["--confidence", "below 1"]);
+    fs::write(&csv, "node,load,straggler\nn,1,0\n").unwrap();
+    jostle(&["train", &csv]).says(2, &["1 window is too few"]);
+}
+
+#[test]
+fn arq_places_a_directory_of_applications() {
+    let args = [
+        "--nodes",
+        NODES,
+        "--apps",
+        APPS,
+        "--admission",
+        "arq",
+        "--json",
+    ];
+    let (code, stdout, stderr) = schedule(&args);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    let json: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(json["placed"].as_array().unwrap().len(), 3);
+}

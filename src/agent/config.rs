@@ -24,6 +24,7 @@ pub struct Config {
     pub workloads: Vec<Rule>,
     pub profiling: ProfilingSection,
     pub blame: BlameSection,
+    pub windows: WindowsSection,
     pub api: ApiSection,
 }
 
@@ -135,6 +136,34 @@ impl Default for BlameSection {
             pause: Duration::from_millis(5),
             max_pause_percent: 1.0,
             protect: Vec::new(),
+        }
+    }
+}
+
+/// `[windows]`: what is written for `jostle train` to learn from.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct WindowsSection {
+    /// Without it nothing is written.
+    pub enabled: bool,
+    /// `windows` in the state directory where absent.
+    pub directory: Option<PathBuf>,
+    /// Size of one file, MiB.
+    pub max_file_mib: u64,
+    /// Files that are kept, the one being written included.
+    pub max_files: u64,
+    /// Also windows of which it is not known whether the workload was slow.
+    pub unlabelled: bool,
+}
+
+impl Default for WindowsSection {
+    fn default() -> Self {
+        WindowsSection {
+            enabled: false,
+            directory: None,
+            max_file_mib: 16,
+            max_files: 8,
+            unlabelled: false,
         }
     }
 }
@@ -263,6 +292,14 @@ impl Config {
             0.01,
             50.0,
         )?;
+        let windows = &self.windows;
+        between(
+            "windows.max_file_mib",
+            windows.max_file_mib as f64,
+            1.0,
+            4096.0,
+        )?;
+        between("windows.max_files", windows.max_files as f64, 1.0, 1000.0)?;
         let log = &self.agent.log;
         if log.parse::<tracing::Level>().is_err() {
             return Err(format!(
@@ -301,6 +338,7 @@ impl Config {
              profiles   {}\n\
              profiling  {}\n\
              blame      {}\n\
+             windows    {}\n\
              workloads\n",
             path.display(),
             self.agent.interval,
@@ -317,6 +355,14 @@ impl Config {
                 format!(
                     "pauses of {:?}, at most {} % of a candidate's time",
                     blame.pause, blame.max_pause_percent
+                )
+            ),
+            allowed(
+                self.windows.enabled,
+                format!(
+                    "{}, at most {} MiB",
+                    self.windows().display(),
+                    self.windows.max_files * self.windows.max_file_mib
                 )
             ),
         );
@@ -344,6 +390,12 @@ impl Config {
             text += &format!("warning: {warning}\n");
         }
         text
+    }
+
+    /// The directory of the windows.
+    pub fn windows(&self) -> PathBuf {
+        let inside = || self.agent.state_directory.join("windows");
+        self.windows.directory.clone().unwrap_or_else(inside)
     }
 
     /// The directory of the profile store.

@@ -19,6 +19,7 @@ use super::performance;
 use super::performance::Watcher;
 use super::rules::Rule;
 use super::store::Store;
+use super::windows::Recorder;
 use crate::error::Error;
 use crate::error::Result;
 use crate::machine::Machine;
@@ -84,6 +85,7 @@ pub struct Daemon {
     board: Arc<Board>,
     drifts: Drifts,
     experiments: Experiments,
+    recorder: Recorder,
     refresh: u64,
     /// Held as long as the agent lives.
     _lock: Lock,
@@ -125,6 +127,7 @@ impl Daemon {
         let experiments =
             Experiments::new(&config, store.clone(), board.clone(), directory.clone());
         Ok(Daemon {
+            recorder: Recorder::new(&config.windows, config.windows()),
             experiments,
             drifts: Drifts::default(),
             name,
@@ -197,6 +200,7 @@ impl Daemon {
         // Met anew, as the new rules name them.
         self.workloads.clear();
         self.experiments.configure(&config);
+        self.recorder = Recorder::new(&config.windows, config.windows());
         self.config = config;
         let text = "the configuration was read again";
         self.board
@@ -231,12 +235,15 @@ impl Daemon {
             unknown: Default::default(),
         };
         self.experiments.tick(SystemTime::now(), &mut state);
+        if let Some(problem) = self.recorder.see(&state) {
+            self.board.tell(EventKind::Warning, None, problem);
+        }
         // Last, so that all of the above counts.
         state.agent = self.cost.end(began);
         self.board.publish(state);
     }
 
-    /// Files in the store that are no profiles.
+    /// Files in the store that are no profiles; windows that cannot be written.
     fn warnings(&self) -> Vec<WarningFacts> {
         let broken = self.store.broken().into_iter().take(MOST_WARNINGS);
         let warning = |(path, problem): (PathBuf, String)| WarningFacts {
@@ -244,7 +251,12 @@ impl Daemon {
             message: format!("{}: {problem}", path.display()),
             fields: BTreeMap::new(),
         };
-        broken.map(warning).collect()
+        let unwritten = self.recorder.problem().map(|problem| WarningFacts {
+            code: "windows-not-written".into(),
+            message: problem.into(),
+            fields: BTreeMap::new(),
+        });
+        broken.map(warning).chain(unwritten).collect()
     }
 
     /// Finds out who came and who went.

@@ -13,6 +13,7 @@
 //! | `node` | from readings and profiles to pressure and headroom |
 //! | `store` | the profiles of this node, with their history |
 //! | `board`, `trend` | the newest node state, what happened, the last refreshes; for the API |
+//! | `windows` | labelled windows as CSV, to learn from |
 //! | `api` | all of it over HTTP, and the dashboard |
 //! | `own`, `log` | that the agent is alone, what it costs, what it logs |
 
@@ -33,6 +34,7 @@ pub mod rules;
 pub mod store;
 mod tree;
 pub mod trend;
+mod windows;
 
 pub use config::Config;
 pub use daemon::Daemon;

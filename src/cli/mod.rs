@@ -9,6 +9,7 @@ mod duration;
 mod evaluate;
 #[cfg(feature = "server")]
 mod extender;
+mod gate;
 mod guard;
 mod hooks;
 mod interrupt;
@@ -30,10 +31,12 @@ mod scale;
 mod schedule;
 mod schema;
 mod select;
+mod serve;
 mod show;
 mod simulate;
 mod sink;
 mod target;
+mod train;
 mod training;
 mod validate;
 mod worker;
@@ -82,8 +85,11 @@ enum Command {
     Classify(classify::Args),
     /// Compare predictions with recorded co-locations
     Evaluate(evaluate::Args),
+    Train(train::Args),
     /// Place applications on nodes by their profiles
     Schedule(schedule::Args),
+    /// Place applications for schedulers that connect to a socket
+    Serve(serve::Args),
     /// Let policies compete on a simulated cluster
     Simulate(simulate::Args),
     /// Fit a pattern of I/O or messages to a recorded trace or network capture
@@ -121,7 +127,9 @@ impl Cli {
             Command::Predict(args) => predict::run(args),
             Command::Classify(args) => classify::run(args),
             Command::Evaluate(args) => evaluate::run(args),
+            Command::Train(args) => train::run(args),
             Command::Schedule(args) => schedule::run(args),
+            Command::Serve(args) => serve::run(args),
             Command::Simulate(args) => simulate::run(args),
             Command::Pattern(args) => pattern::run(args),
             Command::Sink(args) => sink::run(args),

@@ -1,6 +1,7 @@
 //! `jostle schedule`: place applications on nodes, and say why; once, or as a
 //! co-process that answers events.
 
+use super::gate;
 use super::output;
 use super::population::population;
 use crate::console::warning;
@@ -17,11 +18,13 @@ use jostle_schedule::NoPlacement;
 use jostle_schedule::NodeEntry;
 use jostle_schedule::NodesFile;
 use jostle_schedule::POLICIES;
-use jostle_schedule::PlacementRequest;
 use jostle_schedule::Policy;
 use jostle_schedule::PolicyKind;
 use jostle_schedule::PolicyOptions;
 use jostle_schedule::Stream;
+use jostle_schedule::Wanted;
+use jostle_schedule::admission::Gate;
+use jostle_schedule::place_all;
 use jostle_schedule::policy_kind;
 use jostle_schedule::predict::Population;
 use serde::Serialize;
@@ -40,41 +43,50 @@ pub struct Args {
     /// platform, shares_cpus; and [[app]] tables: name, cpus, memory, qos,
     /// target, spread, platforms
     #[arg(long, value_name = "FILE", required_unless_present = "stdin")]
-    nodes: Option<PathBuf>,
+    pub(super) nodes: Option<PathBuf>,
     /// Directory with the profiles of the applications to place
     #[arg(long, value_name = "DIR", required_unless_present = "stdin")]
-    apps: Option<PathBuf>,
+    pub(super) apps: Option<PathBuf>,
     /// Place only this workload of --apps; may be given more than once
     #[arg(long = "app", value_name = "NAME")]
-    only: Vec<String>,
+    pub(super) only: Vec<String>,
     /// Further directory in which to look up what runs on the nodes; may be
     /// given more than once
     #[arg(long, value_name = "DIR")]
-    profiles: Vec<PathBuf>,
+    pub(super) profiles: Vec<PathBuf>,
     /// Directory with profiles; what they have in common stands in for what a
     /// profile leaves open [default: the profiles recorded with this version]
     #[arg(long, value_name = "DIR")]
-    population: Option<PathBuf>,
+    pub(super) population: Option<PathBuf>,
     /// How to choose
     #[arg(long, value_name = "POLICY", default_value = DEFAULT_POLICY, value_parser = policies())]
-    policy: String,
+    pub(super) policy: String,
+    /// Who may be placed now, before the policy is asked: none, arq (a queue per
+    /// class of resource quality), or wrangler:MODEL (no start where the node's
+    /// readings predict that it would be slow; MODEL as `jostle train` writes it)
+    #[arg(long, value_name = "ADMISSION", default_value = "none")]
+    pub(super) admission: String,
+    /// What an agent says of its node now (`jostle agent --once`, or /v1/node), for
+    /// --admission wrangler; may be given more than once
+    #[arg(long, value_name = "FILE")]
+    pub(super) node_state: Vec<PathBuf>,
     /// Seed of policies that draw at random
     #[arg(long, default_value_t = 1)]
-    seed: u64,
+    pub(super) seed: u64,
     /// Do not place what fits nowhere without harm; for policies that look for
     /// harm
     #[arg(long)]
-    strict: bool,
+    pub(super) strict: bool,
     /// Read events from standard input and answer each with JSON lines: arrive,
-    /// depart, node-up, node-down, profile-changed, move-cost, state
+    /// depart, node-up, node-down, node-reading, profile-changed, move-cost, state
     #[arg(long, conflicts_with_all = ["only", "json"])]
-    stdin: bool,
+    pub(super) stdin: bool,
     /// Show D1 and D2 of every resource for each placement
     #[arg(long, conflicts_with = "json")]
-    explain: bool,
+    pub(super) explain: bool,
     /// Print one JSON document
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 const DEFAULT_POLICY: &str = "jostle";
@@ -98,6 +110,27 @@ struct Outcome<'a> {
 }
 
 pub fn run(args: Args) -> Result<()> {
+    let (policy, gate, file) = set_up(&args)?;
+    match (args.stdin, file) {
+        (false, Some(file)) => once(&args, &file, policy, gate),
+        (false, None) => Err(Error::request("--nodes is missing; or use --stdin")),
+        (true, file) => stream(&args, file, policy, gate),
+    }
+}
+
+/// What answers the events of a server with these flags.
+///
+/// # Errors
+/// A request error that names a flag.
+pub(super) fn for_serve(args: &Args) -> Result<Stream> {
+    let (policy, gate, file) = set_up(args)?;
+    prepared(args, file, policy, gate)
+}
+
+type SetUp = (Box<dyn Policy>, Gate, Option<NodesFile>);
+
+/// The policy, what stands in front of it, and the nodes file.
+fn set_up(args: &Args) -> Result<SetUp> {
     let kind = chosen_policy(&args.policy)?;
     if args.strict && !kind.supports_strict {
         let heed = POLICIES.iter().filter(|kind| kind.supports_strict);
@@ -112,18 +145,15 @@ pub fn run(args: Args) -> Result<()> {
         seed: args.seed,
         strict: args.strict,
     });
+    let gate = gate::admission(&args.admission, args.seed)?;
     let load = |path| NodesFile::load(path);
     let file = args.nodes.as_deref().map(load).transpose();
     let file = file.map_err(|error| Error::request(format!("--nodes {error}")))?;
-    match (args.stdin, file) {
-        (false, Some(file)) => once(&args, &file, policy),
-        (false, None) => Err(Error::request("--nodes is missing; or use --stdin")),
-        (true, file) => stream(&args, file, policy),
-    }
+    Ok((policy, gate, file))
 }
 
 /// Places every application of `--apps`.
-fn once(args: &Args, file: &NodesFile, mut policy: Box<dyn Policy>) -> Result<()> {
+fn once(args: &Args, file: &NodesFile, mut policy: Box<dyn Policy>, mut gate: Gate) -> Result<()> {
     let (known, names) = known_profiles(args)?;
     for (name, demand) in &file.demands {
         known.get(file, "name", name, demand.line)?;
@@ -137,28 +167,21 @@ fn once(args: &Args, file: &NodesFile, mut policy: Box<dyn Policy>) -> Result<()
             }
         }
     }
-    let (mut placed, mut not_placed) = (Vec::new(), Vec::new());
-    for name in &names {
-        let app = &apps[name];
-        let wanted = file.demands.get(name);
-        let request = PlacementRequest {
-            target: wanted.and_then(|wanted| wanted.target),
-            spread: wanted.is_some_and(|wanted| wanted.spread),
-            ..PlacementRequest::of(app)
-        };
-        match policy.place(&request, &cluster) {
-            Ok((choice, explanation)) => {
-                choice
-                    .start(&mut cluster, app, app.demand())
-                    .map_err(Error::request)?;
-                for part in &choice.parts {
-                    policy.changed(&cluster, part.node, 0.0);
-                }
-                placed.push(explanation);
+    gate::tell(&mut gate, &args.node_state, &cluster)?;
+    let wanted: Vec<Wanted> = names
+        .iter()
+        .map(|name| {
+            let demand = file.demands.get(name);
+            Wanted {
+                app: apps[name].clone(),
+                target: demand.and_then(|demand| demand.target),
+                spread: demand.is_some_and(|demand| demand.spread),
             }
-            Err(refusal) => not_placed.push(refusal),
-        }
-    }
+        })
+        .collect();
+    let done = place_all(&wanted, policy.as_mut(), &mut gate, &mut cluster);
+    let done = done.map_err(Error::request)?;
+    let (placed, not_placed) = (done.placed, done.not_placed);
 
     if args.json {
         output::json(&Outcome {
@@ -187,14 +210,29 @@ fn once(args: &Args, file: &NodesFile, mut policy: Box<dyn Policy>) -> Result<()
     }
 }
 
-/// Answers events until there are no more.
-fn stream(args: &Args, file: Option<NodesFile>, policy: Box<dyn Policy>) -> Result<()> {
+/// The state behind a stream of events, over the nodes and profiles of `args`.
+///
+/// # Errors
+/// A request error that names a flag.
+fn prepared(
+    args: &Args,
+    file: Option<NodesFile>,
+    policy: Box<dyn Policy>,
+    mut gate: Gate,
+) -> Result<Stream> {
     let (known, _) = known_profiles(args)?;
     let file = file.unwrap_or_default();
     let (cluster, apps) = build(&file, &known)?;
-    let mut stream = Stream::new(cluster, policy, args.explain)
+    gate::tell(&mut gate, &args.node_state, &cluster)?;
+    Ok(Stream::new(cluster, policy, args.explain)
+        .with_gate(gate)
         .with_apps(apps.into_values())
-        .with_demands(file.demands);
+        .with_demands(file.demands))
+}
+
+/// Answers events until there are no more.
+fn stream(args: &Args, file: Option<NodesFile>, policy: Box<dyn Policy>, gate: Gate) -> Result<()> {
+    let mut stream = prepared(args, file, policy, gate)?;
     match stream.run(io::stdin().lock(), io::stdout().lock()) {
         // The reader had enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

@@ -6,9 +6,8 @@ use super::part::Built;
 use super::part::Context;
 use super::part::row;
 use super::read::Files;
-use crate::os::ParseError;
+use crate::os::network::bytes;
 use crate::os::text::Text;
-use crate::os::text::count;
 
 pub(super) fn devices(context: &Context) -> Built {
     const SOURCE: &str = "/proc/net/dev";
@@ -22,45 +21,4 @@ pub(super) fn devices(context: &Context) -> Built {
             row(name, "B/s", Kind::Rate, Owner::Machine, SOURCE).of_cell(cell, 1.0, &opened)
         });
     files.built(rows)
-}
-
-/// Received and sent.
-fn bytes(text: &str, sum: &mut [f64]) -> Result<(), ParseError> {
-    sum.fill(0.0);
-    let mut found = 0;
-    for line in text.lines().skip(2) {
-        let (name, rest) = line
-            .split_once(':')
-            .ok_or_else(|| ParseError::text(line, "names no device"))?;
-        if name.trim() == "lo" {
-            continue;
-        }
-        let words: Vec<&str> = rest.split_ascii_whitespace().collect();
-        for (sum, place) in sum.iter_mut().zip([0, 8]) {
-            *sum += count(words.get(place).unwrap_or(&""))?;
-        }
-        found += 1;
-    }
-    match found {
-        0 => Err(ParseError::NoDevice),
-        _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn devices_add_up_without_loopback() {
-        let text = "Inter-|\n face |\n    lo: 5 5 0 0 0 0 0 0 5 5\n\
-                      eth0: 100 1 0 0 0 0 0 0 7 1 0\n  eth1:  11 1 0 0 0 0 0 0 1 1 0\n";
-        let mut sum = [7.0; 2];
-        assert_eq!(bytes(text, &mut sum), Ok(()));
-        assert_eq!(sum, [111.0, 8.0]);
-        let mut fails = |text| bytes(text, &mut sum).unwrap_err().to_string();
-        assert!(fails("a\nb\nlo: 1 1\n").contains("loopback"));
-        assert!(fails("a\nb\neth0: x\n").contains("'x'"));
-        assert!(fails("a\nb\nnonsense\n").contains("names no device"));
-    }
 }

@@ -34,6 +34,25 @@ pub fn counts(root: &Path) -> Result<BTreeMap<String, DiskCounts>, Error> {
     }))
 }
 
+/// Bytes read and written by all disks that lie below no other: what a logical volume
+/// does is counted once, and a file that is mounted as a disk is not counted.
+///
+/// # Errors
+/// Why `/proc/diskstats` cannot be read.
+pub fn total_bytes(root: &Path) -> Result<[f64; 2], Error> {
+    let mut sum = [0.0; 2];
+    for (name, disk) in counts(root)? {
+        let of_memory = ["loop", "ram", "zram"]
+            .iter()
+            .any(|it| name.starts_with(it));
+        if !of_memory && below(root, &name).is_empty() {
+            sum[0] += disk.read_bytes;
+            sum[1] += disk.written_bytes;
+        }
+    }
+    Ok(sum)
+}
+
 /// Lines of disks that `whole` accepts; a line that is not understood is left
 /// out.
 fn parse(text: &str, whole: impl Fn(&str) -> bool) -> BTreeMap<String, DiskCounts> {
@@ -131,6 +150,8 @@ mod tests {
         assert_eq!((vda.busy_seconds, vda.waited_seconds), (0.08, 0.09));
         assert_eq!(vda.flushes, Some(11.0));
         assert_eq!(disks["dm-0"].flushes, None);
+        // vda alone: dm-0 lies on it.
+        assert_eq!(total_bytes(root.path()).unwrap(), [102_400.0, 30_720.0]);
         assert_eq!(name_of(root.path(), "253:0").as_deref(), Some("dm-0"));
         assert_eq!(name_of(root.path(), "9:9"), None);
         assert!(counts(tree(&[]).path()).is_err());

@@ -12,6 +12,7 @@ pub mod cpulist;
 pub mod disks;
 pub mod interrupts;
 pub mod mounts;
+pub mod network;
 pub mod proc;
 pub mod psi;
 pub mod sched;

@@ -19,6 +19,7 @@ mod switches;
 pub mod table;
 mod text;
 mod together;
+pub mod training;
 mod used;
 mod validation;
 

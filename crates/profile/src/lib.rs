@@ -29,6 +29,7 @@ mod together;
 mod unique;
 mod usage;
 mod warning;
+pub mod windows;
 
 pub use check::CheckError;
 pub use check::check;

@@ -73,10 +73,24 @@ pub struct NodeLoad {
     /// CPU time the hypervisor gave to others, 100 for one CPU.
     pub steal_percent: Reading<f64>,
     pub memory_available_bytes: Reading<u64>,
+    /// Over all disks.
+    #[serde(default = "not_told")]
+    pub disk_read_bytes_per_second: Reading<f64>,
+    #[serde(default = "not_told")]
+    pub disk_written_bytes_per_second: Reading<f64>,
+    /// Over all network devices but loopback.
+    #[serde(default = "not_told")]
+    pub network_received_bytes_per_second: Reading<f64>,
+    #[serde(default = "not_told")]
+    pub network_sent_bytes_per_second: Reading<f64>,
     /// Share of the time in which some task waited (PSI).
     pub psi_cpu_some_percent: Reading<f64>,
     pub psi_memory_some_percent: Reading<f64>,
     pub psi_io_some_percent: Reading<f64>,
+}
+
+fn not_told() -> Reading<f64> {
+    Reading::unavailable("the agent that wrote this does not read it")
 }
 
 /// One resource of the node, over all residents with a profile. Scores are on the

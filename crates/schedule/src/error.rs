@@ -62,8 +62,6 @@ pub enum MemoryError {
 pub enum AdmissionError {
     #[error("{0} queues; ARQ takes 1 to 100")]
     Queues(usize),
-    #[error("wrangler learns from a CSV file of windows; name one")]
-    NoWindows,
     #[error(transparent)]
     Training(#[from] TrainingError),
 }

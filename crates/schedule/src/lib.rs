@@ -67,6 +67,7 @@
 
 pub mod admission;
 mod app;
+mod batch;
 pub mod classify;
 mod cluster;
 mod compare;
@@ -90,6 +91,9 @@ pub use app::FULL_SCALE;
 pub use app::STEPS_PER_POINT;
 pub use app::to_points;
 pub use app::to_steps;
+pub use batch::Placed;
+pub use batch::Wanted;
+pub use batch::place_all;
 pub use cluster::Cluster;
 pub use cluster::Node;
 pub use cluster::NodeId;
@@ -155,4 +159,6 @@ pub use policy::Waiting;
 pub use scaling::Scaling;
 pub use search::greedy::Greedy;
 pub use stream::LONGEST_LINE;
+pub use stream::Places;
+pub use stream::Recorded;
 pub use stream::Stream;

@@ -21,6 +21,8 @@ const BETA: f64 = 1.3;
 #[derive(Clone, Debug, PartialEq)]
 struct Window {
     node: String,
+    /// Which application started.
+    app: String,
     counters: Vec<f32>,
     straggler: bool,
 }
@@ -63,6 +65,10 @@ pub(crate) fn labelled(
     let limit = BETA * median(&sorted(labelled.iter().map(|(_, took)| *took)));
     let windows = labelled.into_iter().map(|(start, took)| Window {
         node: workload.nodes[start.node.index()].name.clone(),
+        app: workload.jobs[start.job as usize].phases[0]
+            .estimate
+            .name()
+            .into(),
         counters: start.counters,
         straggler: took > limit,
     });
@@ -83,7 +89,7 @@ impl Windows {
         self.0.iter().filter(|window| window.straggler).count()
     }
 
-    /// Writes the columns `node`, one per counter (each 0–1), and `straggler`
+    /// Writes the columns `node`, `workload`, one per counter (each 0–1), and `straggler`
     /// (0 or 1), with a header.
     ///
     /// # Errors
@@ -92,9 +98,10 @@ impl Windows {
     pub fn write_csv(&self, out: impl Write) -> std::io::Result<()> {
         let mut csv = csv::Writer::from_writer(out);
         let counters = counter_names();
-        csv.write_record([&["node"], &counters[..], &["straggler"]].concat())?;
+        csv.write_record([&["node", "workload"], &counters[..], &["straggler"]].concat())?;
         for window in &self.0 {
             csv.write_field(&window.node)?;
+            csv.write_field(&window.app)?;
             for counter in &window.counters {
                 csv.write_field(counter.to_string())?;
             }
@@ -112,13 +119,14 @@ mod tests {
     fn fields_are_quoted() {
         let windows = Windows(vec![Window {
             node: "a,\"b".into(),
+            app: "c".into(),
             counters: vec![0.5; counter_names().len()],
             straggler: true,
         }]);
         let mut csv = Vec::new();
         windows.write_csv(&mut csv).unwrap();
         let csv = String::from_utf8(csv).unwrap();
-        let quoted = csv.contains("\n\"a,\"\"b\",0.5,");
+        let quoted = csv.contains("\n\"a,\"\"b\",c,0.5,");
         assert!(quoted && csv.ends_with(",1\n"), "{csv}");
     }
 }

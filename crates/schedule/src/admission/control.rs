@@ -3,8 +3,10 @@
 use crate::app::App;
 use crate::app::Demand;
 use crate::cluster::Cluster;
+use crate::cluster::Node;
 use crate::cluster::NodeId;
 use crate::cluster::node_set::NodeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A job as admission knows it, by a number its caller gives it.
@@ -27,6 +29,16 @@ pub struct Admitted {
     pub job: u64,
     /// Only there; anywhere when absent.
     pub allowed: Option<NodeSet>,
+}
+
+/// Current readings of a node by the names of columns; none where unavailable.
+pub type NodeReadings = BTreeMap<String, Option<f64>>;
+
+/// What an admission says of a start on a node, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    pub admitted: bool,
+    pub words: String,
 }
 
 /// Decides who is placed next. The caller tells it everything that happens and
@@ -72,6 +84,27 @@ pub trait Admission: Send {
     /// 0–1, in the order in which the admission was trained.
     fn accept(&mut self, _job: u64, _node: NodeId, _counters: &[f32], _now: f64) -> bool {
         true
+    }
+
+    /// What it says of `app` on `node`, whose current readings are known by name;
+    /// `None` of an admission that looks at no readings. Nothing changes.
+    fn verdict(
+        &self,
+        _app: &str,
+        _node: &Node,
+        _readings: Option<&NodeReadings>,
+    ) -> Option<Verdict> {
+        None
+    }
+
+    /// Whether [`Self::next`] has an order of its own; that of arrival otherwise.
+    fn chooses_next(&self) -> bool {
+        true
+    }
+
+    /// Why `job` waits, beyond that there is no room.
+    fn why(&self, _job: u64, _now: f64) -> Option<String> {
+        None
     }
 
     /// Whether [`Self::accept`] looks at the counters; they are not read for an

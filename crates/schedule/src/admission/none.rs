@@ -134,6 +134,10 @@ impl Admission for NoAdmission {
         self.start_over();
     }
 
+    fn chooses_next(&self) -> bool {
+        false
+    }
+
     fn reads_counters(&self) -> bool {
         false
     }

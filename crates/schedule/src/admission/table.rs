@@ -5,8 +5,9 @@ use super::arq::ArqOptions;
 use super::control::Admission;
 use super::none::NoAdmission;
 use super::wrangler::Confidence;
+use super::wrangler::TrainingOptions;
 use super::wrangler::Wrangler;
-use super::wrangler::WranglerOptions;
+use super::wrangler::load;
 use crate::error::AdmissionError;
 use std::path::PathBuf;
 
@@ -21,8 +22,8 @@ pub struct AdmissionOptions {
     pub priorities: bool,
     /// `arq`: ranges of quality lie between the least and the most seen.
     pub relative: bool,
-    /// `wrangler`: the windows to learn from.
-    pub wrangler_csv: Option<PathBuf>,
+    /// `wrangler`: its model, or windows to learn from; without either it admits all.
+    pub wrangler: Option<PathBuf>,
     /// `wrangler`: veto above this confidence, 0.5–1; tuned on windows held
     /// out when absent.
     pub wrangler_confidence: Option<f64>,
@@ -37,7 +38,7 @@ impl Default for AdmissionOptions {
             sjf: false,
             priorities: false,
             relative: ArqOptions::default().relative,
-            wrangler_csv: None,
+            wrangler: None,
             wrangler_confidence: Some(0.7),
             seed: 0,
         }
@@ -77,18 +78,16 @@ pub const ADMISSIONS: &[AdmissionKind] = &[
     },
     AdmissionKind {
         name: "wrangler",
-        summary: "vetoes nodes whose counters foretell a straggler",
+        summary: "no start where a node's counters predict that it would be slow",
         make: |options| {
-            let Some(windows) = &options.wrangler_csv else {
-                return Err(AdmissionError::NoWindows);
-            };
             let confidence = options.wrangler_confidence;
-            let options = WranglerOptions {
+            let training = TrainingOptions {
                 confidence: confidence.map_or(Confidence::Tuned, Confidence::Above),
                 seed: options.seed,
-                ..WranglerOptions::default()
             };
-            Ok(Box::new(Wrangler::load(windows, options)?))
+            let path = options.wrangler.as_deref();
+            let model = path.map(|path| load(path, training));
+            Ok(Box::new(Wrangler::new(model.transpose()?)))
         },
     },
 ];
@@ -105,15 +104,17 @@ mod tests {
     #[test]
     fn each_is_made_under_its_own_name_or_says_why_not() {
         let options = AdmissionOptions::default();
-        for name in ["none", "arq"] {
+        for name in ["none", "arq", "wrangler"] {
             let made = (admission_kind(name).unwrap().make)(&options).unwrap();
             assert_eq!(made.name(), name);
         }
+        let missing = AdmissionOptions {
+            wrangler: Some("/no/such/model.json".into()),
+            ..options.clone()
+        };
         let wrangler = admission_kind("wrangler").unwrap();
-        assert_eq!(
-            (wrangler.make)(&options).err(),
-            Some(AdmissionError::NoWindows)
-        );
+        let error = (wrangler.make)(&missing).err().unwrap().to_string();
+        assert!(error.contains("/no/such/model.json"), "{error}");
         let no_queue = AdmissionOptions {
             queues: 0,
             ..options

@@ -5,7 +5,9 @@ use crate::nodes_file::check_cpus;
 use crate::nodes_file::parse_memory;
 use jostle_profile as profile;
 use jostle_profile::Profile;
+use jostle_profile::node::NodeState;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// One line of the stream: every key that an event may have.
 #[derive(Debug, Deserialize)]
@@ -28,6 +30,10 @@ pub(super) struct Event {
     /// How long it would take alone on its best platform; what a move has cost.
     pub seconds: Option<f64>,
     pub seconds_left: Option<f64>,
+    /// What a node read, by the names of columns; null where unavailable.
+    pub readings: Option<BTreeMap<String, Option<f64>>>,
+    /// The same as its agent tells it.
+    pub state: Option<Box<NodeState>>,
 }
 
 /// The event of `line`, its numbers checked.
@@ -71,6 +77,8 @@ impl Event {
             ("target", self.target.is_some()),
             ("seconds", self.seconds.is_some()),
             ("seconds_left", self.seconds_left.is_some()),
+            ("readings", self.readings.is_some()),
+            ("state", self.state.is_some()),
         ];
         let foreign = |(key, given): &&(&str, bool)| *given && !keys.contains(key);
         if let Some((key, _)) = given.iter().find(foreign) {

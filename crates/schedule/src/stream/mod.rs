@@ -13,6 +13,7 @@
 //! | `node-down` | `name` | `node-down`, then `placed` or `waiting` for each application that ran there |
 //! | `profile-changed` | `id`, `app` or `profile`, \[`seconds_left`\] | `profile-changed`, then `moved` if the policy moves it |
 //! | `move-cost` | `seconds` | `noted`; what a move has cost, for policies that weigh it |
+//! | `node-reading` | `name` and `readings`, or `state` of an agent | `node-reading`; for admissions that look at nodes |
 //! | `state` | | `state`: nodes, what runs there, who waits |
 //!
 //! `seconds` of an arrival is how long it would take alone on its best platform;
@@ -23,10 +24,16 @@
 //! is answered with one `error` line, changes nothing, and the stream goes on.
 
 mod answers;
+mod attempt;
 mod event;
 mod explain;
+mod queue;
+mod reading;
+mod retell;
 mod run;
 mod state;
 
+pub use retell::Recorded;
 pub use run::LONGEST_LINE;
+pub use state::Places;
 pub use state::Stream;

@@ -3,6 +3,7 @@
 use super::answers::some_of;
 use super::event::Event;
 use super::event::check_profile;
+use crate::admission::Gate;
 use crate::app::App;
 use crate::app::Demand;
 use crate::cluster::Cluster;
@@ -12,15 +13,14 @@ use crate::cluster::ResidentId;
 use crate::error::StreamError;
 use crate::nodes_file::AppDemand;
 use crate::policy::Choice;
-use crate::policy::Decision;
 use crate::policy::MigrationCosts;
 use crate::policy::PlacementRequest;
 use crate::policy::Policy;
+use jostle_profile::Profile;
 use serde_json::Value;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::collections::HashMap;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 /// How long an application is taken to run on when nobody says.
@@ -32,6 +32,8 @@ pub(super) struct Job {
     /// Order of arrival.
     pub(super) number: u64,
     pub(super) app: Arc<App>,
+    /// As its event described it, where the stream keeps that.
+    pub(super) profile: Option<Arc<Profile>>,
     pub(super) demand: Demand,
     pub(super) spread: bool,
     pub(super) target: Option<f64>,
@@ -53,10 +55,14 @@ pub(super) struct Waiter {
     pub(super) flexible: bool,
 }
 
+/// Jobs by id, each with the names of its nodes and the CPUs it has there.
+pub type Places = BTreeMap<String, Vec<(String, u32)>>;
+
 /// The state behind a stream of events.
 pub struct Stream {
     pub(super) cluster: Cluster,
     pub(super) policy: Box<dyn Policy>,
+    pub(super) gate: Gate,
     pub(super) explain: bool,
     pub(super) apps: BTreeMap<String, Arc<App>>,
     pub(super) demands: BTreeMap<String, AppDemand>,
@@ -68,16 +74,22 @@ pub struct Stream {
     pub(super) arrived: u64,
     pub(super) now: f64,
     pub(super) line: u64,
+    /// Places to give instead of asking the policy, while events are replayed.
+    pub(super) recorded: Option<Places>,
+    /// What it started with, to be left out when its state is retold.
+    pub(super) first_jobs: BTreeMap<String, (Vec<ResidentId>, Arc<App>)>,
+    pub(super) first_nodes: usize,
+    pub(super) keeps_profiles: bool,
 }
 
 /// The answers to an event, and whether it made room.
-type Answered = Result<(Vec<Value>, bool), StreamError>;
+pub(super) type Answered = Result<(Vec<Value>, bool), StreamError>;
 
 type Handler = fn(&mut Stream, Event) -> Answered;
 
 /// The events, the keys that each may have beside `event` and `at`, and what is
 /// done.
-const EVENTS: [(&str, &[&str], Handler); 7] = [
+const EVENTS: [(&str, &[&str], Handler); 8] = [
     (
         "arrive",
         &[
@@ -98,6 +110,11 @@ const EVENTS: [(&str, &[&str], Handler); 7] = [
         Stream::profile_changed,
     ),
     ("move-cost", &["seconds"], Stream::move_cost),
+    (
+        "node-reading",
+        &["name", "readings", "state"],
+        Stream::node_reading,
+    ),
     ("state", &[], |stream, _| Ok((vec![stream.state()], false))),
 ];
 
@@ -108,6 +125,7 @@ impl Stream {
     pub fn new(cluster: Cluster, policy: Box<dyn Policy>, explain: bool) -> Self {
         let mut stream = Stream {
             policy,
+            gate: Gate::default(),
             explain,
             apps: BTreeMap::new(),
             demands: BTreeMap::new(),
@@ -118,6 +136,10 @@ impl Stream {
             arrived: 0,
             now: 0.0,
             line: 0,
+            recorded: None,
+            first_jobs: BTreeMap::new(),
+            first_nodes: 0,
+            keeps_profiles: false,
             cluster,
         };
         for node in stream.cluster.ids() {
@@ -134,6 +156,7 @@ impl Stream {
                 let job = Job {
                     number: stream.arrived,
                     app: what.app.clone(),
+                    profile: None,
                     demand: what.demand,
                     spread: false,
                     target: None,
@@ -162,6 +185,12 @@ impl Stream {
         self
     }
 
+    /// The same with an admission in front of every start.
+    pub fn with_gate(mut self, gate: Gate) -> Self {
+        self.gate = gate;
+        self
+    }
+
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
@@ -177,6 +206,18 @@ impl Stream {
             Ok(answers) => answers.iter().map(Value::to_string).collect(),
             Err(error) => vec![self.error(&error.to_string())],
         }
+    }
+
+    /// The answers to `line`, which is the `number`th of its client.
+    pub fn handle_numbered(&mut self, number: u64, line: &str) -> Vec<String> {
+        self.line = number.saturating_sub(1);
+        self.handle(line)
+    }
+
+    /// The answer to the `number`th line of a client, which cannot be read.
+    pub fn refuse_numbered(&mut self, number: u64, message: &str) -> Vec<String> {
+        self.line = number.saturating_sub(1);
+        self.refuse(message)
     }
 
     /// The answer to a line that cannot even be read.
@@ -213,7 +254,7 @@ impl Stream {
         let done = handle(self, event);
         let (mut answers, room) = done.inspect_err(|_| self.now = before)?;
         if room || (later && *name != "state") {
-            answers.extend(self.retry());
+            answers.extend(self.offer_again());
         }
         Ok(answers)
     }
@@ -227,6 +268,7 @@ impl Stream {
             ));
         }
         let (spread, target, seconds) = (event.spread, event.target, event.seconds);
+        let profile = self.kept(event.profile.as_deref());
         let app = self.app(event)?;
         let usual = self.demands.get(app.name());
         let target = target.or(usual.and_then(|usual| usual.target));
@@ -239,6 +281,7 @@ impl Stream {
         let job = Job {
             number: self.arrived,
             app,
+            profile,
             demand,
             spread,
             target,
@@ -249,7 +292,7 @@ impl Stream {
         };
         self.waiting.insert(job.number, job.waiter(&id));
         self.jobs.insert(id.clone(), job);
-        Ok((vec![self.place(&id, None)], false))
+        Ok((self.place_all(&[id], None), false))
     }
 
     fn move_cost(&mut self, event: Event) -> Answered {
@@ -262,7 +305,11 @@ impl Stream {
         let id = event.id()?;
         let job = self.jobs.remove(&id).ok_or_else(|| no_job(&id))?;
         self.waiting.remove(&job.number);
-        self.leave(&job.parts);
+        let nodes = self.leave(&job.parts);
+        self.gate.forget_job(job.number);
+        if let Some(queue) = self.gate.queue() {
+            queue.ended(job.number, &nodes, self.now, &self.cluster);
+        }
         Ok((vec![json!({"answer": "departed", "id": id})], true))
     }
 
@@ -342,6 +389,7 @@ impl Stream {
             }
         }
         self.changed(node);
+        self.gate.forget_node(&name);
         let mut answers =
             vec![json!({"answer": "node-down", "displaced": displaced.len(), "name": name})];
         // The shares of a spread application elsewhere go with it: first all of
@@ -352,11 +400,14 @@ impl Stream {
             };
             let parts = std::mem::take(&mut job.parts);
             self.waiting.insert(*number, job.waiter(id));
-            self.leave(&parts);
+            let mut nodes = self.leave(&parts);
+            nodes.push(node);
+            if let Some(queue) = self.gate.queue() {
+                queue.ended(*number, &nodes, self.now, &self.cluster);
+            }
         }
-        for id in displaced.values() {
-            answers.push(self.place(id, Some(&name)));
-        }
+        let ids: Vec<String> = displaced.into_values().collect();
+        answers.extend(self.place_all(&ids, Some(&name)));
         Ok((answers, false))
     }
 
@@ -365,9 +416,11 @@ impl Stream {
         if !self.jobs.contains_key(&id) {
             return Err(no_job(&id));
         }
+        let profile = self.kept(event.profile.as_deref());
         let app = self.app(event)?;
         let job = self.jobs.get_mut(&id).ok_or_else(|| no_job(&id))?;
         job.app = app.clone();
+        job.profile = profile;
         let parts = job.parts.clone();
         for part in &parts {
             self.cluster.replace(*part, app.clone());
@@ -378,19 +431,33 @@ impl Stream {
         let mut answers = vec![json!({"answer": "profile-changed", "id": id})];
         if let [resident] = parts[..] {
             let left = seconds_left.unwrap_or(SECONDS_LEFT);
-            let choice = self
-                .policy
-                .reconsider(resident, &self.cluster, left, &self.costs);
+            let choice = match self.recorded {
+                Some(_) => self.jobs.get(&id).and_then(|job| {
+                    let request = self.request(job);
+                    self.recorded_choice(&id, &request)
+                }),
+                None => self
+                    .policy
+                    .reconsider(resident, &self.cluster, left, &self.costs),
+            };
             answers.extend(choice.and_then(|choice| self.move_to(&id, resident, &choice)));
         }
         Ok((answers, true))
     }
 
     /// Moves a job that runs in one part; `None`, and nothing has changed, when
-    /// the choice is to stay or does not fit.
+    /// the choice is to stay, does not fit or is vetoed.
     fn move_to(&mut self, id: &str, resident: ResidentId, choice: &Choice) -> Option<Value> {
         let from = self.cluster.resident(resident)?.node;
         if matches!(choice.parts[..], [part] if part.node == from) {
+            return None;
+        }
+        let job = self.jobs.get(id)?;
+        let (number, app) = (job.number, job.app.name());
+        let said = self
+            .gate
+            .judge(number, app, choice, &self.cluster, self.now);
+        if said.is_some_and(|(_, verdict)| !verdict.admitted) {
             return None;
         }
         let decision = self.explained(self.jobs.get(id)?, choice);
@@ -401,121 +468,6 @@ impl Stream {
             "answer": "moved",
             "decision": decision,
             "from": self.cluster.name(from),
-            "id": id,
-            "node": self.cluster.name(choice.node()),
-        }))
-    }
-
-    /// Tries every waiting job once, in the order of arrival, and answers for
-    /// those that found a place.
-    fn retry(&mut self) -> Vec<Value> {
-        let free = |of: fn(&crate::cluster::summary::NodeSummary) -> u64| {
-            let up = self.cluster.summaries().iter().filter(|summary| summary.up);
-            up.map(of).max().unwrap_or(0)
-        };
-        let cpus = free(|summary| u64::from(summary.free_cpus));
-        let memory = free(|summary| summary.free_memory);
-        let worth = |waiter: &Waiter| {
-            waiter.flexible
-                || u64::from(waiter.demand.cpus) <= cpus && waiter.demand.memory_bytes <= memory
-        };
-        let candidates: Vec<(u64, String)> = self
-            .waiting
-            .iter()
-            .filter(|(_, waiter)| worth(waiter))
-            .map(|(number, waiter)| (*number, waiter.id.clone()))
-            .collect();
-        // What was refused once in this round is refused to its equals.
-        let mut refused = HashSet::new();
-        let mut answers = Vec::new();
-        for (number, id) in candidates {
-            let Some(job) = self.jobs.get(&id) else {
-                continue;
-            };
-            let kind = (
-                Arc::as_ptr(&job.app),
-                job.demand.cpus,
-                job.demand.memory_bytes,
-                job.spread,
-                job.target.map(f64::to_bits),
-                job.seconds.map(f64::to_bits),
-            );
-            // One that queues at nodes of its own has no equals.
-            let queues = !job.queued_at.is_empty();
-            if !queues && refused.contains(&kind) {
-                continue;
-            }
-            match self.attempt(&id) {
-                Ok(placed) => {
-                    self.waiting.remove(&number);
-                    answers.push(placed);
-                }
-                Err(_) if !queues => {
-                    refused.insert(kind);
-                }
-                Err(_) => {}
-            }
-        }
-        answers
-    }
-
-    /// Places a job that waits, or says why not; it then goes on waiting.
-    fn place(&mut self, id: &str, from: Option<&str>) -> Value {
-        let mut answer = match self.attempt(id) {
-            Ok(placed) => {
-                if let Some(job) = self.jobs.get(id) {
-                    self.waiting.remove(&job.number);
-                }
-                placed
-            }
-            Err(why) => json!({"answer": "waiting", "id": id, "why": why}),
-        };
-        if let Some(from) = from {
-            answer["from"] = json!(from);
-        }
-        answer
-    }
-
-    /// The answer that places a job, or why it has to wait.
-    fn attempt(&mut self, id: &str) -> Result<Value, String> {
-        let Some(job) = self.jobs.get(id).cloned() else {
-            return Err("it has left".into());
-        };
-        let request = self.request(&job);
-        let queued_at = &job.queued_at;
-        let up = |node: &NodeId| self.cluster.summary(*node).up;
-        let room = |node: &&NodeId| request.may_use(&self.cluster, **node);
-        let answer = match queued_at.iter().any(up) {
-            true => match queued_at.iter().find(room) {
-                Some(node) => Decision::place(*node, &request),
-                None => Decision::QueueAt(queued_at.clone()),
-            },
-            false => self.policy.choose(&request, &self.cluster),
-        };
-        let choice = match answer {
-            Decision::Place(choice) => choice,
-            Decision::QueueAt(nodes) => {
-                let names = nodes.iter().map(|node| self.cluster.name(*node));
-                let why = format!("the first of {} to have room takes it", some_of(names));
-                if let Some(job) = self.jobs.get_mut(id) {
-                    job.queued_at = nodes;
-                }
-                return Err(why);
-            }
-            Decision::Wait(waiting, _) => return Err(self.why_waiting(&request, waiting)),
-        };
-        let decision = self.explained(&job, &choice);
-        let Some(parts) = self.start(id, &choice) else {
-            let (policy, node) = (self.policy.name(), self.cluster.name(choice.node()));
-            return Err(format!("{policy} chose {node}, which has no room for it"));
-        };
-        if let Some(job) = self.jobs.get_mut(id) {
-            job.parts = parts;
-            job.queued_at.clear();
-        }
-        Ok(json!({
-            "answer": "placed",
-            "decision": decision,
             "id": id,
             "node": self.cluster.name(choice.node()),
         }))
@@ -535,7 +487,7 @@ impl Stream {
 
     /// Starts every part of `choice`; `None`, and nothing has changed, when one
     /// does not fit.
-    fn start(&mut self, id: &str, choice: &Choice) -> Option<Vec<ResidentId>> {
+    pub(super) fn start(&mut self, id: &str, choice: &Choice) -> Option<Vec<ResidentId>> {
         let job = self.jobs.get(id)?;
         let started = choice.start(&mut self.cluster, &job.app, job.demand).ok()?;
         for resident in &started {
@@ -547,13 +499,17 @@ impl Stream {
         Some(started)
     }
 
-    fn leave(&mut self, parts: &[ResidentId]) {
+    /// Ends these parts, and says where they ran.
+    fn leave(&mut self, parts: &[ResidentId]) -> Vec<NodeId> {
+        let mut nodes = Vec::new();
         for part in parts {
             self.by_resident.remove(part);
             if let Some(left) = self.cluster.remove(*part) {
                 self.changed(left.node);
+                nodes.push(left.node);
             }
         }
+        nodes
     }
 
     fn changed(&mut self, node: NodeId) {

@@ -181,7 +181,7 @@ impl Check<'_> {
             let problem = Problem::Empty("name a CSV file".into());
             return Err(self.source.wrong("wrangler.windows", problem));
         }
-        options.wrangler_csv = Some(self.source.beside(&wrangler.windows));
+        options.wrangler = Some(self.source.beside(&wrangler.windows));
         if let Some(value) = &wrangler.confidence {
             options.wrangler_confidence = match value {
                 Value::Float(number) if (0.5..1.0).contains(number) => Some(*number),

@@ -131,7 +131,7 @@ impl Scenario {
     ///
     /// Wrangler without windows to learn from.
     pub fn check_admission(&self, name: &str) -> Result<(), ScenarioError> {
-        match name == "wrangler" && self.admission_options.wrangler_csv.is_none() {
+        match name == "wrangler" && self.admission_options.wrangler.is_none() {
             true => Err(ScenarioError::new(&self.path, Problem::NoWindows)),
             false => Ok(()),
         }

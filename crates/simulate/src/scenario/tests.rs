@@ -559,7 +559,7 @@ fn admissions_are_told_what_the_scenario_says() {
     let options = scenario.settings("random", "arq", 1).admission_options;
     assert_eq!(options.queues, 3);
     assert!(options.sjf && options.priorities && !options.relative);
-    assert_eq!(options.wrangler_csv, Some(PathBuf::from("dir/w.csv")));
+    assert_eq!(options.wrangler, Some(PathBuf::from("dir/w.csv")));
     assert_eq!(options.wrangler_confidence, None);
     scenario.check_admission("wrangler").unwrap();
     let without = parse(MINIMAL).unwrap();

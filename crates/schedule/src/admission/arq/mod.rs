@@ -506,6 +506,21 @@ impl Admission for Arq {
         self.state += 1;
     }
 
+    fn why(&self, job: u64, now: f64) -> Option<String> {
+        let waiting = self.jobs.get(&job)?;
+        let end = waiting.arrived + waiting.window;
+        if end <= now {
+            return Some("arq: it takes any server with room; its window is over".into());
+        }
+        let queue = &self.queues[waiting.queue];
+        let ahead = queue.range(..waiting.rank).count();
+        Some(format!(
+            "arq: class {} of {}, {ahead} ahead of it; it takes any server from {end:.0} s on",
+            waiting.queue + 1,
+            self.queues.len()
+        ))
+    }
+
     fn reads_counters(&self) -> bool {
         false
     }

@@ -1,214 +1,192 @@
-//! Wrangler: no start where the node's counters foretell a straggler.
+//! Wrangler: no start where the node's counters predict that it would be slow.
 
+mod features;
+mod fitted;
+mod judge;
 mod model;
 mod options;
 mod platt;
+mod report;
+mod scale;
 mod svm;
+mod train;
 mod windows;
 
-pub use self::model::Confusion;
-pub use self::model::GroupReport;
-pub use self::model::Share;
+pub use self::features::node_readings;
+pub use self::model::Forecast;
+pub use self::model::WranglerModel;
 pub use self::options::Confidence;
-pub use self::options::WranglerOptions;
+pub use self::options::TrainingOptions;
+pub use self::report::Cause;
+pub use self::report::Confusion;
+pub use self::report::FeatureReport;
+pub use self::report::PairReport;
+pub use self::report::Score;
+pub use self::report::Share;
+pub use self::report::TrainingReport;
+pub use self::report::Used;
 
-use self::model::LEAST_WINDOWS;
-use self::model::Model;
-use self::model::Unfit;
-use self::windows::Window;
 use self::windows::Windows;
 use super::control::Admission;
 use super::control::Admitted;
+use super::control::NodeReadings;
+use super::control::Verdict;
 use super::control::Waiter;
 use super::none::NoAdmission;
 use crate::cluster::Cluster;
+use crate::cluster::Node;
 use crate::cluster::NodeId;
 use crate::error::TrainingError;
-use serde::Serialize;
-use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Share of what speaks for a straggler that an explanation covers (Wrangler,
-/// chapter 3).
-const EXPLAINED: f64 = 0.75;
+/// Vetoes of one job; after so many it takes what it gets. The paper only suggests such
+/// a cap.
+const VETOES: u32 = 3;
 
-/// The name of the model of all windows.
-const ALL: &str = "all";
-
-/// What was learned, and how well it holds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct WranglerReport {
-    pub file: String,
-    pub counters: Vec<String>,
-    /// The model of all windows, then those of nodes with enough of their own.
-    pub groups: Vec<GroupReport>,
-    /// Names that share the model of all, and why.
-    pub shared: Vec<(String, String)>,
-}
-
-/// Predicts stragglers from a node's counters (Wrangler, chapter 3), in front
-/// of the policy's choice; the order of jobs is another admission's.
+/// Predicts from a node's counters that what starts there would be slow (Wrangler,
+/// chapters 3 and 4), in front of the policy's choice; the order of jobs is another
+/// admission's.
 ///
-/// Per node with enough windows, and over all of them, a linear support vector
-/// machine on counters scaled to 0–1, the rarer class weighted up to the other;
-/// its scores become probabilities by Platt scaling on windows held out. A
-/// start is vetoed when a straggler is foretold with more than the asked
-/// confidence.
+/// Per node and workload, a linear support vector machine on counters scaled to 0–1,
+/// the rarer class weighted up to the other; its scores become probabilities by Platt
+/// scaling on windows held out. Beside it one machine that all share, with a part per
+/// node and per workload. A start is vetoed when slow is predicted with more than the
+/// asked confidence, by a model that was better than a constant answer on the later
+/// third of the windows; everything else is admitted.
 ///
-/// The paper has a model per node *and* workload; windows here do not say what
-/// ran, so that a model is per node only. The `node` of a window may be a
-/// node's name or that of a platform, which then serves all nodes of it.
+/// The `node` of a window may be a node's name or that of a platform, which then
+/// serves all nodes of it.
 pub struct Wrangler {
     /// Decides who is next.
     inner: Box<dyn Admission>,
-    options: WranglerOptions,
-    all: Model,
-    own: BTreeMap<String, Model>,
-    /// Which model answers for a node; filled as nodes are seen.
-    of: Vec<Option<String>>,
+    model: Option<WranglerModel>,
+    /// Names by which a model is found; filled as nodes are seen.
+    nodes: Vec<Vec<String>>,
+    /// The workload of each job that waits.
+    apps: HashMap<u64, String>,
     vetoes: HashMap<u64, u32>,
-    report: WranglerReport,
+}
+
+/// Learns from CSV files of windows, of agents or with columns `node`, `straggler` (0
+/// or 1), optionally `workload`, and counters.
+///
+/// # Errors
+///
+/// [`TrainingError`], with file and line.
+pub fn train(
+    paths: &[impl AsRef<Path>],
+    options: TrainingOptions,
+) -> Result<WranglerModel, TrainingError> {
+    train::train(Windows::load(paths)?, options)
+}
+
+/// The same from `text`; `file` is named in errors.
+///
+/// # Errors
+///
+/// As [`train`].
+pub fn train_on_text(
+    text: &str,
+    file: &str,
+    options: TrainingOptions,
+) -> Result<WranglerModel, TrainingError> {
+    train::train(Windows::parse(text, file)?, options)
+}
+
+/// A model file, or windows to learn from.
+///
+/// # Errors
+///
+/// [`TrainingError`], with the file.
+pub fn load(path: &Path, options: TrainingOptions) -> Result<WranglerModel, TrainingError> {
+    let file = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| TrainingError::Read {
+        file: file.clone(),
+        why: error.to_string(),
+    })?;
+    match text.trim_start().starts_with('{') {
+        true => WranglerModel::from_json(&text, &file),
+        false => train_on_text(&text, &file, options),
+    }
+}
+
+/// Names by which windows may call `node`.
+fn names(node: &Node) -> Vec<&str> {
+    let platform = node.platform.as_deref();
+    [Some(node.name.as_str()), platform]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 impl Wrangler {
-    /// Learns from a CSV file: a header line, then a line per window in order
-    /// of time. Columns `node`, `straggler` (0 or 1), and any others, which are
-    /// counters in the order in which [`Admission::accept`] gets them.
-    ///
-    /// # Errors
-    ///
-    /// [`TrainingError`], with file and line.
-    pub fn load(path: &Path, options: WranglerOptions) -> Result<Self, TrainingError> {
-        Wrangler::learn(Windows::load(path)?, options)
-    }
-
-    /// Likewise from `text`; `file` is named in errors.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::load`].
-    pub fn parse(text: &str, file: &str, options: WranglerOptions) -> Result<Self, TrainingError> {
-        Wrangler::learn(Windows::parse(text, file)?, options)
-    }
-
-    fn learn(windows: Windows, options: WranglerOptions) -> Result<Self, TrainingError> {
-        if let Confidence::Above(p) = options.confidence
-            && !(0.5..1.0).contains(&p)
-        {
-            return Err(TrainingError::Confidence(p.to_string()));
-        }
-        let Windows {
-            file,
-            counters,
-            windows,
-        } = windows;
-        let every: Vec<&Window> = windows.iter().collect();
-        let (all, report) = Model::train(ALL, &every, &options).map_err(|unfit| {
-            let what = match unfit {
-                Unfit::Few => format!(
-                    "{} windows are too few to learn from; at least {LEAST_WINDOWS} are needed",
-                    every.len()
-                ),
-                Unfit::OneClass {
-                    windows,
-                    stragglers,
-                } => format!(
-                    "of the {windows} windows to learn from (the first two thirds) {} is a \
-                     straggler; both kinds are needed",
-                    if stragglers { "every one" } else { "none" }
-                ),
-            };
-            let file = file.clone();
-            TrainingError::Windows { file, what }
-        })?;
-        let mut by_node: BTreeMap<&str, Vec<&Window>> = BTreeMap::new();
-        for window in &windows {
-            by_node.entry(&window.node).or_default().push(window);
-        }
-        let mut groups = vec![report];
-        let (mut own, mut shared) = (BTreeMap::new(), Vec::new());
-        for (node, windows) in by_node {
-            let count = windows.len();
-            let trained = match options.own_windows {
-                least if count < least => Err(format!(
-                    "{count} windows, {least} are needed for a model of its own"
-                )),
-                _ => Model::train(node, &windows, &options).map_err(|unfit| match unfit {
-                    Unfit::Few => format!("{count} windows, {LEAST_WINDOWS} are the least"),
-                    Unfit::OneClass {
-                        stragglers: true, ..
-                    } => "nothing but stragglers in its first two thirds".into(),
-                    Unfit::OneClass { .. } => "no straggler in its first two thirds".into(),
-                }),
-            };
-            match trained {
-                Ok((model, report)) => {
-                    own.insert(node.to_string(), model);
-                    groups.push(report);
-                }
-                Err(why) => shared.push((node.to_string(), why)),
-            }
-        }
-        Ok(Wrangler {
+    /// Without a model every start is admitted.
+    pub fn new(model: Option<WranglerModel>) -> Self {
+        Wrangler {
             inner: Box::new(NoAdmission::new()),
-            options,
-            all,
-            own,
-            of: Vec::new(),
+            model,
+            nodes: Vec::new(),
+            apps: HashMap::new(),
             vetoes: HashMap::new(),
-            report: WranglerReport {
-                file,
-                counters,
-                groups,
-                shared,
-            },
-        })
-    }
-
-    pub fn report(&self) -> &WranglerReport {
-        &self.report
-    }
-
-    /// Names of the counters, in the order in which they have to come.
-    pub fn counters(&self) -> &[String] {
-        &self.report.counters
-    }
-
-    fn model(&self, node: NodeId) -> &Model {
-        let own = self.of.get(node.index()).and_then(Option::as_ref);
-        own.and_then(|name| self.own.get(name)).unwrap_or(&self.all)
-    }
-
-    /// Probability that what starts on `node` now becomes a straggler; `None`
-    /// when `counters` are not those it was trained on, or not numbers.
-    pub fn probability(&self, node: NodeId, counters: &[f32]) -> Option<f64> {
-        let finite = counters.iter().all(|value| value.is_finite());
-        let usable = finite && counters.len() == self.counters().len();
-        usable.then(|| self.model(node).probability(counters))
-    }
-
-    /// The counters behind at least three quarters of what speaks for a
-    /// straggler, most first; empty when nothing does.
-    pub fn explain(&self, node: NodeId, counters: &[f32]) -> Vec<Share> {
-        if self.probability(node, counters).is_none() {
-            return Vec::new();
         }
-        self.model(node)
-            .explain(self.counters(), counters, EXPLAINED)
     }
 
-    /// Finds the model of every node not seen before.
+    /// What is to be expected of `app` on `node`.
+    ///
+    /// # Errors
+    ///
+    /// Why that is unknown.
+    pub fn forecast(
+        &self,
+        node: &Node,
+        app: &str,
+        readings: Option<&NodeReadings>,
+    ) -> Result<Forecast, String> {
+        let model = self.model.as_ref().ok_or("there is no model")?;
+        let readings = readings.ok_or("there is no reading of the node")?;
+        model.forecast(&names(node), app, &model.values(readings))
+    }
+
+    /// Finds the names of every node not seen before.
     fn know(&mut self, cluster: &Cluster) {
-        if self.own.is_empty() {
-            return;
+        for node in cluster.ids().skip(self.nodes.len()) {
+            let names = names(cluster.node(node));
+            self.nodes
+                .push(names.into_iter().map(str::to_string).collect());
         }
-        for node in cluster.ids().skip(self.of.len()) {
-            let node = cluster.node(node);
-            let names = [Some(node.name.as_str()), node.platform.as_deref()];
-            let mut names = names.into_iter().flatten();
-            let known = names.find(|name| self.own.contains_key(*name));
-            self.of.push(known.map(str::to_string));
+    }
+
+    fn forget(&mut self, job: u64) {
+        self.vetoes.remove(&job);
+        self.apps.remove(&job);
+    }
+}
+
+impl Forecast {
+    fn vetoes(&self) -> bool {
+        self.probability > self.confidence
+    }
+
+    fn words(&self) -> String {
+        let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+        let chance = format!(
+            "{} likely to be slow there now, {} is the limit",
+            percent(self.probability),
+            percent(self.confidence)
+        );
+        let because = self.causes.iter().map(|cause| {
+            let counters: Vec<&str> = cause
+                .counters
+                .iter()
+                .map(|it| it.counter.as_str())
+                .collect();
+            format!("{} ({})", cause.class, counters.join(", "))
+        });
+        let because: Vec<String> = because.collect();
+        match self.vetoes() && !because.is_empty() {
+            true => format!("{chance}; because of {}", because.join(", ")),
+            false => chance,
         }
     }
 }
@@ -219,6 +197,7 @@ impl Admission for Wrangler {
     }
 
     fn arrive(&mut self, waiter: Waiter, now: f64) {
+        self.apps.insert(waiter.job, waiter.app.name().to_string());
         self.inner.arrive(waiter, now);
     }
 
@@ -228,7 +207,7 @@ impl Admission for Wrangler {
     }
 
     fn started(&mut self, job: u64, nodes: &[NodeId], now: f64, cluster: &Cluster) {
-        self.vetoes.remove(&job);
+        self.forget(job);
         self.inner.started(job, nodes, now, cluster);
     }
 
@@ -237,7 +216,7 @@ impl Admission for Wrangler {
     }
 
     fn ended(&mut self, job: u64, nodes: &[NodeId], now: f64, cluster: &Cluster) {
-        self.vetoes.remove(&job);
+        self.forget(job);
         self.inner.ended(job, nodes, now, cluster);
     }
 
@@ -249,13 +228,37 @@ impl Admission for Wrangler {
         if !self.inner.accept(job, node, counters, now) {
             return false;
         }
-        let sure = self.probability(node, counters);
-        if sure.is_none_or(|sure| sure <= self.model(node).confidence) {
+        let (Some(model), Some(names)) = (&self.model, self.nodes.get(node.index())) else {
             return true;
+        };
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let app = self.apps.get(&job).map_or("", String::as_str);
+        match model.forecast(&names, app, counters) {
+            Ok(forecast) if forecast.vetoes() => {
+                let vetoes = self.vetoes.entry(job).or_default();
+                *vetoes += 1;
+                *vetoes > VETOES
+            }
+            _ => true,
         }
-        let vetoes = self.vetoes.entry(job).or_default();
-        *vetoes += 1;
-        *vetoes > self.options.vetoes
+    }
+
+    fn verdict(&self, app: &str, node: &Node, readings: Option<&NodeReadings>) -> Option<Verdict> {
+        let forecast = self.forecast(node, app, readings);
+        Some(match forecast {
+            Ok(forecast) => Verdict {
+                admitted: !forecast.vetoes(),
+                words: forecast.words(),
+            },
+            Err(why) => Verdict {
+                admitted: true,
+                words: format!("unknown, admitted: {why}"),
+            },
+        })
+    }
+
+    fn chooses_next(&self) -> bool {
+        self.inner.chooses_next()
     }
 
     fn wake_at(&self) -> Option<f64> {

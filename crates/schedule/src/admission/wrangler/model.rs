@@ -1,252 +1,307 @@
-//! What is learned from windows, and how well it holds on later ones.
+//! What was learned, as a file: `jostle-wrangler/1`.
 
-use super::options::Confidence;
-use super::options::WranglerOptions;
+use super::features::before_start;
+use super::features::class;
 use super::platt::Sigmoid;
-use super::svm::Svm;
-use super::windows::Window;
+use super::report::Cause;
+use super::report::Share;
+use super::report::TrainingReport;
+use super::report::Used;
+use super::scale::Scale;
+use super::scale::scaled;
+use super::svm::Plane;
+use crate::admission::control::NodeReadings;
+use crate::error::TrainingError;
+use serde::Deserialize;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
-/// Folds of the training part for the probabilities; each is one stretch of
-/// time.
-const FOLDS: usize = 3;
+/// The format this version writes.
+pub const FORMAT: &str = "jostle-wrangler/1";
 
-/// Predictions against what came.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Confusion {
-    pub true_positives: u32,
-    pub false_positives: u32,
-    pub true_negatives: u32,
-    pub false_negatives: u32,
-}
+/// Share of a score that its causes cover (Wrangler, chapter 3).
+const EXPLAINED: f64 = 0.75;
 
-impl Confusion {
-    fn of(pairs: impl Iterator<Item = (bool, bool)>) -> Self {
-        let mut confusion = Confusion::default();
-        for (predicted, straggler) in pairs {
-            *match (predicted, straggler) {
-                (true, true) => &mut confusion.true_positives,
-                (true, false) => &mut confusion.false_positives,
-                (false, false) => &mut confusion.true_negatives,
-                (false, true) => &mut confusion.false_negatives,
-            } += 1;
-        }
-        confusion
-    }
+/// A weight that decides nothing.
+const NO_WEIGHT: f64 = 1e-9;
 
-    fn right(&self) -> u32 {
-        self.true_positives + self.true_negatives
-    }
-}
-
-/// How a model was made and what it is worth.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct GroupReport {
-    /// Name of the node or platform, `all` for the model of all windows.
-    pub group: String,
-    pub trained_on: usize,
-    /// The last third, which the model never saw.
-    pub tested_on: usize,
-    /// Share of stragglers among those to learn from.
-    pub base_rate: f64,
+/// One classifier with calibrated probabilities.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Linear {
+    pub scales: Vec<Scale>,
+    pub plane: Plane,
+    pub sigmoid: Sigmoid,
     /// Probability above which a start is vetoed.
     pub confidence: f64,
-    /// On the last third, by the sign of the score.
-    pub predicted: Confusion,
-    /// On the last third, by confidence.
-    pub confident: Confusion,
-    /// Mean squared error of the probability on the last third.
-    pub brier: f64,
-    /// The same for always saying [`Self::base_rate`].
-    pub brier_of_base_rate: f64,
 }
 
-/// A share of a straggler's score.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Share {
-    pub counter: String,
-    /// Of what speaks for a straggler, 0–1.
-    pub share: f64,
-}
-
-/// A classifier of windows with calibrated probabilities.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Model {
-    /// Least value and 1/range of every counter; 0 for one that is constant.
-    scale: Vec<(f64, f64)>,
-    svm: Svm,
-    sigmoid: Sigmoid,
-    pub confidence: f64,
-}
-
-/// Why a set of windows gives no model.
-pub(super) enum Unfit {
-    OneClass { windows: usize, stragglers: bool },
-    Few,
-}
-
-/// At least so many windows in all.
-pub(super) const LEAST_WINDOWS: usize = 30;
-
-impl Model {
-    /// Learns from the first two thirds of `windows` and looks at the rest.
-    pub(super) fn train(
-        group: &str,
-        windows: &[&Window],
-        options: &WranglerOptions,
-    ) -> Result<(Model, GroupReport), Unfit> {
-        if windows.len() < LEAST_WINDOWS {
-            return Err(Unfit::Few);
-        }
-        let (train, test) = windows.split_at(windows.len() * 2 / 3);
-        let positive = train.iter().filter(|window| window.straggler).count();
-        if positive == 0 || positive == train.len() {
-            return Err(Unfit::OneClass {
-                windows: train.len(),
-                stragglers: positive > 0,
-            });
-        }
-        let scale = scale(train);
-        let xs: Vec<Vec<f64>> = train
-            .iter()
-            .map(|window| scaled(&scale, &window.counters))
-            .collect();
-        let ys: Vec<bool> = train.iter().map(|window| window.straggler).collect();
-        let (scores, labels) = unseen_scores(&xs, &ys, options.seed);
-        let sigmoid = Sigmoid::fit(&scores, &labels);
-        let all: Vec<usize> = (0..xs.len()).collect();
-        let mut model = Model {
-            scale,
-            svm: Svm::train(&xs, &ys, &all, options.seed),
-            sigmoid,
-            confidence: 0.0,
-        };
-        model.confidence = match options.confidence {
-            Confidence::Above(p) => p,
-            Confidence::Tuned => tuned(sigmoid, &scores, &labels),
-        };
-        let base_rate = positive as f64 / train.len() as f64;
-        let seen: Vec<(f64, f64, bool)> = test
-            .iter()
-            .map(|window| {
-                let score = model.score(&window.counters);
-                (score, sigmoid.probability(score), window.straggler)
-            })
-            .collect();
-        let brier = |p: &dyn Fn(f64) -> f64| {
-            let errors = seen
-                .iter()
-                .map(|(_, sure, straggler)| (p(*sure) - f64::from(u8::from(*straggler))).powi(2));
-            errors.sum::<f64>() / seen.len() as f64
-        };
-        let report = GroupReport {
-            group: group.into(),
-            trained_on: train.len(),
-            tested_on: test.len(),
-            base_rate,
-            confidence: model.confidence,
-            predicted: Confusion::of(seen.iter().map(|(score, _, is)| (*score > 0.0, *is))),
-            confident: Confusion::of(
-                seen.iter()
-                    .map(|(_, sure, is)| (*sure > model.confidence, *is)),
-            ),
-            brier: brier(&|sure| sure),
-            brier_of_base_rate: brier(&|_| base_rate),
-        };
-        Ok((model, report))
+impl Linear {
+    pub(super) fn score(&self, values: &[f32]) -> f64 {
+        self.plane.score(&scaled(&self.scales, values))
     }
 
-    fn score(&self, counters: &[f32]) -> f64 {
-        self.svm.score(&scaled(&self.scale, counters))
+    pub(super) fn probability(&self, values: &[f32]) -> f64 {
+        self.sigmoid.probability(self.score(values))
     }
 
-    /// Probability of a straggler.
-    pub(super) fn probability(&self, counters: &[f32]) -> f64 {
-        self.sigmoid.probability(self.score(counters))
+    /// The first feature that decides something and is missing.
+    fn missing(&self, values: &[f32]) -> Option<usize> {
+        let weights = self.plane.weights.iter().zip(&self.scales).zip(values);
+        let missing = |((weight, scale), value): ((&f64, &Scale), &f32)| {
+            weight.abs() > NO_WEIGHT && scale.factor > 0.0 && !value.is_finite()
+        };
+        weights.into_iter().position(missing)
     }
 
-    /// The counters that make up at least `cover` of what speaks for a
-    /// straggler, most first: contributions weight × scaled value above 0.
-    pub(super) fn explain(&self, names: &[String], counters: &[f32], cover: f64) -> Vec<Share> {
-        let values = scaled(&self.scale, counters);
-        let mut parts: Vec<(usize, f64)> = (self.svm.weights.iter().zip(&values))
-            .map(|(weight, value)| weight * value)
-            .enumerate()
-            .filter(|(_, part)| *part > 0.0)
-            .collect();
-        let total: f64 = parts.iter().map(|(_, part)| part).sum();
-        parts.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        let mut covered = 0.0;
+    /// What speaks for slow in `values`, feature by feature: weight × scaled value.
+    pub(super) fn contributions(&self, values: &[f32]) -> Vec<f64> {
+        let values = scaled(&self.scales, values);
+        let parts = self.plane.weights.iter().zip(&values);
         parts
-            .into_iter()
-            .map_while(|(at, part)| {
-                let more = covered < cover * total;
-                covered += part;
-                more.then(|| Share {
-                    counter: names[at].clone(),
-                    share: part / total,
-                })
-            })
+            .map(|(weight, value)| (weight * value).max(0.0))
             .collect()
     }
 }
 
-fn scale(windows: &[&Window]) -> Vec<(f64, f64)> {
-    let width = windows.first().map_or(0, |window| window.counters.len());
-    (0..width)
-        .map(|at| {
-            let values = || windows.iter().map(|window| f64::from(window.counters[at]));
-            let least = values().fold(f64::INFINITY, f64::min);
-            let most = values().fold(f64::NEG_INFINITY, f64::max);
-            let range = most - least;
-            (least, if range > 0.0 { 1.0 / range } else { 0.0 })
-        })
-        .collect()
-}
-
-/// Values on the 0–1 scale of the windows learned from, held within it.
-fn scaled(scale: &[(f64, f64)], counters: &[f32]) -> Vec<f64> {
-    let pairs = scale.iter().zip(counters);
-    pairs
-        .map(|((least, factor), value)| ((f64::from(*value) - least) * factor).clamp(0.0, 1.0))
-        .collect()
-}
-
-/// A score of every window by a machine that was not trained on it: what a
-/// machine says of its own training windows is too sure of itself.
-fn unseen_scores(xs: &[Vec<f64>], ys: &[bool], seed: u64) -> (Vec<f64>, Vec<bool>) {
-    let (mut scores, mut labels) = (Vec::new(), Vec::new());
-    for fold in 0..FOLDS {
-        let within = fold * xs.len() / FOLDS..(fold + 1) * xs.len() / FOLDS;
-        let summaries: Vec<usize> = (0..xs.len())
-            .filter(|summary| !within.contains(summary))
-            .collect();
-        let positive = summaries.iter().filter(|summary| ys[**summary]).count();
-        if positive == 0 || positive == summaries.len() {
-            continue;
+/// The features behind at least three quarters of `contributions`, by class of cause,
+/// most first; empty where nothing speaks for slow.
+pub(super) fn causes(names: &[String], contributions: &[f64]) -> Vec<Cause> {
+    let total: f64 = contributions.iter().sum();
+    let mut order: Vec<usize> = (0..names.len())
+        .filter(|at| contributions[*at] > 0.0)
+        .collect();
+    order.sort_by(|a, b| {
+        contributions[*b]
+            .total_cmp(&contributions[*a])
+            .then(a.cmp(b))
+    });
+    let mut covered = 0.0;
+    let mut found: Vec<Cause> = Vec::new();
+    for at in order {
+        if covered >= EXPLAINED * total {
+            break;
         }
-        let svm = Svm::train(xs, ys, &summaries, seed.wrapping_add(1 + fold as u64));
-        scores.extend(xs[within.clone()].iter().map(|x| svm.score(x)));
-        labels.extend(&ys[within]);
+        covered += contributions[at];
+        let share = contributions[at] / total;
+        let counter = Share {
+            counter: names[at].clone(),
+            share,
+        };
+        let class = class(&names[at]);
+        match found.iter_mut().find(|cause| cause.class == class) {
+            Some(cause) => {
+                cause.share += share;
+                cause.counters.push(counter);
+            }
+            None => found.push(Cause {
+                class: class.into(),
+                share,
+                counters: vec![counter],
+            }),
+        }
     }
-    (scores, labels)
+    found.sort_by(|a, b| b.share.total_cmp(&a.share));
+    found
 }
 
-/// The median of the confidences, of 0.50, 0.51 … 0.95, with the best accuracy.
-fn tuned(sigmoid: Sigmoid, scores: &[f64], labels: &[bool]) -> f64 {
-    let right = |p: f64| {
-        let sure = scores.iter().map(|score| sigmoid.probability(*score) > p);
-        Confusion::of(sure.zip(labels.iter().copied())).right()
-    };
-    let tried: Vec<(f64, u32)> = (50..=95)
-        .map(|percent| f64::from(percent) / 100.0)
-        .map(|p| (p, right(p)))
-        .collect();
-    let best = tried.iter().map(|(_, right)| *right).max();
-    let range: Vec<f64> = tried
-        .iter()
-        .filter(|(_, right)| Some(*right) == best)
-        .map(|(p, _)| *p)
-        .collect();
-    range.get(range.len() / 2).copied().unwrap_or(0.7)
+/// Multi-task learning: a part of all windows, one of every node and one of every
+/// workload, which add up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Shared {
+    pub scales: Vec<Scale>,
+    pub all: Plane,
+    pub nodes: BTreeMap<String, Plane>,
+    pub workloads: BTreeMap<String, Plane>,
+    pub sigmoid: Sigmoid,
+    pub confidence: f64,
+    /// Better than a constant answer on the windows that it did not see.
+    pub helps: bool,
+}
+
+impl Shared {
+    /// For one pair, of which the node or the workload may be unknown.
+    pub(super) fn of(&self, node: Option<&str>, workload: &str) -> Linear {
+        let mut plane = self.all.clone();
+        let node = node.and_then(|node| self.nodes.get(node));
+        for part in node.into_iter().chain(self.workloads.get(workload)) {
+            plane.add(part);
+        }
+        Linear {
+            scales: self.scales.clone(),
+            plane,
+            sigmoid: self.sigmoid,
+            confidence: self.confidence,
+        }
+    }
+}
+
+/// What is used for one pair of node and workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Pair {
+    pub node: String,
+    /// Empty for every workload.
+    pub workload: String,
+    /// Absent where the windows do not give one.
+    pub separate: Option<Linear>,
+    pub used: Used,
+    /// Why none is used.
+    pub why: Option<String>,
+}
+
+/// What `jostle train` learns, and what admission uses.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WranglerModel {
+    format: String,
+    tool_version: String,
+    /// What is learned from, in the order of the weights.
+    features: Vec<String>,
+    pairs: Vec<Pair>,
+    shared: Option<Shared>,
+    report: TrainingReport,
+}
+
+/// What a model says of a start.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Forecast {
+    /// That the workload is slow on that node now.
+    pub probability: f64,
+    /// Above this a start is vetoed.
+    pub confidence: f64,
+    /// What speaks for it.
+    pub causes: Vec<Cause>,
+}
+
+impl WranglerModel {
+    pub(super) fn new(
+        features: Vec<String>,
+        pairs: Vec<Pair>,
+        shared: Option<Shared>,
+        report: TrainingReport,
+    ) -> Self {
+        WranglerModel {
+            format: FORMAT.into(),
+            tool_version: env!("CARGO_PKG_VERSION").into(),
+            features,
+            pairs,
+            shared,
+            report,
+        }
+    }
+
+    pub fn report(&self) -> &TrainingReport {
+        &self.report
+    }
+
+    /// Names of what is learned from, in the order in which values have to come.
+    pub fn features(&self) -> &[String] {
+        &self.features
+    }
+
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("plain data");
+        text.push('\n');
+        text
+    }
+
+    /// # Errors
+    ///
+    /// [`TrainingError`] where the text is no model of this version; `file` is named.
+    pub fn from_json(text: &str, file: &str) -> Result<Self, TrainingError> {
+        let wrong = |what: String| TrainingError::Windows {
+            file: file.into(),
+            what,
+        };
+        let value: serde_json::Value =
+            serde_json::from_str(text).map_err(|error| wrong(format!("not JSON: {error}")))?;
+        let format = value.get("format").and_then(serde_json::Value::as_str);
+        match format {
+            Some(FORMAT) => {}
+            Some(newer) if newer.starts_with("jostle-wrangler/") => {
+                return Err(wrong(format!(
+                    "the format is {newer}; this version reads {FORMAT}, a newer jostle is needed"
+                )));
+            }
+            Some(other) => return Err(wrong(format!("the format is '{other}', not {FORMAT}"))),
+            None => return Err(wrong(format!("it has no format; {FORMAT} is wanted"))),
+        }
+        let model: WranglerModel =
+            serde_path_to_error::deserialize(value).map_err(|error| wrong(error.to_string()))?;
+        let width = model.features.len();
+        let fits =
+            |plane: &Plane, scales: &[Scale]| plane.weights.len() == width && scales.len() == width;
+        let separate = model.pairs.iter().filter_map(|pair| pair.separate.as_ref());
+        let mut fit = separate.map(|it| fits(&it.plane, &it.scales));
+        let shared = model.shared.as_ref().is_none_or(|it| {
+            let parts = it.nodes.values().chain(it.workloads.values());
+            parts.chain([&it.all]).all(|part| fits(part, &it.scales))
+        });
+        if !(shared && fit.all(|fits| fits)) {
+            return Err(wrong(format!("its weights are not of {width} features")));
+        }
+        Ok(model)
+    }
+
+    /// The model for `workload` on the node that one of `names` is the name of, or why
+    /// there is none.
+    pub(super) fn choose(&self, names: &[&str], workload: &str) -> Result<Linear, String> {
+        let node = names.iter().find(|name| self.knows_node(name)).copied();
+        let is_it = |pair: &&Pair| {
+            Some(pair.node.as_str()) == node && ["", workload].contains(&pair.workload.as_str())
+        };
+        if let Some(pair) = self.pairs.iter().find(is_it) {
+            return match (pair.used, &pair.separate, &self.shared) {
+                (Used::Separate, Some(separate), _) => Ok(separate.clone()),
+                (Used::Shared, _, Some(shared)) => Ok(shared.of(node, &pair.workload)),
+                _ => Err(pair.why.clone().unwrap_or_else(|| "it has no model".into())),
+            };
+        }
+        let Some(shared) = self.shared.as_ref().filter(|shared| shared.helps) else {
+            return Err("there are no windows of it there, and no shared model that helps".into());
+        };
+        let workload = match shared.workloads.contains_key(workload) {
+            true => workload,
+            false => "",
+        };
+        match node.is_some() || shared.workloads.contains_key(workload) {
+            true => Ok(shared.of(node, workload)),
+            false => Err("there are no windows of this workload or of this node".into()),
+        }
+    }
+
+    fn knows_node(&self, name: &str) -> bool {
+        self.pairs.iter().any(|pair| pair.node == name)
+    }
+
+    /// What is to be expected of `workload` on a node called one of `names` (its own or
+    /// that of its platform) with `values` of the features.
+    ///
+    /// # Errors
+    ///
+    /// Why that is unknown.
+    pub(super) fn forecast(
+        &self,
+        names: &[&str],
+        workload: &str,
+        values: &[f32],
+    ) -> Result<Forecast, String> {
+        let model = self.choose(names, workload)?;
+        if values.len() != self.features.len() {
+            let (are, were) = (values.len(), self.features.len());
+            return Err(format!("{are} counters were read, the model has {were}"));
+        }
+        if let Some(at) = model.missing(values) {
+            return Err(format!("there is no reading of {}", self.features[at]));
+        }
+        Ok(Forecast {
+            probability: model.probability(values),
+            confidence: model.confidence,
+            causes: causes(&self.features, &model.contributions(values)),
+        })
+    }
+
+    /// Values of the features on a node where the workload does not run yet.
+    pub(super) fn values(&self, readings: &NodeReadings) -> Vec<f32> {
+        let names = self.features.iter();
+        names.map(|name| before_start(name, readings)).collect()
+    }
 }

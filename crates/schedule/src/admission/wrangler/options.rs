@@ -10,25 +10,18 @@ pub enum Confidence {
     Tuned,
 }
 
-/// How Wrangler is trained, and when it vetoes.
+/// How a model is trained.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct WranglerOptions {
+pub struct TrainingOptions {
     pub confidence: Confidence,
-    /// Vetoes of one job; after so many it takes what it gets. The paper only
-    /// suggests such a cap.
-    pub vetoes: u32,
-    /// A node (or platform) with fewer windows shares the model of all.
-    pub own_windows: usize,
     /// For the order in which windows are visited.
     pub seed: u64,
 }
 
-impl Default for WranglerOptions {
+impl Default for TrainingOptions {
     fn default() -> Self {
-        WranglerOptions {
+        TrainingOptions {
             confidence: Confidence::Above(0.7),
-            vetoes: 3,
-            own_windows: 300,
             seed: 0,
         }
     }

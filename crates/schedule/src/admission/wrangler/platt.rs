@@ -1,8 +1,11 @@
 //! From scores to probabilities.
 
-/// p(straggler) = 1 / (1 + exp(a · score + b)); a is negative when higher
-/// scores mean stragglers.
-#[derive(Clone, Copy, Debug, PartialEq)]
+use serde::Deserialize;
+use serde::Serialize;
+
+/// p(slow) = 1 / (1 + exp(a · score + b)); a is negative when higher
+/// scores mean slow.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Sigmoid {
     pub a: f64,
     pub b: f64,
