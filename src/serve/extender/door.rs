@@ -1,6 +1,6 @@
 //! Checks that every request passes: token, host name, size, time limit.
 
-use super::routes::Shared;
+use super::shared::Shared;
 use crate::http::answer::Problem;
 use crate::http::credentials::names_loopback;
 use crate::http::credentials::shows;

@@ -1,13 +1,10 @@
 //! `/metrics`: counts of decisions, and what is known, for Prometheus.
 
-use super::decisions::Decision;
-use super::routes::Shared;
+use super::shared::Shared;
 use crate::http::answer::Answer;
 use crate::http::answer::with_type;
 use axum::extract::State;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
@@ -17,28 +14,6 @@ use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-type ByVerb = [(&'static str, &'static str); 1];
-
-/// What is counted since the start.
-#[derive(Default)]
-pub struct Counters {
-    decisions: Family<ByVerb, Counter>,
-    refused: Counter,
-    without_profile: Counter,
-    pub states: Counter,
-}
-
-impl Counters {
-    pub fn decided(&self, decision: &Decision) {
-        let verb = [("verb", decision.verb.name())];
-        self.decisions.get_or_create(&verb).inc();
-        self.refused.inc_by(decision.refused as u64);
-        if decision.profile.is_none() {
-            self.without_profile.inc();
-        }
-    }
-}
 
 pub async fn metrics(State(shared): State<Arc<Shared>>) -> Answer {
     let mut registry = Registry::with_prefix("jostle_extender");

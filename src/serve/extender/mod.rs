@@ -14,7 +14,7 @@
 //! | `decisions` | what was decided, and why |
 //! | `profiles`, `source` | the profiles, their version, and where they are |
 //! | `api_server`, `watch` | lists and watches of nodes and pods |
-//! | `routes`, `door`, `metrics` | HTTP |
+//! | `routes`, `door`, `shared`, `metrics` | HTTP |
 //! | `server` | all of it, started |
 
 mod api_server;
@@ -27,6 +27,7 @@ mod profiles;
 mod protocol;
 mod routes;
 mod server;
+mod shared;
 mod source;
 mod watch;
 mod world;

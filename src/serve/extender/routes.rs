@@ -3,25 +3,22 @@
 use super::decide::Filtered;
 use super::decide::Scored;
 use super::decisions::Decision;
-use super::decisions::Decisions;
 use super::decisions::Verb;
 use super::door;
 use super::door::whole;
 use super::live::Live;
 use super::live::NodeDocument;
 use super::metrics;
-use super::metrics::Counters;
 use super::protocol::FilterResult;
 use super::protocol::HostPriority;
 use super::protocol::PassedNodes;
 use super::protocol::Pod;
 use super::protocol::Request;
 use super::protocol::node_name;
-use super::watch::SharedWorld;
+use super::shared::Shared;
 use crate::http::answer::Answer;
 use crate::http::answer::Problem;
 use crate::http::answer::json;
-use crate::http::requests::Requests;
 use crate::sys::clock::rfc3339;
 use axum::Router;
 use axum::body::Body;
@@ -38,7 +35,6 @@ use serde_json::json as value;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
@@ -47,20 +43,6 @@ use std::time::SystemTime;
 
 /// Longest name of a node, bytes.
 const LONGEST_NAME: usize = 253;
-
-/// What the handlers share.
-pub struct Shared {
-    pub world: SharedWorld,
-    pub decisions: Mutex<Decisions>,
-    pub requests: Requests,
-    pub counters: Counters,
-    /// Nodes and pods were listed once.
-    pub nodes_listed: AtomicBool,
-    pub pods_listed: AtomicBool,
-    pub strict: bool,
-    /// Largest body of a request of the scheduler, bytes.
-    pub most_body_bytes: usize,
-}
 
 /// Everything.
 pub fn router(shared: &Arc<Shared>) -> Router {
