@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`cli`] | one file per subcommand: its arguments and its `run()` |
 //! | [`agent`] | the daemon of a node: workloads, their profiles, the node's state, API |
-//! | [`serve`] | what schedulers talk to: events over a socket |
+//! | [`serve`] | what schedulers talk to: events over a socket, the extender of Kubernetes |
 //! | [`report`] | tables and plots for people |
 //! | [`validate`] | is the instrument true? every source against itself and all others |
 //! | [`blame`] | who slows a program, by pausing the others for milliseconds |
@@ -20,6 +20,7 @@
 //! | [`workload`] | what is profiled: a command, a process, a cgroup, a demo |
 //! | [`calibrate`] | sizes by access time, peaks, settle times, reporter curves of this machine |
 //! | [`inject`] | workers: spawn, place, pace, watch |
+//! | `http` | what every server of jostle shares: listening, limits, TLS, tokens; and a client |
 //! | [`sink`] | the remote end of the network source |
 //! | [`machine`] | topology, caches, limits, and the file of what calibration found |
 //! | [`os`] | what the kernel tells: proc, mounts, cgroups, pressure, sysfs; every reader on a root path |
@@ -49,6 +50,8 @@ pub mod console;
 pub mod counters;
 pub mod error;
 pub mod experiment;
+#[cfg(feature = "server")]
+pub mod http;
 pub mod inject;
 pub mod machine;
 pub mod metric;

@@ -10,15 +10,9 @@ use jostle_profile::node::AgentCost;
 use jostle_profile::reading::Reading;
 use nix::fcntl::Flock;
 use nix::fcntl::FlockArg;
-use nix::sys::resource::Resource;
-use nix::sys::resource::getrlimit;
-use nix::sys::resource::setrlimit;
 use std::fs;
 use std::fs::File;
 use std::path::Path;
-
-/// Open files that are enough for some thousand workloads.
-const FILES: u64 = 65_536;
 
 /// Held by the one agent of a state directory.
 pub(super) struct Lock {
@@ -47,15 +41,6 @@ impl Lock {
             )),
             Err((_, error)) => Err(failed(&error)),
         }
-    }
-}
-
-/// Every cgroup that is watched keeps some files open.
-pub(super) fn raise_open_files() {
-    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
-        && soft < hard.min(FILES)
-    {
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard.min(FILES), hard);
     }
 }
 

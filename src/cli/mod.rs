@@ -8,6 +8,8 @@ mod demo;
 mod duration;
 mod evaluate;
 mod explain;
+#[cfg(feature = "server")]
+mod extender;
 mod gate;
 mod guard;
 mod hooks;
@@ -73,6 +75,9 @@ enum Command {
     Blame(Box<blame::Args>),
     Agent(agent::Args),
     /// Print a profile on one screen
+    #[cfg(feature = "server")]
+    Extender(Box<extender::Args>),
+    /// Print a profile
     Show(show::Args),
     /// Print everything a profile says, of all resources or of one
     Explain(explain::Args),
@@ -119,6 +124,8 @@ impl Cli {
             Command::Pairs(args) => pairs::run(*args),
             Command::Blame(args) => blame::run(*args),
             Command::Agent(args) => agent::run(args),
+            #[cfg(feature = "server")]
+            Command::Extender(args) => extender::run(*args),
             Command::Show(args) => show::run(args),
             Command::Explain(args) => explain::run(args),
             Command::Validate(args) => validate::run(args),

@@ -1,6 +1,8 @@
 //! What schedulers talk to.
 
 pub mod events;
+#[cfg(feature = "server")]
+pub mod extender;
 pub mod journal;
 pub mod line;
 pub mod listen;

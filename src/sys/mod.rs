@@ -7,6 +7,7 @@ pub mod cpus;
 pub mod handover;
 pub mod memory;
 pub mod only_one;
+pub mod open_files;
 pub mod own;
 pub mod pages;
 pub mod perf;

@@ -35,6 +35,7 @@ const FLOORS: &[&str] = &[
     "inject",
     "workload",
     "sink",
+    "http",
     "machine",
     "sys",
     "os",

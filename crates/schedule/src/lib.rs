@@ -136,6 +136,8 @@ pub use policies::bloc::Bloc;
 pub use policies::by_load::ByLoad;
 pub use policies::ibench_l1::IbenchL1;
 pub use policies::jostle::Jostle;
+pub use policies::jostle::Ranking;
+pub use policies::jostle::Worth;
 pub use policies::paragon::Paragon;
 pub use policies::paragon_sampled::ParagonSampled;
 pub use policies::paragon_sampled::colocation_quality;

@@ -1,11 +1,13 @@
 //! Checks that every request passes: authentication, query, size, time limit.
 
-use super::answer::Problem;
 use super::place;
 use super::query;
 use super::routes;
 use super::row::Row;
 use super::shared::Shared;
+use crate::http::answer::Problem;
+use crate::http::credentials::names_loopback;
+use crate::http::credentials::shows;
 use axum::Router;
 use axum::extract::MatchedPath;
 use axum::extract::Request;
@@ -18,7 +20,6 @@ use axum::middleware::Next;
 use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
 use axum::response::Response;
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
@@ -90,93 +91,7 @@ impl Door {
     }
 }
 
-fn names_loopback(headers: &HeaderMap) -> bool {
-    let Some(host) = headers.get(header::HOST) else {
-        // Browsers always send one.
-        return true;
-    };
-    let host = host.to_str().unwrap_or_default();
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|it| it.is_ascii_digit()) => name,
-        _ => host,
-    };
-    let is_loopback = |address: Ipv4Addr| address.is_loopback();
-    name.eq_ignore_ascii_case("localhost") || name == "[::1]" || name.parse().is_ok_and(is_loopback)
-}
-
 fn declared(headers: &HeaderMap) -> Option<u64> {
     let length = headers.get(header::CONTENT_LENGTH)?;
     length.to_str().ok()?.parse().ok()
-}
-
-fn shows(headers: &HeaderMap, token: &str) -> bool {
-    let given = headers.get(header::AUTHORIZATION);
-    let given = given.map_or(&[][..], HeaderValue::as_bytes);
-    let Some((scheme, given)) = given.split_at_checked("Bearer ".len()) else {
-        return false;
-    };
-    scheme.eq_ignore_ascii_case(b"Bearer ") && same(given, token.as_bytes())
-}
-
-/// In constant time.
-fn same(a: &[u8], b: &[u8]) -> bool {
-    let differing = a.iter().zip(b).fold(0, |sum, (a, b)| sum | (a ^ b));
-    a.len() == b.len() && std::hint::black_box(differing) == 0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use axum::http::HeaderName;
-
-    fn with(name: HeaderName, value: &str) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        headers.insert(name, HeaderValue::from_str(value).unwrap());
-        headers
-    }
-
-    #[test]
-    fn tokens_are_compared_whole() {
-        let token = "0123456789abcdef";
-        let shown = |text: &str| shows(&with(header::AUTHORIZATION, text), token);
-        assert!(shown("Bearer 0123456789abcdef"));
-        assert!(shown("bearer 0123456789abcdef"));
-        for wrong in [
-            "",
-            "Bearer",
-            "Bearer ",
-            "Bearer 0123456789abcde",
-            "Bearer 0123456789abcdef0",
-            "Bearer 0123456789abcdeg",
-            "Basic 0123456789abcdef",
-            "0123456789abcdef",
-        ] {
-            assert!(!shown(wrong), "{wrong}");
-        }
-        assert!(!shows(&HeaderMap::new(), token));
-    }
-
-    #[test]
-    fn only_names_of_loopback_are_answered() {
-        let named = |text: &str| names_loopback(&with(header::HOST, text));
-        for good in [
-            "localhost",
-            "LOCALHOST:80",
-            "127.0.0.1:7070",
-            "[::1]:7070",
-            "[::1]",
-        ] {
-            assert!(named(good), "{good}");
-        }
-        for bad in [
-            "example.org",
-            "localhost.example.org:7070",
-            "10.0.0.1",
-            "127.0.0.1.example.org:7070",
-            "",
-            "::1x",
-        ] {
-            assert!(!named(bad), "{bad}");
-        }
-    }
 }

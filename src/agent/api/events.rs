@@ -1,13 +1,13 @@
 //! `/v1/events`: as a list, or as a stream of server-sent events.
 
-use super::answer::Answer;
-use super::answer::Problem;
-use super::answer::json;
-use super::connections::Busy;
 use super::query;
 use super::shared::MOST_STREAMS;
 use super::shared::Shared;
 use crate::agent::board::Board;
+use crate::http::answer::Answer;
+use crate::http::answer::Problem;
+use crate::http::answer::json;
+use crate::http::connections::Busy;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::RawQuery;

@@ -1,9 +1,9 @@
 //! `/healthz` and `/readyz`.
 
-use super::answer::Answer;
-use super::answer::Problem;
-use super::answer::json;
 use super::shared::Shared;
+use crate::http::answer::Answer;
+use crate::http::answer::Problem;
+use crate::http::answer::json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use schemars::JsonSchema;

@@ -4,13 +4,13 @@
 //! What is unavailable is left out, so that no panel shows a zero that nobody
 //! measured.
 
-use super::answer::Answer;
-use super::answer::with_type;
 use super::series::NODE;
 use super::series::RESOURCES;
 use super::series::Series;
 use super::series::WORKLOADS;
 use super::shared::Shared;
+use crate::http::answer::Answer;
+use crate::http::answer::with_type;
 use axum::extract::State;
 use jostle_profile::node::NodeState;
 use prometheus_client::collector::Collector;

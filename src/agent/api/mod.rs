@@ -5,25 +5,22 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `socket`, `tcp`, `tls` | where it listens, and what that asks for |
-//! | `server` | the thread that accepts and serves connections |
-//! | `connections`, `patient` | limits: how many, how slow |
+//! | `socket` | where it listens, besides TCP |
+//! | `server` | the thread that serves all of it |
 //! | `door` | checks of every request: token, host name, query, time limit |
 //! | `routes`, `row` | all paths, their handlers and their descriptions |
-//! | `answer`, `query` | answers and errors as JSON; query strings |
+//! | `query` | query strings |
 //! | `node`, `profiles`, `events`, `health` | what each path answers |
 //! | `place`, `expect`, `apps` | expected performance if a program joined |
 //! | `shared` | what the handlers share |
-//! | `metrics`, `series`, `requests` | numbers for Prometheus |
+//! | `metrics`, `series` | numbers for Prometheus |
 //! | `page` | the dashboard |
 //! | `openapi` | the description of all that |
+//!
+//! What other servers need too is in `http`.
 
 #[cfg(feature = "server")]
-mod answer;
-#[cfg(feature = "server")]
 mod apps;
-#[cfg(feature = "server")]
-mod connections;
 #[cfg(feature = "server")]
 mod door;
 #[cfg(feature = "server")]
@@ -41,15 +38,11 @@ mod openapi;
 #[cfg(feature = "server")]
 mod page;
 #[cfg(feature = "server")]
-mod patient;
-#[cfg(feature = "server")]
 mod place;
 #[cfg(feature = "server")]
 mod profiles;
 #[cfg(feature = "server")]
 mod query;
-#[cfg(feature = "server")]
-mod requests;
 #[cfg(feature = "server")]
 mod routes;
 #[cfg(feature = "server")]
@@ -65,17 +58,10 @@ mod server;
 mod shared;
 #[cfg(feature = "server")]
 mod socket;
-#[cfg(feature = "server")]
-mod tcp;
-#[cfg(feature = "tls")]
-mod tls;
-#[cfg(all(feature = "server", not(feature = "tls")))]
-#[path = "without_tls.rs"]
-mod tls;
 
-#[cfg(feature = "server")]
-pub use connections::MOST_CONNECTIONS;
 pub use server::ApiHandle;
 pub use server::serve;
+#[cfg(feature = "server")]
+pub use shared::MOST_CONNECTIONS;
 #[cfg(feature = "server")]
 pub use shared::MOST_STREAMS;

@@ -1,13 +1,13 @@
 //! `/v1/node`, `/v1/workloads` and `/v1/culprits`.
 
-use super::answer::Answer;
-use super::answer::Problem;
-use super::answer::json;
-use super::answer::with_type;
 use super::query::Name;
 use super::shared::Shared;
 use crate::agent::board::Published;
 use crate::agent::trend::Trend;
+use crate::http::answer::Answer;
+use crate::http::answer::Problem;
+use crate::http::answer::json;
+use crate::http::answer::with_type;
 use axum::extract::State;
 use bytes::Bytes;
 use jostle_profile::node::Culprits;

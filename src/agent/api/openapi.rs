@@ -1,9 +1,9 @@
 //! The description of the API, OpenAPI 3.1, made from the table of paths and the types
 //! of the answers.
 
-use super::answer::ErrorBody;
 use super::row::Content;
 use super::row::Row;
+use crate::http::answer::ErrorBody;
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::Map;

@@ -1,7 +1,7 @@
 //! `/`: the dashboard, one page that is part of the program.
 
-use super::answer::Answer;
-use super::answer::with_type;
+use crate::http::answer::Answer;
+use crate::http::answer::with_type;
 use axum::http::HeaderValue;
 use axum::http::header;
 

@@ -1,8 +1,5 @@
 //! `/v1/predict` and `/v1/place`: what would happen if a program joined.
 
-use super::answer::Answer;
-use super::answer::Problem;
-use super::answer::json;
 use super::apps;
 use super::expect;
 use super::expect::Expected;
@@ -12,6 +9,9 @@ use super::profiles::named;
 use super::query;
 use super::shared::Shared;
 use crate::agent::board::Published;
+use crate::http::answer::Answer;
+use crate::http::answer::Problem;
+use crate::http::answer::json;
 use axum::body::Body;
 use axum::extract::RawQuery;
 use axum::extract::State;

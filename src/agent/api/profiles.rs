@@ -1,10 +1,10 @@
 //! `/v1/profiles`.
 
-use super::answer::Answer;
-use super::answer::Problem;
-use super::answer::json;
 use super::query::Name;
 use super::shared::Shared;
+use crate::http::answer::Answer;
+use crate::http::answer::Problem;
+use crate::http::answer::json;
 use axum::extract::State;
 use jostle_profile::Estimate;
 use jostle_profile::Profile;

@@ -1,7 +1,7 @@
 //! Query strings and names in paths.
 
-use super::answer::Problem;
 use super::row::Key;
+use crate::http::answer::Problem;
 use axum::extract::FromRequestParts;
 use axum::extract::Path;
 use axum::http::request::Parts;

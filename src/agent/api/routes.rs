@@ -1,8 +1,5 @@
 //! All paths: one table, one row each.
 
-use super::answer::Answer;
-use super::answer::Problem;
-use super::answer::with_type;
 use super::events;
 use super::events::EventList;
 use super::health;
@@ -24,6 +21,9 @@ use super::row::Key;
 use super::row::Row;
 use super::row::of;
 use super::shared::Shared;
+use crate::http::answer::Answer;
+use crate::http::answer::Problem;
+use crate::http::answer::with_type;
 use axum::Router;
 use axum::http::Method;
 use axum::http::StatusCode;

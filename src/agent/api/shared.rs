@@ -1,15 +1,19 @@
 //! What the handlers share.
 
-use super::answer::Problem;
 use super::apps::Apps;
-use super::connections::Connections;
-use super::requests::Requests;
 use crate::agent::board::Board;
 use crate::agent::board::Published;
 use crate::agent::store::Store;
+use crate::http::answer::Problem;
+use crate::http::connections::Connections;
+use crate::http::requests::Requests;
+use axum::http::StatusCode;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::sync::watch;
+
+/// Most connections at a time, over all sockets.
+pub const MOST_CONNECTIONS: usize = 256;
 
 /// Most event streams at a time.
 pub const MOST_STREAMS: usize = 32;
@@ -35,7 +39,7 @@ impl Shared {
         Shared {
             board,
             store,
-            connections: Arc::default(),
+            connections: Arc::new(Connections::new(MOST_CONNECTIONS)),
             streams: Arc::new(Semaphore::new(MOST_STREAMS)),
             changes,
             closing,
@@ -53,6 +57,9 @@ impl Shared {
     /// # Errors
     /// 503 before the first.
     pub fn node(&self) -> Result<Arc<Published>, Problem> {
-        self.board.node().ok_or_else(Problem::too_early)
+        self.board.node().ok_or_else(|| {
+            let problem = "the agent has not read the node yet; try again in a moment";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, problem)
+        })
     }
 }

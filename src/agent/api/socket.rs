@@ -3,6 +3,7 @@
 use crate::agent::config::ApiSection;
 use crate::error::Error;
 use crate::error::Result;
+use crate::http::tcp::BACKLOG;
 use nix::errno::Errno;
 use nix::fcntl::Flock;
 use nix::fcntl::FlockArg;
@@ -25,9 +26,6 @@ use std::os::unix::net::UnixListener;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::path::PathBuf;
-
-/// Connections that the kernel keeps until they are accepted.
-pub const BACKLOG: i32 = 1024;
 
 /// A socket that is listened on. Its file is removed when this is dropped.
 pub struct SocketFile {

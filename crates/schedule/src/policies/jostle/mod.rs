@@ -4,6 +4,7 @@ mod explain;
 mod newcomers;
 mod node_view;
 mod place;
+mod rank;
 mod value;
 mod views;
 
@@ -27,6 +28,9 @@ use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
 use value::Weights;
 use views::NodeViews;
+
+pub use rank::Ranking;
+pub use rank::Worth;
 
 /// Chooses the node where the sum of what is gained and lost is greatest:
 ///
@@ -85,6 +89,9 @@ pub struct Jostle {
     drawn: Vec<NodeId>,
 }
 
+/// How much the price counts when the cluster is full.
+const FULL_PRICE: f32 = 0.5;
+
 /// Net gain of a place that is worth taking at once, 0–1.
 pub const GOOD_PLACE: f64 = 0.88;
 
@@ -111,7 +118,7 @@ impl Jostle {
             strict,
             most_nodes: 1024,
             finalists: 64,
-            price: 0.5,
+            price: FULL_PRICE,
             first_move_seconds: 30.0,
             patience: 1.0,
             views: NodeViews::default(),

@@ -35,6 +35,26 @@ impl RecentNewcomers {
         }
     }
 
+    /// `apps` stand for all from now on.
+    pub fn stand_for(&mut self, apps: Vec<Arc<App>>) {
+        let same = |(a, b): (&Arc<App>, &Arc<App>)| Arc::ptr_eq(a, b);
+        let stay = apps.len() == self.current.len();
+        if !stay || !apps.iter().zip(&self.current).all(same) {
+            self.current = apps;
+            self.epoch += 1;
+        }
+    }
+
+    /// Which of `count` newcomers stand for all after [`Self::note`] of each.
+    pub fn sample(count: usize) -> impl Iterator<Item = usize> {
+        let (every, sample) = (EVERY as usize, SAMPLE);
+        // The last of a sample is taken at the first of its `every`.
+        let complete = (count + every - 1) / (every * sample);
+        let first = complete.saturating_sub(1) * every * sample;
+        let taken = if complete == 0 { 0 } else { sample };
+        (0..taken).map(move |at| first + at * every)
+    }
+
     /// Changes when another sample stands for all.
     pub fn epoch(&self) -> u32 {
         self.epoch

@@ -103,6 +103,9 @@ pub struct PlacementValue {
     pub performance: f32,
     /// Somebody who was to keep its QoS is then expected to lose it.
     pub breaks: bool,
+    /// The least chance to keep the QoS, of the newcomer and of the residents that
+    /// are to keep it now.
+    pub least_chance: f32,
 }
 
 /// `app` on `node`, beside all who are there.
@@ -121,6 +124,7 @@ pub fn on_node(
         lost: 0.0,
         performance: own.performance,
         breaks: !own.keeps,
+        least_chance: own.chance,
     };
     let counted = app.counted(summary.shares_cpus);
     if summary.residents == 0 || !app.responses.presses_on(counted) {
@@ -132,6 +136,9 @@ pub fn on_node(
         there.harm += (before.value - after.value).max(0.0);
         there.lost += (before.performance - after.performance).max(0.0);
         there.breaks |= before.keeps && !after.keeps;
+        if before.keeps {
+            there.least_chance = there.least_chance.min(after.chance);
+        }
     }
     there
 }

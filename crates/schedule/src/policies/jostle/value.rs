@@ -31,6 +31,8 @@ pub struct ResidentValue {
     pub value: f32,
     /// Fraction of its undisturbed performance on its best platform.
     pub performance: f32,
+    /// Chance to keep its QoS.
+    pub chance: f32,
     /// It is more likely than not to keep its QoS.
     pub keeps: bool,
     /// Change of value with ln performance.
@@ -48,6 +50,7 @@ pub fn valued(app: &App, ln_platform: f32, expected: Expected, weights: &Weights
     ResidentValue {
         value: performance + weights.qos * chance,
         performance,
+        chance,
         keeps: chance >= 0.5,
         steepness: performance
             + weights.qos * 1.702 * chance * (1.0 - chance) / (there.variance + 1e-8).sqrt(),

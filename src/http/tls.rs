@@ -1,6 +1,6 @@
 //! Certificates and keys for TCP.
 
-use crate::error::Error;
+use super::naming::Naming;
 use crate::error::Result;
 use rustls::RootCertStore;
 use rustls::ServerConfig;
@@ -9,6 +9,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::server::WebPkiClientVerifier;
+use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::net::TcpStream;
@@ -25,8 +26,17 @@ impl Tls {
     ///
     /// # Errors
     /// A request error that names key and file.
-    pub fn load(certificate: &Path, key: &Path, client_ca: Option<&Path>) -> Result<Tls> {
-        let chain = certificates("certificate", certificate)?;
+    pub fn load(
+        naming: Naming,
+        certificate: &Path,
+        key: &Path,
+        client_ca: Option<&Path>,
+    ) -> Result<Tls> {
+        let wrong = |setting: &str, path: &Path, problem: &dyn Display| {
+            naming.wrong(setting, path.display(), problem)
+        };
+        let chain =
+            certificates(certificate).map_err(|it| wrong("certificate", certificate, &it))?;
         let secret =
             PrivateKeyDer::from_pem_file(key).map_err(|error| wrong("key", key, &error))?;
         let provider = Arc::new(ring::default_provider());
@@ -37,7 +47,8 @@ impl Tls {
             None => builder.with_no_client_auth(),
             Some(path) => {
                 let mut roots = RootCertStore::empty();
-                for root in certificates("client_ca", path)? {
+                let list = certificates(path).map_err(|it| wrong("client_ca", path, &it))?;
+                for root in list {
                     let added = roots.add(root);
                     added.map_err(|error| wrong("client_ca", path, &error))?;
                 }
@@ -60,15 +71,15 @@ impl Tls {
     }
 }
 
-fn certificates(key: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>> {
+/// All certificates in a PEM file.
+///
+/// # Errors
+/// In words.
+pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     match read {
-        Ok(list) if list.is_empty() => Err(wrong(key, path, &"holds no certificate in PEM")),
+        Ok(list) if list.is_empty() => Err("holds no certificate in PEM".into()),
         Ok(list) => Ok(list),
-        Err(error) => Err(wrong(key, path, &error)),
+        Err(error) => Err(error.to_string()),
     }
-}
-
-fn wrong(key: &str, path: &Path, problem: &dyn std::fmt::Display) -> Error {
-    Error::request(format!("api.{key} = \"{}\": {problem}", path.display()))
 }

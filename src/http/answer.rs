@@ -39,12 +39,6 @@ impl Problem {
     pub fn not_found(error: impl Into<String>) -> Self {
         Problem::new(StatusCode::NOT_FOUND, error)
     }
-
-    /// Nothing was read yet.
-    pub fn too_early() -> Self {
-        let error = "the agent has not read the node yet; try again in a moment";
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, error)
-    }
 }
 
 impl IntoResponse for Problem {

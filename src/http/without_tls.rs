@@ -1,6 +1,6 @@
 //! What takes the place of TLS where jostle was built without it.
 
-use crate::error::Error;
+use super::naming::Naming;
 use crate::error::Result;
 use std::path::Path;
 use tokio::net::TcpStream;
@@ -12,12 +12,10 @@ pub enum Tls {}
 impl Tls {
     /// # Errors
     /// Always.
-    pub fn load(certificate: &Path, _: &Path, _: Option<&Path>) -> Result<Tls> {
-        Err(Error::request(format!(
-            "api.certificate = \"{}\": this jostle was built without TLS; build it with the \
-             feature `tls`, or use the Unix socket or loopback",
-            certificate.display()
-        )))
+    pub fn load(naming: Naming, certificate: &Path, _: &Path, _: Option<&Path>) -> Result<Tls> {
+        let problem = "this jostle was built without TLS; build it with the feature `tls`, or \
+                       use the Unix socket or loopback";
+        Err(naming.wrong("certificate", certificate.display(), problem))
     }
 
     pub async fn accept(&self, _: TcpStream) -> std::io::Result<TcpStream> {

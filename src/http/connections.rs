@@ -10,12 +10,10 @@ use std::sync::MutexGuard;
 use std::sync::PoisonError;
 use tokio::sync::Notify;
 
-/// Most connections at a time, over all sockets.
-pub const MOST_CONNECTIONS: usize = 256;
-
 /// All connections of a server.
-#[derive(Default)]
 pub struct Connections {
+    /// Most of them at a time.
+    most: usize,
     inner: Mutex<Inner>,
 }
 
@@ -49,6 +47,14 @@ pub struct Busy {
 }
 
 impl Connections {
+    /// None yet, and never more than `most`.
+    pub fn new(most: usize) -> Self {
+        Connections {
+            most,
+            inner: Mutex::default(),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -64,7 +70,7 @@ impl Connections {
     /// A place for one more; `None` where every connection is busy.
     pub fn admit(self: &Arc<Self>) -> Option<Guest> {
         let mut inner = self.lock();
-        if inner.open.len() >= MOST_CONNECTIONS {
+        if inner.open.len() >= self.most {
             let idle = inner.open.iter().filter(|(_, slot)| slot.busy == 0);
             let (&id, _) = idle.min_by_key(|(_, slot)| slot.touched)?;
             let slot = inner.open.remove(&id)?;
@@ -129,19 +135,20 @@ mod tests {
 
     #[test]
     fn the_longest_idle_makes_room() {
-        let all = Arc::new(Connections::default());
-        let mut guests: Vec<Guest> = (0..MOST_CONNECTIONS)
+        const MOST: usize = 256;
+        let all = Arc::new(Connections::new(MOST));
+        let mut guests: Vec<Guest> = (0..MOST)
             .map(|_| all.admit().expect("there is a place"))
             .collect();
         let first_is_busy = guests[0].busy();
         drop(guests[1].busy());
         let newcomer = all.admit().expect("the third has been idle longest");
-        assert_eq!(all.open(), MOST_CONNECTIONS);
+        assert_eq!(all.open(), MOST);
         assert_eq!(all.displaced(), 1);
         assert!(!all.lock().open.contains_key(&guests[2].id));
         // Its own end changes nothing any more.
         drop(guests.remove(2));
-        assert_eq!(all.open(), MOST_CONNECTIONS);
+        assert_eq!(all.open(), MOST);
         let busy: Vec<Busy> = guests.iter().map(Guest::busy).collect();
         let newcomer_is_busy = newcomer.busy();
         assert!(all.admit().is_none());

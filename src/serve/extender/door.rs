@@ -1,0 +1,110 @@
+//! Checks that every request passes: token, host name, size, time limit.
+
+use super::shared::Shared;
+use crate::http::answer::Problem;
+use crate::http::credentials::names_loopback;
+use crate::http::credentials::shows;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::MatchedPath;
+use axum::extract::Request;
+use axum::extract::State;
+use axum::http::Method;
+use axum::http::StatusCode;
+use axum::middleware::Next;
+use axum::middleware::from_fn_with_state;
+use axum::response::IntoResponse;
+use axum::response::Response;
+use bytes::Bytes;
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::Instant;
+
+/// Longest that a request may take, its body included, until the response starts.
+const LONGEST_REQUEST: Duration = Duration::from_secs(30);
+/// Largest state of a node, bytes.
+pub const MOST_STATE_BYTES: usize = 4 << 20;
+
+/// What is asked of clients.
+pub struct Door {
+    pub shared: Arc<Shared>,
+    pub token: Option<String>,
+    pub only_loopback_names: bool,
+}
+
+/// Every path, and whether it is answered without a token: kube-scheduler cannot send
+/// one.
+pub const PATHS: [(&str, bool); 8] = [
+    ("/filter", true),
+    ("/prioritize", true),
+    ("/v1/nodes/{name}", false),
+    ("/v1/nodes", false),
+    ("/v1/decisions", false),
+    ("/metrics", false),
+    ("/healthz", true),
+    ("/readyz", true),
+];
+
+/// `router`, behind `door`.
+pub fn behind(door: Door, router: Router) -> Router {
+    router.layer(from_fn_with_state(Arc::new(door), guard))
+}
+
+async fn guard(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
+    let begin = Instant::now();
+    let path = request.extensions().get::<MatchedPath>();
+    let row = path.and_then(|path| PATHS.iter().find(|(name, _)| *name == path.as_str()));
+    let asked = row.and_then(|(path, _)| Some((*path, method(request.method())?)));
+    let answer = match door.check(&request, row.is_some_and(|(_, open)| *open)) {
+        Err(problem) => Err(problem),
+        Ok(()) => tokio::time::timeout(LONGEST_REQUEST, next.run(request))
+            .await
+            .map_err(|_| {
+                let seconds = LONGEST_REQUEST.as_secs();
+                let problem = format!("the request was not complete within {seconds} s");
+                Problem::new(StatusCode::REQUEST_TIMEOUT, problem)
+            }),
+    };
+    let response = answer.into_response();
+    let requests = &door.shared.requests;
+    requests.add(asked, response.status(), begin.elapsed());
+    response
+}
+
+fn method(method: &Method) -> Option<&'static str> {
+    ["GET", "POST", "PUT"]
+        .into_iter()
+        .find(|name| *name == method.as_str())
+}
+
+impl Door {
+    fn check(&self, request: &Request, open: bool) -> Result<(), Problem> {
+        let headers = request.headers();
+        if self.only_loopback_names && !names_loopback(headers) {
+            let problem = "the Host header must be localhost, 127.0.0.1 or [::1] on this address";
+            return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, problem));
+        }
+        match &self.token {
+            Some(token) if !open && !shows(headers, token) => {
+                let problem = "send the token of this extender as Authorization: Bearer TOKEN";
+                Err(Problem::new(StatusCode::UNAUTHORIZED, problem))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The whole of `body`, of at most `most` bytes.
+///
+/// # Errors
+/// 413, or 400 where it ends early.
+pub async fn whole(body: Body, most: usize) -> Result<Bytes, Problem> {
+    axum::body::to_bytes(body, most).await.map_err(|error| {
+        let source = std::error::Error::source(&error);
+        if source.is_some_and(|it| it.is::<http_body_util::LengthLimitError>()) {
+            let problem = format!("the body is larger than {most} bytes");
+            return Problem::new(StatusCode::PAYLOAD_TOO_LARGE, problem);
+        }
+        Problem::bad_request("the body ended early")
+    })
+}
