@@ -38,7 +38,7 @@ fn a_profile_takes_one_screen_and_ends_in_a_conclusion() {
     assert!(text.lines().count() <= 40, "{text}");
     for expected in [
         "128,400 operations/s undisturbed (±0.3894 %)",
-        "\ncpu-time          █▉     38 (34–42)",
+        "\ncpu-time         █▉     38 (34–42)",
         "29 (28–30)",
         "≤ 1.0",
         "Not measured here: storage-bandwidth.",
