@@ -140,7 +140,7 @@ pub struct Args {
     /// Print the profile as JSON instead of the table
     #[arg(help_heading = RESULT, long)]
     json: bool,
-    /// Say where the time went
+    /// Print everything the profile says, and where the time went
     #[arg(help_heading = RESULT, long)]
     verbose: bool,
     /// Show what would be injected where, and stop

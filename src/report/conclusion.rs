@@ -48,9 +48,7 @@ fn of_cpu(sensitive: &[(&String, &ResourceEntry)]) -> Option<String> {
 
 fn of_sensitive(sensitive: &[(&String, &ResourceEntry)]) -> Option<String> {
     let mut others = sensitive.iter().filter(|(id, _)| *id != CPU_TIME);
-    let Some((id, entry)) = others.next() else {
-        return None;
-    };
+    let (id, entry) = others.next()?;
     let mut text = format!("Most sensitive to {}", text::clean(id));
     if let Some(loss) = loss_percent(entry) {
         text += &format!(": loses {} % at full pressure", text::short(loss.value));
