@@ -518,15 +518,15 @@ fn windows_label_the_stragglers() {
     let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
     assert_eq!(
         rows[0].len(),
-        2 + crate::world::counters::counter_names().len()
+        3 + crate::world::counters::counter_names().len()
     );
     assert!(rows.iter().all(|row| row.len() == rows[0].len()));
     let labels: Vec<&str> = rows[1..].iter().map(|row| row[row.len() - 1]).collect();
     assert_eq!(labels, ["0", "1", "1", "0", "0", "0", "0"]);
     // What the second to start could be read of: 80 points on lane 3.
-    let read: f64 = rows[2][4].parse().unwrap();
+    let read: f64 = rows[2][5].parse().unwrap();
     assert!((read - 0.8).abs() < 0.15, "{read}");
-    assert_eq!(rows[2][1 + LANES].parse::<f64>().unwrap() as f32, 1.0 / 3.0);
+    assert_eq!(rows[2][2 + LANES].parse::<f64>().unwrap() as f32, 1.0 / 3.0);
 }
 
 /// In parallel, in order, each as alone.
