@@ -50,6 +50,13 @@ fn a_profile_takes_one_screen_and_ends_in_a_conclusion() {
         let found = text.contains(expected) || flat(&text).contains(&flat(expected));
         assert!(found, "{expected} in\n{text}");
     }
+    // What was not measured here says so.
+    let mut inferred = sample();
+    inferred["resources"]["l1d"]["status"] = "inferred".into();
+    let (_, marked, _) = shown(&inferred, &["--width", "120"]);
+    let row = marked.lines().find(|line| line.starts_with("l1d")).unwrap();
+    assert!(row.ends_with("insensitive ~"), "{marked}");
+    assert!(marked.contains("~: in part inferred"), "{marked}");
     // Too narrow for bars, then for intervals; nothing is cut off.
     let (_, narrow, _) = shown(&sample(), &["--width", "60"]);
     assert!(

@@ -18,16 +18,17 @@ const CPU_TIME: &str = "cpu-time";
 /// The conclusion, from what matters most to what is open.
 pub fn sentences(profile: &Profile) -> Vec<String> {
     let entries = by_sensitivity(profile);
+    let ceiling = profile.conditions.max_intensity_percent;
     let of = |wanted: Verdict| -> Vec<(&String, &ResourceEntry)> {
         let found = entries.iter().filter(|(_, entry)| is_measurable(entry));
-        let found = found.filter(|(_, entry)| Verdict::of(entry) == wanted);
+        let found = found.filter(|(_, entry)| Verdict::of(entry, ceiling) == wanted);
         found.copied().collect()
     };
     let sensitive = of(Verdict::Sensitive);
     let parts = [
         of_cpu(&sensitive),
         of_sensitive(&sensitive),
-        of_insensitive(&of(Verdict::Insensitive)),
+        of_insensitive(&of(Verdict::Insensitive), !sensitive.is_empty()),
         of_caused(&entries),
         of_use(profile, &entries),
         of_open(&of(Verdict::Open)),
@@ -51,7 +52,11 @@ fn of_sensitive(sensitive: &[(&String, &ResourceEntry)]) -> Option<String> {
     let (id, entry) = others.next()?;
     let mut text = format!("Most sensitive to {}", text::clean(id));
     if let Some(loss) = loss_percent(entry) {
-        text += &format!(": loses {} % at full pressure", text::short(loss.value));
+        text += &format!(
+            ": loses {} % at {}",
+            text::short(loss.value),
+            pressure(loss.intensity)
+        );
     }
     if let Some(score) = entry.tolerated.filter(|it| it.score < 99.5) {
         text += &format!(", tolerates {:.0}", score.score);
@@ -68,7 +73,8 @@ fn of_sensitive(sensitive: &[(&String, &ResourceEntry)]) -> Option<String> {
     })
 }
 
-fn of_insensitive(entries: &[(&String, &ResourceEntry)]) -> Option<String> {
+/// `others`: some were named before.
+fn of_insensitive(entries: &[(&String, &ResourceEntry)], others: bool) -> Option<String> {
     let losses = entries.iter().filter_map(|(_, entry)| loss_percent(entry));
     let most = losses.map(|it| it.most).max_by(f64::total_cmp);
     let most = most.map_or(String::new(), |most| {
@@ -77,7 +83,18 @@ fn of_insensitive(entries: &[(&String, &ResourceEntry)]) -> Option<String> {
     match entries {
         [] => None,
         [(id, _)] => Some(format!("Insensitive to {}.", text::clean(id))),
-        _ => Some(format!("Insensitive to {} others{most}.", entries.len())),
+        _ => {
+            let what = if others { "others" } else { "resources" };
+            Some(format!("Insensitive to {} {what}{most}.", entries.len()))
+        }
+    }
+}
+
+/// Intensity in words.
+fn pressure(percent: f64) -> String {
+    match percent < 99.5 {
+        true => format!("{percent:.0} % pressure"),
+        false => "full pressure".into(),
     }
 }
 
@@ -87,8 +104,9 @@ fn of_caused(entries: &[(&String, &ResourceEntry)]) -> Option<String> {
     for (id, entry) in entries {
         match entry.caused {
             Some(score) if score.ci95[0] > 0.0 => known.push((id, score.score)),
-            Some(_) => quiet += 1,
-            None => {}
+            Some(score) if score.score < MUCH => quiet += 1,
+            // Something between nothing and much: neither.
+            Some(_) | None => {}
         }
     }
     known.sort_by(|a, b| b.1.total_cmp(&a.1));

@@ -44,6 +44,11 @@ pub fn strongest(curve: &[CurvePoint]) -> Option<&CurvePoint> {
         .max_by(|a, b| a.intensity.total_cmp(&b.intensity))
 }
 
+/// Whether some of it comes from other applications and not from a measurement.
+pub fn is_inferred(entry: &ResourceEntry) -> bool {
+    entry.status == Status::Inferred || entry.inferred.is_some()
+}
+
 /// Whether it has a row: what is not there or not shared has none.
 pub fn is_measurable(entry: &ResourceEntry) -> bool {
     !matches!(entry.status, Status::Unavailable | Status::NotShared)
@@ -62,14 +67,17 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    pub fn of(entry: &ResourceEntry) -> Verdict {
+    /// `ceiling`: the highest intensity that was allowed, percent, if that was limited.
+    pub fn of(entry: &ResourceEntry, ceiling: Option<f64>) -> Verdict {
         match (entry.sensitive, entry.tolerated) {
             (Some(true), _) => Verdict::Sensitive,
             (Some(false), _) => Verdict::Insensitive,
-            (None, Some(score)) if entry.status == Status::Measured => match score.score < 99.5 {
-                true => Verdict::NoneSeen,
-                false => Verdict::AtTheLine,
-            },
+            (None, Some(score)) if entry.status == Status::Measured => {
+                match ceiling.is_some_and(|most| score.score >= most) {
+                    true => Verdict::NoneSeen,
+                    false => Verdict::AtTheLine,
+                }
+            }
             (None, _) => Verdict::Open,
         }
     }

@@ -1,6 +1,7 @@
 //! All that a profile says of one resource.
 
 use super::entries::Verdict;
+use super::entries::is_inferred;
 use super::style::Style;
 use super::table::notes;
 use super::text;
@@ -65,11 +66,16 @@ fn facts(
         let unit = entry.pressure_unit.as_deref().unwrap_or("");
         format!("{} {unit}", text::number(it))
     });
+    let ceiling = profile.conditions.max_intensity_percent;
+    let mut verdict = Verdict::of(entry, ceiling).words().to_string();
+    if is_inferred(entry) {
+        verdict += ", in part inferred from other applications";
+    }
     let threshold = text::number(100.0 * profile.qos.threshold);
     [
         ("resource", Some(id.to_string())),
         ("source", does),
-        ("verdict", Some(Verdict::of(entry).words().into())),
+        ("verdict", Some(verdict)),
         ("placement", placement),
         ("100 % is", full),
         (

@@ -3,6 +3,7 @@
 use super::conclusion;
 use super::entries::Verdict;
 use super::entries::by_sensitivity;
+use super::entries::is_inferred;
 use super::entries::is_measurable;
 use super::entries::loss_percent;
 use super::entries::used_percent;
@@ -15,6 +16,9 @@ use jostle_profile::Profile;
 use jostle_profile::ResourceEntry;
 use jostle_profile::Score;
 use jostle_profile::reading::Reading;
+
+/// After a verdict that rests on other applications.
+const INFERRED: &str = " ~";
 
 /// What is left out, from the first to the last, where the terminal is too narrow.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,7 +98,7 @@ fn header(profile: &Profile, style: Style) -> String {
         text::number(100.0 * profile.qos.threshold)
     ));
     if let Some(ceiling) = conditions.max_intensity_percent {
-        how.push(format!("sources held below {} %", text::number(ceiling)));
+        how.push(format!("sources at most at {} %", text::number(ceiling)));
     }
     if profile.partial {
         how.push("cut short".into());
@@ -129,7 +133,10 @@ fn rows(profile: &Profile, style: Style) -> String {
     let fits = |(lines, gap): &(&Vec<[String; 6]>, usize)| columns_wide(lines, *gap) <= width;
     let layouts = [(&all, 2), (&all, 1), (&plain, 2), (&plain, 1), (&short, 2)];
     let (best, gap) = layouts.into_iter().find(fits).unwrap_or((&short, 1));
-    let colours = entries.iter().map(|(_, entry)| Verdict::of(entry).colour());
+    let ceiling = profile.conditions.max_intensity_percent;
+    let colours = entries
+        .iter()
+        .map(|(_, entry)| Verdict::of(entry, ceiling).colour());
     style.columns(best, gap, std::iter::once(None).chain(colours))
 }
 
@@ -166,6 +173,10 @@ fn layout(
             let open = score.ci95[0] <= 0.0 && least;
             number(score, if open { "≤" } else { "" }, detail)
         });
+        let mut verdict = Verdict::of(entry, ceiling).words().to_string();
+        if is_inferred(entry) {
+            verdict += INFERRED;
+        }
         let used = used_percent(profile, id).map_or(String::new(), |it| format!("{it:.0}%"));
         lines.push([
             text::clean(id),
@@ -173,7 +184,7 @@ fn layout(
             caused,
             used,
             loss(entry, detail),
-            Verdict::of(entry).words().into(),
+            verdict,
         ]);
     }
     lines
@@ -216,6 +227,10 @@ fn left_out(profile: &Profile, style: Style) -> String {
         .map(|(id, _)| text::clean(id))
         .collect();
     let mut page = String::new();
+    if profile.resources.values().any(is_inferred) {
+        let text = format!("{INFERRED}: in part inferred from other applications, not measured.");
+        page += &text::wrap("", text.trim_start(), style.prose());
+    }
     if !names.is_empty() {
         let text = format!("Not measured here: {}.", names.join(", "));
         page += &text::wrap("", &text, style.prose());

@@ -247,7 +247,6 @@ mod tests {
         for &n in sizes {
             for outliers in [0.0, 0.04] {
                 let (missed, strict) = misses(n, 0.0, outliers, 1000);
-                println!("n {n} outliers {outliers}: missed {missed:.4}, strict {strict:.4}");
                 assert!(missed < 0.075, "n {n}, outliers {outliers}: {missed}");
                 assert!(strict < 0.008, "n {n}, outliers {outliers}: {strict}");
             }
@@ -271,7 +270,6 @@ mod tests {
     fn blocks_keep_coverage_when_pairs_correlate() {
         for n in [20, 40] {
             let (missed, _) = misses(n, 0.4, 0.0, 500);
-            println!("n {n} correlated: missed {missed:.4}");
             assert!(missed < 0.2, "n {n}: {missed}");
         }
     }

@@ -391,7 +391,6 @@ mod tests {
     fn score_beats_hodges_lehmann_where_noise_is_one_sided() {
         for n in [10, 30, 300] {
             let (skewed, even) = (gain(n, one_sided), gain(n, normal));
-            println!("n {n}: {skewed:.2} times the information, {even:.2} if normal");
             assert!(skewed > 1.4, "n {n}: {skewed}");
             assert!(even > 0.95, "n {n}: {even}");
         }

@@ -235,8 +235,10 @@ mod tests {
         let spread = |k: usize| found[k].as_ref().unwrap().expanded();
         let alike = correlation(&spread(0), &spread(1));
         let apart = correlation(&spread(0), &spread(2));
-        println!("alike {alike:.2}, apart {apart:.2}");
-        assert!(alike > 0.6 && alike > apart + 0.2);
+        assert!(
+            alike > 0.6 && alike > apart + 0.2,
+            "alike {alike:.2}, apart {apart:.2}"
+        );
         let alone = contrasts.bootstrap(1, 500, &mut stream(1, 1));
         assert_eq!(alone, found[0]);
     }
@@ -282,7 +284,6 @@ mod tests {
             }
             for kind in [0, 1] {
                 let share = missed[kind] as f64 / intervals[kind] as f64;
-                println!("{strata} strata, kind {kind}: missed {share:.3}");
                 assert!(share < 0.1, "{strata} strata, kind {kind}: {share}");
             }
         }

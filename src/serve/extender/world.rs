@@ -239,7 +239,8 @@ impl World {
         }
     }
 
-    /// Lets go what time has overtaken; once a second.
+    /// Removes pods that were assumed for too long, and forgets agents that have been
+    /// silent. Called once a second.
     pub fn tick(&mut self, now: Instant) {
         let late = self.pods.iter();
         let late = late.filter(|(_, it)| it.until.is_some_and(|until| until < now));

@@ -15,7 +15,7 @@ pub(super) struct Feature {
     pub name: &'static str,
     pub node: &'static str,
     pub workload: &'static str,
-    /// Memory is told as what is available: the less, the more is used.
+    /// The reading is what is left, not what is used: memory is reported as available.
     inverted: bool,
 }
 
