@@ -300,7 +300,7 @@ impl Board {
         let first = match best.harm.hurts {
             true => format!("waited long enough; {}", self.told(best)),
             false => format!(
-                "{} loses all there {:.1} % together",
+                "on {} all together lose {:.1} % of one job's performance",
                 self.name(best.at),
                 100.0 * best.harm.loss
             ),
