@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io;
 use std::io::Write;
 use std::path::Path;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use thiserror::Error;
@@ -125,6 +126,46 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if fs::metadata(&path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
         return File::options().write(true).open(&path)?.write_all(bytes);
     }
+    let (temporary, dir) = temporary(&path)?;
+    let file = File::options()
+        .write(true)
+        .create_new(true)
+        .open(&temporary)?;
+    if let Err(error) = write(file, bytes).and_then(|()| fs::rename(&temporary, &path)) {
+        // Nothing better can be done: the first error is what is reported.
+        let _ = fs::remove_file(&temporary);
+        return Err(error);
+    }
+    File::open(dir)?.sync_all()
+}
+
+/// Writes `bytes` to a new file `path`, whole or not at all. What is there
+/// already is never replaced, not even what another process makes meanwhile.
+/// The directory is not synced: [`sync`] does it for many files at once.
+///
+/// # Errors
+/// `AlreadyExists` where something is there; else what the file system answered.
+pub fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let (temporary, _) = temporary(path)?;
+    let file = File::options()
+        .write(true)
+        .create_new(true)
+        .open(&temporary)?;
+    let made = write(file, bytes).and_then(|()| fs::hard_link(&temporary, path));
+    fs::remove_file(&temporary)?;
+    made
+}
+
+/// Makes the names of the files in `dir` last.
+///
+/// # Errors
+/// What the file system answered.
+pub fn sync(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+/// A name of its own for a file that becomes `path`, and its directory.
+fn temporary(path: &Path) -> io::Result<(PathBuf, PathBuf)> {
     let Some(name) = path.file_name() else {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
@@ -139,17 +180,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut hidden = OsString::from(".");
     hidden.push(name);
     hidden.push(format!(".{}-{count}.tmp", std::process::id()));
-    let temporary = dir.join(hidden);
-    let file = File::options()
-        .write(true)
-        .create_new(true)
-        .open(&temporary)?;
-    if let Err(error) = write(file, bytes).and_then(|()| fs::rename(&temporary, &path)) {
-        // Nothing better can be done: the first error is what is reported.
-        let _ = fs::remove_file(&temporary);
-        return Err(error);
-    }
-    File::open(dir)?.sync_all()
+    Ok((dir.join(hidden), dir.to_path_buf()))
 }
 
 fn write(mut file: File, bytes: &[u8]) -> io::Result<()> {
