@@ -7,6 +7,7 @@ use crate::agent::Order;
 use crate::agent::Supervisor;
 use crate::agent::api;
 use crate::agent::log::Log;
+use crate::agent::report::Reporter;
 use crate::error::Error;
 use crate::error::Result;
 use signal_hook::consts::SIGHUP;
@@ -46,10 +47,12 @@ pub struct Args {
 pub fn run(args: Args) -> Result<()> {
     let config = Config::load(&args.config)?;
     if args.check {
+        Reporter::check(&config.report)?;
         return output::text(&config.describe(&args.config));
     }
     let log = Log::start(&config.agent.log);
     let (interval, listen) = (config.agent.interval, config.api.clone());
+    let report = config.report.clone();
     let mut daemon = Daemon::new(config)?;
     if args.once {
         daemon.refresh();
@@ -62,6 +65,7 @@ pub fn run(args: Args) -> Result<()> {
     if let Some(refreshes) = args.measure {
         return measure(&mut daemon, interval, refreshes);
     }
+    let reporter = Reporter::start(&report, daemon.board().clone())?;
     let orders = orders()?;
     let mut service = Service {
         config: args.config,
@@ -69,6 +73,7 @@ pub fn run(args: Args) -> Result<()> {
     };
     daemon.run(&orders, &mut service);
     service.stopping();
+    drop(reporter);
     api.stop();
     Ok(())
 }
