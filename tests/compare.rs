@@ -43,9 +43,8 @@ fn slower(profile: &mut Value, points: f64) {
         .as_array_mut()
         .unwrap();
     for point in curve {
-        for key in ["performance"] {
-            point[key] = json!(point[key].as_f64().unwrap() - points / 100.0);
-        }
+        let performance = point["performance"].as_f64().unwrap();
+        point["performance"] = json!(performance - points / 100.0);
         for end in 0..2 {
             point["ci95"][end] = json!(point["ci95"][end].as_f64().unwrap() - points / 100.0);
         }
@@ -225,4 +224,106 @@ fn a_profile_compared_with_itself_says_so() {
         "{page}"
     );
     assert_eq!(compare(&["--strict"], &path, &path).0, Some(1));
+}
+
+fn merge(arguments: &[&Path]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("jostle"));
+    let output = command.arg("merge").args(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (
+        output.status.code(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+/// Five runs whose losses on the L2 cache lie around `points` above the sample's.
+fn runs(directory: &Path, name: &str, points: f64, apart: f64) -> PathBuf {
+    let files: Vec<PathBuf> = (0..5)
+        .map(|run| {
+            let mut profile = sample();
+            slower(&mut profile, points + apart * (f64::from(run) - 2.0));
+            profile["conditions"]["recorded_at"] = json!(format!("2026-11-2{run}T09:30:00Z"));
+            profile["conditions"]["seed"] = json!(points.to_bits() >> 40);
+            let file = directory.join(format!("{name}-{run}.json"));
+            fs::write(&file, profile.to_string()).unwrap();
+            file
+        })
+        .collect();
+    let merged = directory.join(format!("{name}.json"));
+    let out = Path::new("--out");
+    let arguments: Vec<&Path> = files
+        .iter()
+        .map(PathBuf::as_path)
+        .chain([out, &merged])
+        .collect();
+    let (code, _, stderr) = merge(&arguments);
+    assert_eq!(code, Some(0), "{stderr}");
+    merged
+}
+
+#[test]
+fn merged_runs_show_what_single_ones_cannot() {
+    let directory = tempfile::tempdir().unwrap();
+    let old = runs(directory.path(), "old", 0.0, 0.3);
+    let new = runs(directory.path(), "new", 8.0, 0.3);
+    let (code, page, _) = compare(&[], &old, &new);
+    assert_eq!(code, Some(1), "{page}");
+    assert!(page.starts_with("Worse. Worse on l2-capacity"), "{page}");
+    // Of single runs the same difference may be chance.
+    let single = directory.path().join("old-0.json");
+    let other = directory.path().join("new-0.json");
+    assert_eq!(compare(&[], &single, &other).0, Some(0));
+}
+
+#[test]
+fn runs_that_disagree_are_named_and_widen_the_interval() {
+    let directory = tempfile::tempdir().unwrap();
+    let width = |file: &Path| {
+        let profile: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+        let curve = profile["resources"]["l2-capacity"]["curve"]
+            .as_array()
+            .unwrap();
+        let ends = &curve.last().unwrap()["ci95"];
+        let doubts = profile["conditions"]["doubts"].to_string();
+        assert_eq!(profile["merged"]["runs"].as_array().unwrap().len(), 5);
+        (
+            ends[1].as_f64().unwrap() - ends[0].as_f64().unwrap(),
+            doubts,
+        )
+    };
+    let (alike, doubts) = width(&runs(directory.path(), "alike", 0.0, 0.1));
+    assert!(!doubts.contains("disagree"), "{doubts}");
+    let (apart, doubts) = width(&runs(directory.path(), "apart", 0.0, 6.0));
+    assert!(doubts.contains("disagree"), "{doubts}");
+    assert!(apart > 4.0 * alike, "{alike} {apart}");
+}
+
+#[test]
+fn only_runs_of_one_program_are_merged() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("merged.json");
+    let refused = |edit: &dyn Fn(&mut Value), named: &str| {
+        let (one, other) = pair(directory.path(), edit);
+        let (code, _, stderr) = merge(&[&one, &other, Path::new("--out"), &out]);
+        assert_eq!(code, Some(2), "{stderr}");
+        assert!(stderr.contains(named), "{named}: {stderr}");
+        assert!(!out.exists());
+    };
+    refused(
+        &|it| it["workload"]["name"] = json!("other"),
+        "named kv-store and other",
+    );
+    refused(
+        &|it| it["machine"]["fingerprint"] = json!("f2"),
+        "the machines are",
+    );
+    refused(
+        &|it| it["metric"]["unit"] = json!("s"),
+        "the metrics differ",
+    );
+    refused(
+        &|it| it["conditions"]["recorded_at"] = json!("2026-11-20T09:30:00Z"),
+        "the same measurement",
+    );
 }

@@ -18,6 +18,7 @@ mod interrupt;
 mod list;
 mod load;
 mod machine;
+mod merge;
 mod metric;
 mod metrics;
 mod network;
@@ -72,6 +73,7 @@ enum Command {
     /// Measure the sensitivity vector of a program
     Profile(Box<profile::Args>),
     Compare(compare::Args),
+    Merge(merge::Args),
     Profiles(profiles::Args),
     /// List the metrics: how performance can be read, and what works here
     Metrics(metrics::Args),
@@ -125,6 +127,7 @@ impl Cli {
             Command::Load(args) => load::run(*args),
             Command::Profile(args) => profile::run(*args),
             Command::Compare(args) => compare::run(args),
+            Command::Merge(args) => merge::run(args),
             Command::Profiles(args) => profiles::run(args),
             Command::Metrics(args) => metrics::run(args),
             Command::Pairs(args) => pairs::run(*args),

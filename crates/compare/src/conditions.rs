@@ -175,7 +175,8 @@ fn load_difference(old: Option<&LoadFacts>, new: Option<&LoadFacts>) -> Option<S
         _ => false,
     };
     let differ = numbers.into_iter().find(|(what, a, b)| match (a, b) {
-        (Some(a), Some(b)) => !alike(*a, *b, LIKE) && !(by_share && *what == "requests per second"),
+        (Some(_), Some(_)) if by_share && *what == "requests per second" => false,
+        (Some(a), Some(b)) => !alike(*a, *b, LIKE),
         (a, b) => a.is_some() != b.is_some(),
     });
     differ.map(|(what, a, b)| {

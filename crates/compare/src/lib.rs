@@ -9,6 +9,7 @@ mod counters;
 pub mod gate;
 mod known;
 mod longer;
+mod merge;
 mod spread;
 mod verdict;
 
@@ -25,6 +26,8 @@ pub use compare::Side;
 pub use compare::compare;
 pub use conditions::Notice;
 pub use longer::More;
+pub use merge::MergeError;
+pub use merge::merge;
 pub use verdict::Verdict;
 pub use verdict::Word;
 

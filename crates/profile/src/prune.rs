@@ -37,8 +37,13 @@ pub enum Reason {
 impl Rules {
     /// Whether there is no rule by which anything goes.
     pub fn is_empty(&self) -> bool {
-        let by_age = self.before.is_some() || self.machines.is_some();
-        !(self.duplicates || self.other_formats || by_age)
+        let flags = [
+            self.duplicates,
+            self.other_formats,
+            self.before.is_some(),
+            self.machines.is_some(),
+        ];
+        !flags.contains(&true)
     }
 
     /// The indices of the `files` that go, with the reason, in order. One pass.

@@ -4,6 +4,7 @@ mod diff;
 mod export;
 mod import;
 mod list;
+mod merge;
 mod prune;
 mod scan;
 
@@ -27,6 +28,8 @@ enum Command {
     Export(export::Args),
     /// Show what differs between two profiles, as `compare` without a gate
     Diff(diff::Args),
+    /// Merge the repeated runs of each program into one profile
+    Merge(merge::Args),
     /// Find files that can go, and delete them with --delete
     Prune(prune::Args),
 }
@@ -37,6 +40,7 @@ pub fn run(args: Args) -> Result<()> {
         Command::Import(args) => import::run(args),
         Command::Export(args) => export::run(args),
         Command::Diff(args) => diff::run(args),
+        Command::Merge(args) => merge::run(args),
         Command::Prune(args) => prune::run(args),
     }
 }
