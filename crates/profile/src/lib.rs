@@ -20,6 +20,7 @@ pub mod node;
 pub mod pairs;
 pub mod reading;
 mod readings;
+pub mod regular;
 pub mod resource;
 mod scaling;
 #[cfg(feature = "schema")]
