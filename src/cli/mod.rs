@@ -27,6 +27,7 @@ mod population;
 mod predict;
 mod profile;
 mod progress;
+mod release;
 mod run;
 mod scale;
 mod schedule;
@@ -74,10 +75,9 @@ enum Command {
     Pairs(Box<pairs::Args>),
     Blame(Box<blame::Args>),
     Agent(agent::Args),
-    /// Print a profile on one screen
     #[cfg(feature = "server")]
     Extender(Box<extender::Args>),
-    /// Print a profile
+    /// Print a profile on one screen
     Show(show::Args),
     /// Print everything a profile says, of all resources or of one
     Explain(explain::Args),
@@ -98,6 +98,7 @@ enum Command {
     Simulate(simulate::Args),
     /// Fit a pattern of I/O or messages to a recorded trace or network capture
     Pattern(pattern::Args),
+    Release(release::Args),
     Sink(sink::Args),
     /// Print the JSON Schema of what jostle writes
     Schema(schema::Args),
@@ -137,6 +138,7 @@ impl Cli {
             Command::Serve(args) => serve::run(args),
             Command::Simulate(args) => simulate::run(args),
             Command::Pattern(args) => pattern::run(args),
+            Command::Release(args) => release::run(args),
             Command::Sink(args) => sink::run(args),
             Command::Schema(args) => schema::run(args),
             Command::Demo(args) => demo::run(args),
