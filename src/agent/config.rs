@@ -28,6 +28,7 @@ pub struct Config {
     pub blame: BlameSection,
     pub windows: WindowsSection,
     pub api: ApiSection,
+    pub report: ReportSection,
 }
 
 /// `[agent]`.
@@ -207,6 +208,38 @@ impl Default for ApiSection {
     }
 }
 
+/// `[report]`: where states are sent to.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ReportSection {
+    /// `jostle extender` as `https://HOST:PORT`: every address of HOST gets the states.
+    /// Nothing is sent where absent.
+    pub url: Option<String>,
+    /// From one state to the next, unless what matters to placement changes.
+    #[serde(deserialize_with = "duration")]
+    pub interval: Duration,
+    /// Signed the certificate of the extender; PEM files, as below.
+    pub ca: Option<PathBuf>,
+    /// What the agent shows of itself.
+    pub certificate: Option<PathBuf>,
+    pub key: Option<PathBuf>,
+    /// File with the token of the extender.
+    pub token_file: Option<PathBuf>,
+}
+
+impl Default for ReportSection {
+    fn default() -> Self {
+        ReportSection {
+            url: None,
+            interval: Duration::from_secs(10),
+            ca: None,
+            certificate: None,
+            key: None,
+            token_file: None,
+        }
+    }
+}
+
 /// As `10s`, `5ms`, `6h`, `1day`.
 pub(super) fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(from)?;
@@ -303,6 +336,7 @@ impl Config {
             4096.0,
         )?;
         between("windows.max_files", windows.max_files as f64, 1.0, 1000.0)?;
+        within("report.interval", self.report.interval, ms(100), day)?;
         let log = &self.agent.log;
         if log.parse::<tracing::Level>().is_err() {
             return Err(format!(
@@ -342,6 +376,7 @@ impl Config {
              profiling  {}\n\
              blame      {}\n\
              windows    {}\n\
+             report     {}\n\
              workloads\n",
             path.display(),
             self.agent.interval,
@@ -368,6 +403,10 @@ impl Config {
                     self.windows.max_files * self.windows.max_file_mib
                 )
             ),
+            match &self.report.url {
+                Some(url) => format!("to {url} every {:?}", self.report.interval),
+                None => "off".into(),
+            },
         );
         let mut discovery = Discovery::new(here(), &self.workloads);
         let found = discovery.look();

@@ -200,6 +200,10 @@ impl Daemon {
             let text = "agent.state_directory and agent.profiles change with a restart only";
             self.board.tell(EventKind::Warning, None, text);
         }
+        if self.config.report != config.report {
+            let text = "[report] changes with a restart only";
+            self.board.tell(EventKind::Warning, None, text);
+        }
         self.discovery.set_rules(&config.workloads);
         // Met anew, as the new rules name them.
         self.workloads.clear();

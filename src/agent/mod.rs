@@ -15,6 +15,7 @@
 //! | `board`, `trend` | the newest node state, what happened, the last refreshes; for the API |
 //! | `windows` | labelled windows as CSV, to learn from |
 //! | `api` | all of it over HTTP, and the dashboard |
+//! | `report` | states sent to `jostle extender` |
 //! | `own`, `log` | that the agent is alone, what it costs, what it logs |
 
 pub mod api;
@@ -30,6 +31,11 @@ mod meter;
 mod node;
 mod own;
 mod performance;
+#[cfg(feature = "server")]
+pub mod report;
+#[cfg(not(feature = "server"))]
+#[path = "report/without.rs"]
+pub mod report;
 pub mod rules;
 pub mod store;
 mod tree;

@@ -7,6 +7,7 @@ use crate::agent::Order;
 use crate::agent::Supervisor;
 use crate::agent::api;
 use crate::agent::log::Log;
+use crate::agent::report::Reporter;
 use crate::error::Error;
 use crate::error::Result;
 use crate::workload;
@@ -47,10 +48,12 @@ pub struct Args {
 pub fn run(args: Args) -> Result<()> {
     let config = Config::load(&args.config)?;
     if args.check {
+        Reporter::check(&config.report)?;
         return output::text(&config.describe(&args.config));
     }
     let log = Log::start(&config.agent.log);
     let (interval, listen) = (config.agent.interval, config.api.clone());
+    let report = config.report.clone();
     let mut daemon = Daemon::new(config)?;
     if args.once {
         daemon.refresh();
@@ -64,6 +67,7 @@ pub fn run(args: Args) -> Result<()> {
         return measure(&mut daemon, interval, refreshes);
     }
     release();
+    let reporter = Reporter::start(&report, daemon.board().clone())?;
     let orders = orders()?;
     let mut service = Service {
         config: args.config,
@@ -71,6 +75,7 @@ pub fn run(args: Args) -> Result<()> {
     };
     daemon.run(&orders, &mut service);
     service.stopping();
+    drop(reporter);
     api.stop();
     Ok(())
 }

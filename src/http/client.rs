@@ -14,6 +14,7 @@ use hyper::client::conn::http1::SendRequest;
 use hyper::header;
 use hyper_util::rt::TokioIo;
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::AsyncRead;
 use tokio::io::AsyncWrite;
@@ -81,6 +82,8 @@ pub struct Client {
     address: Address,
     /// Present where the address says `https`.
     trust: Option<Trust>,
+    /// One of the addresses of the host; any of them where absent.
+    at: Option<SocketAddr>,
     open: Option<SendRequest<Full<Bytes>>>,
 }
 
@@ -90,8 +93,22 @@ impl Client {
         Client {
             address,
             trust,
+            at: None,
             open: None,
         }
+    }
+
+    /// At `at`, which is one of those that the host of `address` has.
+    pub fn at(at: SocketAddr, address: Address, trust: Option<Trust>) -> Client {
+        Client {
+            at: Some(at),
+            ..Client::new(address, trust)
+        }
+    }
+
+    /// Whether the connection of the last request can be used again.
+    pub fn is_open(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| !open.is_closed())
     }
 
     /// Sends one request; on the connection of the one before where that is still
@@ -138,8 +155,13 @@ impl Client {
     }
 
     async fn connect(&self) -> io::Result<SendRequest<Full<Bytes>>> {
-        let place = (self.address.host.as_str(), self.address.port);
-        let stream = TcpStream::connect(place).await?;
+        let stream = match self.at {
+            Some(at) => TcpStream::connect(at).await?,
+            None => {
+                let place = (self.address.host.as_str(), self.address.port);
+                TcpStream::connect(place).await?
+            }
+        };
         stream.set_nodelay(true)?;
         match (&self.trust, self.address.tls) {
             (Some(trust), true) => talk(trust.connect(&self.address.host, stream).await?).await,

@@ -16,8 +16,6 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A QoS is known to break where the chance to keep it is below this.
-const KNOWN: f32 = 0.025;
 /// What a node loses where a resident misses its QoS now and the newcomer applies
 /// pressure: a quarter of a program.
 const MISSED: f32 = 0.25;
@@ -59,8 +57,14 @@ struct Candidate {
 }
 
 impl World {
-    /// Refuses nodes where `pod` is known to break a QoS target. Where that is so on
-    /// all of them, none is refused, unless `strict`.
+    /// Refuses nodes where a resident misses its QoS now and `pod` would add pressure;
+    /// where that is so on all of them, none is refused. With `strict`, refuses what
+    /// `jostle schedule --strict` refuses as well: nodes where somebody who is expected
+    /// to keep its QoS is then expected to lose it, and all of them if need be.
+    ///
+    /// Without `strict`, expectations refuse nothing: on a full cluster, a node whose
+    /// residents have little left to lose is the best place for a pod that would cost
+    /// others more.
     pub fn filter(&mut self, pod: &Pod, names: &[&str], strict: bool, now: Instant) -> Filtered {
         self.forget_assumed(pod);
         let mut decision = self.decision(Verb::Filter, pod, names, now);
@@ -69,7 +73,7 @@ impl World {
             return Filtered { refused, decision };
         };
         let candidates = self.candidates(&app, names, now, &mut decision);
-        let breaks = |it: &&Candidate| it.missed || it.worth.chance_of_qos < KNOWN;
+        let breaks = |it: &&Candidate| it.missed || (strict && it.worth.breaks);
         let bad: Vec<Candidate> = candidates.iter().filter(breaks).copied().collect();
         if bad.len() == names.len() && !strict {
             decision.why = "every node would break a QoS target, so that none is refused".into();

@@ -120,6 +120,22 @@ fn a_node_that_misses_its_qos_is_refused_while_its_agent_is_fresh() {
 }
 
 #[test]
+fn expectations_alone_refuse_nodes_only_where_strict() {
+    let mut world = world();
+    for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        bound(&mut world, name, "stream", "n1");
+    }
+    let newcomer = pod("z", json!("stream"), None);
+    let now = Instant::now();
+    let filtered = world.filter(&newcomer, &NODES, false, now);
+    assert!(filtered.refused.iter().all(Option::is_none));
+    let filtered = world.filter(&newcomer, &NODES, true, now);
+    let reason = filtered.refused[0].as_deref().expect("refused");
+    assert!(reason.contains("% of its performance"), "{reason}");
+    assert!(filtered.refused[1].is_none() && filtered.refused[2].is_none());
+}
+
+#[test]
 fn nodes_and_pods_come_and_go_in_any_order() {
     let mut world = world();
     let now = Instant::now();

@@ -6,6 +6,7 @@ use crate::http::credentials::names_loopback;
 use crate::http::credentials::shows;
 use axum::Router;
 use axum::body::Body;
+use axum::body::HttpBody;
 use axum::extract::MatchedPath;
 use axum::extract::Request;
 use axum::extract::State;
@@ -99,11 +100,18 @@ impl Door {
 /// # Errors
 /// 413, or 400 where it ends early.
 pub async fn whole(body: Body, most: usize) -> Result<Bytes, Problem> {
+    let too_large = || {
+        let problem = format!("the body is larger than {most} bytes");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, problem)
+    };
+    // As its head says: it is not waited for.
+    if body.size_hint().lower() > most as u64 {
+        return Err(too_large());
+    }
     axum::body::to_bytes(body, most).await.map_err(|error| {
         let source = std::error::Error::source(&error);
         if source.is_some_and(|it| it.is::<http_body_util::LengthLimitError>()) {
-            let problem = format!("the body is larger than {most} bytes");
-            return Problem::new(StatusCode::PAYLOAD_TOO_LARGE, problem);
+            return too_large();
         }
         Problem::bad_request("the body ended early")
     })

@@ -9,13 +9,16 @@ const INTERVALS: f64 = 3.0;
 /// Short intervals get this much.
 const LEAST: Duration = Duration::from_secs(15);
 
-/// What is read of `jostle-node/1`; the rest is left aside, because thousands come.
+/// What is read of `jostle-node-report/1`, or of `jostle-node/1`, which has more.
 #[derive(Debug, Deserialize)]
 pub struct NodeDocument {
     pub format: String,
     pub name: String,
     pub recorded_at: String,
     pub interval_seconds: f64,
+    /// How old the state was when it was sent.
+    #[serde(default)]
+    pub age_seconds: f64,
     #[serde(default)]
     pub workloads: Vec<WorkloadPart>,
 }
@@ -72,13 +75,21 @@ impl NodeDocument {
         let document: NodeDocument =
             serde_json::from_slice(text).map_err(|error| format!("no node state: {error}"))?;
         let format = &document.format;
-        if format != "jostle-node/1" && !format.starts_with("jostle-node/1.") {
+        let known = |name: &str| {
+            let version = format.strip_prefix(name);
+            version.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        if !known("jostle-node-report/1") && !known("jostle-node/1") {
             let shown: String = format.chars().take(40).collect();
-            return Err(format!("format \"{shown}\" is not jostle-node/1"));
+            return Err(format!("format \"{shown}\" is not jostle-node-report/1"));
         }
         let interval = document.interval_seconds;
         if !(0.0..=86_400.0).contains(&interval) {
             return Err(format!("interval_seconds = {interval} is no interval"));
+        }
+        let age = document.age_seconds;
+        if !(0.0..=86_400.0).contains(&age) {
+            return Err(format!("age_seconds = {age} is no age"));
         }
         Ok(document)
     }
@@ -95,7 +106,8 @@ pub struct Missed {
 /// A node as its agent saw it.
 #[derive(Clone, Debug)]
 pub struct Live {
-    pub received: Instant,
+    /// When its agent saw it, by the clock of the extender.
+    pub seen: Instant,
     /// By the clock of the node; shown, never compared.
     pub recorded_at: String,
     /// After this it is stale.
@@ -108,8 +120,10 @@ pub struct Live {
 impl Live {
     pub fn of(document: NodeDocument, received: Instant) -> Live {
         let fresh = Duration::from_secs_f64(INTERVALS * document.interval_seconds);
+        let age = Duration::from_secs_f64(document.age_seconds);
         let mut live = Live {
-            received,
+            // The clock may have begun later than that.
+            seen: received.checked_sub(age).unwrap_or(received),
             recorded_at: document.recorded_at,
             fresh_for: fresh.max(LEAST),
             missed: Vec::new(),
@@ -129,7 +143,7 @@ impl Live {
     }
 
     pub fn age(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(self.received)
+        now.saturating_duration_since(self.seen)
     }
 
     pub fn is_fresh(&self, now: Instant) -> bool {
@@ -194,10 +208,10 @@ mod tests {
     #[test]
     fn a_state_is_stale_after_three_intervals() {
         let live = live(json!([]));
-        let after = |seconds| live.received + Duration::from_secs(seconds);
+        let after = |seconds| live.seen + Duration::from_secs(seconds);
         assert!(live.is_fresh(after(29)) && !live.is_fresh(after(31)));
         // A clock that seems to go backwards.
-        assert!(live.is_fresh(live.received));
+        assert!(live.is_fresh(live.seen));
     }
 
     #[test]
@@ -208,6 +222,7 @@ mod tests {
             "[]",
             r#"{"format":"jostle-profile/1","name":"n","recorded_at":"","interval_seconds":1}"#,
             r#"{"format":"jostle-node/1","name":"n","recorded_at":"","interval_seconds":-1}"#,
+            r#"{"format":"jostle-node-report/1","name":"n","recorded_at":"","interval_seconds":1,"age_seconds":1e99}"#,
             r#"{"format":"jostle-node/10","name":"n","recorded_at":"","interval_seconds":1}"#,
         ] {
             assert!(NodeDocument::parse(text.as_bytes()).is_err(), "{text}");

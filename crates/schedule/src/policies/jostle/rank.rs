@@ -28,6 +28,9 @@ pub struct Worth {
     /// The least chance, of the newcomer and of the residents that keep their QoS
     /// now, to keep it then.
     pub chance_of_qos: f32,
+    /// Somebody who was to keep its QoS is then expected to lose it: what a strict
+    /// [`Jostle`](super::Jostle) does not do.
+    pub breaks: bool,
 }
 
 /// The values of [`Jostle`](super::Jostle) for every node, worked out once and kept
@@ -102,6 +105,7 @@ impl Ranking {
                 performance: there.performance,
                 lost: there.lost,
                 chance_of_qos: there.least_chance,
+                breaks: there.breaks,
             }
         });
         worth.collect()
