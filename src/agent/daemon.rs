@@ -125,7 +125,8 @@ impl Daemon {
             cpus: machine.cpus.len(),
             memory_bytes: machine.memory.total_bytes,
         };
-        let name = config.agent.node_name.clone().unwrap_or_else(host_name);
+        let named = config.agent.node_name.clone();
+        let name = named.or_else(environment_name).unwrap_or_else(host_name);
         let (store, board) = (Arc::new(store), Arc::<Board>::default());
         let experiments =
             Experiments::new(&config, store.clone(), board.clone(), directory.clone());
@@ -458,6 +459,12 @@ fn shown(key: &Key) -> String {
         Key::Cgroup(directory, _) => directory.display().to_string(),
         Key::Process(pid, _) => format!("pid:{pid}"),
     }
+}
+
+/// In a pod, where the host name is that of the pod.
+fn environment_name() -> Option<String> {
+    let name = std::env::var("JOSTLE_NODE_NAME").ok();
+    name.filter(|it| !it.is_empty())
 }
 
 fn host_name() -> String {
