@@ -93,7 +93,7 @@ mod tests {
         waiting.spoke(another.2);
         let _again = come(1);
         assert!(!ended(&mut of_one[1].0), "who spoke counts no more");
-        let others: Vec<_> = (2..=32).map(|host| come(host)).collect();
+        let others: Vec<_> = (2..=32).map(come).collect();
         assert!(ended(&mut of_one[1].0), "the oldest of all goes");
         assert_eq!(waiting.lock().connections.len(), MOST);
         drop(others);
