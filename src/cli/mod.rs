@@ -37,6 +37,7 @@ mod serve;
 mod show;
 mod simulate;
 mod sink;
+mod slurm;
 mod target;
 mod train;
 mod training;
@@ -94,6 +95,7 @@ enum Command {
     Schedule(schedule::Args),
     /// Place applications for schedulers that connect to a socket
     Serve(serve::Args),
+    Slurm(slurm::Args),
     /// Let policies compete on a simulated cluster
     Simulate(simulate::Args),
     /// Fit a pattern of I/O or messages to a recorded trace or network capture
@@ -136,6 +138,7 @@ impl Cli {
             Command::Train(args) => train::run(args),
             Command::Schedule(args) => schedule::run(args),
             Command::Serve(args) => serve::run(args),
+            Command::Slurm(args) => slurm::run(args),
             Command::Simulate(args) => simulate::run(args),
             Command::Pattern(args) => pattern::run(args),
             Command::Release(args) => release::run(args),
