@@ -30,6 +30,7 @@ mod predict;
 mod profile;
 mod profiles;
 mod progress;
+mod release;
 mod run;
 mod scale;
 mod schedule;
@@ -39,6 +40,7 @@ mod serve;
 mod show;
 mod simulate;
 mod sink;
+mod slurm;
 mod target;
 mod train;
 mod training;
@@ -80,10 +82,9 @@ enum Command {
     Pairs(Box<pairs::Args>),
     Blame(Box<blame::Args>),
     Agent(agent::Args),
-    /// Print a profile on one screen
     #[cfg(feature = "server")]
     Extender(Box<extender::Args>),
-    /// Print a profile
+    /// Print a profile on one screen
     Show(show::Args),
     /// Print everything a profile says, of all resources or of one
     Explain(explain::Args),
@@ -100,10 +101,12 @@ enum Command {
     Schedule(schedule::Args),
     /// Place applications for schedulers that connect to a socket
     Serve(serve::Args),
+    Slurm(slurm::Args),
     /// Let policies compete on a simulated cluster
     Simulate(simulate::Args),
     /// Fit a pattern of I/O or messages to a recorded trace or network capture
     Pattern(pattern::Args),
+    Release(release::Args),
     Sink(sink::Args),
     /// Print the JSON Schema of what jostle writes
     Schema(schema::Args),
@@ -144,8 +147,10 @@ impl Cli {
             Command::Train(args) => train::run(args),
             Command::Schedule(args) => schedule::run(args),
             Command::Serve(args) => serve::run(args),
+            Command::Slurm(args) => slurm::run(args),
             Command::Simulate(args) => simulate::run(args),
             Command::Pattern(args) => pattern::run(args),
+            Command::Release(args) => release::run(args),
             Command::Sink(args) => sink::run(args),
             Command::Schema(args) => schema::run(args),
             Command::Demo(args) => demo::run(args),

@@ -22,6 +22,7 @@ pub mod pairs;
 pub mod prune;
 pub mod reading;
 mod readings;
+pub mod regular;
 pub mod resource;
 pub mod rows;
 mod scaling;
