@@ -3,6 +3,7 @@
 mod agent;
 mod blame;
 mod classify;
+mod compare;
 mod counters;
 mod demo;
 mod duration;
@@ -17,6 +18,7 @@ mod interrupt;
 mod list;
 mod load;
 mod machine;
+mod merge;
 mod metric;
 mod metrics;
 mod network;
@@ -26,6 +28,7 @@ mod pattern;
 mod population;
 mod predict;
 mod profile;
+mod profiles;
 mod progress;
 mod release;
 mod run;
@@ -71,6 +74,9 @@ enum Command {
     Load(Box<load::Args>),
     /// Measure the sensitivity vector of a program
     Profile(Box<profile::Args>),
+    Compare(compare::Args),
+    Merge(merge::Args),
+    Profiles(profiles::Args),
     /// List the metrics: how performance can be read, and what works here
     Metrics(metrics::Args),
     Pairs(Box<pairs::Args>),
@@ -123,6 +129,9 @@ impl Cli {
             Command::Counters(args) => counters::run(*args),
             Command::Load(args) => load::run(*args),
             Command::Profile(args) => profile::run(*args),
+            Command::Compare(args) => compare::run(args),
+            Command::Merge(args) => merge::run(args),
+            Command::Profiles(args) => profiles::run(args),
             Command::Metrics(args) => metrics::run(args),
             Command::Pairs(args) => pairs::run(*args),
             Command::Blame(args) => blame::run(*args),

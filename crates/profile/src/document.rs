@@ -12,6 +12,7 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use thiserror::Error;
@@ -128,21 +129,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if fs::metadata(&path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
         return File::options().write(true).open(&path)?.write_all(bytes);
     }
-    let Some(name) = path.file_name() else {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!("`{}` does not name a file", path.display()),
-        ));
-    };
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-    let dir = dir.unwrap_or(Path::new("."));
-    // Two saves of one process must not share a temporary file.
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let mut hidden = OsString::from(".");
-    hidden.push(name);
-    hidden.push(format!(".{}-{count}.tmp", std::process::id()));
-    let temporary = dir.join(hidden);
+    let (temporary, dir) = temporary(&path)?;
     let replaced = fs::metadata(&path).ok();
     let mut options = File::options();
     options.write(true).create_new(true);
@@ -162,6 +149,50 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         return Err(error);
     }
     File::open(dir)?.sync_all()
+}
+
+/// Writes `bytes` to a new file `path`, whole or not at all. What is there
+/// already is never replaced, not even what another process makes meanwhile.
+/// The directory is not synced: [`sync`] does it for many files at once.
+///
+/// # Errors
+/// `AlreadyExists` where something is there; else what the file system answered.
+pub fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let (temporary, _) = temporary(path)?;
+    let file = File::options()
+        .write(true)
+        .create_new(true)
+        .open(&temporary)?;
+    let made = write(file, bytes).and_then(|()| fs::hard_link(&temporary, path));
+    fs::remove_file(&temporary)?;
+    made
+}
+
+/// Makes the names of the files in `dir` last.
+///
+/// # Errors
+/// What the file system answered.
+pub fn sync(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+/// A name of its own for a file that becomes `path`, and its directory.
+fn temporary(path: &Path) -> io::Result<(PathBuf, PathBuf)> {
+    let Some(name) = path.file_name() else {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("`{}` does not name a file", path.display()),
+        ));
+    };
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    let dir = dir.unwrap_or(Path::new("."));
+    // Two saves of one process must not share a temporary file.
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let mut hidden = OsString::from(".");
+    hidden.push(name);
+    hidden.push(format!(".{}-{count}.tmp", std::process::id()));
+    Ok((dir.join(hidden), dir.to_path_buf()))
 }
 
 fn write(mut file: File, bytes: &[u8]) -> io::Result<()> {
