@@ -8,6 +8,8 @@ use super::rules::Rule;
 use crate::error::Error;
 use crate::error::Result;
 use crate::os::here;
+use jostle_profile::regular;
+use jostle_profile::regular::LONGEST_DOCUMENT;
 use serde::Deserialize;
 use serde::Deserializer;
 use std::path::Path;
@@ -254,7 +256,8 @@ impl Config {
     /// A request error with the file, the line and the key.
     pub fn load(path: &Path) -> Result<Config> {
         let wrong = |problem: String| Error::request(format!("{}: {problem}", path.display()));
-        let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        let text =
+            regular::read_text(path, LONGEST_DOCUMENT).map_err(|error| wrong(error.to_string()))?;
         Config::parse(&text).map_err(wrong)
     }
 

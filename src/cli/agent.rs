@@ -10,6 +10,7 @@ use crate::agent::log::Log;
 use crate::agent::report::Reporter;
 use crate::error::Error;
 use crate::error::Result;
+use crate::workload;
 use signal_hook::consts::SIGHUP;
 use signal_hook::consts::SIGINT;
 use signal_hook::consts::SIGTERM;
@@ -65,6 +66,7 @@ pub fn run(args: Args) -> Result<()> {
     if let Some(refreshes) = args.measure {
         return measure(&mut daemon, interval, refreshes);
     }
+    release();
     let reporter = Reporter::start(&report, daemon.board().clone())?;
     let orders = orders()?;
     let mut service = Service {
@@ -76,6 +78,18 @@ pub fn run(args: Args) -> Result<()> {
     drop(reporter);
     api.stop();
     Ok(())
+}
+
+/// What an agent that was killed left held goes on.
+fn release() {
+    match workload::release(false) {
+        Ok(released) => {
+            for one in released {
+                tracing::warn!("after an earlier jostle: {one}");
+            }
+        }
+        Err(error) => tracing::warn!("cannot tell what an earlier jostle holds: {error}"),
+    }
 }
 
 fn measure(daemon: &mut Daemon, interval: Duration, refreshes: u64) -> Result<()> {

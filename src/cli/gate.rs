@@ -5,6 +5,8 @@ use crate::error::Error;
 use crate::error::Result;
 use jostle_profile::node;
 use jostle_profile::node::NodeState;
+use jostle_profile::regular;
+use jostle_profile::regular::LONGEST_DOCUMENT;
 use jostle_schedule::Cluster;
 use jostle_schedule::admission::ADMISSIONS;
 use jostle_schedule::admission::AdmissionOptions;
@@ -76,7 +78,7 @@ pub fn tell(gate: &mut Gate, files: &[PathBuf], cluster: &Cluster) -> Result<()>
 }
 
 fn state(path: &Path) -> std::result::Result<NodeState, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let text = regular::read_text(path, LONGEST_DOCUMENT).map_err(|error| error.to_string())?;
     let json = |error: serde_json::Error| format!("it is not what an agent writes: {error}");
     let value: serde_json::Value = serde_json::from_str(&text).map_err(json)?;
     let ours = node::FORMAT;

@@ -8,11 +8,8 @@ pub struct Args {
     /// Descriptor of the page shared with the profiler
     #[arg(long)]
     page: i32,
-    /// What the target's processes carry in their environment
-    #[arg(long)]
-    marker: String,
 }
 
 pub fn run(args: Args) -> Result<()> {
-    crate::workload::watch(args.page, &args.marker)
+    crate::workload::watch(args.page)
 }

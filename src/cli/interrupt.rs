@@ -2,14 +2,19 @@
 
 use crate::error::Error;
 use crate::error::Result;
+use crate::workload;
+use nix::sys::signal::Signal;
 use signal_hook::consts::SIGHUP;
 use signal_hook::consts::SIGINT;
 use signal_hook::consts::SIGTERM;
+use signal_hook::consts::SIGTSTP;
+use signal_hook::iterator::Signals;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A flag that any of the signals raises from now on.
+/// A flag that any of the signals raises from now on. Ctrl-Z lets a held target go on
+/// before it stops this process.
 ///
 /// # Errors
 /// An environment error when the handlers cannot be installed.
@@ -19,7 +24,21 @@ pub fn flag() -> Result<Arc<AtomicBool>> {
         signal_hook::flag::register(signal, flag.clone())
             .map_err(|error| Error::environment(format!("cannot watch for Ctrl-C: {error}")))?;
     }
+    let_go_before_a_stop()
+        .map_err(|error| Error::environment(format!("cannot watch for Ctrl-Z: {error}")))?;
     Ok(flag)
+}
+
+fn let_go_before_a_stop() -> std::io::Result<()> {
+    let mut signals = Signals::new([SIGTSTP])?;
+    let thread = std::thread::Builder::new().name("jostle-ctrl-z".into());
+    thread.spawn(move || {
+        for _ in signals.forever() {
+            workload::let_go();
+            let _ = nix::sys::signal::raise(Signal::SIGSTOP);
+        }
+    })?;
+    Ok(())
 }
 
 pub fn raised(flag: &AtomicBool) -> bool {

@@ -3,6 +3,7 @@
 mod agent;
 mod blame;
 mod classify;
+mod compare;
 mod counters;
 mod demo;
 mod duration;
@@ -17,6 +18,7 @@ mod interrupt;
 mod list;
 mod load;
 mod machine;
+mod merge;
 mod metric;
 mod metrics;
 mod network;
@@ -26,7 +28,9 @@ mod pattern;
 mod population;
 mod predict;
 mod profile;
+mod profiles;
 mod progress;
+mod release;
 mod run;
 mod scale;
 mod schedule;
@@ -36,6 +40,7 @@ mod serve;
 mod show;
 mod simulate;
 mod sink;
+mod slurm;
 mod target;
 mod train;
 mod training;
@@ -69,15 +74,17 @@ enum Command {
     Load(Box<load::Args>),
     /// Measure the sensitivity vector of a program
     Profile(Box<profile::Args>),
+    Compare(compare::Args),
+    Merge(merge::Args),
+    Profiles(profiles::Args),
     /// List the metrics: how performance can be read, and what works here
     Metrics(metrics::Args),
     Pairs(Box<pairs::Args>),
     Blame(Box<blame::Args>),
     Agent(agent::Args),
-    /// Print a profile on one screen
     #[cfg(feature = "server")]
     Extender(Box<extender::Args>),
-    /// Print a profile
+    /// Print a profile on one screen
     Show(show::Args),
     /// Print everything a profile says, of all resources or of one
     Explain(explain::Args),
@@ -94,10 +101,12 @@ enum Command {
     Schedule(schedule::Args),
     /// Place applications for schedulers that connect to a socket
     Serve(serve::Args),
+    Slurm(slurm::Args),
     /// Let policies compete on a simulated cluster
     Simulate(simulate::Args),
     /// Fit a pattern of I/O or messages to a recorded trace or network capture
     Pattern(pattern::Args),
+    Release(release::Args),
     Sink(sink::Args),
     /// Print the JSON Schema of what jostle writes
     Schema(schema::Args),
@@ -120,6 +129,9 @@ impl Cli {
             Command::Counters(args) => counters::run(*args),
             Command::Load(args) => load::run(*args),
             Command::Profile(args) => profile::run(*args),
+            Command::Compare(args) => compare::run(args),
+            Command::Merge(args) => merge::run(args),
+            Command::Profiles(args) => profiles::run(args),
             Command::Metrics(args) => metrics::run(args),
             Command::Pairs(args) => pairs::run(*args),
             Command::Blame(args) => blame::run(*args),
@@ -135,8 +147,10 @@ impl Cli {
             Command::Train(args) => train::run(args),
             Command::Schedule(args) => schedule::run(args),
             Command::Serve(args) => serve::run(args),
+            Command::Slurm(args) => slurm::run(args),
             Command::Simulate(args) => simulate::run(args),
             Command::Pattern(args) => pattern::run(args),
+            Command::Release(args) => release::run(args),
             Command::Sink(args) => sink::run(args),
             Command::Schema(args) => schema::run(args),
             Command::Demo(args) => demo::run(args),

@@ -74,7 +74,8 @@ impl Destination {
             _ => Path::new("."),
         };
         let probe = directory.join(format!(".jostle-probe-{}", std::process::id()));
-        std::fs::File::create(&probe)
+        // A new file: nobody's link is followed, and nobody's file is emptied.
+        std::fs::File::create_new(&probe)
             .and_then(|_| std::fs::remove_file(&probe))
             .map_err(|error| {
                 Error::request(format!(

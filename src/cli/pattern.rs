@@ -210,6 +210,10 @@ fn name(file: &Path) -> String {
 /// The text of the file, up to the last whole line of its first part where it is
 /// very long.
 fn read(file: &Path) -> Result<String> {
+    // Opening a pipe would wait for its other end.
+    if std::fs::metadata(file).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        return Err(refuse(file, &"not a regular file; write it to one first"));
+    }
     let mut bytes = Vec::new();
     File::open(file)
         .and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes))

@@ -23,19 +23,22 @@ use std::time::Duration;
 /// be of the same version. What arrives, over TCP or UDP, is counted, reported
 /// to the source every millisecond, and stored nowhere. The sink connects to
 /// no other host and answers only on connections that were made to it; datagrams that
-/// belong to no session are dropped without an answer. There is no password:
-/// name an address with --listen if not every host that can reach this one
-/// may load it.
+/// belong to no session are dropped without an answer. There is no password,
+/// so it listens to this host alone until --listen names another address.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Address to listen on, TCP and UDP, like 192.0.2.7:7411 or [::1]:7411;
     /// may be repeated; port 0 takes a free one
-    /// [default: port 7411 of every address of this host]
+    /// (0.0.0.0:7411: every IPv4 address of this host)
+    /// [default: port 7411 of the loopback addresses]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Vec<SocketAddr>,
     /// Sources served at a time
     #[arg(long, value_name = "N", default_value = "16", value_parser = value_parser!(u16).range(1..=1024))]
     sessions: u16,
+    /// Sources of one host served at a time [default: half of --sessions, at least 1]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1024))]
+    sessions_per_host: Option<u16>,
     /// End a session to which nothing was sent for this long
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = super::duration::parse_duration)]
     idle: Duration,
@@ -46,12 +49,16 @@ pub fn run(args: Args) -> Result<()> {
         .map_err(|error| Error::environment(format!("cannot watch for Ctrl-C: {error}")))?;
     let limits = Limits {
         sessions: args.sessions.into(),
+        of_one_host: args
+            .sessions_per_host
+            .unwrap_or(args.sessions.div_ceil(2))
+            .into(),
         idle: args.idle,
     };
     let note = |text: &str| note!("jostle sink: {text}");
     let sink = match args.listen.is_empty() {
         false => Sink::start(&args.listen, limits, note).map_err(refused),
-        true => everywhere(limits, note),
+        true => loopback(limits, note),
     }?;
     for address in &sink.addresses {
         let all = match (address.ip().is_unspecified(), address.is_ipv4()) {
@@ -64,6 +71,9 @@ pub fn run(args: Args) -> Result<()> {
     if sink.addresses.iter().any(|a| a.ip().is_unspecified()) {
         note("whoever can reach this host may send here; --listen ADDR:PORT narrows that");
     }
+    if args.listen.is_empty() {
+        note("only this host can reach it; --listen ADDR:PORT opens it to others");
+    }
     match signals.forever().next() {
         Some(SIGTERM) | None => Ok(()),
         Some(_) => Err(Error::Interrupted("; the sink is gone".into())),
@@ -71,9 +81,9 @@ pub fn run(args: Args) -> Result<()> {
 }
 
 /// Both families; where the kernel has no IPv6, IPv4 alone.
-fn everywhere(limits: Limits, note: fn(&str)) -> Result<Sink> {
-    let four = SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT));
-    let six = SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT));
+fn loopback(limits: Limits, note: fn(&str)) -> Result<Sink> {
+    let four = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
+    let six = SocketAddr::from((Ipv6Addr::LOCALHOST, PORT));
     match Sink::start(&[four, six], limits, note) {
         Err((address, error))
             if address == six

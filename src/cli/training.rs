@@ -5,6 +5,8 @@ use crate::error::Error;
 use crate::error::Result;
 use jostle_profile as profile;
 use jostle_profile::Profile;
+use jostle_profile::regular;
+use jostle_profile::regular::LONGEST_DOCUMENT;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -39,7 +41,7 @@ pub fn read(flag: &str, directory: &Path, except: Option<&Path>) -> Result<Vec<P
 
 /// False for what says itself that it is something else, like a schema.
 fn is_profile(path: &Path) -> bool {
-    let document = fs::read(path).ok();
+    let document = regular::read(path, LONGEST_DOCUMENT).ok();
     let document: Option<Value> = document.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     match document.as_ref().map(|document| document.get("format")) {
         Some(Some(Value::String(format))) => format.starts_with("jostle-profile/"),

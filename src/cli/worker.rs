@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::error::Result;
 use crate::inject::host::serve;
+use crate::inject::parent;
 use crate::inject::worker::WorkerConfig;
 use crate::sys::control_page::ControlPage;
 use crate::sys::handover::Taker;
@@ -49,6 +50,8 @@ pub fn run(args: Args) -> Result<()> {
             args.handover
         ))
     })?;
+    parent::watch(&pages)
+        .map_err(|error| Error::environment(format!("cannot watch the profiler: {error}")))?;
     Err(Error::environment(serve(&configs, &pages, &tape, &taker).0))
 }
 

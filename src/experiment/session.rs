@@ -405,6 +405,7 @@ fn metadata(
         together: Vec::new(),
         usage: None,
         scaling: None,
+        merged: None,
         readings: None,
         unknown: Default::default(),
     };

@@ -4,6 +4,8 @@ use super::naming::Naming;
 use super::tls::Tls;
 use crate::error::Error;
 use crate::error::Result;
+use jostle_profile::regular;
+use jostle_profile::regular::LONGEST_DOCUMENT;
 use socket2::Domain;
 use socket2::Socket;
 use socket2::Type;
@@ -139,7 +141,8 @@ pub fn token(naming: Naming, path: &Path) -> Result<String> {
         let fix = format!("others can read or change it; chmod 600 {}", path.display());
         return Err(wrong(fix));
     }
-    let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let text =
+        regular::read_text(path, LONGEST_DOCUMENT).map_err(|error| wrong(error.to_string()))?;
     let token = text.trim();
     let plain = token.bytes().all(|byte| byte.is_ascii_graphic());
     if token.len() < SHORTEST_TOKEN || !plain {

@@ -11,6 +11,7 @@ mod error;
 pub mod fit;
 pub mod group;
 pub mod host;
+pub mod parent;
 pub mod pattern;
 mod pattern_file;
 pub mod peak;

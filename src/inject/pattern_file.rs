@@ -4,9 +4,9 @@
 use jostle_kernels::storage::pattern::Arrival;
 use jostle_kernels::storage::pattern::MOST_GAMMA_SPREAD;
 use jostle_kernels::storage::pattern::MOST_NORMAL_SPREAD;
+use jostle_profile::regular;
 use serde::Deserialize;
 use std::io;
-use std::io::Read;
 use std::path::Path;
 use thiserror::Error;
 use toml::Spanned;
@@ -52,20 +52,13 @@ pub(super) fn read(name: &str, missing: &str) -> Result<String, PatternError> {
         line: None,
         problem,
     };
-    let mut text = String::new();
-    let read = std::fs::File::open(Path::new(name))
-        .and_then(|file| file.take(LARGEST_FILE + 1).read_to_string(&mut text));
-    match read {
+    match regular::read_text(Path::new(name), LARGEST_FILE) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(refuse(missing.into())),
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
             Err(refuse("not a TOML file: not UTF-8 text".into()))
         }
         Err(error) => Err(refuse(error.to_string())),
-        Ok(_) if text.len() as u64 > LARGEST_FILE => Err(refuse(format!(
-            "larger than {} MiB, far more than it takes",
-            LARGEST_FILE >> 20
-        ))),
-        Ok(_) => Ok(text),
+        Ok(text) => Ok(text),
     }
 }
 

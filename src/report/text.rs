@@ -118,14 +118,7 @@ pub fn cpu_list(cpus: &[usize]) -> String {
 }
 
 pub fn mode(mode: PlacementMode) -> &'static str {
-    match mode {
-        PlacementMode::SmtSibling => "smt-sibling",
-        PlacementMode::SameCpu => "same-cpu",
-        PlacementMode::SharedL2 => "shared-l2",
-        PlacementMode::SharedLlc => "shared-llc",
-        PlacementMode::SameNuma => "same-numa",
-        PlacementMode::Device => "device",
-    }
+    mode.name()
 }
 
 pub fn status(status: Status) -> &'static str {

@@ -7,3 +7,4 @@ pub mod journal;
 pub mod line;
 pub mod listen;
 pub mod server;
+pub mod slurm;

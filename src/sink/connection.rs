@@ -28,12 +28,15 @@ const DISCARD_BYTES: usize = 1 << 20;
 /// Between two looks at a session to which nothing is sent.
 const NAP: Duration = Duration::from_millis(5);
 
-/// Serves `stream` until it ends.
-pub fn serve(mut stream: TcpStream, from: SocketAddr, sessions: &Sessions) {
+/// Serves `stream` until it ends; calls `spoke` as soon as it said what it is, or
+/// will not.
+pub fn serve(mut stream: TcpStream, from: SocketAddr, sessions: &Sessions, spoke: impl FnOnce()) {
     // Whatever goes wrong with a connection is its end, and nobody else's.
     let _ = stream.set_write_timeout(Some(HELLO_TIMEOUT));
     let _ = SockRef::from(&stream).set_tcp_user_timeout(Some(2 * SILENCE));
-    let opening = match read_line(&mut stream, HELLO_TIMEOUT) {
+    let line = read_line(&mut stream, HELLO_TIMEOUT);
+    spoke();
+    let opening = match line {
         Ok(line) => Opening::parse(&line),
         // So long a line is none of ours.
         Err(error) if error.kind() == io::ErrorKind::InvalidData => Opening::parse(""),
@@ -45,7 +48,10 @@ pub fn serve(mut stream: TcpStream, from: SocketAddr, sessions: &Sessions) {
             Err(reason) => reason,
         },
         Ok(Opening::Data(token)) => match sessions.find(token) {
-            Some(session) if session.join(&stream) => return payload(&stream, &session),
+            Some(session) if session.join(&stream) => {
+                payload(&stream, &session);
+                return session.leave(&stream);
+            }
             _ => "there is no such session".to_string(),
         },
         Err(reason) => reason,

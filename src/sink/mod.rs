@@ -7,9 +7,12 @@
 
 mod connection;
 mod datagrams;
+mod notes;
 mod session;
+mod waiting;
 
 use crate::sink::session::Sessions;
+use crate::sink::waiting::Waiting;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt;
 use socket2::Domain;
@@ -19,6 +22,7 @@ use socket2::Type;
 use std::io;
 use std::net::SocketAddr;
 use std::net::TcpListener;
+use std::net::TcpStream;
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -31,6 +35,8 @@ use std::time::Duration;
 pub struct Limits {
     /// Sessions at a time.
     pub sessions: usize,
+    /// Sessions at a time of one host.
+    pub of_one_host: usize,
     /// A session to which nothing was sent for this long is ended.
     pub idle: Duration,
 }
@@ -38,8 +44,8 @@ pub struct Limits {
 /// Connections of one session: the control connection, and room for those that
 /// carry payload.
 const CONNECTIONS_OF_SESSION: usize = 9;
-/// Unauthenticated connections: they have not said yet what they are.
-const UNAUTHENTICATED: usize = 32;
+/// Room for connections that have not said yet what they are, or are just ending.
+const OTHERS: usize = 64;
 /// Asked for the queue of arriving datagrams, bytes; the system may give less.
 const DATAGRAM_QUEUE: usize = 4 << 20;
 /// Between two attempts when the system refuses connections for the moment.
@@ -68,14 +74,20 @@ impl Sink {
             .map(|&address| bind(address).map_err(|error| (address, error)))
             .collect::<Result<_, _>>()?;
         let mut listening = Vec::new();
-        let most = limits.sessions * CONNECTIONS_OF_SESSION + UNAUTHENTICATED;
+        let most = limits.sessions * CONNECTIONS_OF_SESSION + OTHERS;
         let open = Arc::new(AtomicUsize::new(0));
+        let waiting = Arc::new(Waiting::default());
         for ((listener, socket), &asked) in bound.into_iter().zip(addresses) {
             listening.push(listener.local_addr().map_err(|error| (asked, error))?);
             let here = sessions.clone();
             thread::spawn(move || datagrams::count(&socket, &here));
-            let (here, open) = (sessions.clone(), open.clone());
-            thread::spawn(move || accept(&listener, &here, &open, most));
+            let door = Accepted {
+                sessions: sessions.clone(),
+                waiting: waiting.clone(),
+                open: open.clone(),
+                most,
+            };
+            thread::spawn(move || door.accept(&listener));
         }
         Ok(Sink {
             addresses: listening,
@@ -83,26 +95,50 @@ impl Sink {
     }
 }
 
-fn accept(listener: &TcpListener, sessions: &Arc<Sessions>, open: &Arc<AtomicUsize>, most: usize) {
-    loop {
-        let Ok((stream, from)) = listener.accept() else {
-            // Out of descriptors, or the connection is gone already.
-            thread::sleep(RETRY);
-            continue;
-        };
-        if open.fetch_add(1, Relaxed) >= most {
-            open.fetch_sub(1, Relaxed);
-            continue;
+/// What the threads of all listening addresses share.
+struct Accepted {
+    sessions: Arc<Sessions>,
+    waiting: Arc<Waiting>,
+    /// Connections now, and at most.
+    open: Arc<AtomicUsize>,
+    most: usize,
+}
+
+impl Accepted {
+    fn accept(&self, listener: &TcpListener) {
+        loop {
+            let Ok((stream, from)) = listener.accept() else {
+                // Out of descriptors, or the connection is gone already.
+                thread::sleep(RETRY);
+                continue;
+            };
+            if self.open.fetch_add(1, Relaxed) >= self.most {
+                self.open.fetch_sub(1, Relaxed);
+                continue;
+            }
+            if !self.serve(stream, from) {
+                self.open.fetch_sub(1, Relaxed);
+                thread::sleep(RETRY);
+            }
         }
-        let (sessions, counted) = (sessions.clone(), open.clone());
+    }
+
+    /// False when the system has no room for another connection.
+    fn serve(&self, stream: TcpStream, from: SocketAddr) -> bool {
+        let Ok(number) = self.waiting.enter(&stream, from.ip()) else {
+            return false;
+        };
+        let (sessions, waiting) = (self.sessions.clone(), self.waiting.clone());
+        let open = self.open.clone();
         let serve = move || {
-            connection::serve(stream, from, &sessions);
-            counted.fetch_sub(1, Relaxed);
-        };
-        if thread::Builder::new().spawn(serve).is_err() {
+            connection::serve(stream, from, &sessions, || waiting.spoke(number));
             open.fetch_sub(1, Relaxed);
-            thread::sleep(RETRY);
+        };
+        let started = thread::Builder::new().spawn(serve).is_ok();
+        if !started {
+            self.waiting.spoke(number);
         }
+        started
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::machine::format_bytes;
 use crate::sink::Limits;
+use crate::sink::notes::Notes;
 use jostle_kernels::network::protocol::Header;
 use jostle_kernels::network::protocol::Report;
 use jostle_kernels::network::protocol::Token;
@@ -26,8 +27,8 @@ const STREAMS: usize = 8;
 /// All open sessions.
 pub struct Sessions {
     pub limits: Limits,
-    /// Called with every session that begins or ends.
-    note: fn(&str),
+    /// Told of every session that begins or ends.
+    notes: Notes,
     open: Mutex<HashMap<Token, Arc<Session>>>,
 }
 
@@ -55,7 +56,7 @@ impl Sessions {
     pub fn new(limits: Limits, note: fn(&str)) -> Self {
         Sessions {
             limits,
-            note,
+            notes: Notes::new(note),
             open: Mutex::default(),
         }
     }
@@ -73,6 +74,15 @@ impl Sessions {
                 open.len()
             ));
         }
+        let of_one = open.values().filter(|one| one.from.ip() == from.ip());
+        if of_one.count() >= self.limits.of_one_host {
+            return Err(format!(
+                "it serves {} sessions of {} already, as many as it may of one host; end one or \
+                 start it with a larger --sessions-per-host",
+                self.limits.of_one_host,
+                from.ip()
+            ));
+        }
         // Each RandomState is keyed by the system's randomness.
         let token = Token(RandomState::new().hash_one(Instant::now()));
         let session = Arc::new(Session {
@@ -87,7 +97,8 @@ impl Sessions {
             streams: Mutex::new(Some(Vec::new())),
         });
         open.insert(token, session.clone());
-        (self.note)(&format!("{from} sends over {}", transport.as_str()));
+        self.notes
+            .tell(format!("{from} sends over {}", transport.as_str()));
         Ok(session)
     }
 
@@ -103,7 +114,7 @@ impl Sessions {
             // It may be closed already.
             let _ = stream.shutdown(Shutdown::Both);
         }
-        (self.note)(&session.summary(why));
+        self.notes.tell(session.summary(why));
     }
 }
 
@@ -117,6 +128,15 @@ impl Session {
                 true
             }
             _ => false,
+        }
+    }
+
+    /// A connection that joined is over.
+    pub fn leave(&self, stream: &TcpStream) {
+        // Unknown after a reset: those that were reset go, whosever they are.
+        let from = stream.peer_addr().ok();
+        if let Some(open) = lock(&self.streams).as_mut() {
+            open.retain(|one| one.peer_addr().is_ok_and(|other| Some(other) != from));
         }
     }
 
@@ -172,6 +192,7 @@ mod tests {
     fn sessions(most: usize) -> Sessions {
         let limits = Limits {
             sessions: most,
+            of_one_host: most,
             idle: Duration::from_secs(60),
         };
         Sessions::new(limits, |_| {})

@@ -56,6 +56,11 @@ impl Command {
         Command(state | (u64::from(sequence) & 0x1fff_ffff) << 3 | intensity << 32)
     }
 
+    /// The number that tells repeats of an order apart.
+    pub fn sequence(self) -> u32 {
+        (self.0 >> 3) as u32 & 0x1fff_ffff
+    }
+
     pub fn order(self) -> Order {
         let intensity = (self.0 >> 32) as f64 / 10_000.0;
         match self.0 & 7 {

@@ -4,6 +4,7 @@
 pub mod clock;
 pub mod control_page;
 pub mod cpus;
+pub mod guard_page;
 pub mod handover;
 pub mod memory;
 pub mod only_one;

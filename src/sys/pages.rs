@@ -1,7 +1,6 @@
-//! The pages a target shares with us, and we with the guard.
+//! The page that a target shares with us.
 
 use crate::sys::shared::Shared;
-use std::sync::atomic::AtomicU8;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Acquire;
 
@@ -55,47 +54,3 @@ impl ProgressPage {
 
 // SAFETY: `repr(C)`, atomics only, all-zero is valid.
 unsafe impl Shared for ProgressPage {}
-
-/// What the guard has to do when the profiler is suddenly gone.
-#[repr(C)]
-pub struct GuardPage {
-    /// One of the constants below.
-    pub duty: AtomicU64,
-    /// Process group of a hook that runs, 0 for none; for
-    /// [`GuardPage::TEAR_DOWN`].
-    pub group: AtomicU64,
-    /// Process to wait for before the tear-down, 0 for none.
-    pub awaited: AtomicU64,
-    /// Entries of `processes` in use.
-    pub count: AtomicU64,
-    /// For [`GuardPage::CONTINUE`], processes that we stopped: pid, then start
-    /// time in clock ticks since boot (which tells a process from a later one
-    /// with the same pid). For [`GuardPage::END_GROUPS`], process groups.
-    pub processes: [[AtomicU64; 2]; GuardPage::CAPACITY],
-    /// Kind of the freezer that holds a cgroup: 0 for none, else 1 or 2 for the
-    /// cgroup version.
-    pub freezer: AtomicU64,
-    /// Bytes of `directory` in use.
-    pub length: AtomicU64,
-    /// The frozen cgroup.
-    pub directory: [AtomicU8; GuardPage::LONGEST_PATH],
-}
-
-impl GuardPage {
-    pub const NAME: &'static str = "jostle-guard";
-    /// Most processes of an attached target that can be stopped together by
-    /// signals.
-    pub const CAPACITY: usize = 16_384;
-    /// `PATH_MAX`.
-    pub const LONGEST_PATH: usize = 4096;
-    pub const NOTHING: u64 = 0;
-    /// We started the target: end its groups and what carries its marker.
-    pub const END_GROUPS: u64 = 1;
-    /// We attached to it: thaw and let go on whatever we froze or stopped.
-    pub const CONTINUE: u64 = 2;
-    /// Hooks were begun: end the one that runs, and tear down.
-    pub const TEAR_DOWN: u64 = 3;
-}
-
-// SAFETY: `repr(C)`, atomics only, all-zero is valid.
-unsafe impl Shared for GuardPage {}

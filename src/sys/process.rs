@@ -4,6 +4,7 @@ use nix::errno::Errno;
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::prctl::set_timerslack;
+use nix::sys::signal::SigSet;
 use nix::sys::signal::Signal;
 use nix::sys::signal::kill;
 use nix::sys::signal::killpg;
@@ -64,6 +65,8 @@ pub fn prepare(command: &mut Command, setup: ChildSetup<'_>) {
     let oom = setup.oom_score_adj.map(|score| format!("{score}\n"));
     let parent = nix::unistd::getpid();
     let hook = move || {
+        // A guard blocks them all, which its child must not inherit.
+        SigSet::empty().thread_set_mask()?;
         set_pdeathsig(Signal::SIGKILL)?;
         if nix::unistd::getppid() != parent {
             // The parent died before the flag was set.

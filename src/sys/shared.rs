@@ -1,4 +1,4 @@
-//! A page of atomics shared between processes through a memfd.
+//! A page of atomics shared between processes through a memfd or a file.
 
 use nix::fcntl::FcntlArg;
 use nix::fcntl::SealFlag;
@@ -12,6 +12,7 @@ use std::ops::Deref;
 use std::os::fd::AsFd;
 use std::os::fd::BorrowedFd;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::ptr::NonNull;
 
 /// Types that may live in memory other processes write to.
@@ -71,6 +72,48 @@ impl<T: Shared> SharedPage<T> {
         Self::map(fd)
     }
 
+    /// A new, zeroed page in the new file `path`, which only its owner may use.
+    /// Unlike a memfd it outlives all processes. The descriptor is inherited by
+    /// child processes.
+    ///
+    /// # Errors
+    /// What the kernel answers: the file exists, the disk is full ...
+    pub fn in_file(path: &Path) -> io::Result<Self> {
+        use nix::fcntl::OFlag;
+        use nix::sys::stat::Mode;
+        let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW;
+        let fd = nix::fcntl::open(path, flags, Mode::S_IRUSR | Mode::S_IWUSR)?;
+        // All of it now: a disk that is full later would kill the writer.
+        let all = Self::length().get() as i64;
+        let mapped = match nix::fcntl::posix_fallocate(&fd, 0, all) {
+            Ok(()) => Self::map(fd),
+            Err(error) => Err(error.into()),
+        };
+        if mapped.is_err() {
+            let _ = std::fs::remove_file(path);
+        }
+        mapped
+    }
+
+    /// Maps a page that was made with [`SharedPage::in_file`].
+    ///
+    /// # Errors
+    /// `InvalidData` for anything but a regular file of ours, of the expected
+    /// size, that nobody else may write to.
+    pub fn of_file(fd: OwnedFd) -> io::Result<Self> {
+        let stat = nix::sys::stat::fstat(&fd)?;
+        let regular = stat.st_mode & libc::S_IFMT == libc::S_IFREG;
+        let private = stat.st_mode & 0o077 == 0;
+        let ours = stat.st_uid == nix::unistd::geteuid().as_raw();
+        if !(regular && private && ours && stat.st_size == Self::length().get() as i64) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "not a page of the expected size that is ours alone",
+            ));
+        }
+        Self::map(fd)
+    }
+
     /// The same page once more, for another thread.
     ///
     /// # Errors
@@ -83,7 +126,8 @@ impl<T: Shared> SharedPage<T> {
         use nix::sys::mman::MapFlags;
         use nix::sys::mman::ProtFlags;
         // SAFETY: a fresh shared mapping at an address the kernel chooses
-        // aliases nothing; the size was set or checked, and sealed, before.
+        // aliases nothing; the size was set or checked before. A memfd is
+        // sealed; whoever may truncate a file of ours may as well kill us.
         let page = unsafe {
             nix::sys::mman::mmap(
                 None,

@@ -13,7 +13,7 @@ impl Bystander {
     /// An environment error when no process can be started.
     pub fn start() -> Result<Bystander> {
         Ok(Bystander {
-            guard: Guard::start("none")?,
+            guard: Guard::start("")?,
         })
     }
 

@@ -355,6 +355,10 @@ impl Started {
         if let Some(exit) = self.reap_leaders() {
             return Err(HoldError::Exited(exit));
         }
+        if self.guard.killed() {
+            self.guard.watches().map_err(HoldError::NoGuard)?;
+            self.guard.end_groups(&self.leaders());
+        }
         let began = Instant::now();
         // Again while a look finds one that runs: it may have been forked by
         // one that was not stopped yet.

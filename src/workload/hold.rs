@@ -52,17 +52,23 @@ impl Hold {
                 by,
             });
         }
+        self.guard.watches().map_err(HoldError::NoGuard)?;
         self.guard.hold();
         if !self.guard.will_freeze(&freezer) {
             self.guard.relax();
             return Err(HoldError::PathTooLong(freezer.directory));
         }
         // Told before the deed: from here on somebody undoes it in any case.
+        let before = self.guard.times_let_go();
         let frozen = freezer.freeze(SIGNAL_LIMIT);
-        self.held = Held::Frozen(freezer);
+        self.held = Held::Frozen(freezer.clone());
         if let Err(reason) = frozen {
-            let undone = self.release();
-            return Err(undone.err().unwrap_or(reason));
+            self.release()?;
+            return match self.guard.times_let_go() == before {
+                true => Err(reason),
+                // We were stopped ourselves in the middle of it.
+                false => self.freeze(freezer),
+            };
         }
         Ok(())
     }
@@ -70,20 +76,27 @@ impl Hold {
     /// Stops every process that `members` lists, and asks again until it lists
     /// none that runs: one that is not stopped yet may fork. Those that somebody
     /// else stopped stay his. Nothing is held when this fails.
-    pub(super) fn stop(&mut self, members: impl FnMut() -> Vec<i32>) -> Result<(), HoldError> {
+    pub(super) fn stop(&mut self, mut members: impl FnMut() -> Vec<i32>) -> Result<(), HoldError> {
         if self.holds() {
             return Ok(());
         }
-        self.guard.hold();
-        self.held = Held::Stopped(Vec::new());
-        let outcome = self.stop_all(members);
-        if outcome.is_err() {
-            let _ = self.release();
+        loop {
+            self.guard.watches().map_err(HoldError::NoGuard)?;
+            let before = self.guard.times_let_go();
+            self.guard.hold();
+            self.held = Held::Stopped(Vec::new());
+            let outcome = self.stop_all(&mut members);
+            if outcome.is_err() {
+                let _ = self.release();
+            }
+            // Else we were stopped ourselves in the middle of it.
+            if outcome.is_ok() || self.guard.times_let_go() == before {
+                return outcome;
+            }
         }
-        outcome
     }
 
-    fn stop_all(&mut self, mut members: impl FnMut() -> Vec<i32>) -> Result<(), HoldError> {
+    fn stop_all(&mut self, members: &mut impl FnMut() -> Vec<i32>) -> Result<(), HoldError> {
         let Held::Stopped(stopped) = &mut self.held else {
             return Ok(());
         };

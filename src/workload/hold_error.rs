@@ -1,7 +1,7 @@
 //! Why a target cannot be held or released.
 
 use super::Exit;
-use crate::sys::pages::GuardPage;
+use crate::sys::guard_page::GuardPage;
 use std::io;
 use std::path::PathBuf;
 
@@ -34,6 +34,8 @@ pub(in crate::workload) enum HoldError {
         directory: PathBuf,
         error: io::Error,
     },
+    #[error("must not be stopped, for the guard that would let it go on is not there: {0}")]
+    NoGuard(String),
     #[error("process {pid} may not be stopped: {error}")]
     Denied { pid: i32, error: io::Error },
     #[error("does not stop on SIGSTOP (blocked in the kernel?)")]

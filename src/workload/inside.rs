@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::os::cgroup::Population;
 use crate::os::cgroup::population;
-use crate::sys::pages::GuardPage;
+use crate::sys::guard_page::GuardPage;
 use crate::sys::pidfd::PidFd;
 use std::path::Path;
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub(super) fn check(spec: &CgroupSpec) -> Result<()> {
     let freezer = Freezer::of(&hierarchies, &spec.directory);
     match freezer.ok().and_then(|freezer| freezer.frozen_by()) {
         Some(by) => Err(refused(format!(
-            "the cgroup {} is frozen; {by}",
+            "the cgroup {} is frozen; {by}, or `jostle release` if a killed jostle did",
             spec.directory.display()
         ))),
         None => Ok(()),
@@ -101,7 +101,7 @@ impl Inside {
             hierarchies,
             pid,
             unstoppable,
-            hold: Hold::new(Guard::start("none")?),
+            hold: Hold::new(Guard::start("")?),
         })
     }
 

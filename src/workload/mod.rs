@@ -19,18 +19,20 @@ mod progress;
 mod published;
 mod scope;
 pub mod tree;
-mod watch;
 
 pub use crate::sys::process::set_executable;
 pub use bystander::Bystander;
+pub use guard::Released;
 pub use guard::executable;
+pub use guard::let_go;
+pub use guard::release;
+pub use guard::watch;
 pub use output::OutputSink;
 pub(crate) use output::printable;
 pub use progress::Progress;
 pub use published::Published;
 pub use scope::Finder;
 pub use scope::Scope;
-pub use watch::watch;
 
 use crate::error::Error;
 use crate::error::Result;

@@ -10,7 +10,7 @@ use super::hold_error::HoldError;
 use super::tree;
 use crate::error::Error;
 use crate::error::Result;
-use crate::sys::pages::GuardPage;
+use crate::sys::guard_page::GuardPage;
 use crate::sys::pidfd::PidFd;
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -112,12 +112,14 @@ impl Attached {
                 known: HashMap::new(),
                 lost: Vec::new(),
             },
-            hold: Hold::new(Guard::start("none")?),
+            hold: Hold::new(Guard::start("")?),
         };
         let members = attached.family.members();
         let freezer = own_freezer(pid, &members);
         if let Some(by) = freezer.as_ref().and_then(Freezer::frozen_by) {
-            return Err(Error::request(format!("--pid {pid}: it is frozen; {by}")));
+            return Err(Error::request(format!(
+                "--pid {pid}: it is frozen; {by}, or `jostle release` if a killed jostle did"
+            )));
         }
         if freezer.is_none() && members.len() > GuardPage::CAPACITY {
             let too_many = HoldError::TooMany(members.len());

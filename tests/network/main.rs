@@ -12,6 +12,7 @@ use crate::common::alone;
 use crate::common::near;
 use crate::common::once_of_three;
 use crate::common::skip::have;
+use crate::common::within;
 use crate::support::NOTICED;
 use crate::support::Sink;
 use crate::support::achieved;
@@ -19,6 +20,7 @@ use crate::support::command;
 use crate::support::output;
 use crate::support::refused;
 use crate::support::source;
+use jostle_kernels::network::protocol::HELLO_TIMEOUT;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::io::BufRead;
@@ -328,6 +330,59 @@ fn the_sink_outlives_strangers() {
         let asked = [&asked[..], &["--network-protocol", protocol]].concat();
         assert!(achieved(source(None, sink.address, &asked)).0 > 0.0);
     }
+}
+
+/// Says hello, and is gone again; whether it was welcome.
+fn visit(sink: &Sink) -> bool {
+    answer(sink, b"jostle-sink/1 hello 0.0.0 tcp\n").contains(" welcome ")
+}
+
+#[test]
+fn sources_are_served_while_nobody_reads_what_the_sink_says() {
+    let asked = ["sink", "--listen", "127.0.0.1:0"];
+    let (sink, said) = Sink::unread(command(None, JOSTLE, &asked));
+    // A pipe that is soon full.
+    let room = nix::fcntl::FcntlArg::F_SETPIPE_SZ(4096);
+    nix::fcntl::fcntl(said.get_ref(), room).unwrap();
+    let visits = 100;
+    for _ in 0..visits {
+        // A session ends a little after its source.
+        within(NOTICED, "a place is free", || visit(&sink));
+    }
+    drop(said);
+    within(NOTICED, "a place is free", || visit(&sink));
+}
+
+#[test]
+fn silent_connections_make_room() {
+    let sink = Sink::here("127.0.0.1");
+    let began = Instant::now();
+    let silent: Vec<TcpStream> = (0..100)
+        .map(|_| TcpStream::connect(sink.address).unwrap())
+        .collect();
+    assert!(visit(&sink));
+    assert!(began.elapsed() < HELLO_TIMEOUT, "it waited for them");
+    drop(silent);
+}
+
+#[test]
+fn one_host_does_not_take_all_sessions() {
+    let asked = ["--sessions", "4", "--sessions-per-host", "2"];
+    let sink = Sink::start(None, "127.0.0.1", &asked);
+    let hello = || {
+        let mut stream = TcpStream::connect(sink.address).unwrap();
+        stream
+            .write_all(b"jostle-sink/1 hello 0.0.0 tcp\n")
+            .unwrap();
+        let mut stream = BufReader::new(stream);
+        let mut line = String::new();
+        stream.read_line(&mut line).unwrap();
+        (stream, line)
+    };
+    let both = [hello(), hello()];
+    assert!(both.iter().all(|(_, line)| line.contains(" welcome ")));
+    let (_, third) = hello();
+    assert!(third.contains("--sessions-per-host"), "{third}");
 }
 
 #[test]

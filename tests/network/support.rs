@@ -9,6 +9,7 @@ use std::io::BufRead;
 use std::io::BufReader;
 use std::net::SocketAddr;
 use std::process::Child;
+use std::process::ChildStderr;
 use std::process::Command;
 use std::process::Output;
 use std::process::Stdio;
@@ -44,10 +45,16 @@ impl Sink {
             false => format!("{ip}:0"),
         };
         let arguments = [&["sink", "--listen", &listen], options].concat();
-        let mut child = command(namespace, JOSTLE, &arguments)
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the sink starts");
+        let (sink, mut said) = Self::unread(command(namespace, JOSTLE, &arguments));
+        // Whatever it says later must not block it.
+        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+        sink
+    }
+
+    /// A sink, and its standard error after the first line.
+    pub fn unread(mut command: Command) -> (Sink, BufReader<ChildStderr>) {
+        let child = command.stderr(Stdio::piped()).spawn();
+        let mut child = child.expect("the sink starts");
         let mut said = BufReader::new(child.stderr.take().expect("piped"));
         let mut line = String::new();
         said.read_line(&mut line).unwrap();
@@ -56,9 +63,7 @@ impl Sink {
             .and_then(|(_, rest)| rest.split([',', '\n']).next())
             .unwrap_or_else(|| panic!("where does it listen? {line}"));
         let address = address.parse().unwrap();
-        // Whatever it says later must not block it.
-        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
-        Sink { child, address }
+        (Sink { child, address }, said)
     }
 
     pub fn here(ip: &str) -> Sink {

@@ -1,10 +1,13 @@
 //! Targets that misbehave, and ends of every kind.
 
+use crate::common::PATIENCE;
 use crate::common::within;
 use crate::support::PRINTER;
 use crate::support::Place;
+use crate::support::SHORT;
 use crate::support::entry;
 use crate::support::reason;
+use jostle::workload::tree;
 use nix::sys::signal::Signal;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
@@ -285,4 +288,55 @@ fn an_attached_target_that_is_moved_meanwhile_is_said_and_left_so() {
         usize::from(allowed.len() > 1),
         "{warnings:?}"
     );
+}
+
+fn stopped(pid: i32) -> bool {
+    tree::stat(pid).is_some_and(|stat| stat.stopped())
+}
+
+#[test]
+fn ctrl_z_lets_the_target_go_on_and_the_measurement_waits() {
+    let place = Place::new();
+    let demo = place.start(&["demo", "l2", "--for", "60"]);
+    let target = demo.0.id() as i32;
+    let asked = ["--pid", &target.to_string()];
+    let options = ["--out", "p.json"];
+    let asked = [&["profile"], SHORT, &asked, &options].concat();
+    let mut running = place.start(&asked);
+    let profiler = running.0.id() as i32;
+    place.process_with(&[" worker "]);
+    for _ in 0..20 {
+        sleep(Duration::from_millis(70));
+        running.signal(Signal::SIGTSTP);
+        within(PATIENCE, "it is stopped", || stopped(profiler));
+        let held = stopped(target);
+        running.signal(Signal::SIGCONT);
+        assert!(!held, "the target waits for a profiler that is stopped");
+    }
+    assert_eq!(running.end(), 0);
+    assert!(!stopped(target));
+    drop(demo);
+    place.left(&["p.json"]);
+}
+
+#[test]
+fn a_stopped_profiler_presses_on_nothing() {
+    let place = Place::new();
+    let asked = ["run", "cpu-time", "--intensity", "100", "--for", "60s"];
+    let running = place.start(&asked);
+    let worker = place.process_with(&[" worker "]);
+    let used = || tree::stat(worker).map_or(0, |stat| stat.used);
+    let goes_on = || {
+        let before = used();
+        within(PATIENCE, "it presses", || used() > before + 20);
+    };
+    goes_on();
+    running.signal(Signal::SIGSTOP);
+    within(PATIENCE, "it rests", || {
+        let before = used();
+        sleep(Duration::from_millis(300));
+        used() <= before + 1
+    });
+    running.signal(Signal::SIGCONT);
+    goes_on();
 }

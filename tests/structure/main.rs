@@ -54,6 +54,7 @@ const WALLS: &[(&str, &[&str])] = &[
     ("jostle-profile", &[]),
     ("jostle-statistics", &[]),
     ("jostle-progress", &[]),
+    ("jostle-compare", &["jostle-profile", "jostle-statistics"]),
     ("jostle-schedule", &["jostle-profile", "jostle-statistics"]),
     ("jostle-simulate", &["jostle-profile", "jostle-schedule"]),
     ("jostle-load", &["jostle-profile"]),
@@ -61,6 +62,7 @@ const WALLS: &[(&str, &[&str])] = &[
     (
         "jostle",
         &[
+            "jostle-compare",
             "jostle-kernels",
             "jostle-load",
             "jostle-profile",
@@ -74,6 +76,7 @@ const WALLS: &[(&str, &[&str])] = &[
 /// Packages that a scheduler's author compiles, and what none of them needs:
 /// what reads or loads a machine, and what draws.
 const PURE: &[&str] = &[
+    "jostle-compare",
     "jostle-profile",
     "jostle-schedule",
     "jostle-simulate",

@@ -26,13 +26,13 @@ use std::process::Command;
 use std::process::Stdio;
 
 /// A cgroup of our own; it and what it holds are gone when dropped.
-struct Own {
-    directory: PathBuf,
+pub struct Own {
+    pub directory: PathBuf,
     children: Vec<Child>,
 }
 
 impl Own {
-    fn new(hierarchy: &Hierarchy, name: &str) -> Result<Own, String> {
+    pub fn new(hierarchy: &Hierarchy, name: &str) -> Result<Own, String> {
         let name = format!("jostle-test-{name}-{}", std::process::id());
         let directory = hierarchy.directory.join(name);
         std::fs::create_dir(&directory)
@@ -44,7 +44,7 @@ impl Own {
     }
 
     /// Starts `argv` inside, before it can fork anything.
-    fn run(&mut self, argv: &[&str]) -> i32 {
+    pub fn run(&mut self, argv: &[&str]) -> i32 {
         let enter = "echo $$ > \"$0/cgroup.procs\" && exec \"$@\"";
         let child = Command::new("sh")
             .args(["-c", enter])
@@ -167,7 +167,7 @@ fn runs(pid: i32) {
     eventually("it runs", || ticks(pid) > before + 1);
 }
 
-fn uses_freezer(directory: &Path) -> bool {
+pub fn uses_freezer(directory: &Path) -> bool {
     let read = |name| std::fs::read_to_string(directory.join(name)).unwrap_or_default();
     read("cgroup.freeze").trim() == "1" || read("freezer.state").trim() == "FROZEN"
 }

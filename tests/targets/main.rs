@@ -4,6 +4,7 @@ mod cgroups;
 #[path = "../common/mod.rs"]
 mod common;
 mod hooks;
+mod kills;
 mod many;
 mod metrics;
 mod support;

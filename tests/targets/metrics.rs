@@ -253,7 +253,7 @@ fn the_demo_command_lists_and_refuses() {
         .args(["demo", "quiet", "--for", "0.05"])
         .assert()
         .success();
-    let guard = ["guard", "--page", "99", "--marker", "x"];
+    let guard = ["guard", "--page", "99"];
     jostle().args(guard).assert().code(2);
     let memory = ["demo", "storage", "--scratch", "/dev/shm", "--for", "0.1"];
     if std::path::Path::new("/dev/shm").is_dir() {

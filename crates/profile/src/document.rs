@@ -9,7 +9,10 @@ use std::fs;
 use std::fs::File;
 use std::io;
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use thiserror::Error;
@@ -114,7 +117,8 @@ fn json_problem(error: &serde_json::Error) -> String {
 /// Writes `bytes` so that a reader sees the old file or the new one, never
 /// half of it: a temporary file in the same directory is written, synced and
 /// renamed over `path`, and the directory is synced. On failure the temporary
-/// file is removed and `path` is as it was. A device or a pipe is written to.
+/// file is removed and `path` is as it was. A file that is replaced passes on its
+/// permissions, and its owner where we may do that. A device or a pipe is written to.
 ///
 /// # Errors
 /// What the file system answered.
@@ -125,6 +129,55 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if fs::metadata(&path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
         return File::options().write(true).open(&path)?.write_all(bytes);
     }
+    let (temporary, dir) = temporary(&path)?;
+    let replaced = fs::metadata(&path).ok();
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    if let Some(replaced) = &replaced {
+        // Never open to more than before, not even for a moment.
+        options.mode(replaced.mode() & 0o777);
+    }
+    let file = options.open(&temporary)?;
+    if let Some(replaced) = &replaced {
+        // Where we may not give it away it is ours, with the same permissions.
+        let _ = std::os::unix::fs::fchown(&file, Some(replaced.uid()), Some(replaced.gid()));
+        let _ = file.set_permissions(replaced.permissions());
+    }
+    if let Err(error) = write(file, bytes).and_then(|()| fs::rename(&temporary, &path)) {
+        // Nothing better can be done: the first error is what is reported.
+        let _ = fs::remove_file(&temporary);
+        return Err(error);
+    }
+    File::open(dir)?.sync_all()
+}
+
+/// Writes `bytes` to a new file `path`, whole or not at all. What is there
+/// already is never replaced, not even what another process makes meanwhile.
+/// The directory is not synced: [`sync`] does it for many files at once.
+///
+/// # Errors
+/// `AlreadyExists` where something is there; else what the file system answered.
+pub fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let (temporary, _) = temporary(path)?;
+    let file = File::options()
+        .write(true)
+        .create_new(true)
+        .open(&temporary)?;
+    let made = write(file, bytes).and_then(|()| fs::hard_link(&temporary, path));
+    fs::remove_file(&temporary)?;
+    made
+}
+
+/// Makes the names of the files in `dir` last.
+///
+/// # Errors
+/// What the file system answered.
+pub fn sync(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+/// A name of its own for a file that becomes `path`, and its directory.
+fn temporary(path: &Path) -> io::Result<(PathBuf, PathBuf)> {
     let Some(name) = path.file_name() else {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
@@ -139,20 +192,30 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut hidden = OsString::from(".");
     hidden.push(name);
     hidden.push(format!(".{}-{count}.tmp", std::process::id()));
-    let temporary = dir.join(hidden);
-    let file = File::options()
-        .write(true)
-        .create_new(true)
-        .open(&temporary)?;
-    if let Err(error) = write(file, bytes).and_then(|()| fs::rename(&temporary, &path)) {
-        // Nothing better can be done: the first error is what is reported.
-        let _ = fs::remove_file(&temporary);
-        return Err(error);
-    }
-    File::open(dir)?.sync_all()
+    Ok((dir.join(hidden), dir.to_path_buf()))
 }
 
 fn write(mut file: File, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)?;
     file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_replaced_file_passes_on_its_permissions() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.json");
+        for mode in [0o600, 0o644, 0o660] {
+            fs::write(&path, "old").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            replace(&path, b"new").unwrap();
+            assert_eq!(fs::read(&path).unwrap(), b"new");
+            let found = fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(found & 0o777, mode);
+        }
+    }
 }

@@ -5,6 +5,8 @@ use super::Profile;
 use super::check;
 use crate::document;
 use crate::layout;
+use crate::regular;
+use crate::regular::LONGEST_DOCUMENT;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -60,7 +62,8 @@ pub(crate) fn document<T: DeserializeOwned>(
     format: &str,
     what: &str,
 ) -> Result<T, LoadError> {
-    let bytes = fs::read(path).map_err(|error| LoadError::new(path, read_problem(path, &error)))?;
+    let bytes = regular::read(path, LONGEST_DOCUMENT)
+        .map_err(|error| LoadError::new(path, read_problem(path, &error)))?;
     document::parse(&bytes, format, what).map_err(|error| LoadError::new(path, error))
 }
 
@@ -114,7 +117,7 @@ fn is_other_document(path: &Path) -> bool {
     struct FormatOnly {
         format: String,
     }
-    let text = fs::read(path).unwrap_or_default();
+    let text = regular::read(path, LONGEST_DOCUMENT).unwrap_or_default();
     let only = serde_json::from_slice::<FormatOnly>(&text);
     let other =
         |format: &str| format.starts_with("jostle-pairs/") || format.starts_with("jostle-blame/");

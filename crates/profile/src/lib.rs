@@ -16,14 +16,19 @@ mod floor;
 pub mod layout;
 mod load;
 mod mechanism;
+mod merged;
 pub mod node;
 pub mod pairs;
+pub mod prune;
 pub mod reading;
 mod readings;
+pub mod regular;
 pub mod resource;
+pub mod rows;
 mod scaling;
 #[cfg(feature = "schema")]
 mod schema;
+pub mod summary;
 mod switch;
 mod together;
 mod unique;
@@ -45,6 +50,8 @@ pub use mechanism::CounterFacts;
 pub use mechanism::CounterPair;
 pub use mechanism::Phase;
 pub use mechanism::PhasePerformance;
+pub use merged::MergedFacts;
+pub use merged::MergedRun;
 pub use readings::PairReading;
 pub use readings::Readings;
 pub use scaling::ScalingCurve;
@@ -117,6 +124,9 @@ pub struct Profile {
     /// How performance grows with CPUs and with copies, where that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaling: Option<ScalingFacts>,
+    /// The runs that this profile was merged from; absent where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merged: Option<MergedFacts>,
     /// What had been read when the measurement was cut short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub readings: Option<Readings>,
@@ -356,6 +366,20 @@ pub struct Placement {
     pub mode: PlacementMode,
     /// CPUs the workers ran on.
     pub cpus: Vec<usize>,
+}
+
+impl PlacementMode {
+    /// As in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            PlacementMode::SmtSibling => "smt-sibling",
+            PlacementMode::SameCpu => "same-cpu",
+            PlacementMode::SharedL2 => "shared-l2",
+            PlacementMode::SharedLlc => "shared-llc",
+            PlacementMode::SameNuma => "same-numa",
+            PlacementMode::Device => "device",
+        }
+    }
 }
 
 /// Somebody on the same core that this machine does not show, as the speed of

@@ -32,6 +32,8 @@ use crate::error::CpusError;
 use crate::error::MOST_CPUS;
 use crate::error::MemoryError;
 use crate::error::NodesFileError;
+use jostle_profile::regular;
+use jostle_profile::regular::LONGEST_DOCUMENT;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -139,7 +141,7 @@ impl NodesFile {
     ///
     /// When it cannot be read or [`Self::parse`] refuses it.
     pub fn load(path: &Path) -> Result<Self, NodesFileError> {
-        let text = std::fs::read_to_string(path).map_err(|error| NodesFileError {
+        let text = regular::read_text(path, LONGEST_DOCUMENT).map_err(|error| NodesFileError {
             path: path.into(),
             line: None,
             problem: match error.kind() {

@@ -4,6 +4,8 @@ use crate::error::Problem;
 use crate::error::ScenarioError;
 use crate::number;
 use crate::random::normal;
+use jostle_profile::regular;
+use jostle_profile::regular::LONGEST_RECORDING;
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
 use rand_distr::Distribution;
@@ -89,7 +91,8 @@ pub fn load_trace(path: &Path) -> Result<Vec<Arrival>, ScenarioError> {
         line,
         ..ScenarioError::new(path, problem)
     };
-    let text = std::fs::read_to_string(path).map_err(|error| refuse(None, error.into()))?;
+    let text =
+        regular::read_text(path, LONGEST_RECORDING).map_err(|error| refuse(None, error.into()))?;
     let mut arrivals: Vec<Arrival> = Vec::new();
     for (line, text) in (1..).zip(text.lines().map(str::trim)) {
         if text.is_empty() || text.starts_with('#') || (line == 1 && text.starts_with("seconds")) {

@@ -3,11 +3,13 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod bootstrap;
+mod change;
 mod course;
 mod isotonic;
 mod law;
 mod noise;
 mod period;
+mod pool;
 mod resample;
 mod robust;
 mod sequence;
@@ -15,11 +17,18 @@ mod states;
 mod turns;
 
 pub use bootstrap::*;
+pub use change::Difference;
+pub use change::Known;
+pub use change::holm;
 pub use course::Course;
 pub use course::Step;
 pub use isotonic::*;
 pub use noise::Noise;
 pub use period::period;
+pub use pool::Pooled;
+pub use pool::Run;
+pub use pool::common_spread;
+pub use pool::pool;
 pub use robust::*;
 pub use sequence::Block;
 pub use sequence::Contrasts;

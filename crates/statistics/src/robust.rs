@@ -144,6 +144,13 @@ pub fn student_quantile(probability: f64, freedom: f64) -> f64 {
         .unwrap_or(f64::INFINITY)
 }
 
+/// Share of Student's law with `freedom` degrees of freedom below `t`.
+pub fn student_share(t: f64, freedom: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, freedom)
+        .map(|student| student.cdf(t))
+        .unwrap_or(f64::NAN)
+}
+
 /// Share of the standard normal law below `z`.
 pub fn normal_share(z: f64) -> f64 {
     Normal::standard().cdf(z)

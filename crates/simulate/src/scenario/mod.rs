@@ -19,6 +19,8 @@ use crate::error::Problem;
 use crate::error::ScenarioError;
 use crate::settings::Settings;
 use crate::workload::Workload;
+use jostle_profile::regular;
+use jostle_profile::regular::LONGEST_DOCUMENT;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use source::Source;
@@ -88,7 +90,8 @@ fn valid<T: DeserializeOwned>(
 }
 
 fn read(path: &Path) -> Result<String, ScenarioError> {
-    std::fs::read_to_string(path).map_err(|error| ScenarioError::new(path, error.into()))
+    regular::read_text(path, LONGEST_DOCUMENT)
+        .map_err(|error| ScenarioError::new(path, error.into()))
 }
 
 impl Scenario {

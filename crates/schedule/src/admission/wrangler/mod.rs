@@ -37,6 +37,8 @@ use crate::cluster::Cluster;
 use crate::cluster::Node;
 use crate::cluster::NodeId;
 use crate::error::TrainingError;
+use jostle_profile::regular;
+use jostle_profile::regular::LONGEST_RECORDING;
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -101,10 +103,11 @@ pub fn train_on_text(
 /// [`TrainingError`], with the file.
 pub fn load(path: &Path, options: TrainingOptions) -> Result<WranglerModel, TrainingError> {
     let file = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| TrainingError::Read {
-        file: file.clone(),
-        why: error.to_string(),
-    })?;
+    let text =
+        regular::read_text(path, LONGEST_RECORDING).map_err(|error| TrainingError::Read {
+            file: file.clone(),
+            why: error.to_string(),
+        })?;
     match text.trim_start().starts_with('{') {
         true => WranglerModel::from_json(&text, &file),
         false => train_on_text(&text, &file, options),

@@ -3,6 +3,8 @@
 use super::features::FEATURES;
 use crate::error::TrainingError;
 use csv::StringRecord;
+use jostle_profile::regular;
+use jostle_profile::regular::LONGEST_RECORDING;
 use jostle_profile::windows as written;
 use std::path::Path;
 
@@ -40,9 +42,11 @@ impl Windows {
         let mut all = Windows::default();
         for path in paths {
             let file = path.as_ref().display().to_string();
-            let text = std::fs::read_to_string(path).map_err(|error| TrainingError::Read {
-                file: file.clone(),
-                why: error.to_string(),
+            let text = regular::read_text(path.as_ref(), LONGEST_RECORDING).map_err(|error| {
+                TrainingError::Read {
+                    file: file.clone(),
+                    why: error.to_string(),
+                }
             })?;
             all.append(Windows::parse(&text, &file)?)?;
         }

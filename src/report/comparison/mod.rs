@@ -1,0 +1,11 @@
+//! Two profiles held against each other: for a terminal, a pull request, and
+//! the test reports of a CI system.
+
+mod junit;
+mod markdown;
+mod screen;
+mod words;
+
+pub use junit::comparison_junit;
+pub use markdown::comparison_markdown;
+pub use screen::comparison_page;

@@ -1,0 +1,261 @@
+//! The helper: answers the plugin, looks at the queue, and moves jobs.
+
+use super::change;
+use super::change::Change;
+use super::commands;
+use super::harm::Predictions;
+use super::planner::Planner;
+use super::question;
+use super::question::Answer;
+use super::queue;
+use super::queue::Job;
+use super::queue::Nodes;
+use super::world::World;
+use crate::console::note;
+use crate::console::warning;
+use crate::error::Error;
+use crate::error::Result;
+use crate::serve::line::Limits;
+use crate::serve::line::Line;
+use crate::serve::listen::Listener;
+use crate::serve::server;
+use crate::serve::server::Client;
+use crate::serve::server::Handler;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::Sender;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use std::time::Instant;
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
+
+/// One command of Slurm; a controller that is busy takes seconds.
+const COMMAND_TIME: Duration = Duration::from_secs(30);
+
+/// A job that could not be changed is left alone for so long.
+const AFTER_FAILURE: Duration = Duration::from_secs(30);
+
+/// Changes made before the queue is looked at again.
+const MOST_CHANGES: usize = 50;
+
+/// Looks at the queue before the end of the helper is looked for.
+const MOST_ROUNDS: usize = 10;
+
+const LIMITS: Limits = Limits {
+    connections: 256,
+    line_bytes: 64 << 10,
+    idle: Duration::from_secs(10),
+    line: Duration::from_secs(2),
+    write: Duration::from_secs(2),
+};
+
+pub struct Options {
+    pub socket: PathBuf,
+    pub profiles: PathBuf,
+    pub patience: Duration,
+    pub interval: Duration,
+}
+
+/// A helper at work.
+pub struct Helper {
+    /// Of profiles.
+    pub count: usize,
+    listener: Arc<Listener>,
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+struct Door(Arc<Mutex<World>>);
+
+fn locked(world: &Mutex<World>) -> MutexGuard<'_, World> {
+    world.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |it| it.as_secs())
+}
+
+impl Handler for Door {
+    fn answer(&self, _client: &Arc<Client>, number: u64, line: &Line) -> Vec<String> {
+        let Line::Text(line) = line else {
+            return vec![server::refusal(number, "too long, or not UTF-8")];
+        };
+        let answer = match question::read(line) {
+            Ok(question) => {
+                let answer = locked(&self.0).submit(&question, now());
+                say(&question.profile, &answer);
+                serde_json::to_string(&answer).map_err(|error| error.to_string())
+            }
+            Err(problem) => Err(problem),
+        };
+        vec![answer.unwrap_or_else(|problem| server::refusal(number, &problem))]
+    }
+}
+
+fn say(profile: &str, answer: &Answer) {
+    match answer {
+        Answer::Steer { comment, .. } => note!("submitted: {comment}"),
+        Answer::None { why } => note!("submitted: {profile:?}: not steered: {why}"),
+    }
+}
+
+impl Helper {
+    /// Listens, and steers until [`Self::stop`].
+    ///
+    /// # Errors
+    /// A request error that names a flag.
+    pub fn start(options: &Options) -> Result<Helper> {
+        let predictions = Predictions::load("--profiles", &options.profiles)?;
+        let count = predictions.count();
+        let planner = Planner::new(predictions.clone(), options.patience.as_secs());
+        let world = Arc::new(Mutex::new(World::new(predictions, now())));
+        let listener = Arc::new(Listener::unix("--socket", &options.socket)?);
+        let (stop, stopped) = channel();
+        let interval = options.interval;
+        let mut rounds = Rounds {
+            world: world.clone(),
+            planner,
+            failed: BTreeMap::new(),
+        };
+        let steer = move || {
+            let mut trouble = Trouble::default();
+            loop {
+                trouble.is(rounds.next());
+                match stopped.recv_timeout(interval) {
+                    Err(RecvTimeoutError::Timeout) => {}
+                    _ => return,
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("steer".into()).spawn(steer);
+        let thread = thread
+            .map_err(|error| Error::environment(format!("cannot start a thread: {error}")))?;
+        server::serve(vec![listener.clone()], LIMITS, Arc::new(Door(world)))?;
+        Ok(Helper {
+            count,
+            listener,
+            stop,
+            thread,
+        })
+    }
+
+    /// Answers nobody any more, and releases what pending jobs were given.
+    ///
+    /// # Errors
+    /// An environment error when Slurm does not answer.
+    pub fn stop(self) -> Result<()> {
+        self.listener.remove_file();
+        let _ = self.stop.send(());
+        let _ = self.thread.join();
+        release()
+    }
+
+    pub fn address(&self) -> String {
+        self.listener.address()
+    }
+}
+
+/// Tells of a trouble once, and of its end.
+#[derive(Default)]
+struct Trouble(Option<String>);
+
+impl Trouble {
+    fn is(&mut self, result: Result<(), String>) {
+        match (&self.0, result) {
+            (None, Err(problem)) => {
+                warning!("{problem}; nothing is moved until Slurm answers");
+                self.0 = Some(problem);
+            }
+            (Some(_), Ok(())) => {
+                note!("Slurm answers again");
+                self.0 = None;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Looks at the queue, and makes the changes that follow.
+struct Rounds {
+    world: Arc<Mutex<World>>,
+    planner: Planner,
+    /// Jobs that could not be changed, and when.
+    failed: BTreeMap<String, Instant>,
+}
+
+impl Rounds {
+    fn next(&mut self) -> Result<(), String> {
+        for _ in 0..MOST_ROUNDS {
+            let (nodes, jobs) = look()?;
+            let changes = self.plan(nodes, &jobs);
+            self.failed.retain(|_, at| at.elapsed() < AFTER_FAILURE);
+            for change in changes.iter().take(MOST_CHANGES) {
+                self.make(change);
+            }
+            if changes.len() <= MOST_CHANGES {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn plan(&mut self, nodes: Nodes, jobs: &[Job]) -> Vec<Change> {
+        let (tickets, last) = {
+            let mut world = locked(&self.world);
+            (world.open_tickets(jobs, now()), world.last_ticket())
+        };
+        let (board, mut changes) = self.planner.plan(&nodes, jobs, &tickets, now());
+        locked(&self.world).accept(nodes, board, last);
+        changes.retain(|change| !self.failed.contains_key(&change.job));
+        changes
+    }
+
+    fn make(&mut self, change: &Change) {
+        match make(change) {
+            Ok(()) => note!("job {}: {}", change.job, change.said),
+            Err(problem) => {
+                // Most often it has just started, or ended.
+                note!("job {}: not changed: {problem}", change.job);
+                self.failed.insert(change.job.clone(), Instant::now());
+            }
+        }
+    }
+}
+
+fn look() -> Result<(Nodes, Vec<Job>), String> {
+    let nodes = commands::run("sinfo", queue::SINFO, COMMAND_TIME)?;
+    let jobs = commands::run("squeue", queue::SQUEUE, COMMAND_TIME)?;
+    let jobs = queue::jobs(&jobs).map_err(|error| format!("squeue --json: {error}"))?;
+    Ok((queue::nodes(&String::from_utf8_lossy(&nodes)), jobs))
+}
+
+fn make(change: &Change) -> Result<(), String> {
+    let job = format!("JobId={}", change.job);
+    let mut arguments = vec!["update", &job];
+    arguments.extend(change.settings.iter().map(String::as_str));
+    commands::run("scontrol", &arguments, COMMAND_TIME).map(drop)
+}
+
+/// Undoes what pending jobs were given, by this process or one that is dead.
+///
+/// # Errors
+/// An environment error when Slurm does not answer.
+pub fn release() -> Result<()> {
+    let (_, jobs) = look().map_err(Error::environment)?;
+    for change in change::release(&jobs) {
+        match make(&change) {
+            Ok(()) => note!("job {}: {}", change.job, change.said),
+            Err(problem) => warning!("job {}: not released: {problem}", change.job),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! Undoing what a profiler did that can no longer do it itself.
+
+use super::super::cgroup::Freezer;
+use super::super::cgroup::FreezerKind;
+use crate::sys::guard_page::GuardPage;
+use crate::sys::process;
+use crate::workload::tree;
+use nix::sys::signal::Signal;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+/// Looks for processes of a target that fork while they are ended.
+const LOOKS: usize = 100;
+
+/// The entries of the page in use: pid and start time, or process group and 0.
+pub(super) fn entries(page: &GuardPage) -> impl Iterator<Item = (i32, u64)> {
+    let count = page.count.load(SeqCst) as usize;
+    let used = page.processes.iter().take(count);
+    used.map(|[first, second]| (first.load(SeqCst) as i32, second.load(SeqCst)))
+}
+
+/// The freezer that holds the target.
+pub(super) fn frozen(page: &GuardPage) -> Option<Freezer> {
+    let kind = match page.freezer.load(SeqCst) {
+        1 => FreezerKind::V1,
+        2 => FreezerKind::V2,
+        _ => return None,
+    };
+    Some(Freezer {
+        directory: PathBuf::from(std::ffi::OsString::from_vec(page.directory.get())),
+        kind,
+    })
+}
+
+/// Thaws and lets go on whatever the profiler froze or stopped.
+///
+/// # Errors
+/// When the freezer refuses: to be tried again.
+pub(super) fn let_go(page: &GuardPage) -> io::Result<()> {
+    let thawed = match frozen(page) {
+        None => Ok(()),
+        Some(freezer) => match freezer.thaw() {
+            // Nothing in a cgroup that is gone can be frozen.
+            Err(_) if !freezer.directory.is_dir() => Ok(()),
+            other => other,
+        },
+    };
+    for (pid, start) in entries(page) {
+        tree::resume(pid, start);
+    }
+    thawed
+}
+
+/// Ends every process that carries `marker`, and tells how many there were.
+pub(super) fn end_marked(marker: &str) -> usize {
+    let mut ended = std::collections::BTreeSet::new();
+    // Again and again: one may fork while we look.
+    for _ in 0..LOOKS {
+        let left = marked(marker);
+        if left.is_empty() {
+            break;
+        }
+        for pid in left {
+            let _ = process::signal_process(pid, Signal::SIGKILL);
+            ended.insert(pid);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    ended.len()
+}
+
+/// The processes that carry `marker`.
+pub(super) fn marked(marker: &str) -> Vec<i32> {
+    let carries = |&pid: &i32| {
+        let lives = tree::stat(pid).is_some_and(|stat| !stat.ended());
+        lives && tree::marker_of(pid).is_some_and(|found| found == marker)
+    };
+    tree::processes().into_iter().filter(carries).collect()
+}
