@@ -1,13 +1,15 @@
 //! The helper: answers the plugin, looks at the queue, and moves jobs.
 
+use super::change;
+use super::change::Change;
 use super::commands;
 use super::harm::Predictions;
+use super::planner::Planner;
 use super::question;
 use super::question::Answer;
 use super::queue;
 use super::queue::Job;
 use super::queue::Nodes;
-use super::world::Change;
 use super::world::World;
 use crate::console::note;
 use crate::console::warning;
@@ -19,6 +21,7 @@ use crate::serve::listen::Listener;
 use crate::serve::server;
 use crate::serve::server::Client;
 use crate::serve::server::Handler;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -30,14 +33,21 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use std::time::Instant;
 use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
 
 /// One command of Slurm; a controller that is busy takes seconds.
 const COMMAND_TIME: Duration = Duration::from_secs(30);
 
+/// A job that could not be changed is left alone for so long.
+const AFTER_FAILURE: Duration = Duration::from_secs(30);
+
 /// Changes made before the queue is looked at again.
 const MOST_CHANGES: usize = 50;
+
+/// Looks at the queue before the end of the helper is looked for.
+const MOST_ROUNDS: usize = 10;
 
 const LIMITS: Limits = Limits {
     connections: 256,
@@ -106,15 +116,20 @@ impl Helper {
     pub fn start(options: &Options) -> Result<Helper> {
         let predictions = Predictions::load("--profiles", &options.profiles)?;
         let count = predictions.count();
-        let world = World::new(predictions, options.patience.as_secs(), now());
-        let world = Arc::new(Mutex::new(world));
+        let planner = Planner::new(predictions.clone(), options.patience.as_secs());
+        let world = Arc::new(Mutex::new(World::new(predictions, now())));
         let listener = Arc::new(Listener::unix("--socket", &options.socket)?);
         let (stop, stopped) = channel();
-        let (steered, interval) = (world.clone(), options.interval);
+        let interval = options.interval;
+        let mut rounds = Rounds {
+            world: world.clone(),
+            planner,
+            failed: BTreeMap::new(),
+        };
         let steer = move || {
             let mut trouble = Trouble::default();
             loop {
-                trouble.is(round(&steered));
+                trouble.is(rounds.next());
                 match stopped.recv_timeout(interval) {
                     Err(RecvTimeoutError::Timeout) => {}
                     _ => return,
@@ -169,26 +184,49 @@ impl Trouble {
     }
 }
 
-/// Looks at the queue and makes the changes that follow.
-fn round(world: &Mutex<World>) -> Result<(), String> {
-    loop {
-        let (nodes, jobs) = look()?;
-        let changes = locked(world).refresh(nodes, &jobs, now());
-        let most = changes.len() > MOST_CHANGES;
-        let mut failed = false;
-        for change in changes.iter().take(MOST_CHANGES) {
-            match make(change) {
-                Ok(()) => note!("job {}: {}", change.job, change.said),
-                Err(problem) => {
-                    // Most often it has just started, or ended.
-                    note!("job {}: not changed: {problem}", change.job);
-                    failed = true;
-                    break;
-                }
+/// Looks at the queue, and makes the changes that follow.
+struct Rounds {
+    world: Arc<Mutex<World>>,
+    planner: Planner,
+    /// Jobs that could not be changed, and when.
+    failed: BTreeMap<String, Instant>,
+}
+
+impl Rounds {
+    fn next(&mut self) -> Result<(), String> {
+        for _ in 0..MOST_ROUNDS {
+            let (nodes, jobs) = look()?;
+            let changes = self.plan(nodes, &jobs);
+            self.failed.retain(|_, at| at.elapsed() < AFTER_FAILURE);
+            for change in changes.iter().take(MOST_CHANGES) {
+                self.make(change);
+            }
+            if changes.len() <= MOST_CHANGES {
+                break;
             }
         }
-        if failed || !most {
-            return Ok(());
+        Ok(())
+    }
+
+    fn plan(&mut self, nodes: Nodes, jobs: &[Job]) -> Vec<Change> {
+        let (tickets, last) = {
+            let mut world = locked(&self.world);
+            (world.open_tickets(jobs, now()), world.last_ticket())
+        };
+        let (board, mut changes) = self.planner.plan(&nodes, jobs, &tickets, now());
+        locked(&self.world).accept(nodes, board, last);
+        changes.retain(|change| !self.failed.contains_key(&change.job));
+        changes
+    }
+
+    fn make(&mut self, change: &Change) {
+        match make(change) {
+            Ok(()) => note!("job {}: {}", change.job, change.said),
+            Err(problem) => {
+                // Most often it has just started, or ended.
+                note!("job {}: not changed: {problem}", change.job);
+                self.failed.insert(change.job.clone(), Instant::now());
+            }
         }
     }
 }
@@ -213,7 +251,7 @@ fn make(change: &Change) -> Result<(), String> {
 /// An environment error when Slurm does not answer.
 pub fn release() -> Result<()> {
     let (_, jobs) = look().map_err(Error::environment)?;
-    for change in World::release(&jobs) {
+    for change in change::release(&jobs) {
         match make(&change) {
             Ok(()) => note!("job {}: {}", change.job, change.said),
             Err(problem) => warning!("job {}: not released: {problem}", change.job),
