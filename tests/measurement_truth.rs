@@ -199,3 +199,24 @@ fn false_alarms_are_rare_at_every_noise() {
         }
     }
 }
+
+#[test]
+fn a_gain_that_no_pressure_brings_is_no_verdict() {
+    let subjects = plain(1);
+    for (factor, believed) in [(1.1, true), (3.0, false)] {
+        let mut mock = MockExecutor::new(&subjects, &[response(Curve::Flat(factor), 0.05)], 7);
+        let measured = run(&mut mock, &subjects, &settings(9, 1, Halves::Tolerated));
+        let entry = &measured.subjects[0].entry;
+        let score = entry.tolerated.as_ref().map(|score| score.score);
+        let reason = entry.reason.clone().unwrap_or_default();
+        match believed {
+            true => assert_eq!((entry.status, score), (Status::Measured, Some(100.0))),
+            false => {
+                assert_eq!((entry.status, score), (Status::Unresolved, None));
+                assert_eq!(entry.sensitive, None);
+                assert!(reason.contains("no pressure does"), "{reason}");
+                assert!(reason.contains("--metric"), "{reason}");
+            }
+        }
+    }
+}

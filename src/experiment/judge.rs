@@ -23,6 +23,7 @@ use super::settings::Halves;
 use super::settings::Settings;
 use crate::warning::Warning;
 use jostle_profile::CounterPair;
+use jostle_profile::CurvePoint;
 use jostle_profile::Estimate;
 use jostle_profile::Phase;
 use jostle_profile::PhasePerformance;
@@ -37,6 +38,9 @@ use std::time::Duration;
 /// Share of the time, percent, from which on an unseen neighbour is a doubt.
 const SAID_FROM: f64 = 5.0;
 const MIXTURE_RESAMPLES: usize = 1000;
+/// No pressure makes a program this much faster than the placebo does: where the
+/// interval lies above, the metric follows something else.
+const IMPLAUSIBLE_GAIN: f64 = 1.25;
 
 /// A run that is over.
 pub(super) struct Ended<'r, 'a> {
@@ -248,7 +252,15 @@ impl Ended<'_, '_> {
         let half = run.half;
         let (pairs, at_100) = (run.search.pairs(), run.search.pairs_at(100.0));
         let rules = run.search.rules;
-        let finding = run.search.finish(half.as_str());
+        let mut finding = run.search.finish(half.as_str());
+        let implausible = match half {
+            Half::Tolerated => implausible(&finding.curve),
+            Half::Caused => None,
+        };
+        if implausible.is_some() {
+            finding.resolved = false;
+            finding.bracket = None;
+        }
         let learned = finding.bracket.is_some();
         let failed = run.error.or_else(|| {
             let reason = run.last_failure?;
@@ -263,6 +275,8 @@ impl Ended<'_, '_> {
         };
         let reason = if finding.resolved || failed.is_some() {
             failed
+        } else if implausible.is_some() {
+            implausible
         } else if let Some(partial) = &self.partial {
             Some(format!("stopped after {pairs} pairs: {partial}"))
         } else if run.skipped.is_some() {
@@ -352,6 +366,20 @@ impl Ended<'_, '_> {
             )
         }
     }
+}
+
+/// Why a curve says nothing about the target, if it does not: a loss and a gain by
+/// chance are alike, and a verdict that rests on such a gain would be as false.
+fn implausible(curve: &[CurvePoint]) -> Option<String> {
+    let point = curve
+        .iter()
+        .filter(|point| point.ci95[0] > IMPLAUSIBLE_GAIN)
+        .max_by(|a, b| a.ci95[0].total_cmp(&b.ci95[0]))?;
+    Some(format!(
+        "at {:.0} it seemed {:.1} times as fast as beside the placebo ({:.1} to {:.1}), which no \
+         pressure does: the metric does not follow the program's speed; name another with --metric",
+        point.intensity, point.performance, point.ci95[0], point.ci95[1]
+    ))
 }
 
 /// `exp` of the location of logs with its 95 % interval; `None` below 3 values.
