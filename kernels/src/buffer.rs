@@ -27,7 +27,8 @@ impl Mapping {
         protection: mman::ProtFlags,
         advice: mman::MmapAdvise,
     ) -> io::Result<Mapping> {
-        let mapped = NonZeroUsize::new(bytes + alignment).expect("an alignment is not zero");
+        let mapped = bytes.checked_add(alignment).and_then(NonZeroUsize::new);
+        let mapped = mapped.ok_or(io::ErrorKind::OutOfMemory)?;
         let flags = mman::MapFlags::MAP_PRIVATE | mman::MapFlags::MAP_NORESERVE;
         // SAFETY: a fresh anonymous mapping at an address the kernel chooses
         // aliases nothing.
@@ -74,10 +75,11 @@ impl Buffer {
     }
 
     fn advised(bytes: usize, advice: mman::MmapAdvise) -> Result<Self, Failure> {
-        let bytes = bytes.max(1).next_multiple_of(PAGE);
+        let refused = |error: io::Error| Failure::new(format!("cannot map {bytes} bytes: {error}"));
+        let rounded = bytes.max(1).checked_next_multiple_of(PAGE);
+        let bytes = rounded.ok_or_else(|| refused(io::ErrorKind::OutOfMemory.into()))?;
         let protection = mman::ProtFlags::PROT_READ | mman::ProtFlags::PROT_WRITE;
-        let mapping = Mapping::new(bytes, HUGE_PAGE, protection, advice)
-            .map_err(|error| Failure::new(format!("cannot map {bytes} bytes: {error}")))?;
+        let mapping = Mapping::new(bytes, HUGE_PAGE, protection, advice).map_err(refused)?;
         Ok(Buffer { mapping, bytes })
     }
 
@@ -115,7 +117,7 @@ impl Buffer {
         let bytes = pages.len() * PAGE;
         let arranged = Buffer::advised(bytes, mman::MmapAdvise::MADV_NOHUGEPAGE)?;
         for (place, page) in pages.iter().enumerate() {
-            assert!(page * PAGE < self.bytes);
+            assert!(*page < self.bytes / PAGE);
             let from = self.mapping.base.wrapping_add(page * PAGE);
             let to = arranged.mapping.base.wrapping_add(place * PAGE);
             let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
@@ -133,7 +135,7 @@ impl Buffer {
     /// Writes one word into every page of `offset .. offset + bytes`, so that
     /// the pages exist and are not the shared zero page.
     pub fn fault_in(&mut self, offset: usize, bytes: usize) {
-        let end = (offset + bytes).min(self.bytes);
+        let end = offset.saturating_add(bytes).min(self.bytes);
         for at in (offset - offset % PAGE..end).step_by(PAGE) {
             // SAFETY: `at` is below `self.bytes`, page-aligned, and nobody else
             // reads or writes while `&mut self` is held.
@@ -218,6 +220,14 @@ mod tests {
         buffer.give_back(PAGE);
         assert_eq!(buffer.read(0), 1, "what lies before the offset stays");
         assert_eq!(buffer.read(PAGE / 8), 0, "what was given back is zero");
+    }
+
+    #[test]
+    fn more_than_there_are_addresses_is_refused() {
+        for bytes in [usize::MAX, usize::MAX - PAGE, usize::MAX - HUGE_PAGE] {
+            let Failure(reason) = Buffer::reserve(bytes).err().unwrap();
+            assert!(reason.contains("cannot map"), "{reason}");
+        }
     }
 
     #[test]

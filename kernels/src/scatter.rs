@@ -62,7 +62,8 @@ impl Scattered {
     /// When the buffer is shorter.
     pub fn touch(&mut self, buffer: &Buffer, segment: u64, groups: u64) {
         assert!(segment > 0 && groups > 0);
-        assert!(segment * GROUP * LINE <= buffer.len() as u64);
+        let bytes = segment.checked_mul(GROUP * LINE);
+        assert!(bytes.is_some_and(|bytes| bytes <= buffer.len() as u64));
         // SAFETY: checked above; a buffer is aligned. The variant was picked
         // for this CPU.
         let folded = unsafe { (self.scatter)(buffer.as_ptr(), segment, groups, self.state) };

@@ -10,7 +10,7 @@ use std::time::Instant;
 const SPAN: Duration = Duration::from_millis(500);
 
 /// Limit unless told otherwise, percent of the time.
-pub const DEFAULT_LIMIT: f64 = 80.0;
+pub const DEFAULT_LIMIT: f64 = 20.0;
 
 /// Watches the kernel's pressure stall information for memory: the share of
 /// time in which every task that wanted to run waited for memory ("full").

@@ -200,7 +200,7 @@ impl Functions {
     pub(super) fn offset(&self, address: u64) -> Option<u64> {
         self.segments.iter().find_map(|(start, offset, size)| {
             let inside = address.checked_sub(*start)?;
-            (inside < *size).then(|| offset + inside)
+            offset.checked_add(inside).filter(|_| inside < *size)
         })
     }
 

@@ -84,9 +84,10 @@ fn ring(entries: u32) -> io::Result<IoUring> {
 
 impl Engine for Uring {
     fn submit(&mut self, slot: usize, request: Request) -> io::Result<()> {
-        debug_assert!(request.bytes as usize <= self.stride);
+        assert!(request.bytes as usize <= self.stride);
+        assert!(slot < self.buffer.len() / self.stride);
         let address = self.buffer.as_ptr().cast_mut();
-        // SAFETY: the slot lies inside the buffer, which holds depth × stride.
+        // SAFETY: the slot lies inside the buffer, as checked above.
         let memory = unsafe { address.add(slot * self.stride) };
         let Request {
             offset,

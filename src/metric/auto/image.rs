@@ -247,9 +247,9 @@ impl Mapped {
     pub(super) fn find(&self, address: u64) -> Option<(&Rc<Image>, u64)> {
         let next = self.areas.partition_point(|area| area.0.start <= address);
         let (range, offset, image) = self.areas.get(next.checked_sub(1)?)?;
-        range
-            .contains(&address)
-            .then(|| (image, address - range.start + offset))
+        let inside = address.checked_sub(range.start)?;
+        let at = offset.checked_add(inside)?;
+        range.contains(&address).then_some((image, at))
     }
 
     /// Where the code at `offset` of `file` lies in this process.
