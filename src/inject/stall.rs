@@ -8,6 +8,10 @@ use std::time::Instant;
 
 /// How often a look is taken; shorter spans say little.
 const SPAN: Duration = Duration::from_millis(500);
+/// The time of which the limit is a share: filling memory may stall for a moment.
+const LONG: Duration = Duration::from_secs(2);
+/// Limit of a single look, percent: nobody can use such a machine.
+const SUDDEN: f64 = 80.0;
 
 /// Limit unless told otherwise, percent of the time.
 pub const DEFAULT_LIMIT: f64 = 20.0;
@@ -19,8 +23,27 @@ pub const DEFAULT_LIMIT: f64 = 20.0;
 pub struct StallGuard {
     limit_percent: f64,
     root: PathBuf,
-    /// Stalled microseconds at the last look.
-    last: Option<(f64, Instant)>,
+    /// The last look, and the one from which the longer time counts.
+    last: Option<[Look; 2]>,
+}
+
+/// Stalled microseconds since boot at one moment.
+#[derive(Clone, Copy)]
+struct Look {
+    stalled_us: f64,
+    at: Instant,
+}
+
+impl Look {
+    /// Percent of the time until `now` that was stalled, and that time.
+    fn until(self, now: Look) -> (f64, Duration) {
+        let passed = now.at.saturating_duration_since(self.at);
+        let stalled_us = (now.stalled_us - self.stalled_us).max(0.0);
+        (
+            stalled_us / passed.as_micros().max(1) as f64 * 100.0,
+            passed,
+        )
+    }
 }
 
 impl StallGuard {
@@ -36,40 +59,54 @@ impl StallGuard {
             root: root.to_path_buf(),
             last: None,
         };
-        guard.last = guard.stalled().ok().map(|us| (us, Instant::now()));
+        guard.last = guard.now().ok().map(|look| [look, look]);
         guard
     }
 
     /// Why nothing is guarded, where that is so.
     pub fn blind(&self) -> Option<String> {
-        self.stalled().err().map(|error| error.to_string())
+        self.now().err().map(|error| error.to_string())
     }
 
     /// The reason to take the pressure off, if there is one now. Cheap between
     /// looks, which are half a second apart.
     pub fn look(&mut self) -> Option<String> {
-        let (before, since) = self.last?;
-        let elapsed = since.elapsed();
-        if elapsed < SPAN {
+        let [last, _] = self.last?;
+        if last.at.elapsed() < SPAN {
             return None;
         }
-        let now = self.stalled().ok()?;
-        self.last = Some((now, Instant::now()));
-        let percent = (now - before).max(0.0) / elapsed.as_micros() as f64 * 100.0;
-        (percent > self.limit_percent).then(|| {
-            format!(
-                "backed off: every task waited for memory {percent:.0} % of the last {:.1} s, more \
-                 than --max-stall {:.0}",
-                elapsed.as_secs_f64(),
-                self.limit_percent
-            )
-        })
+        let now = self.now().ok()?;
+        self.judge(now)
     }
 
-    /// Microseconds since boot in which all tasks waited for memory.
-    fn stalled(&self) -> Result<f64, os::Error> {
-        os::text::parse(&self.root, "proc/pressure/memory", |text| {
+    fn judge(&mut self, now: Look) -> Option<String> {
+        let [last, first] = self.last?;
+        let (sudden, span) = last.until(now);
+        let (lasting, long) = first.until(now);
+        let over = long >= LONG;
+        self.last = Some([now, if over { now } else { first }]);
+        let (percent, time) = if sudden > self.limit_percent.max(SUDDEN) {
+            (sudden, span)
+        } else if over && lasting > self.limit_percent {
+            (lasting, long)
+        } else {
+            return None;
+        };
+        Some(format!(
+            "backed off: every task waited for memory {percent:.0} % of the last {:.1} s, more \
+             than --max-stall {:.0}",
+            time.as_secs_f64(),
+            self.limit_percent
+        ))
+    }
+
+    fn now(&self) -> Result<Look, os::Error> {
+        let stalled_us = os::text::parse(&self.root, "proc/pressure/memory", |text| {
             os::psi::total_us(text, "full")
+        })?;
+        Ok(Look {
+            stalled_us,
+            at: Instant::now(),
         })
     }
 }
@@ -100,6 +137,30 @@ mod tests {
         let reason = guard.look().unwrap();
         assert!(reason.contains("--max-stall 50"), "{reason}");
         assert_eq!(guard.look(), None, "each look covers its own span");
+    }
+
+    #[test]
+    fn a_moment_is_endured_and_what_lasts_is_not() {
+        let tree = Tree::new();
+        tree.write("proc/pressure/memory", &pressure(0));
+        // Percent in each half second, and whether the last one is too much.
+        for (percents, expected) in [
+            (&[60.0, 0.0, 0.0, 0.0, 60.0][..], false),
+            (&[30.0, 30.0, 30.0, 30.0], true),
+            (&[85.0], true),
+            (&[19.0; 12], false),
+        ] {
+            let mut guard = StallGuard::at(tree.path(), 20.0);
+            let [mut look, _] = guard.last.unwrap();
+            let mut reasons = Vec::new();
+            for percent in percents {
+                look.at += SPAN;
+                look.stalled_us += percent / 100.0 * SPAN.as_micros() as f64;
+                reasons.push(guard.judge(look));
+            }
+            assert_eq!(reasons.pop().unwrap().is_some(), expected, "{percents:?}");
+            assert!(reasons.iter().all(Option::is_none), "{percents:?}");
+        }
     }
 
     #[test]
