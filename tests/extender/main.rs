@@ -10,6 +10,7 @@ mod agents;
 mod api_server;
 mod bad_input;
 mod live;
+mod recorded;
 mod replicas;
 mod sources;
 #[cfg(feature = "tls")]

@@ -58,6 +58,8 @@ pub struct World {
     nodes: HashMap<String, NodeId>,
     /// By uid.
     pods: HashMap<String, Placed>,
+    /// By the name of a node: keys of the pods on it.
+    pods_on: HashMap<String, HashSet<String>>,
     /// Pods with a known profile by age, oldest first.
     by_age: BTreeMap<(String, String), Arc<App>>,
     live: HashMap<String, Live>,
@@ -118,10 +120,7 @@ impl World {
         self.profiles = profiles;
         let keys: Vec<String> = self.pods.keys().cloned().collect();
         for key in keys {
-            if let Some(mut placed) = self.take(&key) {
-                self.attach(&mut placed);
-                self.pods.insert(key, placed);
-            }
+            self.attach_again(key);
         }
         let nodes: Vec<String> = self.outside.keys().cloned().collect();
         for node in nodes {
@@ -172,8 +171,10 @@ impl World {
             return;
         };
         self.cluster.take_down(id);
-        for placed in self.pods.values_mut().filter(|it| it.node == name) {
-            placed.resident = None;
+        for key in self.pods_on.get(name).into_iter().flatten() {
+            if let Some(placed) = self.pods.get_mut(key) {
+                placed.resident = None;
+            }
         }
         if let Some(outside) = self.outside.get_mut(name) {
             outside.residents.clear();
@@ -297,7 +298,21 @@ impl World {
             until,
         };
         self.attach(&mut placed);
+        self.keep(key, placed);
+    }
+
+    fn keep(&mut self, key: String, placed: Placed) {
+        let there = self.pods_on.entry(placed.node.clone()).or_default();
+        there.insert(key.clone());
         self.pods.insert(key, placed);
+    }
+
+    /// Its node or its profile may be known by now.
+    fn attach_again(&mut self, key: String) {
+        if let Some(mut placed) = self.take(&key) {
+            self.attach(&mut placed);
+            self.keep(key, placed);
+        }
     }
 
     /// Makes `placed` a resident, if its node and its profile are known.
@@ -318,13 +333,10 @@ impl World {
 
     /// A node came: what was said to run there becomes resident.
     fn attach_all(&mut self, node: &str) {
-        let there = self.pods.iter().filter(|(_, it)| it.node == node);
-        let there: Vec<String> = there.map(|(key, _)| key.clone()).collect();
+        let there = self.pods_on.get(node).into_iter().flatten();
+        let there: Vec<String> = there.cloned().collect();
         for key in there {
-            if let Some(mut placed) = self.take(&key) {
-                self.attach(&mut placed);
-                self.pods.insert(key, placed);
-            }
+            self.attach_again(key);
         }
         self.settle_outside(node, true);
     }
@@ -336,6 +348,12 @@ impl World {
         }
         let age = (placed.created.clone(), placed.title.clone());
         self.by_age.remove(&age);
+        if let Some(there) = self.pods_on.get_mut(&placed.node) {
+            there.remove(key);
+            if there.is_empty() {
+                self.pods_on.remove(&placed.node);
+            }
+        }
         Some(placed)
     }
 

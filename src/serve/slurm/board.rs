@@ -1,9 +1,10 @@
 //! Where a job may start without harm: nodes with what runs there and what was given
-//! to them, and the choice among them. Knows nothing of Slurm.
+//! to them, and the choice among them.
 
 use super::harm::AppIndex;
 use super::harm::Harm;
 use super::harm::Predictions;
+use super::queue::Nodes;
 use jostle_schedule::Cluster;
 use jostle_schedule::Demand;
 use jostle_schedule::Node;
@@ -11,6 +12,7 @@ use jostle_schedule::NodeId;
 use jostle_schedule::Ranking;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Somebody on a node, now or later.
 #[derive(Clone, Copy, Debug)]
@@ -37,11 +39,20 @@ pub struct Wish {
     pub cpus: u32,
     pub memory_mb: u64,
     /// The nodes that it may have.
-    pub allowed: Vec<usize>,
+    pub allowed: Arc<[usize]>,
     /// The node that it has been given before.
     pub given: Option<usize>,
     /// It has waited long enough: the least harmful place will do.
     pub impatient: bool,
+}
+
+impl Wish {
+    pub fn member(&self) -> Member {
+        Member {
+            app: self.app,
+            cpus: self.cpus,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -79,6 +90,8 @@ pub struct Board {
     coming: Vec<Vec<Member>>,
     /// Somebody waits there for CPUs, and those that come later stay behind.
     reserved: Vec<bool>,
+    /// The places of partitions, as far as they were asked for.
+    of_partition: BTreeMap<String, Arc<[usize]>>,
     cluster: Cluster,
     ids: Vec<NodeId>,
     ranking: Ranking,
@@ -146,76 +159,113 @@ impl Board {
         };
         if let Verdict::Node { at, .. } = verdict {
             let now = best.now;
-            self.take(at, wish, now, predictions);
+            self.take(at, wish.member(), now, predictions);
         }
         verdict
     }
 
-    /// Holds the place that was given to somebody who is not known to Slurm yet.
-    pub fn hold(&mut self, at: usize, wish: &Wish, predictions: &Predictions) {
-        let now = self.has_place(at, wish);
-        self.take(at, wish, now, predictions);
+    /// The places of a partition without those excluded.
+    pub fn allowed(&mut self, nodes: &Nodes, partition: &str, excluded: &[String]) -> Arc<[usize]> {
+        if let Some(known) = self
+            .of_partition
+            .get(partition)
+            .filter(|_| excluded.is_empty())
+        {
+            return known.clone();
+        }
+        let names = nodes.of_partitions(partition);
+        let names = names
+            .into_iter()
+            .filter(|name| !excluded.iter().any(|it| it == name));
+        let places: Arc<[usize]> = names.filter_map(|name| self.find(name)).collect();
+        if excluded.is_empty() {
+            self.of_partition.insert(partition.into(), places.clone());
+        }
+        places
     }
 
-    fn take(&mut self, at: usize, wish: &Wish, now: bool, predictions: &Predictions) {
-        let member = Member {
-            app: wish.app,
-            cpus: wish.cpus,
-        };
+    /// Holds the place that was given to somebody who is not known to Slurm yet.
+    pub fn hold(&mut self, at: usize, member: Member, predictions: &Predictions) {
+        self.take(at, member, self.has_place(at, member.cpus), predictions);
+    }
+
+    fn take(&mut self, at: usize, member: Member, now: bool, predictions: &Predictions) {
         self.coming[at].push(member);
         match now {
             true => {
                 let place = &mut self.places[at];
-                place.free_cpus = place.free_cpus.saturating_sub(wish.cpus);
-                let app = predictions.app(wish.app).clone();
+                place.free_cpus = place.free_cpus.saturating_sub(member.cpus);
+                let app = predictions.app(member.app).clone();
                 self.cluster.record(self.ids[at], app, demand(member));
             }
             false => self.reserved[at] = true,
         }
     }
 
-    fn has_place(&self, at: usize, wish: &Wish) -> bool {
-        !self.reserved[at] && self.places[at].free_cpus >= wish.cpus
+    fn has_place(&self, at: usize, cpus: u32) -> bool {
+        !self.reserved[at] && self.places[at].free_cpus >= cpus
     }
 
+    /// Those where it can start now; where all of them hurt, the others as well.
     fn candidates(&mut self, wish: &Wish, predictions: &mut Predictions) -> Vec<Candidate> {
         let large = |at: &usize| {
             let place = &self.places[*at];
             place.cpus >= wish.cpus && place.memory_mb >= wish.memory_mb
         };
-        let allowed: Vec<usize> = wish.allowed.iter().copied().filter(large).collect();
-        let ids: Vec<NodeId> = allowed.iter().map(|at| self.ids[*at]).collect();
+        let allowed = wish.allowed.iter().copied().filter(large);
+        let (now, later): (Vec<usize>, Vec<usize>) =
+            allowed.partition(|at| self.has_place(*at, wish.cpus));
+        let mut candidates = Vec::with_capacity(now.len());
+        self.look_at(&now, true, wish, predictions, &mut candidates);
+        if candidates.iter().all(|it| it.harm.hurts) {
+            self.look_at(&later, false, wish, predictions, &mut candidates);
+        }
+        candidates
+    }
+
+    fn look_at(
+        &mut self,
+        places: &[usize],
+        now: bool,
+        wish: &Wish,
+        predictions: &mut Predictions,
+        candidates: &mut Vec<Candidate>,
+    ) {
+        let ids: Vec<NodeId> = places.iter().map(|at| self.ids[*at]).collect();
         let app = predictions.app(wish.app).clone();
         let worth = self.ranking.of(&app, &self.cluster, &ids);
-        let mut candidates = Vec::with_capacity(allowed.len());
-        for (at, worth) in allowed.into_iter().zip(worth) {
-            let company = self.company(at, wish, predictions);
+        for (at, worth) in places.iter().copied().zip(worth) {
+            let company = match now {
+                true => self.members(at).map(|it| it.app).collect(),
+                false => self.company(at, wish, predictions),
+            };
             let coming: u32 = self.coming[at].iter().map(|it| it.cpus).sum();
             let place = &self.places[at];
             let taken = place.cpus.saturating_sub(place.free_cpus);
             candidates.push(Candidate {
                 at,
                 harm: predictions.harm(wish.app, &company),
-                now: self.has_place(at, wish),
+                now,
                 load: f64::from(taken + coming) / f64::from(place.cpus.max(1)),
                 worth: worth.net,
             });
         }
-        candidates
+    }
+
+    fn members(&self, at: usize) -> impl Iterator<Item = &Member> {
+        self.places[at].running.iter().chain(&self.coming[at])
     }
 
     /// Who may run beside `wish` there: of those that run and those that come, the
     /// most harmful, as many as have CPUs then.
     fn company(&self, at: usize, wish: &Wish, predictions: &mut Predictions) -> Vec<AppIndex> {
-        let place = &self.places[at];
-        let all = place.running.iter().chain(&self.coming[at]);
         let with_loss = |member: &Member| {
             let harm = predictions.harm(wish.app, &[member.app]);
             (harm.hurts, harm.loss, *member)
         };
-        let mut others: Vec<(bool, f64, Member)> = all.map(with_loss).collect();
+        let mut others: Vec<(bool, f64, Member)> = self.members(at).map(with_loss).collect();
         others.sort_by(|a, b| (b.0.cmp(&a.0)).then(b.1.total_cmp(&a.1)));
-        let mut left = place.cpus.saturating_sub(wish.cpus);
+        let mut left = self.places[at].cpus.saturating_sub(wish.cpus);
         let mut company = Vec::new();
         for (_, _, member) in others {
             if member.cpus <= left {
@@ -250,7 +300,7 @@ impl Board {
         let first = match best.harm.hurts {
             true => format!("waited long enough; {}", self.told(best)),
             false => format!(
-                "{} loses all there {:.1} % together",
+                "on {} all together lose {:.1} % of one job's performance",
                 self.name(best.at),
                 100.0 * best.harm.loss
             ),

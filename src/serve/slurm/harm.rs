@@ -41,7 +41,7 @@ pub struct Worst {
 }
 
 /// The profiles by name, and what follows from them.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Predictions {
     apps: Vec<Arc<App>>,
     by_name: BTreeMap<String, AppIndex>,

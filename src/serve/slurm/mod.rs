@@ -2,10 +2,12 @@
 //! the cluster changes.
 
 mod board;
+mod change;
 mod commands;
 mod harm;
 mod hosts;
 mod note;
+mod planner;
 mod question;
 mod queue;
 mod steer;

@@ -16,6 +16,9 @@ pub const SINFO: &[&str] = &["-h", "-N", "-o", "%N|%m|%t|%P|%C"];
 /// The arguments of `squeue` that [`jobs`] reads the output of.
 pub const SQUEUE: &[&str] = &["--json", "--all"];
 
+/// With more in the admin comment there is no space for a note, bytes.
+const LONGEST_OF_OTHERS: usize = 450;
+
 /// What a job does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -47,6 +50,8 @@ pub struct Job {
     pub fixed: Option<&'static str>,
     pub profile: Option<String>,
     pub note: Option<Note>,
+    /// What somebody else wrote there.
+    pub admin_comment: String,
 }
 
 /// A node, and whether it takes jobs.
@@ -64,6 +69,16 @@ pub struct Nodes {
     pub nodes: BTreeMap<String, Node>,
     pub partitions: BTreeMap<String, BTreeSet<String>>,
     pub default_partition: Option<String>,
+}
+
+impl Job {
+    /// Since when we hold it back; `now` where we do not.
+    pub fn waits_since(&self, now: u64) -> u64 {
+        match self.note.as_ref().map(|note| &note.given) {
+            Some(Given::Waiting(since)) => *since,
+            _ => now,
+        }
+    }
 }
 
 /// Versions of Slurm write a number as it is, or as an object that says whether
@@ -126,6 +141,10 @@ fn job(value: &Value) -> Option<Job> {
         can_start: reasons.contains(&reason) || waits && reason == "BeginTime",
         fixed: fixed(value, note.as_ref()),
         profile: note.as_ref().map(|note| note.profile.clone()).or(named),
+        admin_comment: match &note {
+            Some(note) => note.before.clone(),
+            None => text(&value["admin_comment"]).into(),
+        },
         note,
     })
 }
@@ -146,7 +165,12 @@ fn fixed(value: &Value, note: Option<&Note>) -> Option<&'static str> {
     let required = text(&value["required_nodes"]);
     let ours = note.is_some_and(|note| note.given == Given::Node(required.into()));
     let one_node = number(&value["max_nodes"]) == 1.0 || number(&value["tasks"]) <= 1.0;
+    let others = note.map_or(text(&value["admin_comment"]), |note| &note.before);
     let checks = [
+        (
+            others.len() > LONGEST_OF_OTHERS,
+            "its admin comment is long",
+        ),
         (!required.is_empty() && !ours, "it names nodes"),
         (given("features"), "it asks for features"),
         (given("resv_name"), "it asks for a reservation"),

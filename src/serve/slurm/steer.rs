@@ -1,13 +1,15 @@
 //! The helper: answers the plugin, looks at the queue, and moves jobs.
 
+use super::change;
+use super::change::Change;
 use super::commands;
 use super::harm::Predictions;
+use super::planner::Planner;
 use super::question;
 use super::question::Answer;
 use super::queue;
 use super::queue::Job;
 use super::queue::Nodes;
-use super::world::Change;
 use super::world::World;
 use crate::console::note;
 use crate::console::warning;
@@ -19,6 +21,7 @@ use crate::serve::listen::Listener;
 use crate::serve::server;
 use crate::serve::server::Client;
 use crate::serve::server::Handler;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -30,14 +33,21 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use std::time::Instant;
 use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
 
 /// One command of Slurm; a controller that is busy takes seconds.
 const COMMAND_TIME: Duration = Duration::from_secs(30);
 
+/// A job that could not be changed is left alone for so long.
+const AFTER_FAILURE: Duration = Duration::from_secs(30);
+
 /// Changes made before the queue is looked at again.
-const MOST_CHANGES: usize = 50;
+const MOST_CHANGES: usize = 100;
+
+/// Looks at the queue before the end of the helper is looked for.
+const MOST_ROUNDS: usize = 10;
 
 const LIMITS: Limits = Limits {
     connections: 256,
@@ -106,15 +116,20 @@ impl Helper {
     pub fn start(options: &Options) -> Result<Helper> {
         let predictions = Predictions::load("--profiles", &options.profiles)?;
         let count = predictions.count();
-        let world = World::new(predictions, options.patience.as_secs(), now());
-        let world = Arc::new(Mutex::new(world));
+        let planner = Planner::new(predictions.clone(), options.patience.as_secs());
+        let world = Arc::new(Mutex::new(World::new(predictions, now())));
         let listener = Arc::new(Listener::unix("--socket", &options.socket)?);
         let (stop, stopped) = channel();
-        let (steered, interval) = (world.clone(), options.interval);
+        let interval = options.interval;
+        let mut rounds = Rounds {
+            world: world.clone(),
+            planner,
+            failed: BTreeMap::new(),
+        };
         let steer = move || {
             let mut trouble = Trouble::default();
             loop {
-                trouble.is(round(&steered));
+                trouble.is(rounds.next());
                 match stopped.recv_timeout(interval) {
                     Err(RecvTimeoutError::Timeout) => {}
                     _ => return,
@@ -169,28 +184,69 @@ impl Trouble {
     }
 }
 
-/// Looks at the queue and makes the changes that follow.
-fn round(world: &Mutex<World>) -> Result<(), String> {
-    loop {
-        let (nodes, jobs) = look()?;
-        let changes = locked(world).refresh(nodes, &jobs, now());
-        let most = changes.len() > MOST_CHANGES;
-        let mut failed = false;
-        for change in changes.iter().take(MOST_CHANGES) {
-            match make(change) {
+/// Looks at the queue, and makes the changes that follow.
+struct Rounds {
+    world: Arc<Mutex<World>>,
+    planner: Planner,
+    /// Jobs that could not be changed, and when.
+    failed: BTreeMap<String, Instant>,
+}
+
+impl Rounds {
+    fn next(&mut self) -> Result<(), String> {
+        for _ in 0..MOST_ROUNDS {
+            let (nodes, jobs) = look()?;
+            let changes = self.plan(nodes, &jobs);
+            self.failed.retain(|_, at| at.elapsed() < AFTER_FAILURE);
+            for alike in grouped(&changes[..changes.len().min(MOST_CHANGES)]) {
+                self.make(&alike);
+            }
+            if changes.len() <= MOST_CHANGES {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn plan(&mut self, nodes: Nodes, jobs: &[Job]) -> Vec<Change> {
+        let (tickets, last) = {
+            let mut world = locked(&self.world);
+            (world.open_tickets(jobs, now()), world.last_ticket())
+        };
+        let (board, mut changes) = self.planner.plan(&nodes, jobs, &tickets, now());
+        locked(&self.world).accept(nodes, board, last);
+        changes.retain(|change| !self.failed.contains_key(&change.job));
+        changes
+    }
+
+    fn make(&mut self, alike: &[&Change]) {
+        let made = make(alike);
+        for change in alike {
+            match &made {
                 Ok(()) => note!("job {}: {}", change.job, change.said),
                 Err(problem) => {
                     // Most often it has just started, or ended.
                     note!("job {}: not changed: {problem}", change.job);
-                    failed = true;
-                    break;
+                    self.failed.insert(change.job.clone(), Instant::now());
                 }
             }
         }
-        if failed || !most {
-            return Ok(());
+    }
+}
+
+/// Changes that are the same but for the job, such as those of jobs that still wait.
+fn grouped(changes: &[Change]) -> Vec<Vec<&Change>> {
+    let mut groups: Vec<Vec<&Change>> = Vec::new();
+    for change in changes {
+        let alike = groups
+            .iter_mut()
+            .find(|it| it[0].settings == change.settings);
+        match alike {
+            Some(group) => group.push(change),
+            None => groups.push(vec![change]),
         }
     }
+    groups
 }
 
 fn look() -> Result<(Nodes, Vec<Job>), String> {
@@ -200,10 +256,12 @@ fn look() -> Result<(Nodes, Vec<Job>), String> {
     Ok((queue::nodes(&String::from_utf8_lossy(&nodes)), jobs))
 }
 
-fn make(change: &Change) -> Result<(), String> {
-    let job = format!("JobId={}", change.job);
-    let mut arguments = vec!["update", &job];
-    arguments.extend(change.settings.iter().map(String::as_str));
+fn make(alike: &[&Change]) -> Result<(), String> {
+    let jobs: Vec<&str> = alike.iter().map(|it| it.job.as_str()).collect();
+    let jobs = format!("JobId={}", jobs.join(","));
+    let mut arguments = vec!["update", &jobs];
+    let settings = alike.iter().take(1).flat_map(|it| &it.settings);
+    arguments.extend(settings.map(String::as_str));
     commands::run("scontrol", &arguments, COMMAND_TIME).map(drop)
 }
 
@@ -213,11 +271,36 @@ fn make(change: &Change) -> Result<(), String> {
 /// An environment error when Slurm does not answer.
 pub fn release() -> Result<()> {
     let (_, jobs) = look().map_err(Error::environment)?;
-    for change in World::release(&jobs) {
-        match make(&change) {
+    for change in change::release(&jobs) {
+        match make(&[&change]) {
             Ok(()) => note!("job {}: {}", change.job, change.said),
             Err(problem) => warning!("job {}: not released: {problem}", change.job),
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_that_are_alike_go_together() {
+        let change = |job: &str, setting: &str| Change {
+            job: job.into(),
+            settings: vec![setting.into()],
+            said: String::new(),
+        };
+        let all = [
+            change("1", "StartTime=now+60"),
+            change("2", "ReqNodeList=n1"),
+            change("3_[4,6]", "StartTime=now+60"),
+        ];
+        let groups = grouped(&all);
+        let jobs = |group: &Vec<&Change>| -> Vec<String> {
+            group.iter().map(|it| it.job.clone()).collect()
+        };
+        let jobs: Vec<Vec<String>> = groups.iter().map(jobs).collect();
+        assert_eq!(jobs, [vec!["1", "3_[4,6]"], vec!["2"]]);
+    }
 }
