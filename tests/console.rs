@@ -47,3 +47,35 @@ fn a_closed_or_full_standard_error_changes_nothing_else() {
         }
     }
 }
+
+#[test]
+fn names_from_elsewhere_do_not_steer_the_terminal() {
+    let directory = tempfile::tempdir().unwrap();
+    let name = "web\u{1b}]0;owned\u{7}\u{1b}[2J\u{202e}\u{9b}31m";
+    let from = root().join("tests/fixtures/profiles/web.json");
+    let profile = std::fs::read_to_string(from).unwrap();
+    let mut profile: serde_json::Value = serde_json::from_str(&profile).unwrap();
+    profile["workload"]["name"] = name.into();
+    let path = directory.path().join("evil.json");
+    std::fs::write(&path, profile.to_string()).unwrap();
+    let path = path.to_str().unwrap();
+    let long = "a".repeat(100_000);
+    let requests: [&[&str]; 6] = [
+        &["show", path],
+        &["show", path, "--json"],
+        &["explain", path],
+        &["predict", path, path],
+        &["show", name],
+        &["show", &long],
+    ];
+    for request in requests {
+        let ended = Ended::of(command(request), PATIENCE);
+        for text in [&ended.stdout, &ended.stderr] {
+            let steering = text
+                .chars()
+                .find(|&character| jostle::console::steers(character));
+            assert_eq!(steering, None, "{request:?}: {text}");
+            assert!(text.lines().all(|line| line.len() < 10_000));
+        }
+    }
+}

@@ -374,7 +374,7 @@ fn watch(
             false => generator.next_window()?,
         };
         if live {
-            console::write(format_args!("\r{}\x1b[K", report::line(&window)));
+            console::raw(format_args!("\r{}\x1b[K", report::line(&window)));
         }
         let all = match sum.take() {
             Some(mut all) => {

@@ -1,5 +1,6 @@
 //! Writing results to stdout without a panic when the reader has gone.
 
+use crate::console;
 use crate::error::Error;
 use crate::error::Result;
 use jostle_profile as profile;
@@ -12,7 +13,17 @@ use std::io::Write;
 use std::path::Path;
 use std::path::PathBuf;
 
-/// Prints `text` as it is.
+/// What we let a terminal do: clear itself, bold, dim, green, yellow.
+const OWN: &[&str] = &[
+    "\u{1b}[H\u{1b}[2J",
+    "\u{1b}[0m",
+    "\u{1b}[1m",
+    "\u{1b}[2m",
+    "\u{1b}[32m",
+    "\u{1b}[33m",
+];
+
+/// Prints `text`; nothing in it steers the terminal but what is ours.
 ///
 /// # Errors
 ///
@@ -21,7 +32,7 @@ use std::path::PathBuf;
 pub fn text(text: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout
-        .write_all(text.as_bytes())
+        .write_all(console::harmless(text, OWN).as_bytes())
         .and_then(|()| stdout.flush())
     {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::environment(

@@ -25,6 +25,7 @@ use crate::workload::TargetSpec;
 use crate::workload::cgroup;
 use crate::workload::cgroup::Hierarchies;
 use crate::workload::demo;
+use crate::workload::redact;
 use jostle_profile as profile;
 use jostle_profile::cpulist::format_list;
 use jostle_profile::pairs::GroupPlacement;
@@ -251,6 +252,13 @@ fn member(args: &Args, target: &str) -> Result<MemberRequest> {
             if profile.workload.command.is_empty() {
                 return Err(Error::request(format!(
                     "{target}: it holds no command; name the running process with pid:PID"
+                )));
+            }
+            let secret = |word: &String| word.contains(redact::REDACTED);
+            if profile.workload.command.iter().any(secret) {
+                return Err(Error::request(format!(
+                    "{target}: the secrets of its command were not recorded; give the command \
+                     itself"
                 )));
             }
             metric.get_or_insert(profile.metric.name);

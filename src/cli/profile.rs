@@ -137,6 +137,10 @@ pub struct Args {
     /// Label to keep in the profile, KEY=VALUE; may be repeated
     #[arg(help_heading = RESULT, long = "label", value_name = "KEY=VALUE")]
     labels: Vec<String>,
+    /// Leave the command line out of the profile; what looks like a password is always
+    /// replaced by ***
+    #[arg(help_heading = RESULT, long)]
+    no_command: bool,
     /// Print the profile as JSON instead of the table
     #[arg(help_heading = RESULT, long)]
     json: bool,
@@ -368,6 +372,7 @@ fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result
         spec,
         name: args.name.clone(),
         labels: labels(&args.labels)?,
+        keep_command: !args.no_command,
         resources,
         target_cpus: target.cpus,
         cpu_choice: target.choice,

@@ -20,13 +20,15 @@ pub struct Args {
 pub fn run(args: Args) -> Result<()> {
     let released = workload::release(args.dry_run)?;
     let mut text = String::new();
+    let would = if args.dry_run { "would have " } else { "" };
     for one in &released {
-        text += &format!("{one}\n");
+        match one.outcome.is_a_deed() {
+            true => text += &format!("{would}{one}\n"),
+            false => text += &format!("{one}\n"),
+        }
     }
     if released.is_empty() {
         text = "nothing is held\n".into();
-    } else if args.dry_run {
-        text += "dry run: nothing was done\n";
     }
     output::text(&text)?;
     match released.iter().any(workload::Released::failed) {

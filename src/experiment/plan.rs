@@ -48,6 +48,8 @@ pub struct Request {
     /// Name in the profile; the target's own when absent.
     pub name: Option<String>,
     pub labels: BTreeMap<String, String>,
+    /// Whether the profile holds the command line.
+    pub keep_command: bool,
     pub resources: Vec<Resource>,
     /// CPUs of the target.
     pub target_cpus: Vec<usize>,
@@ -311,6 +313,7 @@ pub(super) mod tests {
             spec: TargetSpec::Command(CommandSpec::new(["x"])),
             name: None,
             labels: BTreeMap::new(),
+            keep_command: true,
             resources: Resource::ALL.to_vec(),
             target_cpus: target_cpus.to_vec(),
             cpu_choice: CpuChoice::asked("--cpus"),

@@ -39,6 +39,7 @@ use crate::warning::Warning;
 use crate::workload::Target;
 use crate::workload::TargetSpec;
 use crate::workload::hooks::ActiveHooks;
+use crate::workload::redact;
 use jostle_load::Drive;
 use jostle_load::Pace;
 use jostle_profile::Conditions;
@@ -348,6 +349,7 @@ fn metadata(
     let request = &plan.request;
     let calibration = request.calibration.as_ref();
     let mut facts = metric.facts();
+    facts.name = redact::text(&facts.name);
     facts.window_rule = Some(metric.window_rule());
     facts.resolution = Some(metric.resolution());
     facts.cost = Some(metric.cost());
@@ -361,6 +363,7 @@ fn metadata(
                 .clone()
                 .unwrap_or_else(|| target.name().to_string()),
             command: match &request.spec {
+                _ if !request.keep_command => Vec::new(),
                 TargetSpec::Demo { name, options } => demos::command(name, options),
                 _ => target.command(),
             },

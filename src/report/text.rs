@@ -1,5 +1,6 @@
 //! Numbers and words as people read them.
 
+use crate::console::steers;
 use jostle_profile::PlacementMode;
 use jostle_profile::Status;
 use jostle_profile::cpulist::format_list;
@@ -135,7 +136,13 @@ pub fn status(status: Status) -> &'static str {
 /// cursor or recolour the terminal.
 pub fn clean(text: &str) -> String {
     text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
+        .map(|c| {
+            if c == '\n' || c == '\t' || steers(c) {
+                ' '
+            } else {
+                c
+            }
+        })
         .collect()
 }
 

@@ -165,6 +165,7 @@ fn request(
         spec,
         name: None,
         labels: BTreeMap::new(),
+        keep_command: true,
         resources: pressing.to_vec(),
         target_cpus,
         cpu_choice: CpuChoice::asked("--cpus"),

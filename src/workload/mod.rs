@@ -17,6 +17,7 @@ mod output;
 mod pid;
 mod progress;
 mod published;
+pub mod redact;
 mod scope;
 pub mod tree;
 
@@ -272,7 +273,7 @@ impl Target {
         };
         Ok(Target {
             name,
-            command,
+            command: redact::command(command),
             confinement: None,
             kind,
         })
@@ -320,7 +321,7 @@ impl Target {
         &self.name
     }
 
-    /// The command line.
+    /// The command line, without what looks like a secret.
     pub fn command(&self) -> Vec<String> {
         self.command.clone()
     }

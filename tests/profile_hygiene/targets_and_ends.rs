@@ -340,3 +340,18 @@ fn a_stopped_profiler_presses_on_nothing() {
     running.signal(Signal::SIGCONT);
     goes_on();
 }
+
+#[test]
+fn secrets_of_a_command_line_stay_out_of_the_profile() {
+    let script = format!("{PRINTER} # PGPASSWORD=hunter2");
+    let target = ["--", "sh", "-c", &script, "--password", "hunter2"];
+    for (asked, length) in [(&[][..], 5), (&["--no-command"], 0)] {
+        let place = Place::new();
+        let options = [NUMBER, &["--out", "p.json"], asked].concat();
+        place.profile(&options, &target).says(0, &["wrote p.json"]);
+        let text = std::fs::read_to_string(place.directory.path().join("p.json")).unwrap();
+        assert!(!text.contains("hunter2"), "{text}");
+        let command = place.profile_file("p.json")["workload"]["command"].clone();
+        assert_eq!(command.as_array().map_or(0, Vec::len), length);
+    }
+}

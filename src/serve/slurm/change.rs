@@ -45,10 +45,14 @@ pub fn change(job: &Job, name: &str, verdict: Verdict, board: &Board, now: u64) 
             }
             (Given::Node(node), why)
         }
+        Verdict::Wait { .. } if waited => {
+            return (job.eligible <= now + RENEW_BELOW_S).then(|| Change {
+                job: name.into(),
+                settings: vec![format!("StartTime=now+{LEASE_S}")],
+                said: "still waits".into(),
+            });
+        }
         Verdict::Wait { why } => {
-            if waited && job.eligible > now + RENEW_BELOW_S {
-                return None;
-            }
             if matches!(was, Some(Given::Node(_))) {
                 settings.push("ReqNodeList=".into());
             }

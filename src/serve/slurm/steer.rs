@@ -44,7 +44,7 @@ const COMMAND_TIME: Duration = Duration::from_secs(30);
 const AFTER_FAILURE: Duration = Duration::from_secs(30);
 
 /// Changes made before the queue is looked at again.
-const MOST_CHANGES: usize = 50;
+const MOST_CHANGES: usize = 100;
 
 /// Looks at the queue before the end of the helper is looked for.
 const MOST_ROUNDS: usize = 10;
@@ -198,8 +198,8 @@ impl Rounds {
             let (nodes, jobs) = look()?;
             let changes = self.plan(nodes, &jobs);
             self.failed.retain(|_, at| at.elapsed() < AFTER_FAILURE);
-            for change in changes.iter().take(MOST_CHANGES) {
-                self.make(change);
+            for alike in grouped(&changes[..changes.len().min(MOST_CHANGES)]) {
+                self.make(&alike);
             }
             if changes.len() <= MOST_CHANGES {
                 break;
@@ -219,16 +219,34 @@ impl Rounds {
         changes
     }
 
-    fn make(&mut self, change: &Change) {
-        match make(change) {
-            Ok(()) => note!("job {}: {}", change.job, change.said),
-            Err(problem) => {
-                // Most often it has just started, or ended.
-                note!("job {}: not changed: {problem}", change.job);
-                self.failed.insert(change.job.clone(), Instant::now());
+    fn make(&mut self, alike: &[&Change]) {
+        let made = make(alike);
+        for change in alike {
+            match &made {
+                Ok(()) => note!("job {}: {}", change.job, change.said),
+                Err(problem) => {
+                    // Most often it has just started, or ended.
+                    note!("job {}: not changed: {problem}", change.job);
+                    self.failed.insert(change.job.clone(), Instant::now());
+                }
             }
         }
     }
+}
+
+/// Changes that are the same but for the job, such as those of jobs that still wait.
+fn grouped(changes: &[Change]) -> Vec<Vec<&Change>> {
+    let mut groups: Vec<Vec<&Change>> = Vec::new();
+    for change in changes {
+        let alike = groups
+            .iter_mut()
+            .find(|it| it[0].settings == change.settings);
+        match alike {
+            Some(group) => group.push(change),
+            None => groups.push(vec![change]),
+        }
+    }
+    groups
 }
 
 fn look() -> Result<(Nodes, Vec<Job>), String> {
@@ -238,10 +256,12 @@ fn look() -> Result<(Nodes, Vec<Job>), String> {
     Ok((queue::nodes(&String::from_utf8_lossy(&nodes)), jobs))
 }
 
-fn make(change: &Change) -> Result<(), String> {
-    let job = format!("JobId={}", change.job);
-    let mut arguments = vec!["update", &job];
-    arguments.extend(change.settings.iter().map(String::as_str));
+fn make(alike: &[&Change]) -> Result<(), String> {
+    let jobs: Vec<&str> = alike.iter().map(|it| it.job.as_str()).collect();
+    let jobs = format!("JobId={}", jobs.join(","));
+    let mut arguments = vec!["update", &jobs];
+    let settings = alike.iter().take(1).flat_map(|it| &it.settings);
+    arguments.extend(settings.map(String::as_str));
     commands::run("scontrol", &arguments, COMMAND_TIME).map(drop)
 }
 
@@ -252,10 +272,35 @@ fn make(change: &Change) -> Result<(), String> {
 pub fn release() -> Result<()> {
     let (_, jobs) = look().map_err(Error::environment)?;
     for change in change::release(&jobs) {
-        match make(&change) {
+        match make(&[&change]) {
             Ok(()) => note!("job {}: {}", change.job, change.said),
             Err(problem) => warning!("job {}: not released: {problem}", change.job),
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_that_are_alike_go_together() {
+        let change = |job: &str, setting: &str| Change {
+            job: job.into(),
+            settings: vec![setting.into()],
+            said: String::new(),
+        };
+        let all = [
+            change("1", "StartTime=now+60"),
+            change("2", "ReqNodeList=n1"),
+            change("3_[4,6]", "StartTime=now+60"),
+        ];
+        let groups = grouped(&all);
+        let jobs = |group: &Vec<&Change>| -> Vec<String> {
+            group.iter().map(|it| it.job.clone()).collect()
+        };
+        let jobs: Vec<Vec<String>> = groups.iter().map(jobs).collect();
+        assert_eq!(jobs, [vec!["1", "3_[4,6]"], vec!["2"]]);
+    }
 }

@@ -34,6 +34,16 @@ pub enum Outcome {
     Failed(String),
 }
 
+impl Outcome {
+    /// Whether something was changed.
+    pub fn is_a_deed(&self) -> bool {
+        matches!(
+            self,
+            Outcome::Thawed(_) | Outcome::Continued(_) | Outcome::Ended(_)
+        )
+    }
+}
+
 impl Released {
     /// Whether something may still be held.
     pub fn failed(&self) -> bool {
@@ -46,7 +56,9 @@ impl fmt::Display for Released {
         match &self.outcome {
             Outcome::Runs => write!(f, "left alone what is being measured"),
             Outcome::Thawed(cgroup) => write!(f, "thawed {}", cgroup.display()),
-            Outcome::Continued(count) => write!(f, "continued {count} stopped processes"),
+            Outcome::Continued(1) => write!(f, "continued 1 process"),
+            Outcome::Continued(count) => write!(f, "continued {count} processes"),
+            Outcome::Ended(1) => write!(f, "ended 1 process that it had started"),
             Outcome::Ended(count) => write!(f, "ended {count} processes that it had started"),
             Outcome::Hooks => write!(
                 f,

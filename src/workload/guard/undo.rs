@@ -3,7 +3,7 @@
 use super::super::cgroup::Freezer;
 use super::super::cgroup::FreezerKind;
 use crate::sys::guard_page::GuardPage;
-use crate::sys::process;
+use crate::sys::pidfd::PidFd;
 use crate::workload::tree;
 use nix::sys::signal::Signal;
 use std::io;
@@ -64,8 +64,12 @@ pub(super) fn end_marked(marker: &str) -> usize {
             break;
         }
         for pid in left {
-            let _ = process::signal_process(pid, Signal::SIGKILL);
-            ended.insert(pid);
+            let process = PidFd::open(pid);
+            // Asked again through a handle that a later process cannot take over.
+            if let (Ok(process), true) = (process, carries(pid, marker)) {
+                let _ = process.signal(Some(Signal::SIGKILL));
+                ended.insert(pid);
+            }
         }
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -74,9 +78,11 @@ pub(super) fn end_marked(marker: &str) -> usize {
 
 /// The processes that carry `marker`.
 pub(super) fn marked(marker: &str) -> Vec<i32> {
-    let carries = |&pid: &i32| {
-        let lives = tree::stat(pid).is_some_and(|stat| !stat.ended());
-        lives && tree::marker_of(pid).is_some_and(|found| found == marker)
-    };
-    tree::processes().into_iter().filter(carries).collect()
+    let all = tree::processes().into_iter();
+    all.filter(|&pid| carries(pid, marker)).collect()
+}
+
+fn carries(pid: i32, marker: &str) -> bool {
+    let lives = tree::stat(pid).is_some_and(|stat| !stat.ended());
+    lives && tree::marker_of(pid).is_some_and(|found| found == marker)
 }
