@@ -30,6 +30,7 @@
 //!
 //! Below them, in crates of their own that know nothing of measuring:
 //! `jostle-profile` (the sensitivity vector and the resources),
+//! `jostle-compare` (what differs between profiles, and several runs as one),
 //! `jostle-schedule` (prediction and placement), `jostle-simulate` (a cluster
 //! in discrete events), `jostle-load` (the load generator), `jostle-statistics`
 //! (location, intervals, monotone regression); and `jostle-kernels`, which runs

@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::report::Style;
 use crate::report::profile_page;
+use crate::report::wrap;
 use jostle_compare::merge;
 use jostle_profile as profile;
 use jostle_profile::Profile;
@@ -45,22 +46,20 @@ pub fn run(args: Args) -> Result<()> {
     let style = Style::for_stdout();
     let style = args.width.map_or(style, |width| style.with_width(width));
     let mut page = profile_page(&merged, style);
-    page += &format!(
-        "\n{} runs merged into {}.\n",
-        runs.len(),
-        args.out.display()
-    );
+    let out = args.out.display();
+    let mut told = format!("{} runs merged into {out}.", runs.len());
     for warning in merged
         .conditions
         .warnings
         .iter()
         .filter(|it| it.code == "runs-disagree")
     {
-        page += &format!(
-            "{}; `jostle explain {}` names them.\n",
-            warning.message,
-            args.out.display()
+        told += &format!(
+            " Warning: {}; `jostle explain {out}` names them.",
+            warning.message
         );
     }
+    page.push('\n');
+    page += &wrap("", &told, style.prose());
     output::text(&page)
 }

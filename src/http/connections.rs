@@ -20,24 +20,24 @@ pub struct Connections {
 #[derive(Default)]
 struct Inner {
     last: u64,
-    open: BTreeMap<u64, Slot>,
+    open: BTreeMap<u64, OpenConnection>,
     /// Closed to make room for others, since the start.
     displaced: u64,
 }
 
-struct Slot {
+struct OpenConnection {
     /// Requests that are being answered.
     busy: usize,
     /// Ascending: the number of the last thing that happened to any.
     touched: u64,
-    leave: Arc<Notify>,
+    close: Arc<Notify>,
 }
 
 /// A place among the connections; given back when dropped.
-pub struct Guest {
+pub struct ConnectionSlot {
     all: Arc<Connections>,
     id: u64,
-    leave: Arc<Notify>,
+    close: Arc<Notify>,
 }
 
 /// While it lives its connection is not closed in favour of another.
@@ -68,36 +68,36 @@ impl Connections {
     }
 
     /// A place for one more; `None` where every connection is busy.
-    pub fn admit(self: &Arc<Self>) -> Option<Guest> {
+    pub fn admit(self: &Arc<Self>) -> Option<ConnectionSlot> {
         let mut inner = self.lock();
         if inner.open.len() >= self.most {
             let idle = inner.open.iter().filter(|(_, slot)| slot.busy == 0);
             let (&id, _) = idle.min_by_key(|(_, slot)| slot.touched)?;
             let slot = inner.open.remove(&id)?;
-            slot.leave.notify_one();
+            slot.close.notify_one();
             inner.displaced += 1;
         }
         inner.last += 1;
-        let (id, leave) = (inner.last, Arc::new(Notify::new()));
-        let slot = Slot {
+        let (id, close) = (inner.last, Arc::new(Notify::new()));
+        let slot = OpenConnection {
             busy: 0,
             touched: id,
-            leave: leave.clone(),
+            close: close.clone(),
         };
         inner.open.insert(id, slot);
         drop(inner);
-        Some(Guest {
+        Some(ConnectionSlot {
             all: self.clone(),
             id,
-            leave,
+            close,
         })
     }
 }
 
-impl Guest {
+impl ConnectionSlot {
     /// Returns when this connection has to make room for another.
-    pub async fn told_to_leave(&self) {
-        self.leave.notified().await;
+    pub async fn displaced_by_another(&self) {
+        self.close.notified().await;
     }
 
     pub fn busy(&self) -> Busy {
@@ -111,7 +111,7 @@ impl Guest {
     }
 }
 
-impl Drop for Guest {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.all.lock().open.remove(&self.id);
     }
@@ -137,19 +137,19 @@ mod tests {
     fn the_longest_idle_makes_room() {
         const MOST: usize = 256;
         let all = Arc::new(Connections::new(MOST));
-        let mut guests: Vec<Guest> = (0..MOST)
+        let mut slots: Vec<ConnectionSlot> = (0..MOST)
             .map(|_| all.admit().expect("there is a place"))
             .collect();
-        let first_is_busy = guests[0].busy();
-        drop(guests[1].busy());
+        let first_is_busy = slots[0].busy();
+        drop(slots[1].busy());
         let newcomer = all.admit().expect("the third has been idle longest");
         assert_eq!(all.open(), MOST);
         assert_eq!(all.displaced(), 1);
-        assert!(!all.lock().open.contains_key(&guests[2].id));
+        assert!(!all.lock().open.contains_key(&slots[2].id));
         // Its own end changes nothing any more.
-        drop(guests.remove(2));
+        drop(slots.remove(2));
         assert_eq!(all.open(), MOST);
-        let busy: Vec<Busy> = guests.iter().map(Guest::busy).collect();
+        let busy: Vec<Busy> = slots.iter().map(ConnectionSlot::busy).collect();
         let newcomer_is_busy = newcomer.busy();
         assert!(all.admit().is_none());
         drop((busy, newcomer_is_busy, first_is_busy));

@@ -6,18 +6,19 @@
 //! | `naming` | how messages name a setting: a key of a file, or a flag |
 //! | `tcp`, `tls` | where it listens, and what that asks for |
 //! | `server` | accepts and serves connections |
-//! | `connections`, `patient` | limits: how many, how slow |
+//! | `connections`, `write_timeout` | limits: how many, how slow |
+//! | `access` | access control: token, host name, time limit |
 //! | `credentials` | tokens and host names |
 //! | `answer` | answers and errors as JSON |
 //! | `requests` | counts of requests for Prometheus |
 //! | `client`, `trust` | requests to others, over TLS where the address says so |
 
+pub mod access;
 pub mod answer;
 pub mod client;
 pub mod connections;
 pub mod credentials;
 pub mod naming;
-mod patient;
 pub mod requests;
 pub mod server;
 pub mod tcp;
@@ -31,3 +32,4 @@ pub mod trust;
 #[cfg(not(feature = "tls"))]
 #[path = "without_trust.rs"]
 pub mod trust;
+mod write_timeout;

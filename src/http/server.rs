@@ -1,9 +1,9 @@
 //! Accepting and serving connections.
 
+use super::connections::ConnectionSlot;
 use super::connections::Connections;
-use super::connections::Guest;
-use super::patient::Patient;
 use super::tls::Tls;
+use super::write_timeout::WriteTimeout;
 use axum::Router;
 use hyper::Request;
 use hyper::body::Incoming;
@@ -11,9 +11,12 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use hyper_util::rt::TokioTimer;
+use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Context;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::io::AsyncRead;
 use tokio::io::AsyncWrite;
@@ -49,71 +52,75 @@ pub struct Host {
 
 impl Host {
     pub async fn accept_unix(self, listener: UnixListener) {
-        let mut closing = self.closing.clone();
-        loop {
-            let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
-                _ = closing.wait_for(|closing| *closing) => return,
-            };
-            let Some((stream, _)) = fit(accepted).await else {
-                continue;
-            };
-            let Some(guest) = self.connections.admit() else {
-                refuse_unix(&stream);
-                continue;
-            };
-            tokio::spawn(self.clone().converse(stream, guest));
-        }
+        let next = |context: &mut Context<'_>| listener.poll_accept(context).map_ok(|it| it.0);
+        let serve = |host: Host, stream: UnixStream, slot| {
+            tokio::spawn(host.serve_connection(stream, slot));
+        };
+        self.accept(next, refuse_unix, serve).await;
     }
 
     pub async fn accept_tcp(self, listener: TcpListener, tls: Option<Tls>) {
+        let next = |context: &mut Context<'_>| listener.poll_accept(context).map_ok(|it| it.0);
+        let refuse = |stream: &TcpStream| refuse_tcp(stream, tls.is_some());
+        let serve = |host: Host, stream: TcpStream, slot| {
+            // Answers are written in one piece.
+            let _ = stream.set_nodelay(true);
+            match tls.clone() {
+                None => drop(tokio::spawn(host.serve_connection(stream, slot))),
+                Some(tls) => drop(tokio::spawn(host.serve_tls(tls, stream, slot))),
+            }
+        };
+        self.accept(next, refuse, serve).await;
+    }
+
+    /// Serves what `next` gives until the server ends; refuses it at the limit.
+    async fn accept<S>(
+        self,
+        next: impl Fn(&mut Context<'_>) -> Poll<io::Result<S>>,
+        refuse: impl Fn(&S),
+        serve: impl Fn(Host, S, ConnectionSlot),
+    ) {
         let mut closing = self.closing.clone();
         loop {
             let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
+                accepted = poll_fn(&next) => accepted,
                 _ = closing.wait_for(|closing| *closing) => return,
             };
-            let Some((stream, _)) = fit(accepted).await else {
-                continue;
-            };
-            // Answers are written in one piece.
-            let _ = stream.set_nodelay(true);
-            let Some(guest) = self.connections.admit() else {
-                refuse_tcp(&stream, tls.is_some());
-                continue;
-            };
-            match tls.clone() {
-                None => {
-                    tokio::spawn(self.clone().converse(stream, guest));
-                }
-                Some(tls) => {
-                    let host = self.clone();
-                    tokio::spawn(async move {
-                        let shake = tokio::time::timeout(SHAKE, tls.accept(stream));
-                        let shaken = tokio::select! {
-                            shaken = shake => shaken,
-                            () = guest.told_to_leave() => return,
-                        };
-                        match shaken {
-                            Ok(Ok(stream)) => host.converse(stream, guest).await,
-                            Ok(Err(error)) => tracing::debug!("TLS: {error}"),
-                            Err(_) => {}
-                        }
-                    });
+            match accepted {
+                Ok(stream) => match self.connections.admit() {
+                    Some(slot) => serve(self.clone(), stream, slot),
+                    None => refuse(&stream),
+                },
+                Err(error) => {
+                    tracing::debug!("a connection was not accepted: {error}");
+                    tokio::time::sleep(AFTER_REFUSAL).await;
                 }
             }
         }
     }
 
+    async fn serve_tls(self, tls: Tls, stream: TcpStream, slot: ConnectionSlot) {
+        let handshake = tokio::time::timeout(SHAKE, tls.accept(stream));
+        let done = tokio::select! {
+            done = handshake => done,
+            () = slot.displaced_by_another() => return,
+        };
+        match done {
+            Ok(Ok(stream)) => self.serve_connection(stream, slot).await,
+            Ok(Err(error)) => tracing::debug!("TLS: {error}"),
+            Err(_) => {}
+        }
+    }
+
     /// Serves one connection until it is closed, replaced, or the server ends.
-    async fn converse<S>(self, stream: S, guest: Guest)
+    async fn serve_connection<S>(self, stream: S, slot: ConnectionSlot)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let mut closing = self.closing;
-        let (guest, router) = (&guest, &self.router);
+        let (slot, router) = (&slot, &self.router);
         let service = service_fn(move |mut request: Request<Incoming>| {
-            let busy = Arc::new(guest.busy());
+            let busy = Arc::new(slot.busy());
             request.extensions_mut().insert(busy.clone());
             let answer = router.clone().oneshot(request);
             async move {
@@ -126,27 +133,15 @@ impl Host {
             .timer(TokioTimer::new())
             .header_read_timeout(self.longest_head)
             .max_buf_size(MOST_HEAD_BYTES)
-            .serve_connection(TokioIo::new(Patient::new(stream)), service);
+            .serve_connection(TokioIo::new(WriteTimeout::new(stream)), service);
         let mut connection = pin!(connection);
         tokio::select! {
             _ = connection.as_mut() => return,
-            () = guest.told_to_leave() => return,
+            () = slot.displaced_by_another() => return,
             _ = closing.wait_for(|closing| *closing) => {}
         }
         connection.as_mut().graceful_shutdown();
         let _ = connection.await;
-    }
-}
-
-/// The connection; after a failure a pause, so that this thread does not spin.
-async fn fit<T>(accepted: io::Result<T>) -> Option<T> {
-    match accepted {
-        Ok(connection) => Some(connection),
-        Err(error) => {
-            tracing::debug!("a connection was not accepted: {error}");
-            tokio::time::sleep(AFTER_REFUSAL).await;
-            None
-        }
     }
 }
 

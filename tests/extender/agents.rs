@@ -126,3 +126,18 @@ fn wrong_addresses_are_refused_by_name() {
         crate::common::program::jostle(&arguments).says(2, &[words]);
     }
 }
+
+#[test]
+fn the_manifest_of_the_agent_holds_a_configuration() {
+    let text = fs::read_to_string(root().join("deploy/kubernetes/agent.yaml")).unwrap();
+    let (_, rest) = text
+        .split_once("  agent.toml: |\n")
+        .expect("it is in a ConfigMap");
+    let lines = rest.lines().take_while(|line| line.starts_with("    "));
+    let lines: Vec<&str> = lines.map(str::trim_start).collect();
+    let config = jostle::agent::Config::parse(&lines.join("\n")).expect("a configuration");
+    assert_eq!(config.workloads.len(), 2);
+    let url = config.report.url.expect("states are sent");
+    let service = "https://jostle-extender-replicas.jostle.svc:8771";
+    assert_eq!(url, service);
+}

@@ -135,9 +135,12 @@ fn shown(resource: &ResourceChange) -> String {
             Some(level) if level < 99.5 => format!("{level:.0} % pressure"),
             _ => "full pressure".into(),
         };
+        let [low, high] = loss.ci95.map(signed);
         parts.push(format!(
-            "loses {:.0} % at {at} instead of {:.0} % ({:+.0} points, {:+.0} to {:+.0})",
-            loss.new, loss.old, loss.difference, loss.ci95[0], loss.ci95[1]
+            "loses {} % at {at} instead of {} % ({} points, {low} to {high})",
+            whole(loss.new),
+            whole(loss.old),
+            signed(loss.difference)
         ));
     }
     for (name, reading) in [
@@ -166,6 +169,18 @@ fn shown(resource: &ResourceChange) -> String {
         text += &format!(" Counters: {}.", counters.join(", "));
     }
     text
+}
+
+fn whole(value: f64) -> String {
+    let value = if value.abs() < 0.5 { 0.0 } else { value };
+    format!("{value:.0}").replace('-', "−")
+}
+
+fn signed(value: f64) -> String {
+    match value.abs() < 0.5 {
+        true => "0".into(),
+        false => format!("{value:+.0}").replace('-', "−"),
+    }
 }
 
 fn of_use(resources: &[ResourceChange]) -> Option<String> {

@@ -347,6 +347,19 @@ pub enum Status {
     Unresolved,
 }
 
+impl Status {
+    /// As in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Measured => "measured",
+            Status::Inferred => "inferred",
+            Status::NotShared => "not-shared",
+            Status::Unavailable => "unavailable",
+            Status::Unresolved => "unresolved",
+        }
+    }
+}
+
 /// How target and worker came to share the resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]

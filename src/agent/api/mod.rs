@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `socket` | where it listens, besides TCP |
 //! | `server` | the thread that serves all of it |
-//! | `door` | checks of every request: token, host name, query, time limit |
+//! | `guard` | checks of every request: token, host name, query, time limit |
 //! | `routes`, `row` | all paths, their handlers and their descriptions |
 //! | `query` | query strings |
 //! | `node`, `profiles`, `events`, `health` | what each path answers |
@@ -22,11 +22,11 @@
 #[cfg(feature = "server")]
 mod apps;
 #[cfg(feature = "server")]
-mod door;
-#[cfg(feature = "server")]
 mod events;
 #[cfg(feature = "server")]
 mod expect;
+#[cfg(feature = "server")]
+mod guard;
 #[cfg(feature = "server")]
 mod health;
 #[cfg(feature = "server")]

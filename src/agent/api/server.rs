@@ -1,7 +1,6 @@
 //! The thread that accepts connections and serves them.
 
-use super::door;
-use super::door::Door;
+use super::guard;
 use super::routes;
 use super::shared::Shared;
 use super::socket::SocketFile;
@@ -10,6 +9,7 @@ use crate::agent::config::ApiSection;
 use crate::agent::store::Store;
 use crate::error::Error;
 use crate::error::Result;
+use crate::http::access::AccessControl;
 use crate::http::naming::Naming;
 use crate::http::server::Host;
 use crate::http::tcp::Options;
@@ -110,22 +110,22 @@ fn run(runtime: Runtime, socket: Option<SocketFile>, tcp: Option<Tcp>, shared: A
         let mut closing = shared.closing.clone();
         if let Some(socket) = &socket {
             let listener = UnixListener::from_std(socket.listener.try_clone()?)?;
-            let door = Door {
-                shared: shared.clone(),
+            let access = AccessControl {
                 token: None,
                 only_loopback_names: false,
+                server: "agent",
             };
-            let host = host(&shared, door);
+            let host = host(&shared, access);
             tokio::spawn(host.accept_unix(listener));
         }
         if let Some(tcp) = tcp {
             let listener = TcpListener::from_std(tcp.listener)?;
-            let door = Door {
-                shared: shared.clone(),
+            let access = AccessControl {
                 token: tcp.token,
                 only_loopback_names: tcp.tls.is_none(),
+                server: "agent",
             };
-            let host = host(&shared, door);
+            let host = host(&shared, access);
             tokio::spawn(host.accept_tcp(listener, tcp.tls));
         }
         let _ = closing.wait_for(|closing| *closing).await;
@@ -145,9 +145,9 @@ fn run(runtime: Runtime, socket: Option<SocketFile>, tcp: Option<Tcp>, shared: A
     runtime.shutdown_timeout(Duration::from_millis(100));
 }
 
-fn host(shared: &Arc<Shared>, door: Door) -> Host {
+fn host(shared: &Arc<Shared>, access: AccessControl) -> Host {
     Host {
-        router: door::behind(door, routes::router(shared)),
+        router: guard::behind(shared.clone(), access, routes::router(shared)),
         connections: shared.connections.clone(),
         closing: shared.closing.clone(),
         longest_head: LONGEST_HEAD,

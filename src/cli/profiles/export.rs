@@ -12,8 +12,10 @@ use jostle_profile::summary;
 use jostle_profile::summary::Document;
 use rayon::prelude::*;
 use std::fs;
+use std::fs::File;
 use std::io;
 use std::io::Write;
+use std::path::Path;
 use std::path::PathBuf;
 
 /// Files read before their rows are written: so many are in memory at once.
@@ -27,72 +29,84 @@ pub struct Args {
     /// Comma-separated values with a line of column names (the default)
     #[arg(long)]
     csv: bool,
+    /// A Parquet file with the same columns
+    #[cfg(feature = "parquet")]
+    #[arg(long, conflicts_with = "csv", requires = "out")]
+    parquet: bool,
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
+/// Why rows could not be written.
+enum Stopped {
+    /// The reader had enough, which is not an error.
+    PipeClosed,
+    Failed(String),
+}
+
+/// Where rows go.
+enum Table {
+    Csv(csv::Writer<Box<dyn Write>>),
+    #[cfg(feature = "parquet")]
+    Parquet(super::parquet::Table),
+}
+
 pub fn run(args: Args) -> Result<()> {
     let files = scan::files(&args.from)?;
-    let mut refused = 0;
-    let mut profiles = 0;
-    let mut count = 0;
-    let (out, name): (Box<dyn Write>, String) = match &args.out {
-        None => (Box::new(io::stdout().lock()), "standard output".into()),
-        Some(path) => {
-            let file = fs::File::create(path).map_err(|error| {
-                Error::request(format!("--out {}: cannot be made: {error}", path.display()))
-            })?;
-            (Box::new(file), path.display().to_string())
-        }
-    };
-    let mut table = csv::Writer::from_writer(out);
-    for files in files.chunks(CHUNK) {
-        let read: Vec<(&PathBuf, Result<Vec<Row>, String>)> =
-            files.par_iter().map(|path| (path, read(path))).collect();
-        for (path, found) in read {
-            match found {
-                Ok(rows) => {
-                    profiles += usize::from(!rows.is_empty());
-                    count += rows.len();
-                    for row in rows {
-                        if let Err(error) = table.serialize(row) {
-                            return ended(&name, io_error(error));
-                        }
-                    }
-                }
-                Err(problem) => {
-                    refused += 1;
-                    warning!("{}: {problem}", path.display());
-                }
-            }
+    let mut table = Table::open(&args)?;
+    let mut count = Count::default();
+    let copied = copy(&files, &mut table, &mut count);
+    match copied.and_then(|()| table.close()) {
+        Ok(()) | Err(Stopped::PipeClosed) => {}
+        Err(Stopped::Failed(problem)) => {
+            let out = args
+                .out
+                .as_deref()
+                .map_or("standard output".into(), Path::to_string_lossy);
+            return Err(Error::environment(format!("cannot write {out}: {problem}")));
         }
     }
-    if let Err(error) = table.flush() {
-        return ended(&name, error);
+    if let Some(out) = &args.out {
+        let (rows, profiles) = (count.rows, count.profiles);
+        output::text(&format!(
+            "{rows} rows of {profiles} profiles in {}.\n",
+            out.display()
+        ))?;
     }
-    if args.out.is_some() {
-        output::text(&format!("{count} rows of {profiles} profiles in {name}.\n"))?;
-    }
-    match refused {
+    match count.refused {
         0 => Ok(()),
         refused => Err(Error::Gate(format!("{refused} files were left out"))),
     }
 }
 
-fn io_error(error: csv::Error) -> io::Error {
-    match error.into_kind() {
-        csv::ErrorKind::Io(error) => error,
-        other => io::Error::other(format!("{other:?}")),
-    }
+#[derive(Default)]
+struct Count {
+    rows: usize,
+    profiles: usize,
+    refused: usize,
 }
 
-/// A closed pipe is not an error: the reader had enough.
-fn ended(name: &str, error: io::Error) -> Result<()> {
-    match error.kind() {
-        io::ErrorKind::BrokenPipe => Ok(()),
-        _ => Err(Error::environment(format!("cannot write {name}: {error}"))),
+fn copy(files: &[PathBuf], table: &mut Table, count: &mut Count) -> Result<(), Stopped> {
+    for files in files.chunks(CHUNK) {
+        let read: Vec<Result<Vec<Row>, String>> = files.par_iter().map(read).collect();
+        let mut rows = Vec::new();
+        for (path, found) in files.iter().zip(read) {
+            match found {
+                Ok(found) => {
+                    count.profiles += usize::from(!found.is_empty());
+                    rows.extend(found);
+                }
+                Err(problem) => {
+                    count.refused += 1;
+                    warning!("{}: {problem}", path.display());
+                }
+            }
+        }
+        count.rows += rows.len();
+        table.write(&rows)?;
     }
+    Ok(())
 }
 
 /// The rows of a file; none of another document of Jostle.
@@ -105,4 +119,65 @@ fn read(path: &PathBuf) -> Result<Vec<Row>, String> {
     let document = document.map_err(|error| error.to_string())?;
     profile::check(&document).map_err(|error| error.to_string())?;
     Ok(rows(&path.display().to_string(), &document))
+}
+
+impl Table {
+    fn open(args: &Args) -> Result<Table> {
+        let create = |path: &Path| {
+            File::create(path).map_err(|error| {
+                Error::request(format!("--out {}: cannot be made: {error}", path.display()))
+            })
+        };
+        #[cfg(feature = "parquet")]
+        if let (true, Some(path)) = (args.parquet, &args.out) {
+            let table = super::parquet::Table::new(create(path)?);
+            return table.map(Table::Parquet).map_err(Error::environment);
+        }
+        let out: Box<dyn Write> = match &args.out {
+            None => Box::new(io::stdout().lock()),
+            Some(path) => Box::new(create(path)?),
+        };
+        Ok(Table::Csv(csv::Writer::from_writer(out)))
+    }
+
+    fn write(&mut self, rows: &[Row]) -> Result<(), Stopped> {
+        match self {
+            Table::Csv(table) => rows.iter().try_for_each(|row| Ok(table.serialize(row)?)),
+            #[cfg(feature = "parquet")]
+            Table::Parquet(table) => table.write(rows).map_err(Stopped::because),
+        }
+    }
+
+    fn close(self) -> Result<(), Stopped> {
+        match self {
+            Table::Csv(mut table) => Ok(table.flush()?),
+            #[cfg(feature = "parquet")]
+            Table::Parquet(table) => table.close().map_err(Stopped::because),
+        }
+    }
+}
+
+impl Stopped {
+    #[cfg(feature = "parquet")]
+    fn because(error: impl std::fmt::Display) -> Stopped {
+        Stopped::Failed(error.to_string())
+    }
+}
+
+impl From<io::Error> for Stopped {
+    fn from(error: io::Error) -> Stopped {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Stopped::PipeClosed,
+            _ => Stopped::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<csv::Error> for Stopped {
+    fn from(error: csv::Error) -> Stopped {
+        match error.into_kind() {
+            csv::ErrorKind::Io(error) => error.into(),
+            other => Stopped::Failed(format!("{other:?}")),
+        }
+    }
 }

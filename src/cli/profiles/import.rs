@@ -265,7 +265,7 @@ fn tell(outcomes: &[(PathBuf, Outcome)], args: &Args) -> Result<()> {
             "imported"
         };
         page += &format!(
-            "{imported} {verb}, {present} there already, {other} other documents, {refused} refused.\n"
+            "{imported} {verb}, {present} there already, {refused} refused; other documents: {other}.\n"
         );
         output::text(&page)?;
     }

@@ -5,6 +5,8 @@ mod export;
 mod import;
 mod list;
 mod merge;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod prune;
 mod scan;
 

@@ -14,13 +14,13 @@
 //! | `decisions` | what was decided, and why |
 //! | `profiles`, `source` | the profiles, their version, and where they are |
 //! | `api_server`, `watch` | lists and watches of nodes and pods |
-//! | `routes`, `door`, `shared`, `metrics` | HTTP |
+//! | `routes`, `guard`, `shared`, `metrics` | HTTP |
 //! | `server` | all of it, started |
 
 mod api_server;
 mod decide;
 mod decisions;
-mod door;
+mod guard;
 mod live;
 mod metrics;
 mod profiles;

@@ -4,8 +4,8 @@ use super::decide::Filtered;
 use super::decide::Scored;
 use super::decisions::Decision;
 use super::decisions::Verb;
-use super::door;
-use super::door::whole;
+use super::guard;
+use super::guard::whole;
 use super::live::Live;
 use super::live::NodeDocument;
 use super::metrics;
@@ -56,7 +56,7 @@ pub fn router(shared: &Arc<Shared>) -> Router {
         .route("/healthz", get(async || json(&value!({"status": "alive"}))))
         .route("/readyz", get(ready))
         .fallback(async || {
-            let paths: Vec<&str> = door::PATHS.iter().map(|(path, _)| *path).collect();
+            let paths: Vec<&str> = guard::PATHS.iter().map(|(path, _)| *path).collect();
             Problem::not_found(format!(
                 "there is no such path; there are {}",
                 paths.join(", ")
@@ -163,7 +163,7 @@ async fn put_node(
     Path(name): Path<String>,
     body: Body,
 ) -> Answer {
-    let body = whole(body, door::MOST_STATE_BYTES).await?;
+    let body = whole(body, guard::MOST_STATE_BYTES).await?;
     let document = NodeDocument::parse(&body).map_err(Problem::bad_request)?;
     if document.name != name || name.is_empty() || name.len() > LONGEST_NAME {
         return Err(Problem::bad_request(format!(

@@ -2,8 +2,7 @@
 
 use super::api_server::ApiServer;
 use super::decisions::Decisions;
-use super::door;
-use super::door::Door;
+use super::guard;
 use super::protocol::Pod;
 use super::routes;
 use super::shared::Counters;
@@ -15,6 +14,7 @@ use super::watch::NodeObject;
 use super::watch::SharedWorld;
 use crate::error::Error;
 use crate::error::Result;
+use crate::http::access::AccessControl;
 use crate::http::connections::Connections;
 use crate::http::naming::Naming;
 use crate::http::requests::Requests;
@@ -196,13 +196,13 @@ impl Work {
         tokio::spawn(pods);
         tokio::spawn(ticks(shared.world.clone()));
         let connections = Arc::new(Connections::new(MOST_CONNECTIONS));
-        let door = Door {
-            shared: shared.clone(),
+        let access = AccessControl {
             token: self.tcp.token.take(),
             only_loopback_names: self.tcp.tls.is_none(),
+            server: "extender",
         };
         let host = Host {
-            router: door::behind(door, routes::router(&shared)),
+            router: guard::behind(shared.clone(), access, routes::router(&shared)),
             connections: connections.clone(),
             closing: self.closed.clone(),
             longest_head: LONGEST_SILENCE,

@@ -1,9 +1,9 @@
 //! Checks that every request passes: token, host name, size, time limit.
 
 use super::shared::Shared;
+use crate::http::access::AccessControl;
+use crate::http::access::within;
 use crate::http::answer::Problem;
-use crate::http::credentials::names_loopback;
-use crate::http::credentials::shows;
 use axum::Router;
 use axum::body::Body;
 use axum::body::HttpBody;
@@ -26,11 +26,9 @@ const LONGEST_REQUEST: Duration = Duration::from_secs(30);
 /// Largest state of a node, bytes.
 pub const MOST_STATE_BYTES: usize = 4 << 20;
 
-/// What is asked of clients.
-pub struct Door {
-    pub shared: Arc<Shared>,
-    pub token: Option<String>,
-    pub only_loopback_names: bool,
+struct Guard {
+    shared: Arc<Shared>,
+    access: AccessControl,
 }
 
 /// Every path, and whether it is answered without a token: kube-scheduler cannot send
@@ -46,28 +44,24 @@ pub const PATHS: [(&str, bool); 8] = [
     ("/readyz", true),
 ];
 
-/// `router`, behind `door`.
-pub fn behind(door: Door, router: Router) -> Router {
-    router.layer(from_fn_with_state(Arc::new(door), guard))
+/// `router`, for clients that `access` admits.
+pub fn behind(shared: Arc<Shared>, access: AccessControl, router: Router) -> Router {
+    let guard = Arc::new(Guard { shared, access });
+    router.layer(from_fn_with_state(guard, check))
 }
 
-async fn guard(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
+async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let begin = Instant::now();
     let path = request.extensions().get::<MatchedPath>();
     let row = path.and_then(|path| PATHS.iter().find(|(name, _)| *name == path.as_str()));
     let asked = row.and_then(|(path, _)| Some((*path, method(request.method())?)));
-    let answer = match door.check(&request, row.is_some_and(|(_, open)| *open)) {
+    let open = row.is_some_and(|(_, open)| *open);
+    let answer = match guard.access.check(request.headers(), open) {
         Err(problem) => Err(problem),
-        Ok(()) => tokio::time::timeout(LONGEST_REQUEST, next.run(request))
-            .await
-            .map_err(|_| {
-                let seconds = LONGEST_REQUEST.as_secs();
-                let problem = format!("the request was not complete within {seconds} s");
-                Problem::new(StatusCode::REQUEST_TIMEOUT, problem)
-            }),
+        Ok(()) => within(LONGEST_REQUEST, next.run(request)).await,
     };
     let response = answer.into_response();
-    let requests = &door.shared.requests;
+    let requests = &guard.shared.requests;
     requests.add(asked, response.status(), begin.elapsed());
     response
 }
@@ -76,23 +70,6 @@ fn method(method: &Method) -> Option<&'static str> {
     ["GET", "POST", "PUT"]
         .into_iter()
         .find(|name| *name == method.as_str())
-}
-
-impl Door {
-    fn check(&self, request: &Request, open: bool) -> Result<(), Problem> {
-        let headers = request.headers();
-        if self.only_loopback_names && !names_loopback(headers) {
-            let problem = "the Host header must be localhost, 127.0.0.1 or [::1] on this address";
-            return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, problem));
-        }
-        match &self.token {
-            Some(token) if !open && !shows(headers, token) => {
-                let problem = "send the token of this extender as Authorization: Bearer TOKEN";
-                Err(Problem::new(StatusCode::UNAUTHORIZED, problem))
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
 /// The whole of `body`, of at most `most` bytes.

@@ -16,15 +16,15 @@ use tokio::time::Sleep;
 const STALL: Duration = Duration::from_secs(10);
 
 /// `S`, with a limit to how long a write may wait.
-pub struct Patient<S> {
+pub struct WriteTimeout<S> {
     inner: S,
     /// When to give up; `None` while no write waits.
     until: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Patient<S> {
+impl<S> WriteTimeout<S> {
     pub fn new(inner: S) -> Self {
-        Patient { inner, until: None }
+        WriteTimeout { inner, until: None }
     }
 
     fn checked<T>(
@@ -44,7 +44,7 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -54,7 +54,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
