@@ -1,11 +1,10 @@
 //! Parse, dispatch, print the error, exit. Nothing else.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match jostle::cli::Cli::parse().run() {
+    match jostle::cli::Cli::asked().run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             jostle::console::write(format_args!("jostle: {error}\n"));

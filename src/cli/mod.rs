@@ -23,6 +23,7 @@ mod metric;
 mod metrics;
 mod network;
 mod output;
+mod overview;
 mod pairs;
 mod pattern;
 mod population;
@@ -48,6 +49,8 @@ mod validate;
 mod worker;
 
 use crate::error::Result;
+use clap::CommandFactory;
+use clap::FromArgMatches;
 use clap::Parser;
 use clap::Subcommand;
 
@@ -121,6 +124,12 @@ enum Command {
 }
 
 impl Cli {
+    /// What was asked for. Ends the process where that is help, or wrong.
+    pub fn asked() -> Cli {
+        let matches = overview::grouped(Cli::command()).get_matches();
+        Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
     pub fn run(self) -> Result<()> {
         match self.command {
             Command::List(args) => list::run(args),

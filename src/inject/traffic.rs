@@ -473,7 +473,7 @@ spread = 2.0
         }
         for (name, word) in [
             ("/no/such/file", "bulk, burst, web"),
-            ("/dev/zero", "larger"),
+            ("/dev/zero", "not a regular file"),
         ] {
             let error = load(name).unwrap_err().to_string();
             assert!(error.contains(name) && error.contains(word), "{error}");

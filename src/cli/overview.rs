@@ -1,0 +1,84 @@
+//! `jostle --help`: the commands by what one wants to do, not by name.
+
+use clap::Command;
+use std::fmt::Write;
+
+/// What each group is for, and its commands in the order of their use.
+const GROUPS: [(&str, &[&str]); 6] = [
+    (
+        "Measure a program",
+        &["profile", "show", "explain", "metrics", "load", "counters"],
+    ),
+    (
+        "Programs beside each other",
+        &["predict", "pairs", "blame", "compare"],
+    ),
+    (
+        "Many profiles",
+        &["profiles", "merge", "classify", "evaluate"],
+    ),
+    (
+        "Place programs on nodes",
+        &[
+            "schedule", "serve", "extender", "slurm", "agent", "simulate", "train",
+        ],
+    ),
+    (
+        "This machine and the sources of interference",
+        &[
+            "machine", "list", "run", "validate", "pattern", "sink", "demo",
+        ],
+    ),
+    ("Else", &["release", "schema", "help"]),
+];
+
+const TEMPLATE: &str = "\
+{about-with-newline}
+{usage-heading} {usage}
+{before-help}Options:
+{options}
+
+`jostle profile -- COMMAND` is where to begin; `jostle COMMAND --help` tells more.
+";
+
+/// `command` with its subcommands in groups.
+pub fn grouped(mut command: Command) -> Command {
+    command.build();
+    let mut text = String::new();
+    for (title, names) in GROUPS {
+        let _ = writeln!(text, "\n{title}:");
+        for name in names {
+            // Some are features that this build may not have.
+            if let Some(found) = command.find_subcommand(name) {
+                let about = found.get_about().map(ToString::to_string);
+                let _ = writeln!(text, "  {name:<9} {}", about.unwrap_or_default());
+            }
+        }
+    }
+    command.before_help(text).help_template(TEMPLATE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn every_command_stands_in_one_group() {
+        let mut command = crate::cli::Cli::command();
+        command.build();
+        let mut grouped: Vec<&str> = GROUPS
+            .iter()
+            .flat_map(|(_, names)| *names)
+            .copied()
+            .collect();
+        grouped.sort_unstable();
+        let visible = command.get_subcommands().filter(|one| !one.is_hide_set());
+        let mut visible: Vec<&str> = visible.map(|one| one.get_name()).collect();
+        if !cfg!(feature = "server") {
+            visible.push("extender");
+        }
+        visible.sort_unstable();
+        assert_eq!(grouped, visible);
+    }
+}
