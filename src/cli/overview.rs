@@ -29,7 +29,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "machine", "list", "run", "validate", "pattern", "sink", "demo",
         ],
     ),
-    ("Else", &["release", "schema", "help"]),
+    ("Other", &["release", "schema", "help"]),
 ];
 
 const TEMPLATE: &str = "\
@@ -55,7 +55,9 @@ pub fn grouped(mut command: Command) -> Command {
             }
         }
     }
-    command.before_help(text).help_template(TEMPLATE)
+    command
+        .before_help(text.trim_end().to_string())
+        .help_template(TEMPLATE)
 }
 
 #[cfg(test)]
