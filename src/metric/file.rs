@@ -95,6 +95,8 @@ struct Follower {
     position: u64,
     last: Vec<u8>,
     changed: (i64, i64),
+    /// Whether it was changed without growing, as of the last look.
+    suspect: bool,
 }
 
 impl Follower {
@@ -166,12 +168,16 @@ impl Follower {
         if changed == self.changed && length == self.position {
             return Ok(());
         }
-        // A file that is shorter, other where it was read, or changed without
-        // growing was rewritten.
-        if length < self.position
-            || !self.unchanged(file)
-            || (length == self.position && changed != self.changed)
-        {
+        let rewritten = length < self.position || !self.unchanged(file);
+        // Changed without growing: the kernel tells the time of a change before the
+        // new length, so that the next look decides between more and the same again.
+        let again = !rewritten && length == self.position;
+        if again && !self.suspect {
+            self.suspect = true;
+            return Ok(());
+        }
+        self.suspect = false;
+        if rewritten || again {
             self.restart(feed);
         }
         self.changed = changed;
@@ -268,6 +274,24 @@ mod tests {
             fs::write(case.path(), text).unwrap();
             assert_eq!(case.seen().1, value);
         }
+    }
+
+    #[test]
+    fn a_change_whose_text_is_still_to_come_is_no_new_beginning() {
+        let mut case = Case::new("v=1\n");
+        let touch = |case: &Case| {
+            let file = File::options().append(true).open(case.path()).unwrap();
+            let later = std::time::SystemTime::now() + Duration::from_secs(1);
+            file.set_modified(later).unwrap();
+        };
+        touch(&case);
+        assert_eq!(case.seen().0, 0);
+        case.add("v=2\n");
+        assert_eq!(case.seen(), (1, 2.0));
+        // The same again, and nothing to come.
+        touch(&case);
+        assert_eq!(case.seen().0, 1);
+        assert_eq!(case.seen(), (3, 2.0));
     }
 
     #[test]
