@@ -80,7 +80,7 @@ pub fn run(args: Args) -> Result<()> {
     Ok(())
 }
 
-/// What an agent that was killed left held goes on.
+/// Resumes what a killed agent left stopped.
 fn release() {
     match workload::release(false) {
         Ok(released) => {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A flag that any of the signals raises from now on. Ctrl-Z lets a held target go on
+/// A flag that any of the signals raises from now on. Ctrl-Z releases a held target
 /// before it stops this process.
 ///
 /// # Errors
@@ -24,17 +24,17 @@ pub fn flag() -> Result<Arc<AtomicBool>> {
         signal_hook::flag::register(signal, flag.clone())
             .map_err(|error| Error::environment(format!("cannot watch for Ctrl-C: {error}")))?;
     }
-    let_go_before_a_stop()
+    release_before_a_stop()
         .map_err(|error| Error::environment(format!("cannot watch for Ctrl-Z: {error}")))?;
     Ok(flag)
 }
 
-fn let_go_before_a_stop() -> std::io::Result<()> {
+fn release_before_a_stop() -> std::io::Result<()> {
     let mut signals = Signals::new([SIGTSTP])?;
     let thread = std::thread::Builder::new().name("jostle-ctrl-z".into());
     thread.spawn(move || {
         for _ in signals.forever() {
-            workload::let_go();
+            workload::release_all();
             let _ = nix::sys::signal::raise(Signal::SIGSTOP);
         }
     })?;

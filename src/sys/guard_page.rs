@@ -23,7 +23,7 @@ pub struct GuardPage {
     /// When the profiler last said that it runs, nanoseconds of
     /// CLOCK_MONOTONIC.
     pub renewed: AtomicU64,
-    /// How often the guard let go because the profiler was silent.
+    /// How often the guard released the target of a silent profiler.
     pub let_go: AtomicU64,
     /// One of the constants below.
     pub duty: AtomicU64,
@@ -60,7 +60,7 @@ impl GuardPage {
     pub const NOTHING: u64 = 0;
     /// We started the target: end its groups and what carries its marker.
     pub const END_GROUPS: u64 = 1;
-    /// We attached to it: thaw and let go on whatever we froze or stopped.
+    /// We attached to it: thaw or resume whatever we froze or stopped.
     pub const CONTINUE: u64 = 2;
     /// Hooks were begun: end the one that runs, and tear down.
     pub const TEAR_DOWN: u64 = 3;

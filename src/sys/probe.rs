@@ -334,8 +334,7 @@ mod tests {
     fn the_cost_of_a_probe_is_measured() {
         for code in [&[0x55][..], &[0xf3, 0x0f, 0x1e, 0xfa], &[0x8d]] {
             if let Some(cost) = crate::skip::have("uprobe", uprobe_cost(code)) {
-                println!("{code:x?}: {cost:?} per call");
-                assert!(cost > Duration::from_nanos(50), "{cost:?}");
+                assert!(cost > Duration::from_nanos(50), "{code:x?}: {cost:?}");
             }
         }
     }

@@ -59,12 +59,12 @@ impl Hold {
             return Err(HoldError::PathTooLong(freezer.directory));
         }
         // Told before the deed: from here on somebody undoes it in any case.
-        let before = self.guard.times_let_go();
+        let before = self.guard.releases();
         let frozen = freezer.freeze(SIGNAL_LIMIT);
         self.held = Held::Frozen(freezer.clone());
         if let Err(reason) = frozen {
             self.release()?;
-            return match self.guard.times_let_go() == before {
+            return match self.guard.releases() == before {
                 true => Err(reason),
                 // We were stopped ourselves in the middle of it.
                 false => self.freeze(freezer),
@@ -82,7 +82,7 @@ impl Hold {
         }
         loop {
             self.guard.watches().map_err(HoldError::NoGuard)?;
-            let before = self.guard.times_let_go();
+            let before = self.guard.releases();
             self.guard.hold();
             self.held = Held::Stopped(Vec::new());
             let outcome = self.stop_all(&mut members);
@@ -90,7 +90,7 @@ impl Hold {
                 let _ = self.release();
             }
             // Else we were stopped ourselves in the middle of it.
-            if outcome.is_ok() || self.guard.times_let_go() == before {
+            if outcome.is_ok() || self.guard.releases() == before {
                 return outcome;
             }
         }

@@ -34,7 +34,7 @@ pub(in crate::workload) enum HoldError {
         directory: PathBuf,
         error: io::Error,
     },
-    #[error("must not be stopped, for the guard that would let it go on is not there: {0}")]
+    #[error("cannot be stopped safely without the guard process that would resume it: {0}")]
     NoGuard(String),
     #[error("process {pid} may not be stopped: {error}")]
     Denied { pid: i32, error: io::Error },

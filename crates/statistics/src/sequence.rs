@@ -465,8 +465,11 @@ mod tests {
             let blocks = sequence(100, &TRUTH, drift, 3);
             let found = Contrasts::of(&blocks, TRUTH.len());
             let worst = worst(&found.effects, &TRUTH);
-            println!("drift {drift}: reach {}, worst {worst:.4}", found.reach);
-            assert!(worst < 0.004 * (1.0 + drift), "drift {drift}: {worst}");
+            let reach = found.reach;
+            assert!(
+                worst < 0.004 * (1.0 + drift),
+                "drift {drift}, reach {reach}: {worst}"
+            );
             assert_eq!(found.effects[0], 0.0);
         }
     }

@@ -3,11 +3,11 @@
 //! SIGKILL gives the profiler no chance to clean up. So a second process, the
 //! guard, holds the read end of a pipe whose write end only the profiler has:
 //! when it reads the end of file, the profiler is gone, and the guard does what
-//! the shared page says: end the target's group, or let go on what was stopped.
+//! the shared page says: end the target's group, or resume what was stopped.
 //! After a clean exit the page says there is nothing to do.
 //!
 //! A profiler that is stopped (Ctrl-Z, a debugger) or hangs says nothing for
-//! [`process::SILENCE`]: then the guard lets an attached target go on. The page
+//! [`process::SILENCE`]: then the guard releases an attached target. The page
 //! lies in a file, so that `jostle release` can do all that when the guard was
 //! killed together with the profiler.
 //!
@@ -22,7 +22,7 @@ mod release;
 mod undo;
 
 pub use process::watch;
-pub use pulse::let_go;
+pub use pulse::release_all;
 pub use release::Released;
 pub use release::release;
 
@@ -116,7 +116,7 @@ impl Line {
         self.page.duty.load(SeqCst) == GuardPage::CONTINUE
     }
 
-    /// Asks the guard to let go at once; how often it had let go before.
+    /// Asks the guard to release the target; how often it had done so before.
     fn ask(&self) -> u64 {
         let before = self.page.let_go.load(SeqCst);
         let mut pipe = self.pipe.lock().unwrap_or_else(PoisonError::into_inner);
@@ -206,7 +206,7 @@ impl Guard {
     /// killed.
     ///
     /// # Errors
-    /// Why nobody would let the target go on if we died.
+    /// Why nobody would resume the target if we died.
     pub(super) fn watches(&mut self) -> std::result::Result<(), String> {
         if self.killed() {
             let marker = String::from_utf8_lossy(&self.page().marker.get()).into_owned();
@@ -219,8 +219,8 @@ impl Guard {
         }
     }
 
-    /// How often it let the target go because we were silent or asked for it.
-    pub(super) fn times_let_go(&self) -> u64 {
+    /// How often it released the target because we were silent or asked for it.
+    pub(super) fn releases(&self) -> u64 {
         self.page().let_go.load(SeqCst)
     }
 
@@ -234,7 +234,7 @@ impl Guard {
         self.page().duty.store(GuardPage::END_GROUPS, SeqCst);
     }
 
-    /// From now on our death lets what is told afterwards go on.
+    /// From now on our death resumes what is registered afterwards.
     pub(super) fn hold(&self) {
         let page = self.page();
         page.count.store(0, SeqCst);

@@ -71,12 +71,12 @@ fn prepare(page: &GuardPage) -> Refuge {
     Refuge::enter()
 }
 
-/// What the profiler held, and when it said so, when the guard last let it go: it
-/// does so once, for the user may stop the target himself by then.
+/// What the profiler held when the guard last released it, and the heartbeat at that
+/// time: each hold is released once, because the user may stop the target later.
 type Seen = (u64, u64, u64);
 
-/// Waits for a while; true when the profiler is gone. Lets the target go on where
-/// the profiler asks for it or says nothing.
+/// Waits for one interval; true when the profiler has exited. Releases the target when
+/// the profiler asks for it or is silent.
 fn ended(page: &GuardPage, undone: &mut Option<Seen>) -> bool {
     let input = std::io::stdin();
     let mut asked = false;
@@ -96,7 +96,7 @@ fn ended(page: &GuardPage, undone: &mut Option<Seen>) -> bool {
     let now = (read(&page.renewed), read(&page.count), read(&page.freezer));
     let silent = monotonic_ns().saturating_sub(now.0) > SILENCE.as_nanos() as u64;
     let held = read(&page.duty) == GuardPage::CONTINUE;
-    if held && (asked || silent && *undone != Some(now)) && undo::let_go(page).is_ok() {
+    if held && (asked || silent && *undone != Some(now)) && undo::resume(page).is_ok() {
         *undone = Some(now);
         page.let_go.fetch_add(1, SeqCst);
     }
@@ -115,7 +115,7 @@ fn undo(page: &GuardPage) -> bool {
         }
         GuardPage::CONTINUE => {
             for _ in 0..ATTEMPTS {
-                if undo::let_go(page).is_ok() {
+                if undo::resume(page).is_ok() {
                     return true;
                 }
                 std::thread::sleep(AGAIN);

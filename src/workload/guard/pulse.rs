@@ -1,5 +1,4 @@
-//! Telling the guards that we still run: a stopped or hanging profiler must not hold
-//! its target.
+//! Heartbeats of the profiler: a stopped or hanging profiler must not hold its target.
 
 use super::Line;
 use crate::sys::clock::monotonic_ns;
@@ -12,9 +11,9 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 use std::time::Instant;
 
-/// Between two words from us; a guard lets go after four that it missed.
+/// Interval between heartbeats; a guard releases the target after four missed ones.
 const EVERY: Duration = Duration::from_millis(500);
-/// Longest wait for guards that were asked to let go at once.
+/// Longest wait for guards that were asked to release their targets.
 const ANSWER: Duration = Duration::from_millis(500);
 
 struct Lines {
@@ -72,8 +71,8 @@ fn beat() {
     }
 }
 
-/// Lets every target go on that is held now, before this process is stopped.
-pub fn let_go() {
+/// Releases every held target, before this process is stopped.
+pub fn release_all() {
     let holds = |line: &Arc<Line>| line.holds();
     let asked: Vec<_> = lines().living().into_iter().filter(holds).collect();
     let before: Vec<u64> = asked.iter().map(|line| line.ask()).collect();

@@ -1,4 +1,4 @@
-//! What `jostle release` does: lets go what a killed jostle left held.
+//! `jostle release`: resumes what a killed jostle left stopped or frozen.
 
 use super::process::SILENCE;
 use super::record;
@@ -12,17 +12,19 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// One target that jostle held or had started.
+/// A target that a jostle process held or started.
 #[derive(Debug)]
 pub struct Released {
-    /// The jostle that did it, if its page can be read.
+    /// Pid of that process, if its page can be read.
     pub profiler: Option<i32>,
     pub outcome: Outcome,
+    /// Whether this is only a plan.
+    pub dry_run: bool,
 }
 
 #[derive(Debug)]
 pub enum Outcome {
-    /// That jostle runs and is heard of: nothing is done.
+    /// That jostle is running: nothing is done.
     Runs,
     Thawed(PathBuf),
     /// Processes that it had stopped and that still lived.
@@ -34,16 +36,6 @@ pub enum Outcome {
     Failed(String),
 }
 
-impl Outcome {
-    /// Whether something was changed.
-    pub fn is_a_deed(&self) -> bool {
-        matches!(
-            self,
-            Outcome::Thawed(_) | Outcome::Continued(_) | Outcome::Ended(_)
-        )
-    }
-}
-
 impl Released {
     /// Whether something may still be held.
     pub fn failed(&self) -> bool {
@@ -53,29 +45,42 @@ impl Released {
 
 impl fmt::Display for Released {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = |done: &'static str, planned: &'static str| match self.dry_run {
+            true => planned,
+            false => done,
+        };
+        let processes = |count: usize| match count {
+            1 => "1 process".to_string(),
+            _ => format!("{count} processes"),
+        };
+        let by = self
+            .profiler
+            .map_or("jostle".into(), |pid| format!("jostle {pid}"));
         match &self.outcome {
-            Outcome::Runs => write!(f, "left alone what is being measured"),
-            Outcome::Thawed(cgroup) => write!(f, "thawed {}", cgroup.display()),
-            Outcome::Continued(1) => write!(f, "continued 1 process"),
-            Outcome::Continued(count) => write!(f, "continued {count} processes"),
-            Outcome::Ended(1) => write!(f, "ended 1 process that it had started"),
-            Outcome::Ended(count) => write!(f, "ended {count} processes that it had started"),
+            Outcome::Runs => write!(f, "skipped what {by} holds: it is still running"),
+            Outcome::Thawed(cgroup) => {
+                let verb = verb("thawed", "would thaw");
+                write!(f, "{verb} {}, frozen by {by}", cgroup.display())
+            }
+            Outcome::Continued(count) => {
+                let verb = verb("resumed", "would resume");
+                write!(f, "{verb} {}, stopped by {by}", processes(*count))
+            }
+            Outcome::Ended(count) => {
+                let verb = verb("killed", "would kill");
+                write!(f, "{verb} {}, started by {by}", processes(*count))
+            }
             Outcome::Hooks => write!(
                 f,
-                "a --setup was begun and never torn down; undo it by hand"
+                "the --setup of {by} was never torn down; undo it manually"
             ),
             Outcome::Failed(reason) => write!(f, "failed: {reason}"),
-        }?;
-        match (self.profiler, &self.outcome) {
-            (Some(pid), Outcome::Runs) => write!(f, " by jostle {pid}, which runs"),
-            (Some(pid), _) => write!(f, " (of jostle {pid}, which is gone or silent)"),
-            (None, _) => Ok(()),
         }
     }
 }
 
-/// Releases all that is held by a jostle of this user that is gone or has said
-/// nothing for two seconds; with `dry_run` only tells what that would be.
+/// Releases everything held by a jostle process of this user that has exited or has
+/// been silent for two seconds; with `dry_run` only reports it.
 ///
 /// # Errors
 /// An environment error when the place where it is written down cannot be read.
@@ -90,6 +95,7 @@ pub fn release(dry_run: bool) -> Result<Vec<Released>> {
             Err(error) => released.push(Released {
                 profiler: None,
                 outcome: Outcome::Failed(format!("{}: {error}", path.display())),
+                dry_run,
             }),
         }
     }
@@ -104,6 +110,7 @@ fn release_one(record: &Record, dry_run: bool) -> Option<Released> {
         Some(Released {
             profiler: Some(profiler),
             outcome,
+            dry_run,
         })
     };
     let remove = || {
@@ -118,7 +125,7 @@ fn release_one(record: &Record, dry_run: bool) -> Option<Released> {
     let silent = monotonic_ns().saturating_sub(page.renewed.load(SeqCst));
     let silent = !lives || silent > SILENCE.as_nanos() as u64;
     let outcome = match page.duty.load(SeqCst) {
-        GuardPage::CONTINUE if silent => let_go(page, dry_run),
+        GuardPage::CONTINUE if silent => resume(page, dry_run),
         GuardPage::END_GROUPS if !lives => {
             let marker = String::from_utf8_lossy(&page.marker.get()).into_owned();
             Outcome::Ended(match dry_run {
@@ -135,13 +142,13 @@ fn release_one(record: &Record, dry_run: bool) -> Option<Released> {
     told(outcome)
 }
 
-fn let_go(page: &GuardPage, dry_run: bool) -> Outcome {
+fn resume(page: &GuardPage, dry_run: bool) -> Outcome {
     let lives = |&(pid, start): &(i32, u64)| {
         let stat = crate::workload::tree::stat(pid);
         stat.is_some_and(|stat| stat.start == start && stat.stopped())
     };
     let stopped = undo::entries(page).filter(lives).count();
-    if !dry_run && let Err(error) = undo::let_go(page) {
+    if !dry_run && let Err(error) = undo::resume(page) {
         let cgroup = undo::frozen(page).map(|freezer| freezer.directory);
         let cgroup = cgroup.unwrap_or_default();
         return Outcome::Failed(format!("{} cannot be thawed: {error}", cgroup.display()));

@@ -35,11 +35,11 @@ pub(super) fn frozen(page: &GuardPage) -> Option<Freezer> {
     })
 }
 
-/// Thaws and lets go on whatever the profiler froze or stopped.
+/// Thaws or resumes whatever the profiler froze or stopped.
 ///
 /// # Errors
 /// When the freezer refuses: to be tried again.
-pub(super) fn let_go(page: &GuardPage) -> io::Result<()> {
+pub(super) fn resume(page: &GuardPage) -> io::Result<()> {
     let thawed = match frozen(page) {
         None => Ok(()),
         Some(freezer) => match freezer.thaw() {

@@ -103,7 +103,7 @@ impl Responses {
             let mode = entry
                 .placement
                 .as_ref()
-                .map(|placement| mode_name(placement.mode));
+                .map(|placement| placement.mode.name());
             let typical = population.typical(id, mode);
             let spread = typical.and_then(|typical| typical.ln.as_ref());
             let knots = measured(lane, entry, profile).map(|knots| match spread {
@@ -202,7 +202,7 @@ fn sample(profile: &Profile) -> Sample {
         if curve.is_some() || caused.is_some() {
             sample.entries.push(SampleEntry {
                 id: id.clone(),
-                mode: mode_name(placement.mode),
+                mode: placement.mode.name(),
                 curve,
                 caused,
                 uncorrected: from_source.then(|| Box::new(entry.clone())),
@@ -210,17 +210,6 @@ fn sample(profile: &Profile) -> Sample {
         }
     }
     sample
-}
-
-fn mode_name(mode: PlacementMode) -> &'static str {
-    match mode {
-        PlacementMode::SmtSibling => "smt-sibling",
-        PlacementMode::SameCpu => "same-cpu",
-        PlacementMode::SharedL2 => "shared-l2",
-        PlacementMode::SharedLlc => "shared-llc",
-        PlacementMode::SameNuma => "same-numa",
-        PlacementMode::Device => "device",
-    }
 }
 
 fn add(curve: Curve, curves: &mut Vec<Curve>, flat: &mut LaneSet) {
