@@ -124,3 +124,178 @@ fn play(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::bench::Turn;
+    use super::*;
+    use jostle_compare::builds::Word;
+    use jostle_compare::builds::change;
+    use jostle_compare::builds::starts;
+    use jostle_compare::builds::verdict;
+
+    /// A machine without noise but drift and the luck of each start.
+    struct Fake {
+        now: f64,
+        /// Operations per second of OLD and of NEW.
+        speeds: [f64; 2],
+        luck: [f64; 2],
+        /// Seconds that a start and a run take.
+        starting: f64,
+        run: f64,
+        left: [f64; 2],
+        started: usize,
+        /// The start in which NEW fails.
+        fails: usize,
+        rng: ChaCha8Rng,
+        /// Who had each turn, by start.
+        order: Vec<Vec<Side>>,
+    }
+
+    impl Fake {
+        fn new(speeds: [f64; 2]) -> Fake {
+            Fake {
+                now: 100.0,
+                speeds,
+                luck: [1.0; 2],
+                starting: 0.05,
+                run: f64::INFINITY,
+                left: [0.0; 2],
+                started: 0,
+                fails: usize::MAX,
+                rng: stream(9, 9),
+                order: Vec::new(),
+            }
+        }
+
+        fn measure(&mut self, method: Method, seed: u64) -> Measured {
+            let settings = Settings {
+                method,
+                deadline: self.now + 20.0,
+                budget_seconds: 20.0,
+                seed,
+            };
+            measure(self, &settings)
+        }
+    }
+
+    impl Bench for Fake {
+        fn now(&self) -> f64 {
+            self.now
+        }
+
+        fn start(&mut self, _first: Side) -> Result<(), BenchError> {
+            self.started += 1;
+            if self.started == self.fails {
+                return Err(BenchError::Failed {
+                    side: Side::New,
+                    reason: "it exited with status 3".into(),
+                });
+            }
+            self.now += self.starting;
+            self.luck = [0, 1].map(|_| 1.0 + 0.01 * self.rng.random::<f64>());
+            self.left = [0, 1].map(|at| self.run / self.speeds[at] / self.luck[at]);
+            self.order.push(Vec::new());
+            Ok(())
+        }
+
+        fn turn(&mut self, side: Side) -> Result<Turn, BenchError> {
+            self.order.last_mut().unwrap().push(side);
+            let at = usize::from(side == Side::New);
+            let seconds = 0.005f64.min(self.left[at]);
+            self.now += seconds;
+            self.left[at] -= seconds;
+            let drift = 1.0 + 0.3 * (self.now * 2.0).sin();
+            let ended = self.left[at] <= 0.0;
+            let work = match self.run.is_finite() {
+                true => f64::from(u8::from(ended)),
+                false => seconds * drift * self.speeds[at] * self.luck[at],
+            };
+            Ok(Turn {
+                work,
+                seconds,
+                ended,
+            })
+        }
+    }
+
+    fn word(measured: &Measured) -> Word {
+        verdict(&change(&starts(&measured.starts)), 0.5, 20.0).word
+    }
+
+    #[test]
+    fn drift_cancels_and_a_percent_is_found() {
+        let equal = Fake::new([1e6, 1e6]).measure(Method::Count, 1);
+        assert!(equal.starts.len() > 40, "{}", equal.starts.len());
+        assert!(matches!(word(&equal), Word::Same | Word::CannotTell));
+        let slower = Fake::new([1e6, 0.99e6]).measure(Method::Count, 1);
+        assert_eq!(word(&slower), Word::Slower);
+    }
+
+    #[test]
+    fn whole_runs_are_compared_by_their_own_time() {
+        let mut fake = Fake {
+            run: 0.05,
+            starting: 0.0,
+            ..Fake::new([1.0, 0.98])
+        };
+        let measured = fake.measure(Method::Runs, 2);
+        assert_eq!(word(&measured), Word::Slower);
+        // Each start holds one whole run of both.
+        for rounds in &measured.starts {
+            let runs = |at: usize| rounds.iter().map(|round| round[at].0).sum::<f64>();
+            assert_eq!((runs(0), runs(1)), (1.0, 1.0));
+        }
+    }
+
+    #[test]
+    fn nobody_is_always_first() {
+        let mut fake = Fake::new([1e6, 1e6]);
+        fake.measure(Method::Count, 3);
+        let rounds = fake.order.iter().flat_map(|turns| turns.chunks_exact(2));
+        let firsts: Vec<bool> = rounds.map(|round| round[0] == Side::Old).collect();
+        let share = firsts.iter().filter(|old| **old).count() as f64 / firsts.len() as f64;
+        assert!((0.4..0.6).contains(&share), "{share}");
+        // Within a round each has one turn.
+        for turns in &fake.order {
+            assert!(turns.chunks_exact(2).all(|round| round[0] != round[1]));
+        }
+    }
+
+    #[test]
+    fn slow_starts_leave_room_for_enough_of_them() {
+        let mut fake = Fake {
+            starting: 0.8,
+            ..Fake::new([1e6, 1e6])
+        };
+        let measured = fake.measure(Method::Count, 4);
+        assert!(measured.starts.len() >= 14, "{}", measured.starts.len());
+    }
+
+    #[test]
+    fn what_fails_in_the_middle_leaves_what_is_known() {
+        let mut fake = Fake {
+            fails: 4,
+            ..Fake::new([1e6, 1e6])
+        };
+        let measured = fake.measure(Method::Count, 5);
+        assert_eq!(measured.starts.len(), 3);
+        assert!(
+            measured
+                .failed
+                .unwrap()
+                .to_string()
+                .starts_with("NEW: it exited")
+        );
+        // One that ends at once is not started for the whole time.
+        let mut fake = Fake {
+            run: 0.004,
+            ..Fake::new([1.0, 1.0])
+        };
+        let measured = fake.measure(Method::Count, 5);
+        assert_eq!(
+            (measured.starts.len(), measured.ended_at_once),
+            (0, GIVE_UP)
+        );
+    }
+}
