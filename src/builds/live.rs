@@ -1,5 +1,6 @@
 //! Turns on the real machine.
 
+use super::awake::Awake;
 use super::bench::Bench;
 use super::bench::BenchError;
 use super::bench::Side;
@@ -11,6 +12,7 @@ use std::time::Duration;
 pub(super) struct LiveBench {
     pub(super) sides: [Instance; 2],
     pub(super) lengths: Lengths,
+    pub(super) awake: Awake,
 }
 
 /// How long things last.
@@ -25,8 +27,9 @@ pub(super) struct Lengths {
 }
 
 impl LiveBench {
-    fn instance(&mut self, side: Side) -> &mut Instance {
-        &mut self.sides[usize::from(side == Side::New)]
+    fn instance(&mut self, side: Side) -> (&mut Instance, &Awake) {
+        let instance = &mut self.sides[usize::from(side == Side::New)];
+        (instance, &self.awake)
     }
 }
 
@@ -38,7 +41,8 @@ impl Bench for LiveBench {
     fn start(&mut self, first: Side) -> Result<(), BenchError> {
         let warm_up = self.lengths.warm_up;
         for side in [first, first.other()] {
-            let instance = self.instance(side);
+            let (instance, awake) = self.instance(side);
+            awake.spin();
             match instance.metric.is_some() {
                 true => instance.start(warm_up)?,
                 false => instance.prepare(),
@@ -49,10 +53,12 @@ impl Bench for LiveBench {
 
     fn turn(&mut self, side: Side) -> Result<Turn, BenchError> {
         let Lengths { skip, turn, .. } = self.lengths;
-        let instance = self.instance(side);
-        match instance.metric.is_some() {
-            true => instance.counted_turn(skip, turn),
-            false => instance.run_turn(turn),
-        }
+        let (instance, awake) = self.instance(side);
+        let turn = match instance.metric.is_some() {
+            true => instance.counted_turn(awake, skip, turn),
+            false => instance.run_turn(awake, turn),
+        };
+        awake.spin();
+        turn
     }
 }

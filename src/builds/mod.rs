@@ -5,6 +5,7 @@
 //! both. Two instances of one build differ by where their memory happens to lie, so
 //! both are started many times, and the starts are what the interval is over.
 
+mod awake;
 mod bench;
 mod choose;
 mod error;

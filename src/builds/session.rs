@@ -1,5 +1,6 @@
 //! From two commands to what is known of them.
 
+use super::awake::Awake;
 use super::bench::Bench;
 use super::bench::BenchError;
 use super::bench::Side;
@@ -58,8 +59,9 @@ pub struct Request {
 /// A turn in which a count grows, and the time before in which caches are filled.
 const TURN: Duration = Duration::from_millis(4);
 const SKIP: Duration = Duration::from_millis(1);
-/// A turn of whole runs.
-const RUN_TURN: Duration = Duration::from_millis(10);
+/// A turn of whole runs. Those that take less alternate as a whole: pausing one of 30 ms
+/// every 10 ms made its time vary twice as much.
+const RUN_TURN: Duration = Duration::from_millis(100);
 /// Operations that a turn holds, and what makes turns no longer.
 const OPERATIONS: f64 = 20.0;
 const LONGEST_TURN: Duration = Duration::from_millis(500);
@@ -98,6 +100,7 @@ pub fn run(
     let mut bench = LiveBench {
         sides,
         lengths: lengths(request, choice.method),
+        awake: Awake::new(&request.cpus),
     };
     if choice.method == Method::Count && request.turn.is_none() {
         bench.lengths.turn = long_enough(&mut bench)?;

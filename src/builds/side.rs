@@ -1,5 +1,6 @@
 //! One of the builds on the real machine: started again and again, going or paused.
 
+use super::awake::Awake;
 use super::bench::BenchError;
 use super::bench::Side;
 use super::bench::Turn;
@@ -93,6 +94,7 @@ impl Instance {
     /// Lets it run for `skip`, which does not count, and `length`, which does.
     pub(super) fn counted_turn(
         &mut self,
+        awake: &Awake,
         skip: Duration,
         length: Duration,
     ) -> Result<Turn, BenchError> {
@@ -104,10 +106,12 @@ impl Instance {
             return Ok(over);
         }
         self.target.cont().map_err(|error| self.failed(error))?;
+        awake.rest();
         self.wait_until(monotonic_ns() + skip.as_nanos() as u64)?;
         let (before, from_ns) = self.mark()?;
         self.wait_until(from_ns + length.as_nanos() as u64)?;
         let (after, until_ns) = self.mark()?;
+        awake.spin();
         if self.has_ended()? {
             return Ok(over);
         }
@@ -120,13 +124,14 @@ impl Instance {
     }
 
     /// Lets a run go on for `length`, or to its end.
-    pub(super) fn run_turn(&mut self, length: Duration) -> Result<Turn, BenchError> {
+    pub(super) fn run_turn(&mut self, awake: &Awake, length: Duration) -> Result<Turn, BenchError> {
         let first = !self.started;
         let from_ns = monotonic_ns();
         match first {
             true => self.launch()?,
             false => self.target.cont().map_err(|error| self.failed(error))?,
         }
+        awake.rest();
         let until_ns = from_ns + length.as_nanos() as u64;
         loop {
             self.check_interrupt()?;
@@ -137,6 +142,7 @@ impl Instance {
             }
             if left == 0 {
                 let seconds = monotonic_ns().saturating_sub(from_ns) as f64 / 1e9;
+                awake.spin();
                 if self.pause().is_ok() {
                     return Ok(Turn {
                         work: 0.0,

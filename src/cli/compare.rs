@@ -2,6 +2,7 @@
 //! another.
 
 use super::compare_run;
+use super::compare_run::Format;
 use super::compare_run::RunArgs;
 use super::compare_run::Shared;
 use super::output;
@@ -65,16 +66,6 @@ pub struct Args {
 
     #[command(flatten)]
     builds: RunArgs,
-}
-
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub enum Format {
-    Terminal,
-    /// For a comment on a pull request
-    Markdown,
-    Json,
-    /// For the test report of a CI system
-    Junit,
 }
 
 pub fn points(text: &str) -> Result<f64, String> {

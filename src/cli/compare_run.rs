@@ -1,6 +1,5 @@
 //! `jostle compare --run`: two builds measured in one session.
 
-use super::compare::Format;
 use super::duration::parse_duration;
 use super::interrupt;
 use super::metric::MetricArgs;
@@ -40,7 +39,7 @@ pub struct RunArgs {
     #[arg(long, requires = "run", value_name = "LIST")]
     cpu: Option<String>,
     /// Length of a turn [default: 4ms where a count is read, longer where it grows
-    /// slowly, 10ms for whole runs]
+    /// slowly, 100ms for whole runs]
     #[arg(long, requires = "run", value_parser = parse_duration, value_name = "TIME")]
     turn: Option<Duration>,
     /// Time that does not count after the first progress of a start
@@ -61,6 +60,16 @@ pub struct RunArgs {
 
     #[command(flatten)]
     metric: MetricArgs,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum Format {
+    Terminal,
+    /// For a comment on a pull request
+    Markdown,
+    Json,
+    /// For the test report of a CI system
+    Junit,
 }
 
 /// What a comparison of builds shares with one of profiles.
