@@ -7,12 +7,18 @@ use super::bench::Side;
 use super::bench::Turn;
 use super::side::Instance;
 use crate::sys::clock::monotonic_ns;
+use crate::workload::CommandSpec;
+use rand::RngExt;
+use rand::rngs::ChaCha8Rng;
 use std::time::Duration;
 
 pub(super) struct LiveBench {
     pub(super) sides: [Instance; 2],
     pub(super) lengths: Lengths,
     pub(super) awake: Awake,
+    pub(super) commands: [CommandSpec; 2],
+    /// Decides who is started by what.
+    pub(super) rng: ChaCha8Rng,
 }
 
 /// How long things last.
@@ -27,6 +33,18 @@ pub(super) struct Lengths {
 }
 
 impl LiveBench {
+    /// Whatever stays from start to start (a descriptor, an environment) must not belong
+    /// to one of the builds: at random they change places.
+    fn deal(&mut self) {
+        let [old, new] = &mut self.sides;
+        if self.rng.random::<bool>() {
+            std::mem::swap(&mut old.target, &mut new.target);
+        }
+        let [old_command, new_command] = self.commands.clone();
+        old.target.run_next(old_command);
+        new.target.run_next(new_command);
+    }
+
     fn instance(&mut self, side: Side) -> (&mut Instance, &Awake) {
         let instance = &mut self.sides[usize::from(side == Side::New)];
         (instance, &self.awake)
@@ -39,6 +57,7 @@ impl Bench for LiveBench {
     }
 
     fn start(&mut self, first: Side) -> Result<(), BenchError> {
+        self.deal();
         let warm_up = self.lengths.warm_up;
         for side in [first, first.other()] {
             let (instance, awake) = self.instance(side);

@@ -31,6 +31,7 @@ use crate::workload::redact;
 use jostle_compare::builds;
 use jostle_compare::builds::Builds;
 use jostle_compare::builds::SpeedCondition;
+use jostle_statistics::stream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -101,6 +102,8 @@ pub fn run(
         sides,
         lengths: lengths(request, choice.method),
         awake: Awake::new(&request.cpus),
+        commands: request.commands.clone(),
+        rng: stream(request.seed, 1),
     };
     if choice.method == Method::Count && request.turn.is_none() {
         bench.lengths.turn = long_enough(&mut bench)?;

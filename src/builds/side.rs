@@ -6,9 +6,12 @@ use super::bench::Side;
 use super::bench::Turn;
 use crate::error::Error;
 use crate::metric::Metric;
+use crate::os::here;
+use crate::os::text::Text;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::clock::sleep_until;
 use crate::workload::Target;
+use crate::workload::tree;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,6 +23,8 @@ const READY: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(1);
 /// Longest sleep between two looks at an interruption.
 const NAP_NS: u64 = 20_000_000;
+/// Share of a turn that counts however long it waited.
+const LEAST: f64 = 0.05;
 
 pub(super) struct Instance {
     pub(super) side: Side,
@@ -30,6 +35,44 @@ pub(super) struct Instance {
     /// Whether an instance was started since [`Instance::prepare`].
     started: bool,
     ended: bool,
+    /// How long it waited for the CPU while somebody else had it.
+    waits: Option<Text>,
+}
+
+/// A build at one moment.
+struct Mark {
+    at_ns: u64,
+    count: u64,
+    waited_ns: Option<u64>,
+}
+
+impl Mark {
+    /// Seconds since `from` in which nobody else had the CPU that it wanted.
+    fn since(&self, from: &Mark) -> f64 {
+        let wall = self.at_ns.saturating_sub(from.at_ns) as f64;
+        let waited = self.waited_ns.zip(from.waited_ns);
+        let waited = waited.map_or(0, |(until, from)| until.saturating_sub(from));
+        (wall - waited as f64).max(LEAST * wall) / 1e9
+    }
+}
+
+/// The wait for the CPU of a build that is one thread: of several, some wait for each
+/// other.
+fn waits(target: &Target) -> Option<Text> {
+    let processes = target.scope().processes();
+    let [pid] = processes[..] else {
+        return None;
+    };
+    let alone = tree::threads(pid).len() == 1;
+    let path = format!("proc/{pid}/task/{pid}/schedstat");
+    alone
+        .then(|| Text::open(here(), path).ok())?
+        .map(|text| text.only_first(128))
+}
+
+fn waited_ns(schedstat: &mut Text) -> Option<u64> {
+    let text = schedstat.read().ok()?;
+    text.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 impl Instance {
@@ -46,6 +89,7 @@ impl Instance {
             interrupt,
             started: false,
             ended: true,
+            waits: None,
         }
     }
 
@@ -53,6 +97,7 @@ impl Instance {
     pub(super) fn prepare(&mut self) {
         self.started = false;
         self.ended = false;
+        self.waits = None;
     }
 
     /// Starts another instance, waits until it makes progress and for `warm_up` more,
@@ -62,6 +107,8 @@ impl Instance {
         if let Some(metric) = &mut self.metric {
             metric.before_restart();
         }
+        // One page for all starts would make its place a property of the build.
+        self.target.renew_page();
         self.launch()?;
         if let Some(metric) = &mut self.metric {
             let followed = metric.follow(&mut self.target);
@@ -80,6 +127,7 @@ impl Instance {
             self.wait_until(monotonic_ns() + LOOK.as_nanos() as u64)?;
         }
         self.wait_until(monotonic_ns() + warm_up.as_nanos() as u64)?;
+        self.waits = waits(&self.target);
         match self.has_ended()? {
             true => Ok(()),
             false => self.pause(),
@@ -108,17 +156,17 @@ impl Instance {
         self.target.cont().map_err(|error| self.failed(error))?;
         awake.rest();
         self.wait_until(monotonic_ns() + skip.as_nanos() as u64)?;
-        let (before, from_ns) = self.mark()?;
-        self.wait_until(from_ns + length.as_nanos() as u64)?;
-        let (after, until_ns) = self.mark()?;
+        let from = self.mark()?;
+        self.wait_until(from.at_ns + length.as_nanos() as u64)?;
+        let until = self.mark()?;
         awake.spin();
         if self.has_ended()? {
             return Ok(over);
         }
         self.pause()?;
         Ok(Turn {
-            work: after.saturating_sub(before) as f64,
-            seconds: until_ns.saturating_sub(from_ns) as f64 / 1e9,
+            work: until.count.saturating_sub(from.count) as f64,
+            seconds: until.since(&from),
             ended: false,
         })
     }
@@ -192,12 +240,15 @@ impl Instance {
         }
     }
 
-    /// The count and when it was read.
-    fn mark(&mut self) -> Result<(u64, u64), BenchError> {
+    fn mark(&mut self) -> Result<Mark, BenchError> {
         let before = monotonic_ns();
         let count = self.count()?;
         let after = monotonic_ns();
-        Ok((count, before + (after - before) / 2))
+        Ok(Mark {
+            at_ns: before + (after - before) / 2,
+            count,
+            waited_ns: self.waits.as_mut().and_then(waited_ns),
+        })
     }
 
     fn count(&mut self) -> Result<u64, BenchError> {

@@ -122,13 +122,9 @@ impl Started {
         guard.end_groups(&[]);
         let named = |(key, _): &(String, String)| key == published::VARIABLE;
         let published = match std::env::var_os(published::VARIABLE) {
-            None if !spec.environment.iter().any(named) => published::create().ok(),
+            None if !spec.environment.iter().any(named) => page(),
             _ => None,
         };
-        let published = published.map(|page| {
-            let path = format!("/proc/{}/fd/{}", std::process::id(), page.as_raw_fd());
-            (page, path)
-        });
         let mut started = Started {
             spec,
             cpus: cpus.map(<[usize]>::to_vec),
@@ -395,6 +391,18 @@ impl Started {
         self.ended_runs
     }
 
+    /// Further runs are of another command.
+    pub(super) fn run_next(&mut self, spec: CommandSpec) {
+        self.spec = spec;
+    }
+
+    /// Further runs publish on another page, where they may publish at all.
+    pub(super) fn renew_page(&mut self) {
+        if self.published.is_some() {
+            self.published = page();
+        }
+    }
+
     pub(super) fn restart(&mut self) -> Result<()> {
         self.ended_runs += u64::from(self.reap_leaders().is_some());
         self.end();
@@ -491,6 +499,13 @@ impl Drop for Started {
             false => self.guard.abandon(),
         }
     }
+}
+
+/// A page to publish on, and its path.
+fn page() -> Option<(OwnedFd, String)> {
+    let page = published::create().ok()?;
+    let path = format!("/proc/{}/fd/{}", std::process::id(), page.as_raw_fd());
+    Some((page, path))
 }
 
 /// Whether there is such a program, and a directory to run it in.

@@ -445,6 +445,22 @@ impl Target {
         }
     }
 
+    /// What is started again is another command, one that was checked.
+    pub fn run_next(&mut self, command: CommandSpec) {
+        if let Kind::Started(started) = &mut self.kind {
+            self.command = redact::command(command.argv.clone());
+            started.run_next(command);
+        }
+    }
+
+    /// What is started again publishes its progress on another page of memory: where a
+    /// page lies may decide how fast it can be written.
+    pub fn renew_page(&mut self) {
+        if let Kind::Started(started) = &mut self.kind {
+            started.renew_page();
+        }
+    }
+
     /// Starts a command that has ended again, so that it keeps running.
     ///
     /// # Errors
