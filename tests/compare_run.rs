@@ -59,7 +59,7 @@ fn a_published_count_tells_how_fast_builds_are_that_run_on() {
         &demo("40"),
         &[
             "--budget",
-            "8s",
+            "25s",
             "--fail-if",
             "speed < -10",
             "--format",
