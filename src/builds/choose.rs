@@ -45,7 +45,7 @@ const LONG: Duration = Duration::from_millis(300);
 const RUNS: u32 = 12;
 /// A command is watched for so long at least and at most.
 const WATCHED: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(5)];
-/// How much longer it is watched once more where the other one ended.
+/// How much longer it is watched once more where the other one ended or publishes.
 const AGAIN: u32 = 3;
 /// From one look for a page to the next.
 const LOOK: Duration = Duration::from_millis(10);
@@ -79,10 +79,14 @@ impl Watch<'_> {
         let longest = longest.clamp(WATCHED[0], WATCHED[1]);
         let mut old = self.watch(Side::Old, longest)?;
         let mut new = self.watch(Side::New, longest)?;
-        // On a busy machine one of them may just have been unlucky.
+        // One may just start more slowly, or have been unlucky on a busy machine.
         match (&old, &new) {
-            (Seen::Ended, Seen::RunsOn) => new = self.watch(Side::New, AGAIN * longest)?,
-            (Seen::RunsOn, Seen::Ended) => old = self.watch(Side::Old, AGAIN * longest)?,
+            (Seen::Ended | Seen::Publishes(_), Seen::RunsOn) => {
+                new = self.watch(Side::New, AGAIN * longest)?
+            }
+            (Seen::RunsOn, Seen::Ended | Seen::Publishes(_)) => {
+                old = self.watch(Side::Old, AGAIN * longest)?
+            }
             _ => {}
         }
         match (&old, &new) {
