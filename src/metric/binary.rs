@@ -145,16 +145,18 @@ fn code_file(line: &str) -> Option<&str> {
 /// its file.
 pub(super) fn executable_areas(pid: i32) -> Vec<(Range<u64>, u64, PathBuf)> {
     let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let area = |line: &str| {
-        let path = code_file(line)?;
-        let mut words = line.split_ascii_whitespace();
-        let (from, to) = words.next()?.split_once('-')?;
-        let offset = words.nth(1)?;
-        let number = |digits| u64::from_str_radix(digits, 16).ok();
-        Some((number(from)?..number(to)?, number(offset)?, path.into()))
-    };
     let maps = String::from_utf8_lossy(&maps);
     maps.lines().filter_map(area).collect()
+}
+
+/// The area that a line of `/proc/PID/maps` describes, if code of a file lies there.
+pub(super) fn area(line: &str) -> Option<(Range<u64>, u64, PathBuf)> {
+    let path = code_file(line)?;
+    let mut words = line.split_ascii_whitespace();
+    let (from, to) = words.next()?.split_once('-')?;
+    let offset = words.nth(1)?;
+    let number = |digits| u64::from_str_radix(digits, 16).ok();
+    Some((number(from)?..number(to)?, number(offset)?, path.into()))
 }
 
 /// Processes outside of `own` that have `file` mapped; `None` when it cannot

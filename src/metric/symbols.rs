@@ -9,6 +9,7 @@ use object::ObjectSection;
 use object::ObjectSegment;
 use object::ObjectSymbol;
 use object::ReadCache;
+use object::ReadRef;
 use object::SegmentFlags;
 use object::SymbolFlags;
 use object::SymbolKind;
@@ -99,7 +100,7 @@ fn find_begin(file: &Path, wanted: &str, cheaply: bool) -> Result<Function, Reas
             code.drain(..spot);
             Ok(Function {
                 symbol: symbol.to_string(),
-                offset: offset + spot as u64,
+                offset: offset.saturating_add(spot as u64),
                 code,
                 unproven: false,
             })
@@ -132,7 +133,15 @@ pub(super) fn read(path: &Path) -> Result<Functions, Reason> {
         error,
     })?;
     let cache = ReadCache::new(file);
-    let object = object::File::parse(&cache).map_err(|problem| not_elf(path, problem))?;
+    parse(&cache).map_err(|problem| not_elf(path, problem))
+}
+
+/// What an ELF file says about its functions.
+///
+/// # Errors
+/// When it is none.
+pub(super) fn parse<'data>(file: impl ReadRef<'data>) -> object::Result<Functions> {
+    let object = object::File::parse(file)?;
     let mut functions = Functions {
         by_name: BTreeMap::new(),
         unwound: Vec::new(),
@@ -210,7 +219,7 @@ impl Functions {
         self.unwound.contains(&address) || self.by_name.values().any(|(at, _)| *at == address)
     }
 
-    fn matching<'a>(&'a self, wanted: &'a str) -> Vec<(&'a str, (u64, bool))> {
+    pub(super) fn matching<'a>(&'a self, wanted: &'a str) -> Vec<(&'a str, (u64, bool))> {
         if let Some((name, entry)) = self.by_name.get_key_value(wanted) {
             return vec![(name, *entry)];
         }

@@ -1,6 +1,8 @@
 //! `prometheus:URL:METRIC`: a number that the target, or an exporter beside
 //! it, shows on a page of metrics.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) mod fuzzing;
 mod page;
 mod select;
 
