@@ -4,6 +4,7 @@ use super::eh_frame;
 use super::error::Reason;
 use super::spot;
 use crate::near;
+use jostle_profile::regular;
 use object::Object;
 use object::ObjectSection;
 use object::ObjectSegment;
@@ -18,6 +19,9 @@ use object::elf::STT_GNU_IFUNC;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
+
+/// Most parts of a file that can be executed; linkers make one or two. Each is kept whole.
+const MOST_SEGMENTS: usize = 64;
 
 /// A function as the kernel is told of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,7 +132,7 @@ fn first_bytes(file: &Path, offset: u64) -> Vec<u8> {
 /// # Errors
 /// When it cannot be read or is not an ELF file.
 pub(super) fn read(path: &Path) -> Result<Functions, Reason> {
-    let file = File::open(path).map_err(|error| Reason::Unreadable {
+    let file = regular::open(path).map_err(|error| Reason::Unreadable {
         file: path.into(),
         error,
     })?;
@@ -152,6 +156,7 @@ pub(super) fn parse<'data>(file: impl ReadRef<'data>) -> object::Result<Function
     for segment in object.segments() {
         if let SegmentFlags::Elf { p_flags, .. } = segment.flags()
             && p_flags.0 & PF_X.0 != 0
+            && functions.segments.len() < MOST_SEGMENTS
         {
             let (offset, size) = segment.file_range();
             functions.segments.push((segment.address(), offset, size));

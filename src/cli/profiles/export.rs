@@ -6,12 +6,13 @@ use crate::console::warning;
 use crate::error::Error;
 use crate::error::Result;
 use jostle_profile as profile;
+use jostle_profile::regular;
+use jostle_profile::regular::LONGEST_DOCUMENT;
 use jostle_profile::rows::Row;
 use jostle_profile::rows::rows;
 use jostle_profile::summary;
 use jostle_profile::summary::Document;
 use rayon::prelude::*;
-use std::fs;
 use std::fs::File;
 use std::io;
 use std::io::Write;
@@ -111,7 +112,7 @@ fn copy(files: &[PathBuf], table: &mut Table, count: &mut Count) -> Result<(), S
 
 /// The rows of a file; none of another document of Jostle.
 fn read(path: &PathBuf) -> Result<Vec<Row>, String> {
-    let bytes = fs::read(path).map_err(|error| error.to_string())?;
+    let bytes = regular::read(path, LONGEST_DOCUMENT).map_err(|error| error.to_string())?;
     if let Document::Other(_) = summary::read(&bytes) {
         return Ok(Vec::new());
     }
