@@ -26,8 +26,10 @@ pub use texts::metrics_page;
 pub use texts::pattern;
 pub use texts::trace;
 
-/// Every function by the name of its corpus.
-pub const TARGETS: [(&str, fn(&[u8])); 14] = [
+/// A function by the name of its corpus.
+pub type Target = (&'static str, fn(&[u8]));
+
+pub const TARGETS: [Target; 14] = [
     ("compare", compare),
     ("config", config),
     ("elf", elf),

@@ -59,14 +59,11 @@ pub fn url(data: &[u8]) {
     let Ok(url) = text.parse::<Url>() else {
         return;
     };
-    let shown = url.to_string();
-    if let Some(password) = url.password.as_ref().filter(|it| it.len() > 5) {
-        let around = format!("{}{}{}", url.endpoint, url.path, url.kind.name());
-        assert!(
-            !shown.contains(password.as_str()) || around.contains(password.as_str()),
-            "the password is shown"
-        );
-    }
+    let other = Url {
+        password: Some("another".into()),
+        ..url.clone()
+    };
+    assert_eq!(url.to_string(), other.to_string(), "the password is shown");
     let greeting = crate::protocol::greeting(&url);
     assert!(greeting.iter().all(|request| request.ends_with(b"\r\n")));
 }

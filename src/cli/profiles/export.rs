@@ -90,7 +90,7 @@ struct Count {
 
 fn copy(files: &[PathBuf], table: &mut Table, count: &mut Count) -> Result<(), Stopped> {
     for files in files.chunks(CHUNK) {
-        let read: Vec<Result<Vec<Row>, String>> = files.par_iter().map(read).collect();
+        let read: Vec<Result<Vec<Row>, String>> = files.par_iter().map(|file| read(file)).collect();
         let mut rows = Vec::new();
         for (path, found) in files.iter().zip(read) {
             match found {
@@ -111,7 +111,7 @@ fn copy(files: &[PathBuf], table: &mut Table, count: &mut Count) -> Result<(), S
 }
 
 /// The rows of a file; none of another document of Jostle.
-fn read(path: &PathBuf) -> Result<Vec<Row>, String> {
+fn read(path: &Path) -> Result<Vec<Row>, String> {
     let bytes = regular::read(path, LONGEST_DOCUMENT).map_err(|error| error.to_string())?;
     if let Document::Other(_) = summary::read(&bytes) {
         return Ok(Vec::new());
