@@ -27,6 +27,7 @@ const FLOORS: &[&str] = &[
     "validate",
     "blame",
     "scaling",
+    "builds",
     "pairs",
     "experiment",
     "calibrate",
