@@ -216,3 +216,17 @@ fn a_pipe_among_the_files_is_named_and_does_not_hold_it_up() {
         assert!(told.contains("not a regular file"), "{arguments:?}: {told}");
     }
 }
+
+#[test]
+fn an_export_that_fails_leaves_the_old_table() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("table.csv");
+    fs::write(&out, "old").unwrap();
+    let (code, _, _) = profiles(&["export", FIXTURES, "--out", text(&out)]);
+    assert_eq!(code, Some(0));
+    assert!(fs::read_to_string(&out).unwrap().lines().count() > 3);
+    let (code, _, told) = profiles(&["export", FIXTURES, "--out", "/dev/full"]);
+    assert_eq!(code, Some(3), "{told}");
+    assert!(told.contains("/dev/full"), "{told}");
+    assert_eq!(contents(directory.path()).len(), 1);
+}

@@ -81,9 +81,12 @@ fn rewrite(path: &Path, stream: &Stream) -> io::Result<(File, usize)> {
         text.push(b'\n');
     }
     let mut file = File::create(&new)?;
-    file.write_all(&text)?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
+    let written = file.write_all(&text).and_then(|()| file.sync_all());
+    if let Err(error) = written.and_then(|()| fs::rename(&new, path)) {
+        // Nothing better can be done: the first error is what is reported.
+        let _ = fs::remove_file(&new);
+        return Err(error);
+    }
     Ok((file, told.len()))
 }
 

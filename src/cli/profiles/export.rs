@@ -13,6 +13,8 @@ use jostle_profile::rows::rows;
 use jostle_profile::summary;
 use jostle_profile::summary::Document;
 use rayon::prelude::*;
+use std::ffi::OsString;
+use std::fs;
 use std::fs::File;
 use std::io;
 use std::io::Write;
@@ -58,7 +60,16 @@ pub fn run(args: Args) -> Result<()> {
     let mut table = Table::open(&args)?;
     let mut count = Count::default();
     let copied = copy(&files, &mut table, &mut count);
-    match copied.and_then(|()| table.close()) {
+    let closed = copied.and_then(|()| table.close());
+    let finished = match (closed, args.out.as_deref()) {
+        (Ok(()), Some(out)) => finish(out).map_err(Stopped::from),
+        (Err(stopped), Some(out)) => {
+            give_up(out);
+            Err(stopped)
+        }
+        (closed, None) => closed,
+    };
+    match finished {
         Ok(()) | Err(Stopped::PipeClosed) => {}
         Err(Stopped::Failed(problem)) => {
             let out = args
@@ -122,10 +133,40 @@ fn read(path: &Path) -> Result<Vec<Row>, String> {
     Ok(rows(&path.display().to_string(), &document))
 }
 
+/// Where a file is written until it is whole. A device or a pipe is written to itself.
+fn unfinished(path: &Path) -> PathBuf {
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    if fs::metadata(&path).is_ok_and(|there| !there.is_file()) {
+        return path;
+    }
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}.tmp", std::process::id()));
+    path.with_file_name(name)
+}
+
+/// Puts the whole file in place of the old one.
+fn finish(path: &Path) -> io::Result<()> {
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    let whole = unfinished(&path);
+    match whole == path {
+        true => Ok(()),
+        false => fs::rename(whole, path),
+    }
+}
+
+fn give_up(path: &Path) {
+    let begun = unfinished(path);
+    if begun.is_file() {
+        // Nothing better can be done: why it failed is reported.
+        let _ = fs::remove_file(begun);
+    }
+}
+
 impl Table {
     fn open(args: &Args) -> Result<Table> {
         let create = |path: &Path| {
-            File::create(path).map_err(|error| {
+            File::create(unfinished(path)).map_err(|error| {
                 Error::request(format!("--out {}: cannot be made: {error}", path.display()))
             })
         };
