@@ -32,6 +32,7 @@ mod profile;
 mod profiles;
 mod progress;
 mod release;
+mod report;
 mod run;
 mod scale;
 mod schedule;
@@ -91,6 +92,7 @@ enum Command {
     Show(show::Args),
     /// Print everything a profile says, of all resources or of one
     Explain(explain::Args),
+    Report(report::Args),
     /// Check every source: linear, strong, and without effect on other resources
     Validate(validate::Args),
     /// Tell how fast programs would be next to each other, by their profiles
@@ -149,6 +151,7 @@ impl Cli {
             Command::Extender(args) => extender::run(*args),
             Command::Show(args) => show::run(args),
             Command::Explain(args) => explain::run(args),
+            Command::Report(args) => report::run(args),
             Command::Validate(args) => validate::run(args),
             Command::Predict(args) => predict::run(args),
             Command::Classify(args) => classify::run(args),
