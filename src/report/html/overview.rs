@@ -77,32 +77,41 @@ fn sensitive(profiles: &[Profile]) -> Option<String> {
     }
 }
 
+/// One of the bars of a vector, as a map.
+struct Measure {
+    name: &'static str,
+    caption: &'static str,
+    /// 0–1 of a number.
+    shade: fn(f64) -> f64,
+}
+
+const MEASURES: [Measure; 4] = [
+    Measure {
+        name: "loss",
+        caption: "Loss at full pressure, %",
+        shade: |loss| loss / 60.0,
+    },
+    Measure {
+        name: "tolerates",
+        caption: "Highest intensity at which the QoS is kept, 0–100",
+        shade: |tolerated| (100.0 - tolerated) / 100.0,
+    },
+    Measure {
+        name: "causes",
+        caption: "How much the program disturbs the source of interference, 0–100",
+        shade: |caused| caused / 100.0,
+    },
+    Measure {
+        name: "uses",
+        caption: "Share of the peak of the resource that the program uses, %",
+        shade: |used| used / 100.0,
+    },
+];
+
 /// Programs by resources: loss, tolerated, caused, use, one of them shown.
 pub fn section(profiles: &[Profile]) -> String {
     let resources = resources(profiles);
-    // In the order of the bars, and how a number is shaded.
-    let measures: [(usize, &str, &str, fn(f64) -> f64); 4] = [
-        (3, "loss", "Loss at full pressure, %", |loss| loss / 60.0),
-        (
-            0,
-            "tolerates",
-            "Highest intensity at which the QoS is kept, 0–100",
-            |t| (100.0 - t) / 100.0,
-        ),
-        (
-            1,
-            "causes",
-            "How much the program disturbs the source of interference, 0–100",
-            |c| c / 100.0,
-        ),
-        (
-            2,
-            "uses",
-            "Share of the peak of the resource that the program uses, %",
-            |use_| use_ / 100.0,
-        ),
-    ];
-    let maps = measures.map(|(which, name, caption, shade)| {
+    let maps = MEASURES.map(|measure| {
         let rows: Vec<Row> = profiles
             .iter()
             .enumerate()
@@ -111,12 +120,12 @@ pub fn section(profiles: &[Profile]) -> String {
                 link: Some(format!("p{at}")),
                 cells: resources
                     .iter()
-                    .map(|id| cell(profile, id, which, shade))
+                    .map(|id| cell(profile, id, &measure))
                     .collect(),
             })
             .collect();
         let hint = "The stronger the colour, the more the program loses, the less it tolerates, or the more it causes or uses. Point at a cell, or walk with the arrow keys.";
-        (name, heat::map(caption, &resources, &rows, hint))
+        (measure.name, heat::map(measure.caption, &resources, &rows, hint))
     });
     format!(
         "<section aria-labelledby=\"side\"><h2 id=\"side\">Side by side</h2>\n{}</section>\n",
@@ -139,7 +148,7 @@ fn resources(profiles: &[Profile]) -> Vec<String> {
     known
 }
 
-fn cell(profile: &Profile, id: &str, which: usize, shade: fn(f64) -> f64) -> Cell {
+fn cell(profile: &Profile, id: &str, measure: &Measure) -> Cell {
     let none = |words: &str| Cell {
         text: "–".into(),
         words: words.into(),
@@ -152,12 +161,9 @@ fn cell(profile: &Profile, id: &str, which: usize, shade: fn(f64) -> f64) -> Cel
     if !is_measurable(entry) {
         return none(entry.status.name());
     }
-    let [tolerated, caused, uses, loss] = bars(profile, id, entry);
-    let bar = match which {
-        0 => tolerated,
-        1 => caused,
-        2 => uses,
-        _ => loss,
+    let mut all = bars(profile, id, entry).into_iter();
+    let Some(bar) = all.find(|bar| bar.label == measure.name) else {
+        return none("not in the profile");
     };
     if bar.text == "–" {
         return none(entry.status.name());
@@ -170,7 +176,10 @@ fn cell(profile: &Profile, id: &str, which: usize, shade: fn(f64) -> f64) -> Cel
     Cell {
         words: format!("{} {}{interval}, {}", bar.label, bar.text, verdict.words()),
         // What was not shown is not shaded.
-        shade: Some(bar.value.map_or(0.0, |value| shade(value).max(0.0))),
+        shade: Some(
+            bar.value
+                .map_or(0.0, |value| (measure.shade)(value).max(0.0)),
+        ),
         text: bar.text.replace("≤ ", "≤"),
         mark: "",
     }
