@@ -2,13 +2,10 @@
 //! page in a browser.
 
 mod common;
-#[path = "common/skip.rs"]
-#[allow(dead_code)]
-mod skip;
 
 use crate::common::program::jostle;
 use crate::common::root;
-use crate::skip::lacks;
+use crate::common::skip::lacks;
 use serde_json::Value;
 use serde_json::json;
 use std::fs;
