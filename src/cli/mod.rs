@@ -31,6 +31,7 @@ mod predict;
 mod profile;
 mod profiles;
 mod progress;
+mod provision;
 mod release;
 mod report;
 mod run;
@@ -104,6 +105,7 @@ enum Command {
     Train(train::Args),
     /// Place applications on nodes by their profiles
     Schedule(schedule::Args),
+    Provision(provision::Args),
     /// Place applications for schedulers that connect to a socket
     Serve(serve::Args),
     Slurm(slurm::Args),
@@ -158,6 +160,7 @@ impl Cli {
             Command::Evaluate(args) => evaluate::run(args),
             Command::Train(args) => train::run(args),
             Command::Schedule(args) => schedule::run(args),
+            Command::Provision(args) => provision::run(args),
             Command::Serve(args) => serve::run(args),
             Command::Slurm(args) => slurm::run(args),
             Command::Simulate(args) => simulate::run(args),

@@ -22,7 +22,14 @@ const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Place programs on nodes",
         &[
-            "schedule", "serve", "extender", "slurm", "agent", "simulate", "train",
+            "schedule",
+            "provision",
+            "serve",
+            "extender",
+            "slurm",
+            "agent",
+            "simulate",
+            "train",
         ],
     ),
     (

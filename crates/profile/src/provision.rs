@@ -66,8 +66,8 @@ pub struct MachineFit {
     pub cpus: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// From 1; machines of which the interval of copies reaches that of the best
-    /// share its rank.
+    /// From 1; machines of which the interval of copies reaches the estimate of the
+    /// best share its rank.
     pub rank: u32,
     pub basis: Basis,
     pub copies: Copies,

@@ -18,6 +18,7 @@ pub use supply::Supply;
 use crate::predict::LANES;
 use crate::predict::Lanes;
 use crate::predict::Responses;
+use crate::predict::core_private;
 use crate::predict::resource_id;
 use crowd::Crowd;
 use crowd::Kept;
@@ -76,7 +77,7 @@ pub fn fit(candidates: &[Candidate], supply: &Supply, question: Question) -> Mac
     }
 }
 
-/// Best first; those whose intervals reach that of the best share its rank.
+/// Best first; those whose intervals reach the estimate of the best share its rank.
 pub fn rank(fits: &mut [MachineFit]) {
     fits.sort_by(|a, b| {
         let key = |fit: &MachineFit| (fit.copies.estimate, fit.copies.low, fit.copies.high);
@@ -84,10 +85,9 @@ pub fn rank(fits: &mut [MachineFit]) {
     });
     let (mut rank, mut first) = (0, 0);
     for at in 0..fits.len() {
-        let leader = &fits[first];
-        let apart = fits[at].copies.high < leader.copies.low
-            || fits[at].copies.high < leader.copies.estimate
-                && fits[at].copies.estimate < leader.copies.low;
+        // What is uncertain of one machine is so of the others: their losses have the
+        // same profiles.
+        let apart = fits[at].copies.high < fits[first].copies.estimate;
         if at == 0 || apart {
             (rank, first) = (at as u32 + 1, at);
         }
@@ -286,6 +286,10 @@ impl<'a> Place<'a> {
             }
         }
         let cpus = f64::from(self.supply.cpus.max(1));
+        // Every CPU has its own.
+        for lane in (0..LANES).filter(|lane| core_private(*lane)) {
+            taken[lane] /= cpus;
+        }
         taken[CPU] = match self.shares_cpus {
             false => f64::from(self.cpus_wanted()) / cpus * 100.0,
             true => {
@@ -370,7 +374,7 @@ impl<'a> Place<'a> {
                         let felt = it.caused_known.and(counted).contains(*lane);
                         felt && it.caused[*lane] > 0.0 && factors[*lane].is_none()
                     });
-                    *lane != CPU && each.any(|it| it)
+                    *lane != CPU && *lane != MEMORY && each.any(|it| it)
                 })
                 .map(resource_id)
                 .collect();
