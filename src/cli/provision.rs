@@ -88,7 +88,7 @@ fn qos(text: &str) -> Result<f64, String> {
 
 fn step(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('%').trim().parse::<f64>() {
-        Ok(percent) if percent >= 1.0 && percent <= 1000.0 => Ok(percent),
+        Ok(percent) if (1.0..=1000.0).contains(&percent) => Ok(percent),
         _ => Err("write percent from 1 to 1000".into()),
     }
 }
