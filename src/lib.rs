@@ -12,6 +12,7 @@
 //! | [`validate`] | is the instrument true? every source against itself and all others |
 //! | [`blame`] | who slows a program, by pausing the others for milliseconds |
 //! | [`scaling`] | how performance grows with CPUs and with copies |
+//! | [`builds`] | which of two builds is faster, in turns of milliseconds on one CPU
 //! | [`pairs`] | what programs cost each other that really run side by side |
 //! | [`experiment`] | arms, windows, estimates, the search for `t` and `c` |
 //! | [`metric`] | how the target's performance is read |
@@ -36,7 +37,7 @@
 //! (location, intervals, monotone regression); and `jostle-kernels`, which runs
 //! inside a worker.
 //!
-//! Imports run downwards: `cli` → `agent`, `serve`, `report` → `validate` → `blame`, `scaling` → `pairs` →
+//! Imports run downwards: `cli` → `agent`, `serve`, `report` → `validate` → `blame`, `scaling`, `builds` → `pairs` →
 //! `experiment`, `calibrate` → `metric`, `counters` → `workload`, `inject` → `machine` →
 //! `sys`, `os`. What `calibrate` finds reaches `experiment` as data of `machine`
 //! only.
@@ -45,6 +46,7 @@
 
 pub mod agent;
 pub mod blame;
+pub mod builds;
 pub mod calibrate;
 pub mod cli;
 pub mod console;

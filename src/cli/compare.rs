@@ -1,5 +1,10 @@
-//! `jostle compare`: what changed from one profile to another.
+//! `jostle compare`: what changed from one profile to another, or from one build to
+//! another.
 
+use super::compare_run;
+use super::compare_run::Format;
+use super::compare_run::RunArgs;
+use super::compare_run::Shared;
 use super::output;
 use crate::error::Error;
 use crate::error::Result;
@@ -11,38 +16,44 @@ use jostle_compare::Comparison;
 use jostle_compare::MARGIN;
 use jostle_compare::Settings;
 use jostle_compare::Word;
+use jostle_compare::builds::SpeedCondition;
 use jostle_compare::compare;
 use jostle_compare::gate::Condition;
 use jostle_compare::gate::Gate;
 use jostle_compare::gate::Judgement;
 use jostle_profile as profile;
 use std::path::PathBuf;
+use std::str::FromStr;
 
-/// Compare two profiles, and fail where the new one is worse
+/// Compare two profiles or, with --run, two builds, and fail where the new one is worse
 ///
 /// Exit code 1 means a regression that noise does not explain, 0 none or that
 /// more measuring is needed to tell (with --strict: 1). Two single profiles tell
 /// large changes only; merge several runs of each to see smaller ones.
+///
+/// Example: jostle compare --run './old --bench' './new --bench'
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Profile of the program as it was
+    /// Profile of the program as it was; with --run its command
     old: PathBuf,
-    /// Profile of the program as it is
+    /// Profile of the program as it is; with --run its command
     new: PathBuf,
     /// Fail only on this; may be repeated. With a sign a change: 'l2-capacity.loss > +5',
     /// without one the new number: '*.tolerated < 20'. There are loss, tolerated,
-    /// caused and use
+    /// caused and use; with --run there is 'speed < -1', in percent
     #[arg(long, value_name = "CONDITION")]
-    fail_if: Vec<Condition>,
-    /// Fail when any resource is tolerated by more than so many points less
+    fail_if: Vec<String>,
+    /// Fail when any resource is tolerated by more than so many points less; with --run
+    /// when NEW is more than so many percent slower
     #[arg(long, value_name = "POINTS", value_parser = points)]
     fail_below: Option<f64>,
     /// Fail also when a regression can neither be shown nor ruled out
     #[arg(long)]
     strict: bool,
-    /// Changes of up to so many points count as none
-    #[arg(long, value_name = "POINTS", default_value_t = MARGIN, value_parser = points)]
-    margin: f64,
+    /// Changes of up to so many points count as none; percent with --run
+    /// [default: 5; 0.5 with --run]
+    #[arg(long, value_name = "POINTS", value_parser = points)]
+    margin: Option<f64>,
     /// Compare although machine, metric or load differ
     #[arg(long)]
     anyway: bool,
@@ -52,16 +63,9 @@ pub struct Args {
     /// Lay out for this many columns instead of the terminal's (120 in a pipe)
     #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(60..))]
     width: Option<u16>,
-}
 
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub enum Format {
-    Terminal,
-    /// For a comment on a pull request
-    Markdown,
-    Json,
-    /// For the test report of a CI system
-    Junit,
+    #[command(flatten)]
+    builds: RunArgs,
 }
 
 pub fn points(text: &str) -> Result<f64, String> {
@@ -72,16 +76,43 @@ pub fn points(text: &str) -> Result<f64, String> {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let mut conditions = args.fail_if;
+    if args.builds.run {
+        return of_builds(&args);
+    }
+    let mut conditions: Vec<Condition> = parsed(&args.fail_if)?;
     conditions.extend(args.fail_below.map(Condition::falls_below));
     let settings = Settings {
-        margin: args.margin,
+        margin: args.margin.unwrap_or(MARGIN),
         anyway: args.anyway,
         gate: Gate { conditions },
     };
     let comparison = of_files(&args.old, &args.new, &settings)?;
     print(&comparison, args.format, args.width, args.strict)?;
     judge(&comparison, args.strict)
+}
+
+fn of_builds(args: &Args) -> Result<()> {
+    let mut conditions: Vec<SpeedCondition> = parsed(&args.fail_if)?;
+    conditions.extend(args.fail_below.map(SpeedCondition::falls_below));
+    let style = Style::for_stdout();
+    let shared = Shared {
+        old: &args.old,
+        new: &args.new,
+        conditions,
+        margin: args.margin,
+        strict: args.strict,
+        format: args.format,
+        style: args.width.map_or(style, |width| style.with_width(width)),
+    };
+    compare_run::run(&args.builds, shared)
+}
+
+fn parsed<T: FromStr<Err = String>>(conditions: &[String]) -> Result<Vec<T>> {
+    let parse = |text: &String| {
+        let parsed = text.parse();
+        parsed.map_err(|reason| Error::request(format!("--fail-if: {reason}")))
+    };
+    conditions.iter().map(parse).collect()
 }
 
 /// # Errors

@@ -4,6 +4,7 @@ mod agent;
 mod blame;
 mod classify;
 mod compare;
+mod compare_run;
 mod counters;
 mod demo;
 mod duration;

@@ -26,6 +26,7 @@ const FLOORS: &[&str] = &[
     "validate",
     "blame",
     "scaling",
+    "builds",
     "pairs",
     "experiment",
     "calibrate",

@@ -13,6 +13,7 @@ mod pool;
 mod resample;
 mod robust;
 mod sequence;
+mod signed_rank;
 mod states;
 mod turns;
 
@@ -32,6 +33,8 @@ pub use pool::pool;
 pub use robust::*;
 pub use sequence::Block;
 pub use sequence::Contrasts;
+pub use signed_rank::fewest;
+pub use signed_rank::paired;
 pub use states::States;
 pub use turns::Between;
 pub use turns::Grain;

@@ -84,7 +84,7 @@ fn walsh_median(sorted: &[f64]) -> f64 {
 }
 
 /// How many pairs `i <= j` have `x_i + x_j <= sum`.
-fn averages_at_most(sorted: &[f64], sum: f64) -> usize {
+pub(crate) fn averages_at_most(sorted: &[f64], sum: f64) -> usize {
     let mut count = 0;
     let mut end = sorted.len();
     for (i, value) in sorted.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! `jostle profiles diff`: what differs between two profiles, without a gate.
 
 use crate::cli::compare;
-use crate::cli::compare::Format;
+use crate::cli::compare_run::Format;
 use crate::error::Result;
 use jostle_compare::Settings;
 use std::path::PathBuf;

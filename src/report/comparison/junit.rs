@@ -108,7 +108,7 @@ fn ended(reading: &Reading<Change>) -> Ended {
 }
 
 /// XML knows no control characters, not even escaped ones.
-fn escaped(it: &str) -> String {
+pub(super) fn escaped(it: &str) -> String {
     let mut out = String::new();
     for c in text::clean(it).chars() {
         match c {

@@ -45,7 +45,7 @@ pub fn comparison_markdown(comparison: &Comparison) -> String {
 }
 
 /// Text from a profile must not become a tag, a link, a cell or a mention.
-fn escaped(it: &str) -> String {
+pub(super) fn escaped(it: &str) -> String {
     let mut out = String::new();
     for c in text::clean(it).chars() {
         match c {

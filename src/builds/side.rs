@@ -1,0 +1,235 @@
+//! One of the builds on the real machine: started again and again, going or paused.
+
+use super::awake::Awake;
+use super::bench::BenchError;
+use super::bench::Side;
+use super::bench::Turn;
+use crate::error::Error;
+use crate::metric::Metric;
+use crate::sys::clock::monotonic_ns;
+use crate::sys::clock::sleep_until;
+use crate::workload::Target;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// Longest wait for the first progress of an instance.
+const READY: Duration = Duration::from_secs(10);
+/// From one look at the count of a starting instance to the next.
+const LOOK: Duration = Duration::from_millis(1);
+/// Longest sleep between two looks at an interruption.
+const NAP_NS: u64 = 20_000_000;
+
+pub(super) struct Instance {
+    pub(super) side: Side,
+    /// Ends before the target. Whole runs are measured where there is none.
+    pub(super) metric: Option<Box<dyn Metric>>,
+    pub(super) target: Target,
+    pub(super) interrupt: Arc<AtomicBool>,
+    /// Whether an instance was started since [`Instance::prepare`].
+    started: bool,
+    ended: bool,
+}
+
+impl Instance {
+    pub(super) fn new(
+        side: Side,
+        target: Target,
+        metric: Option<Box<dyn Metric>>,
+        interrupt: Arc<AtomicBool>,
+    ) -> Instance {
+        Instance {
+            side,
+            metric,
+            target,
+            interrupt,
+            started: false,
+            ended: true,
+        }
+    }
+
+    /// The next turn begins another run.
+    pub(super) fn prepare(&mut self) {
+        self.started = false;
+        self.ended = false;
+    }
+
+    /// Starts another instance, waits until it makes progress and for `warm_up` more,
+    /// and pauses it.
+    pub(super) fn start(&mut self, warm_up: Duration) -> Result<(), BenchError> {
+        self.prepare();
+        if let Some(metric) = &mut self.metric {
+            metric.before_restart();
+        }
+        self.launch()?;
+        if let Some(metric) = &mut self.metric {
+            let followed = metric.follow(&mut self.target);
+            followed.map_err(|error| self.failed(error))?;
+        }
+        let before = self.count()?;
+        let deadline = monotonic_ns() + READY.as_nanos() as u64;
+        while self.count()? == before {
+            if self.has_ended()? {
+                return Ok(());
+            }
+            if monotonic_ns() > deadline {
+                let reason = format!("it made no progress within {} s", READY.as_secs());
+                return Err(self.failed(Error::environment(reason)));
+            }
+            self.wait_until(monotonic_ns() + LOOK.as_nanos() as u64)?;
+        }
+        self.wait_until(monotonic_ns() + warm_up.as_nanos() as u64)?;
+        match self.has_ended()? {
+            true => Ok(()),
+            false => self.pause(),
+        }
+    }
+
+    fn launch(&mut self) -> Result<(), BenchError> {
+        self.started = true;
+        self.target.restart().map_err(|error| self.failed(error))
+    }
+
+    /// Lets it run for `skip`, which does not count, and `length`, which does.
+    pub(super) fn counted_turn(
+        &mut self,
+        awake: &Awake,
+        skip: Duration,
+        length: Duration,
+    ) -> Result<Turn, BenchError> {
+        let over = Turn {
+            ended: true,
+            ..Turn::default()
+        };
+        if self.has_ended()? {
+            return Ok(over);
+        }
+        self.target.cont().map_err(|error| self.failed(error))?;
+        awake.rest();
+        self.wait_until(monotonic_ns() + skip.as_nanos() as u64)?;
+        let (before, from_ns) = self.mark()?;
+        self.wait_until(from_ns + length.as_nanos() as u64)?;
+        let (after, until_ns) = self.mark()?;
+        awake.spin();
+        if self.has_ended()? {
+            return Ok(over);
+        }
+        self.pause()?;
+        Ok(Turn {
+            work: after.saturating_sub(before) as f64,
+            seconds: until_ns.saturating_sub(from_ns) as f64 / 1e9,
+            ended: false,
+        })
+    }
+
+    /// Lets a run go on for `length`, or to its end.
+    pub(super) fn run_turn(&mut self, awake: &Awake, length: Duration) -> Result<Turn, BenchError> {
+        let first = !self.started;
+        let from_ns = monotonic_ns();
+        match first {
+            true => self.launch()?,
+            false => self.target.cont().map_err(|error| self.failed(error))?,
+        }
+        awake.rest();
+        let until_ns = from_ns + length.as_nanos() as u64;
+        loop {
+            self.check_interrupt()?;
+            let left = until_ns.saturating_sub(monotonic_ns());
+            let nap = Duration::from_nanos(left.min(NAP_NS));
+            if self.target.wait(nap).is_some() {
+                break;
+            }
+            if left == 0 {
+                let seconds = monotonic_ns().saturating_sub(from_ns) as f64 / 1e9;
+                awake.spin();
+                if self.pause().is_ok() {
+                    return Ok(Turn {
+                        work: 0.0,
+                        seconds,
+                        ended: false,
+                    });
+                }
+                // It ended while it was being paused, or cannot be.
+                if !self.has_ended()? {
+                    return Err(self.failed(Error::environment("it cannot be paused")));
+                }
+                break;
+            }
+        }
+        self.has_ended()?;
+        let since = self.target.ended_for().unwrap_or_default().as_nanos() as u64;
+        let whole = self.target.ran_for().filter(|_| first);
+        let took = monotonic_ns().saturating_sub(from_ns + since);
+        let took = whole.unwrap_or(Duration::from_nanos(took));
+        Ok(Turn {
+            work: 1.0,
+            seconds: took.as_secs_f64(),
+            ended: true,
+        })
+    }
+
+    /// # Errors
+    /// When it failed.
+    fn has_ended(&mut self) -> Result<bool, BenchError> {
+        if !self.ended {
+            match self.target.wait(Duration::ZERO) {
+                Some(exit) if exit.success() => self.ended = true,
+                Some(exit) => return Err(self.failed(self.target.gone(exit))),
+                None => {}
+            }
+        }
+        Ok(self.ended)
+    }
+
+    fn pause(&mut self) -> Result<(), BenchError> {
+        match self.target.stop() {
+            Ok(()) => Ok(()),
+            Err(error) => match self.has_ended()? {
+                true => Ok(()),
+                false => Err(self.failed(error)),
+            },
+        }
+    }
+
+    /// The count and when it was read.
+    fn mark(&mut self) -> Result<(u64, u64), BenchError> {
+        let before = monotonic_ns();
+        let count = self.count()?;
+        let after = monotonic_ns();
+        Ok((count, before + (after - before) / 2))
+    }
+
+    fn count(&mut self) -> Result<u64, BenchError> {
+        let counted = self.metric.as_mut().and_then(|metric| metric.counted());
+        counted.unwrap_or(Ok(0)).map_err(|error| self.failed(error))
+    }
+
+    fn wait_until(&self, deadline_ns: u64) -> Result<(), BenchError> {
+        loop {
+            self.check_interrupt()?;
+            let now = monotonic_ns();
+            if now >= deadline_ns {
+                return Ok(());
+            }
+            sleep_until(deadline_ns.min(now + NAP_NS));
+        }
+    }
+
+    fn check_interrupt(&self) -> Result<(), BenchError> {
+        match self.interrupt.load(Relaxed) {
+            true => Err(BenchError::Interrupted),
+            false => Ok(()),
+        }
+    }
+
+    fn failed(&self, error: Error) -> BenchError {
+        match error {
+            Error::Interrupted(_) => BenchError::Interrupted,
+            error => BenchError::Failed {
+                side: self.side,
+                reason: error.to_string(),
+            },
+        }
+    }
+}
