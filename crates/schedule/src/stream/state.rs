@@ -469,15 +469,12 @@ impl Stream {
         if matches!(choice.parts[..], [part] if part.node == from) {
             return None;
         }
-        let job = self.jobs.get(id)?;
-        let (number, app) = (job.number, job.app.name());
-        let said = self
-            .gate
-            .judge(number, app, choice, &self.cluster, self.now);
+        let job = self.jobs.get(id)?.clone();
+        let said = self.judged(&job, choice);
         if said.is_some_and(|(_, verdict)| !verdict.admitted) {
             return None;
         }
-        let decision = self.explained(self.jobs.get(id)?, choice);
+        let decision = self.explained(&job, choice);
         let parts = self.start(id, choice)?;
         self.leave(&[resident]);
         self.jobs.get_mut(id)?.parts = parts;
