@@ -296,4 +296,5 @@ def main():
             page.close()
 
 
-main()
+if __name__ == "__main__":
+    main()

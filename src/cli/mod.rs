@@ -32,7 +32,9 @@ mod predict;
 mod profile;
 mod profiles;
 mod progress;
+mod provision;
 mod release;
+mod report;
 mod run;
 mod scale;
 mod schedule;
@@ -92,6 +94,7 @@ enum Command {
     Show(show::Args),
     /// Print everything a profile says, of all resources or of one
     Explain(explain::Args),
+    Report(report::Args),
     /// Check every source: linear, strong, and without effect on other resources
     Validate(validate::Args),
     /// Tell how fast programs would be next to each other, by their profiles
@@ -103,6 +106,7 @@ enum Command {
     Train(train::Args),
     /// Place applications on nodes by their profiles
     Schedule(schedule::Args),
+    Provision(provision::Args),
     /// Place applications for schedulers that connect to a socket
     Serve(serve::Args),
     Slurm(slurm::Args),
@@ -150,12 +154,14 @@ impl Cli {
             Command::Extender(args) => extender::run(*args),
             Command::Show(args) => show::run(args),
             Command::Explain(args) => explain::run(args),
+            Command::Report(args) => report::run(args),
             Command::Validate(args) => validate::run(args),
             Command::Predict(args) => predict::run(args),
             Command::Classify(args) => classify::run(args),
             Command::Evaluate(args) => evaluate::run(args),
             Command::Train(args) => train::run(args),
             Command::Schedule(args) => schedule::run(args),
+            Command::Provision(args) => provision::run(args),
             Command::Serve(args) => serve::run(args),
             Command::Slurm(args) => slurm::run(args),
             Command::Simulate(args) => simulate::run(args),

@@ -7,7 +7,9 @@ use std::fmt::Write;
 const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Measure a program",
-        &["profile", "show", "explain", "metrics", "load", "counters"],
+        &[
+            "profile", "show", "explain", "report", "metrics", "load", "counters",
+        ],
     ),
     (
         "Programs beside each other",
@@ -20,7 +22,14 @@ const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Place programs on nodes",
         &[
-            "schedule", "serve", "extender", "slurm", "agent", "simulate", "train",
+            "schedule",
+            "provision",
+            "serve",
+            "extender",
+            "slurm",
+            "agent",
+            "simulate",
+            "train",
         ],
     ),
     (

@@ -21,6 +21,8 @@ enum Document {
     Blame,
     /// What `jostle agent` shows of its node
     Node,
+    /// What `jostle provision --json` prints
+    Provision,
 }
 
 pub fn run(args: Args) -> Result<()> {
@@ -29,5 +31,6 @@ pub fn run(args: Args) -> Result<()> {
         Document::Pairs => profile::pairs_schema(),
         Document::Blame => profile::blame_schema(),
         Document::Node => profile::node_schema(),
+        Document::Provision => profile::provision_schema(),
     })
 }

@@ -4,6 +4,7 @@ pub mod calibration;
 #[cfg(target_arch = "x86_64")]
 mod cpuid;
 mod describe;
+pub mod described;
 #[cfg(test)]
 pub mod fake;
 pub mod gauge;

@@ -76,7 +76,8 @@ fn rows(predictions: &[Prediction], style: Style) -> String {
     table(style, titles, rows, &[0, 1, 2, 3])
 }
 
-fn chance(chance: f64) -> String {
+/// A chance (0–1) in words that are never certain.
+pub(super) fn chance(chance: f64) -> String {
     match chance {
         chance if chance > 0.995 => "> 99 %".into(),
         chance if chance < 0.005 => "< 1 %".into(),

@@ -53,6 +53,24 @@ pub fn profile_page(profile: &Profile, style: Style) -> String {
 }
 
 fn header(profile: &Profile, style: Style) -> String {
+    let name: String = text::clean(&profile.workload.name)
+        .chars()
+        .take(40)
+        .collect();
+    let [level, machine, how] = head(profile);
+    let facts = [
+        (name.as_str(), level),
+        ("machine", machine),
+        ("measured", how),
+    ];
+    let column = facts.iter().map(|(name, _)| name.chars().count() + 2).max();
+    let column = column.unwrap_or(0).min(20);
+    let facts = facts.map(|(name, value)| (name, Some(value)));
+    text::facts("", column, facts, style.prose())
+}
+
+/// Its level without interference, its machine, and how it was measured.
+pub(super) fn head(profile: &Profile) -> [String; 3] {
     let (metric, conditions) = (&profile.metric, &profile.conditions);
     let level = match &metric.baseline {
         Some(it) => format!(
@@ -103,19 +121,7 @@ fn header(profile: &Profile, style: Style) -> String {
     if profile.partial {
         how.push("cut short".into());
     }
-    let name: String = text::clean(&profile.workload.name)
-        .chars()
-        .take(40)
-        .collect();
-    let facts = [
-        (name.as_str(), level),
-        ("machine", parts.join(", ")),
-        ("measured", how.join(", ")),
-    ];
-    let column = facts.iter().map(|(name, _)| name.chars().count() + 2).max();
-    let column = column.unwrap_or(0).min(20);
-    let facts = facts.map(|(name, value)| (name, Some(value)));
-    text::facts("", column, facts, style.prose())
+    [level, parts.join(", "), how.join(", ")]
 }
 
 /// A row for each resource that was measured.

@@ -41,6 +41,12 @@ pub fn profile_details(profile: &Profile, style: Style) -> String {
 }
 
 fn header(profile: &Profile, style: Style) -> String {
+    text::facts("", 10, facts(profile), style.prose())
+}
+
+/// What was profiled, where and how: names and values, those without one left out by
+/// whoever prints them.
+pub(super) fn facts(profile: &Profile) -> [(&'static str, Option<String>); 16] {
     let (workload, conditions) = (&profile.workload, &profile.conditions);
     let labels: Vec<String> = workload
         .labels
@@ -70,7 +76,7 @@ fn header(profile: &Profile, style: Style) -> String {
     let quick = "measured with --quick: the intervals are wider than they need be";
     let partial = "cut short: only what was learned until then is here";
     let joined = |parts: &[String], between| (!parts.is_empty()).then(|| parts.join(between));
-    let facts = [
+    [
         ("workload", Some(workload.name.clone())),
         ("command", joined(&workload.command, " ")),
         ("labels", joined(&labels, ", ")),
@@ -90,8 +96,7 @@ fn header(profile: &Profile, style: Style) -> String {
         ("quick", conditions.quick.then(|| quick.into())),
         ("partial", profile.partial.then(|| partial.into())),
         ("limits", limits(profile)),
-    ];
-    text::facts("", 10, facts, style.prose())
+    ]
 }
 
 /// What the sources were allowed.
@@ -373,13 +378,29 @@ fn legend(profile: &Profile, style: Style) -> String {
 
 /// Doubts, reasons and bounds in words, each under the name of what it is about.
 pub(super) fn notes(profile: &Profile, style: Style) -> String {
-    let mut page = String::new();
-    let mut section = |title: &str, lines: Vec<String>| {
-        if lines.is_empty() {
-            return;
+    let section = |section: &Section| {
+        let lines = text::list("  - ", &section.lines, style.prose());
+        format!("{}\n{lines}\n", section.title)
+    };
+    sections(profile).iter().map(section).collect()
+}
+
+/// Sentences about one thing.
+pub(super) struct Section {
+    pub title: &'static str,
+    pub lines: Vec<String>,
+}
+
+/// The title of what a reader must know before believing the numbers.
+pub(super) const DOUBTS: &str = "Doubts";
+
+/// All of them that have something to say.
+pub(super) fn sections(profile: &Profile) -> Vec<Section> {
+    let mut sections = Vec::new();
+    let mut section = |title, lines: Vec<String>| {
+        if !lines.is_empty() {
+            sections.push(Section { title, lines });
         }
-        let lines = text::list("  - ", &lines, style.prose());
-        page += &format!("{title}\n{lines}\n");
     };
     section(
         "Used without interference (95 % intervals)",
@@ -402,7 +423,7 @@ pub(super) fn notes(profile: &Profile, style: Style) -> String {
     for (id, entry) in &ordered {
         doubts.extend(entry.doubts.iter().map(|doubt| format!("{id}: {doubt}")));
     }
-    section("Doubts", doubts);
+    section(DOUBTS, doubts);
     let reasons = ordered.iter().filter_map(|(id, entry)| {
         let reason = entry.reason.as_ref()?;
         Some(format!("{id}: {}: {reason}", text::status(entry.status)))
@@ -428,5 +449,5 @@ pub(super) fn notes(profile: &Profile, style: Style) -> String {
         "Counters that could not be read",
         mechanism::missing(profile),
     );
-    page
+    sections
 }

@@ -19,6 +19,7 @@ mod mechanism;
 mod merged;
 pub mod node;
 pub mod pairs;
+pub mod provision;
 pub mod prune;
 pub mod reading;
 mod readings;
@@ -65,6 +66,8 @@ pub use schema::blame_schema;
 pub use schema::node_schema;
 #[cfg(feature = "schema")]
 pub use schema::pairs_schema;
+#[cfg(feature = "schema")]
+pub use schema::provision_schema;
 #[cfg(feature = "schema")]
 pub use schema::schema;
 pub use switch::SchedulerFacts;

@@ -4,6 +4,7 @@ use super::Profile;
 use super::blame::Blame;
 use super::node::NodeState;
 use super::pairs::Pairs;
+use super::provision::Provision;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
@@ -32,6 +33,14 @@ pub fn blame_schema() -> Value {
 /// The same of `jostle-node/1`, which an agent shows.
 pub fn node_schema() -> Value {
     of::<NodeState>("jostle-node-1", "Jostle node, format jostle-node/1")
+}
+
+/// The same of `jostle-provision/1`, which `jostle provision --json` prints.
+pub fn provision_schema() -> Value {
+    of::<Provision>(
+        "jostle-provision-1",
+        "Jostle provision, format jostle-provision/1",
+    )
 }
 
 fn of<T: JsonSchema>(id: &str, title: &str) -> Value {

@@ -31,6 +31,11 @@ pub fn page(validation: &Validation, style: Style) -> String {
 }
 
 fn head(validation: &Validation, style: Style) -> String {
+    text::facts("", 10, head_facts(validation), style.prose())
+}
+
+/// Which machine, when, and where.
+pub fn head_facts(validation: &Validation) -> [(&'static str, Option<String>); 3] {
     let machine = &validation.machine;
     let virtualized = match &machine.virtualized {
         Some(by) => format!(", virtualized ({by})"),
@@ -57,12 +62,11 @@ fn head(validation: &Validation, style: Style) -> String {
         validation.slice_share_percent,
         validation.slice_period_seconds * 1e3
     );
-    let facts = [
+    [
         ("machine", Some(machine)),
         ("measured", Some(measured)),
         ("victims", Some(victims)),
-    ];
-    text::facts("", 10, facts, style.prose())
+    ]
 }
 
 /// What each victim points at, victims of one answer together.

@@ -6,9 +6,12 @@
 //! a [`Mapper`] which job goes to which side, a [`Retention`] how long an idle
 //! instance stays, and [`Prices`] what it all costs.
 //!
+//! [`fit`] answers the question before: how many copies of a mix a machine holds.
+//!
 //! Everything here is arithmetic on what it is told; nothing is measured and
 //! nothing is drawn but the coin of [`Mapping::Coin`].
 
+pub mod fit;
 mod mapping;
 mod prices;
 mod quality;
