@@ -60,6 +60,14 @@ pub struct Args {
     /// How to choose; `jostle schedule --help` lists the policies
     #[arg(long, value_name = "POLICY", default_value = "jostle")]
     policy: String,
+    /// Who may be placed now, before the policy is asked, as of `jostle schedule`:
+    /// none, arq or wrangler:MODEL
+    #[arg(long, value_name = "ADMISSION", default_value = "none")]
+    admission: String,
+    /// What an agent says of its node at the start (`jostle agent --once`), for
+    /// --admission wrangler; later readings are events; may be given more than once
+    #[arg(long, value_name = "FILE")]
+    node_state: Vec<PathBuf>,
     /// Seed of policies that draw at random
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -123,8 +131,8 @@ impl Args {
             profiles: self.profiles.clone(),
             population: None,
             policy: self.policy.clone(),
-            admission: "none".into(),
-            node_state: Vec::new(),
+            admission: self.admission.clone(),
+            node_state: self.node_state.clone(),
             seed: self.seed,
             strict: self.strict,
             stdin: true,

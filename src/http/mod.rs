@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `naming` | how messages name a setting: a key of a file, or a flag |
 //! | `tcp`, `tls` | where it listens, and what that asks for |
+//! | `reloaded` | certificates that are renewed while it runs |
 //! | `server` | accepts and serves connections |
 //! | `connections`, `write_timeout` | limits: how many, how slow |
 //! | `access` | access control: token, host name, time limit |
@@ -19,6 +20,8 @@ pub mod client;
 pub mod connections;
 pub mod credentials;
 pub mod naming;
+#[cfg(feature = "tls")]
+mod reloaded;
 pub mod requests;
 pub mod server;
 pub mod tcp;

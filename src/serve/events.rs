@@ -22,6 +22,10 @@ use std::sync::Weak;
 /// Answers that concern the client that asked, and nobody else.
 const PRIVATE: [&str; 3] = ["error", "state", "noted"];
 
+/// Answers after which the state file is as good as before. A node's readings are
+/// worth nothing after a minute, and come again.
+const NO_CHANGE: [&str; 3] = ["error", "state", "node-reading"];
+
 /// What all clients share.
 pub struct Events {
     inner: Mutex<Inner>,
@@ -133,7 +137,7 @@ impl Inner {
         let kind = |answer: &Value| answer["answer"].as_str().unwrap_or_default().to_string();
         let changed = parsed
             .iter()
-            .any(|it| !["error", "state"].contains(&kind(it).as_str()));
+            .any(|it| !NO_CHANGE.contains(&kind(it).as_str()));
         if !changed {
             return;
         }

@@ -20,6 +20,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use std::time::Instant;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
@@ -50,8 +51,10 @@ type Stream = StreamOwned<ClientConnection, TcpStream>;
 
 fn connect(live: &Live, certificate: Option<&str>) -> Stream {
     let mut roots = RootCertStore::empty();
-    let ca = CertificateDer::from_pem_file(fixture("ca.pem")).unwrap();
-    roots.add(ca).unwrap();
+    for root in ["ca.pem", "renewed.pem"] {
+        let root = CertificateDer::from_pem_file(fixture(root)).unwrap();
+        roots.add(root).unwrap();
+    }
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -121,4 +124,46 @@ fn plain_text_and_silence_do_not_hold_a_place() {
     assert!((4..9).contains(&took.as_secs()), "{took:?}");
     let right = format!("authorization: Bearer {TOKEN}\r\n");
     assert_eq!(ask(connect(&live, None), &right).status, 200);
+}
+
+/// The certificate that the server shows now.
+fn shown(live: &Live) -> Option<Vec<u8>> {
+    let mut stream = connect(live, None);
+    let _ = stream.conn.complete_io(&mut stream.sock);
+    let chain = stream.conn.peer_certificates()?;
+    Some(chain[0].to_vec())
+}
+
+#[test]
+fn renewed_certificates_are_used_and_wrong_ones_are_not() {
+    let mut copies = None;
+    let live = Live::with(|config, directory| {
+        let (certificate, key) = (directory.join("tls.crt"), directory.join("tls.key"));
+        std::fs::copy(fixture("server.pem"), &certificate).unwrap();
+        std::fs::copy(fixture("server.key"), &key).unwrap();
+        config.tcp = Some("127.0.0.1:0".into());
+        config.certificate = Some(certificate.clone());
+        config.key = Some(key.clone());
+        copies = Some((certificate, key));
+    });
+    let (certificate, key) = copies.unwrap();
+    let of = |name: &str| {
+        CertificateDer::from_pem_file(fixture(name))
+            .unwrap()
+            .to_vec()
+    };
+    assert_eq!(shown(&live), Some(of("server.pem")));
+    // A certificate that does not belong to the key is no reason to stop.
+    std::fs::copy(fixture("renewed.pem"), &certificate).unwrap();
+    std::thread::sleep(Duration::from_millis(1200));
+    assert_eq!(shown(&live), Some(of("server.pem")));
+    std::fs::copy(fixture("renewed.key"), &key).unwrap();
+    let begin = Instant::now();
+    while shown(&live) != Some(of("renewed.pem")) {
+        assert!(begin.elapsed() < PATIENCE, "still the old one");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    std::fs::remove_file(&certificate).unwrap();
+    std::thread::sleep(Duration::from_millis(1200));
+    assert_eq!(shown(&live), Some(of("renewed.pem")));
 }

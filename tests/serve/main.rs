@@ -3,6 +3,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod admission;
 mod clients;
+mod docs;
 mod restart;
 mod server;

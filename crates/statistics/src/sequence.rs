@@ -317,7 +317,10 @@ impl<'a> Backfit<'a> {
                 let scale = (n / (n - 1.0).max(1.0)).sqrt() / spread;
                 residuals.iter().map(move |residual| residual * scale)
             });
-        let law = Law::of(scaled.collect());
+        let mut sizes: Vec<usize> = of.iter().map(Vec::len).filter(|n| *n > 0).collect();
+        sizes.sort_unstable();
+        let usual = sizes.get(sizes.len() / 2).copied().unwrap_or(0);
+        let law = Law::of(scaled.collect(), usual);
         let widths = law.widths(&of, self.spread);
         (law, widths)
     }

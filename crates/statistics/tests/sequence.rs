@@ -258,10 +258,14 @@ fn verdicts_are_rarely_false_for_any_number_of_sources() {
     check_verdicts(&[2, 6, 13], 150);
 }
 
-/// Share of the intervals that miss in sequences of `strata` strata of `arms` arms and
-/// `controls` controls, with noise of 1 %, to which stolen time comes.
-fn missed_when_short(arms: usize, controls: usize, strata: usize, stolen: f64) -> f64 {
-    let (mut missed, mut intervals) = (0, 0);
+/// Of sequences of `strata` strata of `arms` arms and `controls` controls without effect,
+/// whose blocks have the noise that is `drawn`: share of the intervals that miss, and their
+/// mean half-width.
+fn nulls(
+    (arms, controls, strata): (usize, usize, usize),
+    drawn: impl Fn(&mut Noise) -> f64,
+) -> (f64, f64) {
+    let (mut missed, mut intervals, mut width) = (0, 0, 0.0);
     let all: Vec<usize> = (1..=arms).collect();
     for round in 0..400 / arms as u64 {
         let mut rng = stream(round, 9);
@@ -272,15 +276,11 @@ fn missed_when_short(arms: usize, controls: usize, strata: usize, stolen: f64) -
             order.extend(std::iter::repeat_n(0, controls));
             noise::shuffle(&mut order, &mut rng);
             for arm in order {
-                let value = match noise.uniform() < stolen {
-                    true => 0.1 * noise.uniform().ln(),
-                    false => 0.01 * noise.normal(),
-                };
                 blocks.push(Block {
                     at: blocks.len() as f64,
                     stratum,
                     arm,
-                    value,
+                    value: drawn(&mut noise),
                 });
             }
         }
@@ -289,16 +289,43 @@ fn missed_when_short(arms: usize, controls: usize, strata: usize, stolen: f64) -
             let [low, high] = found.unwrap().interval95();
             intervals += 1;
             missed += usize::from(low > 0.0 || high < 0.0);
+            width += 0.5 * (high - low);
         }
     }
-    missed as f64 / intervals as f64
+    (missed as f64 / intervals as f64, width / intervals as f64)
+}
+
+/// Such as of a program that parses and sorts in turns: its rate has two peaks, and which
+/// of them a block falls on says nothing of its arm.
+#[test]
+fn two_kinds_of_work_make_intervals_as_wide_as_the_mean_needs() {
+    for (share, apart) in [(0.5, 1.3), (0.35, 1.3), (0.5, 0.4)] {
+        let drawn = |noise: &mut Noise| {
+            let fast = noise.uniform() < share;
+            let slow = if fast { 0.0 } else { -apart };
+            slow + 0.15 * noise.normal()
+        };
+        let (arms, controls, strata) = (12, 3, 20);
+        let (missed, width) = nulls((arms, controls, strata), drawn);
+        let variance = share * (1.0 - share) * apart * apart + 0.15f64.powi(2);
+        let blocks = 1.0 / strata as f64 + 1.0 / (controls * strata) as f64;
+        let needed = 1.96 * (variance * blocks).sqrt();
+        println!("{share}, {apart}: missed {missed:.3}, half-width {width:.3}, mean {needed:.3}");
+        assert!(missed < 0.09, "{share}, {apart}: {missed}");
+        assert!(width < 1.35 * needed, "{share}, {apart}: {width} {needed}");
+    }
 }
 
 #[test]
 fn intervals_cover_in_short_sequences() {
     for (arms, controls, strata) in [(1, 1, 4), (1, 2, 10), (5, 1, 4), (5, 1, 10), (5, 2, 20)] {
         for stolen in [0.0, 0.2] {
-            let missed = missed_when_short(arms, controls, strata, stolen);
+            let (missed, _) = nulls((arms, controls, strata), |noise| {
+                match noise.uniform() < stolen {
+                    true => 0.1 * noise.uniform().ln(),
+                    false => 0.01 * noise.normal(),
+                }
+            });
             println!("{arms} + {controls}, {strata} strata, {stolen} stolen: missed {missed:.3}");
             assert!(
                 missed < 0.09,

@@ -73,7 +73,8 @@ pub struct Helper {
     thread: JoinHandle<()>,
 }
 
-struct Door(Arc<Mutex<World>>);
+/// Answers submissions.
+struct Submissions(Arc<Mutex<World>>);
 
 fn locked(world: &Mutex<World>) -> MutexGuard<'_, World> {
     world.lock().unwrap_or_else(PoisonError::into_inner)
@@ -84,7 +85,7 @@ fn now() -> u64 {
     since.map_or(0, |it| it.as_secs())
 }
 
-impl Handler for Door {
+impl Handler for Submissions {
     fn answer(&self, _client: &Arc<Client>, number: u64, line: &Line) -> Vec<String> {
         let Line::Text(line) = line else {
             return vec![server::refusal(number, "too long, or not UTF-8")];
@@ -139,7 +140,7 @@ impl Helper {
         let thread = thread::Builder::new().name("steer".into()).spawn(steer);
         let thread = thread
             .map_err(|error| Error::environment(format!("cannot start a thread: {error}")))?;
-        server::serve(vec![listener.clone()], LIMITS, Arc::new(Door(world)))?;
+        server::serve(vec![listener.clone()], LIMITS, Arc::new(Submissions(world)))?;
         Ok(Helper {
             count,
             listener,

@@ -4,6 +4,7 @@ use super::answers::some_of;
 use super::state::Job;
 use super::state::Stream;
 use super::state::Waiter;
+use crate::admission::Verdict;
 use crate::cluster::NodeId;
 use crate::cluster::node_set::NodeSet;
 use crate::policy::Choice;
@@ -97,11 +98,7 @@ impl Stream {
                 Err(why) if vetoed.is_empty() => return Err(why),
                 Err(_) => return Err(format!("vetoed: {}", vetoed.join("; "))),
             };
-            let app = job.app.name();
-            let said = self
-                .gate
-                .judge(job.number, app, &choice, &self.cluster, self.now);
-            match said {
+            match self.judged(&job, &choice) {
                 Some((node, verdict)) if !verdict.admitted => {
                     let every = || self.cluster.ids().collect();
                     allowed.get_or_insert_with(every).remove(node);
@@ -133,6 +130,17 @@ impl Stream {
             "id": id,
             "node": self.cluster.name(choice.node()),
         }))
+    }
+
+    /// What the admission says of a start on nodes, where it looks at them. What was
+    /// answered once stands: nothing is said while events are replayed.
+    pub(super) fn judged(&mut self, job: &Job, choice: &Choice) -> Option<(NodeId, Verdict)> {
+        if self.recorded.is_some() {
+            return None;
+        }
+        let (number, app) = (job.number, job.app.name());
+        self.gate
+            .judge(number, app, choice, &self.cluster, self.now)
     }
 
     /// What the policy chooses among the nodes that are `allowed`, or why it has to wait.

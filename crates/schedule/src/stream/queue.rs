@@ -74,6 +74,10 @@ impl Stream {
     /// Tries whom the admission names until it names nobody: answers for the placed,
     /// and why others were not, by number.
     fn drain(&mut self) -> (Vec<Value>, BTreeMap<u64, String>) {
+        if let Some(recorded) = &self.recorded {
+            let ids: Vec<String> = recorded.keys().cloned().collect();
+            return (self.start_again(&ids), BTreeMap::new());
+        }
         let (mut placed, mut refused) = (Vec::new(), BTreeMap::new());
         // Every offer is refused at most once before something changes, and every
         // start is a change.
@@ -106,6 +110,32 @@ impl Stream {
             }
         }
         (placed, refused)
+    }
+
+    /// Places those that an event which is replayed placed, whoever is next now, and
+    /// tells the admission.
+    fn start_again(&mut self, ids: &[String]) -> Vec<Value> {
+        if let Some(queue) = self.gate.queue() {
+            // It learns of the nodes; whom it would offer does not matter.
+            queue.next(self.now, &self.cluster);
+        }
+        let mut placed = Vec::new();
+        for id in ids {
+            let waits = self.jobs.get(id).filter(|job| job.parts.is_empty());
+            let Some(number) = waits.map(|job| job.number) else {
+                continue;
+            };
+            let Ok(answer) = self.attempt(id, None) else {
+                continue;
+            };
+            let nodes = self.nodes_of(id);
+            if let Some(queue) = self.gate.queue() {
+                queue.started(number, &nodes, self.now, &self.cluster);
+            }
+            self.waiting.remove(&number);
+            placed.push(answer);
+        }
+        placed
     }
 
     fn nodes_of(&self, id: &str) -> Vec<NodeId> {
