@@ -3,6 +3,7 @@
 use super::duration::parse_duration;
 use super::interrupt;
 use super::output;
+use super::output::Destination;
 use super::progress::Bar;
 use super::select;
 use crate::calibrate;
@@ -15,6 +16,8 @@ use crate::error::Result;
 use crate::inject::stall::StallGuard;
 use crate::machine::Machine;
 use crate::machine::calibration::Calibration;
+use crate::machine::described;
+use crate::machine::differences::differences;
 use crate::machine::gauge;
 use crate::machine::gauge::Gauge;
 use crate::machine::gauge::Gauges;
@@ -26,6 +29,7 @@ use jostle_profile::cpulist::format_list;
 use jostle_profile::reading::Reading;
 use jostle_profile::resource::Resource;
 use serde::Serialize;
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::Duration;
@@ -56,6 +60,13 @@ pub struct Args {
     /// With --watch: on which CPU [default: the one that devices interrupt least]
     #[arg(long, value_name = "N", requires = "watch")]
     cpu: Option<usize>,
+    /// Tell what differs between two machines, as `jostle machine --json` printed
+    /// them there, or between their machine files
+    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["calibrate", "budget", "dry_run", "watch", "length", "cpu"])]
+    compare: Vec<PathBuf>,
+    /// Write a page for a browser, also of --compare
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dry_run", "watch", "length", "cpu"])]
+    html: Option<PathBuf>,
     #[command(flatten)]
     limits: select::LimitArgs,
     /// Print one JSON document instead of text
@@ -77,9 +88,15 @@ struct Document<'a> {
 }
 
 pub fn run(args: Args) -> Result<()> {
+    let page = args.html.as_deref();
+    let page = page.map(|path| output::Destination::named("--html", path));
+    let page = page.transpose()?;
+    if let [one, other] = &args.compare[..] {
+        return compared([one, other], page, args.json);
+    }
     let machine = Machine::detect();
     if args.calibrate {
-        return calibrated(&args, &machine);
+        return calibrated(&args, &machine, page);
     }
     if let Some(flag) = args.limits.given() {
         return Err(Error::request(format!(
@@ -97,10 +114,27 @@ pub fn run(args: Args) -> Result<()> {
         Saved::Found(calibration) => Reading::Value(calibration.as_ref()),
         Saved::Nothing(reason) | Saved::Ignored(reason) => Reading::unavailable(reason),
     };
-    print(&machine, calibration, args.json)
+    print(&machine, calibration, args.json, page)
 }
 
-fn calibrated(args: &Args, machine: &Machine) -> Result<()> {
+/// What differs between two machines.
+fn compared(files: [&PathBuf; 2], page: Option<Destination>, json: bool) -> Result<()> {
+    let load = |path: &PathBuf| {
+        let loaded = described::load(path);
+        loaded.map_err(|problem| Error::request(format!("--compare {problem}")))
+    };
+    let (one, other) = (load(files[0])?, load(files[1])?);
+    let found = differences([&one, &other]);
+    if let Some(page) = page {
+        page.replace(report::differences_html(&found).as_bytes())?;
+    }
+    match json {
+        true => output::json(&found),
+        false => output::text(&report::differences_page(&found, Style::for_stdout())),
+    }
+}
+
+fn calibrated(args: &Args, machine: &Machine, page: Option<Destination>) -> Result<()> {
     let budget = args.budget.unwrap_or(calibrate::BUDGET);
     if budget < calibrate::LEAST_BUDGET {
         return Err(Error::request(format!(
@@ -150,7 +184,7 @@ fn calibrated(args: &Args, machine: &Machine) -> Result<()> {
         Stop::Failed(reason) => Error::environment(reason),
     })?;
     saved::save(&calibration, &path).map_err(Error::environment)?;
-    print(machine, Reading::Value(&calibration), args.json)?;
+    print(machine, Reading::Value(&calibration), args.json, page)?;
     note!("wrote {}", path.display());
     Ok(())
 }
@@ -227,21 +261,33 @@ impl<'a> WatchedGauge<'a> {
     }
 }
 
-fn print(machine: &Machine, calibration: Reading<&Calibration>, as_json: bool) -> Result<()> {
+fn print(
+    machine: &Machine,
+    calibration: Reading<&Calibration>,
+    as_json: bool,
+    page: Option<Destination>,
+) -> Result<()> {
+    let (memory_headroom_bytes, memory_headroom_bound) = machine.memory_headroom_bytes();
+    let document = Document {
+        format: described::FORMAT,
+        fingerprint: machine.fingerprint(),
+        smt: machine.smt(),
+        memory_headroom_bytes,
+        memory_headroom_bound,
+        machine,
+        calibration: calibration.clone(),
+    };
+    if let Some(page) = page {
+        // As another machine would read it.
+        let bytes = serde_json::to_vec(&document).map_err(Error::environment)?;
+        let described = described::parse(&bytes, "this machine").map_err(Error::environment)?;
+        page.replace(report::machine_html(&described).as_bytes())?;
+    }
     if !as_json {
         return output::text(&format!(
             "{machine}{}",
             report::calibration_text(&calibration, Style::for_stdout())
         ));
     }
-    let (memory_headroom_bytes, memory_headroom_bound) = machine.memory_headroom_bytes();
-    output::json(&Document {
-        format: "jostle-machine/1",
-        fingerprint: machine.fingerprint(),
-        smt: machine.smt(),
-        memory_headroom_bytes,
-        memory_headroom_bound,
-        machine,
-        calibration,
-    })
+    output::json(&document)
 }

@@ -5,6 +5,7 @@ pub mod calibration;
 mod cpuid;
 mod describe;
 pub mod described;
+pub mod differences;
 #[cfg(test)]
 pub mod fake;
 pub mod gauge;

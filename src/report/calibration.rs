@@ -96,13 +96,20 @@ fn ordered(calibration: &Calibration) -> Vec<(&String, &Source)> {
 }
 
 fn rows(calibration: &Calibration, style: Style) -> String {
-    let titles = [
-        "source",
-        "peak alone (CPUs)",
-        "all CPUs",
-        "settles",
-        "beside a copy",
-    ];
+    table(style, TITLES, cells(calibration).into_iter(), &[0])
+}
+
+/// Titles of [`cells`].
+pub(super) const TITLES: [&str; 5] = [
+    "source",
+    "peak alone (CPUs)",
+    "all CPUs",
+    "settles",
+    "beside a copy",
+];
+
+/// A row of texts for each source.
+pub(super) fn cells(calibration: &Calibration) -> Vec<Vec<String>> {
     let percents = |values: &mut dyn Iterator<Item = f64>| {
         let texts: Vec<String> = values.map(|value| format!("{value:.0}")).collect();
         texts.join(" ")
@@ -126,12 +133,17 @@ fn rows(calibration: &Calibration, style: Style) -> String {
             }),
         ]
         .map(|cell| cell.unwrap_or("–".to_string()))
+        .to_vec()
     });
-    table(style, titles, rows, &[0])
+    rows.collect()
+}
+
+fn notes(calibration: &Calibration, style: Style) -> String {
+    text::list("- ", &missing(calibration), style.prose())
 }
 
 /// Why something is missing, each reason once, and what else is to be known.
-fn notes(calibration: &Calibration, style: Style) -> String {
+pub(super) fn missing(calibration: &Calibration) -> Vec<String> {
     let mut notes: Vec<(&str, Vec<String>)> = Vec::new();
     let mut note = |words, subject| match notes.iter_mut().find(|(known, _)| *known == words) {
         Some((_, subjects)) => subjects.push(subject),
@@ -157,10 +169,7 @@ fn notes(calibration: &Calibration, style: Style) -> String {
     }
     notes
         .iter()
-        .map(|(words, subjects)| {
-            let words = text::clean(&format!("{}: {words}", subjects.join(", ")));
-            text::wrap("- ", &words, style.prose())
-        })
+        .map(|(words, subjects)| text::clean(&format!("{}: {words}", subjects.join(", "))))
         .collect()
 }
 

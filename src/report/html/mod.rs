@@ -6,7 +6,7 @@ mod heat;
 mod overview;
 mod plot;
 mod profile;
-mod sheet;
+pub(super) mod sheet;
 mod simulation;
 mod validation;
 

@@ -5,7 +5,9 @@ use crate::predict::LANES;
 use crate::predict::Lanes;
 use crate::predict::Responses;
 use crate::predict::lane;
+use jostle_profile::PlacementMode;
 use jostle_profile::Profile;
+use jostle_profile::ResourceEntry;
 use jostle_profile::reading::Reading;
 
 /// A machine to buy or to fill.
@@ -55,7 +57,8 @@ impl Candidate {
         };
         for (id, entry) in &profile.resources {
             let Some(lane) = lane(id) else { continue };
-            candidate.full_scale[lane] = entry.full_scale_pressure.filter(|it| *it > 0.0);
+            let full = entry.full_scale_pressure.filter(|it| *it > 0.0);
+            candidate.full_scale[lane] = full.map(|full| full / share_of(entry, profile));
             let levels = entry.curve.iter().map(|point| point.intensity as f32);
             candidate.measured_to[lane] = levels.fold(0.0, f32::max);
         }
@@ -73,6 +76,21 @@ impl Candidate {
             let ratio = self.full_scale[lane]? / supply.peaks[lane]?;
             Some((ratio as f32).clamp(1.0 / MOST_APART, MOST_APART))
         })
+    }
+}
+
+/// Share of the time that stands behind a rate: a source that time-shares the target's
+/// CPU reaches 100 % within its slices, a calibrated peak has the CPU all the time.
+fn share_of(entry: &ResourceEntry, profile: &Profile) -> f64 {
+    let mode = entry.placement.as_ref().map(|it| it.mode);
+    let unit = entry.pressure_unit.as_deref().unwrap_or_default();
+    match (mode, profile.conditions.slice_share_percent) {
+        (Some(PlacementMode::SameCpu), Some(share))
+            if unit.ends_with("_per_second") && share > 0.0 =>
+        {
+            share / 100.0
+        }
+        _ => 1.0,
     }
 }
 
