@@ -5,6 +5,7 @@
 //!
 //! | module | what lives there |
 //! |---|---|
+//! | `fuzzing` | what a fuzzer calls: one function per kind of input from elsewhere |
 //! | [`cli`] | one file per subcommand: its arguments and its `run()` |
 //! | [`agent`] | the daemon of a node: workloads, their profiles, the node's state, API |
 //! | [`serve`] | what schedulers talk to: events over a socket, the extender of Kubernetes |
@@ -53,6 +54,9 @@ pub mod console;
 pub mod counters;
 pub mod error;
 pub mod experiment;
+#[cfg(all(feature = "server", any(test, feature = "fuzzing")))]
+#[doc(hidden)]
+pub mod fuzzing;
 #[cfg(feature = "server")]
 pub mod http;
 pub mod inject;

@@ -191,3 +191,42 @@ fn pruning_deletes_only_with_the_flag_that_says_so() {
         ["a.json", "d.json"].map(|name| directory.path().join(name))
     );
 }
+
+#[test]
+fn a_pipe_among_the_files_is_named_and_does_not_hold_it_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = directory.path().join("pipe.json");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let into = directory.path().join("into");
+    let from = text(directory.path());
+    for arguments in [
+        &["list", from][..],
+        &["export", from],
+        &["import", from, "--into", text(&into)],
+    ] {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("jostle"));
+        let command = command.arg("profiles").args(arguments);
+        let output = command
+            .timeout(std::time::Duration::from_secs(20))
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code().is_some(), "{arguments:?} waits");
+        assert!(told.contains("not a regular file"), "{arguments:?}: {told}");
+    }
+}
+
+#[test]
+fn an_export_that_fails_leaves_the_old_table() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("table.csv");
+    fs::write(&out, "old").unwrap();
+    let (code, _, _) = profiles(&["export", FIXTURES, "--out", text(&out)]);
+    assert_eq!(code, Some(0));
+    assert!(fs::read_to_string(&out).unwrap().lines().count() > 3);
+    let (code, _, told) = profiles(&["export", FIXTURES, "--out", "/dev/full"]);
+    assert_eq!(code, Some(3), "{told}");
+    assert!(told.contains("/dev/full"), "{told}");
+    assert_eq!(contents(directory.path()).len(), 1);
+}

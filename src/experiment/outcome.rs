@@ -142,14 +142,15 @@ impl HalfOutcome {
         let bracket = finding
             .bracket
             .filter(|bracket| bracket.low > 0.0 || bracket.high < 100.0)?;
+        let at = bracket.at.max(bracket.low).min(bracket.high);
         Some(match self.half {
             Half::Tolerated => Score {
-                score: bracket.at,
+                score: at,
                 ci95: [bracket.low, bracket.high],
             },
             // `c = 100 - onset`, the interval turned over with it.
             Half::Caused => Score {
-                score: 100.0 - bracket.at,
+                score: 100.0 - at,
                 ci95: [100.0 - bracket.high, 100.0 - bracket.low],
             },
         })

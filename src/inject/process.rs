@@ -137,6 +137,7 @@ pub(super) fn spawn(
     prepare(
         &mut process,
         ChildSetup {
+            adopts: false,
             cpus: Some(vec![cpu]),
             oom_score_adj: Some(1000),
             keep,

@@ -2,6 +2,7 @@
 
 use super::error::Reason;
 use crate::near;
+use crate::os::in_root;
 use crate::workload::Scope;
 use std::collections::BTreeSet;
 use std::fs;
@@ -77,8 +78,8 @@ impl Binary {
 
 /// `path` as process `pid` sees it, when it exists there.
 pub(super) fn inside(pid: i32, path: &Path) -> Option<PathBuf> {
-    let below = path.strip_prefix("/").ok()?;
-    let seen = Path::new(&format!("/proc/{pid}/root")).join(below);
+    // Links inside lead to files inside, and never to ours of the same name.
+    let seen = in_root::path(pid, path)?;
     let (there, here) = (fs::metadata(&seen).ok()?, fs::metadata(path).ok());
     // Outside of containers both are the same, and the plain name reads better.
     let same = here.is_some_and(|here| (here.dev(), here.ino()) == (there.dev(), there.ino()));
@@ -145,16 +146,19 @@ fn code_file(line: &str) -> Option<&str> {
 /// its file.
 pub(super) fn executable_areas(pid: i32) -> Vec<(Range<u64>, u64, PathBuf)> {
     let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let area = |line: &str| {
-        let path = code_file(line)?;
-        let mut words = line.split_ascii_whitespace();
-        let (from, to) = words.next()?.split_once('-')?;
-        let offset = words.nth(1)?;
-        let number = |digits| u64::from_str_radix(digits, 16).ok();
-        Some((number(from)?..number(to)?, number(offset)?, path.into()))
-    };
     let maps = String::from_utf8_lossy(&maps);
     maps.lines().filter_map(area).collect()
+}
+
+/// The area that a line of `/proc/PID/maps` describes, if code of a file lies there.
+pub(super) fn area(line: &str) -> Option<(Range<u64>, u64, PathBuf)> {
+    let path = code_file(line)?;
+    let mut words = line.split_ascii_whitespace();
+    let (from, to) = words.next()?.split_once('-')?;
+    let offset = words.nth(1)?;
+    let number = |digits| u64::from_str_radix(digits, 16).ok();
+    let (from, to) = (number(from)?, number(to)?);
+    (from <= to).then_some((from..to, number(offset)?, path.into()))
 }
 
 /// Processes outside of `own` that have `file` mapped; `None` when it cannot
@@ -227,6 +231,8 @@ mod tests {
         );
         assert_eq!(code_file("7f00-7f01 r--p 00 fe:00 9   /a"), None);
         assert_eq!(code_file("7f00-7f01 r-xp 00 fe:00 9   /a (deleted)"), None);
+        assert!(area("7f00-7f01 r-xp 00 fe:00 9   /a").is_some());
+        assert_eq!(area("7f01-7f00 r-xp 00 fe:00 9   /a"), None);
         let us = Scope::Processes(vec![std::process::id() as i32]);
         let missing = Binary::Library("libnone".into())
             .resolve(&us)

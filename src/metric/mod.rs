@@ -11,6 +11,9 @@ mod events;
 mod exec;
 mod feed;
 mod file;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod io;
 mod ips;
 mod load;

@@ -4,11 +4,13 @@ use super::eh_frame;
 use super::error::Reason;
 use super::spot;
 use crate::near;
+use jostle_profile::regular;
 use object::Object;
 use object::ObjectSection;
 use object::ObjectSegment;
 use object::ObjectSymbol;
 use object::ReadCache;
+use object::ReadRef;
 use object::SegmentFlags;
 use object::SymbolFlags;
 use object::SymbolKind;
@@ -17,6 +19,9 @@ use object::elf::STT_GNU_IFUNC;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
+
+/// Most parts of a file that can be executed; linkers make one or two. Each is kept whole.
+const MOST_SEGMENTS: usize = 64;
 
 /// A function as the kernel is told of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +104,7 @@ fn find_begin(file: &Path, wanted: &str, cheaply: bool) -> Result<Function, Reas
             code.drain(..spot);
             Ok(Function {
                 symbol: symbol.to_string(),
-                offset: offset + spot as u64,
+                offset: offset.saturating_add(spot as u64),
                 code,
                 unproven: false,
             })
@@ -127,12 +132,20 @@ fn first_bytes(file: &Path, offset: u64) -> Vec<u8> {
 /// # Errors
 /// When it cannot be read or is not an ELF file.
 pub(super) fn read(path: &Path) -> Result<Functions, Reason> {
-    let file = File::open(path).map_err(|error| Reason::Unreadable {
+    let file = regular::open(path).map_err(|error| Reason::Unreadable {
         file: path.into(),
         error,
     })?;
     let cache = ReadCache::new(file);
-    let object = object::File::parse(&cache).map_err(|problem| not_elf(path, problem))?;
+    parse(&cache).map_err(|problem| not_elf(path, problem))
+}
+
+/// What an ELF file says about its functions.
+///
+/// # Errors
+/// When it is none.
+pub(super) fn parse<'data>(file: impl ReadRef<'data>) -> object::Result<Functions> {
+    let object = object::File::parse(file)?;
     let mut functions = Functions {
         by_name: BTreeMap::new(),
         unwound: Vec::new(),
@@ -143,6 +156,7 @@ pub(super) fn read(path: &Path) -> Result<Functions, Reason> {
     for segment in object.segments() {
         if let SegmentFlags::Elf { p_flags, .. } = segment.flags()
             && p_flags.0 & PF_X.0 != 0
+            && functions.segments.len() < MOST_SEGMENTS
         {
             let (offset, size) = segment.file_range();
             functions.segments.push((segment.address(), offset, size));
@@ -210,7 +224,7 @@ impl Functions {
         self.unwound.contains(&address) || self.by_name.values().any(|(at, _)| *at == address)
     }
 
-    fn matching<'a>(&'a self, wanted: &'a str) -> Vec<(&'a str, (u64, bool))> {
+    pub(super) fn matching<'a>(&'a self, wanted: &'a str) -> Vec<(&'a str, (u64, bool))> {
         if let Some((name, entry)) = self.by_name.get_key_value(wanted) {
             return vec![(name, *entry)];
         }

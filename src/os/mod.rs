@@ -10,6 +10,7 @@ pub mod cgroup;
 pub mod connections;
 pub mod cpulist;
 pub mod disks;
+pub mod in_root;
 pub mod interrupts;
 pub mod mounts;
 pub mod network;

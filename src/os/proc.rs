@@ -2,8 +2,6 @@
 
 use super::stat::ticks_per_second;
 use super::text;
-use procfs::FromRead;
-use procfs::process::Stat as Line;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -11,7 +9,8 @@ use std::path::Path;
 /// `PF_KTHREAD` of `/proc/PID/stat`.
 const KERNEL_THREAD: u32 = 0x0020_0000;
 
-/// The part of `/proc/PID/stat` needed here, by the `procfs` crate.
+/// The part of `/proc/PID/stat` needed here. Not read by the `procfs` crate, which panics
+/// on lines that it does not expect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
     pub state: char,
@@ -52,22 +51,30 @@ impl Stat {
         matches!(self.state, 'T' | 't')
     }
 
+    /// The numbers stand behind the name, which may hold anything but is the last thing
+    /// in parentheses (proc_pid_stat(5)).
     fn parse(line: &[u8]) -> Option<Stat> {
-        // The crate takes it for granted that something follows the name.
         let end = line.iter().rposition(|&byte| byte == b')')?;
-        line.get(end + 2)?;
-        let stat = Line::from_read(line).ok()?;
+        let rest = std::str::from_utf8(line.get(end + 1..)?).ok()?;
+        let words: Vec<&str> = rest.split_ascii_whitespace().collect();
+        // Counted from 1 as in the manual, where the state is 3.
+        let word = |field: usize| words.get(field - 3).copied();
+        fn number<T: std::str::FromStr>(word: Option<&str>) -> Option<T> {
+            word?.parse().ok()
+        }
+        let count = |field| number::<u64>(word(field));
+        let of_children = |field| number::<i64>(word(field)).map(|it| it.max(0) as u64);
         Some(Stat {
-            state: stat.state,
-            parent: stat.ppid,
-            group: stat.pgrp,
-            session: stat.session,
-            flags: stat.flags,
-            start: stat.starttime,
-            used: stat.utime + stat.stime,
-            used_by_ended_children: u64::try_from(stat.cutime + stat.cstime).unwrap_or(0),
-            cpu: stat.processor.and_then(|cpu| usize::try_from(cpu).ok()),
-            faults_of_ended_children: stat.cminflt,
+            state: word(3)?.chars().next()?,
+            parent: number(word(4))?,
+            group: number(word(5))?,
+            session: number(word(6))?,
+            flags: number(word(9))?,
+            start: count(22)?,
+            used: count(14)?.saturating_add(count(15)?),
+            used_by_ended_children: of_children(16)?.saturating_add(of_children(17)?),
+            cpu: number(word(39)),
+            faults_of_ended_children: count(11)?,
         })
     }
 }
@@ -91,7 +98,7 @@ pub fn thread_stat(root: &Path, pid: i32, tid: i32) -> Option<Stat> {
 pub fn uptime_ticks(root: &Path) -> Option<f64> {
     let text = text::text(root, "proc/uptime").ok()?;
     let seconds: f64 = text.split(' ').next()?.parse().ok()?;
-    Some(seconds * ticks_per_second())
+    seconds.is_finite().then_some(seconds * ticks_per_second())
 }
 
 /// Every process that we can see, ascending.
@@ -178,6 +185,27 @@ mod tests {
         for broken in ["", "1 (x)", "1 (x) ", "1 (x) S", "1 (x) S x 2 3"] {
             assert_eq!(Stat::parse(broken.as_bytes()), None, "{broken}");
         }
+    }
+
+    #[test]
+    fn lines_that_nobody_expects_are_no_panic() {
+        for line in [
+            &b"7\xff(a) S 1 2 3"[..],
+            b"7 (a)",
+            b")",
+            b"7 (a) \xff 1 2 3",
+            b"(a) S -1 -1 -1 0 -1 64 0 5 0 0 18446744073709551615 1 -5 3 20",
+        ] {
+            assert_eq!(Stat::parse(line), None, "{line:?}");
+        }
+        let most = u64::MAX.to_string();
+        let line = format!(
+            "7 (a) S 1 2 3 0 -1 64 0 5 0 0 {most} 4 {0} {0} 20 0 1 0 99 0\n",
+            i64::MAX
+        );
+        let stat = Stat::parse(line.as_bytes()).unwrap();
+        assert_eq!((stat.used, stat.cpu), (u64::MAX, None));
+        assert_eq!(stat.used_by_ended_children, u64::MAX - 1);
     }
 
     #[test]

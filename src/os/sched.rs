@@ -19,7 +19,7 @@ pub fn base_slice(root: &Path, cpus: usize) -> Reading<Sourced> {
         match text::text(root, file) {
             Err(error) => refused.push(error.to_string()),
             Ok(text) => match text.trim().parse::<f64>() {
-                Ok(nanoseconds) if nanoseconds > 0.0 => {
+                Ok(nanoseconds) if nanoseconds > 0.0 && nanoseconds.is_finite() => {
                     return Reading::Value(Sourced {
                         value: nanoseconds / 1e9,
                         source: format!("/{file}"),
@@ -83,6 +83,8 @@ mod tests {
             read.value().unwrap().source,
             "/sys/kernel/debug/sched/base_slice_ns"
         );
+        let file = tree(&[("sys/kernel/debug/sched/base_slice_ns", "inf\n")]);
+        assert!(base_slice(file.path(), 2).value().is_none());
         let release = |text| tree(&[("proc/sys/kernel/osrelease", text)]);
         for (text, cpus, wanted) in [
             ("6.18.44-x\n", 2, 0.0014),

@@ -85,7 +85,7 @@ pub fn interrupts(root: &Path) -> Vec<(usize, u64)> {
             continue;
         }
         for (count, word) in counts.iter_mut().zip(rest.split_ascii_whitespace()) {
-            *count += word.parse::<u64>().unwrap_or(0);
+            *count = count.saturating_add(word.parse().unwrap_or(0));
         }
     }
     cpus.into_iter().zip(counts).collect()
@@ -118,5 +118,9 @@ mod tests {
         )]);
         assert_eq!(interrupts(root.path()), [(0, 5), (2, 20)]);
         assert_eq!(interrupts(tree(&[]).path()), []);
+        let most = u64::MAX;
+        let text = format!(" CPU0\n 1: {most}\n 2: {most}\n");
+        let root = tree(&[("proc/interrupts", &text)]);
+        assert_eq!(interrupts(root.path()), [(0, most)]);
     }
 }

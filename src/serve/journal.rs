@@ -4,6 +4,8 @@
 
 use crate::error::Error;
 use crate::error::Result;
+use jostle_profile::regular;
+use jostle_profile::regular::LONGEST_RECORDING;
 use jostle_schedule::Recorded;
 use jostle_schedule::Stream;
 use std::fs;
@@ -40,7 +42,7 @@ impl Journal {
             let shown = path.display();
             Error::request(format!("--state {shown}: {problem}"))
         };
-        let dropped = match fs::read(path) {
+        let dropped = match regular::read(path, LONGEST_RECORDING) {
             Ok(bytes) => replay(&bytes, stream).map_err(refuse)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(refuse(error.to_string())),
@@ -79,9 +81,12 @@ fn rewrite(path: &Path, stream: &Stream) -> io::Result<(File, usize)> {
         text.push(b'\n');
     }
     let mut file = File::create(&new)?;
-    file.write_all(&text)?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
+    let written = file.write_all(&text).and_then(|()| file.sync_all());
+    if let Err(error) = written.and_then(|()| fs::rename(&new, path)) {
+        // Nothing better can be done: the first error is what is reported.
+        let _ = fs::remove_file(&new);
+        return Err(error);
+    }
     Ok((file, told.len()))
 }
 

@@ -35,7 +35,7 @@ pub struct GuardPage {
     /// Entries of `processes` in use.
     pub count: AtomicU64,
     /// For [`GuardPage::CONTINUE`], processes that we stopped: pid, then start
-    /// time. For [`GuardPage::END_GROUPS`], process groups.
+    /// time. For [`GuardPage::END_GROUPS`], the leaders of process groups.
     pub processes: [[AtomicU64; 2]; GuardPage::CAPACITY],
     /// Kind of the freezer that holds a cgroup: 0 for none, else 1 or 2 for the
     /// cgroup version.

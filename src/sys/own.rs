@@ -7,6 +7,21 @@ use std::sync::PoisonError;
 
 static OWN: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
+/// Processes that are nobody's target, by pid and start time: daemons of hooks.
+static LEFT: Mutex<BTreeSet<(i32, u64)>> = Mutex::new(BTreeSet::new());
+
+/// Tells that `pid`, which started at `start`, never belongs to a target, whoever adopts
+/// it and whatever its environment says.
+pub fn leave(pid: i32, start: u64) {
+    let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+    left.insert((pid, start));
+}
+
+pub fn is_left(pid: i32, start: u64) -> bool {
+    let left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+    left.contains(&(pid, start))
+}
+
 /// A child that is known as this process's own until it is dropped, which must not
 /// be later than when it is reaped: its pid may be somebody else's then.
 #[derive(Debug)]

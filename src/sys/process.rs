@@ -43,6 +43,8 @@ pub struct ChildSetup<'a> {
     pub cpus: Option<Vec<usize>>,
     /// `/proc/self/oom_score_adj`.
     pub oom_score_adj: Option<i32>,
+    /// Whether what its descendants lose becomes its child, and not ours.
+    pub adopts: bool,
     /// Descriptors the child keeps open, under the same numbers.
     pub keep: Vec<BorrowedFd<'a>>,
 }
@@ -63,6 +65,7 @@ pub fn prepare(command: &mut Command, setup: ChildSetup<'_>) {
         set
     });
     let oom = setup.oom_score_adj.map(|score| format!("{score}\n"));
+    let adopts = setup.adopts;
     let parent = nix::unistd::getpid();
     let hook = move || {
         // A guard blocks them all, which its child must not inherit.
@@ -71,6 +74,9 @@ pub fn prepare(command: &mut Command, setup: ChildSetup<'_>) {
         if nix::unistd::getppid() != parent {
             // The parent died before the flag was set.
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        if adopts {
+            set_child_subreaper(true)?;
         }
         if let Some(mask) = &mask {
             nix::sched::sched_setaffinity(Pid::from_raw(0), mask)?;

@@ -442,7 +442,7 @@ impl Started {
         for &pid in &members {
             let in_group = tree::stat(pid).is_some_and(|stat| whole.contains(&stat.group));
             if !in_group {
-                let _ = process::signal_process(pid, signal);
+                tree::signal_below(pid, signal);
             }
         }
         members

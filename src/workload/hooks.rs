@@ -9,9 +9,14 @@ use super::tree;
 use crate::console::warning;
 use crate::error::Error;
 use crate::error::Result;
+use crate::sys::own;
 use crate::sys::pidfd::PidFd;
 use crate::sys::process;
 use nix::sys::signal::Signal;
+use std::io::Read;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Child;
 use std::process::Command;
@@ -254,23 +259,31 @@ impl std::fmt::Display for Ended {
     }
 }
 
+/// Runs a hook: `$1` as it would run alone; then says so on standard input, a socket,
+/// waits for an answer and ends as `$1` did. Meanwhile all that the hook leaves behind
+/// hangs below it, also what lost its parent, its session and its environment, as
+/// `su - postgres -c 'pg_ctl start'` does.
+const AROUND: &str = r#"/bin/sh -c "$1" </dev/null; status=$?; echo >&0; read -r _; exit $status"#;
+
 /// A hook that runs, in a process group of its own.
 struct Hook {
     child: Child,
     pidfd: PidFd,
+    /// The other end of its standard input.
+    line: UnixStream,
     stderr: Tail,
     reader: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Hook {
     fn start(script: &str, target: Option<i32>, show: bool) -> std::io::Result<Hook> {
+        let (line, theirs) = UnixStream::pair()?;
+        line.set_nonblocking(true)?;
         let mut command = Command::new("/bin/sh");
         command
-            .args(["-c", script])
-            // Daemons that a hook leaves are not the target's, whoever adopts
-            // them.
+            .args(["-c", AROUND, "hook", script])
             .env(tree::MARKER, format!("hook-{}", std::process::id()))
-            .stdin(Stdio::null())
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(match show {
                 true => {
                     Stdio::from(std::os::fd::AsFd::as_fd(&std::io::stderr()).try_clone_to_owned()?)
@@ -281,7 +294,11 @@ impl Hook {
         if let Some(target) = target {
             command.env(TARGET_PID, target.to_string());
         }
-        process::prepare(&mut command, process::ChildSetup::default());
+        let setup = process::ChildSetup {
+            adopts: true,
+            ..process::ChildSetup::default()
+        };
+        process::prepare(&mut command, setup);
         let mut child = command.spawn()?;
         let stderr = Tail::default();
         let stream = child.stderr.take();
@@ -291,6 +308,7 @@ impl Hook {
             (Ok(reader), Ok(pidfd)) => Ok(Hook {
                 child,
                 pidfd,
+                line,
                 stderr,
                 reader,
             }),
@@ -310,6 +328,7 @@ impl Hook {
     fn watch(&mut self, limit: Duration, mut check: impl FnMut() -> Result<()>) -> Result<Ended> {
         let began = Instant::now();
         let ended = loop {
+            self.let_it_end();
             if self.pidfd.wait(NAP) {
                 break None;
             }
@@ -330,6 +349,21 @@ impl Hook {
                 Error::environment(format!("the end of a hook cannot be read: {error}"))
             }),
         }
+    }
+
+    /// Where the script has ended: what it left running is noted as nobody's target,
+    /// whoever adopts it.
+    fn let_it_end(&mut self) {
+        if !matches!(self.line.read(&mut [0; 8]), Ok(1..)) {
+            return;
+        }
+        for pid in tree::descendants(self.group()) {
+            if let Some(stat) = tree::stat(pid) {
+                own::leave(pid, stat.start);
+            }
+        }
+        // It may have been killed meanwhile.
+        let _ = self.line.write_all(b"\n");
     }
 
     fn last_words(&self) -> String {

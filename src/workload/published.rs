@@ -2,10 +2,14 @@
 
 use super::Scope;
 use crate::os::here;
+use crate::os::in_root;
 use crate::os::proc;
 use crate::sys::published;
 use crate::sys::published::PublishedError;
+use jostle_profile::regular;
+use std::fs;
 use std::fs::File;
+use std::io;
 use std::os::fd::AsFd;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt;
@@ -36,9 +40,10 @@ impl Published {
     pub fn find_in(scope: &Scope) -> Result<Option<Published>, PageProblem> {
         let named = scope.processes().into_iter().filter_map(|pid| {
             let path = proc::environment(here(), pid, published::VARIABLE)?;
-            Some(seen_by(pid, path.as_ref()))
+            let path = PathBuf::from(path);
+            Some((open(pid, &path).ok()?, path))
         });
-        Self::open(named)
+        Self::of(named)
     }
 
     /// Opens `paths`, each file once.
@@ -46,14 +51,15 @@ impl Published {
     /// # Errors
     /// As [`Published::find_in`].
     pub fn open(paths: impl Iterator<Item = PathBuf>) -> Result<Option<Published>, PageProblem> {
+        // One may be yet to come, or not be for us.
+        Self::of(paths.filter_map(|path| Some((regular::open(&path).ok()?, path))))
+    }
+
+    fn of(found: impl Iterator<Item = (File, PathBuf)>) -> Result<Option<Published>, PageProblem> {
         let mut files: Vec<(PathBuf, File)> = Vec::new();
         let mut known = Vec::new();
         let mut by_cpu_time = true;
-        for path in paths {
-            // It may be yet to come, or not be for us.
-            let Ok(file) = File::open(&path) else {
-                continue;
-            };
+        for (file, path) in found {
             let inode = file.metadata().map(|facts| (facts.dev(), facts.ino())).ok();
             if known.contains(&inode) {
                 continue;
@@ -99,13 +105,23 @@ impl Published {
     }
 }
 
-/// `path` as process `pid` sees it.
-fn seen_by(pid: i32, path: &Path) -> PathBuf {
-    match path.strip_prefix("/") {
-        // Links of /proc lead to open files, and not through a root directory.
-        Ok(below) if below.starts_with("proc") => path.into(),
-        Ok(below) => Path::new(&format!("/proc/{pid}/root")).join(below),
-        Err(_) => Path::new(&format!("/proc/{pid}/cwd")).join(path),
+/// The file at `path` as process `pid` sees it, whose environment names it.
+fn open(pid: i32, path: &Path) -> io::Result<File> {
+    // Links of /proc lead to open files, and not through a root directory.
+    if path.starts_with("/proc") {
+        return regular::open(path);
+    }
+    let file = match path.is_absolute() {
+        true => in_root::open(pid, path)?,
+        // Where it stands, by its root.
+        false => {
+            let directory = fs::read_link(format!("/proc/{pid}/cwd"))?;
+            in_root::open(pid, &directory.join(path))?
+        }
+    };
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("not a regular file")),
     }
 }
 
@@ -114,10 +130,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_those_of_the_target() {
-        let seen = |path: &str| seen_by(7, path.as_ref());
-        assert_eq!(seen("/dev/shm/x"), Path::new("/proc/7/root/dev/shm/x"));
-        assert_eq!(seen("x"), Path::new("/proc/7/cwd/x"));
-        assert_eq!(seen("/proc/9/fd/3"), Path::new("/proc/9/fd/3"));
+    fn files_are_those_of_the_target_and_a_pipe_is_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, pipe) = (directory.path().join("file"), directory.path().join("pipe"));
+        fs::write(&file, "").unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        let us = std::process::id() as i32;
+        assert!(open(us, &file).is_ok());
+        assert!(open(us, &pipe).is_err());
+        assert!(open(us, Path::new("Cargo.toml")).is_ok());
+        assert!(open(us, Path::new("/dev/zero")).is_err());
     }
 }

@@ -5,6 +5,7 @@ pub use crate::os::proc::Stat;
 use crate::os::here;
 use crate::os::proc;
 use crate::sys::cpus;
+use crate::sys::own::is_left;
 use crate::sys::own::is_own;
 use crate::sys::pidfd::PidFd;
 use nix::sys::signal::Signal;
@@ -169,6 +170,7 @@ pub fn members(leaders: &[i32], marker: &str) -> Vec<i32> {
                 return false;
             };
             match marker_of(child) {
+                _ if is_left(child, stat.start) => false,
                 _ if leaders.contains(&stat.group) => true,
                 Some(found) => found == marker,
                 // Our workers and helpers stay in our session; who wiped its
@@ -202,6 +204,28 @@ pub fn ended_orphans(leaders: &[i32]) -> Vec<i32> {
             })
     });
     children
+}
+
+/// `signal` to `pid` if it descends from us.
+pub fn signal_below(pid: i32, signal: Signal) {
+    let Ok(process) = PidFd::open(pid) else {
+        return;
+    };
+    // Looked at after opening: were it another one by now, it would not be below us.
+    if is_below(pid, std::process::id() as i32) {
+        let _ = process.signal(Some(signal));
+    }
+}
+
+fn is_below(pid: i32, ancestor: i32) -> bool {
+    let mut at = pid;
+    while at > 1 {
+        at = stat(at).map_or(0, |stat| stat.parent);
+        if at == ancestor {
+            return true;
+        }
+    }
+    false
 }
 
 /// SIGCONT to `pid` if it is still the process that started at `start`.

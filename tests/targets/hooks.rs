@@ -240,12 +240,22 @@ fn a_warm_up_that_waits_sees_the_target_fail() {
 
 #[test]
 fn a_daemon_of_a_hook_is_not_the_targets() {
+    is_not_the_targets("setsid");
+}
+
+#[test]
+fn nor_is_one_that_lost_its_environment_as_with_su() {
+    is_not_the_targets("setsid env -i PATH=\"$PATH\"");
+}
+
+/// A daemon that a warm-up starts with `detached` in front.
+fn is_not_the_targets(detached: &str) {
     setup();
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("pid");
     // The hook ends only when the daemon has left its session.
     let script = format!(
-        "setsid sh -c 'echo $$ > {0}; exec sleep 1000' & until [ -s {0} ]; do sleep 0.01; done",
+        "{detached} sh -c 'echo $$ > {0}; exec sleep 1000' & until [ -s {0} ]; do sleep 0.01; done",
         file.display()
     );
     let hooks = Hooks {

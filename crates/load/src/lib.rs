@@ -20,6 +20,7 @@
 //! | `plan` | a load that is known before its server is there |
 //! | `placement` | where the generator runs |
 //! | `report` | what `jostle load` prints |
+//! | `fuzzing` | what a fuzzer calls |
 //! | `error`, `warning` | all texts about what went wrong |
 
 mod amount;
@@ -31,6 +32,9 @@ mod engine;
 mod error;
 mod failure;
 mod find_capacity;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod generator;
 mod placement;
 mod plan;

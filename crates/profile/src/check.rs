@@ -21,6 +21,15 @@ pub struct CheckError {
     pub problem: String,
 }
 
+/// Most points of a curve; a search measures a dozen.
+const MOST_POINTS: usize = 1000;
+/// Highest performance, a fraction of the baseline. A source makes nothing faster, but a
+/// target whose phases were compared with one another may seem to be: 16 was recorded, and
+/// counts of one against a million are the most that a window tells apart.
+const MOST_PERFORMANCE: f64 = 1e6;
+/// Scores are written with so many points of rounding.
+const ROUNDING: f64 = 1e-6;
+
 type Checked = Result<(), CheckError>;
 
 /// Numbers must be finite and on their scales, intervals ordered.
@@ -34,6 +43,15 @@ pub fn check(profile: &Profile) -> Checked {
     }
     if let Some(baseline) = &profile.metric.baseline {
         estimate("metric.baseline", baseline)?;
+        if baseline.value <= 0.0 {
+            return refuse(
+                "metric.baseline.value",
+                format!(
+                    "is {}; performance is a fraction of it, so it is above 0",
+                    baseline.value
+                ),
+            );
+        }
     }
     let threshold = profile.qos.threshold;
     if !(threshold > 0.0 && threshold <= 1.0) {
@@ -72,9 +90,7 @@ pub fn check(profile: &Profile) -> Checked {
             percent(&key("equivalent_intensity"), equivalent)?;
         }
         for (name, curve) in [("curve", &entry.curve), ("probe_curve", &entry.probe_curve)] {
-            for (index, point) in curve.iter().enumerate() {
-                check_point(&key(&format!("{name}[{index}]")), point)?;
-            }
+            check_curve(&key(name), curve)?;
         }
         if let Some(Reading::Value(switch)) = &entry.switch {
             check_switch(&key("switch"), switch)?;
@@ -96,7 +112,7 @@ pub fn check(profile: &Profile) -> Checked {
         for (index, phase) in entry.phases.iter().enumerate() {
             let key = key(&format!("phases[{index}]"));
             not_negative(&format!("{key}.level"), phase.level)?;
-            finite(&format!("{key}.performance"), phase.performance)?;
+            performance(&format!("{key}.performance"), phase.performance)?;
             interval(&format!("{key}.ci95"), phase.ci95)?;
         }
     }
@@ -248,16 +264,57 @@ fn check_readings(readings: &Readings) -> Checked {
 
 fn check_score(key: &str, score: &Score) -> Checked {
     percent(&format!("{key}.score"), score.score)?;
-    interval(&format!("{key}.ci95"), score.ci95)
+    let [low, high] = score.ci95;
+    interval(&format!("{key}.ci95"), [low, high])?;
+    match (low - ROUNDING..=high + ROUNDING).contains(&score.score) {
+        true => Ok(()),
+        false => refuse(
+            &format!("{key}.score"),
+            format!(
+                "is {}, outside of its interval [{low}, {high}]",
+                score.score
+            ),
+        ),
+    }
+}
+
+/// Intensities ascend. One may be there several times: where a source does not reach
+/// what is asked for, several requests arrive as the same pressure.
+fn check_curve(key: &str, curve: &[CurvePoint]) -> Checked {
+    if curve.len() > MOST_POINTS {
+        let problem = format!("has {} points; at most {MOST_POINTS}", curve.len());
+        return refuse(key, problem);
+    }
+    let mut before = 0.0;
+    for (index, point) in curve.iter().enumerate() {
+        let key = format!("{key}[{index}]");
+        check_point(&key, point)?;
+        if point.intensity < before {
+            let problem = format!("is {} after {before}; lowest first", point.intensity);
+            return refuse(&format!("{key}.intensity"), problem);
+        }
+        before = point.intensity;
+    }
+    Ok(())
 }
 
 fn check_point(key: &str, point: &CurvePoint) -> Checked {
     percent(&format!("{key}.intensity"), point.intensity)?;
-    finite(&format!("{key}.performance"), point.performance)?;
+    performance(&format!("{key}.performance"), point.performance)?;
     interval(&format!("{key}.ci95"), point.ci95)?;
     match point.pressure {
         Some(pressure) => finite(&format!("{key}.pressure"), pressure),
         None => Ok(()),
+    }
+}
+
+fn performance(key: &str, value: f64) -> Checked {
+    match (0.0..=MOST_PERFORMANCE).contains(&value) {
+        true => Ok(()),
+        false => refuse(
+            key,
+            format!("is {value}; it is a fraction of the baseline, 0 to {MOST_PERFORMANCE}"),
+        ),
     }
 }
 
@@ -307,5 +364,66 @@ pub(crate) fn interval(key: &str, [low, high]: [f64; 2]) -> Checked {
             key,
             format!("is [{low}, {high}]; write the lower end first"),
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document;
+    use serde_json::Value;
+    use serde_json::json;
+
+    const SAMPLE: &str = include_str!("../../../profiles/demo-l2-bandwidth.json");
+
+    /// What is said of the sample with `key` (a JSON pointer) set to `value`.
+    fn said(key: &str, value: Value) -> Result<(), CheckError> {
+        let mut sample: Value = serde_json::from_str(SAMPLE).unwrap();
+        *sample.pointer_mut(key).expect("a key of the sample") = value;
+        let text = sample.to_string();
+        check(&document::parse(text.as_bytes(), crate::FORMAT, "profile").unwrap())
+    }
+
+    fn points(intensities: impl IntoIterator<Item = f64>) -> Value {
+        let point = |intensity| json!({"intensity": intensity, "performance": 1.0, "ci95": [0.9, 1.1], "windows": 3});
+        intensities.into_iter().map(point).collect()
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_by_its_key() {
+        let entry = "/resources/l2-bandwidth";
+        let curve = format!("{entry}/curve");
+        let score = |score: f64, ci95: [f64; 2]| json!({"score": score, "ci95": ci95});
+        for (key, value, says) in [
+            ("/metric/baseline/value".into(), json!(0.0), "above 0"),
+            ("/metric/baseline/value".into(), json!(-1.0), "above 0"),
+            (
+                format!("{entry}/tolerated"),
+                score(50.0, [60.0, 70.0]),
+                "outside of its interval",
+            ),
+            (
+                format!("{entry}/tolerated"),
+                score(101.0, [60.0, 110.0]),
+                "0 to 100",
+            ),
+            (curve.clone(), points([20.0, 10.0]), "lowest first"),
+            (
+                curve.clone(),
+                points((0..1001).map(|it| f64::from(it) / 1001.0)),
+                "at most 1000",
+            ),
+            (
+                format!("{curve}/0/performance"),
+                json!(-0.1),
+                "0 to 1000000",
+            ),
+            (format!("{curve}/0/performance"), json!(1e7), "0 to 1000000"),
+        ] {
+            let error = said(&key, value).unwrap_err().to_string();
+            assert!(error.contains(says), "{key}: {error}");
+        }
+        said(&curve, points([20.0, 40.0, 40.0])).unwrap();
+        said(&format!("{curve}/0/performance"), json!(16.0)).unwrap();
     }
 }

@@ -9,12 +9,17 @@ pub enum CpuListError {
     NotANumber(String),
     #[error("'{0}' is not an ascending CPU range")]
     NotAscending(String),
+    #[error("it names more than {MOST} CPUs")]
+    TooMany,
 }
+
+/// More than any machine has; overlapping ranges count again.
+const MOST: usize = 1 << 20;
 
 /// Parses a CPU list as the kernel writes it (`0-2,5`), ascending, no doubles.
 ///
 /// # Errors
-/// The part that is not a CPU number or range.
+/// The part that is not a CPU number or range, or that there are too many.
 pub fn parse_list(text: &str) -> Result<Vec<usize>, CpuListError> {
     let mut cpus = Vec::new();
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {
@@ -31,6 +36,9 @@ pub fn parse_list(text: &str) -> Result<Vec<usize>, CpuListError> {
                 }
                 cpus.extend(first..=last);
             }
+        }
+        if cpus.len() > MOST {
+            return Err(CpuListError::TooMany);
         }
     }
     cpus.sort_unstable();
@@ -75,5 +83,7 @@ mod tests {
         for text in ["x", "1-", "3-1", "-1", "0-99999999"] {
             assert!(parse_list(text).is_err(), "{text}");
         }
+        let endless = "0-65535,".repeat(100_000);
+        assert_eq!(parse_list(&endless), Err(CpuListError::TooMany));
     }
 }

@@ -12,12 +12,12 @@ pub const LONGEST_DOCUMENT: u64 = 64 << 20;
 /// Longest recording that is read: a trace, windows of an agent. Bytes.
 pub const LONGEST_RECORDING: u64 = 1 << 30;
 
-/// The bytes of the regular file at `path`.
+/// The regular file at `path`, to be read.
 ///
 /// # Errors
 /// What the system answers, and [`io::ErrorKind::InvalidInput`] for a directory, a
-/// pipe or a device, and for more than `most` bytes.
-pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+/// pipe or a device.
+pub fn open(path: &Path) -> io::Result<File> {
     // Before opening, which would wait for the other end of a pipe.
     let before = fs::metadata(path)?;
     if before.is_dir() {
@@ -28,12 +28,20 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
         false => return Err(not_regular()),
     };
     // Somebody may have put another there meanwhile.
-    if !file.metadata()?.is_file() {
-        return Err(not_regular());
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(not_regular()),
     }
+}
+
+/// The bytes of the regular file at `path`.
+///
+/// # Errors
+/// Those of [`open`], and [`io::ErrorKind::InvalidInput`] for more than `most` bytes.
+pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     // Beyond its length too: files of the kernel say that they have none.
-    file.take(most + 1).read_to_end(&mut bytes)?;
+    open(path)?.take(most + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > most {
         false => Ok(bytes),
         true => Err(io::Error::new(

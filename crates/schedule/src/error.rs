@@ -16,6 +16,10 @@ pub enum ClusterError {
     Down(String),
     #[error("there are more than {0} platform types")]
     Platforms(usize),
+    #[error("node `{node}`: the cluster would have more than {MOST_NODES} nodes")]
+    TooManyNodes { node: String },
+    #[error("node `{node}`: the cluster would have more than {MOST_CPUS_IN_ALL} CPUs")]
+    TooManyCpus { node: String },
     #[error("node `{node}` cannot take `{app}`: {lacks}")]
     NoRoom {
         node: String,
@@ -41,6 +45,11 @@ pub(crate) struct CpusError(pub i64);
 /// No node has more CPUs: beyond any machine there is, and few enough for the
 /// sums over a node's residents to stay within their range.
 pub const MOST_CPUS: u32 = 16_384;
+
+/// No cluster has more nodes or CPUs: beyond any there is, and few enough for the
+/// numbers of nodes and units, and for memory (16 bytes a CPU).
+pub const MOST_NODES: usize = 1_000_000;
+pub const MOST_CPUS_IN_ALL: usize = 1 << 24;
 
 /// Why a text is no amount of memory.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -276,7 +276,17 @@ pub struct MigrationCosts {
     pub seconds: Vec<f64>,
 }
 
+/// How many moves are remembered: what moves cost long ago says nothing of now.
+const MOVES_REMEMBERED: usize = 1000;
+
 impl MigrationCosts {
+    /// A further move; those before the last thousand are forgotten.
+    pub fn add(&mut self, seconds: f64) {
+        self.seconds.push(seconds);
+        let forgotten = self.seconds.len().saturating_sub(MOVES_REMEMBERED);
+        self.seconds.drain(..forgotten);
+    }
+
     /// The 95th percentile of what was observed (nearest rank); `None` before
     /// the first move.
     pub fn p95(&self) -> Option<f64> {

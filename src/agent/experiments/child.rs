@@ -113,12 +113,17 @@ impl Running for Process {
     }
 
     fn end(&mut self) {
-        let _ = signal_process(self.child.id() as i32, Signal::SIGTERM);
+        // Once it is reaped its number may be somebody else's.
+        if self.poll().is_none() {
+            let _ = signal_process(self.child.id() as i32, Signal::SIGTERM);
+        }
     }
 
     fn kill(&mut self) {
-        let _ = signal_group(self.child.id() as i32, Signal::SIGKILL);
-        let _ = self.child.wait();
+        if self.poll().is_none() {
+            let _ = signal_group(self.child.id() as i32, Signal::SIGKILL);
+            let _ = self.child.wait();
+        }
     }
 }
 

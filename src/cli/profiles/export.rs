@@ -6,11 +6,14 @@ use crate::console::warning;
 use crate::error::Error;
 use crate::error::Result;
 use jostle_profile as profile;
+use jostle_profile::regular;
+use jostle_profile::regular::LONGEST_DOCUMENT;
 use jostle_profile::rows::Row;
 use jostle_profile::rows::rows;
 use jostle_profile::summary;
 use jostle_profile::summary::Document;
 use rayon::prelude::*;
+use std::ffi::OsString;
 use std::fs;
 use std::fs::File;
 use std::io;
@@ -57,7 +60,16 @@ pub fn run(args: Args) -> Result<()> {
     let mut table = Table::open(&args)?;
     let mut count = Count::default();
     let copied = copy(&files, &mut table, &mut count);
-    match copied.and_then(|()| table.close()) {
+    let closed = copied.and_then(|()| table.close());
+    let finished = match (closed, args.out.as_deref()) {
+        (Ok(()), Some(out)) => finish(out).map_err(Stopped::from),
+        (Err(stopped), Some(out)) => {
+            give_up(out);
+            Err(stopped)
+        }
+        (closed, None) => closed,
+    };
+    match finished {
         Ok(()) | Err(Stopped::PipeClosed) => {}
         Err(Stopped::Failed(problem)) => {
             let out = args
@@ -89,7 +101,7 @@ struct Count {
 
 fn copy(files: &[PathBuf], table: &mut Table, count: &mut Count) -> Result<(), Stopped> {
     for files in files.chunks(CHUNK) {
-        let read: Vec<Result<Vec<Row>, String>> = files.par_iter().map(read).collect();
+        let read: Vec<Result<Vec<Row>, String>> = files.par_iter().map(|file| read(file)).collect();
         let mut rows = Vec::new();
         for (path, found) in files.iter().zip(read) {
             match found {
@@ -110,8 +122,8 @@ fn copy(files: &[PathBuf], table: &mut Table, count: &mut Count) -> Result<(), S
 }
 
 /// The rows of a file; none of another document of Jostle.
-fn read(path: &PathBuf) -> Result<Vec<Row>, String> {
-    let bytes = fs::read(path).map_err(|error| error.to_string())?;
+fn read(path: &Path) -> Result<Vec<Row>, String> {
+    let bytes = regular::read(path, LONGEST_DOCUMENT).map_err(|error| error.to_string())?;
     if let Document::Other(_) = summary::read(&bytes) {
         return Ok(Vec::new());
     }
@@ -121,10 +133,40 @@ fn read(path: &PathBuf) -> Result<Vec<Row>, String> {
     Ok(rows(&path.display().to_string(), &document))
 }
 
+/// Where a file is written until it is whole. A device or a pipe is written to itself.
+fn unfinished(path: &Path) -> PathBuf {
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    if fs::metadata(&path).is_ok_and(|there| !there.is_file()) {
+        return path;
+    }
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}.tmp", std::process::id()));
+    path.with_file_name(name)
+}
+
+/// Puts the whole file in place of the old one.
+fn finish(path: &Path) -> io::Result<()> {
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    let whole = unfinished(&path);
+    match whole == path {
+        true => Ok(()),
+        false => fs::rename(whole, path),
+    }
+}
+
+fn give_up(path: &Path) {
+    let begun = unfinished(path);
+    if begun.is_file() {
+        // Nothing better can be done: why it failed is reported.
+        let _ = fs::remove_file(begun);
+    }
+}
+
 impl Table {
     fn open(args: &Args) -> Result<Table> {
         let create = |path: &Path| {
-            File::create(path).map_err(|error| {
+            File::create(unfinished(path)).map_err(|error| {
                 Error::request(format!("--out {}: cannot be made: {error}", path.display()))
             })
         };

@@ -9,6 +9,8 @@ use jostle_profile as profile;
 use jostle_profile::Profile;
 use jostle_profile::document;
 use jostle_profile::layout;
+use jostle_profile::regular;
+use jostle_profile::regular::LONGEST_DOCUMENT;
 use jostle_profile::summary::Document;
 use rayon::prelude::*;
 use std::collections::HashMap;
@@ -100,7 +102,7 @@ pub fn run(args: Args) -> Result<()> {
 }
 
 fn read(path: &Path) -> Source {
-    let bytes = match fs::read(path) {
+    let bytes = match regular::read(path, LONGEST_DOCUMENT) {
         Ok(bytes) => bytes,
         Err(error) => return Source::Refused(error.to_string()),
     };
@@ -155,7 +157,7 @@ impl Target {
         let asked = profile.workload.name.clone();
         let mut name = asked.clone();
         if let Some(there) = self.names.get(&name) {
-            if fs::read(there).is_ok_and(|theirs| theirs == bytes) {
+            if regular::read(there, LONGEST_DOCUMENT).is_ok_and(|theirs| theirs == bytes) {
                 return Ok(Outcome::Present(there.clone()));
             }
             if !args.rename {

@@ -3,6 +3,8 @@
 use crate::console::warning;
 use crate::error::Error;
 use crate::error::Result;
+use jostle_profile::regular;
+use jostle_profile::regular::LONGEST_DOCUMENT;
 use jostle_profile::summary;
 use jostle_profile::summary::Document;
 use rayon::prelude::*;
@@ -63,7 +65,7 @@ fn in_directory(directory: &Path) -> io::Result<Vec<PathBuf>> {
 /// # Errors
 /// A request error naming a file that cannot be read.
 pub fn documents(files: Vec<PathBuf>) -> Result<Vec<(PathBuf, Document)>> {
-    let read = |path: PathBuf| match fs::read(&path) {
+    let read = |path: PathBuf| match regular::read(&path, LONGEST_DOCUMENT) {
         Ok(bytes) => Ok((path, summary::read(&bytes))),
         Err(error) => Err(Error::request(format!("{}: {error}", path.display()))),
     };

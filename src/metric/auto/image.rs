@@ -2,9 +2,10 @@
 
 use crate::metric::binary;
 use crate::metric::symbols;
+use jostle_profile::regular;
+use jostle_profile::regular::LONGEST_RECORDING;
 use std::collections::BTreeMap;
 use std::collections::HashMap;
-use std::fs;
 use std::ops::Range;
 use std::path::Path;
 use std::path::PathBuf;
@@ -51,7 +52,7 @@ impl Image {
                 starts.insert(offset, name.clone());
             }
         }
-        let bytes = fs::read(file).ok()?;
+        let bytes = regular::read(file, LONGEST_RECORDING).ok()?;
         let code = functions.segments.iter().filter_map(|(_, offset, size)| {
             let end = offset.checked_add(*size)?.min(bytes.len() as u64);
             let bytes = bytes.get(*offset as usize..end as usize)?;

@@ -1,6 +1,8 @@
 //! `prometheus:URL:METRIC`: a number that the target, or an exporter beside
 //! it, shows on a page of metrics.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) mod fuzzing;
 mod page;
 mod select;
 
@@ -55,6 +57,9 @@ impl Client {
     fn new(url: String, limit: Duration) -> Client {
         let config = ureq::Agent::config_builder()
             .timeout_global(Some(limit))
+            // The page of this target, and not what it or an environment names.
+            .max_redirects(0)
+            .proxy(None)
             .user_agent(concat!("jostle/", env!("CARGO_PKG_VERSION")))
             .build();
         Client {
@@ -67,6 +72,9 @@ impl Client {
     fn fetch(&self) -> Result<Page, PageError> {
         let response = self.agent.get(&self.url).call();
         let mut response = response.map_err(|error| self.explain(error))?;
+        if !response.status().is_success() {
+            return Err(PageError::Status(response.status().as_u16()));
+        }
         let body = response.body_mut().with_config().limit(LARGEST_PAGE);
         let body = body.read_to_vec().map_err(|error| self.explain(error))?;
         let text = std::str::from_utf8(&body).map_err(|error| {

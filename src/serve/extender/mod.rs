@@ -16,10 +16,14 @@
 //! | `api_server`, `watch` | lists and watches of nodes and pods |
 //! | `routes`, `guard`, `shared`, `metrics` | HTTP |
 //! | `server` | all of it, started |
+//! | `fuzzing` | what a fuzzer calls |
 
 mod api_server;
 mod decide;
 mod decisions;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod guard;
 mod live;
 mod metrics;

@@ -3,6 +3,7 @@
 use jostle_profile as profile;
 use jostle_profile::Profile;
 use jostle_profile::document;
+use jostle_profile::regular;
 use jostle_schedule::App;
 use jostle_schedule::predict::Population;
 use serde::Deserialize;
@@ -125,7 +126,7 @@ pub fn stamp(directory: &Path) -> io::Result<Stamp> {
 pub fn read_directory(directory: &Path, stamp: &Stamp) -> Files {
     let text = |(name, bytes, _): &(String, u64, Option<SystemTime>)| {
         let text = match *bytes <= MOST_BYTES {
-            true => fs::read(directory.join(name)).unwrap_or_default(),
+            true => regular::read(&directory.join(name), MOST_BYTES).unwrap_or_default(),
             false => Vec::new(),
         };
         (name.clone(), text)

@@ -229,7 +229,9 @@ impl Guard {
     pub(super) fn end_groups(&self, groups: &[i32]) {
         self.page().count.store(0, SeqCst);
         for (index, &group) in groups.iter().enumerate() {
-            self.store(index, group as u64, 0);
+            // By which it is told from a later one of the same number.
+            let start = tree::stat(group).map_or(0, |stat| stat.start);
+            self.store(index, group as u64, start);
         }
         self.page().duty.store(GuardPage::END_GROUPS, SeqCst);
     }

@@ -107,10 +107,10 @@ fn ended(page: &GuardPage, undone: &mut Option<Seen>) -> bool {
 fn undo(page: &GuardPage) -> bool {
     match page.duty.load(SeqCst) {
         GuardPage::END_GROUPS => {
-            for (group, _) in undo::entries(page).filter(|(group, _)| *group > 1) {
-                let _ = process::signal_group(group, Signal::SIGKILL);
-            }
             let marker = String::from_utf8_lossy(&page.marker.get()).into_owned();
+            for (group, start) in undo::entries(page).filter(|(group, _)| *group > 1) {
+                undo::end_group((group, start), &marker);
+            }
             undo::end_marked(&marker);
         }
         GuardPage::CONTINUE => {

@@ -4,6 +4,7 @@ use super::super::cgroup::Freezer;
 use super::super::cgroup::FreezerKind;
 use crate::sys::guard_page::GuardPage;
 use crate::sys::pidfd::PidFd;
+use crate::sys::process::signal_group;
 use crate::workload::tree;
 use nix::sys::signal::Signal;
 use std::io;
@@ -15,7 +16,8 @@ use std::time::Duration;
 /// Looks for processes of a target that fork while they are ended.
 const LOOKS: usize = 100;
 
-/// The entries of the page in use: pid and start time, or process group and 0.
+/// The entries of the page in use: pid and start time of a process, or of the leader of
+/// a group.
 pub(super) fn entries(page: &GuardPage) -> impl Iterator<Item = (i32, u64)> {
     let count = page.count.load(SeqCst) as usize;
     let used = page.processes.iter().take(count);
@@ -52,6 +54,21 @@ pub(super) fn resume(page: &GuardPage) -> io::Result<()> {
         tree::resume(pid, start);
     }
     thawed
+}
+
+/// Ends a process group, if its number still stands for it: its leader is there, or one
+/// of its processes carries `marker`. The kernel gives the number to nobody else as long
+/// as the group has a process.
+pub(super) fn end_group((group, start): (i32, u64), marker: &str) {
+    let led = tree::stat(group).is_some_and(|stat| stat.start == start);
+    let belongs = |pid: &i32| {
+        let inside = tree::stat(*pid).is_some_and(|stat| stat.group == group);
+        inside && carries(*pid, marker)
+    };
+    if led || tree::processes().iter().any(belongs) {
+        // Gone meanwhile, or not ours to end.
+        let _ = signal_group(group, Signal::SIGKILL);
+    }
 }
 
 /// Ends every process that carries `marker`, and tells how many there were.

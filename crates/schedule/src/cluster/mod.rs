@@ -19,6 +19,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 pub use crate::error::ClusterError;
+use crate::error::MOST_CPUS_IN_ALL;
+use crate::error::MOST_NODES;
 pub use ids::NodeId;
 pub use ids::PlatformId;
 pub use ids::ResidentId;
@@ -120,6 +122,12 @@ impl Cluster {
         }
         if self.by_name.contains_key(&node.name) {
             return Err(ClusterError::DuplicateNode(node.name));
+        }
+        if self.summaries.len() >= MOST_NODES {
+            return Err(ClusterError::TooManyNodes { node: node.name });
+        }
+        if self.units.total() + node.cpus as usize > MOST_CPUS_IN_ALL {
+            return Err(ClusterError::TooManyCpus { node: node.name });
         }
         let platform = self.add_platform(node.platform.as_deref().unwrap_or(UNNAMED))?;
         let kind = Kind {

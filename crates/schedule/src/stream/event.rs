@@ -9,6 +9,14 @@ use jostle_profile::node::NodeState;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
+/// Longest name of a job, a node or an application, bytes. Slurm and Kubernetes allow 253.
+const LONGEST_NAME: usize = 1024;
+/// Thirty thousand years: whatever clock the caller has, and sums stay exact to a
+/// millisecond.
+const MOST_SECONDS: f64 = 1e12;
+/// As in a nodes file.
+const MOST_SPEED: f64 = 1e9;
+
 /// One line of the stream: every key that an event may have.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -89,15 +97,20 @@ impl Event {
             ("seconds_left", self.seconds_left),
             ("seconds", self.seconds),
         ] {
-            if let Some(seconds) = seconds.filter(|it| !(it.is_finite() && *it >= 0.0)) {
-                let problem = format!("is {seconds}; write seconds, 0 or more");
+            if let Some(seconds) = seconds.filter(|it| !(0.0..=MOST_SECONDS).contains(it)) {
+                let problem = format!("is {seconds}; write seconds, 0 to {MOST_SECONDS}");
                 return Err(StreamError::key(key, problem));
             }
         }
-        match self.target.filter(|it| !(it.is_finite() && *it > 0.0)) {
+        for (key, name) in [("app", &self.app), ("platform", &self.platform)] {
+            if name.is_some() {
+                self.named(key, name)?;
+            }
+        }
+        match self.target.filter(|it| !(*it > 0.0 && *it < MOST_SPEED)) {
             Some(target) => Err(StreamError::key(
                 "target",
-                format!("is {target}; write a speed above 0"),
+                format!("is {target}; write a speed above 0 and below {MOST_SPEED}"),
             )),
             None => Ok(()),
         }
@@ -113,6 +126,10 @@ impl Event {
 
     fn named(&self, key: &str, value: &Option<String>) -> Result<String, StreamError> {
         match value {
+            Some(value) if value.len() > LONGEST_NAME => {
+                let problem = format!("has {} bytes; at most {LONGEST_NAME}", value.len());
+                Err(StreamError::key(key, problem))
+            }
             Some(value) if !value.trim().is_empty() => Ok(value.clone()),
             Some(_) => Err(StreamError::key(key, "is empty")),
             None => Err(self.missing(key)),

@@ -26,6 +26,11 @@ use std::sync::Arc;
 /// How long an application is taken to run on when nobody says.
 const SECONDS_LEFT: f64 = 3600.0;
 
+/// Most jobs of a stream, and most of them that wait: each change of the cluster looks
+/// at all who wait.
+const MOST_JOBS: usize = 1_000_000;
+const MOST_WAITING: usize = 100_000;
+
 /// A job, placed or waiting.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
@@ -267,6 +272,18 @@ impl Stream {
                 format!("`{id}` is here already; every job has an id of its own"),
             ));
         }
+        if self.jobs.len() >= MOST_JOBS {
+            let problem = format!(
+                "`{id}` would be job {}; at most {MOST_JOBS} run and wait",
+                MOST_JOBS + 1
+            );
+            return Err(StreamError::key("id", problem));
+        }
+        if self.waiting.len() >= MOST_WAITING {
+            let problem =
+                format!("{MOST_WAITING} jobs wait already, as many as may; send it again later");
+            return Err(StreamError::key("id", problem));
+        }
         let (spread, target, seconds) = (event.spread, event.target, event.seconds);
         let profile = self.kept(event.profile.as_deref());
         let app = self.app(event)?;
@@ -297,7 +314,7 @@ impl Stream {
 
     fn move_cost(&mut self, event: Event) -> Answered {
         let seconds = event.seconds.ok_or_else(|| event.missing("seconds"))?;
-        self.costs.seconds.push(seconds);
+        self.costs.add(seconds);
         Ok((vec![json!({"answer": "noted"})], false))
     }
 

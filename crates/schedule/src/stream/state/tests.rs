@@ -599,3 +599,48 @@ fn a_job_of_known_length_may_wait_for_a_better_place() {
     let placed = say(r#"{"event":"move-cost","seconds":1,"at":523}"#);
     assert!(placed.contains(r#""id":"d","node":"n1""#), "{placed}");
 }
+
+#[test]
+fn what_would_grow_without_end_is_refused() {
+    let mut stream = stream(&[("n", 4)]);
+    let refused = |stream: &mut Stream, line: String| {
+        let answer = answers(stream, &line).remove(0);
+        assert_eq!(answer["answer"], "error", "{answer}");
+        answer["message"].as_str().unwrap().to_string()
+    };
+    let long = "x".repeat(1025);
+    for line in [
+        format!(r#"{{"event":"arrive","id":"{long}","app":"web"}}"#),
+        format!(r#"{{"event":"arrive","id":"a","app":"{long}"}}"#),
+        format!(r#"{{"event":"node-up","name":"{long}","cpus":1,"memory":"1GiB"}}"#),
+        format!(r#"{{"event":"node-up","name":"m","cpus":1,"memory":"1GiB","platform":"{long}"}}"#),
+    ] {
+        assert!(refused(&mut stream, line).contains("1025 bytes; at most 1024"));
+    }
+    for (key, line) in [
+        ("at", r#"{"event":"state","at":1e13}"#),
+        ("seconds", r#"{"event":"move-cost","seconds":1e300}"#),
+        (
+            "target",
+            r#"{"event":"arrive","id":"a","app":"web","target":1e300}"#,
+        ),
+    ] {
+        let message = refused(&mut stream, line.into());
+        assert!(message.contains(&format!("key `{key}`")), "{message}");
+    }
+    let cost = |seconds| format!(r#"{{"event":"move-cost","seconds":{seconds}}}"#);
+    for seconds in 0..1500 {
+        stream.handle(&cost(seconds));
+    }
+    assert_eq!(stream.costs.seconds.len(), 1000);
+    assert_eq!(stream.costs.seconds.first(), Some(&500.0));
+    let up = |number| {
+        let cpus = crate::error::MOST_CPUS;
+        format!(r#"{{"event":"node-up","name":"m{number}","cpus":{cpus},"memory":"1GiB"}}"#)
+    };
+    for number in 1..1024 {
+        assert_eq!(answers(&mut stream, &up(number))[0]["answer"], "node-up");
+    }
+    let message = refused(&mut stream, up(1024));
+    assert!(message.contains("more than 16777216 CPUs"), "{message}");
+}
