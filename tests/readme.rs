@@ -1,5 +1,6 @@
-//! The README's commands: what prints the same everywhere must print what the
-//! README shows; what measures must at least be a request that is understood.
+//! The commands of the README and of the first pages behind it: what prints the same
+//! everywhere must print what they show; what measures must at least be a request that is
+//! understood.
 
 mod common;
 
@@ -15,11 +16,17 @@ struct Example {
     shown: String,
 }
 
+const PAGES: [&str; 3] = ["README.md", "docs/profiling.md", "docs/predicting.md"];
+
 fn examples() -> Vec<Example> {
-    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    PAGES.iter().flat_map(|page| examples_of(page)).collect()
+}
+
+fn examples_of(page: &str) -> Vec<Example> {
+    let page = std::fs::read_to_string(root().join(page)).unwrap();
     let mut examples: Vec<Example> = Vec::new();
     let mut inside = false;
-    for line in readme.lines() {
+    for line in page.lines() {
         match (inside, line) {
             (_, "```console") => inside = true,
             (true, "```") => inside = false,
@@ -73,7 +80,7 @@ fn examples_print_what_the_readme_shows() {
     }
     assert!(
         compared >= 3,
-        "the README shows a profile, a prediction and a placement"
+        "they show a profile, a prediction and a placement"
     );
 }
 
@@ -105,7 +112,7 @@ fn simulations_print_what_the_readme_shows_but_for_real_times() {
         assert_eq!(printed, shown, "$ {}", example.command);
         compared += 1;
     }
-    assert!(compared >= 1, "the README shows a simulation");
+    assert!(compared >= 1, "they show a simulation");
 }
 
 #[test]
@@ -126,19 +133,19 @@ fn measuring_examples_are_understood() {
             continue;
         }
         let mut arguments = arguments;
-        arguments.insert(1, "--dry-run".to_string());
+        if !arguments.contains(&"--dry-run".to_string()) {
+            arguments.insert(1, "--dry-run".to_string());
+        }
         jostle(&arguments).says(0, &[]);
         tried += 1;
     }
-    assert!(
-        tried >= 2,
-        "the README shows the main job and a real program"
-    );
+    assert!(tried >= 2, "they show the main job and a real program");
 }
 
 #[test]
 fn the_two_set_up_commands_are_those_of_the_checks() {
-    let cargo = examples().into_iter().map(|example| example.command);
+    let cargo = examples_of("README.md").into_iter();
+    let cargo = cargo.map(|example| example.command);
     let cargo: Vec<String> = cargo.filter(|line| line.starts_with("cargo ")).collect();
     let tests = "cargo test --workspace";
     assert_eq!(cargo, ["cargo run --release -- profile --demo kv", tests]);

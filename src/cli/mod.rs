@@ -7,6 +7,8 @@ mod compare;
 mod compare_run;
 mod counters;
 mod demo;
+#[cfg(test)]
+mod documented;
 mod duration;
 mod evaluate;
 mod explain;
@@ -46,6 +48,7 @@ mod simulate;
 mod sink;
 mod slurm;
 mod target;
+mod threads;
 mod train;
 mod training;
 mod validate;

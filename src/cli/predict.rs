@@ -166,23 +166,33 @@ fn notes(args: &Args, loaded: &[Loaded]) -> Vec<String> {
                 one.app.unknown_resources.join(", ")
             ));
         }
-        if !args.shares_cpus && args.files.len() > 1 {
-            let own = one.app.counted(false);
-            let left_out: Vec<&str> = one
-                .app
-                .counted(true)
-                .without(own)
-                .iter()
-                .filter(|lane| one.app.mentions(*lane))
-                .map(predict::resource_id)
-                .collect();
-            if !left_out.is_empty() {
-                notes.push(format!(
-                    "{name}: not counted, because it was measured taking turns on one CPU: {}; --shares-cpus counts it",
-                    left_out.join(", ")
-                ));
-            }
-        }
+    }
+    if !args.shares_cpus && args.files.len() > 1 {
+        notes.extend(in_turns_only(loaded));
     }
     notes
+}
+
+/// What does not count because it was measured in turns on one CPU: one sentence for all
+/// applications of which the same is so.
+fn in_turns_only(loaded: &[Loaded]) -> Vec<String> {
+    let mut of: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for one in loaded {
+        let lanes = one.app.counted(true).without(one.app.counted(false));
+        let left_out = lanes.iter().filter(|lane| one.app.mentions(*lane));
+        let left_out: Vec<&str> = left_out.map(predict::resource_id).collect();
+        let names = of.entry(left_out.join(", ")).or_default();
+        if !names.contains(&one.app.name()) {
+            names.push(one.app.name());
+        }
+    }
+    of.remove("");
+    of.into_iter()
+        .map(|(left_out, names)| {
+            format!(
+                "not counted, because measured in turns on one CPU: {left_out} of {} (--shares-cpus counts it)",
+                names.join(", ")
+            )
+        })
+        .collect()
 }

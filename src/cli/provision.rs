@@ -2,6 +2,7 @@
 
 use super::output;
 use super::population::population;
+use super::threads;
 use crate::error::Error;
 use crate::error::Result;
 use crate::machine::Machine;
@@ -94,6 +95,7 @@ fn step(text: &str) -> Result<f64, String> {
 }
 
 pub fn run(args: Args) -> Result<()> {
+    threads::ready()?;
     let supplies = supplies(&args.machines)?;
     let population = population(args.population.as_deref())?;
     let profiles = profile::load_dir(&args.apps);

@@ -57,7 +57,8 @@ pub fn calibrate(
         cpus: vec![cpu],
         ..limits.clone()
     };
-    let victim = Victim::start(cpu);
+    let victim = Victim::start(cpu)
+        .map_err(|error| WorkerError::Failed(format!("no thread to be its victim: {error}")))?;
     let mut best: Option<SliceChoice> = None;
     for period in PERIODS {
         // Any source that time-shares the CPU will do: the placebo is the same.
@@ -102,20 +103,23 @@ pub struct Victim {
 
 impl Victim {
     /// Starts it on `cpu`; it ends when this value is dropped.
-    pub fn start(cpu: usize) -> Self {
+    ///
+    /// # Errors
+    /// When there is no thread for it.
+    pub fn start(cpu: usize) -> std::io::Result<Self> {
         let state = std::sync::Arc::new((AtomicU64::new(0), AtomicBool::new(false)));
         let shared = state.clone();
-        let thread = std::thread::spawn(move || {
+        let thread = std::thread::Builder::new().spawn(move || {
             let _ = set_affinity(0, &[cpu]);
             while !shared.1.load(Relaxed) {
                 jostle_kernels::spin::spin(20);
                 shared.0.fetch_add(1, Relaxed);
             }
-        });
-        Victim {
+        })?;
+        Ok(Victim {
             state,
             thread: Some(thread),
-        }
+        })
     }
 
     /// Turns per second during `window`.

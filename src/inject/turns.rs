@@ -71,13 +71,14 @@ fn share(cpu: usize) -> Option<(u64, u64)> {
     });
     let threads = [1, 2].map(|number| {
         let shared = shared.clone();
-        std::thread::spawn(move || take_turns(cpu, number, &shared))
+        let thread = std::thread::Builder::new();
+        thread.spawn(move || take_turns(cpu, number, &shared))
     });
     sleep(LENGTH);
     shared.stop.store(true, Relaxed);
     let mut moved = true;
     for thread in threads {
-        moved &= thread.join().unwrap_or(false);
+        moved &= thread.is_ok_and(|thread| thread.join().unwrap_or(false));
     }
     let turns = shared.switches.load(Relaxed).saturating_sub(1);
     let took = shared.last_ns.load(Relaxed) - shared.first_ns.load(Relaxed);

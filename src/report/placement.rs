@@ -10,8 +10,12 @@ use jostle_schedule::ExpectedPerformance;
 use jostle_schedule::Explanation;
 use jostle_schedule::NoPlacement;
 
-/// Every placement with what decided it, what could not be placed, and what the
-/// nodes hold afterwards. With `explain`, D1 and D2 of every resource.
+/// A resident that loses less of its performance is not named.
+const LEAST_HURT: f64 = 0.005;
+
+/// Every placement in a line, what could not be placed, and what the nodes hold
+/// afterwards. With `explain`, all that is known of each: what it was weighed against, and
+/// D1 and D2 of every resource.
 pub fn page(
     policy: &str,
     placed: &[Explanation],
@@ -21,8 +25,13 @@ pub fn page(
     style: Style,
 ) -> String {
     let mut page = format!("policy {policy}\n\n");
-    for explanation in placed {
-        page.push_str(&one(explanation, explain, style));
+    if explain {
+        for explanation in placed {
+            page += &one(explanation, style);
+            page.push('\n');
+        }
+    } else if !placed.is_empty() {
+        page += &lines(placed, style);
         page.push('\n');
     }
     for refusal in not_placed {
@@ -34,27 +43,84 @@ pub fn page(
         page.push('\n');
     }
     page.push_str(&nodes(cluster, style));
-    if !explain && !placed.is_empty() {
+    if !placed.is_empty() {
+        let legend = match explain {
+            true => {
+                "D1 = tolerated by the residents − caused by the newcomer; D2 = tolerated by the \
+                 newcomer − caused by the residents; below zero somebody is expected to break its \
+                 QoS."
+            }
+            false => {
+                "keeps: expected performance, of that without neighbours (95 % interval; ~ not all \
+                 of it is known). --explain tells the other nodes and every resource."
+            }
+        };
         page.push('\n');
-        page.push_str(&text::wrap(
-            "",
-            "D1 = tolerated by the residents − caused by the newcomer; D2 = tolerated by the newcomer − \
-             caused by the residents; below zero somebody is expected to break its QoS. \
-             --explain shows both for every resource, and why scores are missing.",
-            style.prose(),
-        ));
+        page += &text::wrap("", legend, style.prose());
     }
     page
 }
 
-fn one(explanation: &Explanation, explain: bool, style: Style) -> String {
-    let comparisons = &explanation.comparisons;
-    let joined = |parts: Vec<String>, between| (!parts.is_empty()).then(|| parts.join(between));
+/// A line for each placement.
+fn lines(placed: &[Explanation], style: Style) -> String {
+    let titles = ["program → node", "keeps", "hurts most", "because"];
+    let rows = placed.iter().map(|explanation| {
+        let expected = explanation.expected.as_ref();
+        let keeps = expected.map_or("–".into(), |expected| {
+            let gaps = explanation.comparisons.iter();
+            let mark = match gaps.clone().any(|c| !c.not_known.is_empty()) {
+                true => "~",
+                false => "",
+            };
+            let [low, high] = expected.ci95.map(|end| end * 100.0);
+            let kept = expected.performance * 100.0;
+            format!("{mark}{kept:.0} % ({low:.0}–{high:.0})")
+        });
+        let hurt = expected.and_then(|expected| expected.most_hurt.as_ref());
+        let hurt = hurt.filter(|hurt| hurt.before - hurt.after >= LEAST_HURT);
+        let hurt = hurt.map_or("–".into(), |hurt| {
+            let [before, after] = [hurt.before, hurt.after].map(|kept| kept * 100.0);
+            format!("{}: {before:.0} to {after:.0} %", text::clean(&hurt.app))
+        });
+        let mut because = vec![decided_by(explanation)];
+        let harms = harms(&explanation.comparisons);
+        if !harms.is_empty() {
+            because.push(format!("expect harm {}", harms.join(", ")));
+        }
+        let places = match explanation.parts.len() {
+            0 | 1 => explanation.node.clone(),
+            _ => {
+                let parts = explanation.parts.iter();
+                let parts = parts.map(|part| format!("{} × {}", part.cpus, part.node));
+                parts.collect::<Vec<_>>().join(" + ")
+            }
+        };
+        [
+            format!(
+                "{} → {}",
+                text::clean(&explanation.app),
+                text::clean(&places)
+            ),
+            keeps,
+            hurt,
+            because.join("; "),
+        ]
+    });
+    table(style, titles, rows, &[0, 1, 2])
+}
+
+fn decided_by(explanation: &Explanation) -> String {
     let why = &explanation.deciding.why;
-    let decided_by = match &explanation.deciding.resource {
+    match &explanation.deciding.resource {
         Some(resource) => format!("{resource}: {why}"),
         None => why.clone(),
-    };
+    }
+}
+
+/// All that is known of one placement.
+fn one(explanation: &Explanation, style: Style) -> String {
+    let comparisons = &explanation.comparisons;
+    let joined = |parts: Vec<String>, between| (!parts.is_empty()).then(|| parts.join(between));
     let gaps = comparisons.iter().any(|c| !c.not_known.is_empty());
     let expected = explanation.expected.as_ref();
     let parts = explanation.parts.iter().map(|part| match part.cpus {
@@ -78,7 +144,7 @@ fn one(explanation: &Explanation, explain: bool, style: Style) -> String {
         format!("{} for {}", comparison.resource, whose.join(" and "))
     });
     let mut facts = vec![
-        ("decided by", Some(decided_by)),
+        ("decided by", Some(decided_by(explanation))),
         (
             "size",
             explanation.size.as_ref().map(|size| size.why.clone()),
@@ -107,13 +173,11 @@ fn one(explanation: &Explanation, explain: bool, style: Style) -> String {
         text::clean(&explanation.node)
     );
     page += &text::facts("  ", 12, facts, style.prose());
-    if explain {
-        page += &comparison_table(comparisons, style);
-        for comparison in comparisons {
-            for note in comparison.not_counted.iter().chain(&comparison.not_known) {
-                let line = format!("{}: {note}", comparison.resource);
-                page += &text::wrap("  – ", &line, style.prose());
-            }
+    page += &comparison_table(comparisons, style);
+    for comparison in comparisons {
+        for note in comparison.not_counted.iter().chain(&comparison.not_known) {
+            let line = format!("{}: {note}", comparison.resource);
+            page += &text::wrap("  – ", &line, style.prose());
         }
     }
     page
@@ -293,7 +357,7 @@ mod tests {
             notes: Vec::new(),
         };
         assert_eq!(
-            one(&explanation, false, Style::plain()),
+            one(&explanation, Style::plain()),
             "redis → n1\n  \
              decided by  best\n  \
              expects     87 % of its undisturbed performance (95 % interval 80 to 93); web is hurt the most,\n              \

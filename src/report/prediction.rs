@@ -27,27 +27,18 @@ pub fn page(
         (count, false) => format!("{count} applications, each with CPUs of its own\n\n"),
     };
     page += &rows(predictions, style);
-    let mut section = |title: &str, items: &[String]| {
-        if !items.is_empty() {
-            let items = text::list("  – ", items, style.prose());
-            let title = text::wrap("", title, style.prose());
-            page += &format!("\n{title}{items}");
-        }
-    };
-    section(
-        "not known, and therefore not in the product (--json says why):",
-        &gaps(predictions),
-    );
-    section("note:", notes);
-    if predictions.len() > 1 {
+    let mut details = Vec::new();
+    if predictions
+        .iter()
+        .any(|one| one.resources.iter().any(|share| share.assumed))
+    {
+        details.push("~ was not measured: it is what other programs lose there".to_string());
+    }
+    details.extend(gaps(predictions));
+    details.extend(notes.iter().cloned());
+    if !details.is_empty() {
         page.push('\n');
-        page += &text::wrap(
-            "",
-            "Performance is a fraction of the undisturbed: on each resource the pressure that the \
-             others cause is added up (100 at most) and read off the application's curve; the losses \
-             multiply. ~ marks what rests on the population of profiles, as it was not measured.",
-            style.prose(),
-        );
+        page += &text::list("– ", &details, style.prose());
     }
     page
 }
@@ -111,7 +102,8 @@ fn costliest(resources: &[OnResource]) -> String {
     }
 }
 
-/// One sentence per application and half.
+/// What is not known, and therefore not in the product: one sentence for all
+/// applications of which the same is so.
 fn gaps(predictions: &[Prediction]) -> Vec<String> {
     let mut missing: BTreeMap<(usize, bool), (&str, Vec<&str>)> = BTreeMap::new();
     for gap in predictions
@@ -124,11 +116,19 @@ fn gaps(predictions: &[Prediction]) -> Vec<String> {
             resources.push(gap.resource);
         }
     }
-    missing
+    let mut alike: BTreeMap<(bool, String), Vec<&str>> = BTreeMap::new();
+    for ((_, causes), (whose, resources)) in missing {
+        let names = alike.entry((causes, resources.join(", "))).or_default();
+        names.push(whose);
+    }
+    alike
         .into_iter()
-        .map(|((_, causes), (whose, resources))| match causes {
-            true => format!("what {whose} causes on {}", resources.join(", ")),
-            false => format!("what pressure costs {whose} on {}", resources.join(", ")),
+        .map(|((causes, resources), whose)| {
+            let whose = whose.join(", ");
+            match causes {
+                true => format!("not known: what {whose} causes on {resources}"),
+                false => format!("not known: what pressure costs {whose} on {resources}"),
+            }
         })
         .collect()
 }

@@ -10,6 +10,7 @@ mod parquet;
 mod prune;
 mod scan;
 
+use super::threads;
 use crate::error::Result;
 use clap::Subcommand;
 
@@ -37,6 +38,7 @@ enum Command {
 }
 
 pub fn run(args: Args) -> Result<()> {
+    threads::ready()?;
     match args.command {
         Command::List(args) => list::run(args),
         Command::Import(args) => import::run(args),

@@ -32,6 +32,7 @@ use jostle_statistics::Noise;
 use std::collections::HashMap;
 use std::path::Path;
 use std::path::PathBuf;
+use std::thread::Builder;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use std::time::Instant;
@@ -148,7 +149,8 @@ pub(super) fn search(target: &mut Target, context: &Context) -> Result<Result<Ve
     let mut search = Search {
         context,
         field: Field::default(),
-        costs: Some(std::thread::spawn(Costs::measure)),
+        // Beside the search, or after it where there is no thread.
+        costs: Builder::new().spawn(Costs::measure).ok(),
         shortest: None,
         shared: HashMap::new(),
         pauses: Noise::seeded(target.pid() as u64),
