@@ -144,3 +144,44 @@ fn watching_tells_what_the_machine_gets_of_each_resource() {
     assert_eq!(code, Some(2));
     assert!(stderr.contains("--watch"), "{stderr}");
 }
+
+#[test]
+fn two_machines_are_compared_resource_by_resource() {
+    let files = ["epyc-2cpu", "xeon-2cpu"].map(|name| format!("scripts/machines/{name}.json"));
+    let [one, other] = [files[0].as_str(), files[1].as_str()];
+    let (code, text, stderr) = jostle(&["machine", "--compare", one, other]).parts();
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    for line in [
+        "xeon-2cpu has more of llc-capacity (× 25.4)",
+        "alike",
+        "−54 %",
+    ] {
+        assert!(text.contains(line), "{line} in\n{text}");
+    }
+    let found = jostle(&["machine", "--compare", one, other, "--json"]).json();
+    assert_eq!(found["format"], "jostle-machine-comparison/1");
+    let same = jostle(&["machine", "--compare", one, one, "--json"]).json();
+    let mut peaks = same["peaks"].as_array().unwrap().iter();
+    assert!(peaks.all(|peak| peak["change_percent"].as_f64().unwrap_or(0.0) == 0.0));
+    assert_eq!(same["same_fingerprint"], true);
+    // Cut in half, and something else.
+    let dir = tempfile::tempdir().unwrap();
+    let half = dir.path().join("half.json");
+    let whole = std::fs::read_to_string(one).unwrap();
+    std::fs::write(&half, &whole[..whole.len() / 2]).unwrap();
+    for wrong in [half.to_str().unwrap(), "profiles/xz.json", "/no/such.json"] {
+        jostle(&["machine", "--compare", one, wrong]).says(2, &["--compare", wrong]);
+    }
+}
+
+#[test]
+fn a_machine_is_a_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("machine.html");
+    jostle(&["machine", "--html", page.to_str().unwrap()]).says(0, &[]);
+    let text = std::fs::read_to_string(&page).unwrap();
+    assert!(
+        text.starts_with("<!doctype html>") && text.contains("memory-bandwidth"),
+        "{text}"
+    );
+}

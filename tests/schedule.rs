@@ -36,7 +36,7 @@ fn node(more: &str) -> String {
 #[test]
 fn paragon_keeps_everybody_within_tolerance_and_says_why() {
     let args = ["--nodes", NODES, "--apps", APPS, "--policy", "paragon"];
-    let (code, stdout, stderr) = schedule(&args);
+    let (code, stdout, stderr) = schedule(&[&args[..], &["--explain"]].concat());
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
     for expected in [
         "policy paragon",
@@ -51,6 +51,13 @@ fn paragon_keeps_everybody_within_tolerance_and_says_why() {
     }
     assert!(!stdout.contains("expect harm"), "{stdout}");
     assert!(!stdout.contains('\u{1b}'));
+    // Without it, a line for each.
+    let (_, short, _) = schedule(&args);
+    assert!(
+        short.contains("analytics → n2") && short.contains("web → n1"),
+        "{short}"
+    );
+    assert!(short.lines().count() < 20, "{short}");
 }
 
 #[test]
@@ -59,6 +66,8 @@ fn the_closest_fit_puts_two_streams_together_and_the_output_warns() {
     let (code, stdout, _) = schedule(&args);
     assert_eq!(code, Some(0));
     assert!(stdout.contains("analytics → n1"), "{stdout}");
+    assert!(stdout.contains("expect harm"), "{stdout}");
+    let (_, stdout, _) = schedule(&[&args[..], &["--explain"]].concat());
     assert!(stdout.contains("expect harm to residents on memory-bandwidth (D1 −31)"));
 }
 
@@ -113,7 +122,7 @@ fn what_does_not_fit_is_told_and_fails_the_gate() {
 #[test]
 fn strict_places_nothing_that_hurts() {
     let toml = node("runs = [\"analytics\"]");
-    let paragon = ["--app", "kv-store", "--policy", "paragon"];
+    let paragon = ["--app", "kv-store", "--policy", "paragon", "--explain"];
     let (code, stdout, _) = with_nodes(&toml, &paragon);
     assert_eq!(code, Some(0));
     assert!(
@@ -617,6 +626,7 @@ fn windows_of_an_agent_gate_a_placement() {
             "web".into(),
             "--admission".into(),
             admission.clone(),
+            "--explain".into(),
         ];
         if let Some(state) = state {
             fs::write(at("state.json"), state.to_string()).unwrap();

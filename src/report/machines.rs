@@ -44,7 +44,7 @@ fn conclusion(found: &Differences) -> String {
         let texts: Vec<String> = some
             .iter()
             .take(4)
-            .map(|it| format!("{} ({:+.0} %)", it.resource, change(it)))
+            .map(|it| format!("{} ({})", it.resource, said(change(it))))
             .collect();
         match (texts.is_empty(), some.len().saturating_sub(4)) {
             (true, _) => "nothing".to_string(),
@@ -58,6 +58,15 @@ fn conclusion(found: &Differences) -> String {
         named(true),
         named(false)
     )
+}
+
+/// A change in percent; as a factor from twice as much on.
+fn said(percent: f64) -> String {
+    match percent {
+        more if more >= 99.5 => format!("× {:.1}", 1.0 + more / 100.0),
+        less if less < 0.0 => format!("−{:.0} %", -less),
+        more => format!("+{more:.0} %"),
+    }
 }
 
 fn rows(found: &Differences, names: &[String; 2], style: Style) -> String {
@@ -121,7 +130,7 @@ fn cells(found: &Differences) -> Vec<[String; 4]> {
         let change = match (peak.change_percent, peak.alike) {
             (None, _) => "–".to_string(),
             (Some(_), true) => "alike".into(),
-            (Some(change), false) => format!("{change:+.0} %").replace('-', "−"),
+            (Some(change), false) => said(change),
         };
         lines.push([text::clean(&peak.resource), of(0), of(1), change]);
     }

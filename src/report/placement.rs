@@ -87,6 +87,7 @@ fn lines(placed: &[Explanation], style: Style) -> String {
         if !harms.is_empty() {
             because.push(format!("expect harm {}", harms.join(", ")));
         }
+        because.extend(explanation.notes.iter().cloned());
         let places = match explanation.parts.len() {
             0 | 1 => explanation.node.clone(),
             _ => {

@@ -114,3 +114,27 @@ pub fn scaled(responses: &Responses, factors: &Lanes<Option<f32>>) -> Responses 
     }
     scaled
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::predict::Population;
+    use std::path::Path;
+
+    /// A rate within slices of a fifth of the time is a fifth of what a calibration has.
+    #[test]
+    fn rates_of_sources_in_slices_are_those_of_the_whole_time() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../profiles/xz.json");
+        let profile = jostle_profile::load(&path).unwrap();
+        assert_eq!(profile.conditions.slice_share_percent, Some(20.0));
+        let app = App::completed(&profile, &Population::default());
+        let candidate = Candidate::of(app, &profile);
+        let told = |id: &str| profile.resources[id].full_scale_pressure.unwrap();
+        let scale = |id: &str| candidate.full_scale[lane(id).unwrap()].unwrap();
+        assert!((scale("int") / told("int") - 5.0).abs() < 1e-9);
+        // On a CPU of its own it had all the time; bytes that are covered are no rate.
+        for id in ["llc-bandwidth", "l2-capacity"] {
+            assert_eq!(scale(id), told(id), "{id}");
+        }
+    }
+}
