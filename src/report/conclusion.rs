@@ -159,8 +159,8 @@ fn of_doubts(profile: &Profile) -> Option<String> {
     let of_entries = profile.resources.values().map(|entry| entry.doubts.len());
     match profile.conditions.doubts.len() + of_entries.sum::<usize>() {
         0 => None,
-        1 => Some("One doubt is in the details.".into()),
-        count => Some(format!("{count} doubts are in the details.")),
+        1 => Some("One warning is in the details.".into()),
+        count => Some(format!("{count} warnings are in the details.")),
     }
 }
 
