@@ -392,7 +392,7 @@ pub(super) struct Section {
 }
 
 /// The title of what a reader must know before believing the numbers.
-pub(super) const DOUBTS: &str = "Doubts";
+pub(super) const DOUBTS: &str = "Warnings";
 
 /// All of them that have something to say.
 pub(super) fn sections(profile: &Profile) -> Vec<Section> {
