@@ -174,7 +174,9 @@ fn one(explanation: &Explanation, style: Style) -> String {
         text::clean(&explanation.node)
     );
     page += &text::facts("  ", 12, facts, style.prose());
-    page += &comparison_table(comparisons, style);
+    if !comparisons.is_empty() {
+        page += &comparison_table(comparisons, style);
+    }
     for comparison in comparisons {
         for note in comparison.not_counted.iter().chain(&comparison.not_known) {
             let line = format!("{}: {note}", comparison.resource);
