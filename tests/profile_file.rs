@@ -37,13 +37,17 @@ fn interval() -> impl Strategy<Value = [f64; 2]> {
 }
 
 fn score() -> impl Strategy<Value = Score> {
-    (0.0..=100.0f64, interval()).prop_map(|(score, ci95)| Score { score, ci95 })
+    let ends = (0.0..1e6f64, 0.0..1e6f64);
+    (0.0..=100.0f64, ends).prop_map(|(score, (below, above))| Score {
+        score,
+        ci95: [score - below, score + above],
+    })
 }
 
 fn point() -> impl Strategy<Value = CurvePoint> {
     (
         0.0..=100.0f64,
-        -2.0..2.0f64,
+        0.0..20.0f64,
         interval(),
         option::of(-1e12..1e12f64),
         any::<u64>(),
@@ -58,6 +62,14 @@ fn point() -> impl Strategy<Value = CurvePoint> {
                 windows,
             },
         )
+}
+
+/// Lowest intensity first.
+fn curve(most: usize) -> impl Strategy<Value = Vec<CurvePoint>> {
+    vec(point(), 0..most).prop_map(|mut points| {
+        points.sort_by(|a, b| a.intensity.total_cmp(&b.intensity));
+        points
+    })
 }
 
 /// Keys that no version will ever use.
@@ -137,12 +149,7 @@ fn entry() -> impl Strategy<Value = ResourceEntry> {
             option::of(any::<bool>()),
             option::of(0.0..=100.0f64),
         ),
-        (
-            vec(point(), 0..4),
-            vec(point(), 0..3),
-            option::of(bound),
-            option::of(switch()),
-        ),
+        (curve(4), curve(3), option::of(bound), option::of(switch())),
         (
             btree_map("[a-z_]{1,9}", counter, 0..3),
             vec(".*", 0..3),
@@ -185,7 +192,7 @@ fn warnings(messages: &[String]) -> Vec<WarningFacts> {
 }
 
 fn any_profile() -> impl Strategy<Value = Profile> {
-    let baseline = (-1e9..1e9f64, interval()).prop_map(|(value, ci95)| Estimate { value, ci95 });
+    let baseline = (1e-9..1e9f64, interval()).prop_map(|(value, ci95)| Estimate { value, ci95 });
     (
         btree_map("[a-z0-9-]{1,12}", entry(), 0..5),
         (

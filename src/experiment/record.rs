@@ -118,7 +118,8 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
     let cut_short = cut_short.map(|reason| Warning::CutShort { reason });
     let warnings = metadata.warnings.iter().chain(&measured.warnings);
     let warnings: Vec<_> = warnings.chain(&cut_short).map(Warning::facts).collect();
-    profile.metric.baseline = measured.baseline;
+    // Of one that did nothing there is nothing to be a fraction of.
+    profile.metric.baseline = measured.baseline.filter(|it| it.value > 0.0);
     profile.readings.clone_from(&measured.readings);
     profile.together.clone_from(&measured.together);
     if let Some(scheduler) = &mut profile.conditions.scheduler {
