@@ -1,9 +1,9 @@
 //! Which of two builds is faster, measured in one session.
 //!
-//! Both are started on the same CPU and take turns of milliseconds, in random order,
-//! one paused while the other runs: whatever the machine does meanwhile happens to
-//! both. Two instances of one build differ by where their memory happens to lie, so
-//! both are started many times, and the starts are what the interval is over.
+//! Both are started on the same CPU and alternate every few milliseconds in random
+//! order; one is paused while the other runs, so that changes of the machine affect both
+//! alike. Two instances of one build differ by their memory layout, so both are started
+//! many times, and the interval is computed over the starts.
 
 mod awake;
 mod bench;

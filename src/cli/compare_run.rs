@@ -28,8 +28,8 @@ use std::time::Duration;
 #[command(next_help_heading = "Two builds (--run)")]
 pub struct RunArgs {
     /// Measure two builds instead of reading two profiles: OLD and NEW are commands,
-    /// each in quotes. Both are started many times on one CPU and take turns of
-    /// milliseconds
+    /// each in quotes. Both are started many times on one CPU, where they alternate
+    /// every few milliseconds
     #[arg(long)]
     pub run: bool,
     /// Time for all of it

@@ -10,7 +10,7 @@ use crate::predict::performance;
 use crate::predict::resource_id;
 use std::collections::BTreeMap;
 
-/// A mix as it presses on one machine.
+/// The pressure that a mix causes on one machine.
 pub struct Crowd<'a> {
     pub candidates: &'a [Candidate],
     /// Of each, on this machine.
