@@ -92,7 +92,7 @@ def plot_vector(
         len(values),
         sharey=True,
         squeeze=False,
-        figsize=(2.2 + 2.5 * len(values), 1.5 + 0.29 * rows),
+        figsize=(max(2.2 + 2.5 * len(values), 5.5), 1.7 + 0.29 * rows),
         layout="constrained",
     )
     for axes, value in zip(grid[0], values):
@@ -102,7 +102,6 @@ def plot_vector(
     first.set_ylim(rows - 0.4, -0.6)
     _verdicts(grid[0][-1], profile, entries)
     threshold = f"{100 * profile.qos:g}"
-    figure.suptitle(_clean(profile.name), x=0.01, ha="left", fontweight="bold", parse_math=False)
     below = [f"Bars: value and 95 % interval. Tolerates: highest intensity at which it keeps {threshold} %."]
     if left_out:
         below.append(f"Not measured here: {', '.join(_clean(id) for id in left_out)}.")
@@ -145,7 +144,7 @@ def plot_heatmap(
         top = 100.0
     height = min(0.26 * len(profiles), 100.0)
     figure, axes = plt.subplots(
-        figsize=(3.0 + 0.42 * len(ids), 1.9 + height), layout="constrained"
+        figsize=(max(3.0 + 0.42 * len(ids), 5.0), 2.1 + height), layout="constrained"
     )
     colours = plt.get_cmap("Blues_r" if value == "tolerated" else "Blues")
     shades = [[_shade(cell, top) for cell in row] for row in cells]
@@ -164,7 +163,6 @@ def plot_heatmap(
         axes.axhline(y - 0.5, color="white", linewidth=1)
     beyond = any(number > top for number in known)
     bar = figure.colorbar(image, ax=axes, extend="max" if beyond else "neither", shrink=min(1.0, 4.0 / (1.9 + height)), aspect=25, pad=0.02)
-    bar.set_label(TITLES[value], fontsize=9)
     bar.ax.tick_params(labelsize=8)
     bar.outline.set_visible(False)
     for side in axes.spines.values():
@@ -282,10 +280,7 @@ def _legend(figure: Figure, profile: Profile, entries: list[Resource]) -> None:
         if verdict in shown
     ]
     handles.append(Patch(label="no number", **NO_NUMBER))
-    figure.legend(
-        handles=handles, loc="outside upper right", ncols=len(handles), fontsize=8, frameon=False,
-        handlelength=1.4, columnspacing=1.2,
-    )
+    _above(figure, _clean(profile.name), handles)
 
 
 def _cell(profile: Profile, id: str, value: Value) -> _Bar | None:
@@ -338,7 +333,27 @@ def _heat_legend(figure: Figure, value: Value) -> None:
     if value != "use":
         handles.append(Patch(label="open", **OPEN_CELL))
     handles.append(Patch(facecolor=NOT_MEASURED, label="not measured"))
-    figure.legend(handles=handles, loc="outside upper right", ncols=2, fontsize=8, frameon=False, handlelength=1.4)
+    _above(figure, TITLES[value], handles)
+
+
+def _above(figure: Figure, title: str, handles: list[Any]) -> None:
+    """The title, and below it the legend in one line."""
+    # The second line of the title keeps the place of the legend.
+    figure.suptitle(
+        f"{title}\n ", x=0.01, ha="left", fontsize=12, fontweight="bold", linespacing=1.5, parse_math=False
+    )
+    figure.legend(
+        handles=handles,
+        loc="upper left",
+        bbox_to_anchor=(0.01, 1.0 - 24.0 / 72.0 / figure.get_figheight()),
+        borderaxespad=0.0,
+        borderpad=0.0,
+        ncols=len(handles),
+        fontsize=8,
+        frameon=False,
+        handlelength=1.4,
+        columnspacing=1.2,
+    )
 
 
 def _clean(text: str, longest: int = 40) -> str:
@@ -349,5 +364,5 @@ def _clean(text: str, longest: int = 40) -> str:
 
 def _below(figure: Figure, sentences: list[str]) -> None:
     columns = int(figure.get_figwidth() * 16)
-    text = "\n".join(textwrap.fill(sentence, columns) for sentence in sentences)
+    text = "\n".join(textwrap.fill(sentence, columns, break_on_hyphens=False) for sentence in sentences)
     figure.supxlabel(text, x=0.01, ha="left", fontsize=8, color=FAINT, parse_math=False)
