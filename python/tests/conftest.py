@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from typing import Callable
 
 import matplotlib
 import matplotlib.pyplot

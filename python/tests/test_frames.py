@@ -86,7 +86,7 @@ def test_order_and_verdicts_are_those_of_the_program(recorded, jostle):
         rows = [line for line in table[1:] if line.split(" ")[0] in profile.resources]
         entries = [entry for entry in profile.by_sensitivity() if entry.is_measurable]
         assert [row.split(" ")[0] for row in rows] == [entry.id for entry in entries]
-        for row, entry in zip(rows, entries):
+        for row, entry in zip(rows, entries, strict=True):
             assert row.endswith(f"  {profile.verdict(entry.id)}"), (profile.name, row)
             use = profile.use(entry.id)
             if not isinstance(use, jp.Unavailable):

@@ -109,7 +109,7 @@ def test_a_minor_version_and_unknown_keys_are_read(write):
         (b"{\"format\": \"jostle-profile/0\"}", "not a version that Jostle ever wrote", "again"),
         (b"{\"format\": \"jostle-profile/x\"}", "not a version that Jostle ever wrote", "again"),
         (b"{\"format\": \"jostle-profile/1\"}", "`workload` is missing", "measure again"),
-        (b"{\"format\": \"jostle-profile/1\", \"format\": \"jostle-profile/1\"}", "`format` is there twice", "keep one"),
+        (b"{\"format\": \"jostle-profile/1\", \"format\": \"jostle-profile/1\"}", "`format` is there twice", "keep"),
         (b"[" * 100_000, "nested too deeply", "name another file"),
         (b"{\"n\": " + b"9" * 6000 + b"}", "not valid JSON", "again"),
     ],

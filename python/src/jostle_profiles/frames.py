@@ -81,7 +81,8 @@ def to_frame(profiles: Iterable[Profile]) -> DataFrame:
         name: frame.Series([row.get(name) for row in rows], dtype=kind)
         for name, kind in COLUMNS.items()
     }
-    return frame.DataFrame(columns)
+    table: DataFrame = frame.DataFrame(columns)
+    return table
 
 
 def to_wide(
@@ -111,7 +112,7 @@ def to_wide(
             for profile, entry in entries
         ]
         columns[id] = frame.Series(cells, index=names, dtype=COLUMNS[value])
-    wide = frame.DataFrame(columns, index=names)
+    wide: DataFrame = frame.DataFrame(columns, index=names)
     wide.columns.name = "resource"
     return wide
 

@@ -79,7 +79,8 @@ class Pairs:
             name: frame.Series([row.get(name) for row in rows], dtype=kind)
             for name, kind in COLUMNS.items()
         }
-        return frame.DataFrame(columns)
+        table: DataFrame = frame.DataFrame(columns)
+        return table
 
 
 def load_pairs(

@@ -87,6 +87,7 @@ def plot_vector(
     entries = [entry for entry in profile.by_sensitivity() if entry.is_measurable]
     left_out = [entry.id for entry in profile.by_sensitivity() if not entry.is_measurable]
     rows = max(len(entries), 1)
+    figure: Figure
     figure, grid = plt.subplots(
         1,
         len(values),
@@ -95,7 +96,7 @@ def plot_vector(
         figsize=(max(2.2 + 2.5 * len(values), 5.5), 1.7 + 0.29 * rows),
         layout="constrained",
     )
-    for axes, value in zip(grid[0], values):
+    for axes, value in zip(grid[0], values, strict=True):
         _panel(axes, profile, entries, value)
     first = grid[0][0]
     first.set_yticks(range(len(entries)), [_clean(entry.id) for entry in entries], parse_math=False)
@@ -143,6 +144,7 @@ def plot_heatmap(
     else:
         top = 100.0
     height = min(0.26 * len(profiles), 100.0)
+    figure: Figure
     figure, axes = plt.subplots(
         figsize=(max(3.0 + 0.42 * len(ids), 5.0), 2.1 + height), layout="constrained"
     )
@@ -154,15 +156,21 @@ def plot_heatmap(
     for y, row in enumerate(cells):
         for x, cell in enumerate(row):
             _mark(axes, x, y, cell, annotate, dark=_is_dark(cell, top, value))
-    axes.set_xticks(range(len(ids)), [_clean(id) for id in ids], rotation=55, ha="right", rotation_mode="anchor", parse_math=False)
-    axes.set_yticks(range(len(profiles)), [_clean(name) for name in labels(profiles)], parse_math=False)
+    columns_named = [_clean(id) for id in ids]
+    axes.set_xticks(
+        range(len(ids)), columns_named, rotation=55, ha="right", rotation_mode="anchor", parse_math=False
+    )
+    rows_named = [_clean(name) for name in labels(profiles)]
+    axes.set_yticks(range(len(profiles)), rows_named, parse_math=False)
     axes.tick_params(length=0, labelsize=8)
     for x in range(1, len(ids)):
         axes.axvline(x - 0.5, color="white", linewidth=1)
     for y in range(1, len(profiles)):
         axes.axhline(y - 0.5, color="white", linewidth=1)
     beyond = any(number > top for number in known)
-    bar = figure.colorbar(image, ax=axes, extend="max" if beyond else "neither", shrink=min(1.0, 4.0 / (1.9 + height)), aspect=25, pad=0.02)
+    extend = "max" if beyond else "neither"
+    shrink = min(1.0, 4.0 / (1.9 + height))
+    bar = figure.colorbar(image, ax=axes, extend=extend, shrink=shrink, aspect=25, pad=0.02)
     bar.ax.tick_params(labelsize=8)
     bar.outline.set_visible(False)
     for side in axes.spines.values():
@@ -214,7 +222,7 @@ def _panel(axes: Axes, profile: Profile, entries: list[Resource], value: Value) 
     elif value == "use":
         top = max(100.0, 10.0 * math.ceil(max(ends, default=0.0) / 10.0))
     axes.set_xlim(low, top)
-    for y, (entry, bar) in enumerate(zip(entries, bars)):
+    for y, (entry, bar) in enumerate(zip(entries, bars, strict=True)):
         if bar is None:
             # A score lies somewhere on its scale; a loss or a use has none to show.
             if value in ("tolerated", "caused"):
@@ -359,7 +367,11 @@ def _above(figure: Figure, title: str, handles: list[Any]) -> None:
 def _clean(text: str, longest: int = 40) -> str:
     """Text on one line, without characters that cannot be drawn."""
     clean = "".join(mark if mark.isprintable() else "·" for mark in text)
-    return clean if len(clean) <= longest else clean[: longest - 1] + "…"
+    if len(clean) <= longest:
+        return clean
+    # Names that begin alike often end differently.
+    head = longest // 2
+    return f"{clean[:head]}…{clean[head + 1 - longest :]}"
 
 
 def _below(figure: Figure, sentences: list[str]) -> None:

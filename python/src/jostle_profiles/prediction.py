@@ -115,7 +115,7 @@ def predict(
         name: frame.Series([row.get(name) for row in rows], dtype=kind)
         for name, kind in kinds.items()
     }
-    result = frame.DataFrame(columns)
+    result: DataFrame = frame.DataFrame(columns)
     result.attrs["notes"] = notes
     return result
 
