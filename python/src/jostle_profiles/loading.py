@@ -102,7 +102,8 @@ class Profiles(Sequence[Profile]):
 
     def __repr__(self) -> str:
         some = self.names[:6] + (["…"] if len(self) > 6 else [])
-        return f"<{len(self)} profiles: {', '.join(some) or 'none'}>"
+        count = "1 profile" if len(self) == 1 else f"{len(self)} profiles"
+        return f"<{count}: {', '.join(some) or 'none'}>"
 
 
 def load_file(path: StrPath, *, longest_bytes: int = LONGEST_BYTES) -> Profile:
