@@ -73,6 +73,35 @@ fn bash_completes_commands_flags_and_names() {
 }
 
 #[test]
+fn fish_completes_commands_flags_and_names() {
+    if !there("fish") {
+        return skip("fish", "it is not installed");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let script = directory.path().join("jostle.fish");
+    std::fs::write(&script, jostle(&["completions", "fish"]).stdout).unwrap();
+    for (line, expected) in [
+        ("prof", &["profile", "profiles"][..]),
+        ("profile --budg", &["--budget"]),
+        ("profile --resources l2", &["l2-bandwidth", "l2-capacity"]),
+        ("completions ", &["bash", "fish", "zsh"]),
+        ("man blam", &["blame"]),
+        ("explain kv.json tl", &["tlb"]),
+        ("work", &[]),
+    ] {
+        let mut fish = Command::new("fish");
+        fish.args(["--no-config", "-c", "source $argv[1]; complete -C $argv[2]"]);
+        fish.arg(&script).arg(format!("jostle {line}"));
+        let ended = fish.env("HOME", directory.path()).current_dir(&directory);
+        let words = String::from_utf8(ended.output().unwrap().stdout).unwrap();
+        let names = words.lines().filter_map(|line| line.split('\t').next());
+        let mut found: Vec<&str> = names.collect();
+        found.sort_unstable();
+        assert_eq!(found, expected, "{line:?}");
+    }
+}
+
+#[test]
 fn shells_accept_their_completions() {
     let directory = tempfile::tempdir().unwrap();
     for shell in ["bash", "zsh", "fish"] {

@@ -11,6 +11,7 @@ use clap::ValueHint;
 use clap::builder::PossibleValuesParser;
 use clap_complete::Shell;
 use jostle_profile::resource::Resource;
+use std::fmt::Write;
 
 /// Print the completions of bash, zsh or fish
 ///
@@ -101,8 +102,33 @@ fn script(shell: Shell) -> String {
     let script = String::from_utf8_lossy(&script);
     match shell {
         Shell::Bash => format!("{script}{AROUND_BASH}"),
+        Shell::Fish => format!("{script}{}", fish_values(&command)),
         _ => script.into_owned(),
     }
+}
+
+/// The values of arguments without a flag, which are not generated for fish.
+fn fish_values(command: &Command) -> String {
+    let mut lines = String::new();
+    for one in command.get_subcommands() {
+        // Where a file stands as well, files are offered too.
+        let only = match one.get_positionals().count() {
+            1 => " -f",
+            _ => "",
+        };
+        for argument in one.get_positionals() {
+            let values = argument.get_possible_values();
+            let values: Vec<&str> = values.iter().map(|value| value.get_name()).collect();
+            if !values.is_empty() {
+                let (name, values) = (one.get_name(), values.join(" "));
+                let _ = writeln!(
+                    lines,
+                    "complete -c jostle -n \"__fish_jostle_using_subcommand {name}\"{only} -a \"{values}\""
+                );
+            }
+        }
+    }
+    lines
 }
 
 fn nested(command: Command) -> Command {
