@@ -5,6 +5,7 @@ mod blame;
 mod classify;
 mod compare;
 mod compare_run;
+mod completions;
 mod counters;
 mod demo;
 #[cfg(test)]
@@ -21,6 +22,7 @@ mod interrupt;
 mod list;
 mod load;
 mod machine;
+mod man;
 mod merge;
 mod metric;
 mod metrics;
@@ -121,6 +123,8 @@ enum Command {
     Sink(sink::Args),
     /// Print the JSON Schema of what jostle writes
     Schema(schema::Args),
+    Completions(completions::Args),
+    Man(man::Args),
     /// Run a built-in demo target until killed
     Demo(demo::Args),
     /// A source of interference; started by jostle itself
@@ -129,6 +133,19 @@ enum Command {
     /// Keeps a target safe when the profiler is killed; started by jostle itself
     #[command(hide = true)]
     Guard(guard::Args),
+}
+
+/// The command line as people are shown it: without what jostle starts itself.
+fn visible() -> clap::Command {
+    let all = Cli::command();
+    let shown = all.get_subcommands().filter(|one| !one.is_hide_set());
+    let about = all.get_about().cloned().unwrap_or_default();
+    clap::Command::new("jostle")
+        .about(about)
+        .version(env!("CARGO_PKG_VERSION"))
+        .propagate_version(true)
+        .subcommand_required(true)
+        .subcommands(shown.cloned())
 }
 
 impl Cli {
@@ -172,6 +189,8 @@ impl Cli {
             Command::Release(args) => release::run(args),
             Command::Sink(args) => sink::run(args),
             Command::Schema(args) => schema::run(args),
+            Command::Completions(args) => completions::run(args),
+            Command::Man(args) => man::run(args),
             Command::Demo(args) => demo::run(args),
             Command::Worker(args) => worker::run(args),
             Command::Guard(args) => guard::run(args),

@@ -38,7 +38,10 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "machine", "list", "run", "validate", "pattern", "sink", "demo",
         ],
     ),
-    ("Other", &["release", "schema", "help"]),
+    (
+        "Other",
+        &["release", "schema", "completions", "man", "help"],
+    ),
 ];
 
 const TEMPLATE: &str = "\
@@ -50,17 +53,24 @@ const TEMPLATE: &str = "\
 `jostle profile -- COMMAND` is where to begin; `jostle COMMAND --help` tells more.
 ";
 
+/// Every command that is shown.
+pub fn commands() -> impl Iterator<Item = &'static str> {
+    GROUPS.iter().flat_map(|(_, names)| *names).copied()
+}
+
 /// `command` with its subcommands in groups.
 pub fn grouped(mut command: Command) -> Command {
     command.build();
     let mut text = String::new();
     for (title, names) in GROUPS {
         let _ = writeln!(text, "\n{title}:");
+        let longest = names.iter().map(|name| name.len()).max();
+        let width = longest.map_or(9, |longest| longest.max(9));
         for name in names {
             // Some are features that this build may not have.
             if let Some(found) = command.find_subcommand(name) {
                 let about = found.get_about().map(ToString::to_string);
-                let _ = writeln!(text, "  {name:<9} {}", about.unwrap_or_default());
+                let _ = writeln!(text, "  {name:<width$} {}", about.unwrap_or_default());
             }
         }
     }
@@ -78,11 +88,7 @@ mod tests {
     fn every_command_stands_in_one_group() {
         let mut command = crate::cli::Cli::command();
         command.build();
-        let mut grouped: Vec<&str> = GROUPS
-            .iter()
-            .flat_map(|(_, names)| *names)
-            .copied()
-            .collect();
+        let mut grouped: Vec<&str> = commands().collect();
         grouped.sort_unstable();
         let visible = command.get_subcommands().filter(|one| !one.is_hide_set());
         let mut visible: Vec<&str> = visible.map(|one| one.get_name()).collect();

@@ -5,15 +5,19 @@ use std::io::Write;
 
 /// What tests may need, by the names that `JOSTLE_REQUIRE` takes.
 const NEEDS: &[&str] = &[
+    "bash",
     "caches",
     "cgroup1",
     "cgroup2",
     "chromium",
     "cpus",
     "direct-io",
+    "fish",
     "gcc",
+    "groff",
     "io-uring",
     "ipv6",
+    "mandoc",
     "memcached",
     "mounts",
     "netns",
@@ -28,6 +32,7 @@ const NEEDS: &[&str] = &[
     "tmpfs",
     "tracepoint",
     "uprobe",
+    "zsh",
 ];
 
 /// Says that the running test, or a part of it, is skipped since `need` is not
