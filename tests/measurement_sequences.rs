@@ -642,16 +642,36 @@ fn uneven(place: f64) -> f64 {
     }
 }
 
+/// Operations of a run of 487 of which the longest take fifty times as long as the
+/// shortest, most of them like those 22 before, as where records are read and then sorted.
+fn unequal(place: f64) -> f64 {
+    let operation = (place * 487.0 + 1e-6) as u64;
+    let within = if operation < 330 {
+        operation % 22
+    } else {
+        operation
+    };
+    let mixed = (within + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    let part = mixed as f64 / (1u64 << 24) as f64;
+    50f64.powf(part - 0.5)
+}
+
 /// Mean widths of intervals without and with the place in a run known, and how many of
 /// each miss, over eight measurements of a program with phases. One that found a gain
 /// that no pressure brings, and so says nothing, misses and has no width.
-fn widths_and_misses(endless: bool, operations: f64) -> ([f64; 2], [usize; 2]) {
+fn widths_and_misses(
+    budget: u64,
+    endless: bool,
+    rate: f64,
+    operations: f64,
+    pace: Pace,
+) -> ([f64; 2], [usize; 2]) {
     let found = |placed: bool, kept: f64, seed| {
         let (subjects, mut mock) = playing(&[noisy(Curve::Flat(kept))], seed);
-        (mock.baseline, mock.bursts) = (10e3, Some(1.0));
-        (mock.runs, mock.placed) = (Some((operations, uneven as Pace)), placed);
+        (mock.baseline, mock.bursts) = (rate, Some(1.0));
+        (mock.runs, mock.placed) = (Some((operations, pace)), placed);
         mock.endless = endless;
-        let measured = run(&mut mock, &subjects, &settings(15, seed));
+        let measured = run(&mut mock, &subjects, &settings(budget, seed));
         let curve = &measured.subjects[0].entry.curve;
         (!curve.is_empty()).then(|| loss(&measured, 0))
     };
@@ -672,7 +692,7 @@ fn widths_and_misses(endless: bool, operations: f64) -> ([f64; 2], [usize; 2]) {
 
 #[test]
 fn what_a_program_does_in_every_run_is_no_noise() {
-    let (widths, missed) = widths_and_misses(false, 8000.0);
+    let (widths, missed) = widths_and_misses(15, false, 10e3, 8000.0, uneven);
     // Less than 0.6 of the width is almost three times the information.
     assert!(widths[1] < 0.6 * widths[0], "{widths:?}");
     assert!(missed[1] <= 2, "{missed:?}");
@@ -680,7 +700,16 @@ fn what_a_program_does_in_every_run_is_no_noise() {
 
 #[test]
 fn what_a_program_without_end_repeats_is_no_noise() {
-    let (widths, missed) = widths_and_misses(true, 3000.0);
+    let (widths, missed) = widths_and_misses(15, true, 10e3, 3000.0, uneven);
     assert!(widths[1] < 0.6 * widths[0], "{widths:?}");
     assert!(missed[1] <= 2, "{missed:?}");
+}
+
+#[test]
+fn operations_that_differ_widely_are_compared_one_by_one() {
+    for endless in [false, true] {
+        let (widths, missed) = widths_and_misses(5, endless, 4000.0, 487.0, unequal);
+        assert!(widths[1] < 0.45 * widths[0], "{endless}: {widths:?}");
+        assert!(missed[1] <= 2, "{endless}: {missed:?}");
+    }
 }

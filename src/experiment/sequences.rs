@@ -76,6 +76,9 @@ enum Ends {
     Block,
     /// The first operation of the target in it and the last.
     Operations,
+    /// The same, each taken to be in the middle of where it may have been, and compared
+    /// with the time between the same two in other runs.
+    Marks,
 }
 
 /// What a block was of. The first arm of a sequence is its control.
@@ -123,6 +126,8 @@ pub(super) struct SequenceLog {
     /// How fast the target is at each place of its runs, where it is run again and
     /// again.
     course: Option<Rc<Course>>,
+    /// The same from operation to operation.
+    fine: Option<Rc<Course>>,
     /// Rounds begun.
     pub(super) rounds: usize,
     pub(super) spent: Duration,
@@ -152,6 +157,7 @@ impl SequenceLog {
                     rest: Noise::seeded(sequence.number as u64),
                     when: Noise::seeded(!(sequence.number as u64)),
                     course: None,
+                    fine: None,
                     rounds: 0,
                     spent: Duration::ZERO,
                     judged: 0,
@@ -182,6 +188,7 @@ impl SequenceLog {
         SequenceLog {
             sequence,
             course: self.course.clone(),
+            fine: self.fine.clone(),
             members: self.members.clone(),
             gauges: self.gauges.clone(),
             skip: sequence.skip,
@@ -308,6 +315,11 @@ impl SequenceLog {
         {
             return Some((found.operations / found.seconds).ln());
         }
+        if ends == Ends::Marks
+            && let Some((from, to)) = self.outer_marks(block)
+        {
+            return Some(((to.0 - from.0) / (to.1 - from.1)).ln());
+        }
         let counted = self.counted(block);
         let windows = self.periods() == 1;
         let grain = Grain {
@@ -336,27 +348,31 @@ impl SequenceLog {
     /// against the control of their time: from operation to operation, and with the
     /// course of the target's runs taken off, where that makes them steadier.
     fn contrasts(&self) -> (Vec<(&Kept, Block)>, Contrasts) {
-        let spread = |(blocks, contrasts): &(Vec<(&Kept, Block)>, Contrasts)| {
+        // Standard deviation of a mean of all blocks, but for a factor.
+        let error = |(blocks, contrasts): &(Vec<(&Kept, Block)>, Contrasts)| {
             let pairs = blocks.iter().zip(&contrasts.ratios);
             let rest = pairs
                 .filter_map(|((_, block), ratio)| Some((*ratio)? - contrasts.effects[block.arm]));
-            spread(rest.collect())
+            let rest: Vec<f64> = rest.collect();
+            let count = rest.len() as f64;
+            spread(rest) / count.sqrt()
         };
         let mut best = self.contrasts_by(Ends::Block, None);
-        let mut least = spread(&best);
-        let course = self.course.as_deref();
+        let mut least = error(&best);
+        let (course, fine) = (self.course.as_deref(), self.fine.as_deref());
         for (ends, course) in [
             (Ends::Operations, None),
             (Ends::Block, course),
             (Ends::Operations, course),
+            (Ends::Marks, fine),
         ] {
-            if ends == Ends::Block && course.is_none() {
+            if ends != Ends::Operations && course.is_none() {
                 continue;
             }
             let other = self.contrasts_by(ends, course);
-            let spread = spread(&other);
-            if spread < STEADIER * least {
-                (best, least) = (other, spread);
+            let error = error(&other);
+            if error < STEADIER * least {
+                (best, least) = (other, error);
             }
         }
         best
@@ -369,7 +385,8 @@ impl SequenceLog {
         ends: Ends,
         course: Option<&Course>,
     ) -> (Vec<(&Kept, Block)>, Contrasts) {
-        let ahead = |block: &Kept| course.map_or(0.0, |course| self.ahead(course, block, ends));
+        let ahead =
+            |block: &Kept| course.map_or(Some(0.0), |course| self.ahead(course, block, ends));
         let beside = self.blocks.iter();
         let beside = beside.filter(|block| block.target == TargetState::Running);
         // Those from before blocks were made longer are mostly noise, but better than
@@ -386,7 +403,7 @@ impl SequenceLog {
                     at: block.reading.at.as_secs_f64(),
                     stratum: block.round,
                     arm: block.arm,
-                    value: self.value(block, ends)? - ahead(block),
+                    value: self.value(block, ends)? - ahead(block)?,
                 };
                 Some((block, value))
             })

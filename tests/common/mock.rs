@@ -277,11 +277,9 @@ impl MockExecutor {
 }
 
 impl MockExecutor {
-    /// Where in a run the target is, and how fast it is there.
-    fn place(&self) -> (Option<Place>, f64) {
-        let Some((length, pace)) = self.runs else {
-            return (None, 1.0);
-        };
+    /// Where in a run the target is.
+    fn place(&self) -> Option<Place> {
+        let (length, _) = self.runs?;
         let (run, operations) = ((self.ran / length).floor(), self.ran % length);
         let place = match self.endless {
             true => Place {
@@ -295,7 +293,30 @@ impl MockExecutor {
                 from_begin: true,
             },
         };
-        (self.placed.then_some(place), pace(operations / length))
+        self.placed.then_some(place)
+    }
+
+    /// Operations done, one after the other at its own pace, in the time of `even` at the
+    /// usual one.
+    fn advance(&mut self, even: f64) -> f64 {
+        let Some((length, pace)) = self.runs else {
+            self.ran += even;
+            return even;
+        };
+        let (from, mut left) = (self.ran, even);
+        while left > 0.0 {
+            // Rounding shall not leave it just below where an operation begins.
+            let at = (self.ran + 1e-6).floor();
+            let pace = pace((at % length) / length);
+            let needed = (at + 1.0 - self.ran) / pace;
+            if needed <= left {
+                self.ran = at + 1.0;
+            } else {
+                self.ran += left * pace;
+            }
+            left -= needed;
+        }
+        self.ran - from
     }
 
     /// What is seen of `done` operations.
@@ -362,9 +383,9 @@ impl MockExecutor {
                 None => 0.8 * sequence.period.as_secs_f64(),
             };
             let own = 1.0 + response.sd * self.noise.normal();
-            let (from, pace) = self.place();
-            let done = self.baseline * pace * phase * self.level * disturbance * own * seconds;
-            self.ran += if running { done } else { 0.0 };
+            let from = self.place();
+            let even = self.baseline * phase * self.level * disturbance * own * seconds;
+            let done = if running { self.advance(even) } else { 0.0 };
             let operations = if running { self.seen(done) } else { 0.0 };
             if running {
                 turns.push(TargetTurn {

@@ -6,14 +6,32 @@
 //! what differs between phases is no noise then. The same holds for the repetitions of
 //! one run that does the same again and again: see [`crate::period`].
 
+use super::robust::median;
 use std::collections::BTreeMap;
 
-/// Length of a piece of a run in the time of the usual rate, in seconds.
+/// Length of a piece of a run in the time of the usual rate, in seconds; where steps lead
+/// from operation to operation.
 const PIECE: f64 = 0.001;
+const FINE_PIECE: f64 = 0.000_25;
 /// Fewest operations of a piece.
 const FEWEST: f64 = 1.0;
 /// Most pieces of a run.
 const MOST_PIECES: f64 = 100_000.0;
+/// Periods that are tried on either side of one that is known to a piece.
+const MOST_REACH: i32 = 8;
+/// Pairs of places, so far apart, that tell of a period, and how many are looked at.
+const FEWEST_PAIRS: usize = 100;
+const MOST_PAIRS: usize = 40_000_000;
+/// Shortest period, in pieces, and how often the longest one was seen.
+const SHORTEST: usize = 4;
+const OFTEN: usize = 4;
+/// Mean square difference a period apart, by what it is between any two places: at most.
+const ALIKE: f64 = 0.6;
+/// Distances tried as the period of the whole.
+const TRIED: usize = 12;
+/// Logs of times farther from their middle than this many of their typical distances are
+/// taken to be as far.
+const FARTHEST: f64 = 4.0;
 /// Share of a piece that other runs have to have seen, and of what a block covers.
 const SEEN_OF_PIECE: f64 = 0.25;
 const SEEN: f64 = 0.5;
@@ -50,9 +68,18 @@ pub struct Course {
 impl Course {
     /// From all steps of at least two runs; `None` with less.
     pub fn of(steps: &[Step]) -> Option<Course> {
+        Course::in_pieces(steps, PIECE)
+    }
+
+    /// The same in pieces as short as steps allow that lead from operation to operation.
+    pub fn fine(steps: &[Step]) -> Option<Course> {
+        Course::in_pieces(steps, FINE_PIECE)
+    }
+
+    fn in_pieces(steps: &[Step], piece: f64) -> Option<Course> {
         let longest = steps.iter().map(|step| step.to).fold(0.0, f64::max);
         let rate = rate(steps)?;
-        let width = (rate * PIECE).max(FEWEST).max(longest / MOST_PIECES);
+        let width = (rate * piece).max(FEWEST).max(longest / MOST_PIECES);
         longest
             .is_finite()
             .then(|| Course::with(steps, width, None, rate))?
@@ -61,8 +88,57 @@ impl Course {
     /// From the steps of one run that comes to the same place again after `period`
     /// operations.
     pub fn folded(steps: &[Step], period: f64) -> Option<Course> {
+        Course::folded_in_pieces(steps, period, PIECE)
+    }
+
+    /// The same in pieces as short as steps allow that lead from operation to operation,
+    /// and the period by which they agree best: what is off by part of a piece adds up from
+    /// one repetition to the next. `None` where nothing comes again.
+    pub fn finely_folded(steps: &[Step]) -> Option<(Course, f64)> {
+        let operations = steps.last()?.to - steps.first()?.from;
+        let width = (rate(steps)? * FINE_PIECE).max(FEWEST).round();
+        let stretches = stretches(steps);
+        let best_of = |periods: &mut dyn Iterator<Item = f64>| {
+            let courses = periods.filter_map(|period| {
+                let course = Course::folded_in_pieces(steps, period, FINE_PIECE)?;
+                Some((course.misfit(&stretches)?, course, period))
+            });
+            courses.min_by(|a, b| a.0.total_cmp(&b.0))
+        };
+        // What repeats itself for a while need not fit the whole.
+        let lags = cells(steps, width).lags();
+        let (off, course, near) = best_of(&mut lags.into_iter().map(|lag| width * lag as f64))?;
+        let step = (0.5 * width * near / operations).clamp(1.0, width);
+        let reach = ((width / step) as i32).min(MOST_REACH);
+        let around = (-reach..=reach).filter(|index| *index != 0);
+        let mut around = around.map(|index| (near + f64::from(index) * step).round());
+        Some(match best_of(&mut around) {
+            Some((nearer, course, period)) if nearer < off => (course, period),
+            _ => (course, near),
+        })
+    }
+
+    /// The same by a period that is known.
+    pub fn folded_in_fine_pieces(steps: &[Step], period: f64) -> Option<Course> {
+        Course::folded_in_pieces(steps, period, FINE_PIECE)
+    }
+
+    /// How far most stretches are from what other runs, or repetitions, took for them, as
+    /// a log of time; `None` where most are of places that no other was seen at.
+    fn misfit(&self, stretches: &[Step]) -> Option<f64> {
+        let off = stretches.iter().filter_map(|stretch| {
+            let expected = self.log_rate_of(stretch.run, stretch.from, stretch.to)?;
+            Some(((stretch.to - stretch.from) / stretch.seconds).ln() - expected)
+        });
+        let mut off: Vec<f64> = off.collect();
+        let middle = median(&mut off);
+        let mut sizes: Vec<f64> = off.iter().map(|off| (off - middle).abs()).collect();
+        (2 * sizes.len() >= stretches.len() && !sizes.is_empty()).then(|| median(&mut sizes))
+    }
+
+    fn folded_in_pieces(steps: &[Step], period: f64, piece: f64) -> Option<Course> {
         let rate = rate(steps)?;
-        let pieces = (period / (rate * PIECE).max(FEWEST)).round();
+        let pieces = (period / (rate * piece).max(FEWEST)).round();
         let pieces = pieces.clamp(1.0, MOST_PIECES);
         let of_period = Some((steps.first()?.run, pieces as u64));
         (period > 0.0).then(|| Course::with(steps, period / pieces, of_period, rate))?
@@ -128,6 +204,83 @@ impl Course {
         let known = to > from && seen > SEEN * (to - from) && seconds > 0.0;
         known.then(|| (seen / seconds).ln())
     }
+}
+
+/// Log of the time that each piece of a run took, less its middle; not a number for those
+/// that were not seen.
+struct Cells(Vec<f64>);
+
+/// The pieces of `width` operations of the run that `steps` are of.
+fn cells(steps: &[Step], width: f64) -> Cells {
+    let first = steps
+        .first()
+        .map_or(0.0, |step| (step.from / width).floor());
+    let last = steps.iter().map(|step| step.to).fold(0.0, f64::max);
+    let count = ((last / width).ceil() - first).clamp(0.0, 10.0 * MOST_PIECES) as usize;
+    let mut sums = vec![(0.0, 0.0); count];
+    for step in usable(steps).filter(|step| step.to > step.from) {
+        for (piece, part) in parts(width, step.from, step.to) {
+            if let Some(sum) = sums.get_mut(piece.wrapping_sub(first as u64) as usize) {
+                sum.0 += step.seconds * part / (step.to - step.from);
+                sum.1 += part;
+            }
+        }
+    }
+    let log = |(seconds, seen): (f64, f64)| match seen > 0.5 * width && seconds > 0.0 {
+        true => (seconds / seen).ln(),
+        false => f64::NAN,
+    };
+    let mut logs: Vec<f64> = sums.into_iter().map(log).collect();
+    let mut seen: Vec<f64> = logs.iter().copied().filter(|log| log.is_finite()).collect();
+    let middle = median(&mut seen);
+    let mut sizes: Vec<f64> = seen.iter().map(|log| (log - middle).abs()).collect();
+    let most = FARTHEST * median(&mut sizes);
+    for log in &mut logs {
+        *log = (*log - middle).clamp(-most, most);
+    }
+    Cells(logs)
+}
+
+impl Cells {
+    /// The distances at which pieces are most alike, the best first; none where they are
+    /// hardly more so than any two.
+    fn lags(&self) -> Vec<usize> {
+        let cells = &self.0;
+        let known = || cells.iter().filter(|log| log.is_finite());
+        let count = known().count() as f64;
+        let mean = known().sum::<f64>() / count;
+        let variance = known().map(|log| (log - mean).powi(2)).sum::<f64>() / count;
+        let longest = (cells.len() / OFTEN).min(MOST_PAIRS / cells.len().max(1));
+        let unlike = |lag: usize| {
+            let pairs = cells.iter().zip(&cells[lag..]);
+            let squares = pairs.map(|(one, other)| (one - other).powi(2));
+            let (sum, pairs) = squares
+                .filter(|square| square.is_finite())
+                .fold((0.0, 0), |(sum, pairs), square| (sum + square, pairs + 1));
+            (pairs >= FEWEST_PAIRS).then(|| sum / pairs as f64 / (2.0 * variance))
+        };
+        let tried = (SHORTEST..longest).filter_map(|lag| Some((lag, unlike(lag)?)));
+        let mut alike: Vec<(usize, f64)> = tried.filter(|(_, unlike)| *unlike <= ALIKE).collect();
+        alike.sort_by(|a, b| a.1.total_cmp(&b.1));
+        alike.truncate(TRIED);
+        alike.into_iter().map(|(lag, _)| lag).collect()
+    }
+}
+
+/// Steps that follow each other without a gap, put together.
+fn stretches(steps: &[Step]) -> Vec<Step> {
+    let mut stretches: Vec<Step> = Vec::new();
+    for step in usable(steps) {
+        match stretches.last_mut() {
+            Some(last) if last.run == step.run && (step.from - last.to).abs() < 0.5 * FEWEST => {
+                last.to = step.to;
+                last.seconds += step.seconds;
+            }
+            _ => stretches.push(*step),
+        }
+    }
+    stretches.retain(|stretch| stretch.to > stretch.from);
+    stretches
 }
 
 fn usable(steps: &[Step]) -> impl Iterator<Item = &Step> {
@@ -230,6 +383,43 @@ mod tests {
         let across = course.log_rate_of(0, 2900.0, 3100.0).unwrap();
         assert!((across - 2_000f64.ln()).abs() < 0.1, "{across}");
         assert_eq!(period(&steps).map(f64::round), Some(3000.0));
+    }
+
+    /// Time of an operation of a period of 487: 22 that come again many times, and then a
+    /// part without any order.
+    fn unequal(operation: u64) -> f64 {
+        let place = operation % 487;
+        let kind = if place < 330 { place % 22 } else { place };
+        let mixed = (kind + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        0.0005 * 50f64.powf(mixed as f64 / (1u64 << 24) as f64 - 0.5)
+    }
+
+    #[test]
+    fn the_period_of_the_whole_is_found_to_the_operation() {
+        let mut random = Noise::seeded(5);
+        let mut steps = Vec::new();
+        for block in 0..800 {
+            let first = 40 * block + (25.0 * random.uniform()) as u64;
+            steps.extend((first..first + 12).map(|operation| Step {
+                run: 0,
+                from: operation as f64,
+                to: operation as f64 + 1.0,
+                seconds: unequal(operation) * (0.1 * random.normal()).exp(),
+            }));
+        }
+        let (course, period) = Course::finely_folded(&steps).unwrap();
+        assert_eq!(period % 487.0, 0.0, "{period}");
+        for from in [100, 400, 487 * 9 + 350] {
+            let seconds: f64 = (from..from + 12).map(unequal).sum();
+            let rate = course.log_rate_of(0, from as f64, from as f64 + 12.0);
+            let off = rate.unwrap() - (12.0 / seconds).ln();
+            assert!(off.abs() < 0.05, "{from}: {off}");
+        }
+        // Without an order there is no period.
+        for step in &mut steps {
+            step.seconds = 0.0005 * random.normal().exp();
+        }
+        assert!(Course::finely_folded(&steps).is_none());
     }
 
     #[test]

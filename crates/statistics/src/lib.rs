@@ -40,4 +40,5 @@ pub use turns::Between;
 pub use turns::Grain;
 pub use turns::between;
 pub use turns::block_rate;
+pub use turns::marks;
 pub use turns::within;

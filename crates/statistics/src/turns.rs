@@ -93,6 +93,31 @@ pub fn between(turns: &[(f64, f64)], when: [f64; 2]) -> Option<Between> {
     })
 }
 
+/// When the operations of a block were done, where its turns of the target are (seconds,
+/// operations done): operations since its begin and seconds since its begin, one for each
+/// operation, in the middle of its part of the turn. Empty where turns hold so many
+/// operations that their ends tell as much.
+pub fn marks(turns: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let all: f64 = turns.iter().map(|(_, operations)| operations).sum();
+    let countable = turns
+        .iter()
+        .all(|(seconds, operations)| *seconds >= 0.0 && *operations >= 0.0);
+    if !countable || all >= FEW * turns.len() as f64 {
+        return Vec::new();
+    }
+    let mut marks = Vec::with_capacity(all as usize);
+    let (mut done, mut until) = (0.0, 0.0);
+    for &(seconds, operations) in turns {
+        for index in 0..operations as usize {
+            let part = (index as f64 + 0.5) / operations;
+            marks.push((done + index as f64 + 1.0, until + seconds * part));
+        }
+        done += operations;
+        until += seconds;
+    }
+    marks
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,5 +214,19 @@ mod tests {
         assert_eq!(block_rate(&[], WHOLE), None);
         assert_eq!(block_rate(&[(0.0, 5.0)], WHOLE), None);
         assert_eq!(block_rate(&[(1.0, 0.0), (1.0, 0.0)], WHOLE), None);
+    }
+
+    #[test]
+    fn operations_are_in_the_middle_of_their_parts_of_a_turn() {
+        let found = marks(&[(0.4, 0.0), (0.4, 1.0), (0.4, 2.0)]);
+        let expected = [(1.0, 0.6), (2.0, 0.9), (3.0, 1.1)];
+        assert_eq!(found.len(), expected.len());
+        for (found, expected) in found.iter().zip(expected) {
+            assert!(found.0 == expected.0 && (found.1 - expected.1).abs() < 1e-12);
+        }
+        // Ends of turns tell as much; and what goes backwards tells nothing.
+        assert!(marks(&[(0.4, 9.0), (0.4, 9.0)]).is_empty());
+        assert!(marks(&[(0.4, -1.0), (0.4, 1.0)]).is_empty());
+        assert!(marks(&[]).is_empty());
     }
 }

@@ -6,9 +6,11 @@ use super::Kept;
 use super::SequenceLog;
 use crate::experiment::executor::Place;
 use crate::experiment::executor::TargetState;
+use crate::experiment::executor::TargetTurn;
 use jostle_statistics::Course;
 use jostle_statistics::Step;
 use jostle_statistics::location;
+use jostle_statistics::marks;
 use jostle_statistics::period;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -27,24 +29,60 @@ pub(in crate::experiment) struct Repetition {
     period: Option<f64>,
     /// Time in which it was looked for, in seconds of the target.
     searched: f64,
+    /// The same from operation to operation: what fits all repetitions, to the operation.
+    exact: Option<f64>,
+    searched_finely: f64,
 }
 
 impl Repetition {
     /// How fast the longest run is at each place of what it repeats.
     fn course(&mut self, steps: &[(Place, Step)]) -> Option<Course> {
-        let mut seconds: BTreeMap<u32, f64> = BTreeMap::new();
-        for (place, step) in steps {
-            *seconds.entry(place.run).or_default() += step.seconds;
-        }
-        let (&longest, &seen) = seconds.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
-        let own = steps.iter().filter(|(place, _)| place.run == longest);
-        let mut own: Vec<Step> = own.map(|(_, step)| *step).collect();
-        own.sort_by(|a, b| a.from.total_cmp(&b.from));
+        let (own, seen) = longest(steps)?;
         if seen >= SEARCHED_AGAIN * self.searched {
             (self.period, self.searched) = (period(&own), seen);
         }
         Course::folded(&own, self.period?)
     }
+
+    /// The same from operation to operation.
+    fn fine(&mut self, steps: &[(Place, Step)]) -> Option<Course> {
+        let (own, seen) = longest(steps)?;
+        if seen >= SEARCHED_AGAIN * self.searched_finely {
+            let found = Course::finely_folded(&own);
+            self.searched_finely = seen;
+            self.exact = found.as_ref().map(|(_, period)| *period);
+            return found.map(|(course, _)| course);
+        }
+        Course::folded_in_fine_pieces(&own, self.exact?)
+    }
+}
+
+/// The steps of the run that was seen longest, in order, and their sum in seconds.
+fn longest(steps: &[(Place, Step)]) -> Option<(Vec<Step>, f64)> {
+    let mut seconds: BTreeMap<u32, f64> = BTreeMap::new();
+    for (place, step) in steps {
+        *seconds.entry(place.run).or_default() += step.seconds;
+    }
+    let (&longest, &seen) = seconds.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
+    let own = steps.iter().filter(|(place, _)| place.run == longest);
+    let mut own: Vec<Step> = own.map(|(_, step)| *step).collect();
+    own.sort_by(|a, b| a.from.total_cmp(&b.from));
+    Some((own, seen))
+}
+
+/// All steps of known place, each as long as it would have been at the usual pace.
+fn all_steps(sequences: &[SequenceLog], ends: Ends) -> Vec<(Place, Step)> {
+    let paces: Vec<Vec<f64>> = sequences.iter().map(|log| log.paces(ends)).collect();
+    let known = paces.iter().flatten().copied();
+    let usual = location(&known.filter(|pace| pace.is_finite()).collect::<Vec<f64>>());
+    let logs = sequences.iter().zip(&paces);
+    logs.flat_map(|(log, paces)| log.steps(paces, usual, ends))
+        .collect()
+}
+
+fn from_begin(steps: &[(Place, Step)]) -> Vec<Step> {
+    let from_begin = steps.iter().filter(|(place, _)| place.from_begin);
+    from_begin.map(|(_, step)| *step).collect()
 }
 
 impl SequenceLog {
@@ -55,52 +93,101 @@ impl SequenceLog {
         repetition: &mut Repetition,
     ) {
         for _ in 0..PASSES {
-            let paces: Vec<Vec<f64>> = sequences.iter().map(SequenceLog::paces).collect();
-            let all: Vec<f64> = paces.iter().flatten().copied().collect();
-            let usual = location(
-                &all.into_iter()
-                    .filter(|pace| pace.is_finite())
-                    .collect::<Vec<f64>>(),
-            );
-            let steps: Vec<(Place, Step)> = sequences
-                .iter()
-                .zip(&paces)
-                .flat_map(|(sequence, paces)| sequence.steps(paces, usual))
-                .collect();
-            let from_begin = steps.iter().filter(|(place, _)| place.from_begin);
-            let from_begin: Vec<Step> = from_begin.map(|(_, step)| *step).collect();
+            let steps = all_steps(sequences, Ends::Block);
+            let from_begin = from_begin(&steps);
             let course = Course::of(&from_begin).or_else(|| repetition.course(&steps));
             let course = course.map(Rc::new);
             for sequence in sequences.iter_mut() {
                 sequence.course = course.clone();
             }
             if course.is_none() {
-                return;
+                break;
+            }
+        }
+        for _ in 0..PASSES {
+            let steps = all_steps(sequences, Ends::Marks);
+            let fine = Course::fine(&from_begin(&steps));
+            let fine = fine.or_else(|| repetition.fine(&steps));
+            let fine = fine.map(Rc::new);
+            for sequence in sequences.iter_mut() {
+                sequence.fine = fine.clone();
+            }
+            if fine.is_none() {
+                break;
             }
         }
     }
 
     /// Log of how much more the target does at the place of a block, read as `ends`
-    /// says, than on average, as its other runs show; 0 where that is not known.
-    pub(super) fn ahead(&self, course: &Course, block: &Kept, ends: Ends) -> f64 {
+    /// says, than on average, as its other runs show. Where that is not known, 0; for a
+    /// block that is read from mark to mark, nothing, since what it would add is known
+    /// much worse than the others are.
+    pub(super) fn ahead(&self, course: &Course, block: &Kept, ends: Ends) -> Option<f64> {
         let between = || match ends {
             Ends::Block => None,
-            Ends::Operations => self.between(block),
-        };
-        let ends = match between() {
-            Some((found, at)) => at.map(|at| (at, at.operations + found.operations)),
-            None => {
-                let mut turns = self.counted(block);
-                let first = turns.next();
-                let last = turns.last().or(first);
-                first.zip(last).and_then(|(first, last)| {
-                    let (from, to) = (first.from?, last.from?);
-                    (from.run == to.run).then_some((from, to.operations + last.operations))
-                })
+            Ends::Operations => {
+                let (found, at) = self.between(block)?;
+                Some(at.map(|at| (at, at.operations + found.operations)))
+            }
+            Ends::Marks => {
+                let (from, to) = self.outer_marks(block)?;
+                let at = self.counted(block).next()?.from?;
+                let first = Place {
+                    operations: at.operations + from.0,
+                    ..at
+                };
+                Some(Some((first, at.operations + to.0)))
             }
         };
-        let rate = ends.and_then(|(from, to)| course.log_rate_of(from.run, from.operations, to));
-        rate.map_or(0.0, |rate| rate - course.log_rate)
+        let ends_at = between().unwrap_or_else(|| self.ends_at(block));
+        let rate = ends_at.and_then(|(from, to)| course.log_rate_of(from.run, from.operations, to));
+        let nothing_done = || ends_at.is_some_and(|(from, to)| to <= from.operations);
+        match rate {
+            Some(rate) => Some(rate - course.log_rate),
+            None if ends == Ends::Marks && !nothing_done() => None,
+            None => Some(0.0),
+        }
+    }
+
+    /// Where a block begins and ends, if in one run.
+    fn ends_at(&self, block: &Kept) -> Option<(Place, f64)> {
+        let mut turns = self.counted(block);
+        let first = turns.next();
+        let last = turns.last().or(first);
+        first.zip(last).and_then(|(first, last)| {
+            let (from, to) = (first.from?, last.from?);
+            (from.run == to.run).then_some((from, to.operations + last.operations))
+        })
+    }
+
+    /// The first and the last operation of a block, and when they were done: operations
+    /// and seconds since its begin; `None` where it has no two, or is not of one piece.
+    pub(super) fn outer_marks(&self, block: &Kept) -> Option<((f64, f64), (f64, f64))> {
+        let marks = self.marks(block);
+        let (first, last) = (*marks.first()?, *marks.last()?);
+        (last.0 > first.0 && last.1 > first.1).then_some((first, last))
+    }
+
+    fn marks(&self, block: &Kept) -> Vec<(f64, f64)> {
+        if self.sequence.takes_time || self.periods() == 1 {
+            return Vec::new();
+        }
+        let turns: Vec<&TargetTurn> = self.counted(block).collect();
+        let follows = |pair: &[&TargetTurn]| match (pair[0].from, pair[1].from) {
+            (Some(one), Some(next)) => {
+                let gap = next.operations - one.operations - pair[0].operations;
+                one.run == next.run && gap.abs() < 0.5
+            }
+            _ => false,
+        };
+        if !turns.windows(2).all(follows) {
+            return Vec::new();
+        }
+        let done: Vec<(f64, f64)> = turns
+            .iter()
+            .map(|turn| (turn.seconds, turn.operations))
+            .collect();
+        marks(&done)
     }
 
     fn beside(&self) -> impl Iterator<Item = &Kept> {
@@ -110,12 +197,16 @@ impl SequenceLog {
 
     /// Per arm the log of the target's rate, its place taken off; not a number for
     /// one without any.
-    fn paces(&self) -> Vec<f64> {
+    fn paces(&self, ends: Ends) -> Vec<f64> {
         let mut values: Vec<Vec<f64>> = vec![Vec::new(); self.arms.len()];
         for block in self.beside() {
-            let ahead = self.course.as_ref();
-            let ahead = ahead.map_or(0.0, |course| self.ahead(course, block, Ends::Block));
-            let value = self.value(block, Ends::Block).map(|value| value - ahead);
+            let ahead = match ends {
+                Ends::Marks => self.fine.as_ref(),
+                _ => self.course.as_ref(),
+            };
+            let ahead = ahead.map_or(Some(0.0), |course| self.ahead(course, block, ends));
+            let value = self.value(block, ends).zip(ahead);
+            let value = value.map(|(value, ahead)| value - ahead);
             values[block.arm].extend(value.filter(|value| value.is_finite()));
         }
         let pace = |values: &Vec<f64>| match values.is_empty() {
@@ -125,12 +216,13 @@ impl SequenceLog {
         values.iter().map(pace).collect()
     }
 
-    /// All turns of known place, each as long as it would have been at the pace
-    /// `usual`.
+    /// All turns of known place, or for [`Ends::Marks`] what lies between two operations,
+    /// each as long as it would have been at the pace `usual`.
     fn steps<'s>(
         &'s self,
         paces: &'s [f64],
         usual: f64,
+        ends: Ends,
     ) -> impl Iterator<Item = (Place, Step)> + 's {
         // Where a source takes the CPU, its share of a turn is not even.
         let blocks = self.beside().filter(|_| !self.sequence.takes_time);
@@ -138,16 +230,35 @@ impl SequenceLog {
             .filter(|block| paces[block.arm].is_finite())
             .flat_map(move |block| {
                 let slower = (paces[block.arm] - usual).exp();
-                self.counted(block).filter_map(move |turn| {
-                    let from = turn.from?;
-                    let step = Step {
-                        run: from.run,
-                        from: from.operations,
-                        to: from.operations + turn.operations,
-                        seconds: turn.seconds * slower,
-                    };
-                    Some((from, step))
-                })
+                let marks = match ends {
+                    Ends::Marks => self.marks(block),
+                    Ends::Block | Ends::Operations => Vec::new(),
+                };
+                let at = self.counted(block).next().and_then(|turn| turn.from);
+                let mut steps: Vec<(Place, Step)> = Vec::new();
+                if let (Some(at), false) = (at, marks.is_empty()) {
+                    steps.extend(marks.windows(2).map(|pair| {
+                        let step = Step {
+                            run: at.run,
+                            from: at.operations + pair[0].0,
+                            to: at.operations + pair[1].0,
+                            seconds: (pair[1].1 - pair[0].1) * slower,
+                        };
+                        (at, step)
+                    }));
+                } else {
+                    steps.extend(self.counted(block).filter_map(|turn| {
+                        let from = turn.from?;
+                        let step = Step {
+                            run: from.run,
+                            from: from.operations,
+                            to: from.operations + turn.operations,
+                            seconds: turn.seconds * slower,
+                        };
+                        Some((from, step))
+                    }));
+                }
+                steps
             })
     }
 }

@@ -16,6 +16,9 @@ use jostle_statistics::normal_quantile;
 /// become longer: between 1, noise without memory, and `sqrt(3)`.
 const ROUNDED: f64 = 1.4;
 
+/// Operations that a turn has to hold for its own rate to be known.
+const FEWEST_OF_TURN: f64 = 8.0;
+
 /// What lies farther out counts as so many times the spread of most.
 const FARTHEST: f64 = 3.0;
 
@@ -29,6 +32,15 @@ impl SequenceLog {
         let full = |arm: &ArmOf| *arm == self.zero() || arm.1 == Arm::Treat(100.0);
         let mut skip = self.skip;
         let mut late = false;
+        let mut counts: Vec<f64> = blocks
+            .iter()
+            .flat_map(|(block, _)| block.reading.turns.iter())
+            .map(|turn| turn.operations)
+            .collect();
+        // Whole operations, and turns without one, say nothing of a turn's rate.
+        if median(&mut counts) < FEWEST_OF_TURN {
+            return (skip, late);
+        }
         for (arm, _) in self.arms.iter().enumerate().filter(|(_, of)| full(of)) {
             let mut positions: Vec<Vec<f64>> = vec![Vec::new(); self.periods() as usize];
             let own = blocks.iter().zip(&contrasts.ratios);
