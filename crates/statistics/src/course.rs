@@ -9,9 +9,9 @@
 use super::robust::median;
 use std::collections::BTreeMap;
 
-/// Length of a piece of a run in the time of the usual rate, in seconds; where steps lead
-/// from operation to operation.
+/// Length of a piece of a run in the time of the usual rate, in seconds.
 const PIECE: f64 = 0.001;
+/// The same where steps lead from operation to operation.
 const FINE_PIECE: f64 = 0.000_25;
 /// Fewest operations of a piece.
 const FEWEST: f64 = 1.0;
@@ -19,13 +19,16 @@ const FEWEST: f64 = 1.0;
 const MOST_PIECES: f64 = 100_000.0;
 /// Periods that are tried on either side of one that is known to a piece.
 const MOST_REACH: i32 = 8;
-/// Pairs of places, so far apart, that tell of a period, and how many are looked at.
+/// Pairs of pieces a distance apart that it takes to judge the distance.
 const FEWEST_PAIRS: usize = 100;
+/// Most pairs of pieces that are looked at, over all distances.
 const MOST_PAIRS: usize = 40_000_000;
-/// Shortest period, in pieces, and how often the longest one was seen.
+/// Shortest distance that is tried, in pieces.
 const SHORTEST: usize = 4;
+/// Times that the longest distance fits into what was seen.
 const OFTEN: usize = 4;
-/// Mean square difference a period apart, by what it is between any two places: at most.
+/// Largest mean square difference of pieces a period apart, as a fraction of that of any
+/// two pieces.
 const ALIKE: f64 = 0.6;
 /// Distances tried as the period of the whole.
 const TRIED: usize = 12;

@@ -12,6 +12,16 @@ def pandas(needed_by: str) -> Any:
     return _import("pandas", "pandas", needed_by)
 
 
+def typed_frame(needed_by: str, rows: list[dict[str, Any]], kinds: dict[str, str]) -> Any:
+    """A DataFrame with the columns and types of ``kinds``; what a row lacks is missing."""
+    frame = pandas(needed_by)
+    columns = {
+        name: frame.Series([row.get(name) for row in rows], dtype=kind)
+        for name, kind in kinds.items()
+    }
+    return frame.DataFrame(columns)
+
+
 def pyplot(needed_by: str) -> Any:
     """The module matplotlib.pyplot; ``needed_by`` is named when it cannot be imported."""
     return _import("matplotlib.pyplot", "plot", needed_by)

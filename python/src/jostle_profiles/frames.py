@@ -9,6 +9,7 @@ from typing import Any
 from typing import get_args
 
 from ._extras import pandas
+from ._extras import typed_frame
 from .loading import resource_order
 from .model import DIRECTIONS
 from .model import Direction
@@ -70,18 +71,13 @@ def to_frame(profiles: Iterable[Profile]) -> DataFrame:
     What is not known is NaN, never 0, and its reason column says why; where there is
     a number, the reason is empty.
     """
-    frame = pandas("to_frame")
     rows = [
         _row(profile, entry, direction)
         for profile in _listed(profiles)
         for entry in profile.resources.values()
         for direction in DIRECTIONS
     ]
-    columns = {
-        name: frame.Series([row.get(name) for row in rows], dtype=kind)
-        for name, kind in COLUMNS.items()
-    }
-    table: DataFrame = frame.DataFrame(columns)
+    table: DataFrame = typed_frame("to_frame", rows, COLUMNS)
     return table
 
 

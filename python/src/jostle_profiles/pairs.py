@@ -11,7 +11,7 @@ from ._document import Node
 from ._document import Problem
 from ._document import parse
 from ._document import read_bytes
-from ._extras import pandas
+from ._extras import typed_frame
 from .errors import ProfileError
 from .model import Estimate
 from .model import Unavailable
@@ -73,13 +73,8 @@ class Pairs:
         ``performance_low``, ``performance_high``; NaN where it is unknown, for the
         ``reason`` in that column. ``apart`` is the speed apart in ``unit``.
         """
-        frame = pandas("Pairs.to_frame")
         rows = [_row(member) for member in self.members]
-        columns = {
-            name: frame.Series([row.get(name) for row in rows], dtype=kind)
-            for name, kind in COLUMNS.items()
-        }
-        table: DataFrame = frame.DataFrame(columns)
+        table: DataFrame = typed_frame("Pairs.to_frame", rows, COLUMNS)
         return table
 
 
