@@ -6,7 +6,6 @@ use crate::Environment;
 use crate::Failure;
 use crate::Kernel;
 use crate::KernelSpec;
-use crate::cycle::Cycle;
 use crate::fit;
 use crate::scatter::GROUP;
 use crate::scatter::LINE;
@@ -136,33 +135,6 @@ impl Kernel for Footprint {
     }
 }
 
-/// Extra nanoseconds a dependent walk over `bytes` takes when `evicted_by`
-/// bytes were read in between: the longest a victim can need to get a cache of
-/// that size back. The smallest of several tries, so that noise cannot raise
-/// it; zero or more.
-///
-/// # Errors
-/// When there is no memory for the two buffers.
-pub fn refill_ns(bytes: u64, evicted_by: u64) -> Result<f64, Failure> {
-    let lines = (bytes / LINE).max(2);
-    let walk = Buffer::of_zeroed_lines(lines * LINE)?;
-    let other = Buffer::resident(evicted_by.max(LINE) as usize)?;
-    let words = (LINE / 8) as usize;
-    let cycle = Cycle::over(lines);
-    let pass = || cycle.forward(|line| walk.read(line as usize * words));
-    let mut cold = f64::INFINITY;
-    let mut warm = f64::INFINITY;
-    for _ in 0..15 {
-        for line in 0..other.len() / LINE as usize {
-            other.read(line * words);
-        }
-        cold = cold.min(pass());
-        pass();
-        warm = warm.min(pass());
-    }
-    Ok((cold - warm).max(0.0))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,11 +169,5 @@ mod tests {
         env.llc_bytes = 1 << 30;
         let reason = (LLC_CAPACITY.build)(&env).err().unwrap().0;
         assert!(reason.contains("more than half"), "{reason}");
-    }
-
-    #[test]
-    fn refill_of_nothing_is_cheap_and_finite() {
-        let nanoseconds = refill_ns(16 << 10, 1 << 20).unwrap();
-        assert!(nanoseconds.is_finite() && nanoseconds >= 0.0);
     }
 }

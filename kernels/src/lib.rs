@@ -38,6 +38,7 @@ mod memory_capacity;
 pub mod moves;
 pub mod network;
 mod prefetcher;
+mod refill;
 pub mod registers;
 pub mod scatter;
 mod spec;
@@ -50,7 +51,8 @@ pub mod walk;
 pub mod weyl;
 
 pub use buffer::Buffer;
-pub use footprint::refill_ns;
+pub use refill::Left;
+pub use refill::left_behind;
 pub use spec::Access;
 pub use spec::DeviceTraffic;
 pub use spec::Environment;

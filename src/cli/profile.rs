@@ -67,7 +67,8 @@ pub struct Args {
     #[arg(help_heading = MEASUREMENT, long, default_value_t = 95.0, value_name = "PERCENT")]
     qos: f64,
 
-    /// Resources to measure, separated by commas [default: all]
+    /// Resources to measure, separated by commas [default: all but those that cannot
+    /// matter here]
     #[arg(help_heading = MEASUREMENT, long, value_delimiter = ',', value_name = "LIST")]
     resources: Vec<String>,
     /// Two resources whose sources press at once as well, to see whether they cost
@@ -374,6 +375,7 @@ fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result
         labels: labels(&args.labels)?,
         keep_command: !args.no_command,
         resources,
+        any_resources: args.resources.is_empty(),
         target_cpus: target.cpus,
         cpu_choice: target.choice,
         limits,

@@ -326,6 +326,10 @@ pub fn dry_run(machine: &Machine, request: &Request) -> String {
     for (resource, reason) in &plans.unavailable {
         text += &format!("{resource:<18} {reason}\n");
     }
+    if request.any_resources {
+        text +=
+            "what cannot matter in turns on one CPU, as the CPU shows first, is not pressed on\n";
+    }
     text
 }
 

@@ -11,6 +11,7 @@
 //! out.
 
 mod arrived;
+mod bounds;
 mod carry_over;
 mod checkpoint;
 mod counting;

@@ -1,6 +1,8 @@
 //! What is measured, where and within which limits, decided before anything of
 //! the measurement is started.
 
+use super::bounds;
+use super::bounds::Bounded;
 use super::place::CpuChoice;
 use super::settings::Settings;
 use crate::counters::CounterOptions;
@@ -26,6 +28,7 @@ use jostle_load::LoadPlan;
 use jostle_profile::Placement;
 use jostle_profile::PlacementMode;
 use jostle_profile::Profile;
+use jostle_profile::ResourceEntry;
 use jostle_profile::SchedulerFacts;
 use jostle_profile::cpulist::format_list;
 use jostle_profile::resource::Domain;
@@ -51,6 +54,8 @@ pub struct Request {
     /// Whether the profile holds the command line.
     pub keep_command: bool,
     pub resources: Vec<Resource>,
+    /// Whether nobody chose them: then those that cannot matter here are not pressed on.
+    pub any_resources: bool,
     /// CPUs of the target.
     pub target_cpus: Vec<usize>,
     /// Why these.
@@ -86,6 +91,8 @@ pub struct Request {
 /// Plans for every resource asked for, or why there is none.
 pub struct Plans {
     pub ready: Vec<(Resource, WorkerPlan)>,
+    /// What needs no measuring.
+    pub bounded: Vec<Bounded>,
     pub unavailable: Vec<(&'static str, Refusal)>,
 }
 
@@ -95,6 +102,7 @@ impl Request {
         let slices = self.slices(period);
         let mut plans = Plans {
             ready: Vec::new(),
+            bounded: Vec::new(),
             unavailable: Vec::new(),
         };
         for &resource in &self.resources {
@@ -177,6 +185,13 @@ impl Request {
         meets && plan.config.slices.is_none()
     }
 
+    /// How long the source and the target are on the CPU that they share in each
+    /// `period`.
+    pub(super) fn turns(&self, period: Duration) -> (Duration, Duration) {
+        let slice = period.mul_f64(self.share);
+        (slice, period - slice)
+    }
+
     fn slices(&self, period: Duration) -> Slices {
         Slices::of(period, self.share)
     }
@@ -223,7 +238,13 @@ impl<'a> Plan<'a> {
             victim_percent: choice.victim_share * 100.0,
             expected_percent: (1.0 - request.share) * 100.0,
         });
-        let workers = request.plans(machine, period);
+        let mut workers = request.plans(machine, period);
+        if request.any_resources && !request.spares_target() {
+            let matters = 1.0 - request.settings.qos;
+            let turns = request.turns(period);
+            let virtual_machine = machine.hypervisor.is_some();
+            workers.bounded = bounds::settle(&mut workers.ready, turns, matters, virtual_machine);
+        }
         let warnings = [machine_file(&mut request, &workers), missed];
         let cpu = slices.and(request.target_cpus.first());
         let online = machine.cpus.len();
@@ -242,6 +263,22 @@ impl<'a> Plan<'a> {
             slices,
             warnings: warnings.into_iter().flatten().collect(),
         })
+    }
+
+    /// As [`Request::turns`] with the period of this plan.
+    pub(super) fn turns(&self) -> (Duration, Duration) {
+        self.request.turns(self.period())
+    }
+
+    /// Entries of what needs no measuring, by resource.
+    pub(super) fn bounded(&self) -> Vec<(&'static str, ResourceEntry)> {
+        let scheduler = self.scheduler.as_ref();
+        let turn = scheduler.and_then(|facts| Some(facts.turn_seconds.value()?.value));
+        let bounded = self.workers.bounded.iter();
+        let halves = self.request.settings.halves;
+        bounded
+            .map(|known| (known.resource.id(), known.entry(halves, turn)))
+            .collect()
     }
 
     /// The slice period.
@@ -315,6 +352,7 @@ pub(super) mod tests {
             labels: BTreeMap::new(),
             keep_command: true,
             resources: Resource::ALL.to_vec(),
+            any_resources: true,
             target_cpus: target_cpus.to_vec(),
             cpu_choice: CpuChoice::asked("--cpus"),
             limits: Limits {
@@ -367,6 +405,23 @@ pub(super) mod tests {
         request.cpu_choice.leave(&[3]);
         let plans = request.plans(&machine, slice::PERIODS[0]);
         assert_eq!(cpus(&plans, "l1d"), [1, 2]);
+    }
+
+    #[test]
+    fn only_what_shares_a_cpu_in_turns_needs_no_measuring() {
+        let period = Duration::from_micros(500);
+        // An SMT sibling shares units at every moment.
+        let machine = fake::cores(2, 2);
+        let request = request(&machine, &[0]);
+        let mut ready = request.plans(&machine, period).ready;
+        let all = ready.len();
+        let turns = request.turns(period);
+        assert_eq!(
+            turns,
+            (Duration::from_micros(100), Duration::from_micros(400))
+        );
+        let settled = bounds::settle(&mut ready, turns, 0.05, false);
+        assert_eq!((settled.len(), ready.len()), (0, all));
     }
 
     fn loaded(machine: &Machine, target: usize, generator: usize) -> Plans {

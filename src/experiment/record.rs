@@ -2,6 +2,7 @@
 
 use super::arrived;
 use super::arrived::Circumstances;
+use super::bounds;
 use super::outcome::Measured;
 use super::sources::SourceFacts;
 use crate::inject::placement::Refusal;
@@ -52,6 +53,8 @@ pub struct RunMetadata {
     pub peaks: Peaks,
     /// Resources that could not be measured, and why.
     pub unavailable: Vec<(&'static str, Refusal)>,
+    /// What needed no measuring.
+    pub bounded: Vec<(&'static str, ResourceEntry)>,
     pub warnings: Vec<Warning>,
 }
 
@@ -103,6 +106,12 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
             .insert(outcome.resource.to_string(), entry);
     }
     arrived::never_free(&mut profile.resources, &alone);
+    for entry in profile.resources.values_mut() {
+        bounds::decide(entry, profile.qos.threshold);
+    }
+    let bounded = metadata.bounded.into_iter();
+    let bounded = bounded.map(|(id, entry)| (id.to_string(), entry));
+    profile.resources.extend(bounded);
     let peaks = peaks_of(
         &profile.resources,
         metadata.peaks,

@@ -427,6 +427,7 @@ fn metadata(
         used: None,
         peaks: peaks(plan),
         unavailable: sources.unavailable.clone(),
+        bounded: plan.bounded(),
         warnings: plan.warnings.iter().cloned().chain(limited).collect(),
     }
 }

@@ -1,5 +1,6 @@
 //! The sources of a measurement: started, ready, and what their windows need.
 
+use super::bounds;
 use super::executor::Sequence;
 use super::executor::Subject;
 use super::plan::Plan;
@@ -17,7 +18,6 @@ use crate::sys::control_page::Order;
 use crate::warning::Warning;
 use jostle_profile::PhysicalBound;
 use jostle_profile::Placement;
-use jostle_profile::PlacementMode;
 use jostle_profile::resource::Domain;
 use jostle_profile::resource::Intensity;
 use jostle_profile::resource::Resource;
@@ -260,7 +260,7 @@ fn start_source(
     plan: &Plan,
 ) -> std::result::Result<Started, String> {
     group.wait_ready(READY)?;
-    let bound = physical_bound(resource, workers, plan);
+    let bound = bounds::bound_of(resource, workers, plan.turns());
     let timing = resource.row().timing;
     let calibration = plan.request.calibration.as_ref();
     let settle = calibration
@@ -384,27 +384,4 @@ fn take(
     let took = apply(Order::Treat(part * 100.0))?;
     apply(Order::Park)?;
     Ok(took)
-}
-
-/// What a source that takes turns with the target can cost at most, where one
-/// refill per turn is all it can cause.
-fn physical_bound(resource: Resource, workers: &WorkerPlan, plan: &Plan) -> Option<PhysicalBound> {
-    if resource != Resource::L1d || workers.placement.mode != PlacementMode::SameCpu {
-        return None;
-    }
-    let cpu = *workers.placement.cpus.first()?;
-    let (l1d, l2) = (plan.machine.l1d(cpu)?, plan.machine.l2(cpu)?);
-    let refill = jostle_kernels::refill_ns(l1d.size_bytes, l2.size_bytes / 2).ok()?;
-    let turn = plan.period().as_nanos() as f64 * (1.0 - plan.request.share);
-    Some(PhysicalBound {
-        loss_percent: refill / turn * 100.0,
-        basis: format!(
-            "a dependent walk over {} KiB took {:.1} µs longer right after eviction; the target \
-             pays that at most once in each turn of {:.2} ms (what the source takes of the levels \
-             below comes on top)",
-            l1d.size_bytes >> 10,
-            refill / 1e3,
-            turn / 1e6
-        ),
-    })
 }

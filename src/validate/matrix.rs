@@ -167,6 +167,7 @@ fn request(
         labels: BTreeMap::new(),
         keep_command: true,
         resources: pressing.to_vec(),
+        any_resources: false,
         target_cpus,
         cpu_choice: CpuChoice::asked("--cpus"),
         limits,

@@ -1,0 +1,320 @@
+//! Resources that need no measuring beside the target: what their sources leave
+//! behind at the end of a slice is over so soon that it can cost nobody enough to
+//! matter, as it shows on the CPU itself.
+
+use super::settings::Halves;
+use crate::inject::WorkerPlan;
+use crate::sys::cpus::set_affinity;
+use jostle_kernels::Left;
+use jostle_kernels::left_behind;
+use jostle_profile::CurvePoint;
+use jostle_profile::Estimate;
+use jostle_profile::PhysicalBound;
+use jostle_profile::Placement;
+use jostle_profile::PlacementMode;
+use jostle_profile::ResourceEntry;
+use jostle_profile::Score;
+use jostle_profile::Status;
+use jostle_profile::Switch;
+use jostle_profile::SwitchAt;
+use jostle_profile::reading::Reading;
+use jostle_profile::resource::Resource;
+use std::time::Duration;
+
+/// Share of the loss that would matter which a bound may be: it is of what was made to
+/// suffer most, and not of everything.
+const CLEARLY: f64 = 0.5;
+
+/// What tells of unseen neighbours.
+const GAUGE: Resource = Resource::Int;
+
+/// A resource that is known without measuring it beside the target.
+#[derive(Clone, Debug)]
+pub struct Bounded {
+    pub resource: Resource,
+    placement: Placement,
+    left: Left,
+    slice: Duration,
+    turn: Duration,
+    /// Loss that matters, 0–1.
+    matters: f64,
+}
+
+/// Takes the resources that are known so out of `ready`. The source is on the CPU that
+/// it shares with the target for `slice`, and the target for `turn`, one after the
+/// other; a loss of `matters` (0–1) would matter.
+///
+/// On a `virtual_machine` one stays that needs nothing but execution units: its own speed
+/// tells whether somebody else is on the core.
+pub(super) fn settle(
+    ready: &mut Vec<(Resource, WorkerPlan)>,
+    (slice, turn): (Duration, Duration),
+    matters: f64,
+    virtual_machine: bool,
+) -> Vec<Bounded> {
+    let mut settled = Vec::new();
+    ready.retain(|(resource, plan)| {
+        if virtual_machine && *resource == GAUGE {
+            return true;
+        }
+        let Some(Ok(left)) = left(*resource, plan, slice, turn) else {
+            return true;
+        };
+        let bounded = Bounded {
+            resource: *resource,
+            placement: plan.placement.clone(),
+            left,
+            slice,
+            turn,
+            matters,
+        };
+        let known = bounded.share(bounded.turn) <= CLEARLY * matters;
+        if known {
+            settled.push(bounded);
+        }
+        !known
+    });
+    settled
+}
+
+/// What the source of `plan` leaves behind on its first CPU; `None` where it does not
+/// take turns with the target, or where that has no bound.
+fn left(
+    resource: Resource,
+    plan: &WorkerPlan,
+    slice: Duration,
+    turn: Duration,
+) -> Option<Result<Left, String>> {
+    let cpu = *plan.placement.cpus.first()?;
+    if plan.placement.mode != PlacementMode::SameCpu || plan.config.slices.is_none() {
+        return None;
+    }
+    let environment = &plan.config.environment;
+    // A thread of its own: only it is bound to the CPU.
+    std::thread::scope(|scope| {
+        let measuring = scope.spawn(|| {
+            set_affinity(0, &[cpu]).map_err(|error| error.to_string())?;
+            let left = left_behind(resource, environment, slice, turn);
+            left.transpose().map_err(|failure| failure.0)
+        });
+        let found = measuring.join().expect("measuring does not panic");
+        found.transpose()
+    })
+}
+
+impl Bounded {
+    /// Most that is lost in a turn of `length`, 0–1.
+    fn share(&self, length: Duration) -> f64 {
+        (self.left.nanoseconds / length.as_nanos() as f64).min(1.0)
+    }
+
+    /// The bound on the target's loss.
+    pub(super) fn bound(&self) -> PhysicalBound {
+        bound(&self.left, self.turn)
+    }
+
+    /// The entry of the profile. No window stands behind its points: they are the middle
+    /// of what is possible, and its ends.
+    pub(super) fn entry(&self, halves: Halves, scheduler: Option<f64>) -> ResourceEntry {
+        let mut entry = ResourceEntry::without_numbers(Status::Measured, "");
+        entry.reason = None;
+        entry.placement = Some(self.placement.clone());
+        entry.physical_bound = Some(self.bound());
+        if halves != Halves::Caused {
+            entry.tolerated = exactly(100.0);
+            entry.sensitive = Some(false);
+            entry.curve = vec![point(self.share(self.turn))];
+            entry.switch = Some(self.switch(scheduler));
+        }
+        if halves != Halves::Tolerated {
+            let most = self.share(self.slice);
+            entry.probe_curve = vec![point(most)];
+            match most <= self.matters {
+                true => entry.caused = exactly(0.0),
+                false => {
+                    entry.reason = Some(format!(
+                        "caused: the source may lose up to {:.1} % of its slices of {:.2} ms to \
+                         what the target leaves behind, as long a time as the target loses; name \
+                         it with --resources to see",
+                        most * 100.0,
+                        self.slice.as_secs_f64() * 1e3,
+                    ));
+                }
+            }
+        }
+        entry
+    }
+
+    /// The cost of a switch, in turns of `scheduler` seconds where those are known.
+    fn switch(&self, scheduler: Option<f64>) -> Reading<Switch> {
+        let Some(turn) = scheduler else {
+            return Reading::unavailable("the length of the scheduler's turns is not known");
+        };
+        let most = self.left.nanoseconds / 1e3;
+        let at = |turn_seconds| SwitchAt {
+            turn_seconds,
+            cost_microseconds: Estimate {
+                value: most / 2.0,
+                ci95: [0.0, most],
+            },
+            windows: 0,
+        };
+        let turns = vec![at(self.turn.as_secs_f64()), at(turn)];
+        let switch = Switch::of(turns, turn).expect("there are turns");
+        Reading::Value(switch)
+    }
+}
+
+/// The bound on what the source of `workers` costs, where there is one; slices and turns
+/// as for [`settle`].
+pub(super) fn bound_of(
+    resource: Resource,
+    workers: &WorkerPlan,
+    (slice, turn): (Duration, Duration),
+) -> Option<PhysicalBound> {
+    let left = left(resource, workers, slice, turn)?.ok()?;
+    Some(bound(&left, turn))
+}
+
+/// Decides by its bound what measuring left open.
+pub(super) fn decide(entry: &mut ResourceEntry, qos: f64) {
+    let Some(bound) = &entry.physical_bound else {
+        return;
+    };
+    let open = entry.sensitive.is_none() && !entry.curve.is_empty();
+    if open && bound.loss_percent <= CLEARLY * (1.0 - qos) * 100.0 {
+        entry.status = Status::Measured;
+        entry.sensitive = Some(false);
+        entry.tolerated = exactly(100.0);
+        // What is said of the other direction still holds.
+        entry.reason = entry.reason.take().and_then(|reason| {
+            let caused = &reason[reason.find("caused: ")?..];
+            let (caused, _) = caused.split_once("; tolerated: ").unwrap_or((caused, ""));
+            Some(caused.to_string())
+        });
+    }
+}
+
+fn exactly(score: f64) -> Option<Score> {
+    Some(Score {
+        score,
+        ci95: [score, score],
+    })
+}
+
+/// As it stands in a profile: `left` in each turn of the target of length `turn`.
+pub(super) fn bound(left: &Left, turn: Duration) -> PhysicalBound {
+    PhysicalBound {
+        loss_percent: left.nanoseconds / turn.as_nanos() as f64 * 100.0,
+        basis: format!(
+            "{}; the target pays that at most once in each turn of {:.2} ms (what the source \
+             takes of the levels below comes on top)",
+            left.basis,
+            turn.as_secs_f64() * 1e3
+        ),
+    }
+}
+
+/// All that the source at 100 % may cost is a share of `most`.
+fn point(most: f64) -> CurvePoint {
+    CurvePoint {
+        intensity: 100.0,
+        requested: None,
+        performance: 1.0 - most / 2.0,
+        ci95: [1.0 - most, 1.0],
+        pressure: None,
+        windows: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bounded(microseconds: f64) -> Bounded {
+        Bounded {
+            resource: Resource::L1d,
+            placement: Placement {
+                mode: PlacementMode::SameCpu,
+                cpus: vec![0],
+            },
+            left: Left {
+                nanoseconds: microseconds * 1e3,
+                basis: "a walk took longer".into(),
+            },
+            slice: Duration::from_micros(100),
+            turn: Duration::from_micros(400),
+            matters: 0.05,
+        }
+    }
+
+    #[test]
+    fn an_entry_says_what_is_possible_and_that_no_window_stands_behind_it() {
+        let entry = bounded(4.0).entry(Halves::Both, Some(0.004));
+        assert_eq!(
+            (entry.status, entry.sensitive),
+            (Status::Measured, Some(false))
+        );
+        assert_eq!(entry.tolerated, exactly(100.0));
+        assert_eq!(entry.caused, exactly(0.0));
+        let point = &entry.curve[0];
+        assert_eq!((point.windows, point.intensity), (0, 100.0));
+        assert!((point.ci95[0] - 0.99).abs() < 1e-12 && point.ci95[1] == 1.0);
+        assert!((entry.probe_curve[0].ci95[0] - 0.96).abs() < 1e-12);
+        let bound = entry.physical_bound.unwrap();
+        assert!((bound.loss_percent - 1.0).abs() < 1e-9);
+        assert!(
+            bound
+                .basis
+                .starts_with("a walk took longer; the target pays")
+        );
+        let switch = entry.switch.unwrap();
+        let switch = switch.value().unwrap();
+        assert_eq!(switch.cost_microseconds.ci95, [0.0, 4.0]);
+        assert!((switch.expected_loss_percent.ci95[1] - 0.1).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_the_source_may_lose_in_its_short_slices_is_said() {
+        let entry = bounded(6.0).entry(Halves::Both, None);
+        assert_eq!((entry.caused, entry.sensitive), (None, Some(false)));
+        let reason = entry.reason.unwrap();
+        assert!(
+            reason.starts_with("caused: ") && reason.contains("6.0 %"),
+            "{reason}"
+        );
+        assert!(entry.switch.unwrap().value().is_none());
+        // Only what was asked for.
+        let caused = bounded(4.0).entry(Halves::Caused, None);
+        assert!(caused.tolerated.is_none() && caused.curve.is_empty());
+        assert!(caused.sensitive.is_none() && caused.caused.is_some());
+        let tolerated = bounded(4.0).entry(Halves::Tolerated, None);
+        assert!(tolerated.caused.is_none() && tolerated.probe_curve.is_empty());
+    }
+
+    #[test]
+    fn a_bound_decides_what_measuring_left_open() {
+        let open = |loss_percent| {
+            let mut entry = bounded(4.0).entry(Halves::Both, None);
+            entry.physical_bound.as_mut().unwrap().loss_percent = loss_percent;
+            entry.status = Status::Unresolved;
+            (entry.sensitive, entry.tolerated) = (None, None);
+            entry.reason = Some("tolerated: 96 % kept; 9 more pairs; caused: too few".into());
+            decide(&mut entry, 0.95);
+            entry
+        };
+        let known = open(1.0);
+        assert_eq!(
+            (known.status, known.sensitive),
+            (Status::Measured, Some(false))
+        );
+        assert_eq!(known.reason.as_deref(), Some("caused: too few"));
+        let wide = open(3.0);
+        assert_eq!((wide.status, wide.sensitive), (Status::Unresolved, None));
+        // What was measured stands.
+        let mut lost = bounded(4.0).entry(Halves::Both, None);
+        lost.sensitive = Some(true);
+        decide(&mut lost, 0.95);
+        assert_eq!(lost.sensitive, Some(true));
+    }
+}
