@@ -64,17 +64,21 @@ pub(super) fn judge(
         return None;
     }
     let alone = alone_at_100(entry);
-    // A peak taken at the start is what the machine gave in that moment.
+    let shared: Vec<usize> = on_generator(entry, known.generator);
+    // A peak taken at the start is what the machine gave in that moment, and what is
+    // shared with others by more than a core gives now more and now less.
     let start = known.facts.full_scale;
+    let share_alone = alone.zip(start).map(|(alone, start)| alone / start);
+    let gives_less = share_alone.is_some_and(|share| (STARVED..1.0).contains(&share));
     let full = match known.facts.calibrated {
+        Some(true) if gives_less && shared.is_empty() && !of_a_core(resource) => alone,
         Some(true) => start,
         _ => alone.or(start),
     };
     entry.full_scale_pressure = full;
     let full = full.filter(|full| *full > 0.0)?;
-    let shared: Vec<usize> = on_generator(entry, known.generator);
-    let share_alone = alone.map(|alone| alone / full);
-    let starved = share_alone.filter(|share| *share < ENOUGH);
+    let share_alone = share_alone.filter(|_| known.facts.calibrated == Some(true));
+    let starved = share_alone.filter(|share| *share < ENOUGH && Some(full) == start);
     tolerated(entry, full, &shared, starved);
     let reason = if !shared.is_empty() {
         Some(format!(
@@ -99,7 +103,7 @@ pub(super) fn judge(
     if known.generator_waits && takes(entry) && beyond_the_core(resource) {
         entry.warn(Warning::GeneratorWaits.facts());
     }
-    share_alone.filter(|_| known.facts.calibrated == Some(true))
+    share_alone
 }
 
 /// Takes back "not sensitive" to what a core holds where somebody unseen held the
@@ -153,6 +157,14 @@ fn alone_at_100(entry: &ResourceEntry) -> Option<f64> {
 fn takes(entry: &ResourceEntry) -> bool {
     let caused = entry.caused.as_ref();
     caused.is_some_and(|caused| caused.score > 0.0)
+}
+
+/// Whether `resource` belongs to one core.
+fn of_a_core(resource: Resource) -> bool {
+    matches!(
+        resource.row().domain,
+        Domain::LogicalCpu | Domain::PhysicalCore | Domain::L2Group
+    )
 }
 
 /// Whether a load generator on another core can take some of `resource`.
@@ -412,6 +424,26 @@ mod tests {
         assert_eq!(entry.sensitive, Some(false));
         let unknown = judged(kept([88.0, 170.0], None), false, &[]);
         assert_eq!(unknown.sensitive, None, "85 % of all that is known");
+    }
+
+    #[test]
+    fn what_the_machine_gives_now_is_the_scale() {
+        // A calibrated peak of 200; alone it reaches 160 now, and 150 beside the target.
+        let entry = judged(kept([80.0, 150.0], Some(160.0)), true, &[]);
+        assert_eq!(entry.full_scale_pressure, Some(160.0));
+        assert_eq!(entry.sensitive, Some(false));
+        assert!(
+            entry.caused.is_some(),
+            "what the source loses is measured against that"
+        );
+        // The target holds it up.
+        let held_up = judged(kept([80.0, 130.0], Some(160.0)), true, &[]);
+        assert_eq!(held_up.sensitive, None);
+        let reason = held_up.reason.unwrap();
+        assert!(
+            reason.contains("reached 81 %") && reason.contains("the target holds"),
+            "{reason}"
+        );
     }
 
     #[test]
