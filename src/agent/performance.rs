@@ -135,7 +135,10 @@ fn read_on(
     tell: &dyn Fn(Result<Latest, String>),
 ) -> Result<(), String> {
     let said = |error: crate::error::Error| error.to_string();
-    let options = MetricOptions::default();
+    let options = MetricOptions {
+        moments: false,
+        ..MetricOptions::default()
+    };
     let (mut target, mut metric) = metric::start(spec, Some(name), &options, None).map_err(said)?;
     while !over.load(Relaxed) {
         metric.follow(&mut target).map_err(said)?;

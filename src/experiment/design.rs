@@ -177,6 +177,11 @@ impl<'a> Bench<'a> {
         self.executor.plays()
     }
 
+    /// As [`Executor::gap`].
+    pub fn gap(&self) -> Option<Duration> {
+        self.executor.gap()
+    }
+
     /// Whether windows count something beside the metric.
     pub fn counts(&self) -> bool {
         self.executor.counts()

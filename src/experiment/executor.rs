@@ -99,6 +99,9 @@ pub struct TargetTurn {
     pub all_seconds: f64,
     /// Where in a run of the target it began; `None` where that is not known.
     pub from: Option<Place>,
+    /// Whether parts of operations are counted, as far as they had come by the time of
+    /// the target.
+    pub in_parts: bool,
 }
 
 /// How far a run of a command has come.
@@ -164,6 +167,12 @@ pub trait Executor {
     /// Whether subjects that have a sequence can be measured in it.
     fn plays(&self) -> bool {
         false
+    }
+
+    /// From one operation of the target to the next, at a moment taken at random, where
+    /// parts of operations are counted.
+    fn gap(&self) -> Option<Duration> {
+        None
     }
 
     /// Whether windows count something beside the metric, which blocks do not.

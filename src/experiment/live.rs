@@ -381,6 +381,10 @@ impl Executor for LiveExecutor<'_> {
         !self.metric.one_run_per_window()
     }
 
+    fn gap(&self) -> Option<Duration> {
+        self.metric.gap()
+    }
+
     fn counts(&self) -> bool {
         self.counting.is_some()
     }

@@ -57,6 +57,9 @@ const FEWEST_LONG: usize = 8;
 /// lasts for at least.
 const FEWEST_OPERATIONS: f64 = 12.0;
 
+/// The same where parts of operations are counted, in times between two of them.
+const FEWEST_GAPS: f64 = 4.0;
+
 /// Shares of the time held by a neighbour between which blocks are told apart: with
 /// less, the robust estimate is of the free time anyway; with more, too few are
 /// left.
@@ -235,16 +238,21 @@ impl SequenceLog {
         self.skip + self.sequence.read
     }
 
-    /// Makes blocks long enough for a target that does `rate` operations per second:
-    /// rounding to whole ones would else be most of their noise, and shrinks with
-    /// their length, not its root. At most `longest`.
-    pub(super) fn lengthen(&mut self, rate: f64, longest: Duration) {
+    /// Makes blocks long enough for a target that does `rate` operations per second, or
+    /// needs `gap` from one to the next: rounding to whole ones would else be most of
+    /// their noise, and shrinks with their length, not its root; and what is under way
+    /// at their ends is partly of their neighbours. At most `longest`.
+    pub(super) fn lengthen(&mut self, rate: f64, gap: Option<Duration>, longest: Duration) {
         let period = self.sequence.period.as_secs_f64();
         let windows = self.periods() == 1;
         if windows || !rate.is_finite() || rate <= 0.0 {
             return;
         }
-        let needed = (FEWEST_OPERATIONS / (rate * period)).ceil();
+        let least = match gap {
+            Some(gap) => FEWEST_GAPS * gap.as_secs_f64(),
+            None => FEWEST_OPERATIONS / rate,
+        };
+        let needed = (least / period).ceil();
         let most = longest.as_secs_f64() / period - f64::from(self.skip);
         self.sequence.read = self.sequence.read.max(needed.min(most) as u32);
     }
@@ -286,6 +294,12 @@ impl SequenceLog {
         turns.filter(move |turn| turn.position >= skip)
     }
 
+    /// Whether parts of operations are counted: then nothing has to be made of whole ones.
+    fn is_in_parts(&self) -> bool {
+        let mut turns = self.blocks.iter().flat_map(|block| &block.reading.turns);
+        turns.next().is_some_and(|turn| turn.in_parts)
+    }
+
     /// From the first operation in a block to the last, and the place that the first
     /// one was at, where known; `None` where it is counted in other ways.
     fn between(&self, block: &Kept) -> Option<(Between, Option<Place>)> {
@@ -293,6 +307,9 @@ impl SequenceLog {
             return None;
         }
         let turns: Vec<&TargetTurn> = self.counted(block).collect();
+        if turns.iter().any(|turn| turn.in_parts) {
+            return None;
+        }
         let done: Vec<(f64, f64)> = turns
             .iter()
             .map(|turn| (turn.seconds, turn.operations))
@@ -322,9 +339,15 @@ impl SequenceLog {
         }
         let counted = self.counted(block);
         let windows = self.periods() == 1;
-        let grain = Grain {
-            operations: self.grain,
-            rest: block.rest,
+        let grain = match self.is_in_parts() {
+            true => Grain {
+                operations: 1.0,
+                rest: 0.0,
+            },
+            false => Grain {
+                operations: self.grain,
+                rest: block.rest,
+            },
         };
         if !self.sequence.takes_time && !windows {
             let turns: Vec<(f64, f64)> = counted
@@ -357,8 +380,17 @@ impl SequenceLog {
             let count = rest.len() as f64;
             spread(rest) / count.sqrt()
         };
+        // Blocks of each arm.
+        let counts = |(blocks, _): &(Vec<(&Kept, Block)>, Contrasts)| {
+            let mut counts = vec![0; self.arms.len()];
+            for (_, block) in blocks {
+                counts[block.arm] += 1;
+            }
+            counts
+        };
         let mut best = self.contrasts_by(Ends::Block, None);
         let mut least = error(&best);
+        let all = counts(&best);
         let (course, fine) = (self.course.as_deref(), self.fine.as_deref());
         for (ends, course) in [
             (Ends::Operations, None),
@@ -366,12 +398,17 @@ impl SequenceLog {
             (Ends::Operations, course),
             (Ends::Marks, fine),
         ] {
-            if ends != Ends::Operations && course.is_none() {
+            // With parts of operations nothing but the course makes a difference.
+            let same = ends == Ends::Operations && self.is_in_parts();
+            if same || ends != Ends::Operations && course.is_none() {
                 continue;
             }
             let other = self.contrasts_by(ends, course);
             let error = error(&other);
-            if error < STEADIER * least {
+            // What lies where no other run was seen is left out, but not most of an arm.
+            let kept = counts(&other);
+            let most = all.iter().zip(kept).all(|(all, kept)| 2 * kept >= *all);
+            if most && error < STEADIER * least {
                 (best, least) = (other, error);
             }
         }
@@ -430,7 +467,10 @@ impl SequenceLog {
         if look_for_carry_over {
             let known = self.contrasts_by(Ends::Block, None);
             let (skip, late) = self.carry_over(&known);
-            let (grain, rounded) = self.grain(&known);
+            let (grain, rounded) = match self.is_in_parts() {
+                true => (1.0, false),
+                false => self.grain(&known),
+            };
             let short = late || rounded;
             (self.skip, self.grain) = (skip, grain);
             let longer = self.skip + 2 * self.sequence.read;

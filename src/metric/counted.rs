@@ -1,18 +1,22 @@
 //! Counters of one or more events in all threads of a target, wherever they run;
 //! what is counted adds up.
 
+use super::Moments;
 use super::binary;
 use super::error::Reason;
 use crate::os::cpulist;
 use crate::os::here;
+use crate::sys::perf_group::borrowed;
 use crate::sys::probe;
 use crate::sys::probe::Event;
+use crate::sys::probe::EventLog;
 use crate::sys::probe::Place;
 use crate::workload::Scope;
 use perf_event::Counter;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
+use std::os::fd::BorrowedFd;
 
 /// Where an event is counted, decided when it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,19 +36,62 @@ pub(super) struct Counters {
     pub events: Vec<Event>,
     pub counted: Counted,
     /// Thread or CPU of each.
-    pub open: Vec<(i32, Counter)>,
+    pub open: Vec<(i32, Open)>,
     /// Counts of threads that have ended.
     ended: u64,
+    /// When it happened, where that is written down.
+    log: Option<Log>,
 }
 
+/// What counts an event in one place.
+pub(super) enum Open {
+    Counter(Counter),
+    Logged(EventLog),
+}
+
+impl Open {
+    pub(super) fn read(&mut self) -> io::Result<u64> {
+        match self {
+            Open::Counter(counter) => counter.read(),
+            Open::Logged(log) => log.read(),
+        }
+    }
+
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        borrowed(match self {
+            Open::Counter(counter) => counter,
+            Open::Logged(log) => log.counter(),
+        })
+    }
+}
+
+/// When something happened that nobody has asked for yet.
+#[derive(Default)]
+struct Log {
+    times: Vec<u64>,
+    /// Those before.
+    handed: u64,
+    /// Whether some were lost.
+    lost: bool,
+}
+
+/// Bytes of all rings together; one holds what happens until it is read, 16 bytes
+/// each, 40,000 per second at most, ten times a second.
+const RINGS_BYTES: usize = 4 << 20;
+const LEAST_RING_BYTES: usize = 64 << 10;
+const LARGEST_RING_BYTES: usize = 256 << 10;
+/// More places than this are counted without a log.
+const MOST_RINGS: usize = RINGS_BYTES / LEAST_RING_BYTES;
+
 impl Counters {
-    /// Of `events`, at least one.
-    pub(super) fn open(events: Vec<Event>, target: &Scope) -> Result<Counters, Reason> {
+    /// Of `events`, at least one; with `log` it is written down when they happen, where
+    /// that can be.
+    pub(super) fn open(events: Vec<Event>, target: &Scope, log: bool) -> Result<Counters, Reason> {
         if let Scope::Cgroup(directory) = target
             && let Ok(directory) = File::open(directory)
-            && let Ok(open) = on_cpus(&events, |cpu| Place::Cgroup(&directory, cpu))
+            && let Ok((open, logged)) = on_cpus(&events, log, |cpu| Place::Cgroup(&directory, cpu))
         {
-            return Ok(Counters::new(events, Counted::InCgroup, open));
+            return Ok(Counters::new(events, Counted::InCgroup, open, logged));
         }
         let processes = target.processes();
         let own = |event: &Event| match event {
@@ -53,10 +100,10 @@ impl Counters {
         };
         if events.iter().all(own) {
             let said = |error| Reason::Probe(probe::explain(&events[0], &error));
-            let open = on_cpus(&events, Place::Cpu).map_err(said)?;
-            return Ok(Counters::new(events, Counted::Everywhere, open));
+            let (open, logged) = on_cpus(&events, log, Place::Cpu).map_err(said)?;
+            return Ok(Counters::new(events, Counted::Everywhere, open, logged));
         }
-        let mut counters = Counters::new(events, Counted::InThreads, Vec::new());
+        let mut counters = Counters::new(events, Counted::InThreads, Vec::new(), log);
         counters.look(target)?;
         match counters.open.is_empty() {
             true => Err(Reason::ProcessEnded),
@@ -64,12 +111,13 @@ impl Counters {
         }
     }
 
-    fn new(events: Vec<Event>, counted: Counted, open: Vec<(i32, Counter)>) -> Counters {
+    fn new(events: Vec<Event>, counted: Counted, open: Vec<(i32, Open)>, logged: bool) -> Counters {
         Counters {
             events,
             counted,
             open,
             ended: 0,
+            log: logged.then(Log::default),
         }
     }
 
@@ -96,10 +144,14 @@ impl Counters {
         let known: BTreeSet<i32> = self.open.iter().map(|(thread, _)| *thread).collect();
         let mut new = 0;
         for &id in now.difference(&known) {
-            let of = |event: &Event| event.count(Place::Thread { id, inherit: true });
-            let opened: io::Result<Vec<Counter>> = self.events.iter().map(of).collect();
+            let places = (now.len() + self.open.len()) * self.events.len();
+            let bytes = self.log.is_some().then(|| ring_bytes(places)).flatten();
+            let opened = open_all(&self.events, bytes, || Place::Thread { id, inherit: true });
             match opened {
-                Ok(counters) => {
+                Ok((counters, logged)) => {
+                    if !logged {
+                        self.log = None;
+                    }
                     self.open
                         .extend(counters.into_iter().map(|counter| (id, counter)));
                     new += 1;
@@ -113,11 +165,58 @@ impl Counters {
     }
 
     /// Keeps the counts of threads that have ended.
-    pub(super) fn retire(&mut self, ended: Vec<(i32, Counter)>) {
-        let mut ended: Vec<Counter> = ended.into_iter().map(|(_, counter)| counter).collect();
+    pub(super) fn retire(&mut self, ended: Vec<(i32, Open)>) {
+        let mut ended: Vec<Open> = ended.into_iter().map(|(_, counter)| counter).collect();
         let counts = ended.iter_mut().map(|counter| counter.read().unwrap_or(0));
         self.ended += counts.sum::<u64>();
+        if let Some(log) = &mut self.log {
+            log.take(ended.iter_mut());
+        }
         probe::close_later(ended);
+    }
+
+    /// Whether it is written down when something happens.
+    pub(super) fn is_logged(&self) -> bool {
+        self.log.is_some()
+    }
+
+    /// Takes what was written down out of the rings before they are full.
+    pub(super) fn take_log(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.take(self.open.iter_mut().map(|(_, open)| open));
+        }
+    }
+
+    /// Leaves out what happened until now; whether some of it was lost.
+    pub(super) fn forget_log(&mut self) -> bool {
+        self.take_log();
+        self.log.as_mut().is_some_and(|log| {
+            log.handed += log.times.len() as u64;
+            log.times.clear();
+            std::mem::take(&mut log.lost)
+        })
+    }
+
+    /// How often something was written down; `None` where it is not, or some was lost.
+    pub(super) fn logged(&mut self) -> Option<u64> {
+        self.take_log();
+        let log = self.log.as_ref().filter(|log| !log.lost)?;
+        Some(log.handed + log.times.len() as u64)
+    }
+
+    /// What happened since the last call; `None` where it is not written down. Where some
+    /// was lost, nothing is from now on.
+    pub(super) fn moments(&mut self) -> Option<Moments> {
+        self.take_log();
+        if self.log.as_ref().is_some_and(|log| log.lost) {
+            self.log = None;
+        }
+        let log = self.log.as_mut()?;
+        let mut times = std::mem::take(&mut log.times);
+        times.sort_unstable();
+        let before = log.handed;
+        log.handed += times.len() as u64;
+        Some(Moments { before, times })
     }
 
     pub(super) fn total(&mut self) -> io::Result<u64> {
@@ -129,15 +228,104 @@ impl Counters {
     }
 }
 
-fn on_cpus<'a>(
-    events: &[Event],
-    place: impl Fn(usize) -> Place<'a>,
-) -> io::Result<Vec<(i32, Counter)>> {
-    let mut open = Vec::new();
-    for cpu in cpulist::online(here()).map_err(std::io::Error::other)? {
-        for event in events {
-            open.push((cpu as i32, event.count(place(cpu))?));
+impl Log {
+    fn take<'o>(&mut self, open: impl Iterator<Item = &'o mut Open>) {
+        for open in open {
+            self.lost |= match open {
+                Open::Logged(ring) => ring.take(&mut self.times).is_err(),
+                Open::Counter(_) => true,
+            };
         }
     }
-    Ok(open)
+}
+
+/// On every CPU, with a `log` if that is wanted; whether all have one.
+fn on_cpus<'a>(
+    events: &[Event],
+    log: bool,
+    place: impl Fn(usize) -> Place<'a>,
+) -> io::Result<(Vec<(i32, Open)>, bool)> {
+    let mut all = (Vec::new(), log);
+    let cpus = cpulist::online(here()).map_err(std::io::Error::other)?;
+    let bytes = ring_bytes(cpus.len() * events.len());
+    for cpu in cpus {
+        let bytes = bytes.filter(|_| all.1);
+        let (open, logged) = open_all(events, bytes, || place(cpu))?;
+        all.0
+            .extend(open.into_iter().map(|open| (cpu as i32, open)));
+        all.1 &= logged;
+    }
+    Ok(all)
+}
+
+/// Bytes of each of so many rings; `None` for too many.
+fn ring_bytes(rings: usize) -> Option<usize> {
+    let each = RINGS_BYTES / rings.max(1).next_power_of_two();
+    (rings <= MOST_RINGS).then(|| each.clamp(LEAST_RING_BYTES, LARGEST_RING_BYTES))
+}
+
+/// All `events` in one place, with rings of `ring_bytes` where those can be had.
+fn open_all<'a>(
+    events: &[Event],
+    ring_bytes: Option<usize>,
+    place: impl Fn() -> Place<'a>,
+) -> io::Result<(Vec<Open>, bool)> {
+    if let Some(bytes) = ring_bytes {
+        let logged = events.iter().map(|event| event.log(place(), bytes));
+        let logged: io::Result<Vec<EventLog>> = logged.collect();
+        if let Ok(logged) = logged {
+            return Ok((logged.into_iter().map(Open::Logged).collect(), true));
+        }
+    }
+    let counters = events.iter().map(|event| event.count(place()));
+    let counters: io::Result<Vec<Counter>> = counters.collect();
+    Ok((counters?.into_iter().map(Open::Counter).collect(), false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_share_what_they_may_take() {
+        assert_eq!(ring_bytes(1), Some(LARGEST_RING_BYTES));
+        for rings in [3, 16, 33, 64] {
+            let each = ring_bytes(rings).unwrap();
+            assert!(
+                each.is_power_of_two() && each * rings <= RINGS_BYTES,
+                "{rings}"
+            );
+            assert!(each >= LEAST_RING_BYTES, "{rings}");
+        }
+        assert_eq!(ring_bytes(65), None);
+    }
+
+    #[test]
+    fn what_was_lost_is_forgotten_or_ends_the_log() {
+        let lost = || Log {
+            times: vec![5, 3],
+            handed: 7,
+            lost: true,
+        };
+        let counters = |log| Counters {
+            events: Vec::new(),
+            counted: Counted::Everywhere,
+            open: Vec::new(),
+            ended: 0,
+            log: Some(log),
+        };
+        let mut known = counters(lost());
+        assert_eq!(known.logged(), None);
+        assert!(known.forget_log());
+        assert_eq!((known.logged(), known.forget_log()), (Some(9), false));
+        let mut ends = counters(lost());
+        assert!(ends.moments().is_none() && !ends.is_logged());
+        let mut all = counters(Log {
+            lost: false,
+            ..lost()
+        });
+        let moments = all.moments().unwrap();
+        assert_eq!((moments.before, moments.times), (7, vec![3, 5]));
+        assert_eq!(all.moments().unwrap().before, 9);
+    }
 }

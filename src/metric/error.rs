@@ -3,6 +3,7 @@
 
 use crate::counters::tracefs::TracefsError;
 use crate::error::Error;
+use crate::sys::probe;
 use jostle_load::Percentile;
 use std::io;
 use std::path::PathBuf;
@@ -145,7 +146,7 @@ pub(super) enum Reason {
     ShortRuns(Duration),
     #[error("the kernel's software clock cannot sample it: {0}")]
     NoSamples(io::Error),
-    #[error("breakpoints of the CPU cannot be counted in it: {0}")]
+    #[error("breakpoints of the CPU cannot be counted in it: {}", probe::why_no_breakpoint(.0))]
     NoBreakpoints(io::Error),
     #[error(
         "it hardly runs: {samples} samples within {milliseconds} ms; give it work to do, with --load for a server"

@@ -3,6 +3,7 @@
 
 use super::Context;
 use super::Metric;
+use super::Moments;
 use super::Run;
 use super::TurnSource;
 use super::auto;
@@ -28,7 +29,6 @@ use crate::sys::clock::monotonic_ns;
 use crate::sys::handover;
 use crate::sys::handover::Layout;
 use crate::sys::handover::Readable;
-use crate::sys::perf_group::borrowed;
 use crate::sys::probe;
 use crate::sys::probe::Event;
 use crate::warning::Warning;
@@ -55,6 +55,7 @@ pub(super) struct Events {
     /// Changes with the open counters.
     version: u64,
     pace: Pace,
+    gap: Option<Duration>,
     /// What counting one costs the target, or why that is not known.
     each: Result<Duration, Reason>,
     start: Option<(u64, u64)>,
@@ -87,10 +88,10 @@ impl Events {
         let all =
             |what: fn(&Call) -> String| -> Vec<String> { found.calls.iter().map(what).collect() };
         target.keep_running()?;
-        let mut counters = Counters::open(events.clone(), &target.scope());
+        let mut counters = Counters::open(events.clone(), &target.scope(), context.options.moments);
         if target.wait(Duration::ZERO).is_some() {
             target.keep_running()?;
-            counters = Counters::open(events, &target.scope());
+            counters = Counters::open(events, &target.scope(), context.options.moments);
         }
         let counters = match counters {
             Ok(counters) => counters,
@@ -105,6 +106,7 @@ impl Events {
             cpus: target.cpus().unwrap_or_default(),
             version: handover::version(),
             pace: Pace::default(),
+            gap: Duration::try_from_secs_f64(found.gap).ok(),
             each: Ok(found.each),
             start: None,
             windows: 0,
@@ -224,7 +226,7 @@ impl Events {
         context: Context,
         target: &mut Target,
     ) -> Result<Events> {
-        let counters = Counters::open(events, &target.scope());
+        let counters = Counters::open(events, &target.scope(), context.options.moments);
         let counters = counters.map_err(|reason| refused(&name, reason, target))?;
         let mut metric = Events {
             name,
@@ -235,6 +237,7 @@ impl Events {
             cpus: target.cpus().unwrap_or_default(),
             version: handover::version(),
             pace: Pace::default(),
+            gap: None,
             each,
             start: None,
             windows: 0,
@@ -266,6 +269,7 @@ impl Events {
             return Ok(());
         }
         self.pid = target.pid();
+        let was_logged = self.counters.is_logged();
         if self.counters.counted == Counted::InThreads {
             self.version = handover::version();
             let old = std::mem::take(&mut self.counters.open);
@@ -282,6 +286,7 @@ impl Events {
         self.run = self.base.take().map(|base| Run { number, base });
         let total = self.total()?;
         self.per_run.next(target.ended_runs(), total);
+        self.after_log(was_logged);
         Ok(())
     }
 
@@ -321,6 +326,14 @@ impl Events {
             }
         }
         total
+    }
+
+    /// After the log may have ended, which `was` there before.
+    fn after_log(&mut self, was: bool) {
+        if was && !self.counters.is_logged() {
+            self.version = handover::version();
+            self.run = None;
+        }
     }
 
     fn total(&mut self) -> Result<u64> {
@@ -434,6 +447,10 @@ impl Metric for Events {
 
     fn before_restart(&mut self) {
         // Threads are counted anew from their begin.
+        if self.counters.is_logged() {
+            self.base = self.counters.logged();
+            return;
+        }
         self.base = match self.counters.counted {
             Counted::InThreads => Some(0),
             Counted::Everywhere | Counted::InCgroup => self.readable_total(),
@@ -450,7 +467,7 @@ impl Metric for Events {
         let in_threads = self.counters.counted == Counted::InThreads;
         let read = self.counters.open.iter();
         let read = read.filter(|(place, _)| in_threads || may_run(&self.cpus, *place));
-        let descriptors: Vec<BorrowedFd> = read.map(|(_, counter)| borrowed(counter)).collect();
+        let descriptors: Vec<BorrowedFd> = read.map(|(_, open)| open.descriptor()).collect();
         (descriptors.len() <= handover::MOST).then_some(TurnSource {
             readable: Readable {
                 layout: Layout::Counter {
@@ -462,7 +479,30 @@ impl Metric for Events {
             },
             version: self.version,
             by_cpu_time: false,
+            logged: self.counters.is_logged(),
         })
+    }
+
+    fn forget_moments(&mut self) {
+        if self.counters.forget_log() {
+            // How far the run under way has come is not known any more.
+            (self.run, self.base) = (None, None);
+        }
+    }
+
+    fn moments(&mut self) -> Option<Moments> {
+        let was = self.counters.is_logged();
+        let moments = self.counters.moments();
+        self.after_log(was);
+        moments
+    }
+
+    fn gap(&self) -> Option<Duration> {
+        self.gap.filter(|_| self.counters.is_logged())
+    }
+
+    fn keep_moments(&mut self) {
+        self.counters.take_log();
     }
 
     fn counted(&mut self) -> Option<Result<u64>> {

@@ -111,6 +111,7 @@ impl Metric for Ips {
             readable,
             version: self.version,
             by_cpu_time: false,
+            logged: false,
         })
     }
 

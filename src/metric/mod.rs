@@ -143,6 +143,25 @@ pub trait Metric {
         None
     }
 
+    /// What happened until now is not asked for.
+    fn forget_moments(&mut self) {}
+
+    /// When the operations since the last call were done; `None` for a metric that does
+    /// not write that down, or of which some was lost: then from now on its
+    /// [`TurnSource`] is not logged.
+    fn moments(&mut self) -> Option<Moments> {
+        None
+    }
+
+    /// From one operation to the next, at a moment taken at random; `None` where that
+    /// is not known.
+    fn gap(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Called ten times a second while moments are kept.
+    fn keep_moments(&mut self) {}
+
     /// Told just before a command that has ended is started again.
     fn before_restart(&mut self) {}
 
@@ -170,6 +189,15 @@ pub struct Run {
     pub base: u64,
 }
 
+/// When operations were done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Moments {
+    /// Operations that were handed over before.
+    pub before: u64,
+    /// On CLOCK_MONOTONIC, ascending.
+    pub times: Vec<u64>,
+}
+
 /// A count that a worker can read whenever the target is off the CPU.
 #[derive(Clone, Debug)]
 pub struct TurnSource<'a> {
@@ -180,6 +208,8 @@ pub struct TurnSource<'a> {
     /// Whether performance is counted per the CPU time that is read beside it,
     /// instead of wall time.
     pub by_cpu_time: bool,
+    /// Whether [`Metric::moments`] tells the same, so that nobody needs to read it.
+    pub logged: bool,
 }
 
 /// What the command line may say about a metric.
@@ -200,6 +230,9 @@ pub struct MetricOptions {
     /// Longest time to watch a command when choosing the metric, no longer than
     /// `trial`: a part of the budget.
     pub choice: Duration,
+    /// Whether it is to be written down when something happens that is counted: for
+    /// whoever asks for [`Metric::moments`]. Takes up to 4 MiB.
+    pub moments: bool,
     /// `--probe-timeout`: longest one run of a probe command or one request for
     /// a page of metrics may take.
     pub probe_timeout: Duration,
@@ -217,6 +250,7 @@ impl Default for MetricOptions {
             run_timeout: Duration::from_secs(600),
             trial: Duration::from_secs(10),
             choice: Duration::MAX,
+            moments: true,
             probe_timeout: Duration::from_secs(10),
             probe_interval: Duration::from_millis(200),
         }

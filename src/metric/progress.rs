@@ -240,6 +240,7 @@ impl Metric for ProgressMetric {
             },
             version: self.version,
             by_cpu_time: self.page.by_cpu_time(),
+            logged: false,
         })
     }
 

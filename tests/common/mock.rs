@@ -398,6 +398,7 @@ impl MockExecutor {
                         Arm::Control | Arm::Treat(_) => seconds / (1.0 - self.slice_share),
                     },
                     from,
+                    in_parts: false,
                 });
             }
         }

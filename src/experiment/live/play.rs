@@ -5,6 +5,7 @@ use super::LiveExecutor;
 use super::StealReading;
 use super::target_error;
 use super::turns::Follow;
+use super::turns::Progress;
 use super::turns::target_turns;
 use crate::experiment::executor::Arm;
 use crate::experiment::executor::Block;
@@ -18,9 +19,12 @@ use crate::experiment::executor::WindowError;
 use crate::experiment::executor::WindowRequest;
 use crate::inject::Snapshot;
 use crate::inject::process::Host;
+use crate::metric::Moments;
 use crate::metric::Run;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::control_page::Order;
+use crate::sys::handover::Layout;
+use crate::sys::handover::Readable;
 use crate::sys::tape::PlannedBlock;
 use crate::sys::tape::Turn;
 use std::rc::Rc;
@@ -47,6 +51,9 @@ pub(super) const LATE: Duration = Duration::from_secs(2);
 /// Blocks begin up to this part of a period later than the one before ends, so
 /// that they do not lock in phase with the target or with the kernel's clock.
 const DITHER: u64 = 4;
+
+/// Longest wait for the operation that is under way when the last block ends.
+const NEXT_OPERATION: Duration = Duration::from_millis(5);
 
 /// A target that makes no progress for so long is not measured further.
 const STILL: Duration = Duration::from_secs(5);
@@ -81,6 +88,14 @@ pub(super) struct Planned {
     pub(super) beside: Vec<(usize, u64)>,
     begin_ns: u64,
     end_ns: u64,
+    /// Whether its source takes turns with the target.
+    slices: bool,
+}
+
+impl Planned {
+    fn period_ns(&self, request: &BlockRequest) -> u64 {
+        (self.end_ns - self.begin_ns) / u64::from(request.periods.max(1))
+    }
 }
 
 impl LiveExecutor<'_> {
@@ -138,6 +153,7 @@ impl LiveExecutor<'_> {
                         all_operations: performance * length.as_secs_f64(),
                         all_seconds: length.as_secs_f64(),
                         from: None,
+                        in_parts: false,
                     })),
                     probe: reading.probe,
                     pressure: reading.pressure,
@@ -159,6 +175,8 @@ impl LiveExecutor<'_> {
         self.metric.follow(self.target).map_err(target_error)?;
         self.follow_floor()?;
         self.watch(&hosts)?;
+        let logged = self.metric.turns().is_some_and(|source| source.logged);
+        self.metric.forget_moments();
         let stolen = StealReading::now(&self.cpus);
         self.playing.gaps.clear();
         self.playing.runs = vec![(0, self.metric.run())];
@@ -169,6 +187,15 @@ impl LiveExecutor<'_> {
             host.played_ns.set(monotonic_ns());
         }
         let turns = turns?;
+        let mut progress = None;
+        if logged {
+            let Some(moments) = self.moments_after(end_ns) else {
+                // Part of it was lost; from now on the workers read.
+                return Ok(vec![Block::Missed; blocks.len()]);
+            };
+            let held = held(blocks, &planned, &turns);
+            progress = Some(Progress::new(moments, held, &self.playing.gaps));
+        }
         let steal = StealReading::now(&self.cpus).share_since(&stolen);
         let by_cpu_time = self.metric.turns().is_some_and(|source| source.by_cpu_time);
         lost.extend(self.revive(blocks, &planned, &hosts));
@@ -182,11 +209,32 @@ impl LiveExecutor<'_> {
             };
             results.push(match failed {
                 Err(reason) => Block::Failed(reason),
-                Ok(()) => self.read_block(request, planned, &turns, by_cpu_time, steal),
+                Ok(()) => {
+                    let follow = Follow {
+                        period_ns: planned.period_ns(request),
+                        by_cpu_time,
+                        gaps: &self.playing.gaps,
+                        runs: &self.playing.runs,
+                        progress: progress.as_ref(),
+                    };
+                    self.read_block(request, planned, &turns, &follow, steal)
+                }
             });
         }
         self.check_progress(&results)?;
         Ok(results)
+    }
+
+    /// When operations were done since the last call, among them one after `end_ns` if
+    /// it does not take long; `None` where some was lost.
+    fn moments_after(&mut self, end_ns: u64) -> Option<Moments> {
+        let mut all = self.metric.moments()?;
+        let deadline = end_ns + NEXT_OPERATION.as_nanos() as u64;
+        while all.times.last().is_none_or(|last| *last <= end_ns) && monotonic_ns() < deadline {
+            sleep(NEXT_OPERATION / 10);
+            all.times.extend(self.metric.moments()?.times);
+        }
+        Some(all)
     }
 
     /// # Errors
@@ -239,10 +287,18 @@ impl LiveExecutor<'_> {
             let what = "the target's counts can no longer be read at any instant";
             return Err(WindowError::Subject(what.into()));
         };
+        // What is written down nobody needs to read.
+        let readable = match source.logged {
+            true => Readable {
+                layout: Layout::Page,
+                descriptors: Vec::new(),
+            },
+            false => source.readable,
+        };
         for host in hosts {
             // A dead worker shows in its blocks.
             if host.check().is_ok() {
-                host.watch(source.version, &source.readable)?;
+                host.watch(source.version, &readable)?;
             }
         }
         let deadline = monotonic_ns() + LATE.as_nanos() as u64;
@@ -312,6 +368,7 @@ impl LiveExecutor<'_> {
                     beside,
                     begin_ns,
                     end_ns,
+                    slices: self.groups[request.subject].plan.config.slices.is_some(),
                 };
                 self.press(request.subject, request.arm, begin_ns, end_ns);
                 begin_ns = end_ns + self.playing.dither(period_ns);
@@ -366,6 +423,7 @@ impl LiveExecutor<'_> {
             if !self.stopped {
                 self.keep_followed(hosts)?;
             }
+            self.metric.keep_moments();
             let left = end_ns.saturating_sub(monotonic_ns());
             if left == 0 {
                 return Ok(());
@@ -433,7 +491,7 @@ impl LiveExecutor<'_> {
         request: &BlockRequest,
         planned: &Planned,
         turns: &[Vec<Turn>],
-        by_cpu_time: bool,
+        follow: &Follow,
         steal: f64,
     ) -> Block {
         let group = &self.groups[request.subject];
@@ -442,7 +500,7 @@ impl LiveExecutor<'_> {
         let takes_time = self
             .sequence_of(request)
             .is_some_and(|sequence| sequence.takes_time);
-        let period_ns = (planned.end_ns - planned.begin_ns) / u64::from(request.periods.max(1));
+        let period_ns = follow.period_ns;
         let mut sum = Snapshot::default();
         let mut target = Vec::new();
         for (index, (host, number)) in planned.on.iter().enumerate() {
@@ -457,13 +515,7 @@ impl LiveExecutor<'_> {
             }
             if index == 0 && request.target == TargetState::Running {
                 let next = all.get(first + own.len());
-                let follow = Follow {
-                    period_ns,
-                    by_cpu_time,
-                    gaps: &self.playing.gaps,
-                    runs: &self.playing.runs,
-                };
-                target = target_turns(own, next, (slices, takes_time), &follow);
+                target = target_turns(own, next, (slices, takes_time), follow);
             }
         }
         if planned.on.is_empty() {
@@ -510,6 +562,27 @@ impl LiveExecutor<'_> {
         let group = &self.groups[subject];
         Some(group.pressure(&Snapshot::default(), &sum))
     }
+}
+
+/// When the sources of `blocks` kept the target from its CPU, in order.
+fn held(blocks: &[BlockRequest], planned: &[Planned], turns: &[Vec<Turn>]) -> Vec<[u64; 2]> {
+    let mut held = Vec::new();
+    for (request, planned) in blocks.iter().zip(planned) {
+        let Some((host, number)) = planned.on.first() else {
+            continue;
+        };
+        let Some((_, own)) = of_block(&turns[*host], *number) else {
+            continue;
+        };
+        if request.turn.is_some() {
+            // What is written down are turns of the target.
+            let between = own.windows(2);
+            held.extend(between.map(|pair| [pair[0].end.at_ns, pair[1].begin.at_ns]));
+        } else if planned.slices && request.arm != Arm::Idle {
+            held.extend(own.iter().map(|slice| [slice.begin.at_ns, slice.end.at_ns]));
+        }
+    }
+    held
 }
 
 /// The turns of block `number`, and where among `all` they begin; `None` where it

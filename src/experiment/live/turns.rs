@@ -2,6 +2,7 @@
 
 use crate::experiment::executor::Place;
 use crate::experiment::executor::TargetTurn;
+use crate::metric::Moments;
 use crate::metric::Run;
 use crate::sys::tape::Mark;
 use crate::sys::tape::Turn;
@@ -14,23 +15,91 @@ pub(super) struct Follow<'a> {
     pub gaps: &'a [[u64; 2]],
     /// From when on which run was read.
     pub runs: &'a [(u64, Option<Run>)],
+    /// What was done at any moment, where that is known beside the marks.
+    pub progress: Option<&'a Progress>,
+}
+
+/// What the target had done at any moment, in operations and parts of them.
+pub(super) struct Progress {
+    moments: Moments,
+    /// When it was kept from its CPU, and for how long before each time.
+    held: Vec<([u64; 2], u64)>,
+    /// Where there was no target.
+    gaps: Vec<[u64; 2]>,
+}
+
+impl Progress {
+    /// `held`: when the target was kept from its CPU, in order.
+    pub(super) fn new(moments: Moments, held: Vec<[u64; 2]>, gaps: &[[u64; 2]]) -> Progress {
+        let mut sum = 0;
+        let held = held.into_iter().map(|[from, to]| {
+            let before = sum;
+            sum += to - from;
+            ([from, to], before)
+        });
+        Progress {
+            moments,
+            held: held.collect(),
+            gaps: gaps.to_vec(),
+        }
+    }
+
+    /// Nanoseconds that the target had its CPU for until `at_ns`, from some moment on.
+    fn clock(&self, at_ns: u64) -> f64 {
+        let begun = self.held.partition_point(|([from, _], _)| *from <= at_ns);
+        let held = self.held[..begun].last();
+        let held = held.map_or(0, |([from, to], before)| before + at_ns.min(*to) - from);
+        (at_ns - held) as f64
+    }
+
+    /// Operations until `at_ns`. One that is under way has come as far as the part of its
+    /// time that has passed; the last of a run ends with it.
+    fn done(&self, at_ns: u64) -> f64 {
+        let times = &self.moments.times;
+        let whole = times.partition_point(|time| *time <= at_ns);
+        let (mut from, mut to) = (times[..whole].last().copied(), times.get(whole).copied());
+        for [end, begin] in &self.gaps {
+            if *end >= at_ns {
+                to = Some(to.map_or(*end, |to| to.min(*end)));
+                break;
+            }
+            if *begin <= at_ns {
+                from = Some(from.map_or(*begin, |from| from.max(*begin)));
+            }
+        }
+        let part = from.zip(to).map(|(from, to)| {
+            let [from, at, to] = [from, at_ns, to].map(|at| self.clock(at));
+            ((at - from) / (to - from)).clamp(0.0, 1.0)
+        });
+        let part = part.filter(|part| part.is_finite());
+        (self.moments.before + whole as u64) as f64 + part.unwrap_or(0.5)
+    }
 }
 
 impl Follow<'_> {
+    /// Operations until `mark`, as they are counted in all marks.
+    fn operations(&self, mark: &Mark) -> f64 {
+        match self.progress {
+            Some(progress) => progress.done(mark.at_ns),
+            None => mark.operations as f64,
+        }
+    }
+
     /// How far the run had come that was under way at `mark`.
     fn place(&self, mark: &Mark) -> Option<Place> {
         let last = self.runs.partition_point(|(from, _)| *from <= mark.at_ns);
         let (_, run) = self.runs[..last].last()?;
+        let operations = self.operations(mark);
         Some(match run {
             Some(run) => Place {
                 run: run.number,
-                operations: mark.operations.checked_sub(run.base)? as f64,
+                operations: Some(operations - run.base as f64).filter(|since| *since >= 0.0)?,
                 from_begin: true,
             },
             // No run that is counted from its begin has such a number.
             None => Place {
                 run: u32::MAX - last as u32,
-                operations: mark.operations as f64,
+                operations,
                 from_begin: false,
             },
         })
@@ -63,6 +132,11 @@ pub(super) fn target_turns(
         // A count that went backwards is another target's.
         (grown <= u64::MAX / 2).then_some(grown as f64)
     };
+    // The same of what is counted in parts.
+    let more = |from: &Mark, to: &Mark| match follow.progress {
+        None => since(from.operations, to.operations),
+        Some(_) => Some(follow.operations(to) - follow.operations(from)),
+    };
     let turn = |turn: &Turn, end: &Mark| -> Option<TargetTurn> {
         let (from, all) = match slices {
             true => (&turn.end, &turn.begin),
@@ -78,11 +152,12 @@ pub(super) fn target_turns(
         };
         Some(TargetTurn {
             position: turn.position,
-            operations: since(from.operations, end.operations)?,
+            operations: more(from, end)?,
             seconds: clock(from)? / 1e9,
-            all_operations: since(all.operations, end.operations)?,
+            all_operations: more(all, end)?,
             all_seconds: clock(all)? / 1e9,
             from: follow.place(from),
+            in_parts: follow.progress.is_some(),
         })
     };
     if !slices {
@@ -139,6 +214,7 @@ mod tests {
                 by_cpu_time: false,
                 gaps,
                 runs: &[],
+                progress: None,
             }
         }
         let turns = |takes_time| -> Vec<(u32, f64, f64)> {
@@ -172,6 +248,7 @@ mod tests {
                 (1_000_000, run(4, 250)),
                 (2_000_000, None),
             ],
+            progress: None,
         };
         let place = |at_us: u64, operations| {
             let place = follow.place(&Mark {
@@ -187,5 +264,86 @@ mod tests {
         assert_eq!(place(1500, 249), None);
         // Counted from somewhere in the third.
         assert_eq!(place(2500, 300), Some((u32::MAX - 3, 300.0, false)));
+    }
+
+    /// Times in µs.
+    fn progress(times: &[u64], held: &[[u64; 2]], gaps: &[[u64; 2]]) -> Progress {
+        let pairs = |pairs: &[[u64; 2]]| -> Vec<[u64; 2]> {
+            let pairs = pairs.iter();
+            pairs.map(|[from, to]| [from * 1000, to * 1000]).collect()
+        };
+        let moments = Moments {
+            before: 100,
+            times: times.iter().map(|time| time * 1000).collect(),
+        };
+        Progress::new(moments, pairs(held), &pairs(gaps))
+    }
+
+    #[test]
+    fn what_is_under_way_is_counted_by_the_targets_own_time() {
+        // The second operation takes 1 ms, in the middle of which a slice of 1 ms lies.
+        let known = progress(&[1000, 3000, 4000], &[[1500, 2500]], &[]);
+        let done = |at_us: u64| known.done(at_us * 1000);
+        for (at, expected) in [
+            (1000, 101.0),
+            (1250, 101.25),
+            (1500, 101.5),
+            (2000, 101.5),
+            (2500, 101.5),
+            (2750, 101.75),
+            (3000, 102.0),
+            (3100, 102.1),
+        ] {
+            assert!((done(at) - expected).abs() < 1e-9, "{at}: {}", done(at));
+        }
+        // When the first began, and when the one after the last ends, nobody knows.
+        assert_eq!((done(500), done(5000)), (100.5, 103.5));
+    }
+
+    #[test]
+    fn an_operation_does_not_last_from_run_to_run() {
+        // A run ends at 2 ms, and the next begins at 6.
+        let known = progress(&[1000, 7000], &[], &[[2000, 6000]]);
+        let done = |at_us: u64| known.done(at_us * 1000);
+        assert!((done(1500) - 101.5).abs() < 1e-9);
+        assert!((done(6500) - 101.5).abs() < 1e-9);
+        assert!((done(6900) - 101.9).abs() < 1e-9);
+    }
+
+    #[test]
+    fn turns_hold_parts_of_operations() {
+        // Slices of 100 µs every 500; an operation each 600 µs of the target.
+        let own: Vec<Turn> = (0..4)
+            .map(|position| {
+                let at = 500 * u64::from(position);
+                slice(position, [at, at + 100], [0, 0])
+            })
+            .collect();
+        let held: Vec<[u64; 2]> = (0..5).map(|n| [500 * n, 500 * n + 100]).collect();
+        let known = progress(&[100, 800, 1500], &held, &[]);
+        let runs = [(
+            0,
+            Some(Run {
+                number: 2,
+                base: 90,
+            }),
+        )];
+        let follow = Follow {
+            period_ns: 500_000,
+            by_cpu_time: false,
+            gaps: &[],
+            runs: &runs,
+            progress: Some(&known),
+        };
+        let turns = target_turns(&own, None, (true, false), &follow);
+        assert_eq!(turns.len(), 3);
+        assert!(turns.iter().all(|turn| turn.in_parts));
+        for turn in &turns[..2] {
+            assert!((turn.seconds - 0.0004).abs() < 1e-12);
+            assert!((turn.operations - 2.0 / 3.0).abs() < 0.02, "{turn:?}");
+        }
+        let from = turns[0].from.unwrap();
+        assert_eq!((from.run, from.from_begin), (2, true));
+        assert!((from.operations - 11.0).abs() < 0.01, "{from:?}");
     }
 }

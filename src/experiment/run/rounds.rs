@@ -67,8 +67,9 @@ impl Run<'_, '_> {
         }
         self.sequences = SequenceLog::all(self.queue.subjects);
         let mut idle = self.log.baseline().to_vec();
+        let gap = self.bench.gap();
         for sequence in &mut self.sequences {
-            sequence.lengthen(median(&mut idle), LONG_BLOCK);
+            sequence.lengthen(median(&mut idle), gap, LONG_BLOCK);
         }
         for run in &mut self.queue.halves {
             run.played = self.queue.subjects[run.subject].sequence.is_some();

@@ -110,6 +110,7 @@ impl Run<'_, '_> {
             return Vec::new();
         };
         let rate = median(&mut self.log.baseline().to_vec());
+        let gap = self.bench.gap();
         let sliced: Vec<&SequenceLog> =
             self.sequences.iter().filter(|log| is_sliced(log)).collect();
         let share = self
@@ -122,7 +123,7 @@ impl Run<'_, '_> {
                 .filter(|member| self.holds_something(*member))
                 .collect();
             members.sort_by(|a, b| self.log_ratio(*a).total_cmp(&self.log_ratio(*b)));
-            let mut turns = Turns::of(log, turn, rate, members);
+            let mut turns = Turns::of(log, turn, (rate, gap), members);
             while turns.round() * FEWEST_PAIRS as u32 > share && turns.members.pop().is_some() {}
             turns
         });
@@ -284,9 +285,14 @@ impl Run<'_, '_> {
 }
 
 impl Turns {
-    fn of(log: &SequenceLog, turn: Duration, rate: f64, members: Vec<usize>) -> Turns {
+    fn of(
+        log: &SequenceLog,
+        turn: Duration,
+        (rate, gap): (f64, Option<Duration>),
+        members: Vec<usize>,
+    ) -> Turns {
         let mut log = log.in_turns(turn, TURNS);
-        log.lengthen(rate, LONGEST_BLOCK);
+        log.lengthen(rate, gap, LONGEST_BLOCK);
         Turns {
             log,
             members,

@@ -121,7 +121,7 @@ impl Run<'_, '_> {
         };
         let mut log = log.for_two(beside, one);
         let rate = median(&mut self.log.baseline().to_vec());
-        log.lengthen(rate, LONGEST_BLOCK);
+        log.lengthen(rate, self.bench.gap(), LONGEST_BLOCK);
         Ok(Pair {
             one,
             other,

@@ -172,6 +172,9 @@ impl SequenceLog {
         if self.sequence.takes_time || self.periods() == 1 {
             return Vec::new();
         }
+        if self.is_in_parts() {
+            return Vec::new();
+        }
         let turns: Vec<&TargetTurn> = self.counted(block).collect();
         let follows = |pair: &[&TargetTurn]| match (pair[0].from, pair[1].from) {
             (Some(one), Some(next)) => {

@@ -38,7 +38,7 @@ use std::time::Duration;
 use std::time::Instant;
 use steady::Refusal;
 use trial::Field;
-use trial::Windows;
+use trial::Trace;
 
 /// A program that was just started loads its libraries and reads its input
 /// first.
@@ -106,8 +106,8 @@ pub(super) struct Found {
     /// What one call costs.
     pub each: Duration,
     pub look: Look,
-    /// Calls per second of the one that is called most.
-    fastest: f64,
+    /// Seconds from one call to the next, at any moment on average.
+    pub gap: f64,
     /// Whether other processes have one of the files mapped: then only threads are
     /// counted that are known to be the target's.
     shared: bool,
@@ -379,25 +379,25 @@ impl Search<'_> {
                 Ok(counted) => counted,
                 Err(reason) => return Ok(Err(reason)),
             };
-            let time: f64 = counted.first().map_or(0.0, |windows| {
-                windows.iter().map(|window| window.seconds).sum()
-            });
             // Each function, and all sums of them: what one does in its phase another
             // may do in the next, and more calls are less coarse.
             for members in 1..1usize << group.len().min(counted.len()) {
                 let member = |index: &usize| members >> index & 1 == 1;
                 let chosen = || (0..group.len()).filter(member);
-                if chosen().count() > most {
+                let known = |index: usize| !counted[index].windows.is_empty();
+                if chosen().count() > most || !chosen().all(known) {
                     continue;
                 }
-                let windows = steady::sum(chosen().map(|index| &counted[index][..]));
+                let windows = steady::sum(chosen().map(|index| &counted[index].windows[..]));
+                let times = chosen().map(|index| &counted[index].times[..]);
+                let span = chosen().next().map_or([0, 0], |index| counted[index].span);
+                let gap = steady::gap(times, span);
                 let Some(look) = Look::of(&windows) else {
                     continue;
                 };
                 let each = |index: usize| {
                     let (_, code) = group[index].spot();
-                    let calls: u64 = counted[index].iter().map(|window| window.count).sum();
-                    (calls as f64, costs.of(&code))
+                    (counted[index].times.len() as f64, costs.of(&code))
                 };
                 let total: f64 = chosen().map(|index| each(index).0).sum();
                 let share = |index| {
@@ -411,9 +411,7 @@ impl Search<'_> {
                         calls: chosen().map(|index| group[index].call()).collect(),
                         each: cost,
                         look,
-                        fastest: chosen()
-                            .map(|index| each(index).0 / time)
-                            .fold(0.0, f64::max),
+                        gap,
                         shared: chosen().any(|index| self.is_shared(group[index].file(), target)),
                         tried: 0,
                     }),
@@ -422,7 +420,7 @@ impl Search<'_> {
         }
         let score = |found: &Found| {
             let shared = if found.shared { SHARED } else { 0.0 };
-            shared + found.look.score(found.each.as_secs_f64(), found.fastest)
+            shared + found.look.score(found.each.as_secs_f64(), found.gap)
         };
         found.sort_by(|a, b| score(a).total_cmp(&score(b)));
         // Others share no call with a better one: they are for when that fails.
@@ -452,8 +450,8 @@ impl Search<'_> {
         group: &[&Candidate],
         (windows, length): (usize, Duration),
         costs: &Costs,
-    ) -> Step<Vec<Windows>> {
-        let mut best: Option<Vec<Windows>> = None;
+    ) -> Step<Vec<Trace>> {
+        let mut best: Option<Vec<Trace>> = None;
         for _ in 0..3 {
             if let Err(reason) = self.keep_running(target)? {
                 return Ok(Err(reason));
@@ -464,9 +462,13 @@ impl Search<'_> {
                 Ok(counted) => counted,
                 Err(error) => return Ok(Err(Reason::NoBreakpoints(error))),
             };
-            let seen = counted.first().map_or(0, Vec::len);
+            let length = |traces: &[Trace]| {
+                let lengths = traces.iter().map(|trace| trace.windows.len());
+                lengths.max().unwrap_or(0)
+            };
+            let seen = length(&counted);
             trial::without_cost(&mut counted, costs.breakpoint.as_secs_f64());
-            if best.as_ref().is_none_or(|best| best[0].len() < seen) {
+            if best.as_ref().is_none_or(|best| length(best) < seen) {
                 best = Some(counted);
             }
             if seen == windows {

@@ -117,18 +117,37 @@ impl Look {
         }
     }
 
-    /// Lower is better: the noise of a window, how far the rate is from the
-    /// middle of the useful ones, and what it costs beyond 1 % of a CPU; `each`
-    /// is what one count costs, in seconds, and `fastest` the rate of the most
-    /// frequent of those that are counted together: what comes together with
-    /// others is no finer for it.
-    pub(super) fn score(&self, each: f64, fastest: f64) -> f64 {
-        let middle = (SLOWEST * FASTEST).sqrt();
-        let off = (fastest / middle).ln().abs();
-        let useful = (FASTEST / SLOWEST).sqrt().ln();
-        // Beyond the useful rates it counts four times.
+    /// Lower is better: the noise of a window, the time from one call to the next,
+    /// `gap` in seconds, as [`gap`] tells it, and what it costs beyond 1 % of a CPU;
+    /// `each` is what one count costs, in seconds.
+    ///
+    /// What a program repeats is taken off later, noise and all, but where in the time
+    /// between two calls it was at the end of a block is never known.
+    pub(super) fn score(&self, each: f64, gap: f64) -> f64 {
         let costly = (each * self.per_second - 0.01).max(0.0);
-        self.variation + 0.05 * off + 0.15 * (off - useful).max(0.0) + 10.0 * costly
+        0.5 * self.variation + gap / COARSE + 10.0 * costly
+    }
+}
+
+/// Seconds between two counts that are as bad as a window whose noise is twice what it
+/// counts.
+const COARSE: f64 = 0.004;
+
+/// Seconds from one count to the next, as at a moment taken at random: long ones
+/// count by their length. `all`: times within `span`, nanoseconds.
+pub(super) fn gap<'t>(all: impl Iterator<Item = &'t [u64]>, span: [u64; 2]) -> f64 {
+    let mut times: Vec<u64> = all.flatten().copied().chain(span).collect();
+    times.sort_unstable();
+    let gaps = times
+        .windows(2)
+        .map(|pair| (pair[1] - pair[0]) as f64 / 1e9);
+    let (sum, squares) = gaps.fold((0.0, 0.0), |(sum, squares), gap| {
+        (sum + gap, squares + gap * gap)
+    });
+    if sum > 0.0 {
+        squares / sum
+    } else {
+        f64::INFINITY
     }
 }
 
@@ -190,7 +209,7 @@ mod tests {
         let alone = Look::of(&one).unwrap();
         let both = Look::of(&sum([&one[..], &other].into_iter())).unwrap();
         assert!(alone.variation > 1.0 && both.variation < 0.05, "{both:?}");
-        assert!(both.score(EACH, 5e3) < alone.score(EACH, 5e3));
+        assert!(both.score(EACH, 2e-4) < alone.score(EACH, 2e-4));
         assert!(sum(std::iter::empty()).is_empty());
     }
 
@@ -217,11 +236,28 @@ mod tests {
         let middle = look([18; 8]);
         let slow = look([2; 8]);
         let noisy = look([10, 26, 9, 27, 11, 25, 10, 26]);
-        let score = |look: Look| look.score(EACH, look.per_second);
+        let score = |look: Look| look.score(EACH, 1.0 / look.per_second);
         assert!(score(middle) < score(slow));
         assert!(score(middle) < score(noisy));
         assert!(score(look([30; 8])) < score(noisy));
-        assert!(middle.score(EACH, 4.5e3) < middle.score(4.0e-6, 4.5e3));
+        assert!(middle.score(EACH, 2e-4) < middle.score(4.0e-6, 2e-4));
+    }
+
+    #[test]
+    fn bursts_leave_long_gaps() {
+        let span = [0, 100_000_000];
+        let of = |all: &[&[u64]]| gap(all.iter().copied(), span);
+        let even: Vec<u64> = (0..100).map(|n| n * 1_000_000).collect();
+        assert!((of(&[&even]) - 0.001).abs() < 1e-12);
+        // As many in bursts of ten.
+        let burst: Vec<u64> = (0..100).map(|n| n / 10 * 10_000_000 + n % 10).collect();
+        assert!((of(&[&burst]) - 0.010).abs() < 1e-4);
+        // Each fills what the other leaves.
+        let other: Vec<u64> = burst.iter().map(|time| time + 5_000_000).collect();
+        assert!((of(&[&burst, &other]) - 0.005).abs() < 1e-4);
+        // One burst in all the time.
+        assert!(of(&[&burst[..10]]) > 0.099);
+        assert_eq!(gap([].into_iter(), [0, 0]), f64::INFINITY);
     }
 
     #[test]

@@ -6,8 +6,10 @@ use super::image::Mapped;
 use super::steady::Window;
 use crate::os::here;
 use crate::os::proc;
+use crate::sys::clock::monotonic_ns;
 use crate::sys::probe;
 use crate::sys::probe::BREAKPOINTS;
+use crate::sys::probe::Lost;
 use crate::workload::Scope;
 use crate::workload::tree;
 use perf_event::Counter;
@@ -29,6 +31,18 @@ pub(in crate::metric) fn uneven(length: Duration, number: usize) -> Duration {
 
 /// What was counted, one window after another.
 pub(super) type Windows = Vec<Window>;
+
+/// What was counted, and when, on CLOCK_MONOTONIC.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Trace {
+    pub windows: Windows,
+    /// Ascending, all of `span`.
+    pub times: Vec<u64>,
+    pub span: [u64; 2],
+}
+
+/// Holds what a thread executes within a trial at most, 16 bytes each time.
+const RING_BYTES: usize = 256 << 10;
 
 /// Where the target is and what it has mapped.
 #[derive(Default)]
@@ -68,13 +82,17 @@ impl Field {
 
     /// Opens a breakpoint at `offset` of `file` in every thread that has mapped
     /// it.
-    fn open_at(&self, file: &Path, offset: u64) -> io::Result<Vec<Counter>> {
+    fn open_at<T>(
+        &self,
+        (file, offset): (&Path, u64),
+        breakpoint: impl Fn(i32, u64) -> io::Result<T>,
+    ) -> io::Result<Vec<T>> {
         let mut open = Vec::new();
         for (thread, pid) in &self.threads {
             let mapped = self.mapped.get(pid);
             let address = mapped.and_then(|mapped| mapped.address(file, offset));
             let Some(address) = address else { continue };
-            match probe::breakpoint(*thread, address) {
+            match breakpoint(*thread, address) {
                 Ok(counter) => open.push(counter),
                 // It has ended.
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
@@ -85,9 +103,15 @@ impl Field {
     }
 
     /// Opens breakpoints for `candidates`, at most [`BREAKPOINTS`].
-    fn open(&self, candidates: &[&Candidate]) -> io::Result<Vec<Vec<Counter>>> {
+    fn open<T>(
+        &self,
+        candidates: &[&Candidate],
+        breakpoint: impl Fn(i32, u64) -> io::Result<T>,
+    ) -> io::Result<Vec<Vec<T>>> {
         debug_assert!(candidates.len() <= BREAKPOINTS);
-        let open = |candidate: &&Candidate| self.open_at(candidate.file(), candidate.offset());
+        let open = |candidate: &&Candidate| {
+            self.open_at((candidate.file(), candidate.offset()), &breakpoint)
+        };
         candidates.iter().map(open).collect()
     }
 
@@ -102,7 +126,7 @@ impl Field {
         offset: u64,
         length: Duration,
     ) -> io::Result<bool> {
-        let mut counters = [self.open_at(file, offset)?];
+        let mut counters = [self.open_at((file, offset), probe::breakpoint)?];
         std::thread::sleep(length);
         Ok(read(&mut counters)?[0] > 0)
     }
@@ -117,29 +141,43 @@ impl Field {
         candidates: &[&Candidate],
         (count, length): (usize, Duration),
         mut alive: impl FnMut() -> bool,
-    ) -> io::Result<Vec<Windows>> {
-        let mut counters = self.open(candidates)?;
-        let mut windows = vec![Windows::new(); candidates.len()];
-        let (mut before, mut since) = (read(&mut counters)?, Instant::now());
+    ) -> io::Result<Vec<Trace>> {
+        let mut logs = self.open(candidates, |thread, address| {
+            probe::breakpoint_log(thread, address, RING_BYTES)
+        })?;
         let mut clock = Busy::of(self.threads.iter().map(|(thread, _)| *thread));
-        let mut busy = clock.seconds();
+        let mut ends = vec![(monotonic_ns(), clock.seconds())];
         for number in 0..count {
             std::thread::sleep(uneven(length, number));
             if !alive() {
                 break;
             }
-            let (after, now) = (read(&mut counters)?, Instant::now());
-            let used = clock.seconds();
-            for (index, windows) in windows.iter_mut().enumerate() {
-                windows.push(Window {
-                    seconds: (now - since).as_secs_f64(),
-                    busy: used - busy,
-                    count: after[index].saturating_sub(before[index]),
-                });
-            }
-            (before, since, busy) = (after, now, used);
+            ends.push((monotonic_ns(), clock.seconds()));
         }
-        Ok(windows)
+        let [begin, end] = [ends[0].0, ends[ends.len() - 1].0];
+        let traces = logs.iter_mut().map(|logs| {
+            let mut times = Vec::new();
+            for log in logs {
+                // Where some was lost it is far too frequent.
+                if log.take(&mut times) == Err(Lost) {
+                    return Trace::default();
+                }
+            }
+            times.sort_unstable();
+            times.retain(|time| (begin..=end).contains(time));
+            let until = |end: u64| times.partition_point(|time| *time <= end);
+            let windows = ends.windows(2).map(|pair| Window {
+                seconds: (pair[1].0 - pair[0].0) as f64 / 1e9,
+                busy: pair[1].1 - pair[0].1,
+                count: (until(pair[1].0) - until(pair[0].0)) as u64,
+            });
+            Trace {
+                windows: windows.collect(),
+                times,
+                span: [begin, end],
+            }
+        });
+        Ok(traces.collect())
     }
 
     /// The rate of each candidate per second, roughly; infinite where it is far
@@ -148,7 +186,7 @@ impl Field {
     /// # Errors
     /// When no breakpoint can be had.
     pub(super) fn glance(&self, candidates: &[&Candidate], each: f64) -> io::Result<Vec<f64>> {
-        let mut counters = self.open(candidates)?;
+        let mut counters = self.open(candidates, probe::breakpoint)?;
         let mut rates = vec![0.0; candidates.len()];
         for (length, hot) in GLANCES {
             let (before, since) = (read(&mut counters)?, Instant::now());
@@ -204,13 +242,15 @@ fn read(counters: &mut [Vec<Counter>]) -> io::Result<Vec<u64>> {
 
 /// Takes off the time that the breakpoints themselves took; `each` is what one
 /// hit costs, in seconds.
-pub(super) fn without_cost(windows: &mut [Windows], each: f64) {
-    let length = windows.iter().map(Vec::len).min().unwrap_or(0);
+pub(super) fn without_cost(traces: &mut [Trace], each: f64) {
+    let known = |trace: &&mut Trace| !trace.windows.is_empty();
+    let mut traces: Vec<&mut Trace> = traces.iter_mut().filter(known).collect();
+    let length = traces.first().map_or(0, |trace| trace.windows.len());
     for at in 0..length {
-        let hits: u64 = windows.iter().map(|windows| windows[at].count).sum();
+        let hits: u64 = traces.iter().map(|trace| trace.windows[at].count).sum();
         let spent = hits as f64 * each;
-        for windows in windows.iter_mut() {
-            let Window { seconds, busy, .. } = &mut windows[at];
+        for trace in traces.iter_mut() {
+            let Window { seconds, busy, .. } = &mut trace.windows[at];
             for time in [seconds, busy] {
                 *time = (*time - spent).max(*time / 20.0);
             }
@@ -229,14 +269,19 @@ mod tests {
             busy: 0.008,
             count,
         };
-        let mut windows = vec![vec![window(400)], vec![window(100)]];
-        without_cost(&mut windows, 1e-5);
-        for windows in &windows {
-            assert!((windows[0].seconds - 0.005).abs() < 1e-9);
-            assert!((windows[0].busy - 0.003).abs() < 1e-9);
+        let trace = |count| Trace {
+            windows: vec![window(count)],
+            ..Trace::default()
+        };
+        // Of the third nothing is known.
+        let mut traces = [trace(400), trace(100), Trace::default()];
+        without_cost(&mut traces, 1e-5);
+        for trace in &traces[..2] {
+            assert!((trace.windows[0].seconds - 0.005).abs() < 1e-9);
+            assert!((trace.windows[0].busy - 0.003).abs() < 1e-9);
         }
         // A time is never all taken.
-        without_cost(&mut windows, 1.0);
-        assert!(windows[0][0].busy > 0.0);
+        without_cost(&mut traces, 1.0);
+        assert!(traces[0].windows[0].busy > 0.0);
     }
 }
