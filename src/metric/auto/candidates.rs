@@ -34,6 +34,8 @@ pub(super) struct Candidate {
     index: usize,
     /// Bytes from the beginning of the function.
     inside: u64,
+    /// Share of the samples in the function itself; 0 for an instruction within one.
+    pub hot: f64,
 }
 
 impl Candidate {
@@ -158,12 +160,14 @@ pub(super) fn collect(samples: &[Sample], mapped: &HashMap<i32, Mapped>) -> Seen
     called.sort_by(|a, b| b.1.total_cmp(&a.1));
     let imported = imported(&images, mapped, &known);
     let branches = branches(&images, &hot);
+    let hot: HashMap<Key, f64> = hot.into_iter().collect();
     seen.truncate(MOST_SEEN);
     called.truncate(MOST_CALLED);
-    let candidate = |((file, index), _): (Key, f64)| Candidate {
-        image: images[&file].clone(),
-        index,
+    let candidate = |(key, _): (Key, f64)| Candidate {
+        image: images[&key.0].clone(),
+        index: key.1,
         inside: 0,
+        hot: hot.get(&key).copied().unwrap_or(0.0),
     };
     Seen {
         candidates: seen.into_iter().chain(called).map(candidate).collect(),
@@ -187,6 +191,7 @@ fn branches(images: &BTreeMap<PathBuf, Rc<Image>>, hot: &[(Key, f64)]) -> Vec<Ca
             image: images[file].clone(),
             index: *index,
             inside,
+            hot: 0.0,
         }));
     }
     found.truncate(MOST_BRANCHES);
@@ -213,6 +218,7 @@ fn imported(
                     image: (*image).clone(),
                     index,
                     inside: 0,
+                    hot: 0.0,
                 });
             }
         }

@@ -57,6 +57,10 @@ const ATTEMPTS: u32 = 3;
 /// How often each candidate gets a glance: one that is called in a part of the
 /// time only must not be missed.
 const GLANCES: u32 = 3;
+/// How many in all those get that were not called once although the target spent
+/// at least [`HOT`] of its time in them: it may do so in phases.
+const MOST_GLANCES: u32 = 9;
+const HOT: f64 = 0.1;
 /// Longest time between two glances. It is drawn: a program that pauses at even
 /// times could do so at every glance otherwise.
 const BETWEEN_GLANCES: Duration = Duration::from_millis(50);
@@ -333,14 +337,20 @@ impl Search<'_> {
         let mut promising: Vec<(f64, &Candidate)> = Vec::new();
         let mut worst = None;
         let mut rates = vec![0.0_f64; candidates.len()];
-        for glance in 0..GLANCES {
+        for glance in 0..MOST_GLANCES {
+            // Those that are far too frequent are so once and for all.
+            let open = |index: &usize| match glance < GLANCES {
+                true => rates[*index].is_finite(),
+                false => rates[*index] == 0.0 && candidates[*index].hot >= HOT,
+            };
+            let open: Vec<usize> = (0..candidates.len()).filter(open).collect();
+            if open.is_empty() {
+                break;
+            }
             if glance > 0 {
                 let drawn = self.pauses.uniform();
                 self.pause(target, BETWEEN_GLANCES.mul_f64(drawn))?;
             }
-            // Those that are far too frequent are so once and for all.
-            let open = |index: &usize| rates[*index].is_finite();
-            let open: Vec<usize> = (0..candidates.len()).filter(open).collect();
             for group in open.chunks(BREAKPOINTS) {
                 if let Err(reason) = self.keep_running(target)? {
                     return Ok(Err(reason));
