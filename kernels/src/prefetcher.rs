@@ -28,7 +28,7 @@ pub const SPEC: KernelSpec = KernelSpec {
           length of its own, read the streams in turn, so that every branch is easy to \
           predict; where a stream lies depends on the data that the last one read, by \
           arithmetic alone. That latency sets its speed: some 100 million streams per second \
-          on an EPYC 9004. The buffer is four times the L1 data cache, so that most loads \
+          on an EPYC 9004. The buffer is twice the L1 data cache, so that half of the loads \
           miss L1d, where prefetchers listen, and hit L2, of whose bandwidth it takes a part. \
           The rate is held at x % of the peak measured at the start. On an SMT sibling it \
           takes entries of prefetchers from the target at every moment, and lines of L1d: an \
@@ -39,7 +39,7 @@ pub const SPEC: KernelSpec = KernelSpec {
           much a target gains from prefetching.",
     ..KernelSpec::of(Resource::Prefetcher, |env| {
         check_known(env.l1d_bytes, "L1 data cache")?;
-        Ok(Box::new(Prefetcher::new(4 * env.l1d_bytes as usize)?))
+        Ok(Box::new(Prefetcher::new(2 * env.l1d_bytes as usize)?))
     })
 };
 

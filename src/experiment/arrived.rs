@@ -25,6 +25,9 @@ const ENOUGH: f64 = 0.9;
 /// anything is said of what the target does to it: what others take beside and without
 /// the target alike cancels, until they are what the source mostly meets.
 const STARVED: f64 = 0.7;
+/// The same of a core's sources for what they reach to be their full scale: in slices
+/// they warm up each time.
+const SLICED: f64 = 0.85;
 /// Points by which a source may stay below what was asked before it is said, and
 /// before its points are moved.
 const SHORT_POINTS: f64 = 5.0;
@@ -59,19 +62,26 @@ pub(super) fn judge(
         return None;
     }
     entry.full_scale_pressure = known.facts.full_scale;
-    // A share of the CPU is the target's to give; what is held is held.
-    if resource.row().intensity != Intensity::Rate {
+    // A share of the CPU is the target's to give; what is held is held, unless a device
+    // was too slow to read it.
+    let row = resource.row();
+    if row.intensity != Intensity::Rate {
+        let full = known.facts.full_scale.filter(|full| *full > 0.0);
+        if let Some(full) = full.filter(|_| row.domain == Domain::BlockDevice) {
+            tolerated(entry, full, &[], None);
+        }
         return None;
     }
     let alone = alone_at_100(entry);
     let shared: Vec<usize> = on_generator(entry, known.generator);
     // A peak taken at the start is what the machine gave in that moment, and what is
     // shared with others by more than a core gives now more and now less.
+    let least = if of_a_core(resource) { SLICED } else { STARVED };
     let start = known.facts.full_scale;
     let share_alone = alone.zip(start).map(|(alone, start)| alone / start);
-    let gives_less = share_alone.is_some_and(|share| (STARVED..1.0).contains(&share));
+    let gives_less = share_alone.is_some_and(|share| (least..1.0).contains(&share));
     let full = match known.facts.calibrated {
-        Some(true) if gives_less && shared.is_empty() && !of_a_core(resource) => alone,
+        Some(true) if gives_less && shared.is_empty() => alone,
         Some(true) => start,
         _ => alone.or(start),
     };

@@ -305,7 +305,6 @@ fn start_source(
 fn plays(resource: Resource, workers: &WorkerPlan) -> bool {
     let row = resource.row();
     let starts_at_once = match row.domain {
-        Domain::BlockDevice => row.intensity == Intensity::Rate,
         Domain::NetworkDevice => false,
         _ => row.switch_cost == SwitchCost::None,
     };

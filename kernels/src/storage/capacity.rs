@@ -28,6 +28,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The peak is found in this time, as the best of shorter ones.
 const FIND_PEAK: Duration = Duration::from_millis(100);
 const PEAK_TIME: Duration = Duration::from_millis(20);
+/// What was read counts as held through pauses of this length: a cache keeps it until
+/// somebody else needs the room.
+const KEPT: Duration = Duration::from_secs(30);
 /// A read that is later than this is given up.
 const MOST_LATE: Duration = Duration::from_millis(100);
 /// Longest sleep between two reads.
@@ -44,9 +47,10 @@ pub const SPEC: KernelSpec = KernelSpec {
           or miss. The first pass after a switch reads blocks of 256 KiB, 8 in flight, also in an \
           order that looks random, because a switch lasts until every segment was read once: \
           256 MiB took 0.10 s on a virtual disk (virtio, ext4) where reads of 4 KiB needed \
-          0.87 s. The bytes held are those really read since the intensity was set; on a disk \
-          too slow for a pass it counts as in force after 2 s, and then less is reported as \
-          held. After that pass the rate is x % of the disk's random-read peak, at even times: \
+          0.87 s. The bytes held are those really read, before pauses of up to 30 s too, so \
+          that the source can be switched every few milliseconds; on a disk too slow for a pass \
+          the intensity counts as in force after 2 s, and then less is reported as held. After \
+          that pass the rate is x % of the disk's random-read peak, at even times: \
           the peak is what the worker reached in its first tenth of a second, before any target \
           of ours runs, or later at 100 %, if that was more. Footprint and rate grow together, \
           so a loss is not one of the footprint alone. It does not prove that a cache of that \
@@ -55,30 +59,7 @@ pub const SPEC: KernelSpec = KernelSpec {
 };
 
 fn build(env: &Environment) -> Result<Box<dyn Kernel>, Failure> {
-    let scratch = super::scratch(env)?;
-    let segment = SEGMENT.max(scratch.alignment.offset);
-    let queue = Queue::start(&scratch, DEPTH, segment as usize)?;
-    let segments = scratch.bytes / u64::from(segment);
-    let block = BLOCK.max(segment);
-    let mut capacity = Capacity {
-        queue,
-        first: FirstPass {
-            queue: Queue::start(&scratch, BLOCK_DEPTH, block as usize)?,
-            segments_per_block: u64::from(block / segment),
-            order: Order::new(1),
-            left: 0,
-        },
-        segment,
-        segments,
-        wanted: 0,
-        order: Order::new(1),
-        covered: Covered::new(segments),
-        since: Instant::now(),
-        requests: 0,
-        share: 1.0,
-        pace: None,
-        peak: Peak::default(),
-    };
+    let mut capacity = Capacity::start(env)?;
     capacity.find_peak()?;
     Ok(Box::new(capacity))
 }
@@ -95,6 +76,8 @@ struct Capacity {
     covered: Covered,
     /// When the intensity was set.
     since: Instant,
+    /// When it rested last.
+    paused: Instant,
     requests: u64,
     /// Of the peak, 0–1.
     share: f64,
@@ -170,9 +153,10 @@ struct FirstPass {
     left: u64,
 }
 
-/// Segments that were read since the intensity was set.
+/// Segments that were read, and how many of those that are wanted.
 struct Covered {
     bits: Vec<u64>,
+    wanted: u64,
     count: u64,
 }
 
@@ -180,6 +164,7 @@ impl Covered {
     fn new(segments: u64) -> Covered {
         Covered {
             bits: vec![0; segments.div_ceil(64) as usize],
+            wanted: 0,
             count: 0,
         }
     }
@@ -189,18 +174,62 @@ impl Covered {
         self.count = 0;
     }
 
+    fn contains(&self, segment: u64) -> bool {
+        self.bits[(segment / 64) as usize] & 1 << (segment % 64) != 0
+    }
+
+    /// From now on the first `segments` are wanted.
+    fn want(&mut self, segments: u64) {
+        self.wanted = segments;
+        let (words, rest) = (segments as usize / 64, segments % 64);
+        let known = self.bits[..words].iter().map(|word| word.count_ones());
+        let last = self
+            .bits
+            .get(words)
+            .map_or(0, |word| word & ((1 << rest) - 1));
+        self.count = u64::from(known.sum::<u32>() + last.count_ones());
+    }
+
     fn add(&mut self, segments: Range<u64>) {
         for segment in segments {
-            let word = &mut self.bits[(segment / 64) as usize];
-            let bit = 1 << (segment % 64);
-            self.count += u64::from(*word & bit == 0);
-            *word |= bit;
+            let new = segment < self.wanted && !self.contains(segment);
+            self.count += u64::from(new);
+            self.bits[(segment / 64) as usize] |= 1 << (segment % 64);
         }
     }
 }
 
 impl Capacity {
-    /// Reads at random all over the file for a moment.
+    /// Nothing read yet.
+    fn start(env: &Environment) -> Result<Capacity, Failure> {
+        let scratch = super::scratch(env)?;
+        let segment = SEGMENT.max(scratch.alignment.offset);
+        let queue = Queue::start(&scratch, DEPTH, segment as usize)?;
+        let segments = scratch.bytes / u64::from(segment);
+        let block = BLOCK.max(segment);
+        Ok(Capacity {
+            queue,
+            first: FirstPass {
+                queue: Queue::start(&scratch, BLOCK_DEPTH, block as usize)?,
+                segments_per_block: u64::from(block / segment),
+                order: Order::new(1),
+                left: 0,
+            },
+            segment,
+            segments,
+            wanted: 0,
+            order: Order::new(1),
+            covered: Covered::new(segments),
+            since: Instant::now(),
+            paused: Instant::now(),
+            requests: 0,
+            share: 1.0,
+            pace: None,
+            peak: Peak::default(),
+        })
+    }
+
+    /// Reads at random all over the file for a moment, and then all of it.
     fn find_peak(&mut self) -> Result<(), Failure> {
         self.set_intensity(100.0);
         self.first.left = 0;
@@ -208,6 +237,11 @@ impl Capacity {
         self.peak.begin();
         while began.elapsed() < FIND_PEAK {
             self.read_at_random(None)?;
+        }
+        // All of it is read once here, so that the first switch need not wait for that.
+        self.set_intensity(100.0);
+        while !self.applied() {
+            self.work()?;
         }
         self.release();
         self.requests = 0;
@@ -290,11 +324,17 @@ impl Kernel for Capacity {
         // What is still under way belongs to the intensity before.
         self.first.queue.drain();
         self.queue.drain();
+        if self.wanted == 0 && self.paused.elapsed() > KEPT {
+            self.covered.clear();
+        }
         self.wanted = (self.segments as f64 * percent / 100.0).round() as u64;
-        self.order = Order::new(self.wanted);
-        self.first.left = self.wanted.div_ceil(self.first.segments_per_block);
-        self.first.order = Order::new(self.first.left);
-        self.covered.clear();
+        self.covered.want(self.wanted);
+        // The next ones come next, also after a pause.
+        self.order.bound(self.wanted);
+        let all = self.covered.count == self.wanted;
+        let blocks = self.wanted.div_ceil(self.first.segments_per_block);
+        self.first.left = if all { 0 } else { blocks };
+        self.first.order = Order::new(blocks);
         self.since = Instant::now();
         self.share = percent / 100.0;
         self.pace = None;
@@ -328,8 +368,11 @@ impl Kernel for Capacity {
         self.first.queue.drain();
         self.first.left = 0;
         self.queue.drain();
+        if self.wanted > 0 {
+            self.paused = Instant::now();
+        }
         self.wanted = 0;
-        self.covered.clear();
+        self.covered.want(0);
     }
 
     fn applied(&self) -> bool {
@@ -367,9 +410,7 @@ mod tests {
         let Some(here) = place() else {
             return;
         };
-        let mut kernel = build(&environment(here.path())).unwrap();
-        let all = kernel.holds_at_most();
-        assert_eq!(all, 4 << 20);
+        let all = 4 << 20;
         let requests = |kernel: &dyn Kernel| kernel.traffic().unwrap().requests;
         // The last block of 10 % is cut where the share ends.
         for (percent, share, blocks) in [
@@ -377,7 +418,9 @@ mod tests {
             (10.0, 102 * 4096, 2),
             (25.0, 1 << 20, 4),
         ] {
-            let before = requests(&*kernel);
+            let mut kernel = Capacity::start(&environment(here.path())).unwrap();
+            assert_eq!(kernel.holds_at_most(), all);
+            let before = requests(&kernel);
             kernel.set_intensity(percent);
             assert_eq!(kernel.held(), 0);
             assert!(!kernel.applied());
@@ -387,7 +430,7 @@ mod tests {
             }
             assert_eq!(kernel.held(), share);
             assert_eq!(units * u64::from(SEGMENT), share);
-            assert_eq!(requests(&*kernel) - before, blocks, "at {percent} %");
+            assert_eq!(requests(&kernel) - before, blocks, "at {percent} %");
             let until = Instant::now() + Duration::from_millis(50);
             while Instant::now() < until {
                 units += kernel.work().unwrap();
@@ -396,6 +439,7 @@ mod tests {
             assert_eq!(kernel.held(), share, "and holds no more than that");
         }
         // A pass that was broken off is begun again.
+        let mut kernel = Capacity::start(&environment(here.path())).unwrap();
         kernel.set_intensity(100.0);
         kernel.work().unwrap();
         kernel.set_intensity(50.0);
@@ -406,6 +450,47 @@ mod tests {
         kernel.release();
         assert_eq!(kernel.held(), 0);
         assert!(kernel.applied(), "nothing is wanted");
+    }
+
+    #[test]
+    fn what_was_read_is_held_through_a_pause() {
+        let Some(here) = place() else {
+            return;
+        };
+        let mut kernel = Capacity::start(&environment(here.path())).unwrap();
+        kernel.set_intensity(75.0);
+        while !kernel.applied() {
+            kernel.work().unwrap();
+        }
+        for (percent, held) in [(75.0, 3 << 20), (50.0, 2 << 20), (100.0, 3 << 20)] {
+            kernel.release();
+            assert_eq!(kernel.held(), 0);
+            kernel.set_intensity(percent);
+            assert_eq!((kernel.held(), kernel.applied()), (held, percent < 80.0));
+        }
+        while !kernel.applied() {
+            kernel.work().unwrap();
+        }
+        assert_eq!(kernel.held(), 4 << 20);
+    }
+
+    #[test]
+    fn a_share_that_ends_within_a_word_is_counted() {
+        let mut covered = Covered::new(200);
+        covered.want(200);
+        covered.add(60..150);
+        covered.add(100..110);
+        assert_eq!(covered.count, 90);
+        for (wanted, count) in [(64, 4), (70, 10), (128, 68), (200, 90), (0, 0)] {
+            covered.want(wanted);
+            assert_eq!(covered.count, count, "{wanted}");
+        }
+        // What is not wanted is remembered, and not counted.
+        covered.want(10);
+        covered.add(0..20);
+        assert_eq!(covered.count, 10);
+        covered.want(20);
+        assert_eq!(covered.count, 20);
     }
 
     #[test]

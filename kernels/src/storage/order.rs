@@ -20,6 +20,14 @@ impl Order {
             state: 0,
         }
     }
+
+    /// From now on the numbers below `bound`, from where it is now.
+    pub fn bound(&mut self, bound: u64) {
+        *self = Order {
+            state: self.state,
+            ..Order::new(bound)
+        };
+    }
 }
 
 impl Iterator for Order {
@@ -61,6 +69,22 @@ mod tests {
                 pass.sort();
                 prop_assert!(pass.into_iter().eq(0..bound));
             }
+        }
+    }
+
+    #[test]
+    fn another_bound_begins_where_the_last_one_was() {
+        let mut order = Order::new(1000);
+        let first: Vec<u64> = order.by_ref().take(400).collect();
+        order.bound(1000);
+        let mut pass: Vec<u64> = first.into_iter().chain(order.by_ref().take(600)).collect();
+        pass.sort();
+        assert!(pass.into_iter().eq(0..1000));
+        for bound in [10, 5000, 1] {
+            order.bound(bound);
+            let mut pass: Vec<u64> = order.by_ref().take(bound as usize).collect();
+            pass.sort();
+            assert!(pass.into_iter().eq(0..bound), "{bound}");
         }
     }
 

@@ -311,9 +311,13 @@ impl Run<'_, '_> {
             .filter(|run| sequence.members.contains(&run.subject) && self.wants(run))
             .collect();
         let tolerated = wanting.iter().filter(|run| run.half == Half::Tolerated);
-        let fixed = AT_100 * tolerated.clone().count() + wanting.len() / 2 + FEWEST_CONTROLS;
-        let spare = (most - fixed as f64) / tolerated.count().max(1) as f64;
+        let tolerated = tolerated.count();
+        let fixed = AT_100 * tolerated + wanting.len() / 2 + FEWEST_CONTROLS;
+        let spare = (most - fixed as f64) / tolerated.max(1) as f64;
         let long = sequence.block() > LONG_BLOCK;
+        // Where long blocks only tell what the target does to sources, controls would take
+        // half of the time.
+        let only_caused = long && tolerated == 0;
         let fewest = usize::from(!long || round >= self.rounds_to_look());
         let levels = match self.settings.full_only {
             true => 0,
@@ -378,9 +382,10 @@ impl Run<'_, '_> {
                     levels.dedup();
                     for level in levels {
                         let arm = (subject, Arm::Treat(level));
-                        alone.push(arm);
+                        let more = usize::from(only_caused);
+                        alone.extend(std::iter::repeat_n(arm, 1 + more));
                         if !beside.contains(&arm) {
-                            beside.push(arm);
+                            beside.extend(std::iter::repeat_n(arm, 1 + more));
                         }
                     }
                 }
@@ -401,9 +406,13 @@ impl Run<'_, '_> {
         beside.extend(gauges.map(|gauge| (*gauge, Arm::Treat(100.0))));
         let zero = sequence.zero();
         let fewest = FEWEST_CONTROLS - usize::from(long);
-        let controls = (beside.len() / TREATED_PER_CONTROL).max(fewest);
-        beside.extend(std::iter::repeat_n(zero, controls));
-        beside.extend(self.sharing(index));
+        if only_caused {
+            beside.push(zero);
+        } else {
+            let controls = (beside.len() / TREATED_PER_CONTROL).max(fewest);
+            beside.extend(std::iter::repeat_n(zero, controls));
+            beside.extend(self.sharing(index));
+        }
         let sequence = &self.sequences[index];
         let (skip, periods) = (sequence.skip, sequence.periods());
         let request = |target| {
