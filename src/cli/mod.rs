@@ -31,6 +31,7 @@ mod output;
 mod overview;
 mod pairs;
 mod pattern;
+mod place_local;
 mod population;
 mod predict;
 mod profile;
@@ -81,7 +82,7 @@ enum Command {
     Run(run::Args),
     /// Show live what a program and the machine do, by every counter there is
     Counters(Box<counters::Args>),
-    /// Send requests to a server at a given rate, or find the rate it bears
+    /// Generate load at a fixed rate, or find a server's maximum sustainable rate
     Load(Box<load::Args>),
     /// Measure the sensitivity vector of a program
     Profile(Box<profile::Args>),
@@ -102,7 +103,7 @@ enum Command {
     Report(report::Args),
     /// Check every source: linear, strong, and without effect on other resources
     Validate(validate::Args),
-    /// Tell how fast programs would be next to each other, by their profiles
+    /// Predict the performance of co-located programs from their profiles
     Predict(predict::Args),
     /// Infer the entries of a profile that were not measured from other profiles
     Classify(classify::Args),
@@ -111,6 +112,7 @@ enum Command {
     Train(train::Args),
     /// Place applications on nodes by their profiles
     Schedule(schedule::Args),
+    PlaceLocal(Box<place_local::Args>),
     Provision(provision::Args),
     /// Place applications for schedulers that connect to a socket
     Serve(serve::Args),
@@ -181,6 +183,7 @@ impl Cli {
             Command::Evaluate(args) => evaluate::run(args),
             Command::Train(args) => train::run(args),
             Command::Schedule(args) => schedule::run(args),
+            Command::PlaceLocal(args) => place_local::run(*args),
             Command::Provision(args) => provision::run(args),
             Command::Serve(args) => serve::run(args),
             Command::Slurm(args) => slurm::run(args),

@@ -23,6 +23,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
         "Place programs on nodes",
         &[
             "schedule",
+            "place-local",
             "provision",
             "serve",
             "extender",

@@ -148,8 +148,13 @@ fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result
     }
     let half_width = select::percent("--half-width", args.half_width, 0.05, 50.0)? / 100.0;
     let mut members = Vec::new();
+    let how = How {
+        metric: args.metric.metric.clone(),
+        directory: args.cwd.clone(),
+        show_output: args.show_output,
+    };
     for target in &args.targets {
-        members.push(member(args, target)?);
+        members.push(member(&how, target)?);
     }
     if members.len() < 2 {
         return Err(Error::request(
@@ -216,9 +221,18 @@ fn placements(args: &Args) -> Vec<GroupPlacement> {
     given.map(|(_, placement)| *placement).collect()
 }
 
-fn member(args: &Args, target: &str) -> Result<MemberRequest> {
+/// How targets are started and read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct How {
+    pub metric: Option<String>,
+    pub directory: Option<PathBuf>,
+    pub show_output: bool,
+}
+
+/// What `target` names, as in the help of this command.
+pub(super) fn member(how: &How, target: &str) -> Result<MemberRequest> {
     let (name, target) = named(target);
-    let mut metric = args.metric.metric.clone();
+    let mut metric = how.metric.clone();
     let (kind, rest) = target.split_once(':').unwrap_or(("", target));
     let (usual, spec) = match kind {
         "pid" => {
@@ -263,13 +277,13 @@ fn member(args: &Args, target: &str) -> Result<MemberRequest> {
             }
             metric.get_or_insert(profile.metric.name);
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-            (stem.into_owned(), command(args, profile.workload.command))
+            (stem.into_owned(), command(how, profile.workload.command))
         }
         _ => {
             let words = words(target)?;
             let program = target.split_whitespace().next().unwrap_or_default();
             let program = Path::new(program).file_name().unwrap_or_default();
-            (program.to_string_lossy().into_owned(), command(args, words))
+            (program.to_string_lossy().into_owned(), command(how, words))
         }
     };
     Ok(MemberRequest {
@@ -280,10 +294,10 @@ fn member(args: &Args, target: &str) -> Result<MemberRequest> {
     })
 }
 
-fn command(args: &Args, argv: Vec<String>) -> TargetSpec {
+fn command(how: &How, argv: Vec<String>) -> TargetSpec {
     TargetSpec::Command(CommandSpec {
-        directory: args.cwd.clone(),
-        show_output: args.show_output,
+        directory: how.directory.clone(),
+        show_output: how.show_output,
         ..CommandSpec::new(argv)
     })
 }
@@ -322,7 +336,7 @@ fn words(command: &str) -> Result<Vec<String>> {
 }
 
 /// Numbers members that have the same name.
-fn name_apart(members: &mut [MemberRequest]) {
+pub(super) fn name_apart(members: &mut [MemberRequest]) {
     let names: Vec<String> = members.iter().map(|member| member.name.clone()).collect();
     for (at, member) in members.iter_mut().enumerate() {
         let before = names[..at]

@@ -167,3 +167,50 @@ fn apart(machine: &Machine, used: &[usize], mut free: Vec<usize>, wanted: usize)
     }
     taken
 }
+
+/// CPUs for groups of `sizes`, of `asked` or of all that may be used: those of a group
+/// close together, groups as far from each other as there are. Hidden siblings of a core
+/// that is taken come last.
+///
+/// # Errors
+/// When there are too few.
+pub fn divided(
+    machine: &Machine,
+    sizes: &[usize],
+    asked: Option<&[usize]>,
+) -> Result<Vec<Vec<usize>>, String> {
+    let mut free = asked.unwrap_or(&machine.allowed_cpus).to_vec();
+    let wanted: usize = sizes.iter().sum();
+    if wanted > free.len() {
+        return Err(format!(
+            "{wanted} CPUs are needed, and there are {}",
+            free.len()
+        ));
+    }
+    let mut order: Vec<usize> = (0..sizes.len()).collect();
+    order.sort_by_key(|group| std::cmp::Reverse(sizes[*group]));
+    let mut dealt = vec![Vec::new(); sizes.len()];
+    let mut used: Vec<usize> = Vec::new();
+    for group in order {
+        let mut own = apart(machine, &used, free.clone(), 1);
+        while own.len() < sizes[group] {
+            let rest = free.iter().filter(|cpu| !own.contains(cpu));
+            let far = |cpu: usize| {
+                let taken = used.iter().chain(&own);
+                let sibling = |other: &&usize| machine.core_siblings(cpu).contains(other);
+                let llc = own.first().map(|first| machine.llc_group(*first));
+                let inside = llc.is_some_and(|llc| llc.contains(&cpu));
+                (taken.filter(sibling).count(), !inside, cpu)
+            };
+            match rest.copied().min_by_key(|cpu| far(*cpu)) {
+                Some(cpu) => own.push(cpu),
+                None => break,
+            }
+        }
+        free.retain(|cpu| !own.contains(cpu));
+        used.extend(&own);
+        own.sort_unstable();
+        dealt[group] = own;
+    }
+    Ok(dealt)
+}

@@ -75,6 +75,7 @@ pub mod drift;
 mod error;
 pub mod evaluate;
 mod explanation;
+pub mod local;
 mod nodes_file;
 pub mod policies;
 mod policy;
