@@ -173,6 +173,7 @@ fn entry() -> impl Strategy<Value = ResourceEntry> {
             pressure_unit: None,
             full_scale_pressure: scores.3,
             physical_bound: curves.2,
+            caused_bound: None,
             counters: rest.0,
             counters_steady: rest.1.clone(),
             phases: Vec::new(),

@@ -186,13 +186,89 @@ pub(super) fn decide(entry: &mut ResourceEntry, qos: f64) {
         entry.status = Status::Measured;
         entry.sensitive = Some(false);
         entry.tolerated = exactly(100.0);
-        // What is said of the other direction still holds.
-        entry.reason = entry.reason.take().and_then(|reason| {
-            let caused = &reason[reason.find("caused: ")?..];
-            let (caused, _) = caused.split_once("; tolerated: ").unwrap_or((caused, ""));
-            Some(caused.to_string())
-        });
+        entry.reason = without(entry.reason.take(), TOLERATED);
     }
+}
+
+const TOLERATED: &str = "tolerated: ";
+const CAUSED: &str = "caused: ";
+
+/// What is said in `reason` of the other direction than `settled`, which still holds.
+fn without(reason: Option<String>, settled: &str) -> Option<String> {
+    let reason = reason?;
+    let mut starts: Vec<usize> = [TOLERATED, CAUSED]
+        .iter()
+        .flat_map(|direction| reason.match_indices(direction))
+        .map(|(at, _)| at)
+        .filter(|at| *at == 0 || reason[..*at].ends_with("; "))
+        .collect();
+    starts.sort_unstable();
+    let ends = starts.iter().skip(1).copied().chain([reason.len()]);
+    let parts = starts
+        .iter()
+        .zip(ends)
+        .map(|(start, end)| &reason[*start..end]);
+    let kept: Vec<&str> = parts
+        .filter(|part| !part.starts_with(settled))
+        .map(|part| part.trim_end_matches("; "))
+        .collect();
+    (!kept.is_empty()).then(|| kept.join("; "))
+}
+
+/// Length of the smallest request to a disk, bytes.
+const SMALLEST_REQUEST: f64 = 4096.0;
+/// Length of a request of the source of storage bandwidth, bytes: what a request of the
+/// target can keep waiting on a disk that takes one at a time.
+const SOURCE_REQUEST: f64 = 512.0 * 1024.0;
+/// Time of a flush on a slow disk, seconds.
+const FLUSH: f64 = 0.01;
+
+/// What the target was read to use of a disk.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DiskUse {
+    /// Over the whole measurement.
+    pub bytes_per_second: f64,
+    pub flushes_per_second: f64,
+    /// Of the source of storage bandwidth.
+    pub peak_bytes_per_second: f64,
+}
+
+impl DiskUse {
+    /// The share of a disk's time that the target can take: as if all its requests were
+    /// of the smallest length and each took as long as one of the source.
+    fn bound(&self) -> PhysicalBound {
+        let requests = self.bytes_per_second / SMALLEST_REQUEST;
+        let of_time = requests * SOURCE_REQUEST / self.peak_bytes_per_second;
+        let share = (of_time + self.flushes_per_second * FLUSH).min(1.0);
+        PhysicalBound {
+            loss_percent: share * 100.0,
+            basis: format!(
+                "the target moved {:.0} B/s to and from disks in the whole measurement, and the \
+                 disk was flushed at most {:.1} times per second; if all of that were requests of \
+                 4 KiB, each as long as one of 512 KiB at {:.0} B/s, and a flush took 10 ms, it \
+                 would be so much of the disk's time",
+                self.bytes_per_second, self.flushes_per_second, self.peak_bytes_per_second
+            ),
+        }
+    }
+}
+
+/// Decides by what the target uses of a disk what probing left open of `caused`.
+pub(super) fn decide_caused(entry: &mut ResourceEntry, disk: DiskUse, qos: f64) {
+    let Some(at_100) = entry.probe_curve.last().filter(|it| it.intensity == 100.0) else {
+        return;
+    };
+    let open = entry
+        .caused
+        .is_none_or(|score| score.ci95[1] > score.ci95[0]);
+    let bound = disk.bound();
+    let loses = at_100.ci95[1] < qos;
+    if !open || loses || bound.loss_percent > CLEARLY * (1.0 - qos) * 100.0 {
+        return;
+    }
+    entry.caused = exactly(0.0);
+    entry.caused_bound = Some(bound);
+    entry.reason = without(entry.reason.take(), CAUSED);
 }
 
 fn exactly(score: f64) -> Option<Score> {
@@ -316,5 +392,38 @@ mod tests {
         lost.sensitive = Some(true);
         decide(&mut lost, 0.95);
         assert_eq!(lost.sensitive, Some(true));
+    }
+
+    #[test]
+    fn who_does_not_use_a_disk_takes_nothing_of_it() {
+        let decided = |bytes_per_second, flushes_per_second, beside: f64| {
+            let mut entry = bounded(4.0).entry(Halves::Both, None);
+            entry.caused = None;
+            entry.probe_curve[0].performance = beside;
+            entry.probe_curve[0].ci95 = [beside - 0.08, beside + 0.08];
+            let reason = "tolerated: 97 % kept; 9 more; caused: 96 % kept; 7 more; tolerated: also";
+            entry.reason = Some(reason.into());
+            let disk = DiskUse {
+                bytes_per_second,
+                flushes_per_second,
+                peak_bytes_per_second: 1e9,
+            };
+            decide_caused(&mut entry, disk, 0.95);
+            (entry.caused, entry.reason, entry.caused_bound)
+        };
+        let (caused, reason, bound) = decided(40_960.0, 0.5, 0.93);
+        assert_eq!(caused, exactly(0.0));
+        let rest = "tolerated: 97 % kept; 9 more; tolerated: also";
+        assert_eq!(reason.as_deref(), Some(rest));
+        // 10 requests of 0.52 ms each, and 5 ms for flushes.
+        assert!((bound.unwrap().loss_percent - 1.024_288).abs() < 1e-6);
+        for open in [
+            decided(400_000.0, 0.0, 0.93),
+            decided(0.0, 3.0, 0.93),
+            decided(0.0, 0.0, 0.8),
+        ] {
+            assert_eq!((open.0, open.2), (None, None));
+            assert!(open.1.unwrap().contains("caused: "));
+        }
     }
 }

@@ -3,6 +3,7 @@
 use super::arrived;
 use super::arrived::Circumstances;
 use super::bounds;
+use super::bounds::DiskUse;
 use super::outcome::Measured;
 use super::sources::SourceFacts;
 use crate::inject::placement::Refusal;
@@ -118,6 +119,17 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
         &metadata.sources,
         &metadata.reporters,
     );
+    if let Some(disk) = metadata
+        .used
+        .as_ref()
+        .and_then(|track| disk_use(track, &peaks))
+    {
+        for resource in [Resource::StorageBandwidth, Resource::StorageCapacity] {
+            if let Some(entry) = profile.resources.get_mut(resource.id()) {
+                bounds::decide_caused(entry, disk, profile.qos.threshold);
+            }
+        }
+    }
     profile.usage = metadata.used.map(|track| track.usage(&peaks));
     profile.partial = measured.partial.is_some();
     let cut_short = measured.partial.clone();
@@ -156,6 +168,18 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
         ..profile.conditions
     };
     profile
+}
+
+/// What the target used of the disk that the storage sources are on; `None` where that
+/// is not known.
+fn disk_use(track: &Track, peaks: &Peaks) -> Option<DiskUse> {
+    let (peak, _) = peaks.sources.get(Resource::StorageBandwidth.id())?;
+    let disk = peaks.disk.as_ref().ok()?.first()?;
+    Some(DiskUse {
+        bytes_per_second: track.disk_bytes_per_second()?,
+        flushes_per_second: track.flushes_per_second(disk)?,
+        peak_bytes_per_second: *peak,
+    })
 }
 
 /// Why the cost of a switch is unknown of a source that time-shares the target's

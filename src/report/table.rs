@@ -146,13 +146,13 @@ fn metric(profile: &Profile) -> String {
     let metric = &profile.metric;
     let level = match &metric.baseline {
         Some(baseline) => format!(
-            "{} {} (95 % interval {}–{}) undisturbed",
+            "{} {} (95 % interval {}–{}) without interference",
             text::number(baseline.value),
             metric.unit,
             text::number(baseline.ci95[0]),
             text::number(baseline.ci95[1])
         ),
-        None => format!("in {}, undisturbed level not known", metric.unit),
+        None => format!("in {}, baseline unknown", metric.unit),
     };
     let better = match metric.direction {
         Direction::Higher => "higher is better",
@@ -197,7 +197,10 @@ fn noise(profile: &Profile) -> String {
     let conditions = &profile.conditions;
     let mut parts = Vec::new();
     parts.push(match conditions.noise_percent {
-        Some(noise) => format!("{} % between undisturbed windows", text::number(noise)),
+        Some(noise) => format!(
+            "{} % between windows without interference",
+            text::number(noise)
+        ),
         None => "not known".into(),
     });
     parts.push(match &conditions.steal_percent {
@@ -432,14 +435,26 @@ pub(super) fn sections(profile: &Profile) -> Vec<Section> {
         "Why there is no number, or what limits it",
         reasons.collect(),
     );
-    let bounds = ordered.iter().filter_map(|(id, entry)| {
-        let bound = entry.physical_bound.as_ref()?;
-        let most = text::number(bound.loss_percent);
-        Some(format!("{id}: a loss of at most {most} %: {}", bound.basis))
-    });
+    let mut bounds = Vec::new();
+    for (id, entry) in &ordered {
+        let of_source = entry.caused_bound.as_ref();
+        let both = [
+            ("", entry.physical_bound.as_ref()),
+            (" of the source", of_source),
+        ];
+        for (whose, bound) in both {
+            if let Some(bound) = bound {
+                let most = text::number(bound.loss_percent);
+                bounds.push(format!(
+                    "{id}: a loss{whose} of at most {most} %: {}",
+                    bound.basis
+                ));
+            }
+        }
+    }
     section(
-        "Physical bounds, computed from timings and not from windows",
-        bounds.collect(),
+        "Physical bounds, computed from timings and use and not from windows",
+        bounds,
     );
     section(
         "What moved while the source pressed, treat against control (95 % intervals)",

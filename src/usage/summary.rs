@@ -182,12 +182,43 @@ pub struct Track {
     pub(super) storage_source: String,
     /// Whether the target has a network namespace of its own.
     pub(super) namespace_apart: bool,
+    /// Bytes moved to and from disks at the first and at the latest reading, with the
+    /// time in nanoseconds: what lies between, interference too.
+    whole: Option<[(u64, Read<f64>); 2]>,
 }
 
 impl Track {
     /// Adds a part of time.
     pub fn push(&mut self, part: Part) {
         self.parts.push(part);
+    }
+
+    /// Takes notice of `totals`, within a part or between parts.
+    pub fn reached(&mut self, totals: &Totals) {
+        let bytes = |storage: &Storage| storage.sum(|io| io.read_bytes + io.written_bytes);
+        let moved = totals.storage.as_ref().map(bytes).map_err(String::clone);
+        let now = (totals.at_ns, moved);
+        self.whole = Some(match self.whole.take() {
+            Some([first, _]) => [first, now],
+            None => [now.clone(), now],
+        });
+    }
+
+    /// Bytes per second that were moved to and from disks from the first reading to
+    /// the last: by the target, and with a command that we start again also by us.
+    /// `None` where that was not counted throughout.
+    pub fn disk_bytes_per_second(&self) -> Option<f64> {
+        let [(from, before), (to, after)] = self.whole.as_ref()?;
+        let seconds = to.saturating_sub(*from) as f64 / 1e9;
+        let moved = after.as_ref().ok()? - before.as_ref().ok()?;
+        (seconds > 0.0 && moved >= 0.0).then(|| moved / seconds)
+    }
+
+    /// Most flushes per second of `disk`, by whomever, without interference (upper end
+    /// of the interval); `None` where it does not count them.
+    pub fn flushes_per_second(&self, disk: &str) -> Option<f64> {
+        let rate = self.of_disk(disk, |disk| disk.flushes);
+        rate.ok().map(|rate| rate.ci95[1])
     }
 
     /// Adds what is known once at the end of a part.

@@ -95,8 +95,14 @@ pub fn check(profile: &Profile) -> Checked {
         if let Some(Reading::Value(switch)) = &entry.switch {
             check_switch(&key("switch"), switch)?;
         }
-        if let Some(bound) = &entry.physical_bound {
-            finite(&key("physical_bound.loss_percent"), bound.loss_percent)?;
+        let bounds = [
+            ("physical_bound", &entry.physical_bound),
+            ("caused_bound", &entry.caused_bound),
+        ];
+        for (name, bound) in bounds {
+            if let Some(bound) = bound {
+                finite(&key(&format!("{name}.loss_percent")), bound.loss_percent)?;
+            }
         }
         for (name, counter) in &entry.counters {
             if let Reading::Value(pair) = counter {

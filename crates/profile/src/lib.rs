@@ -527,6 +527,10 @@ pub struct ResourceEntry {
     pub full_scale_pressure: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub physical_bound: Option<PhysicalBound>,
+    /// The most the target can cost the source, by what it was read to use of the
+    /// resource; where that decided `caused`, which probing left open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caused_bound: Option<PhysicalBound>,
     /// Counters that moved between control and treat: the mechanism. `ipc` is
     /// here whether or not it moved.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

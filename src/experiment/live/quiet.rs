@@ -62,7 +62,9 @@ impl Quiet {
     pub(super) fn begin(&mut self, scope: &Scope) {
         if self.open.is_none() {
             self.meter.follow(scope);
-            self.open = Some((monotonic_ns(), self.meter.totals()));
+            let totals = self.meter.totals();
+            self.track.reached(&totals);
+            self.open = Some((monotonic_ns(), totals));
         }
     }
 
@@ -78,6 +80,7 @@ impl Quiet {
         self.meter.follow(scope);
         let to = self.meter.totals();
         self.track.push(Part::between(from, &to));
+        self.track.reached(&to);
         self.open = Some((now, to));
         let now = monotonic_ns();
         if now >= self.memory_ns {

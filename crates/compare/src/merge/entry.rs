@@ -87,6 +87,7 @@ pub fn merge(id: &str, runs: &[&Profile], shared: &Shared) -> ResourceEntry {
         pressure_unit: first.pressure_unit.clone(),
         full_scale_pressure: first.full_scale_pressure,
         physical_bound: first.physical_bound.clone(),
+        caused_bound: first.caused_bound.clone(),
         counters: counters(&entries),
         counters_steady: steady(&entries),
         phases: Vec::new(),
