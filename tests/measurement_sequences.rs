@@ -661,7 +661,7 @@ fn unequal(place: f64) -> f64 {
 /// that no pressure brings, and so says nothing, misses and has no width.
 fn widths_and_misses(
     budget: u64,
-    endless: bool,
+    (endless, in_parts): (bool, bool),
     rate: f64,
     operations: f64,
     pace: Pace,
@@ -670,7 +670,7 @@ fn widths_and_misses(
         let (subjects, mut mock) = playing(&[noisy(Curve::Flat(kept))], seed);
         (mock.baseline, mock.bursts) = (rate, Some(1.0));
         (mock.runs, mock.placed) = (Some((operations, pace)), placed);
-        mock.endless = endless;
+        (mock.endless, mock.in_parts) = (endless, in_parts);
         let measured = run(&mut mock, &subjects, &settings(budget, seed));
         let curve = &measured.subjects[0].entry.curve;
         (!curve.is_empty()).then(|| loss(&measured, 0))
@@ -692,7 +692,7 @@ fn widths_and_misses(
 
 #[test]
 fn what_a_program_does_in_every_run_is_no_noise() {
-    let (widths, missed) = widths_and_misses(15, false, 10e3, 8000.0, uneven);
+    let (widths, missed) = widths_and_misses(15, (false, false), 10e3, 8000.0, uneven);
     // Less than 0.6 of the width is almost three times the information.
     assert!(widths[1] < 0.6 * widths[0], "{widths:?}");
     assert!(missed[1] <= 2, "{missed:?}");
@@ -700,7 +700,7 @@ fn what_a_program_does_in_every_run_is_no_noise() {
 
 #[test]
 fn what_a_program_without_end_repeats_is_no_noise() {
-    let (widths, missed) = widths_and_misses(15, true, 10e3, 3000.0, uneven);
+    let (widths, missed) = widths_and_misses(15, (true, false), 10e3, 3000.0, uneven);
     assert!(widths[1] < 0.6 * widths[0], "{widths:?}");
     assert!(missed[1] <= 2, "{missed:?}");
 }
@@ -708,8 +708,39 @@ fn what_a_program_without_end_repeats_is_no_noise() {
 #[test]
 fn operations_that_differ_widely_are_compared_one_by_one() {
     for endless in [false, true] {
-        let (widths, missed) = widths_and_misses(5, endless, 4000.0, 487.0, unequal);
+        let ways = (endless, false);
+        let (widths, missed) = widths_and_misses(5, ways, 4000.0, 487.0, unequal);
         assert!(widths[1] < 0.45 * widths[0], "{endless}: {widths:?}");
         assert!(missed[1] <= 2, "{endless}: {missed:?}");
+    }
+}
+
+#[test]
+fn operations_of_known_times_are_compared_one_by_one() {
+    for endless in [false, true] {
+        let ways = (endless, true);
+        let (widths, missed) = widths_and_misses(10, ways, 1500.0, 487.0, unequal);
+        assert!(widths[1] < 0.5 * widths[0], "{endless}: {widths:?}");
+        assert!(missed[1] <= 2, "{endless}: {missed:?}");
+    }
+}
+
+#[test]
+#[ignore = "statistics: a minute"]
+fn intervals_cover_where_operations_are_compared_one_by_one() {
+    for endless in [false, true] {
+        let mut missed = 0;
+        for seed in 0..40_u64 {
+            let kept = [0.9, 1.0][seed as usize % 2];
+            let (subjects, mut mock) = playing(&[noisy(Curve::Flat(kept))], seed);
+            (mock.baseline, mock.bursts) = (1500.0, Some(1.0));
+            (mock.runs, mock.placed) = (Some((487.0, unequal as Pace)), true);
+            (mock.endless, mock.in_parts) = (endless, true);
+            let measured = run(&mut mock, &subjects, &settings(10, seed));
+            let [_, low, high] = loss(&measured, 0);
+            missed += usize::from(!(low..=high).contains(&(1.0 - kept)));
+        }
+        eprintln!("endless {endless}: {missed} of 40 intervals miss");
+        assert!(missed <= 5, "endless {endless}: {missed}");
     }
 }

@@ -102,6 +102,18 @@ pub struct TargetTurn {
     /// Whether parts of operations are counted, as far as they had come by the time of
     /// the target.
     pub in_parts: bool,
+    /// The first and the last operation that was done in the turn, where their times
+    /// are known.
+    pub done: Option<[Completion; 2]>,
+}
+
+/// An operation that was done in a turn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Completion {
+    /// Since the begin of the turn, by the target's own time.
+    pub seconds: f64,
+    /// Operations done since the begin of the turn, this one included.
+    pub operations: f64,
 }
 
 /// How far a run of a command has come.

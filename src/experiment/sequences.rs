@@ -72,6 +72,11 @@ const TOLD_APART_FROM: f64 = -0.15;
 /// they do otherwise.
 const STEADIER: f64 = 0.93;
 
+/// Variance that comes with comparing a block with other runs at its place, in parts of
+/// the variance of blocks, times the number of runs: what is wrong with the course at one
+/// place is wrong for all blocks there. From simulated runs of known effects.
+const ERROR_OF_COURSE: f64 = 6.0;
+
 /// What a block is read between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ends {
@@ -390,6 +395,7 @@ impl SequenceLog {
         };
         let mut best = self.contrasts_by(Ends::Block, None);
         let mut least = error(&best);
+        let mut compared_with = None;
         let all = counts(&best);
         let (course, fine) = (self.course.as_deref(), self.fine.as_deref());
         for (ends, course) in [
@@ -410,9 +416,29 @@ impl SequenceLog {
             let most = all.iter().zip(kept).all(|(all, kept)| 2 * kept >= *all);
             if most && error < STEADIER * least {
                 (best, least) = (other, error);
+                compared_with = course.map(Course::seen);
             }
         }
-        best
+        match compared_with {
+            Some(runs) => self.widened(best, (1.0 + ERROR_OF_COURSE / runs as f64).sqrt()),
+            None => best,
+        }
+    }
+
+    /// The same effects with all that blocks differ from them `times` as large.
+    fn widened<'s>(
+        &self,
+        (mut blocks, contrasts): (Vec<(&'s Kept, Block)>, Contrasts),
+        times: f64,
+    ) -> (Vec<(&'s Kept, Block)>, Contrasts) {
+        for ((_, block), ratio) in blocks.iter_mut().zip(&contrasts.ratios) {
+            if let Some(ratio) = ratio {
+                block.value += (times - 1.0) * (ratio - contrasts.effects[block.arm]);
+            }
+        }
+        let values: Vec<Block> = blocks.iter().map(|(_, value)| *value).collect();
+        let contrasts = Contrasts::of(&values, self.arms.len());
+        (blocks, contrasts)
     }
 
     /// As [`SequenceLog::contrasts`], with blocks read as `ends` says, and what

@@ -6,6 +6,7 @@ use jostle::experiment::executor::Arm;
 use jostle::experiment::executor::Block;
 use jostle::experiment::executor::BlockReading;
 use jostle::experiment::executor::BlockRequest;
+use jostle::experiment::executor::Completion;
 use jostle::experiment::executor::Executor;
 use jostle::experiment::executor::Place;
 use jostle::experiment::executor::Subject;
@@ -146,6 +147,10 @@ pub struct MockExecutor {
     pub override_performance: Vec<(usize, Option<f64>)>,
     /// Operations are seen so many at a time, at once.
     pub bursts: Option<f64>,
+    /// Parts of operations are counted, and when they were done.
+    pub in_parts: bool,
+    /// What was done in the latest turn: share of its time, operations.
+    completed: Vec<(f64, f64)>,
     /// A command that is run again and again: operations of a run, and how fast it is
     /// at each place of it (0–1) against its mean.
     pub runs: Option<(f64, Pace)>,
@@ -201,6 +206,8 @@ impl MockExecutor {
             weather: Weather::default(),
             baseline: 1000.0,
             bursts: None,
+            in_parts: false,
+            completed: Vec::new(),
             runs: None,
             placed: true,
             endless: false,
@@ -280,16 +287,20 @@ impl MockExecutor {
     /// Where in a run the target is.
     fn place(&self) -> Option<Place> {
         let (length, _) = self.runs?;
-        let (run, operations) = ((self.ran / length).floor(), self.ran % length);
+        let run = (self.ran / length).floor();
+        let whole = |operations: f64| match self.in_parts {
+            true => operations,
+            false => operations.floor(),
+        };
         let place = match self.endless {
             true => Place {
                 run: 1,
-                operations: self.ran.floor(),
+                operations: whole(self.ran),
                 from_begin: false,
             },
             false => Place {
                 run: run as u32,
-                operations: operations.floor(),
+                operations: whole(self.ran % length),
                 from_begin: true,
             },
         };
@@ -304,6 +315,7 @@ impl MockExecutor {
             return even;
         };
         let (from, mut left) = (self.ran, even);
+        self.completed.clear();
         while left > 0.0 {
             // Rounding shall not leave it just below where an operation begins.
             let at = (self.ran + 1e-6).floor();
@@ -311,12 +323,24 @@ impl MockExecutor {
             let needed = (at + 1.0 - self.ran) / pace;
             if needed <= left {
                 self.ran = at + 1.0;
+                self.completed
+                    .push((1.0 - (left - needed) / even, self.ran - from));
             } else {
                 self.ran += left * pace;
             }
             left -= needed;
         }
         self.ran - from
+    }
+
+    /// The first and the last operation that was done in a turn of `seconds`.
+    fn outer(&self, seconds: f64) -> Option<[Completion; 2]> {
+        let of = |&(share, operations): &(f64, f64)| Completion {
+            seconds: share * seconds,
+            operations,
+        };
+        let (first, last) = self.completed.first().zip(self.completed.last())?;
+        Some([of(first), of(last)])
     }
 
     /// What is seen of `done` operations.
@@ -386,7 +410,11 @@ impl MockExecutor {
             let from = self.place();
             let even = self.baseline * phase * self.level * disturbance * own * seconds;
             let done = if running { self.advance(even) } else { 0.0 };
-            let operations = if running { self.seen(done) } else { 0.0 };
+            let operations = match running {
+                true if self.in_parts => done,
+                true => self.seen(done),
+                false => 0.0,
+            };
             if running {
                 turns.push(TargetTurn {
                     position,
@@ -398,7 +426,8 @@ impl MockExecutor {
                         Arm::Control | Arm::Treat(_) => seconds / (1.0 - self.slice_share),
                     },
                     from,
-                    in_parts: false,
+                    in_parts: self.in_parts,
+                    done: self.in_parts.then(|| self.outer(seconds)).flatten(),
                 });
             }
         }

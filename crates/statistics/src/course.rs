@@ -79,6 +79,12 @@ impl Course {
         Course::in_pieces(steps, FINE_PIECE)
     }
 
+    /// The same in pieces of one operation: for steps whose ends are known to parts of
+    /// operations.
+    pub fn by_operation(steps: &[Step]) -> Option<Course> {
+        Course::in_pieces(steps, 0.0)
+    }
+
     fn in_pieces(steps: &[Step], piece: f64) -> Option<Course> {
         let longest = steps.iter().map(|step| step.to).fold(0.0, f64::max);
         let rate = rate(steps)?;
@@ -121,9 +127,19 @@ impl Course {
         })
     }
 
+    /// From steps whose ends are known to parts of operations, in pieces of one operation.
+    pub fn folded_by_operation(steps: &[Step], period: f64) -> Option<Course> {
+        Course::folded_in_pieces(steps, period, 0.0)
+    }
+
     /// The same by a period that is known.
     pub fn folded_in_fine_pieces(steps: &[Step], period: f64) -> Option<Course> {
         Course::folded_in_pieces(steps, period, FINE_PIECE)
+    }
+
+    /// Runs, or repetitions, that it is known from.
+    pub fn seen(&self) -> usize {
+        self.runs.len()
     }
 
     /// How far most stretches are from what other runs, or repetitions, took for them, as

@@ -154,6 +154,7 @@ impl LiveExecutor<'_> {
                         all_seconds: length.as_secs_f64(),
                         from: None,
                         in_parts: false,
+                        done: None,
                     })),
                     probe: reading.probe,
                     pressure: reading.pressure,

@@ -1,5 +1,6 @@
 //! What the target did between two readings of a worker, or between two slices.
 
+use crate::experiment::executor::Completion;
 use crate::experiment::executor::Place;
 use crate::experiment::executor::TargetTurn;
 use crate::metric::Moments;
@@ -73,6 +74,19 @@ impl Progress {
         });
         let part = part.filter(|part| part.is_finite());
         (self.moments.before + whole as u64) as f64 + part.unwrap_or(0.5)
+    }
+}
+
+impl Progress {
+    /// The first and the last operation that was done between two moments.
+    fn completed(&self, [from, to]: [u64; 2]) -> Option<[Completion; 2]> {
+        let times = &self.moments.times;
+        let [first, end] = [from, to].map(|at| times.partition_point(|time| *time <= at));
+        let of = |index: usize| Completion {
+            seconds: (self.clock(times[index]) - self.clock(from)) / 1e9,
+            operations: (self.moments.before + index as u64 + 1) as f64 - self.done(from),
+        };
+        (first < end).then(|| [of(first), of(end - 1)])
     }
 }
 
@@ -158,6 +172,9 @@ pub(super) fn target_turns(
             all_seconds: clock(all)? / 1e9,
             from: follow.place(from),
             in_parts: follow.progress.is_some(),
+            done: follow
+                .progress
+                .and_then(|progress| progress.completed([from.at_ns, end.at_ns])),
         })
     };
     if !slices {

@@ -19,6 +19,14 @@ use std::rc::Rc;
 /// times as long.
 const SEARCHED_AGAIN: f64 = 1.5;
 
+/// Least share of a block between the first operation that was done in it and the last,
+/// where their times are known: less is mostly noise.
+const BETWEEN_MARKS: f64 = 0.25;
+
+/// Share of a block that what is under way in it may take in other runs, where no two
+/// operations were done in the block and it still counts.
+const MOST_UNDER_WAY: f64 = 0.5;
+
 /// How often the course is found anew with what the arms cost, as it shows then.
 const PASSES: usize = 2;
 
@@ -44,16 +52,21 @@ impl Repetition {
         Course::folded(&own, self.period?)
     }
 
-    /// The same from operation to operation.
-    fn fine(&mut self, steps: &[(Place, Step)]) -> Option<Course> {
+    /// The same from operation to operation; `in_parts` where steps end between two.
+    fn fine(&mut self, steps: &[(Place, Step)], in_parts: bool) -> Option<Course> {
         let (own, seen) = longest(steps)?;
         if seen >= SEARCHED_AGAIN * self.searched_finely {
             let found = Course::finely_folded(&own);
             self.searched_finely = seen;
             self.exact = found.as_ref().map(|(_, period)| *period);
-            return found.map(|(course, _)| course);
+            if !in_parts {
+                return found.map(|(course, _)| course);
+            }
         }
-        Course::folded_in_fine_pieces(&own, self.exact?)
+        match in_parts {
+            true => Course::folded_by_operation(&own, self.exact?),
+            false => Course::folded_in_fine_pieces(&own, self.exact?),
+        }
     }
 }
 
@@ -70,14 +83,35 @@ fn longest(steps: &[(Place, Step)]) -> Option<(Vec<Step>, f64)> {
     Some((own, seen))
 }
 
-/// All steps of known place, each as long as it would have been at the usual pace.
-fn all_steps(sequences: &[SequenceLog], ends: Ends) -> Vec<(Place, Step)> {
-    let paces: Vec<Vec<f64>> = sequences.iter().map(|log| log.paces(ends)).collect();
+/// What one log knows of the target's course.
+type Known = fn(&SequenceLog) -> Option<&Rc<Course>>;
+
+/// All steps of known place, each as long as it would have been at the usual pace, as
+/// blocks show it that are read as `ends` says and compared with what is `known`.
+fn all_steps(sequences: &[SequenceLog], ends: Ends, known: Known) -> Vec<(Place, Step)> {
+    let paces = sequences.iter().map(|log| log.paces(ends, known(log)));
+    let paces: Vec<Vec<f64>> = paces.collect();
     let known = paces.iter().flatten().copied();
     let usual = location(&known.filter(|pace| pace.is_finite()).collect::<Vec<f64>>());
     let logs = sequences.iter().zip(&paces);
     logs.flat_map(|(log, paces)| log.steps(paces, usual, ends))
         .collect()
+}
+
+/// The first operation that was done in `turns` and the last, which follow each other:
+/// operations and seconds since the begin of the first turn.
+fn known_marks(turns: &[&TargetTurn]) -> Vec<(f64, f64)> {
+    let mut before = (0.0, 0.0);
+    let mut marks = Vec::new();
+    for turn in turns {
+        let done = turn.done.into_iter().flatten();
+        marks.extend(done.map(|it| (before.0 + it.operations, before.1 + it.seconds)));
+        before = (before.0 + turn.operations, before.1 + turn.seconds);
+    }
+    match (marks.first(), marks.last()) {
+        (Some(&first), Some(&last)) => vec![first, last],
+        _ => marks,
+    }
 }
 
 fn from_begin(steps: &[(Place, Step)]) -> Vec<Step> {
@@ -93,7 +127,7 @@ impl SequenceLog {
         repetition: &mut Repetition,
     ) {
         for _ in 0..PASSES {
-            let steps = all_steps(sequences, Ends::Block);
+            let steps = all_steps(sequences, Ends::Block, |log| log.course.as_ref());
             let from_begin = from_begin(&steps);
             let course = Course::of(&from_begin).or_else(|| repetition.course(&steps));
             let course = course.map(Rc::new);
@@ -104,10 +138,15 @@ impl SequenceLog {
                 break;
             }
         }
+        let in_parts = sequences.iter().any(SequenceLog::is_in_parts);
         for _ in 0..PASSES {
-            let steps = all_steps(sequences, Ends::Marks);
-            let fine = Course::fine(&from_begin(&steps));
-            let fine = fine.or_else(|| repetition.fine(&steps));
+            let steps = all_steps(sequences, Ends::Marks, |log| log.fine.as_ref());
+            let from_begin = from_begin(&steps);
+            let fine = match in_parts {
+                true => Course::by_operation(&from_begin),
+                false => Course::fine(&from_begin),
+            };
+            let fine = fine.or_else(|| repetition.fine(&steps, in_parts));
             let fine = fine.map(Rc::new);
             for sequence in sequences.iter_mut() {
                 sequence.fine = fine.clone();
@@ -139,7 +178,13 @@ impl SequenceLog {
                 Some(Some((first, at.operations + to.0)))
             }
         };
-        let ends_at = between().unwrap_or_else(|| self.ends_at(block));
+        let found = between();
+        let by_marks = found.is_some();
+        let ends_at = found.unwrap_or_else(|| self.ends_at(block));
+        if ends == Ends::Marks && !by_marks && self.is_in_parts() && !self.sequence.takes_time {
+            let (from, to) = ends_at?;
+            return self.starved(course, block, from, to);
+        }
         let rate = ends_at.and_then(|(from, to)| course.log_rate_of(from.run, from.operations, to));
         let nothing_done = || ends_at.is_some_and(|(from, to)| to <= from.operations);
         match rate {
@@ -147,6 +192,20 @@ impl SequenceLog {
             None if ends == Ends::Marks && !nothing_done() => None,
             None => Some(0.0),
         }
+    }
+
+    /// The same of a block in which no two operations were done, as the first one's
+    /// other runs show it: where these take so long that two are rarely done in such a
+    /// block, it says nothing.
+    fn starved(&self, course: &Course, block: &Kept, from: Place, to: f64) -> Option<f64> {
+        let (begin, end) = (
+            from.operations.floor(),
+            to.ceil().max(from.operations + 1.0),
+        );
+        let rate = course.log_rate_of(from.run, begin, end)?;
+        let expected = (end - begin) / rate.exp();
+        let seconds: f64 = self.counted(block).map(|turn| turn.seconds).sum();
+        (expected < MOST_UNDER_WAY * seconds).then_some(rate - course.log_rate)
     }
 
     /// Where a block begins and ends, if in one run.
@@ -165,14 +224,15 @@ impl SequenceLog {
     pub(super) fn outer_marks(&self, block: &Kept) -> Option<((f64, f64), (f64, f64))> {
         let marks = self.marks(block);
         let (first, last) = (*marks.first()?, *marks.last()?);
-        (last.0 > first.0 && last.1 > first.1).then_some((first, last))
+        let least = match self.is_in_parts() {
+            true => BETWEEN_MARKS * self.counted(block).map(|turn| turn.seconds).sum::<f64>(),
+            false => 0.0,
+        };
+        (last.0 > first.0 && last.1 - first.1 > least).then_some((first, last))
     }
 
     fn marks(&self, block: &Kept) -> Vec<(f64, f64)> {
         if self.sequence.takes_time || self.periods() == 1 {
-            return Vec::new();
-        }
-        if self.is_in_parts() {
             return Vec::new();
         }
         let turns: Vec<&TargetTurn> = self.counted(block).collect();
@@ -185,6 +245,9 @@ impl SequenceLog {
         };
         if !turns.windows(2).all(follows) {
             return Vec::new();
+        }
+        if self.is_in_parts() {
+            return known_marks(&turns);
         }
         let done: Vec<(f64, f64)> = turns
             .iter()
@@ -200,14 +263,10 @@ impl SequenceLog {
 
     /// Per arm the log of the target's rate, its place taken off; not a number for
     /// one without any.
-    fn paces(&self, ends: Ends) -> Vec<f64> {
+    fn paces(&self, ends: Ends, course: Option<&Rc<Course>>) -> Vec<f64> {
         let mut values: Vec<Vec<f64>> = vec![Vec::new(); self.arms.len()];
         for block in self.beside() {
-            let ahead = match ends {
-                Ends::Marks => self.fine.as_ref(),
-                _ => self.course.as_ref(),
-            };
-            let ahead = ahead.map_or(Some(0.0), |course| self.ahead(course, block, ends));
+            let ahead = course.map_or(Some(0.0), |course| self.ahead(course, block, ends));
             let value = self.value(block, ends).zip(ahead);
             let value = value.map(|(value, ahead)| value - ahead);
             values[block.arm].extend(value.filter(|value| value.is_finite()));
@@ -227,6 +286,7 @@ impl SequenceLog {
         usual: f64,
         ends: Ends,
     ) -> impl Iterator<Item = (Place, Step)> + 's {
+        let in_parts = self.is_in_parts();
         // Where a source takes the CPU, its share of a turn is not even.
         let blocks = self.beside().filter(|_| !self.sequence.takes_time);
         blocks
@@ -234,8 +294,9 @@ impl SequenceLog {
             .flat_map(move |block| {
                 let slower = (paces[block.arm] - usual).exp();
                 let marks = match ends {
-                    Ends::Marks => self.marks(block),
-                    Ends::Block | Ends::Operations => Vec::new(),
+                    Ends::Marks if !in_parts => self.marks(block),
+                    // Turns end at known parts of operations.
+                    Ends::Marks | Ends::Block | Ends::Operations => Vec::new(),
                 };
                 let at = self.counted(block).next().and_then(|turn| turn.from);
                 let mut steps: Vec<(Place, Step)> = Vec::new();
