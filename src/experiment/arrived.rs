@@ -65,15 +65,16 @@ pub(super) fn judge(
     // A share of the CPU is the target's to give; what is held is held, unless a device
     // was too slow to read it.
     let row = resource.row();
+    let shared: Vec<usize> = on_generator(entry, known.generator);
     if row.intensity != Intensity::Rate {
         let full = known.facts.full_scale.filter(|full| *full > 0.0);
         if let Some(full) = full.filter(|_| row.domain == Domain::BlockDevice) {
-            tolerated(entry, full, &[], None);
+            tolerated(entry, full, &shared, None);
+            without_caused(entry, yields_to(&shared));
         }
         return None;
     }
     let alone = alone_at_100(entry);
-    let shared: Vec<usize> = on_generator(entry, known.generator);
     // A peak taken at the start is what the machine gave in that moment, and what is
     // shared with others by more than a core gives now more and now less.
     let least = if of_a_core(resource) { SLICED } else { STARVED };
@@ -90,26 +91,16 @@ pub(super) fn judge(
     let share_alone = share_alone.filter(|_| known.facts.calibrated == Some(true));
     let starved = share_alone.filter(|share| *share < ENOUGH && Some(full) == start);
     tolerated(entry, full, &shared, starved);
-    let reason = if !shared.is_empty() {
-        Some(format!(
-            "the source yields to the load generator on CPU {}, so what it loses does not come \
-             from the target alone",
-            format_list(&shared)
-        ))
-    } else {
+    let reason = yields_to(&shared).or_else(|| {
         starved.filter(|share| *share < STARVED).map(|share| {
             format!(
-                "with the target held still too the source reached {:.0} % of its calibrated peak: \
-                 somebody else takes it",
+                "with the target stopped too the source reached {:.0} % of its calibrated peak: \
+                 somebody else uses it",
                 100.0 * share
             )
         })
-    };
-    if let Some(reason) = reason.filter(|_| !entry.probe_curve.is_empty()) {
-        entry.caused = None;
-        entry.probe_curve.clear();
-        add_reason(entry, format!("caused: {reason}"));
-    }
+    });
+    without_caused(entry, reason);
     if known.generator_waits && takes(entry) && beyond_the_core(resource) {
         entry.warn(Warning::GeneratorWaits.facts());
     }
@@ -129,7 +120,7 @@ pub(super) fn never_free(entries: &mut BTreeMap<String, ResourceEntry>, alone: &
         return;
     }
     let reason = format!(
-        "tolerated: an unseen neighbour held the core all the time: with the target held still \
+        "tolerated: an unseen neighbour held the core all the time: with the target stopped \
          {gauge} reached {:.0} % of its calibrated peak",
         100.0 * best
     );
@@ -154,6 +145,27 @@ pub(super) fn peak_warning(source: &SourceFacts, share_alone: Option<f64>) -> Op
     let less = |warning: &Warning| matches!(warning, Warning::PeakChanged { change_percent, .. } if *change_percent < 0.0);
     let found = source.warning.as_ref();
     found.filter(|warning| !(reached && less(warning))).cloned()
+}
+
+/// Why a source says nothing of the target that is on the CPUs `shared` with the load
+/// generator, if there are any.
+fn yields_to(shared: &[usize]) -> Option<String> {
+    (!shared.is_empty()).then(|| {
+        format!(
+            "the source yields to the load generator on CPU {}, so what it loses does not come \
+             from the target alone",
+            format_list(shared)
+        )
+    })
+}
+
+/// Takes back what is said of what the target does to the source, for a `reason`.
+fn without_caused(entry: &mut ResourceEntry, reason: Option<String>) {
+    if let Some(reason) = reason.filter(|_| !entry.probe_curve.is_empty()) {
+        entry.caused = None;
+        entry.probe_curve.clear();
+        add_reason(entry, format!("caused: {reason}"));
+    }
 }
 
 /// What the source reached at 100 % with the target held still.
@@ -260,7 +272,7 @@ fn tolerated(entry: &mut ResourceEntry, full: f64, shared: &[usize], starved: Op
         )
     } else if let Some(share) = starved {
         format!(
-            "somebody else takes it: with the target held still it reached {:.0} %",
+            "somebody else uses it: with the target stopped it reached {:.0} %",
             100.0 * share
         )
     } else {
@@ -332,10 +344,19 @@ mod tests {
     }
 
     fn loaded(
-        mut entry: ResourceEntry,
+        entry: ResourceEntry,
         calibrated: bool,
         generator: &[usize],
         generator_waits: bool,
+    ) -> ResourceEntry {
+        judged_of(SOURCE, entry, calibrated, (generator, generator_waits))
+    }
+
+    fn judged_of(
+        source: Resource,
+        mut entry: ResourceEntry,
+        calibrated: bool,
+        (generator, generator_waits): (&[usize], bool),
     ) -> ResourceEntry {
         let facts = SourceFacts {
             placement: entry.placement.clone().unwrap(),
@@ -349,7 +370,7 @@ mod tests {
             generator,
             generator_waits,
         };
-        judge(SOURCE, &mut entry, &known);
+        judge(source, &mut entry, &known);
         entry
     }
 
@@ -414,7 +435,7 @@ mod tests {
         let entry = judged(kept([60.0, 110.0], Some(120.0)), true, &[]);
         assert!(entry.caused.is_none() && entry.probe_curve.is_empty());
         let reason = entry.reason.unwrap();
-        assert!(reason.contains("held still it reached 60 %"), "{reason}");
+        assert!(reason.contains("stopped it reached 60 %"), "{reason}");
         let entry = judged(kept([60.0, 56.0], Some(200.0)), true, &[1]);
         assert!(entry.caused.is_none());
         let reason = entry.reason.unwrap();
@@ -454,6 +475,42 @@ mod tests {
             reason.contains("reached 81 %") && reason.contains("the target holds"),
             "{reason}"
         );
+    }
+
+    #[test]
+    fn a_core_gives_a_source_less_in_slices_and_not_much_less() {
+        let judged = |alone: f64| {
+            let entry = kept([0.48 * alone, 0.96 * alone], Some(alone));
+            let entry = judged_of(Resource::Branch, entry, true, (&[], false));
+            (entry.full_scale_pressure, entry.sensitive)
+        };
+        assert_eq!(judged(176.0), (Some(176.0), Some(false)));
+        assert_eq!(judged(150.0), (Some(200.0), None), "somebody else is there");
+    }
+
+    #[test]
+    fn a_disk_that_was_too_slow_was_not_filled() {
+        let judged = |source, held: f64| {
+            let entry = kept([held / 2.0, held], None);
+            let entry = judged_of(source, entry, false, (&[], false));
+            (entry.full_scale_pressure, entry.sensitive)
+        };
+        let disk = Resource::StorageCapacity;
+        assert_eq!(judged(disk, 190.0), (Some(200.0), Some(false)));
+        assert_eq!(judged(disk, 150.0), (Some(200.0), None));
+        assert_eq!(judged(Resource::L2Capacity, 150.0).1, Some(false));
+    }
+
+    #[test]
+    fn a_disk_source_on_the_generators_cpu_says_nothing_of_the_target() {
+        let judged = |generator: &[usize]| {
+            let entry = kept([100.0, 200.0], Some(400.0));
+            judged_of(Resource::StorageCapacity, entry, false, (generator, false))
+        };
+        assert!(judged(&[]).caused.is_some());
+        let beside = judged(&[1]);
+        assert!(beside.caused.is_none() && beside.probe_curve.is_empty());
+        assert!(beside.reason.unwrap().contains("load generator on CPU 1"));
     }
 
     #[test]

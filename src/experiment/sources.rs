@@ -7,6 +7,7 @@ use super::plan::Plan;
 use super::settings::Settings;
 use crate::error::Error;
 use crate::error::Result;
+use crate::inject::WorkerError;
 use crate::inject::WorkerGroup;
 use crate::inject::WorkerPlan;
 use crate::inject::group::spawn_together;
@@ -35,6 +36,12 @@ const FILL_SAMPLE_BYTES: f64 = (128u64 << 20) as f64;
 /// first takes at most this share of the budget: the other resources want
 /// theirs.
 const SLOW_FILL: Duration = Duration::from_secs(1);
+/// Times as long as a little of it says after which filling is given up, and the least
+/// share of it that a time can be told from.
+const LONGER_THAN_SAID: f64 = 2.0;
+const LEAST_TAKEN: f64 = 0.01;
+/// Longest wait for a little of it, and until it is given back.
+const SAMPLE_PATIENCE: Duration = Duration::from_secs(20);
 const FIRST_FILL_SHARE: f64 = 0.1;
 
 /// What is known of one source.
@@ -266,6 +273,7 @@ fn start_source(
     let settle = calibration
         .and_then(|known| known.settle_seconds(resource.id()))
         .map_or(timing.settle, Duration::from_secs_f64)
+        .max(recovery(resource))
         .min(plan.request.settings.longest_settle);
     let peak_time = match plan.request.settings.quick {
         true => timing.peak / 2,
@@ -298,6 +306,17 @@ fn start_source(
         bound,
     };
     Ok((subject, group, facts))
+}
+
+/// How long at least a target needs for what the source of `resource` evicted:
+/// calibration tells how fast the source is, and the target reads back what it lost at
+/// a pace of its own.
+fn recovery(resource: Resource) -> Duration {
+    let row = resource.row();
+    match (row.domain, row.intensity) {
+        (Domain::LlcGroup, Intensity::Footprint) => row.timing.settle / 2,
+        _ => Duration::ZERO,
+    }
 }
 
 /// Whether the source of `resource` can be switched within a sequence: it leaves
@@ -352,7 +371,8 @@ fn sequence(resource: Resource, workers: &WorkerPlan, settle: Duration) -> Optio
 /// How long taking all the memory will take, from taking a little. Memory that
 /// a host has not backed yet comes many times slower than memory that was used
 /// before; where that can be afforded, all of it is touched once here, so that
-/// the switches to come measure the target and not the host.
+/// the switches to come measure the target and not the host. Where that takes longer
+/// than the little said, it is given up, and the time is that of what was taken.
 fn fill_time(
     group: &mut WorkerGroup,
     settings: &Settings,
@@ -360,12 +380,21 @@ fn fill_time(
     let budget = settings.budget;
     let all = group.plan.config.environment.memory_headroom_bytes as f64;
     let part = (FILL_SAMPLE_BYTES / all).min(settings.max_intensity / 100.0);
-    let first = take(group, part, Duration::from_secs(20))?.div_f64(part);
+    let first = take(group, part, SAMPLE_PATIENCE)?.div_f64(part);
     if first < SLOW_FILL || settings.is_limited() || first > budget.mul_f64(FIRST_FILL_SHARE) {
         return Ok(first);
     }
-    take(group, 1.0, budget)?;
-    Ok(take(group, part, Duration::from_secs(20))?.div_f64(part))
+    let patience = first.mul_f64(LONGER_THAN_SAID);
+    match take(group, 1.0, patience) {
+        Ok(_) => Ok(take(group, part, SAMPLE_PATIENCE)?.div_f64(part)),
+        Err(WorkerError::Late(_)) => {
+            let taken = group.snapshot().held as f64 / all;
+            let command = group.set(Order::Park);
+            group.wait_applied(command, SAMPLE_PATIENCE, &|| false)?;
+            Ok(patience.div_f64(taken.clamp(LEAST_TAKEN, 1.0)))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Takes `part` (0–1) of the memory and gives it back; the time of taking it.
@@ -373,8 +402,8 @@ fn take(
     group: &mut WorkerGroup,
     part: f64,
     patience: Duration,
-) -> std::result::Result<Duration, String> {
-    let mut apply = |order| -> std::result::Result<Duration, String> {
+) -> std::result::Result<Duration, WorkerError> {
+    let mut apply = |order| -> std::result::Result<Duration, WorkerError> {
         let from = Instant::now();
         let command = group.set(order);
         group.wait_applied(command, patience, &|| false)?;
