@@ -234,7 +234,7 @@ impl Policy for QuasarSizing {
                 choice.parts.len(),
                 choice.score
             ),
-            _ => format!("best quality: {best:.3} of the undisturbed best platform"),
+            _ => format!("best quality: {best:.3} of the best platform without interference"),
         };
         Deciding {
             resource: sized.then(|| "cpus".into()),
@@ -246,7 +246,7 @@ impl Policy for QuasarSizing {
         let [margin, quality] = key(request.app, cluster, node);
         match margin > 0.0 {
             true => format!("quality {quality:.3}"),
-            false => format!("quality {quality:.3}, and residents that would not bear it"),
+            false => format!("quality {quality:.3}, and residents that would not tolerate it"),
         }
     }
 }

@@ -80,6 +80,8 @@ pub fn performance(responses: &Responses, pressure: &Pressure, counted: LaneSet)
         && counted.contains(CPU)
     {
         (expected.ln, expected.variance) = need.on(cpu);
+        // Company makes nobody faster.
+        expected.ln = expected.ln.min(0.0);
         left.remove(CPU);
     }
     let mut disk = Expected::default();
