@@ -159,7 +159,7 @@ pub enum Warning {
     },
     /// A closed loop of requests stands still together with the target.
     #[error(
-        "the load generator waits for answers while the target is held still, so what it takes of \
+        "the load generator waits for answers while the target is stopped, so what it takes of \
          this resource counts as caused by the target; with a fixed rate it goes on sending"
     )]
     GeneratorWaits,

@@ -158,7 +158,7 @@ fn nothing_known_is_no_basis() {
 }
 
 #[test]
-fn one_alone_is_undisturbed_and_told_so() {
+fn one_alone_has_no_neighbours() {
     let (code, stdout, _) = predict(&["profiles/xz.json"]);
     assert_eq!(code, Some(0));
     assert!(stdout.contains("one application alone"), "{stdout}");

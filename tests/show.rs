@@ -37,7 +37,7 @@ fn a_profile_takes_one_screen_and_ends_in_a_conclusion() {
     assert_eq!(code, Some(0), "{stderr}");
     assert!(text.lines().count() <= 40, "{text}");
     for expected in [
-        "128,400 operations/s undisturbed (±0.3894 %)",
+        "128,400 operations/s without interference (±0.3894 %)",
         "\ncpu-time         █▉     38 (34–42)",
         "29 (28–30)",
         "≤ 1.0",

@@ -164,11 +164,14 @@ def allowed(entry):
 
 
 def decided(entry, direction):
-    """A verdict, or a score known within ten points."""
+    """A verdict, or a score known within ten points. That it disturbs is a verdict, too:
+    the interval of what it causes lies above 0."""
     score = entry.get(direction)
     if score and score["ci95"][1] - score["ci95"][0] <= 2 * KNOWN_WITHIN:
         return True
-    return direction == "tolerated" and entry.get("sensitive") is not None
+    if direction == "caused":
+        return bool(score) and score["ci95"][0] > 0
+    return entry.get("sensitive") is not None
 
 
 def at_full(entry, direction):

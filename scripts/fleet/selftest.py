@@ -54,6 +54,8 @@ def decides():
     entry = {"status": "measured", "tolerated": score(50, 40, 60), "caused": score(9, 0, 20.1)}
     check(profiles.decided(entry, "tolerated"), "a score within 10 points is known")
     check(not profiles.decided(entry, "caused"), "a wider one is not")
+    entry["caused"] = score(80, 60, 100)
+    check(profiles.decided(entry, "caused"), "what surely disturbs is decided")
     entry = {"status": "unresolved", "sensitive": False}
     check(profiles.decided(entry, "tolerated"), "a verdict decides")
     check(not profiles.decided(entry, "caused"), "but only what it is about")

@@ -273,10 +273,10 @@ fn difference(name: &str, told: u64, measured: u64, unit: &str) -> Option<String
             "the rest is not to be had: others hold it, or a hypervisor tells what the host \
              has and not what a guest gets"
         }
-        false => "more is to be had than is told, or the machine was too busy to tell",
+        false => "more is available than reported, or the machine was too busy to measure it",
     };
     Some(format!(
-        "{name}: the machine tells {told}, the access time rises at {measured}; {why}"
+        "{name}: the machine reports {told}, the access time rises at {measured}; {why}"
     ))
 }
 

@@ -196,7 +196,7 @@ fn together(plan: WorkerPlan, slot: Slot) -> Result<Peak, Stop> {
 
 fn peak_of(group: &WorkerGroup, operations_per_second: Option<f64>) -> Result<Peak, Stop> {
     let pressure = Press::full_scale(group)
-        .ok_or_else(|| Stop::Failed("its worker told no pressure at 100 %".to_string()))?;
+        .ok_or_else(|| Stop::Failed("its worker reported no pressure at 100 %".to_string()))?;
     Ok(Peak {
         placement: group.plan.placement.clone(),
         workers: group.workers(),

@@ -324,7 +324,7 @@ fn check_access(wanted: &[Wanted], access: Access) -> Result<()> {
         .peekable();
     if able.peek().is_none() {
         return refuse(&format!(
-            "{} has no accesses to choose; leave it out, or press on a bandwidth",
+            "{} has no accesses to choose; leave it out, or name a bandwidth source",
             wanted.first().map_or("this", |wanted| wanted.resource.id())
         ));
     }

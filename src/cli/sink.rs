@@ -69,7 +69,7 @@ pub fn run(args: Args) -> Result<()> {
         note(&format!("listening on {address}, TCP and UDP{all}"));
     }
     if sink.addresses.iter().any(|a| a.ip().is_unspecified()) {
-        note("whoever can reach this host may send here; --listen ADDR:PORT narrows that");
+        note("any host that can reach this one may send here; --listen ADDR:PORT narrows that");
     }
     if args.listen.is_empty() {
         note("only this host can reach it; --listen ADDR:PORT opens it to others");

@@ -68,8 +68,8 @@ fn size(size: &Size) -> String {
         unit => format!("{amount} {unit}"),
     };
     let told = match &size.reported {
-        Reading::Value(told) => format!("told {}", amount(*told)),
-        Reading::Unavailable { .. } => "told nothing".to_string(),
+        Reading::Value(told) => format!("reported {}", amount(*told)),
+        Reading::Unavailable { .. } => "not reported".to_string(),
     };
     let measured = match &size.measured {
         Reading::Value(knee) => format!(

@@ -30,7 +30,7 @@ pub fn page(outcomes: &[CloudOutcome], summaries: &[StrategySummary], style: Sty
     }
     page.push_str(&text::wrap(
         "",
-        "performance = time undisturbed / time from arrival to end, 1 is best, the mean over jobs; \
+        "performance = time without interference / time from arrival to end, 1 is best, the mean over jobs; \
          worst 5 % = what all but 5 % of the jobs reach; QoS kept = share of jobs that keep it \
          while they run; cost in reserved vCPU-hours; reserved in use = share of reserved vCPUs; \
          released as poor = of instances on demand, those given back because a job missed its \

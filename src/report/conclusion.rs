@@ -116,9 +116,11 @@ fn of_caused(entries: &[(&String, &ResourceEntry)]) -> Option<String> {
         .collect();
     match (names.is_empty(), quiet) {
         (true, 0) => None,
-        (true, 1) => Some("It was not seen to disturb the one resource that could be told.".into()),
+        (true, 1) => {
+            Some("It was not seen to disturb the one resource that could be measured.".into())
+        }
         (true, quiet) => Some(format!(
-            "It was not seen to disturb any of the {quiet} resources that could be told."
+            "It was not seen to disturb any of the {quiet} resources that could be measured."
         )),
         (false, _) => Some(format!("It disturbs {}.", listed(&names))),
     }

@@ -34,7 +34,7 @@ pub fn page(
     page.push_str(&text::wrap(
         "",
         "nodes on = share of nodes × time; energy = energy of a node for each instance over that \
-         of the scheme; performance = share of what is undisturbed, the mean over instances and \
+         of the scheme; performance = share of the baseline, the mean over instances and \
          time; lost = share of instances × time that lose more than so much; bandwidth used = of \
          nodes that are on; moves = pieces moved after the first consolidation, and their share \
          of all bytes. ± is one standard error over seeds.",

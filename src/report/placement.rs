@@ -63,7 +63,7 @@ pub fn page(
 
 /// A line for each placement.
 fn lines(placed: &[Explanation], style: Style) -> String {
-    let titles = ["program → node", "keeps", "hurts most", "because"];
+    let titles = ["program → node", "keeps", "affects most", "because"];
     let rows = placed.iter().map(|explanation| {
         let expected = explanation.expected.as_ref();
         let keeps = expected.map_or("–".into(), |expected| {
@@ -190,7 +190,7 @@ fn one(explanation: &Explanation, style: Style) -> String {
 fn expects(expected: &ExpectedPerformance, gaps: bool) -> String {
     let [low, high] = expected.ci95.map(|end| end * 100.0);
     let own = format!(
-        "{:.0} % of its undisturbed performance (95 % interval {low:.0} to {high:.0}{})",
+        "{:.0} % of its baseline performance (95 % interval {low:.0} to {high:.0}{})",
         expected.performance * 100.0,
         if gaps {
             "; some inputs are unknown"
@@ -363,8 +363,8 @@ mod tests {
             one(&explanation, Style::plain()),
             "redis → n1\n  \
              decided by  best\n  \
-             expects     87 % of its undisturbed performance (95 % interval 80 to 93); web is hurt the most,\n              \
-             from 97 to 90 %\n  \
+             expects     87 % of its baseline performance (95 % interval 80 to 93); web is hurt the most, from\n              \
+             97 to 90 %\n  \
              in parts    4 CPUs on n1, 1 CPU on n2\n  \
              relaxed     D2 ≥ 0 on llc-capacity\n"
         );

@@ -22,7 +22,7 @@ pub fn page(
     style: Style,
 ) -> String {
     let mut page = match (predictions.len(), shares_cpus) {
-        (1, _) => "one application alone: nothing presses on it\n\n".to_string(),
+        (1, _) => "one application alone: no neighbours\n\n".to_string(),
         (count, true) => format!("{count} applications that take turns on the same CPUs\n\n"),
         (count, false) => format!("{count} applications, each with CPUs of its own\n\n"),
     };

@@ -74,12 +74,12 @@ pub(super) fn head(profile: &Profile) -> [String; 3] {
     let (metric, conditions) = (&profile.metric, &profile.conditions);
     let level = match &metric.baseline {
         Some(it) => format!(
-            "{} {} undisturbed (±{} %)",
+            "{} {} without interference (±{} %)",
             text::number(it.value),
             metric.unit,
             text::number(100.0 * (it.ci95[1] - it.ci95[0]).abs() / 2.0 / it.value.abs())
         ),
-        None => format!("undisturbed level not known, in {}", metric.unit),
+        None => format!("baseline unknown, in {}", metric.unit),
     };
     let machine = &profile.machine;
     let cpus = format!(

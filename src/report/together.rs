@@ -29,7 +29,7 @@ fn line([one, other]: [&str; 2], effect: &Interaction) -> String {
     let verdict = match (low > 1.0, high < 1.0) {
         (true, _) => "less together than each by itself says",
         (_, true) => "more together than each by itself says",
-        (false, false) => "as each by itself says, as far as can be told",
+        (false, false) => "as each by itself says, as far as can be determined",
     };
     let mut line = format!(
         "{one} keeps {}, {other} {}, both at once {} where the product is {:.1} %: {:.3} times \

@@ -163,7 +163,7 @@ fn full_scale_basis(resource: Resource) -> &'static str {
     match (row.intensity, row.switch_cost) {
         (Intensity::Share, _) => "all of the CPU's time",
         (_, SwitchCost::FillsMemory) => "memory it was given",
-        _ => "size of what it presses on",
+        _ => "size of its structure",
     }
 }
 
