@@ -36,13 +36,13 @@ const FILL_SAMPLE_BYTES: f64 = (128u64 << 20) as f64;
 /// first takes at most this share of the budget: the other resources want
 /// theirs.
 const SLOW_FILL: Duration = Duration::from_secs(1);
+const FIRST_FILL_SHARE: f64 = 0.1;
 /// Times as long as a little of it says after which filling is given up, and the least
 /// share of it that a time can be told from.
 const LONGER_THAN_SAID: f64 = 2.0;
 const LEAST_TAKEN: f64 = 0.01;
 /// Longest wait for a little of it, and until it is given back.
 const SAMPLE_PATIENCE: Duration = Duration::from_secs(20);
-const FIRST_FILL_SHARE: f64 = 0.1;
 
 /// What is known of one source.
 #[derive(Clone, Debug)]
@@ -412,4 +412,17 @@ fn take(
     let took = apply(Order::Treat(part * 100.0))?;
     apply(Order::Park)?;
     Ok(took)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fills_the_last_level_cache_has_long_blocks_of_its_own() {
+        assert!(recovery(Resource::LlcCapacity) > LONGEST_CARRY_OVER);
+        for other in [Resource::L2Capacity, Resource::MemoryBandwidth] {
+            assert_eq!(recovery(other), Duration::ZERO);
+        }
+    }
 }
