@@ -177,6 +177,19 @@ pub enum Warning {
         slowed_percent: f64,
         told_apart: bool,
     },
+    /// CPUs that are said to share a last-level cache did not.
+    #[error(
+        "this virtual machine's CPUs shared a last-level cache for {shared_percent:.0} % of the \
+         time{}",
+        match of_shared_time {
+            true => ": results of llc and memory sources are of that time",
+            false => "",
+        }
+    )]
+    CacheNotShared {
+        shared_percent: f64,
+        of_shared_time: bool,
+    },
     /// The placebo slowed a target on another CPU.
     #[error(
         "the placebo alone slowed the target to {kept_percent:.0} % although it ran on another \
@@ -471,6 +484,10 @@ mod tests {
                 held_percent: 31.0,
                 slowed_percent: 24.0,
                 told_apart: true,
+            },
+            Warning::CacheNotShared {
+                shared_percent: 31.0,
+                of_shared_time: true,
             },
             Warning::Counters { note: text() },
             Warning::ThreadsNotCounted {

@@ -58,6 +58,9 @@ struct FakeBench {
     unstoppable: Option<usize>,
     interrupted_at: Option<usize>,
     played: usize,
+    /// Share of the blocks together in which the members share a cache; in the others they
+    /// lose nothing.
+    shared: Option<f64>,
 }
 
 impl FakeBench {
@@ -72,6 +75,7 @@ impl FakeBench {
             unstoppable: None,
             interrupted_at: None,
             played: 0,
+            shared: None,
         }
     }
 }
@@ -98,13 +102,16 @@ impl Bench for FakeBench {
             let reason = "it is in the root cgroup".to_string();
             return Err(BenchError::NotPaused { member, reason });
         }
+        let together = arm == Arm::Together;
+        let shares_cache = self.shared.filter(|_| together);
+        let shares_cache = shares_cache.map(|share| self.noise.uniform() < share);
         let mut did = Vec::new();
         for (index, fake) in self.members.iter().enumerate() {
             if !arm.runs(index) {
                 did.push(None);
                 continue;
             }
-            let keeps = if arm == Arm::Together {
+            let keeps = if together && shares_cache != Some(false) {
                 fake.keeps
             } else {
                 1.0
@@ -133,7 +140,11 @@ impl Bench for FakeBench {
             }));
         }
         let at = self.now - 0.5 * SECONDS;
-        Ok(Block { at, did })
+        Ok(Block {
+            at,
+            did,
+            shares_cache,
+        })
     }
 }
 
@@ -190,6 +201,40 @@ fn planted_losses_are_found_and_nulls_covered() {
     let share = missed as f64 / (3 * rounds) as f64;
     println!("missed {share:.3}");
     assert!(share < 0.12, "{share}");
+}
+
+#[test]
+fn losses_are_those_in_a_shared_cache() {
+    let fakes = [
+        Fake {
+            keeps: 0.7,
+            ..PLAIN
+        },
+        PLAIN,
+    ];
+    let mut covered = 0;
+    for seed in 0..10 {
+        let mut bench = FakeBench::new(&fakes, seed);
+        bench.shared = Some(0.3);
+        let found = measured(&mut bench, 10, seed);
+        let sharing = found.cache_sharing.expect("it was looked at");
+        assert!(sharing.of_shared_time, "{sharing:?}");
+        assert!((sharing.shared_percent - 30.0).abs() < 15.0, "{sharing:?}");
+        let loser = value(&found.performances[0]);
+        assert!((loser.value - 0.7).abs() < 0.05, "seed {seed}: {loser:?}");
+        covered += u32::from(loser.ci95[0] <= 0.7 && 0.7 <= loser.ci95[1]);
+    }
+    assert!(covered >= 8, "{covered} of 10");
+    // Never shared: what was seen is told, and that it is not of that time.
+    let mut bench = FakeBench::new(&fakes, 1);
+    bench.shared = Some(0.0);
+    let found = measured(&mut bench, 10, 1);
+    let sharing = found.cache_sharing.expect("it was looked at");
+    assert_eq!(
+        (sharing.shared_percent, sharing.of_shared_time),
+        (0.0, false)
+    );
+    assert!((value(&found.performances[0]).value - 1.0).abs() < 0.03);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 
 use super::sources::SourceFacts;
 use crate::warning::Warning;
+use jostle_profile::CacheSharing;
 use jostle_profile::CurvePoint;
 use jostle_profile::PlacementMode;
 use jostle_profile::ResourceEntry;
@@ -134,6 +135,50 @@ pub(super) fn never_free(entries: &mut BTreeMap<String, ResourceEntry>, alone: &
             entry.sensitive = None;
             entry.status = Status::Unresolved;
             add_reason(entry, reason.clone());
+        }
+    }
+}
+
+/// Takes back what blocks without a shared cache cannot show: that nothing was lost in
+/// it, and that nothing of it was taken.
+pub(super) fn never_shared(
+    entries: &mut BTreeMap<String, ResourceEntry>,
+    sharing: &[CacheSharing],
+) {
+    for one in sharing {
+        if one.of_shared_time {
+            continue;
+        }
+        let line = match one.apart_ns {
+            Some(ns) => format!(" (a cache line took {ns:.0} ns there and back)"),
+            None => String::new(),
+        };
+        let time = match one.shared_percent < 0.5 {
+            true => "at no time".to_string(),
+            false => format!("in {:.0} % of the time only", one.shared_percent),
+        };
+        let reason = format!(
+            "this virtual machine's CPUs shared a last-level cache {time}{line}, so that nothing is              known of when they do"
+        );
+        for id in &one.resources {
+            let resource = id.parse::<Resource>().ok();
+            let within = resource.is_some_and(|resource| {
+                matches!(resource.row().domain, Domain::LlcGroup | Domain::NumaNode)
+            });
+            let Some(entry) = entries.get_mut(id).filter(|_| within) else {
+                continue;
+            };
+            let lost = entry.sensitive == Some(true);
+            if !lost && !entry.curve.is_empty() {
+                entry.sensitive = None;
+                entry.tolerated = None;
+                entry.curve.clear();
+                entry.status = Status::Unresolved;
+                add_reason(entry, format!("tolerated: {reason}"));
+            }
+            if !takes(entry) {
+                without_caused(entry, Some(reason.clone()));
+            }
         }
     }
 }
@@ -299,6 +344,40 @@ fn add_reason(entry: &mut ResourceEntry, reason: String) {
 mod tests {
     use super::*;
     use jostle_profile::Placement;
+
+    #[test]
+    fn a_cache_that_was_never_shared_shows_no_absence_of_loss() {
+        let sharing = |shared_percent, of_shared_time| CacheSharing {
+            resources: vec!["memory-bandwidth".into(), "storage-bandwidth".into()],
+            shared_percent,
+            of_shared_time,
+            shared_ns: None,
+            apart_ns: Some(362.0),
+        };
+        let entries = || {
+            let of = |id: &str| (id.to_string(), kept([100.0, 200.0], None));
+            BTreeMap::from(["memory-bandwidth", "storage-bandwidth"].map(of))
+        };
+        let mut all = entries();
+        never_shared(&mut all, &[sharing(0.0, false)]);
+        let entry = &all["memory-bandwidth"];
+        assert_eq!((entry.sensitive, entry.status), (None, Status::Unresolved));
+        assert!(entry.curve.is_empty() && entry.tolerated.is_none());
+        let reason = entry.reason.as_deref().unwrap_or_default();
+        assert!(
+            reason.contains("at no time (a cache line took 362 ns"),
+            "{reason}"
+        );
+        assert_eq!(all["storage-bandwidth"].sensitive, Some(false));
+        // What was lost nevertheless is lost.
+        let mut all = entries();
+        all.get_mut("memory-bandwidth").unwrap().sensitive = Some(true);
+        never_shared(&mut all, &[sharing(7.0, false)]);
+        assert_eq!(all["memory-bandwidth"].curve.len(), 2);
+        let mut all = entries();
+        never_shared(&mut all, &[sharing(30.0, true)]);
+        assert_eq!(all["memory-bandwidth"].sensitive, Some(false));
+    }
 
     const SOURCE: Resource = Resource::MemoryBandwidth;
 

@@ -118,6 +118,11 @@ impl<'a> Bench<'a> {
         self.executor.now()
     }
 
+    /// As [`Executor::shares_cache`].
+    pub fn shares_cache(&mut self, subject: usize) -> Option<bool> {
+        self.executor.shares_cache(subject)
+    }
+
     /// Time-weighted share of CPU time stolen, percent; `None` before any window.
     pub fn steal_percent(&self) -> Option<f64> {
         (self.seconds > 0.0).then(|| 100.0 * self.steal_seconds / self.seconds)

@@ -1,5 +1,6 @@
 //! The seam between deciding what to measure and measuring it.
 
+use crate::machine::transfer::APART_NS;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -140,6 +141,18 @@ pub struct BlockReading {
     /// The same of the source beside it, where there was one.
     pub beside: Option<f64>,
     pub steal: f64,
+    /// What a cache line took from the source's CPU to the target's and back, before
+    /// and after, nanoseconds; `None` where it was not looked at.
+    pub line_ns: Option<[f64; 2]>,
+}
+
+impl BlockReading {
+    /// Whether source and target shared a last-level cache; `None` where that is not
+    /// known, or changed.
+    pub fn shares_cache(&self) -> Option<bool> {
+        let apart = self.line_ns?.map(|ns| ns > APART_NS);
+        (apart[0] == apart[1]).then_some(!apart[0])
+    }
 }
 
 /// How a block of a sequence ended.
@@ -190,6 +203,12 @@ pub trait Executor {
     /// Whether windows count something beside the metric, which blocks do not.
     fn counts(&self) -> bool {
         false
+    }
+
+    /// Whether the source of `subject` and the target share a last-level cache now;
+    /// `None` where that is not known, or does not change.
+    fn shares_cache(&mut self, _subject: usize) -> Option<bool> {
+        None
     }
 
     /// Whether the sources of two subjects can press at the same time.

@@ -5,6 +5,7 @@ use super::design::Counted;
 use super::design::expensive;
 use super::levels::FEWEST_PAIRS;
 use super::log::Log;
+use super::log::Nearby;
 use super::mechanism;
 use super::outcome::HalfOutcome;
 use super::outcome::Measured;
@@ -22,11 +23,13 @@ use super::settings::Half;
 use super::settings::Halves;
 use super::settings::Settings;
 use crate::warning::Warning;
+use jostle_profile::CacheSharing;
 use jostle_profile::CounterPair;
 use jostle_profile::CurvePoint;
 use jostle_profile::Estimate;
 use jostle_profile::Phase;
 use jostle_profile::PhasePerformance;
+use jostle_profile::ResourceEntry;
 use jostle_profile::Status;
 use jostle_profile::UnseenNeighbour;
 use jostle_statistics as stats;
@@ -37,6 +40,8 @@ use std::time::Duration;
 
 /// Share of the time, percent, from which on an unseen neighbour is a doubt.
 const SAID_FROM: f64 = 5.0;
+/// Looks at whether CPUs share a cache from which on they say for how long.
+const FEWEST_LOOKS: usize = 10;
 const MIXTURE_RESAMPLES: usize = 1000;
 /// No pressure makes a program this much faster than the placebo does: where the
 /// interval lies above, the metric follows something else.
@@ -76,6 +81,16 @@ impl Ended<'_, '_> {
                     told_apart: !self.log.mixtures.is_empty(),
                 }),
         );
+        let cache_sharing = self.cache_sharing();
+        warnings.extend(
+            cache_sharing
+                .iter()
+                .filter(|one| one.shared_percent < 100.0 - SAID_FROM)
+                .map(|one| Warning::CacheNotShared {
+                    shared_percent: one.shared_percent,
+                    of_shared_time: one.of_shared_time,
+                }),
+        );
         let mechanisms = self.mechanisms(&mut rng);
         let apart = self.apart(&phases, &mut rng);
         let mut parts: Vec<Vec<HalfOutcome>> = vec![Vec::new(); self.log.subjects.len()];
@@ -100,7 +115,7 @@ impl Ended<'_, '_> {
             .map(
                 |(index, (((subject, parts), sharing), (mechanism, apart)))| {
                     let mut outcome = join(subject, parts);
-                    outcome.entry.mixture = self.mixture(index, &mut rng);
+                    outcome.entry.mixture = self.mixture(index, &outcome.entry, &mut rng);
                     outcome.entry.switch = self.log.switches.get(&index).cloned();
                     outcome.entry.sharing_cost = estimate(sharing, &mut rng);
                     outcome.mechanism = mechanism;
@@ -153,6 +168,7 @@ impl Ended<'_, '_> {
             duration: self.elapsed,
             phases,
             unseen_neighbours,
+            cache_sharing,
             plain_switch: self.log.plain_switch,
             together: self.log.together.clone(),
             readings,
@@ -174,15 +190,69 @@ impl Ended<'_, '_> {
         .collect()
     }
 
-    /// What the target keeps at 100 over all the time, where the levels are of the
-    /// free time alone.
-    fn mixture(&self, subject: usize, rng: &mut ChaCha8Rng) -> Option<Estimate> {
+    fn cache_sharing(&self) -> Vec<CacheSharing> {
+        let nearby = self.log.nearby.values();
+        nearby
+            .map(|(nearby, members)| {
+                let names = members.iter();
+                let names = names.map(|member| self.log.subjects[*member].resource.to_string());
+                CacheSharing {
+                    resources: names.collect(),
+                    shared_percent: 100.0 * self.share_of_time(nearby),
+                    of_shared_time: nearby.of_shared_time,
+                    shared_ns: nearby.near_ns,
+                    apart_ns: nearby.apart_ns,
+                }
+            })
+            .collect()
+    }
+
+    /// What the target keeps at 100 over all the time, where the levels, those of
+    /// `entry`, are of a part of it.
+    fn mixture(
+        &self,
+        subject: usize,
+        entry: &ResourceEntry,
+        rng: &mut ChaCha8Rng,
+    ) -> Option<Estimate> {
         let (contrasts, arm) = self.log.mixtures.get(&subject)?;
         let bootstrap = contrasts.bootstrap(*arm, MIXTURE_RESAMPLES, rng)?;
-        Some(Estimate {
+        let found = Estimate {
             value: bootstrap.location.exp(),
             ci95: bootstrap.interval95().map(f64::exp),
+        };
+        let mut nearby = self.log.nearby.values();
+        let told_apart = nearby.find(|(one, members)| one.told_apart && members.contains(&subject));
+        let Some((nearby, _)) = told_apart else {
+            return Some(found);
+        };
+        let shared = self.share_of_time(nearby);
+        let near = entry
+            .curve
+            .last()
+            .filter(|point| point.intensity == 100.0)?;
+        let part = |near: f64, apart: f64| shared * near + (1.0 - shared) * apart;
+        let value = part(near.performance, found.value);
+        let end = |at: usize| {
+            let off = |value: f64, ci95: [f64; 2]| ci95[at] - value;
+            let near = shared * off(near.performance, near.ci95);
+            let apart = (1.0 - shared) * off(found.value, found.ci95);
+            near.hypot(apart)
+        };
+        Some(Estimate {
+            value,
+            ci95: [(value - end(0)).max(0.0), value + end(1)],
         })
+    }
+
+    /// Of the time, 0–1, in which sources and target shared a cache.
+    fn share_of_time(&self, nearby: &Nearby) -> f64 {
+        let looks = &self.log.shares;
+        let shared = looks.iter().filter(|shares| **shares).count();
+        match looks.len() < FEWEST_LOOKS {
+            true => nearby.share,
+            false => shared as f64 / looks.len() as f64,
+        }
     }
 
     /// Per subject the counters' changes at its highest intensity.

@@ -1,6 +1,7 @@
 //! Windows on the real machine: real workers beside a real target.
 
 mod floor;
+mod nearness;
 mod play;
 mod quiet;
 mod revive;
@@ -24,6 +25,7 @@ use crate::inject::WorkerError;
 use crate::inject::WorkerGroup;
 use crate::inject::WorkerPlan;
 use crate::inject::stall::StallGuard;
+use crate::machine::transfer::APART_NS;
 use crate::metric::Metric;
 use crate::os;
 use crate::sys::clock::monotonic_ns;
@@ -72,6 +74,7 @@ pub struct LiveExecutor<'a> {
     looked_ns: u64,
     playing: play::Playing,
     quiet: Option<quiet::Quiet>,
+    nearness: nearness::Nearness,
     /// Highest intensity of any source, percent: what is asked for is a part of it.
     ceiling: f64,
     floor: Option<floor::Guard>,
@@ -109,6 +112,7 @@ impl<'a> LiveExecutor<'a> {
             looked_ns: 0,
             playing: play::Playing::default(),
             quiet: None,
+            nearness: nearness::Nearness::default(),
             ceiling: 100.0,
             floor: None,
         }
@@ -387,6 +391,10 @@ impl Executor for LiveExecutor<'_> {
 
     fn counts(&self) -> bool {
         self.counting.is_some()
+    }
+
+    fn shares_cache(&mut self, subject: usize) -> Option<bool> {
+        self.line_ns(subject).map(|ns| ns <= APART_NS)
     }
 
     fn at_once(&self, one: usize, other: usize) -> Result<(), String> {

@@ -38,6 +38,21 @@ pub(super) struct Held {
     pub(super) slowed: f64,
 }
 
+/// How long sources and target shared the last-level cache that they are said to
+/// share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Nearby {
+    /// Of the looks before and after blocks, 0–1.
+    pub(super) share: f64,
+    /// Whether blocks have to be told apart by it.
+    pub(super) told_apart: bool,
+    /// Whether levels are of that time alone.
+    pub(super) of_shared_time: bool,
+    /// What a cache line took there and back then, and at other times, nanoseconds.
+    pub(super) near_ns: Option<f64>,
+    pub(super) apart_ns: Option<f64>,
+}
+
 /// Everything read in one run of a measurement.
 pub(super) struct Log<'a> {
     pub(super) subjects: &'a [Subject],
@@ -57,7 +72,12 @@ pub(super) struct Log<'a> {
     pub(super) levels: BTreeMap<usize, Vec<(f64, f64)>>,
     /// Per sequence what an unseen neighbour had of its core, and its subjects.
     pub(super) held: BTreeMap<usize, (Held, Vec<usize>)>,
-    /// Per subject whose levels are of the free time alone, its arm at 100 in the
+    /// Per sequence how long its sources shared a cache with the target, and its
+    /// subjects.
+    pub(super) nearby: BTreeMap<usize, (Nearby, Vec<usize>)>,
+    /// Whether they did, each time that a sequence was chosen.
+    pub(super) shares: Vec<bool>,
+    /// Per subject whose levels are of a part of the time alone, its arm at 100 in the
     /// contrasts of all the time.
     pub(super) mixtures: BTreeMap<usize, (Rc<Contrasts>, usize)>,
     /// Per subject what a switch to it costs, or why that is not known.
@@ -81,6 +101,8 @@ impl<'a> Log<'a> {
             played: BTreeMap::new(),
             levels: BTreeMap::new(),
             held: BTreeMap::new(),
+            nearby: BTreeMap::new(),
+            shares: Vec::new(),
             mixtures: BTreeMap::new(),
             switches: BTreeMap::new(),
             plain_switch: None,

@@ -6,6 +6,7 @@ use super::search::Finding;
 use super::search::Verdict;
 use super::settings::Half;
 use crate::warning::Warning;
+use jostle_profile::CacheSharing;
 use jostle_profile::CounterPair;
 use jostle_profile::Estimate;
 use jostle_profile::Phase;
@@ -41,6 +42,7 @@ pub struct Measured {
     /// Empty when undisturbed performance held its level.
     pub phases: Vec<Phase>,
     pub unseen_neighbours: Vec<UnseenNeighbour>,
+    pub cache_sharing: Vec<CacheSharing>,
     /// Target time that a switch to the placebo and back costs in turns as the
     /// scheduler gives them, microseconds.
     pub plain_switch: Option<Estimate>,
@@ -68,6 +70,7 @@ impl Measured {
             duration: Duration::from_secs_f64(readings.elapsed_seconds.max(0.0)),
             phases: Vec::new(),
             unseen_neighbours: Vec::new(),
+            cache_sharing: Vec::new(),
             plain_switch: None,
             together: Vec::new(),
             readings: Some(readings),

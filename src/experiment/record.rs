@@ -107,6 +107,7 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
             .insert(outcome.resource.to_string(), entry);
     }
     arrived::never_free(&mut profile.resources, &alone);
+    arrived::never_shared(&mut profile.resources, &measured.cache_sharing);
     for entry in profile.resources.values_mut() {
         bounds::decide(entry, profile.qos.threshold);
     }
@@ -163,6 +164,7 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
         counters: metadata.counters.into_iter().collect(),
         phases: measured.phases.clone(),
         unseen_neighbours: measured.unseen_neighbours.clone(),
+        cache_sharing: measured.cache_sharing.clone(),
         doubts: warnings.iter().map(|one| one.message.clone()).collect(),
         warnings,
         ..profile.conditions

@@ -6,6 +6,7 @@
 //! own performance is compared with the control of its time; the source's,
 //! with its blocks of the same round in which the target was stopped.
 
+mod apart;
 mod course;
 mod ends;
 mod pair;
@@ -24,6 +25,7 @@ use super::executor::Subject;
 use super::executor::TargetState;
 use super::executor::TargetTurn;
 use super::log::Held;
+use super::log::Nearby;
 use super::log::PairRecord;
 use super::search::Played;
 use super::settings::Half;
@@ -49,6 +51,9 @@ const FIRST_JUDGED: usize = 4;
 /// Blocks grow to at most this length when carry-over takes most of them, or their
 /// ends are most of their noise.
 const LONGEST_BLOCK: Duration = Duration::from_millis(20);
+
+/// Periods to skip and to read beside a source that leaves nothing behind.
+pub(super) const USUAL: [u32; 2] = [4, 12];
 
 /// Blocks of an arm for which those from before blocks were made longer are left out.
 const FEWEST_LONG: usize = 8;
@@ -124,6 +129,8 @@ pub(super) struct SequenceLog {
     gauges: Vec<usize>,
     /// Periods of a block whose turns are not counted.
     pub(super) skip: u32,
+    /// Periods that are read at least, for enough operations.
+    least: u32,
     arms: Vec<ArmOf>,
     blocks: Vec<Kept>,
     /// Operations that are seen at once: 1 unless they come in bursts.
@@ -159,6 +166,7 @@ impl SequenceLog {
                     members: Vec::new(),
                     gauges: Vec::new(),
                     skip: sequence.skip,
+                    least: 0,
                     arms: vec![(index, SequenceLog::control(sequence))],
                     blocks: Vec::new(),
                     grain: 1.0,
@@ -200,6 +208,7 @@ impl SequenceLog {
             members: self.members.clone(),
             gauges: self.gauges.clone(),
             skip: sequence.skip,
+            least: self.least,
             arms: vec![self.zero()],
             blocks: Vec::new(),
             grain: self.grain,
@@ -258,8 +267,25 @@ impl SequenceLog {
             None => FEWEST_OPERATIONS / rate,
         };
         let needed = (least / period).ceil();
-        let most = longest.as_secs_f64() / period - f64::from(self.skip);
+        let most = longest.as_secs_f64() / period;
+        self.least = needed.min(most) as u32;
+        let most = most - f64::from(self.skip);
         self.sequence.read = self.sequence.read.max(needed.min(most) as u32);
+    }
+
+    /// Gives blocks that are long only because sources may leave much behind the usual
+    /// length, where the target shows nothing of it.
+    fn shorten(&mut self) {
+        let [skip, read] = USUAL;
+        let worth = self.skip > 2 * skip && self.periods() > 2 * (skip + read);
+        if !worth || self.sequence.slices || self.sequence.takes_time {
+            return;
+        }
+        let known = self.contrasts_by(Ends::Block, None);
+        if self.settles_within(skip, &known) {
+            self.skip = skip;
+            self.sequence.read = read.max(self.least);
+        }
     }
 
     /// Length of one block.
@@ -491,6 +517,7 @@ impl SequenceLog {
     /// the blocks to come are lengthened where that takes most of them.
     pub(super) fn judge(&mut self, look_for_carry_over: bool) -> Judgement {
         if look_for_carry_over {
+            self.shorten();
             let known = self.contrasts_by(Ends::Block, None);
             let (skip, late) = self.carry_over(&known);
             let (grain, rounded) = match self.is_in_parts() {
@@ -516,22 +543,42 @@ impl SequenceLog {
         });
         let states = states
             .filter(|states| TOLD_APART.contains(&states.held) && states.slowed <= TOLD_APART_FROM);
-        let (blocks, contrasts) = match states {
+        judgement.nearby = self.nearby();
+        let told_apart = judgement
+            .nearby
+            .as_ref()
+            .is_some_and(|nearby| nearby.told_apart);
+        // Blocks that count, where not all do.
+        let chosen = match states {
+            Some(states) => Some(states.free),
+            None if told_apart => Some(self.near(&blocks)),
+            None => None,
+        };
+        let (blocks, contrasts) = match chosen {
             None => (blocks, Rc::new(contrasts)),
-            Some(states) => {
-                let mixture = Rc::new(contrasts);
+            Some(chosen) => {
+                let of = |blocks: &[(&Kept, Block)]| {
+                    let values: Vec<Block> = blocks.iter().map(|(_, value)| *value).collect();
+                    Rc::new(Contrasts::of(&values, self.arms.len()))
+                };
+                let pairs = blocks.into_iter().zip(chosen);
+                let (free, other): (Vec<_>, Vec<_>) = pairs.partition(|(_, free)| *free);
+                let [free, other] = [free, other].map(|blocks| {
+                    let blocks = blocks.into_iter().map(|(block, _)| block);
+                    blocks.collect::<Vec<(&Kept, Block)>>()
+                });
+                // Blocks are spread over the time, but for those that wait for a shared cache.
+                let rest = match told_apart {
+                    true => of(&other),
+                    false => Rc::new(contrasts),
+                };
                 let full = |(subject, arm)| (arm == Arm::Treat(100.0)).then_some(subject);
                 let of_all = self.arms.iter().enumerate();
                 judgement.mixtures = of_all
-                    .filter_map(|(arm, of)| Some((full(*of)?, mixture.clone(), arm)))
+                    .filter_map(|(arm, of)| Some((full(*of)?, rest.clone(), arm)))
                     .collect();
-                let pairs = blocks.into_iter().zip(states.free);
-                let free: Vec<(&Kept, Block)> = pairs
-                    .filter(|(_, free)| *free)
-                    .map(|(block, _)| block)
-                    .collect();
-                let values: Vec<Block> = free.iter().map(|(_, value)| *value).collect();
-                (free, Rc::new(Contrasts::of(&values, self.arms.len())))
+                let contrasts = of(&free);
+                (free, contrasts)
             }
         };
         for (arm, &(subject, of)) in self.arms.iter().enumerate().skip(1) {
@@ -575,7 +622,7 @@ impl SequenceLog {
                 Arm::Control => judgement.sharing.push((subject, of, ratios)),
             }
         }
-        self.judge_probes(&mut judgement);
+        self.judge_probes(&mut judgement, told_apart);
         judgement.level = level(&blocks, &contrasts);
         judgement
     }
@@ -656,7 +703,11 @@ pub(super) struct Judgement {
     pub(super) level: Vec<(f64, f64)>,
     /// How much somebody unseen had of the core; `None` where it cannot be told.
     pub(super) held: Option<Held>,
+    /// How long sources and target shared a last-level cache; `None` where that is not
+    /// known, or does not matter.
+    pub(super) nearby: Option<Nearby>,
     /// Where the levels are of the free time alone: per subject the arm at 100 in
-    /// the contrasts of all the time.
+    /// the contrasts of all the time; where they are of a shared cache, in those of the
+    /// rest of it.
     pub(super) mixtures: Vec<(usize, Rc<Contrasts>, usize)>,
 }

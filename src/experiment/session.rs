@@ -260,6 +260,9 @@ impl<'a> Prepared<'a> {
             counters,
         );
         executor.watch_use(meter);
+        if self.plan.machine.hypervisor.is_some() {
+            executor.watch_nearness();
+        }
         executor.keep_below(self.settings.max_intensity);
         if let Some(floor) = self.settings.floor {
             executor.keep_above(floor).map_err(Error::environment)?;
@@ -400,6 +403,7 @@ fn metadata(
             counters: Default::default(),
             phases: Vec::new(),
             unseen_neighbours: Vec::new(),
+            cache_sharing: Vec::new(),
             doubts: Vec::new(),
             warnings: Vec::new(),
             unknown: Default::default(),

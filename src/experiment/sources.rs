@@ -4,6 +4,7 @@ use super::bounds;
 use super::executor::Sequence;
 use super::executor::Subject;
 use super::plan::Plan;
+use super::sequences::USUAL;
 use super::settings::Settings;
 use crate::error::Error;
 use crate::error::Result;
@@ -60,6 +61,10 @@ pub struct SourceFacts {
 /// From one reading of the target to the next beside a source on a CPU of its
 /// own.
 const READING: Duration = Duration::from_micros(500);
+/// A walk from line to line needs so long to have 20 MiB of the last-level cache again
+/// that a stream took, at 100 ns a line: with 40 ms between switches it lost 92 % to the
+/// stream at the end, and with 8 ms its controls were slowed to a seventh as well.
+const RECOVERY: Duration = Duration::from_millis(40);
 /// What settles later is measured in long blocks of its own.
 const LONGEST_CARRY_OVER: Duration = Duration::from_millis(20);
 
@@ -273,7 +278,7 @@ fn start_source(
     let settle = calibration
         .and_then(|known| known.settle_seconds(resource.id()))
         .map_or(timing.settle, Duration::from_secs_f64)
-        .max(recovery(resource))
+        .max(recovery(resource, workers.config.slices.is_some()))
         .min(plan.request.settings.longest_settle);
     let peak_time = match plan.request.settings.quick {
         true => timing.peak / 2,
@@ -311,10 +316,9 @@ fn start_source(
 /// How long at least a target needs for what the source of `resource` evicted:
 /// calibration tells how fast the source is, and the target reads back what it lost at
 /// a pace of its own.
-fn recovery(resource: Resource) -> Duration {
-    let row = resource.row();
-    match (row.domain, row.intensity) {
-        (Domain::LlcGroup, Intensity::Footprint) => row.timing.settle / 2,
+fn recovery(resource: Resource, in_slices: bool) -> Duration {
+    match resource.row().domain {
+        Domain::LlcGroup | Domain::NumaNode if !in_slices => RECOVERY,
         _ => Duration::ZERO,
     }
 }
@@ -364,7 +368,7 @@ fn sequence(resource: Resource, workers: &WorkerPlan, settle: Duration) -> Optio
         Some(_) => shape(2, 6),
         // Requests on their way to the device end later than the block.
         None if resource.row().domain == Domain::BlockDevice => shape(8, 16),
-        None => shape(4, 12),
+        None => shape(USUAL[0], USUAL[1]),
     }
 }
 
@@ -419,10 +423,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fills_the_last_level_cache_has_long_blocks_of_its_own() {
-        assert!(recovery(Resource::LlcCapacity) > LONGEST_CARRY_OVER);
-        for other in [Resource::L2Capacity, Resource::MemoryBandwidth] {
-            assert_eq!(recovery(other), Duration::ZERO);
+    fn what_evicts_from_the_last_level_cache_has_long_blocks() {
+        let beside = |resource| recovery(resource, false);
+        for evicts in [
+            Resource::LlcCapacity,
+            Resource::LlcBandwidth,
+            Resource::MemoryBandwidth,
+        ] {
+            assert!(beside(evicts) > LONGEST_CARRY_OVER);
+        }
+        for other in [Resource::L2Capacity, Resource::StorageBandwidth] {
+            assert_eq!(beside(other), Duration::ZERO);
         }
     }
 }

@@ -6,10 +6,13 @@
 //! makes the first slower and takes the caches away; somebody elsewhere on the
 //! chip, the last-level cache and memory. A gauge is free in a look when it is
 //! near its reference: the calibrated access time where there is one, else the
-//! best that it showed so far.
+//! best that it showed so far. On a virtual machine one more gauge tells whether
+//! another CPU that is said to share the last-level cache does.
 
 use crate::machine::Machine;
 use crate::machine::calibration::Calibration;
+use crate::machine::transfer::APART_NS;
+use crate::machine::transfer::Transfer;
 use crate::sys::cpus::set_affinity;
 use jostle_kernels::Environment;
 use jostle_kernels::Kernel;
@@ -40,14 +43,28 @@ pub const ROUND: Duration = Duration::from_millis(100);
 /// The reference when nothing is calibrated: what this share of the looks reached.
 const BEST: f64 = 0.02;
 
+/// What a gauge looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// The speed of integer operations.
+    Units,
+    /// The access time of a walk.
+    Walk,
+    /// The time of a cache line to this CPU and back.
+    LineTo(usize),
+}
+
 /// One gauge's looks.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Gauge {
-    /// "units", or the name of a cache, or "memory".
+    /// "units", or the name of a cache, or "memory", or "shared".
     pub name: String,
+    #[serde(skip)]
+    pub what: What,
     /// What it walks over; 0 for the units.
     pub bytes: u64,
-    /// Nanoseconds per access (per thousand operations for the units) when free.
+    /// Nanoseconds per access (per thousand operations for the units) when free; for a
+    /// line to another CPU those from which on the cache is not shared.
     pub reference_ns: f64,
     /// Where that is from.
     pub reference: &'static str,
@@ -57,9 +74,10 @@ pub struct Gauge {
 }
 
 impl Gauge {
-    fn new(name: &str, bytes: u64, calibrated: Option<f64>) -> Gauge {
+    fn new(name: &str, what: What, bytes: u64, calibrated: Option<f64>) -> Gauge {
         Gauge {
             name: name.to_string(),
+            what,
             bytes,
             reference_ns: calibrated.unwrap_or(f64::INFINITY),
             reference: match calibrated {
@@ -67,6 +85,25 @@ impl Gauge {
                 None => "the best seen",
             },
             looks: Vec::new(),
+        }
+    }
+
+    fn line_to(cpu: usize) -> Gauge {
+        Gauge {
+            name: "shared".to_string(),
+            what: What::LineTo(cpu),
+            bytes: 64,
+            reference_ns: APART_NS,
+            reference: "two accesses of memory",
+            looks: Vec::new(),
+        }
+    }
+
+    /// The CPU that a line is sent to.
+    pub fn other_cpu(&self) -> Option<usize> {
+        match self.what {
+            What::LineTo(cpu) => Some(cpu),
+            What::Units | What::Walk => None,
         }
     }
 
@@ -83,9 +120,11 @@ impl Gauge {
     /// without any.
     pub fn free_percent(&self, count: usize) -> Option<f64> {
         let last = &self.looks[self.looks.len().saturating_sub(count)..];
-        let free = last
-            .iter()
-            .filter(|look| **look <= FREE * self.reference_ns);
+        let most = match self.what {
+            What::LineTo(_) => self.reference_ns,
+            What::Units | What::Walk => FREE * self.reference_ns,
+        };
+        let free = last.iter().filter(|look| **look <= most);
         (!last.is_empty()).then(|| 100.0 * free.count() as f64 / last.len() as f64)
     }
 
@@ -102,6 +141,7 @@ impl Gauge {
 pub struct Gauges {
     units: Box<dyn Kernel>,
     lines: Lines,
+    transfer: Option<Transfer>,
     pub gauges: Vec<Gauge>,
 }
 
@@ -126,52 +166,68 @@ impl Gauges {
             .map(|cache| (cache.name(), cache.size_bytes))
             .collect();
         caches.sort_by_key(|(_, bytes)| *bytes);
-        let mut gauges = vec![Gauge::new("units", 0, None)];
+        let mut gauges = vec![Gauge::new("units", What::Units, 0, None)];
         for (name, size) in &caches {
             let bytes = (PART * *size as f64) as u64;
             let sizes = calibration.map_or(&[][..], |known| &known.sizes);
             let known = sizes.iter().find(|known| known.name == *name);
             let knee = known.and_then(|known| known.measured.value());
             if bytes <= most {
-                gauges.push(Gauge::new(name, bytes, knee.map(|knee| knee.before_ns)));
+                let calibrated = knee.map(|knee| knee.before_ns);
+                gauges.push(Gauge::new(name, What::Walk, bytes, calibrated));
             }
         }
         let beyond = caches
             .last()
             .map(|(_, bytes)| (BEYOND * *bytes as f64) as u64);
         if let Some(bytes) = beyond.filter(|bytes| *bytes <= most) {
-            gauges.push(Gauge::new("memory", bytes, None));
+            gauges.push(Gauge::new("memory", What::Walk, bytes, None));
         }
+        let transfer = match machine.hypervisor.is_some() {
+            true => machine.shares_last_cache_with(cpu),
+            false => None,
+        };
+        let transfer = transfer.map(|other| Transfer::between(cpu, other));
+        let transfer = transfer.transpose()?;
+        gauges.extend(transfer.as_ref().map(|line| Gauge::line_to(line.cpus[1])));
         let largest = gauges.iter().map(|gauge| gauge.bytes).max().unwrap_or(0);
         Ok(Gauges {
             units,
             lines: Lines::new(largest.max(4096)).map_err(|failure| failure.0)?,
+            transfer,
             gauges,
         })
     }
 
-    /// One look at each.
+    /// One look at each; what another CPU has no time for is left out.
     ///
     /// # Errors
     /// In words, when the integer loop cannot go on.
     pub fn look(&mut self) -> Result<(), String> {
         for gauge in &mut self.gauges {
-            let look = if gauge.bytes == 0 {
-                let began = Instant::now();
-                let mut operations = 0;
-                for _ in 0..CALLS {
-                    operations += self.units.work().map_err(|failure| failure.0)?;
+            let look = match gauge.what {
+                What::Units => {
+                    let began = Instant::now();
+                    let mut operations = 0;
+                    for _ in 0..CALLS {
+                        operations += self.units.work().map_err(|failure| failure.0)?;
+                    }
+                    began.elapsed().as_secs_f64() * 1e12 / operations.max(1) as f64
                 }
-                began.elapsed().as_secs_f64() * 1e12 / operations.max(1) as f64
-            } else {
-                // What other gauges left is not what the neighbour left.
-                self.lines.warm(gauge.bytes);
-                let near = gauge.bytes < 4 << 20;
-                if near {
-                    self.lines.walk_ns(gauge.bytes, gauge.bytes / 64);
+                What::LineTo(_) => match self.transfer.as_ref().and_then(Transfer::look) {
+                    Some(nanoseconds) => nanoseconds,
+                    None => continue,
+                },
+                What::Walk => {
+                    // What other gauges left is not what the neighbour left.
+                    self.lines.warm(gauge.bytes);
+                    let near = gauge.bytes < 4 << 20;
+                    if near {
+                        self.lines.walk_ns(gauge.bytes, gauge.bytes / 64);
+                    }
+                    let steps = if near { STEPS } else { FAR_STEPS };
+                    self.lines.walk_ns(gauge.bytes, steps)
                 }
-                let steps = if near { STEPS } else { FAR_STEPS };
-                self.lines.walk_ns(gauge.bytes, steps)
             };
             gauge.push(look);
         }
@@ -186,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_gauge_is_free_near_its_reference() {
-        let mut best = Gauge::new("L2", 1, None);
+        let mut best = Gauge::new("L2", What::Walk, 1, None);
         assert_eq!(best.free_percent(10), None);
         for look in [10.0, 4.0, 4.1, 9.0, 4.2] {
             best.push(look);
@@ -195,7 +251,7 @@ mod tests {
         assert_eq!(best.free_percent(5), Some(60.0));
         assert_eq!(best.free_percent(2), Some(50.0));
         // Never free: all that this run saw was held.
-        let mut known = Gauge::new("L2", 1, Some(4.0));
+        let mut known = Gauge::new("L2", What::Walk, 1, Some(4.0));
         for look in [9.0, 9.1, 9.2] {
             known.push(look);
         }

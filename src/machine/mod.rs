@@ -18,6 +18,7 @@ mod storage;
 #[cfg(test)]
 mod tests;
 mod topology;
+pub mod transfer;
 
 pub use describe::format_bytes;
 pub use storage::BlockDevice;
@@ -332,6 +333,21 @@ impl Machine {
         };
         let allowed = self.allowed_cpus.iter().copied();
         allowed.min_by_key(|&cpu| (of(cpu), std::cmp::Reverse(cpu)))
+    }
+
+    /// Whether two CPUs share the last-level cache, as the machine tells.
+    pub fn shares_last_cache(&self, one: usize, other: usize) -> bool {
+        let of_one = self.caches.iter();
+        let of_one = of_one.filter(|cache| cache.shared_cpus.contains(&one));
+        let last = of_one.max_by_key(|cache| cache.level);
+        one != other && last.is_some_and(|cache| cache.shared_cpus.contains(&other))
+    }
+
+    /// Another CPU that may be used and shares the last-level cache of `cpu`, as the
+    /// machine tells.
+    pub fn shares_last_cache_with(&self, cpu: usize) -> Option<usize> {
+        let mut allowed = self.allowed_cpus.iter().copied();
+        allowed.find(|other| self.shares_last_cache(cpu, *other))
     }
 
     /// Bytes that may be taken before any reserve, and in words what bounds

@@ -44,6 +44,9 @@ pub struct Block {
     pub at: f64,
     /// By member: `None` for one that did not run or cannot be read.
     pub did: Vec<Option<Did>>,
+    /// Whether members on CPUs of their own shared a last-level cache; `None` where that is
+    /// not known, does not change, or changed meanwhile.
+    pub shares_cache: Option<bool>,
 }
 
 /// Why a block was not played to its end.

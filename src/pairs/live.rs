@@ -8,6 +8,8 @@ use super::bench::Did;
 use super::estimate;
 use super::member::Member;
 use super::warning::PairWarning;
+use crate::machine::transfer::APART_NS;
+use crate::machine::transfer::Transfer;
 use crate::sys::clock::monotonic_ns;
 use jostle_profile::pairs::GroupPlacement;
 use std::sync::Arc;
@@ -19,8 +21,9 @@ use std::time::Duration;
 /// microseconds of a CPU that may be a member's.
 const NAP: Duration = Duration::from_millis(10);
 /// Time at the begin of a block that does not count: caches of the last level are
-/// filled again, and devices work off what was queued.
-const SKIP: Duration = Duration::from_millis(15);
+/// filled again, which takes a walk from line to line so long, and devices work off
+/// what was queued.
+const SKIP: Duration = Duration::from_millis(40);
 /// A block on CPUs of its own.
 const READ: Duration = Duration::from_millis(40);
 /// Turns of the scheduler that each member has in a block on a CPU that all share,
@@ -49,6 +52,7 @@ pub(crate) struct LiveBench<'a> {
     run_timeout: Duration,
     /// Times that a block is begun because a command ended in it.
     attempts: usize,
+    transfer: Option<Transfer>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +93,7 @@ impl<'a> LiveBench<'a> {
             together,
             run_timeout,
             attempts: ATTEMPTS,
+            transfer: None,
         }
     }
 
@@ -166,6 +171,16 @@ impl<'a> LiveBench<'a> {
     pub(crate) fn with_whole_runs(mut self) -> Self {
         self.attempts = 1;
         self
+    }
+
+    /// Looks, where all run, whether the members on CPUs `cpus` share a last-level cache.
+    pub(crate) fn watch_nearness(&mut self, cpus: [usize; 2]) {
+        self.transfer = Transfer::between(cpus[0], cpus[1]).ok();
+    }
+
+    fn is_near(&self, arm: Arm) -> Option<bool> {
+        let looked = self.transfer.as_ref().filter(|_| arm == Arm::Together)?;
+        looked.look().map(|ns| ns <= APART_NS)
     }
 
     /// Lengths that are enough for each of the first `count` members.
@@ -247,7 +262,11 @@ impl<'a> LiveBench<'a> {
                 did[index] = member.end()?;
             }
         }
-        Ok(Some(Block { at, did }))
+        Ok(Some(Block {
+            at,
+            did,
+            shares_cache: None,
+        }))
     }
 }
 
@@ -270,6 +289,7 @@ impl Bench for LiveBench<'_> {
             Arm::First(count) => self.longest_of(count),
         };
         let mut attempt = 1;
+        let near = self.is_near(arm);
         loop {
             self.pass(arm, lengths.skip, false)?;
             // Runs are waited for, however long they take.
@@ -280,7 +300,8 @@ impl Bench for LiveBench<'_> {
             } else {
                 lengths.read
             };
-            if let Some(block) = self.read(arm, read, attempt >= self.attempts)? {
+            if let Some(mut block) = self.read(arm, read, attempt >= self.attempts)? {
+                block.shares_cache = near.filter(|near| self.is_near(arm) == Some(*near));
                 return Ok(block);
             }
             attempt += 1;

@@ -7,11 +7,13 @@ use super::estimate;
 use super::estimate::Estimated;
 use super::estimate::Sample;
 use super::warning::PairWarning;
+use jostle_profile::pairs::GroupCacheSharing;
 use jostle_profile::pairs::Performance;
 use jostle_profile::pairs::PerformanceStatus;
 use jostle_profile::reading::Reading;
 use jostle_statistics::shuffle;
 use jostle_statistics::stream;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How long and how exactly to measure.
@@ -29,6 +31,7 @@ pub struct Settings {
 pub struct Measured {
     pub performances: Vec<Reading<Performance>>,
     pub seconds: f64,
+    pub cache_sharing: Option<GroupCacheSharing>,
     pub warnings: Vec<PairWarning>,
     pub interrupted: bool,
 }
@@ -38,6 +41,10 @@ const ENOUGH: usize = 12;
 const LOOK: usize = 4;
 /// Share of its blocks in which a member may be started again without a word.
 const RESTARTED: f64 = 0.2;
+/// Share of the rounds in a shared cache from which on these count alone, and from
+/// which on the others are too few to matter.
+const SHARED_SELDOM: f64 = 0.1;
+const SHARED_ALWAYS: f64 = 0.95;
 /// Wider than this many of the half-widths asked for is not resolved.
 const RESOLVED: f64 = 2.0;
 
@@ -55,6 +62,7 @@ pub fn measure(
         readable,
         settings,
         samples: vec![Vec::new(); names.len()],
+        shared: BTreeMap::new(),
         restarts: vec![0; names.len()],
         found: vec![None; names.len()],
         unpaused: vec![None; names.len()],
@@ -91,6 +99,8 @@ struct Run<'a> {
     readable: &'a [Result<(), String>],
     settings: &'a Settings,
     samples: Vec<Vec<Sample>>,
+    /// Per round whether its block together was played in a shared cache, where known.
+    shared: BTreeMap<usize, bool>,
     /// Blocks of each in which it was started again.
     restarts: Vec<usize>,
     found: Vec<Option<Estimated>>,
@@ -141,6 +151,8 @@ impl Run<'_> {
                 return;
             }
         };
+        self.shared
+            .extend(block.shares_cache.map(|shared| (round, shared)));
         for (restarts, did) in self.restarts.iter_mut().zip(&block.did) {
             *restarts += usize::from(did.is_some_and(|did| did.restarted));
         }
@@ -155,10 +167,29 @@ impl Run<'_> {
         }
     }
 
+    /// How long the members shared a cache.
+    fn cache_sharing(&self) -> Option<GroupCacheSharing> {
+        let near = self.shared.values().filter(|shared| **shared).count();
+        let share = near as f64 / self.shared.len() as f64;
+        (!self.shared.is_empty()).then_some(GroupCacheSharing {
+            shared_percent: 100.0 * share,
+            of_shared_time: share > SHARED_ALWAYS
+                || share >= SHARED_SELDOM && near >= estimate::FEWEST,
+        })
+    }
+
+    /// Rounds in a shared cache count alone where there are enough of them: then a
+    /// neighbour costs what it costs on a machine whose CPUs stay where they are.
     fn judge(&mut self) {
+        let sharing = self.cache_sharing();
+        let only_shared = sharing.is_some_and(|sharing| sharing.of_shared_time);
         for (member, samples) in self.samples.iter().enumerate() {
             let seed = self.settings.seed.wrapping_add(member as u64);
-            self.found[member] = estimate::estimate(samples, seed);
+            let counted = samples.iter().filter(|sample| {
+                !only_shared || self.shared.get(&sample.round).copied().unwrap_or(false)
+            });
+            let counted: Vec<Sample> = counted.copied().collect();
+            self.found[member] = estimate::estimate(&counted, seed);
         }
     }
 
@@ -206,6 +237,7 @@ impl Run<'_> {
                 });
             }
         }
+        let cache_sharing = self.cache_sharing();
         if let Some((member, reason)) = self.ended {
             self.warnings.push(PairWarning::MemberEnded {
                 member: self.names[member].clone(),
@@ -216,6 +248,7 @@ impl Run<'_> {
         Measured {
             performances,
             seconds,
+            cache_sharing,
             warnings: self.warnings,
             interrupted: self.interrupted,
         }

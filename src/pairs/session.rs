@@ -160,6 +160,13 @@ fn measure_group(
             starter.request.options.run_timeout,
             starter.request.interrupt.clone(),
         );
+        if let (true, [Some(one), Some(other)]) = (
+            machine.hypervisor.is_some() && cpus.len() == 2,
+            [0, 1].map(|at| cpus.get(at).and_then(|cpus| cpus.first()).copied()),
+        ) && machine.shares_last_cache(one, other)
+        {
+            bench.watch_nearness([one, other]);
+        }
         let shares = if same { names.len() } else { 1 };
         match bench.fit(&names, budget, shares) {
             Ok((Foreign(foreign), _)) if !foreign.is_empty() && !foreign_before => {
@@ -360,6 +367,7 @@ impl Starter<'_> {
                 .ok()
                 .and_then(|online| interrupts::of_disks(os::here(), &online)),
             seconds: measured.seconds,
+            cache_sharing: measured.cache_sharing,
             warnings: warnings.iter().map(PairWarning::facts).collect(),
             recorded_at: None,
             unknown: Default::default(),

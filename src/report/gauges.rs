@@ -1,6 +1,7 @@
 //! How much of each shared resource a machine gets, as text.
 
 use crate::machine::gauge::Gauge;
+use crate::machine::gauge::What;
 use std::time::Duration;
 
 /// Width of one column.
@@ -13,8 +14,12 @@ pub fn gauges_head(cpu: usize, gauges: &[Gauge]) -> String {
         .map(|gauge| format!("{:>COLUMN$}", gauge.name))
         .collect();
     format!(
-        "CPU {cpu}: share of the looks in which each was free, percent (units: integer operations)\n\
+        "CPU {cpu}: share of the looks in which each was free, percent (units: integer operations{})\n\
          {:>8}{names}\n",
+        match gauges.iter().find_map(|gauge| gauge.other_cpu()) {
+            Some(cpu) => format!("; shared: the last-level cache with CPU {cpu}"),
+            None => String::new(),
+        },
         "seconds"
     )
 }
@@ -36,15 +41,20 @@ pub fn gauges_sum(gauges: &[Gauge]) -> String {
     let mut text = gauges_line(Duration::ZERO, gauges, usize::MAX);
     text.replace_range(..8, "     all");
     for gauge in gauges {
-        let (Some(median), unit) = (
-            gauge.quantile(0.5),
-            if gauge.bytes == 0 {
-                "ns per 1000 operations"
-            } else {
-                "ns per access"
-            },
-        ) else {
+        let Some(median) = gauge.quantile(0.5) else {
             continue;
+        };
+        let unit = match gauge.what {
+            What::Units => "ns per 1000 operations",
+            What::Walk => "ns per access",
+            What::LineTo(cpu) => {
+                text += &format!(
+                    "{:>8}  with CPU {cpu} up to {:.0} ns for a cache line there and back, median \
+                     {median:.0}\n",
+                    gauge.name, gauge.reference_ns
+                );
+                continue;
+            }
         };
         text += &format!(
             "{:>8}  free at {:.1} {unit} ({}), median {median:.1}{}\n",

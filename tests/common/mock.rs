@@ -169,6 +169,9 @@ pub struct MockExecutor {
     /// When somebody unseen is on the core: the target is slower, the sources are,
     /// and these take hardly anything from it.
     pub unseen: Option<fn(Duration) -> bool>,
+    /// When sources on other CPUs share no cache with the target, and take nothing from
+    /// it then.
+    pub apart: Option<fn(Duration) -> bool>,
     /// What is counted in a window, from its request and its disturbance.
     pub counters: Option<Count>,
     /// Whether subjects that have a sequence are played in it.
@@ -188,6 +191,8 @@ pub struct MockExecutor {
     pub log: Vec<WindowRequest>,
     /// Every block played.
     pub played: Vec<BlockRequest>,
+    /// When each of them began.
+    pub played_at: Vec<Duration>,
     /// The target's level, a fraction, at the end of the last turn.
     level: f64,
     noise: Noise,
@@ -219,6 +224,7 @@ impl MockExecutor {
             phases: None,
             phase_response: None,
             unseen: None,
+            apart: None,
             counters: None,
             plays: false,
             carry_over: 0.0,
@@ -228,6 +234,7 @@ impl MockExecutor {
             missed_chance: 0.0,
             log: Vec::new(),
             played: Vec::new(),
+            played_at: Vec::new(),
             level: 1.0,
             noise: Noise::seeded(seed),
             drift: 0.0,
@@ -372,13 +379,16 @@ impl MockExecutor {
             let lost = response.switch_microseconds / 1e6;
             1.0 - lost / turn.as_secs_f64()
         });
+        let apart = self.apart.filter(|_| !sequence.slices);
+        let line_ns = apart.map(|apart| [if apart(self.clock) { 360.0 } else { 80.0 }; 2]);
+        let shares = line_ns.is_none_or(|line| line[0] < 200.0);
         let held = self.unseen.is_some_and(|held| held(self.clock));
         let (slower, less) = if held { (0.7, 0.1) } else { (1.0, 1.0) };
         let (probe, aim) = match request.arm {
             Arm::Idle => (None, 1.0),
             Arm::Control => (None, response.sharing),
             Arm::Treat(intensity) => {
-                let beside = if running {
+                let beside = if running && shares {
                     response.probe.at(intensity)
                 } else {
                     1.0
@@ -386,6 +396,7 @@ impl MockExecutor {
                 let power = self.phase_response.map_or(1.0, |power| power(self.clock));
                 let own = response.sharing * response.target.at(intensity).powf(power * less);
                 let own = kept.map_or(own, |kept| response.sharing * kept);
+                let own = if shares { own } else { response.sharing };
                 (Some(1e6 * beside * slower * disturbance), own)
             }
         };
@@ -448,6 +459,7 @@ impl MockExecutor {
                 Arm::Idle | Arm::Control => 0.0,
             }),
             steal: 0.0,
+            line_ns,
         })
     }
 }
@@ -455,6 +467,14 @@ impl MockExecutor {
 impl Executor for MockExecutor {
     fn plays(&self) -> bool {
         self.plays
+    }
+
+    fn shares_cache(&mut self, subject: usize) -> Option<bool> {
+        let beside = self.subjects[subject].sequence;
+        let beside = beside.is_some_and(|sequence| !sequence.slices);
+        self.apart
+            .filter(|_| beside)
+            .map(|apart| !apart(self.clock))
     }
 
     fn at_once(&self, _one: usize, _other: usize) -> Result<(), String> {
@@ -465,6 +485,7 @@ impl Executor for MockExecutor {
         let mut results = Vec::new();
         for request in blocks {
             self.played.push(*request);
+            self.played_at.push(self.clock);
             results.push(match self.failure(request.subject) {
                 Some(WindowError::Subject(reason)) => Block::Failed(reason),
                 Some(error) => return Err(error),

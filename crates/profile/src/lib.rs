@@ -327,6 +327,10 @@ pub struct Conditions {
     /// measuring; absent where it cannot be told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unseen_neighbours: Vec<UnseenNeighbour>,
+    /// How long the target shared a last-level cache with sources on other CPUs that
+    /// are said to share it; absent where that was not looked at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cache_sharing: Vec<CacheSharing>,
     /// What a reader should know before believing the numbers, in sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
@@ -396,6 +400,26 @@ impl PlacementMode {
             PlacementMode::Device => "device",
         }
     }
+}
+
+/// Whether virtual CPUs that are said to share a last-level cache did, as the time of
+/// a cache line between them tells.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct CacheSharing {
+    /// Resources whose blocks were played on such CPUs.
+    pub resources: Vec<String>,
+    /// Share of the time in which they shared it.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 100.0)))]
+    pub shared_percent: f64,
+    /// Whether curves and scores are of that time alone.
+    pub of_shared_time: bool,
+    /// What a line took there and back while they shared it, and while they did not,
+    /// median, nanoseconds; absent where there was no such time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_ns: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apart_ns: Option<f64>,
 }
 
 /// Somebody on the same core that this machine does not show, as the speed of

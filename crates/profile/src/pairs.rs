@@ -77,6 +77,10 @@ pub struct Group {
     pub disk_interrupt_cpus: Option<Vec<usize>>,
     /// Time from the first block to the last.
     pub seconds: f64,
+    /// Whether two members on virtual CPUs of their own shared the last-level cache that
+    /// these are said to share; absent where that was not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_sharing: Option<GroupCacheSharing>,
     /// What a reader should know before using the numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<WarningFacts>,
@@ -85,6 +89,17 @@ pub struct Group {
     pub recorded_at: Option<String>,
     #[serde(flatten)]
     pub unknown: Unknown,
+}
+
+/// How long two members shared a last-level cache.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct GroupCacheSharing {
+    /// Share of the blocks together.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 100.0)))]
+    pub shared_percent: f64,
+    /// Whether the performances are of that time alone.
+    pub of_shared_time: bool,
 }
 
 /// Which CPUs the members of a group had.

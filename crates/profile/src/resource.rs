@@ -326,7 +326,7 @@ resources! {
     LlcCapacity "llc-capacity" {
         domain: Domain::LlcGroup,
         summary: "holds x % of the last-level cache with random touches",
-        timing: Timing::millis(80, 50, 60),
+        timing: Timing::millis(40, 50, 60),
         most_workers: 4,
         cross_talk: &[(OUTER, PATH_TO_MEMORY), (INNER, TAKEN_BACK), DEVICES],
         ..CACHE

@@ -52,6 +52,9 @@ pub(super) const LATE: Duration = Duration::from_secs(2);
 /// that they do not lock in phase with the target or with the kernel's clock.
 const DITHER: u64 = 4;
 
+/// Longest time between two looks at whether source and target share a cache.
+const LONGEST_UNSEEN: Duration = Duration::from_millis(200);
+
 /// Longest wait for the operation that is under way when the last block ends.
 const NEXT_OPERATION: Duration = Duration::from_millis(5);
 
@@ -110,12 +113,31 @@ impl LiveExecutor<'_> {
                 return Err(WindowError::Interrupted);
             }
             self.set_target(run[0].target)?;
-            let read = self.play_run(run);
-            // Whatever happened, the target goes on.
+            let at_once = self.blocks_at_once(&run[0]);
+            for part in run.chunks(at_once) {
+                let read = self.play_run(part);
+                if read.is_err() {
+                    // Whatever happened, the target goes on.
+                    self.set_target(TargetState::Running)?;
+                }
+                results.extend(read?);
+            }
             self.set_target(TargetState::Running)?;
-            results.extend(read?);
         }
         Ok(results)
+    }
+
+    /// Blocks like `request` that are played without a look at whether source and target
+    /// still share a cache.
+    fn blocks_at_once(&mut self, request: &BlockRequest) -> usize {
+        let block = self
+            .sequence_of(request)
+            .map_or(Duration::ZERO, |sequence| {
+                request.period(&sequence) * request.periods
+            });
+        let looked_at = self.line_ns(request.subject).is_some() && !block.is_zero();
+        let most = LONGEST_UNSEEN.div_duration_f64(block) as usize;
+        if looked_at { most.max(1) } else { usize::MAX }
     }
 
     /// Plays blocks as windows, for a metric that only the profiler can read.
@@ -140,6 +162,7 @@ impl LiveExecutor<'_> {
                 length,
             };
             let began = self.now();
+            let before = self.line_ns(request.subject);
             results.push(match self.window(&window) {
                 Err(WindowError::Subject(reason)) => Block::Failed(reason),
                 Err(error) => return Err(error),
@@ -160,6 +183,7 @@ impl LiveExecutor<'_> {
                     pressure: reading.pressure,
                     beside: None,
                     steal: reading.steal,
+                    line_ns: before.zip(self.line_ns(request.subject)).map(Into::into),
                 }),
             });
         }
@@ -178,6 +202,7 @@ impl LiveExecutor<'_> {
         self.watch(&hosts)?;
         let logged = self.metric.turns().is_some_and(|source| source.logged);
         self.metric.forget_moments();
+        let line_before = self.line_ns(blocks[0].subject);
         let stolen = StealReading::now(&self.cpus);
         self.playing.gaps.clear();
         self.playing.runs = vec![(0, self.metric.run())];
@@ -198,6 +223,8 @@ impl LiveExecutor<'_> {
             progress = Some(Progress::new(moments, held, &self.playing.gaps));
         }
         let steal = StealReading::now(&self.cpus).share_since(&stolen);
+        let line_after = self.line_ns(blocks[0].subject);
+        let line_ns = line_before.zip(line_after).map(Into::into);
         let by_cpu_time = self.metric.turns().is_some_and(|source| source.by_cpu_time);
         lost.extend(self.revive(blocks, &planned, &hosts));
         let mut results = Vec::with_capacity(blocks.len());
@@ -218,7 +245,11 @@ impl LiveExecutor<'_> {
                         runs: &self.playing.runs,
                         progress: progress.as_ref(),
                     };
-                    self.read_block(request, planned, &turns, &follow, steal)
+                    let mut block = self.read_block(request, planned, &turns, &follow, steal);
+                    if let Block::Read(reading) = &mut block {
+                        reading.line_ns = line_ns;
+                    }
+                    block
                 }
             });
         }
@@ -542,6 +573,7 @@ impl LiveExecutor<'_> {
             pressure: treated.then(|| group.pressure(&zero, &sum)),
             beside,
             steal,
+            line_ns: None,
         })
     }
 

@@ -42,10 +42,16 @@ const PER_GAUGE: usize = 4;
 const ROUNDS: f64 = 8.0;
 /// Share of what is left that a sequence may need for its first verdicts, and this
 /// part of the share of the subjects that it holds if that is more.
-const SEQUENCE_SHARE: f64 = 1.0 / 3.0;
+const SEQUENCE_SHARE: f64 = 0.6;
 const OF_SUBJECTS: f64 = 0.8;
 /// Blocks longer than this are too expensive for a curve before the verdict.
 const LONG_BLOCK: Duration = Duration::from_millis(20);
+/// What a sequence of long blocks gets of the time per open half, at most, in parts
+/// of what one of short blocks gets.
+const LONG_WEIGHT: f64 = 2.5;
+/// Periods that a source which is watched without the target needs at most to warm up,
+/// and then.
+const ALONE: [u32; 2] = [30, 20];
 /// Rounds by which their number grows from one judgement to the next.
 const JUDGED_EVERY: f64 = 1.7;
 /// Carry-over is looked for until so many rounds have been judged.
@@ -131,8 +137,9 @@ impl Run<'_, '_> {
     /// The sequence that has not had its first look at its verdicts yet, or else the
     /// one that had least for what it has to find out.
     fn next_sequence(&mut self, keep: Duration) -> Option<usize> {
+        let shares = self.look_at_sharing();
         let left = self.left().saturating_sub(keep);
-        let mut best: Option<(bool, bool, f64, usize)> = None;
+        let mut best: Option<(bool, bool, bool, f64, usize)> = None;
         for index in 0..self.sequences.len() {
             if self.open(index) == 0 || !self.affordable(index) {
                 continue;
@@ -146,12 +153,41 @@ impl Run<'_, '_> {
             };
             // What takes the target's own time ends the measurement soonest.
             let harsh = self.settings.floor.is_some() && sequence.sequence.takes_time;
-            let key = (harsh, looked, claim, index);
+            let waits = looked && self.waits(index, shares);
+            let key = (harsh, waits, looked, claim, index);
             if left > least && best.is_none_or(|found| key < found) {
                 best = Some(key);
             }
         }
-        best.map(|(_, _, _, index)| index)
+        best.map(|(_, _, _, _, index)| index)
+    }
+
+    /// Whether a sequence had better be played at another time: one whose sources
+    /// should share a cache with the target while they do not, and any other while
+    /// that time lasts where it does not always. `shares` is of now.
+    fn waits(&self, index: usize, shares: Option<bool>) -> bool {
+        let beside = |index: usize| !self.sequences[index].sequence.slices;
+        let mut others = 0..self.sequences.len();
+        let changes = self.log.shares.contains(&false);
+        match shares {
+            Some(false) => beside(index),
+            Some(true) if changes && !beside(index) => {
+                others.any(|other| beside(other) && self.open(other) > 0)
+            }
+            _ => false,
+        }
+    }
+
+    /// Looks whether the sources on other CPUs share a cache with the target now.
+    fn look_at_sharing(&mut self) -> Option<bool> {
+        let mut sequences = self.sequences.iter();
+        let subject = sequences.find_map(|sequence| {
+            let beside = !sequence.sequence.slices;
+            sequence.members.first().copied().filter(|_| beside)
+        })?;
+        let shares = self.bench.shares_cache(subject);
+        self.log.shares.extend(shares);
+        shares
     }
 
     /// Rounds until the first look at the verdicts.
@@ -225,7 +261,15 @@ impl Run<'_, '_> {
         let enough = self.half_width_wanted(run);
         let precise = || run.search.half_width_at_100() <= enough;
         let known = run.search.settled && (run.half == Half::Caused || precise());
-        !run.ended && (!known || self.only_a_moment(run))
+        !run.ended && (!known || self.only_a_moment(run) || self.only_apart(run))
+    }
+
+    /// Whether its source did not yet share the cache with the target that they are
+    /// said to share.
+    fn only_apart(&self, run: &HalfRun) -> bool {
+        let nearby = self.log.nearby.values();
+        let mut of = nearby.filter(|(_, members)| members.contains(&run.subject));
+        of.any(|(nearby, _)| !nearby.of_shared_time)
     }
 
     /// Whether all blocks of a half that nothing is searched for come from a
@@ -254,7 +298,7 @@ impl Run<'_, '_> {
     /// Long blocks need more time for as much.
     fn weight(&self, sequence: usize) -> f64 {
         let length = self.sequences[sequence].block().as_secs_f64();
-        self.open(sequence) as f64 * (length / 0.004).sqrt().clamp(1.0, 4.0)
+        self.open(sequence) as f64 * (length / 0.004).sqrt().clamp(1.0, LONG_WEIGHT)
     }
 
     /// Plays one round of a sequence.
@@ -405,7 +449,7 @@ impl Run<'_, '_> {
         let gauges = gauges.iter().cycle().skip(round).take(missing);
         beside.extend(gauges.map(|gauge| (*gauge, Arm::Treat(100.0))));
         let zero = sequence.zero();
-        let fewest = FEWEST_CONTROLS - usize::from(long);
+        let fewest = FEWEST_CONTROLS - usize::from(long && sequence.members.len() == 1);
         if only_caused {
             beside.push(zero);
         } else {
@@ -421,8 +465,14 @@ impl Run<'_, '_> {
                 subject,
                 arm,
                 target,
-                skip,
-                periods,
+                skip: match target {
+                    TargetState::Running => skip,
+                    TargetState::Stopped => skip.min(ALONE[0]),
+                },
+                periods: match target {
+                    TargetState::Running => periods,
+                    TargetState::Stopped => periods.min(ALONE[0] + ALONE[1]),
+                },
                 turn: None,
             }
         };
@@ -567,6 +617,9 @@ impl Run<'_, '_> {
         }
         for (subject, contrasts, arm) in judgement.mixtures {
             self.log.mixtures.insert(subject, (contrasts, arm));
+        }
+        if let Some(nearby) = judgement.nearby {
+            self.log.nearby.insert(number, (nearby, members.clone()));
         }
         if let Some(held) = judgement.held {
             self.log.held.insert(number, (held, members));

@@ -9,12 +9,22 @@ use crate::experiment::executor::Arm;
 use crate::experiment::executor::TargetTurn;
 use jostle_statistics::Block;
 use jostle_statistics::Contrasts;
+use jostle_statistics::location;
 use jostle_statistics::median;
 use jostle_statistics::normal_quantile;
 
 /// How many times as much the halves of a block differ as the blocks do where blocks
 /// become longer: between 1, noise without memory, and `sqrt(3)`.
 const ROUNDED: f64 = 1.4;
+
+/// Blocks that an arm is to have before it is known to settle at once.
+const FEWEST_SETTLED: usize = 8;
+/// What the first part of a block may differ from the rest by, log rate, and the same
+/// in parts of the effect.
+const SETTLED_WITHIN: f64 = 0.01;
+const SETTLED_PART: f64 = 0.05;
+/// Standard errors of that difference that have to lie within.
+const SETTLED_SURELY: f64 = 2.0;
 
 /// Operations that a turn has to hold for its own rate to be known.
 const FEWEST_OF_TURN: f64 = 8.0;
@@ -61,6 +71,41 @@ impl SequenceLog {
             }
         }
         (skip, late)
+    }
+
+    /// Whether a target that is beside sources which may leave much behind shows nothing of
+    /// it after `skip` periods, in the controls and in the blocks at 100: then shorter
+    /// blocks would do. Not seeing a difference is not enough.
+    pub(super) fn settles_within(
+        &self,
+        skip: u32,
+        (blocks, contrasts): &(Vec<(&Kept, Block)>, Contrasts),
+    ) -> bool {
+        let full = |arm: &ArmOf| *arm == self.zero() || arm.1 == Arm::Treat(100.0);
+        let rate = |block: &Kept, part: std::ops::Range<u32>| {
+            let turns = block.reading.turns.iter();
+            let turns = turns.filter(|turn| part.contains(&turn.position));
+            let (operations, seconds) = turns.fold((0.0, 0.0), |sum, turn| {
+                (sum.0 + turn.operations, sum.1 + turn.seconds)
+            });
+            (operations / seconds).ln()
+        };
+        let arms = self.arms.iter().enumerate().filter(|(_, of)| full(of));
+        let mut settled = arms.map(|(arm, _)| {
+            let own = blocks.iter().map(|(block, _)| block);
+            let own = own.filter(|block| block.arm == arm);
+            let differences: Vec<f64> = own
+                .map(|block| rate(block, skip..self.skip) - rate(block, self.skip..u32::MAX))
+                .filter(|difference| difference.is_finite())
+                .collect();
+            if differences.len() < FEWEST_SETTLED {
+                return false;
+            }
+            let error = spread(differences.clone()) / (differences.len() as f64).sqrt();
+            let most = SETTLED_WITHIN.max(SETTLED_PART * contrasts.effects[arm].abs());
+            location(&differences).abs() + SETTLED_SURELY * error <= most
+        });
+        settled.all(|settled| settled)
     }
 
     /// Operations that are seen at once, and whether most of the noise of a block

@@ -1,6 +1,7 @@
 //! What the target does to the sources.
 
 use super::Judgement;
+use super::Kept;
 use super::LevelPlayed;
 use super::SequenceLog;
 use crate::experiment::executor::Arm;
@@ -11,13 +12,16 @@ use crate::experiment::settings::Half;
 use jostle_statistics::location;
 
 impl SequenceLog {
-    /// The sources beside the target against themselves alone, round by round.
-    pub(super) fn judge_probes(&self, judgement: &mut Judgement) {
+    /// The sources beside the target against themselves alone, round by round; with
+    /// `only_near` those in which both shared a cache.
+    pub(super) fn judge_probes(&self, judgement: &mut Judgement, only_near: bool) {
         for (arm, &(subject, of)) in self.arms.iter().enumerate() {
             let Arm::Treat(intensity) = of else { continue };
             let mut played = Played::default();
             for round in self.by_round() {
-                let own = || round.iter().filter(|block| block.arm == arm);
+                let counts =
+                    |block: &&Kept| !only_near || block.reading.shares_cache() == Some(true);
+                let own = || round.iter().filter(|block| block.arm == arm).filter(counts);
                 let probes = |target| -> Vec<f64> {
                     let probes = own().filter(|block| block.target == target);
                     let probes = probes.filter_map(|block| block.reading.probe);

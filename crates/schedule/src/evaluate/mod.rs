@@ -152,6 +152,17 @@ fn observed<'a>(pairs: &Pairs, prepared: &'a [Prepared<'a>]) -> (Vec<Observed<'a
             .iter()
             .map(|member| member.app.as_str())
             .collect();
+        if let Some(sharing) = group
+            .cache_sharing
+            .filter(|sharing| !sharing.of_shared_time)
+        {
+            left_out.insert(format!(
+                "{}: they shared a last-level cache for {:.0} % of the time",
+                names.join(" + "),
+                sharing.shared_percent
+            ));
+            continue;
+        }
         let found = |name: &&str| {
             prepared
                 .iter()

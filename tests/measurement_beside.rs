@@ -1,0 +1,199 @@
+//! Sources on CPUs of their own against planted truth: caches that are not always
+//! shared, and targets that take long to have back what was evicted.
+
+#[path = "common/mock.rs"]
+mod mock;
+
+use jostle::experiment::executor::Arm;
+use jostle::experiment::executor::Sequence;
+use jostle::experiment::executor::Subject;
+use jostle::experiment::outcome::Measured;
+use jostle::experiment::run::Settings;
+use jostle::experiment::run::measure;
+use mock::Curve;
+use mock::MockExecutor;
+use mock::Response;
+use std::time::Duration;
+
+/// Subjects of the sequence on other CPUs.
+const BESIDE: [usize; 2] = [4, 5];
+
+/// Four sources that take turns with the target, and two beside it in blocks of
+/// 65 ms.
+fn playing(target: Curve, seed: u64) -> (Vec<Subject>, MockExecutor) {
+    let sliced = Sequence {
+        number: 0,
+        period: Duration::from_micros(500),
+        skip: 2,
+        read: 6,
+        slices: true,
+        takes_time: false,
+    };
+    let beside = Sequence {
+        number: 1,
+        skip: 80,
+        read: 50,
+        slices: false,
+        ..sliced
+    };
+    let subject = |resource, sequence| Subject {
+        resource,
+        settle: Duration::from_millis(3),
+        window: Duration::from_millis(24),
+        switch_cost: Duration::ZERO,
+        stoppable: true,
+        probe_endpoints: &[100.0],
+        sequence: Some(sequence),
+    };
+    let subjects = vec![
+        subject("int", sliced),
+        subject("fp", sliced),
+        subject("l1d", sliced),
+        subject("tlb", sliced),
+        subject("llc-capacity", beside),
+        subject("memory-bandwidth", beside),
+    ];
+    let response = |target| Response {
+        target,
+        sd: 0.03,
+        ..Response::default()
+    };
+    let mut responses = vec![response(Curve::Flat(1.0)); 4];
+    responses.extend([response(target), response(Curve::Flat(1.0))]);
+    let mut mock = MockExecutor::new(&subjects, &responses, seed);
+    mock.plays = true;
+    mock.baseline = 1e5;
+    (subjects, mock)
+}
+
+fn run(subjects: &[Subject], mock: &mut MockExecutor, seed: u64) -> Measured {
+    let settings = Settings {
+        budget: Duration::from_secs(30),
+        seed,
+        ..Settings::default()
+    };
+    measure(mock, subjects, &settings, &mut ())
+}
+
+/// What the target keeps at 100, with its interval.
+fn kept(measured: &Measured, subject: usize) -> [f64; 3] {
+    let full = measured.subjects[subject]
+        .entry
+        .curve
+        .last()
+        .expect("a curve");
+    assert_eq!(full.intensity, 100.0);
+    [full.performance, full.ci95[0], full.ci95[1]]
+}
+
+/// Together for one second of three.
+fn mostly_apart(at: Duration) -> bool {
+    at.as_secs() % 3 != 0
+}
+
+#[test]
+fn losses_are_those_in_a_shared_cache_and_nulls_stay_null() {
+    let (mut covered, mut null) = (0, 0);
+    for seed in 0..10 {
+        let (subjects, mut mock) = playing(Curve::Flat(0.6), seed);
+        mock.apart = Some(mostly_apart);
+        let measured = run(&subjects, &mut mock, seed);
+        let [value, low, high] = kept(&measured, BESIDE[0]);
+        assert!((value - 0.6).abs() < 0.03, "seed {seed}: {value}");
+        covered += u32::from(low <= 0.6 && 0.6 <= high);
+        let [_, low, high] = kept(&measured, BESIDE[1]);
+        null += u32::from(low <= 1.0 && 1.0 <= high);
+        let entry = &measured.subjects[BESIDE[0]].entry;
+        let mixture = entry
+            .mixture
+            .as_ref()
+            .expect("what it keeps over all the time")
+            .value;
+        assert!((mixture - 0.87).abs() < 0.1, "seed {seed}: {mixture}");
+        let sharing = &measured.cache_sharing[0];
+        assert!(sharing.of_shared_time, "{sharing:?}");
+        assert!(
+            (10.0..60.0).contains(&sharing.shared_percent),
+            "seed {seed}: {sharing:?}"
+        );
+        assert_eq!(sharing.resources, ["llc-capacity", "memory-bandwidth"]);
+        assert_eq!(
+            (sharing.shared_ns, sharing.apart_ns),
+            (Some(80.0), Some(360.0))
+        );
+    }
+    assert!(covered >= 8, "{covered} of 10 intervals cover");
+    assert!(null >= 8, "{null} of 10 intervals of the null cover");
+}
+
+#[test]
+fn time_in_a_shared_cache_goes_to_what_needs_it() {
+    let (subjects, mut mock) = playing(Curve::Flat(0.6), 1);
+    mock.apart = Some(mostly_apart);
+    run(&subjects, &mut mock, 1);
+    let (mut shared, mut all) = (0.0, 0.0);
+    for (block, at) in mock.played.iter().zip(&mock.played_at) {
+        if block.subject >= BESIDE[0] {
+            all += 1.0;
+            shared += f64::from(u8::from(!mostly_apart(*at)));
+        }
+    }
+    assert!(
+        shared / all > 0.45,
+        "{:.2} of a third of the time",
+        shared / all
+    );
+}
+
+#[test]
+fn a_cache_that_is_never_shared_is_told() {
+    let (subjects, mut mock) = playing(Curve::Flat(0.6), 1);
+    mock.apart = Some(|_| true);
+    let measured = run(&subjects, &mut mock, 1);
+    let sharing = &measured.cache_sharing[0];
+    assert_eq!(
+        (sharing.shared_percent, sharing.of_shared_time),
+        (0.0, false)
+    );
+    assert_eq!(sharing.shared_ns, None);
+    // And one that always is, is no matter.
+    let (subjects, mut mock) = playing(Curve::Flat(0.6), 1);
+    mock.apart = Some(|_| false);
+    let measured = run(&subjects, &mut mock, 1);
+    let sharing = &measured.cache_sharing[0];
+    assert_eq!(
+        (sharing.shared_percent, sharing.of_shared_time),
+        (100.0, true)
+    );
+    assert!(measured.warnings.is_empty(), "{:?}", measured.warnings);
+}
+
+/// Periods of the last block beside the target.
+fn last_block(mock: &MockExecutor) -> u32 {
+    let beside = |block: &&jostle::experiment::executor::BlockRequest| {
+        block.subject >= BESIDE[0] && matches!(block.arm, Arm::Control)
+    };
+    mock.played.iter().rfind(beside).expect("a control").periods
+}
+
+#[test]
+fn blocks_become_short_where_nothing_is_left_behind() {
+    let (subjects, mut mock) = playing(Curve::Flat(0.9), 1);
+    let measured = run(&subjects, &mut mock, 1);
+    assert_eq!(last_block(&mock), 16);
+    let [value, low, high] = kept(&measured, BESIDE[0]);
+    assert!(low <= 0.9 && 0.9 <= high, "{value} ({low} to {high})");
+}
+
+#[test]
+fn blocks_stay_long_where_what_was_evicted_comes_back_slowly() {
+    for seed in 0..5 {
+        let (subjects, mut mock) = playing(Curve::Flat(0.4), seed);
+        // Half of it after 10 ms.
+        mock.carry_over = 0.5f64.powf(1.0 / 20.0);
+        let measured = run(&subjects, &mut mock, seed);
+        assert_eq!(last_block(&mock), 130, "seed {seed}");
+        let [value, _, _] = kept(&measured, BESIDE[0]);
+        assert!((value - 0.4).abs() < 0.05, "seed {seed}: {value}");
+    }
+}
