@@ -3,6 +3,8 @@
 
 #[path = "common/mock.rs"]
 mod mock;
+#[path = "common/playing.rs"]
+mod playing;
 
 use jostle::experiment::executor::Arm;
 use jostle::experiment::executor::Sequence;
@@ -13,92 +15,20 @@ use jostle::experiment::outcome::Measured;
 use jostle::experiment::run::Halves;
 use jostle::experiment::run::Settings;
 use jostle::experiment::run::go_on;
-use jostle::experiment::run::measure;
 use jostle_profile::Status;
 use mock::Curve;
 use mock::MockExecutor;
-use mock::Pace;
 use mock::Response;
+use playing::SLICED;
+use playing::loss;
+use playing::noisy;
+use playing::playing;
+use playing::run;
+use playing::sequence;
+use playing::settings;
+use playing::subject;
+use playing::subjects;
 use std::time::Duration;
-
-const SLICED: [&str; 6] = ["int", "fp", "l1d", "l2-capacity", "l2-bandwidth", "tlb"];
-
-fn sequence(number: usize, takes_time: bool) -> Sequence {
-    Sequence {
-        number,
-        period: Duration::from_micros(500),
-        skip: 2,
-        read: 6,
-        slices: true,
-        takes_time,
-    }
-}
-
-fn subject(resource: &'static str, sequence: Option<Sequence>) -> Subject {
-    Subject {
-        resource,
-        settle: Duration::from_millis(3),
-        window: Duration::from_millis(24),
-        switch_cost: Duration::ZERO,
-        stoppable: true,
-        probe_endpoints: &[100.0],
-        sequence,
-    }
-}
-
-/// Six sources in one sequence, one that takes time, one without a sequence.
-fn subjects() -> Vec<Subject> {
-    let mut all: Vec<Subject> = SLICED
-        .iter()
-        .map(|name| subject(name, Some(sequence(0, false))))
-        .collect();
-    all.push(subject("cpu-time", Some(sequence(1, true))));
-    all.push(subject("storage-bandwidth", None));
-    all
-}
-
-fn playing(responses: &[Response], seed: u64) -> (Vec<Subject>, MockExecutor) {
-    let subjects = subjects();
-    let mut all = responses.to_vec();
-    all.resize(subjects.len(), Response::default());
-    let mut mock = MockExecutor::new(&subjects, &all, seed);
-    mock.plays = true;
-    // So that no block holds few operations.
-    mock.baseline = 1e5;
-    (subjects, mock)
-}
-
-fn settings(seconds: u64, seed: u64) -> Settings {
-    Settings {
-        budget: Duration::from_secs(seconds),
-        seed,
-        ..Settings::default()
-    }
-}
-
-fn run(mock: &mut MockExecutor, subjects: &[Subject], settings: &Settings) -> Measured {
-    measure(mock, subjects, settings, &mut ())
-}
-
-fn noisy(target: Curve) -> Response {
-    Response {
-        target,
-        sd: 0.03,
-        ..Response::default()
-    }
-}
-
-/// What the target loses at 100, a fraction, with its interval.
-fn loss(measured: &Measured, subject: usize) -> [f64; 3] {
-    let curve = &measured.subjects[subject].entry.curve;
-    let full = curve.last().expect("a curve");
-    assert_eq!(full.intensity, 100.0);
-    [
-        1.0 - full.performance,
-        1.0 - full.ci95[1],
-        1.0 - full.ci95[0],
-    ]
-}
 
 #[test]
 fn whole_curves_of_all_sources_come_from_one_sequence() {
@@ -630,117 +560,4 @@ fn blocks_of_a_slow_target_hold_operations_enough() {
         (value - 0.3).abs() < 0.01 && high - low < 0.05,
         "{value} {low} {high}"
     );
-}
-
-/// Phases of a run: a quarter of it is five times as slow as the rest, in pieces of
-/// a few milliseconds to a tenth of a second.
-fn uneven(place: f64) -> f64 {
-    let piece = (place * 37.0) as u64;
-    match piece.is_multiple_of(3) || (10..14).contains(&piece) {
-        true => 0.4,
-        false => 1.6,
-    }
-}
-
-/// Operations of a run of 487 of which the longest take fifty times as long as the
-/// shortest, most of them like those 22 before, as where records are read and then sorted.
-fn unequal(place: f64) -> f64 {
-    let operation = (place * 487.0 + 1e-6) as u64;
-    let within = if operation < 330 {
-        operation % 22
-    } else {
-        operation
-    };
-    let mixed = (within + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-    let part = mixed as f64 / (1u64 << 24) as f64;
-    50f64.powf(part - 0.5)
-}
-
-/// Mean widths of intervals without and with the place in a run known, and how many of
-/// each miss, over eight measurements of a program with phases. One that found a gain
-/// that no pressure brings, and so says nothing, misses and has no width.
-fn widths_and_misses(
-    budget: u64,
-    (endless, in_parts): (bool, bool),
-    rate: f64,
-    operations: f64,
-    pace: Pace,
-) -> ([f64; 2], [usize; 2]) {
-    let found = |placed: bool, kept: f64, seed| {
-        let (subjects, mut mock) = playing(&[noisy(Curve::Flat(kept))], seed);
-        (mock.baseline, mock.bursts) = (rate, Some(1.0));
-        (mock.runs, mock.placed) = (Some((operations, pace)), placed);
-        (mock.endless, mock.in_parts) = (endless, in_parts);
-        let measured = run(&mut mock, &subjects, &settings(budget, seed));
-        let curve = &measured.subjects[0].entry.curve;
-        (!curve.is_empty()).then(|| loss(&measured, 0))
-    };
-    let (mut widths, mut missed) = ([Vec::new(), Vec::new()], [0, 0]);
-    for seed in 0..8 {
-        let kept = [0.9, 1.0][seed as usize % 2];
-        for (known, placed) in [(0, false), (1, true)] {
-            let hit = found(placed, kept, seed).is_some_and(|[_, low, high]| {
-                widths[known].push(high - low);
-                (low..=high).contains(&(1.0 - kept))
-            });
-            missed[known] += usize::from(!hit);
-        }
-    }
-    let mean = |widths: Vec<f64>| widths.iter().sum::<f64>() / widths.len() as f64;
-    (widths.map(mean), missed)
-}
-
-#[test]
-fn what_a_program_does_in_every_run_is_no_noise() {
-    let (widths, missed) = widths_and_misses(15, (false, false), 10e3, 8000.0, uneven);
-    // Less than 0.6 of the width is almost three times the information.
-    assert!(widths[1] < 0.6 * widths[0], "{widths:?}");
-    assert!(missed[1] <= 2, "{missed:?}");
-}
-
-#[test]
-fn what_a_program_without_end_repeats_is_no_noise() {
-    let (widths, missed) = widths_and_misses(15, (true, false), 10e3, 3000.0, uneven);
-    assert!(widths[1] < 0.6 * widths[0], "{widths:?}");
-    assert!(missed[1] <= 2, "{missed:?}");
-}
-
-#[test]
-fn operations_that_differ_widely_are_compared_one_by_one() {
-    for endless in [false, true] {
-        let ways = (endless, false);
-        let (widths, missed) = widths_and_misses(5, ways, 4000.0, 487.0, unequal);
-        assert!(widths[1] < 0.45 * widths[0], "{endless}: {widths:?}");
-        assert!(missed[1] <= 2, "{endless}: {missed:?}");
-    }
-}
-
-#[test]
-fn operations_of_known_times_are_compared_one_by_one() {
-    for endless in [false, true] {
-        let ways = (endless, true);
-        let (widths, missed) = widths_and_misses(10, ways, 1500.0, 487.0, unequal);
-        assert!(widths[1] < 0.5 * widths[0], "{endless}: {widths:?}");
-        assert!(missed[1] <= 2, "{endless}: {missed:?}");
-    }
-}
-
-#[test]
-#[ignore = "statistics: a minute"]
-fn intervals_cover_where_operations_are_compared_one_by_one() {
-    for endless in [false, true] {
-        let mut missed = 0;
-        for seed in 0..40_u64 {
-            let kept = [0.9, 1.0][seed as usize % 2];
-            let (subjects, mut mock) = playing(&[noisy(Curve::Flat(kept))], seed);
-            (mock.baseline, mock.bursts) = (1500.0, Some(1.0));
-            (mock.runs, mock.placed) = (Some((487.0, unequal as Pace)), true);
-            (mock.endless, mock.in_parts) = (endless, true);
-            let measured = run(&mut mock, &subjects, &settings(10, seed));
-            let [_, low, high] = loss(&measured, 0);
-            missed += usize::from(!(low..=high).contains(&(1.0 - kept)));
-        }
-        eprintln!("endless {endless}: {missed} of 40 intervals miss");
-        assert!(missed <= 5, "endless {endless}: {missed}");
-    }
 }

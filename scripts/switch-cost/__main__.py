@@ -166,7 +166,7 @@ def profiled(args, name, command, directory):
     out = f"{args.out or directory}/{name}.json"
     metric = "progress:shm" if name.startswith("chase") else "progress:auto"
     told = [args.jostle, "profile", "--metric", metric, "--cpus", str(args.cpu), "--budget", args.budget]
-    told += ["--resources", "l2-capacity", "--halves", "tolerated", "--out", out, "--"]
+    told += ["--resources", "l2-capacity", "--measure", "tolerated", "--out", out, "--"]
     ended = subprocess.run(told + command, cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     if ended.returncode != 0:
         return None, ended.stderr.strip().splitlines()[-1]

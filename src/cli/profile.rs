@@ -79,8 +79,9 @@ pub struct Args {
     /// infer the rest from the profiles in this directory
     #[arg(help_heading = MEASUREMENT, long, value_name = "DIR", conflicts_with_all = ["resources", "resume", "together"])]
     classify: Option<PathBuf>,
-    /// Which halves to measure
-    #[arg(help_heading = MEASUREMENT, long, value_enum, default_value = "both")]
+    /// What to measure: how much interference the target tolerates, how much it
+    /// causes, or both
+    #[arg(help_heading = MEASUREMENT, long = "measure", alias = "halves", value_enum, value_name = "WHAT", default_value = "both")]
     halves: Halves,
     /// About 5 s, with wider intervals
     #[arg(help_heading = MEASUREMENT, long)]
@@ -409,7 +410,7 @@ fn floor(args: &Args) -> Result<Option<Floor>> {
     if args.halves == Halves::Caused {
         return Err(Error::request(
             "--floor: what the target causes is measured by stopping it, which no floor allows; \
-             leave --halves caused out",
+             leave --measure caused out",
         ));
     }
     let wrong = |problem| Error::request(format!("--floor '{text}': {problem}"));

@@ -4,14 +4,18 @@ use crate::console::note;
 use crate::console::warning;
 use crate::experiment::run::Observer;
 use crate::experiment::run::Progress;
+use crate::report::so_far;
 use indicatif::ProgressBar;
 use indicatif::ProgressStyle;
 use std::io::IsTerminal;
 use std::time::Duration;
 use std::time::Instant;
 
-/// A bar with the time left where standard error is a terminal; nothing
-/// elsewhere. Keeps account of where the time goes.
+/// Lines of the terminal that are left to what is not known so far.
+const BESIDE: usize = 4;
+
+/// A bar with the time left, and what is known so far, where standard error is a
+/// terminal; nothing elsewhere. Keeps account of where the time goes.
 pub struct Bar {
     bar: ProgressBar,
     /// What was done, in the order of its beginning, and how long.
@@ -98,8 +102,14 @@ impl Observer for Bar {
         self.book(Some(what.clone()));
         self.bar.set_length(progress.budget.as_millis() as u64);
         self.bar.set_position(progress.elapsed.as_millis() as u64);
-        self.bar
-            .set_message(format!("at most {left} s left: {what}"));
+        let (rows, columns) = console::Term::stderr().size();
+        let room = usize::from(rows).saturating_sub(BESIDE);
+        let mut message = format!("at most {left} s left: {what}");
+        for line in so_far(&progress.so_far, columns.into(), room) {
+            message += "\n";
+            message += &line;
+        }
+        self.bar.set_message(message);
     }
 
     fn warn(&mut self, text: &str) {

@@ -71,14 +71,19 @@ impl Ended<'_, '_> {
             });
         }
         let unseen_neighbours = self.unseen_neighbours();
+        let told_apart = |members: &Vec<usize>| {
+            let mut members = members.iter();
+            members.any(|member| self.log.mixtures.contains_key(member))
+        };
         warnings.extend(
             unseen_neighbours
                 .iter()
-                .filter(|one| one.held_percent >= SAID_FROM && one.slowed_percent >= SAID_FROM)
-                .map(|one| Warning::UnseenNeighbour {
+                .zip(self.log.held.values())
+                .filter(|(one, _)| one.held_percent >= SAID_FROM && one.slowed_percent >= SAID_FROM)
+                .map(|(one, (_, members))| Warning::UnseenNeighbour {
                     held_percent: one.held_percent,
                     slowed_percent: one.slowed_percent,
-                    told_apart: !self.log.mixtures.is_empty(),
+                    told_apart: told_apart(members),
                 }),
         );
         let cache_sharing = self.cache_sharing();

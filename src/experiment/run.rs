@@ -37,6 +37,7 @@ pub use super::settings::Halves;
 pub use super::settings::Observer;
 pub use super::settings::Progress;
 pub use super::settings::Settings;
+pub use super::settings::SoFar;
 use crate::warning::Warning;
 use jostle_profile::Readings;
 use jostle_statistics::stream;
@@ -184,8 +185,24 @@ impl Run<'_, '_> {
             elapsed: self.elapsed(),
             budget: self.settings.budget,
             note,
+            so_far: self.so_far(),
         };
         self.observer.progress(progress);
+    }
+
+    fn so_far(&self) -> Vec<SoFar> {
+        let halves = self.queue.halves.iter();
+        halves
+            .filter(|run| run.half == Half::Tolerated)
+            .map(|run| SoFar {
+                resource: self.queue.subjects[run.subject].resource,
+                loss: run.search.at_100().map(|[kept, low, high]| {
+                    // What is kept most is lost least.
+                    [1.0 - kept, 1.0 - high, 1.0 - low]
+                }),
+                settled: run.search.settled,
+            })
+            .collect()
     }
 
     /// Measures one batch of a half and judges it.

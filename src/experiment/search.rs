@@ -270,6 +270,14 @@ impl Search {
         endpoint.map(|bootstrap| bootstrap.location)
     }
 
+    /// Performance at 100, a fraction, with its 95 % interval; `None` while nothing is
+    /// known.
+    pub fn at_100(&self) -> Option<[f64; 3]> {
+        let bootstrap = self.levels.endpoint().bootstrap.as_ref()?;
+        let [low, high] = bootstrap.interval95().map(f64::exp);
+        Some([bootstrap.location.exp(), low, high])
+    }
+
     /// Half-width of the 95 % interval of performance at 100, a fraction;
     /// infinite while nothing is known.
     pub fn half_width_at_100(&self) -> f64 {

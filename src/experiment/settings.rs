@@ -123,6 +123,17 @@ pub struct Progress {
     pub budget: Duration,
     /// What is being done, in words.
     pub note: String,
+    /// What is known of the target so far, in the order of the subjects.
+    pub so_far: Vec<SoFar>,
+}
+
+/// What a source costs the target as it looks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SoFar {
+    pub resource: &'static str,
+    /// Loss at 100, a fraction, with its 95 % interval; `None` while nothing is known.
+    pub loss: Option<[f64; 3]>,
+    pub settled: bool,
 }
 
 /// Is told how the measurement goes.

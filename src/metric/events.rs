@@ -242,12 +242,13 @@ impl Events {
             start: None,
             windows: 0,
             windows_with_new: 0,
-            restarts: false,
+            restarts: target.is_ours(),
             per_run: PerRun::default(),
             run: None,
             base: None,
         };
         metric.pace = pace::watch(target, &context, |target| {
+            metric.keep_alive(target)?;
             metric.follow_run(target)?;
             metric.look(target)?;
             Ok(metric.total()? as f64)

@@ -152,6 +152,7 @@ impl Io {
         let (mut all_calls, mut moved_at) = (0, None);
         let begin = Instant::now();
         metric.pace = pace::watch(target, context, |target| {
+            target.check_alive()?;
             let now = metric.snapshot(target)?;
             let (bytes, calls) = growth(&last, &now);
             last = now;

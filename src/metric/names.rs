@@ -103,7 +103,7 @@ pub const METRICS: &[MetricKind] = &[
         better: "higher",
         window_rule: "calls of the function that was found, at least 200 in a window",
         resolution: Resolution::Turn,
-        cost: "at most about 1 % of a CPU for a trap into the kernel per call; one to two seconds to find the function",
+        cost: "at most 2 % of a CPU for a trap into the kernel per call; one to three seconds to find the function, more where runs are short or few functions are called",
         targets: "any; a command is started again when it ends",
         available: || {
             let breakpoints = probe::breakpoint_cost().map(drop);

@@ -30,10 +30,10 @@ impl Pace {
 }
 
 /// Watches a count until its pace is known or the trial is over; then the pace
-/// may be 0.
+/// may be 0. `count` says what the end of the target means.
 ///
 /// # Errors
-/// Those of `count`, the end of the target, an interruption.
+/// Those of `count`, an interruption.
 pub(super) fn watch(
     target: &mut Target,
     context: &Context,
@@ -44,7 +44,6 @@ pub(super) fn watch(
     loop {
         std::thread::sleep(Duration::from_millis(20));
         context.check_interrupt()?;
-        target.check_alive()?;
         let (elapsed, counted) = (begin.elapsed(), count(target)? - first);
         let done = elapsed >= context.options.trial
             || (elapsed >= SHORT && counted >= f64::from(ENOUGH))

@@ -107,6 +107,16 @@ fn a_command_of_short_runs_is_looked_into_across_runs() {
             }
         });
     }
+    // A function that is named is counted across runs as well.
+    let named = format!("progress:uprobe:{}:batch", file.display());
+    let mut started = start(&command(0.2), &named, &MetricOptions::default()).unwrap();
+    assert!(started.1.restarts());
+    for _ in 0..4 {
+        let rate = window(&mut started, Duration::from_millis(300)).unwrap();
+        assert!(rate > 100.0, "{rate}");
+    }
+    assert!(started.0.ended_runs() >= 2, "{}", started.0.ended_runs());
+    drop(started);
     // Of shorter ones whole runs are timed, and it says why.
     let command = command(0.05);
     let (_, whole) = metric::start(&command, Some(AUTO), &MetricOptions::default(), None).unwrap();

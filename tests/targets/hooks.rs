@@ -28,7 +28,7 @@ fn profile(place: &TempDir, arguments: &[&str]) -> Command {
             "profile",
             "--resources",
             "cpu-time",
-            "--halves",
+            "--measure",
             "tolerated",
         ])
         .args(["--budget", "3s", "--slice", "1ms", "--out", "p.json"])

@@ -540,7 +540,7 @@ pub struct ResourceEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch: Option<Reading<Switch>>,
     /// Target performance at 100 % over all the time, where the curve and the
-    /// scores are of the time without an unseen neighbour.
+    /// scores are of the time without an unseen neighbour, or of a shared cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mixture: Option<Estimate>,
     /// Unit of `pressure` in the curves.

@@ -398,8 +398,9 @@ impl Run<'_, '_> {
                 }
                 Half::Caused => {
                     let endpoints = run.search.rules.endpoints;
+                    // At 100 the target's own blocks tell half of it already.
                     let mut levels = match long {
-                        true => vec![endpoints[round % endpoints.len()]],
+                        true => vec![100.0, endpoints[round % endpoints.len()]],
                         false => endpoints.to_vec(),
                     };
                     let refinements = run.search.refinements();

@@ -13,14 +13,16 @@ use jostle_statistics::location;
 
 impl SequenceLog {
     /// The sources beside the target against themselves alone, round by round; with
-    /// `only_near` those in which both shared a cache.
+    /// `only_near` beside it while both shared a cache.
     pub(super) fn judge_probes(&self, judgement: &mut Judgement, only_near: bool) {
         for (arm, &(subject, of)) in self.arms.iter().enumerate() {
             let Arm::Treat(intensity) = of else { continue };
             let mut played = Played::default();
             for round in self.by_round() {
-                let counts =
-                    |block: &&Kept| !only_near || block.reading.shares_cache() == Some(true);
+                let counts = |block: &&Kept| {
+                    let alone = block.target == TargetState::Stopped;
+                    !only_near || alone || block.reading.shares_cache() == Some(true)
+                };
                 let own = || round.iter().filter(|block| block.arm == arm).filter(counts);
                 let probes = |target| -> Vec<f64> {
                     let probes = own().filter(|block| block.target == target);
