@@ -88,7 +88,7 @@ fn kept(measured: &Measured, subject: usize) -> [f64; 3] {
 
 /// Together for one second of three.
 fn mostly_apart(at: Duration) -> bool {
-    at.as_secs() % 3 != 0
+    !at.as_secs().is_multiple_of(3)
 }
 
 #[test]

@@ -13,7 +13,6 @@ use playing::noisy;
 use playing::playing;
 use playing::run;
 use playing::settings;
-use playing::subjects;
 
 /// Phases of a run: a quarter of it is five times as slow as the rest, in pieces of
 /// a few milliseconds to a tenth of a second.

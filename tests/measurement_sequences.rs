@@ -8,7 +8,6 @@ mod playing;
 
 use jostle::experiment::executor::Arm;
 use jostle::experiment::executor::Sequence;
-use jostle::experiment::executor::Subject;
 use jostle::experiment::executor::TargetState;
 use jostle::experiment::executor::WindowError;
 use jostle::experiment::outcome::Measured;

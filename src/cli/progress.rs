@@ -11,6 +11,7 @@ use std::io::IsTerminal;
 use std::time::Duration;
 use std::time::Instant;
 
+const BAR_WIDTH: usize = 24;
 /// Lines of the terminal that are left to what is not known so far.
 const BESIDE: usize = 4;
 
@@ -39,7 +40,10 @@ pub fn bar(length: u64, template: &str) -> ProgressBar {
 impl Bar {
     pub fn new(budget: Duration) -> Self {
         Bar {
-            bar: bar(budget.as_millis() as u64, "{bar:24} {msg}"),
+            bar: bar(
+                budget.as_millis() as u64,
+                &format!("{{bar:{BAR_WIDTH}}} {{msg}}"),
+            ),
             spent: Vec::new(),
             current: None,
         }
@@ -104,7 +108,9 @@ impl Observer for Bar {
         self.bar.set_position(progress.elapsed.as_millis() as u64);
         let (rows, columns) = console::Term::stderr().size();
         let room = usize::from(rows).saturating_sub(BESIDE);
-        let mut message = format!("at most {left} s left: {what}");
+        let message = format!("at most {left} s left: {what}");
+        let beside_bar = usize::from(columns).saturating_sub(BAR_WIDTH + 2);
+        let mut message: String = message.chars().take(beside_bar).collect();
         for line in so_far(&progress.so_far, columns.into(), room) {
             message += "\n";
             message += &line;

@@ -249,6 +249,12 @@ pub struct Sequence {
     pub takes_time: bool,
 }
 
+impl Sequence {
+    /// Periods to skip and to read beside a source on other CPUs that leaves nothing
+    /// behind.
+    pub const BESIDE: [u32; 2] = [4, 12];
+}
+
 /// One resource to measure and how its windows are cut.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subject {

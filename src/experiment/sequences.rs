@@ -52,9 +52,6 @@ const FIRST_JUDGED: usize = 4;
 /// ends are most of their noise.
 const LONGEST_BLOCK: Duration = Duration::from_millis(20);
 
-/// Periods to skip and to read beside a source that leaves nothing behind.
-pub(super) const USUAL: [u32; 2] = [4, 12];
-
 /// Blocks of an arm for which those from before blocks were made longer are left out.
 const FEWEST_LONG: usize = 8;
 
@@ -276,7 +273,7 @@ impl SequenceLog {
     /// Gives blocks that are long only because sources may leave much behind the usual
     /// length, where the target shows nothing of it.
     fn shorten(&mut self) {
-        let [skip, read] = USUAL;
+        let [skip, read] = Sequence::BESIDE;
         let worth = self.skip > 2 * skip && self.periods() > 2 * (skip + read);
         if !worth || self.sequence.slices || self.sequence.takes_time {
             return;

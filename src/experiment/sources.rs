@@ -4,7 +4,6 @@ use super::bounds;
 use super::executor::Sequence;
 use super::executor::Subject;
 use super::plan::Plan;
-use super::sequences::USUAL;
 use super::settings::Settings;
 use crate::error::Error;
 use crate::error::Result;
@@ -368,7 +367,7 @@ fn sequence(resource: Resource, workers: &WorkerPlan, settle: Duration) -> Optio
         Some(_) => shape(2, 6),
         // Requests on their way to the device end later than the block.
         None if resource.row().domain == Domain::BlockDevice => shape(8, 16),
-        None => shape(USUAL[0], USUAL[1]),
+        None => shape(Sequence::BESIDE[0], Sequence::BESIDE[1]),
     }
 }
 
