@@ -18,8 +18,8 @@ use std::time::Duration;
 /// Subjects of the sequence on other CPUs.
 const BESIDE: [usize; 2] = [4, 5];
 
-/// Four sources that take turns with the target, and two beside it in blocks of
-/// 65 ms.
+/// Three sources that take turns with the target, one of a disk, and two that evict, in
+/// blocks of 65 ms.
 fn playing(target: Curve, seed: u64) -> (Vec<Subject>, MockExecutor) {
     let sliced = Sequence {
         number: 0,
@@ -30,7 +30,7 @@ fn playing(target: Curve, seed: u64) -> (Vec<Subject>, MockExecutor) {
         takes_time: false,
     };
     let beside = Sequence {
-        number: 1,
+        number: 2,
         skip: 80,
         read: 50,
         slices: false,
@@ -45,11 +45,18 @@ fn playing(target: Curve, seed: u64) -> (Vec<Subject>, MockExecutor) {
         probe_endpoints: &[100.0],
         sequence: Some(sequence),
     };
+    let disk = Sequence {
+        number: 1,
+        skip: 8,
+        read: 16,
+        slices: false,
+        ..sliced
+    };
     let subjects = vec![
         subject("int", sliced),
         subject("fp", sliced),
         subject("l1d", sliced),
-        subject("tlb", sliced),
+        subject("storage-bandwidth", disk),
         subject("llc-capacity", beside),
         subject("memory-bandwidth", beside),
     ];

@@ -29,6 +29,8 @@ use super::log::Nearby;
 use super::log::PairRecord;
 use super::search::Played;
 use super::settings::Half;
+use jostle_profile::resource::Domain;
+use jostle_profile::resource::Resource;
 use jostle_statistics::Between;
 use jostle_statistics::Block;
 use jostle_statistics::Contrasts;
@@ -124,6 +126,9 @@ pub(super) struct SequenceLog {
     /// whether somebody runs on the sibling thread, whatever the target holds in
     /// caches.
     gauges: Vec<usize>,
+    /// Whether its sources take something from a cache or memory that they are said to
+    /// share with the target from CPUs of their own.
+    pub(super) evicts: bool,
     /// Periods of a block whose turns are not counted.
     pub(super) skip: u32,
     /// Periods that are read at least, for enough operations.
@@ -162,6 +167,7 @@ impl SequenceLog {
                     sequence,
                     members: Vec::new(),
                     gauges: Vec::new(),
+                    evicts: false,
                     skip: sequence.skip,
                     least: 0,
                     arms: vec![(index, SequenceLog::control(sequence))],
@@ -177,7 +183,10 @@ impl SequenceLog {
                     judged_at: FIRST_JUDGED,
                 });
             log.members.push(index);
-            let resource = subject.resource.parse();
+            let resource = subject.resource.parse::<Resource>();
+            let domain = resource.as_ref().map(|resource| resource.row().domain);
+            log.evicts |=
+                !sequence.slices && matches!(domain, Ok(Domain::LlcGroup | Domain::NumaNode));
             if sequence.slices && resource.is_ok_and(|resource| GAUGES.contains(&resource)) {
                 log.gauges.push(index);
             }
@@ -204,6 +213,7 @@ impl SequenceLog {
             fine: self.fine.clone(),
             members: self.members.clone(),
             gauges: self.gauges.clone(),
+            evicts: self.evicts,
             skip: sequence.skip,
             least: self.least,
             arms: vec![self.zero()],
@@ -275,7 +285,7 @@ impl SequenceLog {
     fn shorten(&mut self) {
         let [skip, read] = Sequence::BESIDE;
         let worth = self.skip > 2 * skip && self.periods() > 2 * (skip + read);
-        if !worth || self.sequence.slices || self.sequence.takes_time {
+        if !worth || !self.evicts {
             return;
         }
         let known = self.contrasts_by(Ends::Block, None);

@@ -368,6 +368,13 @@ impl MockExecutor {
         self.failures.iter().find_map(due)
     }
 
+    /// Whether a source on CPUs of its own shares a cache with the target.
+    fn evicts(&self, subject: usize) -> bool {
+        let subject = &self.subjects[subject];
+        let apart = subject.sequence.is_some_and(|sequence| !sequence.slices);
+        apart && !subject.resource.starts_with("storage")
+    }
+
     fn block(&mut self, request: &BlockRequest) -> Block {
         let sequence = self.subjects[request.subject]
             .sequence
@@ -379,7 +386,7 @@ impl MockExecutor {
             let lost = response.switch_microseconds / 1e6;
             1.0 - lost / turn.as_secs_f64()
         });
-        let apart = self.apart.filter(|_| !sequence.slices);
+        let apart = self.apart.filter(|_| self.evicts(request.subject));
         let line_ns = apart.map(|apart| [if apart(self.clock) { 360.0 } else { 80.0 }; 2]);
         let shares = line_ns.is_none_or(|line| line[0] < 200.0);
         let held = self.unseen.is_some_and(|held| held(self.clock));
@@ -470,11 +477,8 @@ impl Executor for MockExecutor {
     }
 
     fn shares_cache(&mut self, subject: usize) -> Option<bool> {
-        let beside = self.subjects[subject].sequence;
-        let beside = beside.is_some_and(|sequence| !sequence.slices);
-        self.apart
-            .filter(|_| beside)
-            .map(|apart| !apart(self.clock))
+        let apart = self.apart.filter(|_| self.evicts(subject));
+        apart.map(|apart| !apart(self.clock))
     }
 
     fn at_once(&self, _one: usize, _other: usize) -> Result<(), String> {

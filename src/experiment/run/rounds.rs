@@ -166,13 +166,13 @@ impl Run<'_, '_> {
     /// should share a cache with the target while they do not, and any other while
     /// that time lasts where it does not always. `shares` is of now.
     fn waits(&self, index: usize, shares: Option<bool>) -> bool {
-        let beside = |index: usize| !self.sequences[index].sequence.slices;
+        let evicts = |index: usize| self.sequences[index].evicts;
         let mut others = 0..self.sequences.len();
         let changes = self.log.shares.contains(&false);
         match shares {
-            Some(false) => beside(index),
-            Some(true) if changes && !beside(index) => {
-                others.any(|other| beside(other) && self.open(other) > 0)
+            Some(false) => evicts(index),
+            Some(true) if changes && !evicts(index) => {
+                others.any(|other| evicts(other) && self.open(other) > 0)
             }
             _ => false,
         }
@@ -181,10 +181,8 @@ impl Run<'_, '_> {
     /// Looks whether the sources on other CPUs share a cache with the target now.
     fn look_at_sharing(&mut self) -> Option<bool> {
         let mut sequences = self.sequences.iter();
-        let subject = sequences.find_map(|sequence| {
-            let beside = !sequence.sequence.slices;
-            sequence.members.first().copied().filter(|_| beside)
-        })?;
+        let evicts = sequences.find(|sequence| sequence.evicts)?;
+        let subject = evicts.members[0];
         let shares = self.bench.shares_cache(subject);
         self.log.shares.extend(shares);
         shares
