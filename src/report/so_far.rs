@@ -17,7 +17,7 @@ pub fn so_far(all: &[SoFar], width: usize, height: usize) -> Vec<String> {
     }
     let rows = all.len().div_ceil(abreast);
     let cells: Vec<String> = all.iter().map(cell).collect();
-    let mut lines = vec!["loss at full pressure so far, percent; * is settled".to_string()];
+    let mut lines = vec!["loss at full pressure, % (* settled)".to_string()];
     lines.extend((0..rows).map(|row| {
         let of_row: Vec<String> = (0..abreast)
             .filter_map(|column| cells.get(row + column * rows))

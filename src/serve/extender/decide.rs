@@ -28,6 +28,8 @@ const BEST: u8 = 10;
 const NEUTRAL: u8 = 5;
 /// Value, as performance plus the chance of QoS, that is one point of the score.
 const VALUE_PER_POINT: f32 = 1.0 / 9.0;
+/// Differences of value below this do not decide.
+const VALUE_STEP: f32 = 1.0 / 8192.0;
 
 /// Reasons in words per decision; the rest is told in short.
 const MOST_REASONS: usize = 50;
@@ -239,8 +241,11 @@ impl World {
 }
 
 impl Candidate {
+    /// What the pod is worth here, rounded: sums over the same residents in another order
+    /// differ in their last digits, and replicas must not disagree over them.
     fn value(&self) -> f32 {
-        self.worth.net - if self.missed { MISSED } else { 0.0 }
+        let net = (self.worth.net / VALUE_STEP).round() * VALUE_STEP;
+        net - if self.missed { MISSED } else { 0.0 }
     }
 }
 

@@ -12,7 +12,9 @@ const NODES: [&str; 3] = ["n1", "n2", "n3"];
 fn world() -> World {
     let redis = include_bytes!("../../../profiles/redis-closed.json").to_vec();
     let stream = include_bytes!("../../../profiles/numpy-stream.json").to_vec();
+    let xz = include_bytes!("../../../profiles/xz.json").to_vec();
     let files = Files::from([
+        ("xz.json".to_string(), xz),
         ("redis.json".to_string(), redis),
         ("stream.json".to_string(), stream),
     ]);
@@ -45,7 +47,8 @@ fn bound(world: &mut World, name: &str, profile: &str, node: &str) {
 fn the_best_alone_gets_ten_and_unknown_nodes_are_neutral() {
     let mut world = world();
     bound(&mut world, "a", "stream", "n1");
-    let newcomer = pod("b", json!("redis"), None);
+    // It loses a third beside a stream.
+    let newcomer = pod("b", json!("xz"), None);
     let names = ["n1", "n2", "n3", "elsewhere"];
     let scored = world.prioritize(&newcomer, &names, Instant::now());
     assert_eq!(scored.decision.node.as_deref(), Some("n2"));
