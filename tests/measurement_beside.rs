@@ -3,6 +3,8 @@
 
 #[path = "common/mock.rs"]
 mod mock;
+#[path = "common/playing.rs"]
+mod playing;
 
 use jostle::experiment::executor::Arm;
 use jostle::experiment::executor::Sequence;
@@ -36,15 +38,7 @@ fn playing(target: Curve, seed: u64) -> (Vec<Subject>, MockExecutor) {
         slices: false,
         ..sliced
     };
-    let subject = |resource, sequence| Subject {
-        resource,
-        settle: Duration::from_millis(3),
-        window: Duration::from_millis(24),
-        switch_cost: Duration::ZERO,
-        stoppable: true,
-        probe_endpoints: &[100.0],
-        sequence: Some(sequence),
-    };
+    let subject = |resource, sequence| playing::subject(resource, Some(sequence));
     let disk = Sequence {
         number: 1,
         skip: 8,

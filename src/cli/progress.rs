@@ -12,7 +12,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 const BAR_WIDTH: usize = 24;
-/// Lines of the terminal that are left to what is not known so far.
+/// Lines of the terminal that the losses known so far leave free.
 const BESIDE: usize = 4;
 
 /// A bar with the time left, and what is known so far, where standard error is a
