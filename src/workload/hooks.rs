@@ -201,6 +201,7 @@ impl ActiveHooks {
             Err(error) => return Ok(Some(format!("cannot be started: {error}"))),
         };
         started(hook.group());
+        hook.go();
         Ok(match hook.watch(self.hooks.limit, check)? {
             Ended::Status(status) if status.success() => None,
             ended => Some(format!("{ended}{}", hook.last_words())),
@@ -230,6 +231,7 @@ impl Drop for ActiveHooks {
 /// Runs `script` to its end, for a guard.
 pub(super) fn run_alone(script: &str, target: Option<i32>, limit: Duration) -> std::io::Result<()> {
     let mut hook = Hook::start(script, target, false)?;
+    hook.go();
     let _ = hook.watch(limit, || Ok(()));
     Ok(())
 }
@@ -259,11 +261,12 @@ impl std::fmt::Display for Ended {
     }
 }
 
-/// Runs a hook: `$1` as it would run alone; then says so on standard input, a socket,
-/// waits for an answer and ends as `$1` did. Meanwhile all that the hook leaves behind
-/// hangs below it, also what lost its parent, its session and its environment, as
-/// `su - postgres -c 'pg_ctl start'` does.
-const AROUND: &str = r#"/bin/sh -c "$1" </dev/null; status=$?; echo >&0; read -r _; exit $status"#;
+/// Runs a hook. Waits for a line on standard input, a socket, and ends where whoever
+/// started it died instead, before a guard knew of it. Then runs `$1` as it would run
+/// alone, says so, waits for an answer and ends as `$1` did. Meanwhile all that the hook
+/// leaves behind hangs below it, also what lost its parent, its session and its
+/// environment, as `su - postgres -c 'pg_ctl start'` does.
+const AROUND: &str = r#"read -r _ || exit; /bin/sh -c "$1" </dev/null; status=$?; echo >&0; read -r _; exit $status"#;
 
 /// A hook that runs, in a process group of its own.
 struct Hook {
@@ -276,6 +279,7 @@ struct Hook {
 }
 
 impl Hook {
+    /// Starts the shell, which waits for [`Hook::go`].
     fn start(script: &str, target: Option<i32>, show: bool) -> std::io::Result<Hook> {
         let (line, theirs) = UnixStream::pair()?;
         line.set_nonblocking(true)?;
@@ -324,6 +328,13 @@ impl Hook {
         self.child.id() as i32
     }
 
+    /// Lets the shell go on, which waits twice: until whoever would end its group knows
+    /// it, and until what it leaves behind is noted.
+    fn go(&mut self) {
+        // It may have been killed meanwhile.
+        let _ = self.line.write_all(b"\n");
+    }
+
     /// Waits for its end; kills its group when `check` fails or the time is up.
     fn watch(&mut self, limit: Duration, mut check: impl FnMut() -> Result<()>) -> Result<Ended> {
         let began = Instant::now();
@@ -362,8 +373,7 @@ impl Hook {
                 own::leave(pid, stat.start);
             }
         }
-        // It may have been killed meanwhile.
-        let _ = self.line.write_all(b"\n");
+        self.go();
     }
 
     fn last_words(&self) -> String {
