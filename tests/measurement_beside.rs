@@ -7,8 +7,10 @@ mod mock;
 mod playing;
 
 use jostle::experiment::executor::Arm;
+use jostle::experiment::executor::BlockRequest;
 use jostle::experiment::executor::Sequence;
 use jostle::experiment::executor::Subject;
+use jostle::experiment::executor::TargetState;
 use jostle::experiment::outcome::Measured;
 use jostle::experiment::run::Settings;
 use jostle::experiment::run::measure;
@@ -85,6 +87,34 @@ fn kept(measured: &Measured, subject: usize) -> [f64; 3] {
         .expect("a curve");
     assert_eq!(full.intensity, 100.0);
     [full.performance, full.ci95[0], full.ci95[1]]
+}
+
+#[test]
+fn what_a_target_takes_of_a_cache_is_seen_by_a_walk() {
+    let (mut subjects, mut mock) = playing(Curve::Flat(0.6), 3);
+    subjects[BESIDE[0]].probes = true;
+    // As a source it would lose nothing.
+    mock.walk = Some(0.5);
+    let measured = run(&subjects, &mut mock, 3);
+    let watched = |block: &&BlockRequest| matches!(block.arm, Arm::Probe(_));
+    let walks = mock.played.iter().filter(watched);
+    assert!(walks.clone().all(|block| block.subject == BESIDE[0]));
+    for target in [TargetState::Running, TargetState::Stopped] {
+        let of = walks.clone().filter(|block| block.target == target);
+        assert!(of.clone().count() >= 4, "{target:?}");
+        // It has to have back what it lost, also where the target needs no time for that.
+        assert!(of.clone().all(|block| block.skip == 80), "{target:?}");
+    }
+    let sources = mock.played.iter().filter(|block| {
+        block.subject == BESIDE[0] && block.target == TargetState::Stopped && !watched(block)
+    });
+    assert_eq!(sources.count(), 0, "as a source it is not watched");
+    let entry = &measured.subjects[BESIDE[0]].entry;
+    let full = entry.probe_curve.last().expect("what the walk kept");
+    assert!((full.performance - 0.5).abs() < 0.05, "{full:?}");
+    // What the target loses is the source's doing, not the walk's.
+    let [value, ..] = kept(&measured, BESIDE[0]);
+    assert!((value - 0.6).abs() < 0.03, "{value}");
 }
 
 /// Together for one second of three.

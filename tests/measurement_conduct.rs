@@ -28,6 +28,7 @@ fn subject(resource: &'static str, window_ms: u64, settle_ms: u64) -> Subject {
         window: Duration::from_millis(window_ms),
         switch_cost: Duration::ZERO,
         probe_endpoints: &[100.0],
+        probes: false,
         sequence: None,
         stoppable: true,
     }

@@ -30,6 +30,7 @@ fn subject(resource: &'static str) -> Subject {
         window: Duration::from_millis(30),
         switch_cost: Duration::ZERO,
         probe_endpoints: &[100.0],
+        probes: false,
         sequence: None,
         stoppable: true,
     }

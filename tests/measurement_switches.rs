@@ -31,6 +31,7 @@ fn subjects() -> Vec<Subject> {
         switch_cost: Duration::ZERO,
         stoppable: true,
         probe_endpoints: &[100.0],
+        probes: false,
         sequence: Some(Sequence {
             number: 0,
             period: Duration::from_micros(500),

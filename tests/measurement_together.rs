@@ -28,6 +28,7 @@ fn subjects() -> Vec<Subject> {
         switch_cost: Duration::ZERO,
         stoppable: true,
         probe_endpoints: &[100.0],
+        probes: false,
         sequence: (resource != "memory-capacity").then_some(Sequence {
             number,
             period: Duration::from_micros(500),

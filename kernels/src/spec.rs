@@ -35,6 +35,9 @@ pub struct KernelSpec {
     /// One worker with threads of its own on all CPUs of the placement, where
     /// other kernels have one worker on each.
     pub spans_cpus: bool,
+    /// Whether it has a way to be a victim that differs from how it presses: see
+    /// [`Kernel::set_probing`].
+    pub probes: bool,
     /// What it does to which structure, how intensity maps, and what it does
     /// not prove.
     pub doc: &'static str,
@@ -63,6 +66,7 @@ impl KernelSpec {
             operations_per_call: 1,
             pause_ns: 0,
             spans_cpus: false,
+            probes: false,
             doc: "",
             accesses: &[],
             build,
@@ -174,6 +178,11 @@ pub trait Kernel {
     /// Sets the intensity, 0 to 100. Kernels whose intensity is a share or a
     /// rate ignore it: the worker paces them.
     fn set_intensity(&mut self, _percent: f64) {}
+
+    /// Told before each treatment whether to be a victim instead of a source: to use
+    /// as much, and so that it loses as much as it can beside a neighbour. Kernels
+    /// that lose much as sources, too, ignore it.
+    fn set_probing(&mut self, _probing: bool) {}
 
     /// Told before each treatment by a kernel whose intensity is a rate: the
     /// operations per second to press at, `None` for as many as it can. Returns

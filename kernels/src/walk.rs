@@ -1,5 +1,5 @@
 //! Dependent walks: what one access costs over a given number of bytes. Not a
-//! source of interference; it finds the sizes of caches.
+//! source of interference; it finds the sizes of caches, and what others take of one.
 //!
 //! The order is the golden-ratio one of [`weyl`](crate::weyl), which no
 //! prefetcher follows. Every position takes in the word that was loaded before
@@ -16,10 +16,30 @@ const LINE: u64 = 64;
 /// The first word of a page tells that the page was touched; this one is zero.
 const ZERO_WORD: usize = 1;
 
+/// Where a walk is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Walk {
+    at: u64,
+}
+
+impl Walk {
+    /// Takes `steps` steps over the first `lines` cache lines of `buffer`, which was
+    /// never written but for the first word of a page.
+    pub(crate) fn over(&mut self, buffer: &Buffer, lines: u64, steps: u64) {
+        let mut at = self.at;
+        for _ in 0..steps {
+            at = at.wrapping_add(GOLDEN);
+            let line = ((at as u128 * lines as u128) >> 64) as u64;
+            at = at.wrapping_add(buffer.read((line * LINE / 8) as usize + ZERO_WORD));
+        }
+        self.at = at;
+    }
+}
+
 /// Memory to walk over, on huge pages where the kernel has them.
 pub struct Lines {
     buffer: Buffer,
-    at: Cell<u64>,
+    walk: Cell<Walk>,
 }
 
 impl Lines {
@@ -31,7 +51,7 @@ impl Lines {
     pub fn new(bytes: u64) -> Result<Self, Failure> {
         Ok(Lines {
             buffer: Buffer::resident(bytes as usize)?,
-            at: Cell::new(0),
+            walk: Cell::default(),
         })
     }
 
@@ -53,15 +73,11 @@ impl Lines {
     /// would find the lines of the one before still at hand.
     pub fn walk_ns(&self, bytes: u64, steps: u64) -> f64 {
         let lines = self.lines(bytes);
-        let mut at = self.at.get();
+        let mut walk = self.walk.get();
         let start = Instant::now();
-        for _ in 0..steps {
-            at = at.wrapping_add(GOLDEN);
-            let line = ((at as u128 * lines as u128) >> 64) as u64;
-            at = at.wrapping_add(self.buffer.read((line * LINE / 8) as usize + ZERO_WORD));
-        }
+        walk.over(&self.buffer, lines, steps);
         let took = start.elapsed().as_nanos() as f64;
-        self.at.set(at);
+        self.walk.set(walk);
         took / steps.max(1) as f64
     }
 

@@ -14,6 +14,8 @@ use std::time::Duration;
 /// Intensities of the second copy, percent.
 pub const INTENSITIES: [f64; 4] = [25.0, 50.0, 75.0, 100.0];
 const ROUNDS: (usize, usize) = (1, 12);
+/// The same for a victim of a cache of which unseen neighbours have a part now and then.
+const PROBING_ROUNDS: (usize, usize) = (8, 24);
 const SETTLE_ROUNDS: (usize, usize) = (1, 7);
 /// Settled means this close to the state it ends in, a fraction.
 const SETTLED: f64 = 0.1;
@@ -32,15 +34,30 @@ fn alone(probe_takes_turns: bool) -> Order {
     }
 }
 
+/// How the two of a pair are set against each other.
+pub struct Meeting<'a> {
+    pub takes_turns: bool,
+    /// Whether the probe is a victim in a way of its own.
+    pub probes: bool,
+    /// Whether both share a cache now; `None` where that is not known or cannot change.
+    pub shares: &'a dyn Fn() -> Option<bool>,
+}
+
 /// The performance of `probe` at 100 % against the intensity of `second`, as a
 /// fraction of what it does while `second` is parked; readings of one round
-/// are compared, the median over rounds counts.
+/// are compared, the median over rounds counts. Rounds in which they did not share
+/// the cache that they are said to share do not, nor, for a probe that is a victim, the
+/// slower half of them by what it does without the second: somebody unseen had the cache.
 pub fn curve(
     probe: &mut dyn Press,
     second: &mut dyn Press,
-    takes_turns: bool,
+    meeting: &Meeting,
     slot: Slot,
 ) -> Result<Vec<ReporterPoint>, Stop> {
+    let (without_copy, beside_copy) = match meeting.probes {
+        true => (Order::Probe(100.0), Order::Probe(100.0)),
+        false => (alone(meeting.takes_turns), Order::Treat(100.0)),
+    };
     let Slot { timing, watch, .. } = slot;
     let mut ratios = vec![Vec::new(); INTENSITIES.len()];
     let read = |probe: &dyn Press| -> Result<f64, Stop> {
@@ -51,22 +68,49 @@ pub fn curve(
         // A window without an operation is a reading too.
         Ok(probe.probe(&from, &to).unwrap_or(0.0))
     };
-    let mut rounds = Rounds::of(slot, ROUNDS);
+    let range = match meeting.probes {
+        true => PROBING_ROUNDS,
+        false => ROUNDS,
+    };
+    let mut rounds = Rounds::of(slot, range);
+    let mut apart = false;
+    let mut read_alone = Vec::new();
     while rounds.another() {
         second.order(Order::Park, watch)?;
-        probe.order(alone(takes_turns), watch)?;
+        let shared = (meeting.shares)();
+        probe.order(without_copy, watch)?;
         let without = read(probe)?;
-        probe.order(Order::Treat(100.0), watch)?;
-        for (percent, ratios) in INTENSITIES.iter().zip(&mut ratios) {
-            second.order(Order::Treat(*percent), watch)?;
-            let beside = read(probe)?;
-            if without > 0.0 {
+        probe.order(beside_copy, watch)?;
+        let mut beside = Vec::with_capacity(INTENSITIES.len());
+        for percent in INTENSITIES {
+            second.order(Order::Treat(percent), watch)?;
+            beside.push(read(probe)?);
+        }
+        second.order(Order::Park, watch)?;
+        probe.order(Order::Park, watch)?;
+        if [shared, (meeting.shares)()].contains(&Some(false)) {
+            apart = true;
+        } else if without > 0.0 {
+            read_alone.push(without);
+            for (beside, ratios) in beside.into_iter().zip(&mut ratios) {
                 ratios.push(beside / without);
             }
         }
     }
-    second.order(Order::Park, watch)?;
-    probe.order(Order::Park, watch)?;
+    if meeting.probes {
+        let middle = median(&mut read_alone.clone());
+        for ratios in &mut ratios {
+            let mut of_round = read_alone.iter();
+            ratios.retain(|_| of_round.next().is_some_and(|alone| *alone >= middle));
+        }
+    }
+    if ratios[0].is_empty() && apart {
+        return Err(Stop::Failed(
+            "this virtual machine's CPUs did not share the cache meanwhile; `jostle machine \
+             --watch` shows when they do: calibrate again then"
+                .to_string(),
+        ));
+    }
     if ratios[0].is_empty() {
         return Err(Stop::Failed(
             "its worker did nothing even without a second copy".to_string(),

@@ -9,6 +9,7 @@ use super::press::Stop;
 use super::press::Watch;
 use super::reading;
 use super::reporter;
+use super::reporter::Meeting;
 use crate::inject::WorkerGroup;
 use crate::inject::WorkerPlan;
 use crate::inject::placement::Refusal;
@@ -23,6 +24,9 @@ use crate::machine::calibration::Peak;
 use crate::machine::calibration::Reporter;
 use crate::machine::calibration::Source;
 use crate::machine::format_bytes;
+use crate::machine::transfer::APART_NS;
+use crate::machine::transfer::Transfer;
+use jostle_profile::PlacementMode;
 use jostle_profile::Unknown;
 use jostle_profile::cpulist::format_list;
 use jostle_profile::reading::Reading;
@@ -151,7 +155,8 @@ pub(super) fn measure(
     match reading(pair(resource, group, beside, second, alone_peak, watch))? {
         Reading::Value(mut pair) => {
             entry.settle_seconds = reading(pair.settle(period, slot(SETTLE_SHARE)))?;
-            entry.reporter = reading(pair.curve(slot(REPORTER_SHARE)))?;
+            let is_virtual = request.machine.hypervisor.is_some();
+            entry.reporter = reading(pair.curve(is_virtual, slot(REPORTER_SHARE)))?;
         }
         Reading::Unavailable { unavailable } => {
             entry.settle_seconds = Reading::unavailable(unavailable.clone());
@@ -274,10 +279,20 @@ impl Pair {
         Ok(settle.as_secs_f64())
     }
 
-    fn curve(&mut self, slot: Slot) -> Result<Reporter, Stop> {
-        let turns = self.takes_turns();
+    fn curve(&mut self, virtual_machine: bool, slot: Slot) -> Result<Reporter, Stop> {
+        let takes_turns = self.takes_turns();
+        let (placement, second) = (&self.probe.plan.placement, &self.second.plan.placement);
+        let of_cache = virtual_machine && placement.mode == PlacementMode::SharedLlc;
+        let cpus = placement.cpus.first().zip(second.cpus.first());
+        let transfer = cpus.filter(|_| of_cache);
+        let transfer = transfer.and_then(|(one, other)| Transfer::between(*one, *other).ok());
+        let meeting = Meeting {
+            takes_turns,
+            probes: self.probe.plan.spec.probes && !takes_turns,
+            shares: &|| Some(transfer.as_ref()?.look()? <= APART_NS),
+        };
         Ok(Reporter {
-            curve: reporter::curve(&mut self.probe, &mut self.second, turns, slot)?,
+            curve: reporter::curve(&mut self.probe, &mut self.second, &meeting, slot)?,
             placement: self.probe.plan.placement.clone(),
             second_cpus: self.second.plan.placement.cpus.clone(),
         })

@@ -223,7 +223,10 @@ impl<'a> Bench<'a> {
         intensity: f64,
         treat_first: bool,
     ) -> Result<Pair, WindowError> {
-        let treat = Arm::Treat(intensity);
+        let treat = match half {
+            Half::Tolerated => Arm::Treat(intensity),
+            Half::Caused => self.subjects[subject].watched(intensity),
+        };
         let (reference_arm, reference_target) = match half {
             Half::Tolerated => (Arm::Control, TargetState::Running),
             Half::Caused => (treat, TargetState::Stopped),

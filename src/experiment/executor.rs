@@ -13,6 +13,19 @@ pub enum Arm {
     Control,
     /// The source at this intensity, percent.
     Treat(f64),
+    /// The source as a victim, over what it holds at this intensity: see
+    /// [`Subject::probes`].
+    Probe(f64),
+}
+
+impl Arm {
+    /// The intensity, where the source or its probe runs.
+    pub fn intensity(self) -> Option<f64> {
+        match self {
+            Arm::Treat(percent) | Arm::Probe(percent) => Some(percent),
+            Arm::Idle | Arm::Control => None,
+        }
+    }
 }
 
 /// Whether the target runs during a window.
@@ -273,7 +286,20 @@ pub struct Subject {
     /// falls; the last is 100. A probe that holds a cache suffers alone already
     /// when it wants all of it, and shows what a neighbour does at less.
     pub probe_endpoints: &'static [f64],
+    /// Whether its workers have a way to be victims that is not the one to press: what
+    /// the target causes is seen by that.
+    pub probes: bool,
     /// Where its blocks are played; `None` for one that must be measured window
     /// by window.
     pub sequence: Option<Sequence>,
+}
+
+impl Subject {
+    /// What the source does at `intensity` where it is watched instead of the target.
+    pub fn watched(&self, intensity: f64) -> Arm {
+        match self.probes {
+            true => Arm::Probe(intensity),
+            false => Arm::Treat(intensity),
+        }
+    }
 }

@@ -237,6 +237,7 @@ impl<'a> LiveExecutor<'a> {
                     Order::TreatAlone(self.allowed(intensity))
                 }
                 Arm::Treat(intensity) => Order::Treat(self.allowed(intensity)),
+                Arm::Probe(intensity) => Order::Probe(self.allowed(intensity)),
             },
         )
     }
@@ -322,7 +323,7 @@ impl<'a> LiveExecutor<'a> {
         }
         self.groups[request.subject].check_exits()?;
         let group = &self.groups[request.subject];
-        let treated = matches!(request.arm, Arm::Treat(_));
+        let treated = request.arm.intensity().is_some();
         Ok(WindowReading {
             performance,
             probe: treated.then(|| group.probe(&from, &to)).flatten(),
@@ -342,7 +343,7 @@ impl<'a> LiveExecutor<'a> {
         self.set_target(request.target)?;
         self.before_window(request.subject, request.arm)?;
         self.set_arm(request.subject, request.arm, request.target)?;
-        if matches!(request.arm, Arm::Treat(_))
+        if request.arm.intensity().is_some()
             && let Some(reason) = self.guard.get_mut().look()
         {
             self.order(request.subject, Order::Park)?;
@@ -372,7 +373,7 @@ impl Executor for LiveExecutor<'_> {
 
     fn window(&mut self, request: &WindowRequest) -> Result<WindowReading, WindowError> {
         let read = self.try_window(request);
-        let pressing = matches!(request.arm, Arm::Treat(_));
+        let pressing = request.arm.intensity().is_some();
         match &read {
             Err(WindowError::Subject(_)) if self.revive_after(request.subject, pressing) => {
                 self.try_window(request)

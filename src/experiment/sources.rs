@@ -300,6 +300,7 @@ fn start_source(
         switch_cost,
         stoppable: true,
         probe_endpoints: resource.row().probe_endpoints,
+        probes: workers.spec.probes && workers.config.slices.is_none(),
         sequence: sequence(resource, workers, settle),
     };
     let facts = SourceFacts {
@@ -353,7 +354,7 @@ fn sequence(resource: Resource, workers: &WorkerPlan, settle: Duration) -> Optio
     };
     if settle > LONGEST_CARRY_OVER {
         let skip = settle.div_duration_f64(period).ceil() as u32;
-        return shape(skip, skip * 5 / 8);
+        return shape(skip, skip * 5 / 4);
     }
     match slices {
         // The scheduler's own slices of milliseconds have to average out.

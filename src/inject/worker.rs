@@ -189,6 +189,7 @@ impl Worker<'_> {
         }
         match order.intensity() {
             Some(percent) => {
+                self.kernel.set_probing(matches!(order, Order::Probe(_)));
                 self.kernel.set_intensity(percent);
                 let rate = self.page.peak.get() * percent / 100.0;
                 let held_back = self.holds_back(percent).then_some(rate);

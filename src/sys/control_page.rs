@@ -26,13 +26,17 @@ pub enum Order {
     /// by a hypervisor for so long, that its caches are lost; then the source
     /// alone would look as slow as beside the worst neighbour.
     TreatAlone(f64),
+    /// Use what this intensity holds, as a victim: with a CPU of its own only.
+    Probe(f64),
 }
 
 impl Order {
     /// The intensity, where there is one.
     pub fn intensity(self) -> Option<f64> {
         match self {
-            Order::Treat(percent) | Order::TreatAlone(percent) => Some(percent),
+            Order::Treat(percent) | Order::TreatAlone(percent) | Order::Probe(percent) => {
+                Some(percent)
+            }
             _ => None,
         }
     }
@@ -51,6 +55,7 @@ impl Command {
             Order::Control => (2, 0.0),
             Order::Treat(percent) => (3, percent.clamp(0.0, 100.0)),
             Order::TreatAlone(percent) => (4, percent.clamp(0.0, 100.0)),
+            Order::Probe(percent) => (5, percent.clamp(0.0, 100.0)),
         };
         let intensity = (intensity * 10_000.0).round() as u64;
         Command(state | (u64::from(sequence) & 0x1fff_ffff) << 3 | intensity << 32)
@@ -68,7 +73,8 @@ impl Command {
             1 => Order::Idle,
             2 => Order::Control,
             3 => Order::Treat(intensity),
-            _ => Order::TreatAlone(intensity),
+            4 => Order::TreatAlone(intensity),
+            _ => Order::Probe(intensity),
         }
     }
 }
@@ -238,6 +244,7 @@ mod tests {
             Order::Treat(12.5),
             Order::Treat(100.0),
             Order::TreatAlone(50.0),
+            Order::Probe(50.0),
         ] {
             assert_eq!(Command::new(order, 77).order(), order);
         }

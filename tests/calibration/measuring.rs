@@ -8,6 +8,7 @@ use jostle::calibrate::knees::knees;
 use jostle::calibrate::peaks;
 use jostle::calibrate::press::Press;
 use jostle::calibrate::reporter;
+use jostle::calibrate::reporter::Meeting;
 use jostle::inject::Snapshot;
 use jostle::sys::control_page::Order;
 use jostle_profile::resource::Resource;
@@ -125,6 +126,8 @@ struct Made<'a> {
     rate: f64,
     peak: f64,
     settle: Duration,
+    /// When somebody unseen has what it uses: it is slow then, whatever its neighbour does.
+    held: Option<fn(Duration) -> bool>,
     noise: Mutex<ChaCha8Rng>,
 }
 
@@ -137,12 +140,16 @@ impl<'a> Made<'a> {
             rate: 1e6,
             peak: 0.0,
             settle,
+            held: None,
             noise: Mutex::new(ChaCha8Rng::seed_from_u64(7)),
         }
     }
 
     /// Operations per second at `at`.
     fn speed(&self, at: Duration) -> f64 {
+        if self.held.is_some_and(|held| held(at)) {
+            return self.rate * 0.2;
+        }
         let Some(neighbour) = &self.neighbour else {
             return self.rate;
         };
@@ -239,13 +246,59 @@ fn a_second_copy_tells_loss_and_settle_time() {
     )
     .unwrap();
     assert!(planted <= settle && settle <= planted * 3, "{settle:?}");
-    let curve =
-        reporter::curve(&mut probe, &mut second, false, slot(timing, long, &clock)).unwrap();
+    let meeting = |shares| Meeting {
+        takes_turns: false,
+        probes: false,
+        shares,
+    };
+    let curve = reporter::curve(
+        &mut probe,
+        &mut second,
+        &meeting(&|| None),
+        slot(timing, long, &clock),
+    )
+    .unwrap();
     let performance: Vec<f64> = curve.iter().map(|point| point.performance).collect();
     for (found, expected) in performance.iter().zip([0.9, 0.8, 0.7, 0.6]) {
         assert!((found - expected).abs() < 0.01, "{performance:?}");
     }
     assert!(curve.iter().all(|point| point.windows >= 3));
+
+    let apart = reporter::curve(
+        &mut probe,
+        &mut second,
+        &meeting(&|| Some(false)),
+        slot(timing, long, &clock),
+    );
+    assert!(matches!(apart, Err(Stop::Failed(reason)) if reason.contains("did not share")));
+}
+
+#[test]
+fn a_victim_is_judged_by_rounds_in_which_nobody_else_had_its_cache() {
+    let clock = Virtual::default();
+    let timing = Resource::LlcCapacity.row().timing;
+    let mut second = Made::new(&clock, None, Duration::ZERO);
+    let mut probe = Made::new(&clock, Some(second.own.clone()), Duration::ZERO);
+    // Two seconds of five: a round takes half a second.
+    probe.held = Some(|at| at.as_millis() % 5000 < 2000);
+    let meeting = Meeting {
+        takes_turns: false,
+        probes: true,
+        shares: &|| None,
+    };
+    let slot = slot(timing, Duration::from_secs(10), &clock);
+    let curve = reporter::curve(&mut probe, &mut second, &meeting, slot).unwrap();
+    for (point, expected) in curve.iter().zip([0.9, 0.8, 0.7, 0.6]) {
+        assert!((point.performance - expected).abs() < 0.01, "{curve:?}");
+        assert!(point.windows >= 4, "{curve:?}");
+    }
+    // Enough rounds even where time is short.
+    let short = Slot {
+        length: Duration::from_millis(100),
+        ..slot
+    };
+    let curve = reporter::curve(&mut probe, &mut second, &meeting, short).unwrap();
+    assert!(curve[0].windows >= 4, "{curve:?}");
 }
 
 #[test]

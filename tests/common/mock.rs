@@ -133,7 +133,7 @@ pub type Count = fn(&WindowRequest, f64) -> Vec<Option<f64>>;
 #[derive(Debug)]
 pub struct MockExecutor {
     subjects: Vec<Subject>,
-    responses: Vec<Response>,
+    pub responses: Vec<Response>,
     /// Disturbances shared by all windows.
     pub weather: Weather,
     /// Target performance when nothing disturbs it, metric units.
@@ -172,6 +172,9 @@ pub struct MockExecutor {
     /// When sources on other CPUs share no cache with the target, and take nothing from
     /// it then.
     pub apart: Option<fn(Duration) -> bool>,
+    /// What a source keeps beside the target as a victim, where that is another way than
+    /// the one to press; the target loses nothing to it then.
+    pub walk: Option<f64>,
     /// What is counted in a window, from its request and its disturbance.
     pub counters: Option<Count>,
     /// Whether subjects that have a sequence are played in it.
@@ -225,6 +228,7 @@ impl MockExecutor {
             phase_response: None,
             unseen: None,
             apart: None,
+            walk: None,
             counters: None,
             plays: false,
             carry_over: 0.0,
@@ -248,7 +252,7 @@ impl MockExecutor {
     /// treatment releases and the new one fills.
     fn switch(&mut self, subject: usize, arm: Arm) -> Duration {
         let next = match arm {
-            Arm::Treat(intensity) => Some((subject, intensity)),
+            Arm::Treat(intensity) | Arm::Probe(intensity) => Some((subject, intensity)),
             Arm::Control | Arm::Idle => None,
         };
         let fill = |held: Option<(usize, f64)>| {
@@ -394,16 +398,17 @@ impl MockExecutor {
         let (probe, aim) = match request.arm {
             Arm::Idle => (None, 1.0),
             Arm::Control => (None, response.sharing),
-            Arm::Treat(intensity) => {
-                let beside = if running && shares {
-                    response.probe.at(intensity)
-                } else {
-                    1.0
+            Arm::Treat(intensity) | Arm::Probe(intensity) => {
+                let walk = self.walk.filter(|_| matches!(request.arm, Arm::Probe(_)));
+                let beside = match running && shares {
+                    true => walk.unwrap_or(response.probe.at(intensity)),
+                    false => 1.0,
                 };
                 let power = self.phase_response.map_or(1.0, |power| power(self.clock));
                 let own = response.sharing * response.target.at(intensity).powf(power * less);
                 let own = kept.map_or(own, |kept| response.sharing * kept);
-                let own = if shares { own } else { response.sharing };
+                let presses = shares && walk.is_none();
+                let own = if presses { own } else { response.sharing };
                 (Some(1e6 * beside * slower * disturbance), own)
             }
         };
@@ -411,7 +416,7 @@ impl MockExecutor {
             let kept = self.responses[other].target.at(100.0);
             match request.arm {
                 Arm::Treat(_) => kept * self.interaction,
-                Arm::Idle | Arm::Control => kept,
+                Arm::Idle | Arm::Control | Arm::Probe(_) => kept,
             }
         });
         let aim = aim * company;
@@ -441,7 +446,9 @@ impl MockExecutor {
                     all_operations: operations,
                     all_seconds: match request.arm {
                         Arm::Idle => seconds,
-                        Arm::Control | Arm::Treat(_) => seconds / (1.0 - self.slice_share),
+                        Arm::Control | Arm::Treat(_) | Arm::Probe(_) => {
+                            seconds / (1.0 - self.slice_share)
+                        }
                     },
                     from,
                     in_parts: self.in_parts,
@@ -459,10 +466,10 @@ impl MockExecutor {
             // In company a source reaches four fifths.
             beside: request.beside.map(|_| match request.arm {
                 Arm::Treat(_) => 8e5,
-                Arm::Idle | Arm::Control => 1e6,
+                Arm::Idle | Arm::Control | Arm::Probe(_) => 1e6,
             }),
             pressure: probe.map(|_| match request.arm {
-                Arm::Treat(intensity) => intensity * 1e4,
+                Arm::Treat(intensity) | Arm::Probe(intensity) => intensity * 1e4,
                 Arm::Idle | Arm::Control => 0.0,
             }),
             steal: 0.0,
@@ -528,7 +535,7 @@ impl Executor for MockExecutor {
             * match request.arm {
                 Arm::Idle => 1.0,
                 Arm::Control => response.sharing,
-                Arm::Treat(intensity) => {
+                Arm::Treat(intensity) | Arm::Probe(intensity) => {
                     response.sharing * response.target.at(intensity).powf(power)
                 }
             };
@@ -542,7 +549,7 @@ impl Executor for MockExecutor {
             performance = *planted;
         }
         let (probe, pressure) = match request.arm {
-            Arm::Treat(intensity) => {
+            Arm::Treat(intensity) | Arm::Probe(intensity) => {
                 let beside = if running {
                     response.probe.at(intensity)
                 } else {

@@ -33,6 +33,7 @@ pub fn subject(resource: &'static str, sequence: Option<Sequence>) -> Subject {
         switch_cost: Duration::ZERO,
         stoppable: true,
         probe_endpoints: &[100.0],
+        probes: false,
         sequence,
     }
 }

@@ -326,6 +326,8 @@ resources! {
     LlcCapacity "llc-capacity" {
         domain: Domain::LlcGroup,
         summary: "holds x % of the last-level cache with random touches",
+        // Its probe is a victim that has room: a walk through a part of the cache.
+        probe_endpoints: &[100.0],
         timing: Timing::millis(40, 50, 60),
         most_workers: 4,
         cross_talk: &[(OUTER, PATH_TO_MEMORY), (INNER, TAKEN_BACK), DEVICES],

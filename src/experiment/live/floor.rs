@@ -78,7 +78,7 @@ impl Guard {
             it.end_ns.min(end_ns).saturating_sub(from)
         };
         let meanwhile = self.pressed.iter().filter(|it| overlap(it) > 0);
-        let key = |it: &&Pressed| (matches!(it.arm, Arm::Treat(_)), overlap(it));
+        let key = |it: &&Pressed| (it.arm.intensity().is_some(), overlap(it));
         meanwhile
             .filter(|it| it.arm != Arm::Idle)
             .max_by_key(key)
@@ -334,10 +334,8 @@ impl LiveExecutor<'_> {
         };
         let culprit = guard.culprit(fall.begin_ns, fall.decided_ns);
         let baseline = guard.baseline.unwrap_or(f64::NAN);
-        let treated = culprit.and_then(|it| match it.arm {
-            Arm::Treat(percent) => Some(percent * self.ceiling / 100.0),
-            _ => None,
-        });
+        let treated = culprit.and_then(|it| it.arm.intensity());
+        let treated = treated.map(|percent| percent * self.ceiling / 100.0);
         guard.facts.reached = Some(FloorReached {
             value: self.metric.in_unit(fall.of_baseline * baseline),
             of_baseline: fall.of_baseline,

@@ -370,6 +370,7 @@ impl LiveExecutor<'_> {
                         Order::TreatAlone(self.allowed(percent))
                     }
                     Arm::Treat(percent) => Order::Treat(self.allowed(percent)),
+                    Arm::Probe(percent) => Order::Probe(self.allowed(percent)),
                 };
                 let end_ns = begin_ns + u64::from(request.periods) * period_ns;
                 let plan = |subject: usize, order: Order, period_ns: u64, periods: u32| {
@@ -563,7 +564,7 @@ impl LiveExecutor<'_> {
         };
         let counted = request.periods.saturating_sub(request.skip);
         sum.at_ns = u64::from(counted) * period_ns;
-        let treated = matches!(request.arm, Arm::Treat(_));
+        let treated = request.arm.intensity().is_some();
         let zero = Snapshot::default();
         let middle = planned.begin_ns / 2 + planned.end_ns / 2;
         Block::Read(BlockReading {

@@ -424,8 +424,9 @@ impl Run<'_, '_> {
                     levels.sort_unstable_by(f64::total_cmp);
                     levels.dedup();
                     for level in levels {
-                        let arm = (subject, Arm::Treat(level));
-                        let more = usize::from(only_caused);
+                        let arm = (subject, self.queue.subjects[subject].watched(level));
+                        // No other block tells what a walk loses.
+                        let more = usize::from(only_caused || matches!(arm.1, Arm::Probe(_)));
                         alone.extend(std::iter::repeat_n(arm, 1 + more));
                         if !beside.contains(&arm) {
                             beside.extend(std::iter::repeat_n(arm, 1 + more));
@@ -458,21 +459,30 @@ impl Run<'_, '_> {
         }
         let sequence = &self.sequences[index];
         let (skip, periods) = (sequence.skip, sequence.periods());
+        let (shape, subjects) = (sequence.sequence, self.queue.subjects);
         let request = |target| {
-            move |(subject, arm): (usize, Arm)| BlockRequest {
-                beside: None,
-                subject,
-                arm,
-                target,
-                skip: match target {
-                    TargetState::Running => skip,
-                    TargetState::Stopped => skip.min(ALONE[0]),
-                },
-                periods: match target {
-                    TargetState::Running => periods,
-                    TargetState::Stopped => periods.min(ALONE[0] + ALONE[1]),
-                },
-                turn: None,
+            move |(subject, arm): (usize, Arm)| {
+                let (skip, periods) = match (arm, target) {
+                    // A victim needs its time to have back what it lost, whatever the
+                    // target needs.
+                    (Arm::Probe(_), _) => {
+                        let own = subjects[subject].sequence.unwrap_or(shape);
+                        (own.skip, own.skip + own.read)
+                    }
+                    (_, TargetState::Running) => (skip, periods),
+                    (_, TargetState::Stopped) => {
+                        (skip.min(ALONE[0]), periods.min(ALONE[0] + ALONE[1]))
+                    }
+                };
+                BlockRequest {
+                    beside: None,
+                    subject,
+                    arm,
+                    target,
+                    skip,
+                    periods,
+                    turn: None,
+                }
             }
         };
         let (block, total) = (sequence.block(), beside.len() + alone.len());

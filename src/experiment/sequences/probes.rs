@@ -4,7 +4,6 @@ use super::Judgement;
 use super::Kept;
 use super::LevelPlayed;
 use super::SequenceLog;
-use crate::experiment::executor::Arm;
 use crate::experiment::executor::TargetState;
 use crate::experiment::log::PairRecord;
 use crate::experiment::search::Played;
@@ -16,7 +15,9 @@ impl SequenceLog {
     /// `only_near` beside it while both shared a cache.
     pub(super) fn judge_probes(&self, judgement: &mut Judgement, only_near: bool) {
         for (arm, &(subject, of)) in self.arms.iter().enumerate() {
-            let Arm::Treat(intensity) = of else { continue };
+            let Some(intensity) = of.intensity() else {
+                continue;
+            };
             let mut played = Played::default();
             for round in self.by_round() {
                 let counts = |block: &&Kept| {

@@ -1,0 +1,250 @@
+/* What a walk through a part of the last-level cache costs, in nanoseconds per line:
+ *
+ *   llc-walk sizes SECONDS          alone, through several sizes in turns
+ *   llc-walk recovery MIB           after a stream on the other CPU has stopped
+ *   llc-walk beside MIB SECONDS -- COMMAND...
+ *                                   beside a command that is started again and again,
+ *                                   or beside `stream`, against itself alone
+ *
+ * The walk runs on CPU 1, everything else on CPU 0. The second column, or `shared`, is
+ * the time of a cache line from one CPU to the other and back: above 220 ns they share
+ * no last-level cache. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LINE = 64, APART_NS = 220, STREAM_BYTES = 256 << 20, FLIPS = 30, BINS = 20 };
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1e9 + t.tv_nsec;
+}
+
+static void on_cpu(int cpu) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    if (sched_setaffinity(0, sizeof set, &set)) {
+        perror("llc-walk: this needs CPUs 0 and 1");
+        exit(3);
+    }
+}
+
+/* One cache line that goes there and back. */
+static _Alignas(128) atomic_ulong line;
+static _Alignas(128) atomic_int done;
+
+static void *answer(void *unused) {
+    on_cpu(0);
+    while (!done) {
+        unsigned long value = line;
+        if (value & 1) line = value + 1;
+    }
+    return unused;
+}
+
+static double there_and_back(void) {
+    pthread_t other;
+    double best = INFINITY;
+    done = 0;
+    line = 0;
+    pthread_create(&other, 0, answer, 0);
+    usleep(500);
+    for (double end = now() + 1e6; now() < end;) {
+        double begin = now();
+        for (int i = 0; i < 200; i++) {
+            unsigned long value = line;
+            line = value + 1;
+            while (line != value + 2) {}
+        }
+        best = fmin(best, (now() - begin) / 200);
+    }
+    done = 1;
+    pthread_join(other, 0);
+    return best;
+}
+
+/* A ring of all lines in random order. */
+struct walk {
+    uint64_t *words;
+    uint64_t at;
+};
+
+static struct walk ring(double mib) {
+    size_t lines = mib * (1 << 20) / LINE, huge = 2 << 20;
+    char *bytes = mmap(0, lines * LINE + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t *order = malloc(lines * sizeof *order);
+    if (bytes == MAP_FAILED || !order || lines < 2) {
+        fprintf(stderr, "llc-walk: no memory for %g MiB\n", mib);
+        exit(3);
+    }
+    bytes = (char *)(((uintptr_t)bytes + huge - 1) & ~(huge - 1));
+    madvise(bytes, lines * LINE, MADV_HUGEPAGE);
+    struct walk walk = {(uint64_t *)bytes, 0};
+    srand(1);
+    for (size_t i = 0; i < lines; i++) order[i] = i;
+    for (size_t i = lines - 1; i > 0; i--) {
+        size_t j = ((uint64_t)rand() << 20 ^ rand()) % (i + 1), swapped = order[i];
+        order[i] = order[j];
+        order[j] = swapped;
+    }
+    for (size_t i = 0; i < lines; i++) walk.words[order[i] * 8] = order[(i + 1) % lines];
+    free(order);
+    return walk;
+}
+
+static double walk_ns(struct walk *walk, double milliseconds) {
+    double begin = now(), end = begin + milliseconds * 1e6, at;
+    long steps = 0;
+    do {
+        for (int i = 0; i < 256; i++) walk->at = walk->words[walk->at * 8];
+        steps += 256;
+        at = now();
+    } while (at < end);
+    return (at - begin) / steps;
+}
+
+static void stream_for_ever(atomic_int *goes) {
+    char *bytes = malloc(STREAM_BYTES);
+    volatile long sum = 0;
+    memset(bytes, 1, STREAM_BYTES);
+    for (;;)
+        for (size_t i = 0; i < STREAM_BYTES; i += LINE) {
+            while (goes && !*goes) usleep(100);
+            sum += bytes[i];
+        }
+}
+
+static atomic_int streams;
+
+static void *stream(void *unused) {
+    on_cpu(0);
+    stream_for_ever(&streams);
+    return unused;
+}
+
+static int sizes(double seconds) {
+    double mib[] = {4, 8, 12, 15, 20};
+    struct walk walks[5];
+    for (int i = 0; i < 5; i++) walks[i] = ring(mib[i]);
+    printf("seconds  line ns    4 MiB  8 MiB  12 MiB  15 MiB  20 MiB\n");
+    for (double begin = now(); now() - begin < seconds * 1e9; usleep(200000)) {
+        double back = there_and_back(), ns[5];
+        for (int i = 0; i < 5; i++) {
+            walk_ns(&walks[i], 40);
+            ns[i] = walk_ns(&walks[i], 15);
+        }
+        printf("%7.1f %8.0f %8.0f %6.0f %7.0f %7.0f %7.0f\n", (now() - begin) / 1e9, back, ns[0], ns[1],
+               ns[2], ns[3], ns[4]);
+    }
+    return 0;
+}
+
+static int recovery(double mib) {
+    struct walk walk = ring(mib);
+    double back = there_and_back();
+    printf("a line takes %.0f ns there and back; ns per line of %g MiB, by ms since the switch\n", back, mib);
+    pthread_t other;
+    pthread_create(&other, 0, stream, 0);
+    sleep(1);
+    double lengths[] = {8, 40};
+    for (int i = 0; i < 2; i++) {
+        double piece = lengths[i] / BINS, sums[2][BINS] = {{0}};
+        for (int flip = 0; flip < FLIPS; flip++)
+            for (int goes = 1; goes >= 0; goes--) {
+                streams = goes;
+                for (int bin = 0; bin < BINS; bin++) sums[goes][bin] += walk_ns(&walk, piece) / FLIPS;
+            }
+        for (int goes = 1; goes >= 0; goes--) {
+            printf("%2.0f ms %s:", lengths[i], goes ? "beside the stream" : "without it      ");
+            for (int bin = 1; bin < BINS; bin += 3) printf("  %4.1f: %3.0f", (bin + 1) * piece, sums[goes][bin]);
+            printf("\n");
+        }
+    }
+    streams = 0;
+    printf("a line takes %.0f ns there and back\n", there_and_back());
+    return 0;
+}
+
+static pid_t start(char **command) {
+    pid_t leader = fork();
+    if (leader) {
+        setpgid(leader, leader);
+        return leader;
+    }
+    setpgid(0, 0);
+    on_cpu(0);
+    if (!strcmp(command[0], "stream")) stream_for_ever(0);
+    int null = open("/dev/null", O_RDWR);
+    for (int fd = 0; fd < 3; fd++) dup2(null, fd);
+    for (int status = 0; !status;) {
+        pid_t run = fork();
+        if (!run) {
+            execvp(command[0], command);
+            _exit(127);
+        }
+        waitpid(run, &status, 0);
+    }
+    _exit(1);
+}
+
+static int beside(double mib, double seconds, char **command) {
+    struct walk walk = ring(mib);
+    on_cpu(1);
+    pid_t group = start(command);
+    sleep(1);
+    double sum = 0, squares = 0, ns[2] = {0, 0};
+    int rounds = 0, shared = 0;
+    for (double end = now() + seconds * 1e9; now() < end; rounds++) {
+        double here[2], first = (kill(-group, SIGSTOP), there_and_back());
+        for (int i = 0, goes = rand() & 1; i < 2; i++, goes ^= 1) {
+            kill(-group, goes ? SIGCONT : SIGSTOP);
+            walk_ns(&walk, 40);
+            here[goes] = walk_ns(&walk, 25);
+        }
+        kill(-group, SIGSTOP);
+        if (first > APART_NS || there_and_back() > APART_NS) continue;
+        double kept = log(here[0] / here[1]);
+        sum += kept;
+        squares += kept * kept;
+        shared++;
+        for (int i = 0; i < 2; i++) ns[i] += here[i];
+    }
+    int ended = waitpid(group, 0, WNOHANG) == group;
+    kill(-group, SIGKILL);
+    if (ended) {
+        fprintf(stderr, "llc-walk: %s failed\n", command[0]);
+        return 1;
+    }
+    if (shared < 3) {
+        fprintf(stderr, "llc-walk: the CPUs shared their cache in %d of %d rounds; try again later\n", shared, rounds);
+        return 1;
+    }
+    double mean = sum / shared, error = sqrt((squares / shared - mean * mean) / (shared - 1));
+    printf("%g MiB beside %s: shared in %d of %d rounds; alone %.1f ns, beside it %.1f ns; kept %.3f ± %.3f\n", mib,
+           command[0], shared, rounds, ns[0] / shared, ns[1] / shared, exp(mean), 1.96 * error * exp(mean));
+    return 0;
+}
+
+int main(int count, char **words) {
+    setvbuf(stdout, 0, _IOLBF, 0);
+    if (count == 3 && !strcmp(words[1], "sizes")) return on_cpu(1), sizes(atof(words[2]));
+    if (count == 3 && !strcmp(words[1], "recovery")) return on_cpu(1), recovery(atof(words[2]));
+    if (count > 5 && !strcmp(words[1], "beside") && !strcmp(words[4], "--"))
+        return beside(atof(words[2]), atof(words[3]), words + 5);
+    fprintf(stderr, "usage: llc-walk sizes SECONDS | recovery MIB | beside MIB SECONDS -- COMMAND...\n");
+    return 2;
+}
