@@ -61,6 +61,8 @@ struct FakeBench {
     /// Share of the blocks together in which the members share a cache; in the others they
     /// lose nothing.
     shared: Option<f64>,
+    /// Until when the members share no cache, at a time.
+    apart_until: Option<fn(f64) -> Option<f64>>,
 }
 
 impl FakeBench {
@@ -76,6 +78,7 @@ impl FakeBench {
             interrupted_at: None,
             played: 0,
             shared: None,
+            apart_until: None,
         }
     }
 }
@@ -85,6 +88,13 @@ const SECONDS: f64 = 0.05;
 impl Bench for FakeBench {
     fn now(&self) -> f64 {
         self.now
+    }
+
+    fn wait_for_cache(&mut self, longest: f64) -> f64 {
+        let until = self.apart_until.and_then(|apart| apart(self.now));
+        let wait = until.map_or(0.0, |until| (until - self.now).min(longest));
+        self.now += wait;
+        wait
     }
 
     fn play(&mut self, arm: Arm) -> Result<Block, BenchError> {
@@ -235,6 +245,31 @@ fn losses_are_those_in_a_shared_cache() {
         (0.0, false)
     );
     assert!((value(&found.performances[0]).value - 1.0).abs() < 0.03);
+}
+
+#[test]
+fn rounds_wait_for_a_shared_cache() {
+    let loser = Fake {
+        keeps: 0.7,
+        ..PLAIN
+    };
+    // Apart for the first half of every two seconds.
+    let mut bench = FakeBench::new(&[loser, PLAIN], 1);
+    bench.apart_until = Some(|now| {
+        let begin = 2.0 * (now / 2.0).floor();
+        (now < begin + 1.0).then_some(begin + 1.0)
+    });
+    let found = measured(&mut bench, 10, 1);
+    assert!(found.seconds < 10.5, "{}", found.seconds);
+    assert!(bench.now > 14.0, "waiting is not measuring: {}", bench.now);
+    let loser = value(&found.performances[0]);
+    assert!((loser.value - 0.7).abs() < 0.05, "{loser:?}");
+    // For ever: it ends all the same.
+    let mut bench = FakeBench::new(&[PLAIN, PLAIN], 1);
+    bench.apart_until = Some(|now| Some(now + 1e6));
+    let found = measured(&mut bench, 10, 1);
+    assert!(found.seconds < 10.5, "{}", found.seconds);
+    assert!(bench.now < 31.0, "{}", bench.now);
 }
 
 #[test]

@@ -73,4 +73,10 @@ pub trait Bench {
     /// # Errors
     /// Those of [`BenchError`]; nothing of the block counts then.
     fn play(&mut self, arm: Arm) -> Result<Block, BenchError>;
+
+    /// Waits while members that are said to share a cache do not, at most `longest`
+    /// seconds; how long it waited.
+    fn wait_for_cache(&mut self, _longest: f64) -> f64 {
+        0.0
+    }
 }

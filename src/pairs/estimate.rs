@@ -96,6 +96,9 @@ const LEFT: usize = 8;
 const FAR: f64 = 2.5;
 /// The course of the runs is used where the mean is known so much better then.
 const STEADIER: f64 = 0.95;
+/// So much better is no course but the blocks themselves, seen by few others: two fifths
+/// is what a known course gains.
+const TOO_STEADY: f64 = 0.1;
 /// How often the course is found anew with the cost of the neighbours as it shows then.
 const PASSES: usize = 2;
 
@@ -104,7 +107,8 @@ const PASSES: usize = 2;
 pub fn estimate(samples: &[Sample], seed: u64) -> Option<Estimated> {
     let plain = Rounds::of(samples);
     let along = along_the_course(samples).map(|samples| Rounds::of(&samples));
-    let along = along.filter(|along| along.error() < STEADIER * plain.error());
+    let better = TOO_STEADY * plain.error()..STEADIER * plain.error();
+    let along = along.filter(|along| better.contains(&along.error()));
     let rounds = along.as_ref().unwrap_or(&plain);
     let found = rounds.contrast(seed)?;
     let ends = found.ends.map(f64::exp);

@@ -30,6 +30,8 @@ const READ: Duration = Duration::from_millis(40);
 /// and before.
 const TURNS: u32 = 10;
 const TURNS_SKIPPED: u32 = 3;
+/// From one look at whether the members share a cache to the next, while they do not.
+const LOOKED_AT: Duration = Duration::from_millis(100);
 /// Operations that are to be counted in a block at least.
 const OPERATIONS: f64 = 12.0;
 /// Longest block of a member that is counted.
@@ -273,6 +275,25 @@ impl<'a> LiveBench<'a> {
 impl Bench for LiveBench<'_> {
     fn now(&self) -> f64 {
         monotonic_ns() as f64 / 1e9
+    }
+
+    fn wait_for_cache(&mut self, longest: f64) -> f64 {
+        let began = self.now();
+        let mut still = false;
+        while self.is_near(Arm::Together) == Some(false)
+            && self.now() - began < longest
+            && !self.interrupt.load(Relaxed)
+        {
+            if !still {
+                // What cannot be stopped is told by the rounds.
+                for member in self.members.iter_mut() {
+                    let _ = member.set(false);
+                }
+                still = true;
+            }
+            std::thread::sleep(LOOKED_AT);
+        }
+        if still { self.now() - began } else { 0.0 }
     }
 
     fn play(&mut self, arm: Arm) -> Result<Block, BenchError> {

@@ -45,6 +45,8 @@ const RESTARTED: f64 = 0.2;
 /// which on the others are too few to matter.
 const SHARED_SELDOM: f64 = 0.1;
 const SHARED_ALWAYS: f64 = 0.95;
+/// Longest that all rounds together wait for a shared cache, in parts of the budget.
+const LONGEST_WAIT: f64 = 2.0;
 /// Wider than this many of the half-widths asked for is not resolved.
 const RESOLVED: f64 = 2.0;
 
@@ -73,7 +75,9 @@ pub fn measure(
     let mut rng = stream(settings.seed, 2);
     let budget = settings.budget.as_secs_f64();
     let mut round = 0;
-    while bench.now() - began < budget {
+    let mut waited = 0.0;
+    while bench.now() - began - waited < budget {
+        waited += bench.wait_for_cache(LONGEST_WAIT * budget - waited);
         let mut arms = run.arms();
         if arms.len() < 2 {
             break;
@@ -90,7 +94,7 @@ pub fn measure(
             break;
         }
     }
-    let seconds = bench.now() - began;
+    let seconds = bench.now() - began - waited;
     run.finish(seconds)
 }
 
