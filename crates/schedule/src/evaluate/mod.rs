@@ -27,6 +27,7 @@ use jostle_profile::Profile;
 use jostle_profile::pairs::GroupPlacement;
 use jostle_profile::pairs::Member;
 use jostle_profile::pairs::Pairs;
+use jostle_profile::pairs::Performance;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -143,9 +144,20 @@ pub fn evaluate(pairs: &Pairs, profiles: &[Known]) -> Evaluation {
     evaluation
 }
 
+/// Half-width of the interval of a measured performance from which on it judges no
+/// prediction: what is learned of it is the noise.
+const COARSE: f64 = 0.1;
+
+fn half_width(performance: &Performance) -> f64 {
+    let [low, high] = performance.ci95;
+    (high - low) / 2.0
+}
+
 /// The groups that can be judged, and why the others cannot.
 fn observed<'a>(pairs: &Pairs, prepared: &'a [Prepared<'a>]) -> (Vec<Observed<'a>>, Vec<String>) {
     let (mut observed, mut left_out) = (Vec::new(), BTreeSet::new());
+    // Performances of each application that were measured badly.
+    let mut coarse: BTreeMap<&str, usize> = BTreeMap::new();
     for group in &pairs.groups {
         let names: Vec<&str> = group
             .members
@@ -178,6 +190,10 @@ fn observed<'a>(pairs: &Pairs, prepared: &'a [Prepared<'a>]) -> (Vec<Observed<'a
         let mut measured = Vec::new();
         for member in &group.members {
             measured.push(match member.performance.value() {
+                Some(performance) if half_width(performance) > COARSE => {
+                    *coarse.entry(member.app.as_str()).or_insert(0) += 1;
+                    None
+                }
                 Some(performance) => Some((performance.value, performance.ci95)),
                 None => {
                     let why = member.performance.reason().unwrap_or("unknown");
@@ -197,7 +213,19 @@ fn observed<'a>(pairs: &Pairs, prepared: &'a [Prepared<'a>]) -> (Vec<Observed<'a
             measured,
         });
     }
-    (observed, left_out.into_iter().collect())
+    let mut left_out: Vec<String> = left_out.into_iter().collect();
+    if !coarse.is_empty() {
+        let mut of: Vec<(usize, &str)> = coarse.into_iter().map(|(app, n)| (n, app)).collect();
+        of.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
+        let each: Vec<String> = of.iter().map(|(n, app)| format!("{app} {n}")).collect();
+        left_out.push(format!(
+            "{} performances that were measured to ± {:.0} points or worse: {}",
+            of.iter().map(|(n, _)| n).sum::<usize>(),
+            100.0 * COARSE,
+            each.join(", ")
+        ));
+    }
+    (observed, left_out)
 }
 
 /// The application that `name` is an instance of: `gzip` of `gzip#2`.
@@ -393,4 +421,57 @@ fn spread(cases: &[&Case]) -> f64 {
 
 fn unexplained(cases: &[Case]) -> f64 {
     spread(&cases.iter().collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jostle_profile::pairs;
+    use jostle_profile::reading::Reading;
+    use std::path::Path;
+    use std::path::PathBuf;
+
+    fn recorded(file: &str) -> PathBuf {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles");
+        Path::new(directory).join(file)
+    }
+
+    #[test]
+    fn what_was_measured_badly_judges_nothing() {
+        let mut pairs = pairs::load(&recorded("pairs.json")).unwrap();
+        pairs.groups.truncate(1);
+        let group = &mut pairs.groups[0];
+        group.cache_sharing = None;
+        let names: Vec<String> = group.members.iter().map(|one| one.app.clone()).collect();
+        for (member, half) in group.members.iter_mut().zip([0.02, 0.3]) {
+            let Reading::Value(found) = &mut member.performance else {
+                panic!("{}: not measured", member.app);
+            };
+            found.ci95 = [found.value - half, found.value + half];
+        }
+        let profiles: Vec<Profile> = names
+            .iter()
+            .map(|name| jostle_profile::load(&recorded(&format!("{name}.json"))).unwrap())
+            .collect();
+        let known: Vec<Known> = names
+            .iter()
+            .zip(&profiles)
+            .map(|(name, profile)| Known {
+                name: name.clone(),
+                profile,
+            })
+            .collect();
+        let found = evaluate(&pairs, &known);
+        let judged: Vec<&str> = found.placements[0]
+            .cases
+            .iter()
+            .map(|case| case.app.as_str())
+            .collect();
+        assert_eq!(judged, [names[0].as_str()]);
+        let left_out = format!(
+            "1 performances that were measured to ± 10 points or worse: {} 1",
+            names[1]
+        );
+        assert_eq!(found.left_out, [left_out]);
+    }
 }

@@ -84,16 +84,21 @@ pub fn performance(responses: &Responses, pressure: &Pressure, counted: LaneSet)
         expected.ln = expected.ln.min(0.0);
         left.remove(CPU);
     }
-    let mut disk = Expected::default();
+    let (mut disk, mut cache) = (Expected::default(), Expected::default());
     for curve in &responses.curves {
         let lane = curve.lane();
         if !left.contains(lane) {
             continue;
         }
         let (ln, variance) = averaged(curve, pressure.points[lane], pressure.variance[lane]);
-        if DISK.contains(&lane) {
-            if ln <= disk.ln {
-                disk = Expected { ln, variance };
+        let group = match lane {
+            _ if DISK.contains(&lane) => Some(&mut disk),
+            _ if CACHE.contains(&lane) => Some(&mut cache),
+            _ => None,
+        };
+        if let Some(costliest) = group {
+            if ln <= costliest.ln {
+                *costliest = Expected { ln, variance };
             }
             continue;
         }
@@ -107,8 +112,8 @@ pub fn performance(responses: &Responses, pressure: &Pressure, counted: LaneSet)
             disk = Expected { ln, variance };
         }
     }
-    expected.ln += disk.ln;
-    expected.variance += disk.variance;
+    expected.ln += disk.ln + cache.ln;
+    expected.variance += disk.variance + cache.variance;
     if pressure.serving > 0.0 && pressure.interrupts.0 < 0.0 && left.contains(DISK[1]) {
         let (ln, variance) = interrupted(responses, pressure);
         expected.ln += ln;
@@ -139,6 +144,14 @@ const WAITS_DIFFER: f32 = 0.4;
 const DISK: [usize; 2] = [
     Resource::StorageCapacity as usize,
     Resource::StorageBandwidth as usize,
+];
+
+/// Three sources that evict the last-level cache, each in its own way: most of what
+/// they cost is reading back what was evicted, which nobody pays for twice.
+const CACHE: [usize; 3] = [
+    Resource::LlcCapacity as usize,
+    Resource::LlcBandwidth as usize,
+    Resource::MemoryBandwidth as usize,
 ];
 
 #[inline]

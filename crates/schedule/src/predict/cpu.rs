@@ -70,24 +70,37 @@ pub struct SharedCpu {
 ///
 /// Nobody can keep more than its share. What profiles show above it is error, and
 /// errors are as often below: twice the squares above 0, of all squares. Each
-/// counts up to [`MOST_TELLING`], so that no single one decides.
-pub(super) fn believed(kept: impl Iterator<Item = f64>) -> (f64, f64) {
-    let (mut above, mut all, mut count) = (0.0, 0.0, 0);
-    for ln in kept {
-        let square = ln.clamp(-MOST_TELLING, MOST_TELLING).powi(2);
+/// counts up to [`MOST_TELLING`], so that no single one decides, and by how well it is
+/// known: `kept` is ln with its variance. Who surely keeps more than half has several
+/// threads, or a load that waits for it, and says nothing of errors.
+pub(super) fn believed(kept: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
+    let (mut above, mut all, mut weights, mut count) = (0.0, 0.0, 0.0, 0);
+    for (ln, variance) in kept {
+        if ln > SURELY * variance.sqrt() {
+            continue;
+        }
+        let weight = 1.0 / (variance + WELL_KNOWN.powi(2));
+        let square = weight * ln.clamp(-MOST_TELLING, MOST_TELLING).powi(2);
         all += square;
         above += if ln > 0.0 { square } else { 0.0 };
+        weights += weight;
         count += 1;
     }
     if count < LEAST || all <= 0.0 {
         return (1.0, 0.0);
     }
     let believed: f64 = (1.0 - 2.0 * above / all).clamp(0.0, 1.0);
-    let open = believed * (1.0 - believed) * all / count as f64;
+    let open = believed * (1.0 - believed) * all / weights;
     (believed, open.sqrt())
 }
 
 const MOST_TELLING: f64 = 0.3;
+
+/// Standard deviations that an error is not away from 0.
+const SURELY: f64 = 3.0;
+
+/// Standard deviation of ln below which knowing better makes little difference.
+const WELL_KNOWN: f64 = 0.03;
 
 /// The share of a CPU that a neighbour which never rests leaves to somebody who
 /// wants `demand` of it, over the demand.
@@ -282,16 +295,19 @@ mod tests {
 
     #[test]
     fn what_nobody_can_keep_tells_how_much_of_a_loss_is_error() {
+        let alike = |kept: &[f64]| believed(kept.iter().map(|ln| (*ln, 0.01)));
         // As much above as below: nothing but error.
-        let (believed_, _) = believed([-0.1, 0.1, -0.2, 0.2].into_iter());
-        assert_eq!(believed_, 0.0);
+        assert_eq!(alike(&[-0.1, 0.1, -0.2, 0.2]).0, 0.0);
         // Losses alone: all of them count.
-        assert_eq!(believed([-0.1, -0.3, 0.0, -0.2].into_iter()), (1.0, 0.0));
+        assert_eq!(alike(&[-0.1, -0.3, 0.0, -0.2]), (1.0, 0.0));
         // Squares 0.01 above of 0.08 in all: three quarters are none.
-        let (believed_, open) = believed([0.1, -0.1, -0.1, -0.05f64.sqrt()].into_iter());
-        assert!((believed_ - 0.75).abs() < 1e-9, "{believed_}");
+        let (found, open) = alike(&[0.1, -0.1, -0.1, -0.05f64.sqrt()]);
+        assert!((found - 0.75).abs() < 1e-9, "{found}");
         assert!((open - (0.75 * 0.25 * 0.08 / 4.0f64).sqrt()).abs() < 1e-9);
-        assert_eq!(believed([-0.1].into_iter()).0, 1.0, "one says nothing");
+        assert_eq!(alike(&[-0.1]).0, 1.0, "one says nothing");
+        // What is hardly known hardly counts.
+        let known = [(-0.1, 1e-4), (-0.2, 1e-4), (-0.15, 1e-4), (0.3, 1.0)];
+        assert!(believed(known.into_iter()).0 > 0.98);
     }
 
     #[test]

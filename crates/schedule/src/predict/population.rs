@@ -226,7 +226,8 @@ fn typical_cpu(needs: &[CpuNeed]) -> Option<TypicalCpu> {
         Spread::of(&values.collect::<Vec<_>>())
     };
     let seldom = needs.iter().filter(|need| need.seldom_rests());
-    let (believed, open) = believed(seldom.map(|need| f64::from(need.kept_ln)));
+    let (believed, open) =
+        believed(seldom.map(|need| (f64::from(need.kept_ln), f64::from(need.kept_variance))));
     Some(TypicalCpu {
         applications: needs.len(),
         demand: spread(|need| (need.demand, need.demand_sd.powi(2)))?.rounded(),
