@@ -190,9 +190,13 @@ pub struct LoadArgs {
     /// Latency target of that search, like p99:1ms
     #[arg(long, value_name = "TARGET", requires = "find_capacity")]
     slo: Option<LatencyTarget>,
-    /// Profile at this share of the capacity found
-    #[arg(long, value_parser = number(1.0..=100.0f64), value_name = "PERCENT", default_value = "70", requires = "find_capacity")]
-    load_share: f64,
+    /// Profile at this share of the capacity found; several, like 30,60,90, make a
+    /// profile each and a table of what is tolerated at each
+    #[arg(long, value_parser = number(1.0..=100.0f64), value_delimiter = ',', value_name = "PERCENT", default_value = "70", requires = "find_capacity")]
+    load_share: Vec<f64>,
+    /// The capacity, where it was found before, requests per second
+    #[arg(skip)]
+    known: Option<f64>,
     /// CPUs of the load generator [default: away from target and sources]
     #[arg(long, value_name = "LIST", requires = "load")]
     load_cpus: Option<String>,
@@ -201,6 +205,20 @@ pub struct LoadArgs {
 }
 
 impl LoadArgs {
+    /// The shares of the capacity to profile at, percent.
+    pub fn shares(&self) -> &[f64] {
+        &self.load_share
+    }
+
+    /// The same load at one share; `known` is the capacity where it was found before.
+    pub fn at_share(&self, percent: f64, known: Option<f64>) -> LoadArgs {
+        LoadArgs {
+            load_share: vec![percent],
+            known,
+            ..self.clone()
+        }
+    }
+
     /// Whether a load is to be sent.
     pub fn given(&self) -> bool {
         self.url.is_some()
@@ -222,7 +240,8 @@ impl LoadArgs {
             (None, true, _) => Drive::Pace(Pace::Closed),
             (None, false, Some(target)) if self.find_capacity => Drive::ShareOfCapacity {
                 target,
-                share: self.load_share / 100.0,
+                share: self.load_share.first().map_or(1.0, |share| share / 100.0),
+                known: self.known,
             },
             _ => {
                 return Err(Error::request(

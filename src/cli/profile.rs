@@ -155,16 +155,75 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<()> {
+    match args.load.shares().len() {
+        0 | 1 => one(&args, None).map(drop),
+        _ => under_loads(args),
+    }
+}
+
+/// Profiles the same target at every share of its capacity, lowest first, and prints
+/// what it tolerates at each.
+fn under_loads(args: Args) -> Result<()> {
+    for (flag, given) in [
+        ("--resume", args.resume.is_some()),
+        ("--verbose", args.verbose),
+        ("--scale", args.scale.given()),
+    ] {
+        if given {
+            return Err(Error::request(format!(
+                "{flag}: not with several --load-share; give one"
+            )));
+        }
+    }
+    let mut shares = args.load.shares().to_vec();
+    shares.sort_by(f64::total_cmp);
+    shares.dedup();
+    let (base, mut known) = (args.out.clone(), None);
+    let mut args = args;
+    let mut profiles = Vec::new();
+    for (at, share) in shares.iter().enumerate() {
+        let suffix = format!("-{share}");
+        note!(
+            "load {} of {}: {share} % of the capacity",
+            at + 1,
+            shares.len()
+        );
+        args.load = args.load.at_share(*share, known);
+        args.out = base.as_deref().map(|path| with_suffix(path, &suffix));
+        let Some(profile) = one(&args, Some(&suffix))? else {
+            // A dry run: the others differ in their rates alone.
+            return Ok(());
+        };
+        let load = profile.metric.load.as_ref();
+        known = known.or(load.and_then(|load| load.capacity_per_second));
+        profiles.push(profile);
+    }
+    match args.json {
+        true => output::json(&profiles),
+        false => output::text(&report::loads_page(&profiles, Style::for_stdout())),
+    }
+}
+
+/// `redis-30.json` of `redis.json`.
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let (stem, ending) = name.split_once('.').unwrap_or((&name, "json"));
+    path.with_file_name(format!("{stem}{suffix}.{ending}"))
+}
+
+/// Measures and writes one profile, and prints it unless it is one of several, whose
+/// name has `suffix`; `None` for a dry run, and where only curves were added to one.
+fn one(args: &Args, suffix: Option<&str>) -> Result<Option<Profile>> {
     let machine = Machine::detect();
     let interrupt = interrupt::flag()?;
-    let mut request = request(&args, &machine, interrupt.clone())?;
+    let mut request = request(args, &machine, interrupt.clone())?;
     if let Some(path) = &args.resume {
         let refuse = |error| Error::request(format!("--resume: {error}"));
         let past = profile::load(path).map_err(refuse)?;
         resume::adopt(&mut request, past, &machine, args.budget)?;
     }
     let training = match &args.classify {
-        Some(directory) => Some(most_telling(directory, &args, &machine, &mut request)?),
+        Some(directory) => Some(most_telling(directory, args, &machine, &mut request)?),
         None => None,
     };
     let asked = request.cpu_choice.asked;
@@ -182,15 +241,18 @@ pub fn run(args: Args) -> Result<()> {
             Some(_) => String::new(),
         };
         text += &scale.as_ref().map_or_else(String::new, scale::dry_run);
-        return output::text(&text);
+        output::text(&text)?;
+        return Ok(None);
     }
     if let (Some(request), Some((profile, out))) = (&scale, existing) {
-        return scale_only(&args, &machine, request, profile, &out);
+        scale_only(args, &machine, request, profile, &out)?;
+        return Ok(None);
     }
     let name = args
         .name
         .clone()
         .unwrap_or_else(|| file_stem(&request.spec));
+    let name = name + suffix.unwrap_or("");
     let out = args.out.clone().or(args.resume.as_deref().map(finished));
     let out = output::Destination::check(out, &name)?;
     let checkpoint = out.beside(PARTIAL);
@@ -218,6 +280,7 @@ pub fn run(args: Args) -> Result<()> {
     // Not before: it is all there is of the readings until then.
     let _ = std::fs::remove_file(checkpoint);
     match args.json {
+        _ if suffix.is_some() => {}
         true => output::json(&profile)?,
         false => output::text(&page(&profile, args.verbose))?,
     }
@@ -237,7 +300,7 @@ pub fn run(args: Args) -> Result<()> {
             "the measurement was cut short: {}",
             profile.conditions.doubts.last().map_or("", |doubt| doubt)
         ))),
-        false => Ok(()),
+        false => Ok(Some(profile)),
     }
 }
 

@@ -47,6 +47,11 @@ const MOST: u32 = 4096;
 const HALF_WIDTH: f64 = 0.01;
 
 impl ScaleArgs {
+    /// Whether a curve was asked for.
+    pub fn given(&self) -> bool {
+        !self.scale.is_empty()
+    }
+
     /// What to measure; `None` where nothing was asked for. `session` is the request
     /// for the rest of the profile.
     ///

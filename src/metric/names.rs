@@ -201,7 +201,7 @@ pub const METRICS: &[MetricKind] = &[
         syntax: "latency:pNN|mean",
         unit: "seconds",
         better: "lower",
-        window_rule: "percentile of --load's requests by their intended times, with 20 beyond it",
+        window_rule: "percentile of --load's requests by their intended times: 200 at least, 2 beyond it",
         resolution: Resolution::Request,
         cost: "none but the load itself",
         targets: "any that --load can send to",

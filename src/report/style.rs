@@ -2,6 +2,7 @@
 
 use comfy_table::Attribute;
 use comfy_table::Cell;
+use comfy_table::Color;
 use comfy_table::ColumnConstraint;
 use comfy_table::ContentArrangement;
 use comfy_table::Row;
@@ -175,9 +176,34 @@ impl Style {
     }
 }
 
+/// A table of `titles` and rows of cells, each in its colour where one is given.
+pub fn heat_table(
+    style: Style,
+    titles: &[String],
+    rows: impl Iterator<Item = Vec<(String, Option<Colour>)>>,
+) -> String {
+    let mut table = style.table();
+    table.set_header(titles.iter().map(|title| style.heading(title)));
+    for row in rows {
+        table.add_row(row.into_iter().map(|(text, colour)| {
+            let cell = Cell::new(text);
+            match colour.filter(|_| style.colour) {
+                Some(Colour::Dim) => cell.add_attribute(Attribute::Dim),
+                Some(Colour::Red) => cell.fg(Color::Red),
+                Some(Colour::Yellow) => cell.fg(Color::Yellow),
+                Some(Colour::Green) => cell.fg(Color::Green),
+                None => cell,
+            }
+        }));
+    }
+    whole_words(&mut table, &[0]);
+    trimmed(&table)
+}
+
 /// Colours of verdicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
+    Red,
     Green,
     Yellow,
     Dim,
@@ -186,6 +212,7 @@ pub enum Colour {
 impl Colour {
     fn paint(self, text: &str) -> String {
         let code = match self {
+            Colour::Red => 31,
             Colour::Green => 32,
             Colour::Yellow => 33,
             Colour::Dim => 2,

@@ -98,6 +98,18 @@ pub struct Capacity {
 }
 
 impl Capacity {
+    /// One that was found before.
+    pub(crate) fn known(target: LatencyTarget, rate_per_second: f64) -> Capacity {
+        Capacity {
+            slo: target.to_string(),
+            rate_per_second,
+            missed_at_per_second: None,
+            stopped_by: StoppedBy::Resolution,
+            search_seconds: 0.0,
+            curve: Vec::new(),
+        }
+    }
+
     /// What a reader must know, if anything.
     pub fn warning(&self) -> Option<Warning> {
         match self.stopped_by {

@@ -264,7 +264,9 @@ impl Generator {
             capacity_per_second: capacity.map(|found| found.rate_per_second),
             share_percent: capacity.and(self.share_percent),
             slo: capacity.map(|found| found.slo.clone()),
-            capacity_search_seconds: capacity.map(|found| found.search_seconds),
+            capacity_search_seconds: capacity
+                .map(|found| found.search_seconds)
+                .filter(|seconds| *seconds > 0.0),
             connections: spec.connections as u64,
             pipeline: spec.pipeline as u64,
             arrivals: match (rate, spec.arrivals) {

@@ -1,6 +1,7 @@
 //! A load that is known before its server is there.
 
 use crate::amount::LatencyTarget;
+use crate::capacity::Capacity;
 use crate::error::Result;
 use crate::find_capacity::find_capacity;
 use crate::generator::Generator;
@@ -15,10 +16,12 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Drive {
     Pace(Pace),
-    /// At this share (0–1) of the highest rate that meets the target.
+    /// At this share (0–1) of the highest rate that meets the target; `known` where it
+    /// was found before, requests per second.
     ShareOfCapacity {
         target: LatencyTarget,
         share: f64,
+        known: Option<f64>,
     },
 }
 
@@ -35,9 +38,17 @@ impl LoadPlan {
         let how = match self.drive {
             Drive::Pace(Pace::Closed) => "as fast as answers come".to_string(),
             Drive::Pace(Pace::Open(rate)) => format!("{rate:.0} requests/s"),
-            Drive::ShareOfCapacity { target, share } => format!(
-                "{:.0} % of the highest rate that meets {target}, searched first",
-                share * 100.0
+            Drive::ShareOfCapacity {
+                target,
+                share,
+                known,
+            } => format!(
+                "{:.0} % of the highest rate that meets {target}, {}",
+                share * 100.0,
+                match known {
+                    Some(rate) => format!("{rate:.0} requests/s"),
+                    None => "searched first".into(),
+                }
             ),
         };
         let cpus = match self.spec.placement.cpus.is_empty() {
@@ -75,8 +86,15 @@ impl LoadPlan {
         let mut generator = Generator::start(self.spec.clone(), interrupt, alive)?;
         match self.drive {
             Drive::Pace(pace) => generator.pace(pace),
-            Drive::ShareOfCapacity { target, share } => {
-                let found = find_capacity(&mut generator, target, None, interrupt, &mut |_, _| ())?;
+            Drive::ShareOfCapacity {
+                target,
+                share,
+                known,
+            } => {
+                let found = match known {
+                    Some(rate) => Capacity::known(target, rate),
+                    None => find_capacity(&mut generator, target, None, interrupt, &mut |_, _| ())?,
+                };
                 generator.pace(Pace::Open(found.rate_per_second * share));
                 generator.share_percent = Some(share * 100.0);
                 generator.capacity = Some(found);

@@ -36,7 +36,8 @@ pub struct LoadFacts {
     /// The latency target of the search, like `p99:1ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slo: Option<String>,
-    /// Time the search took, in addition to the budget.
+    /// Time the search took, in addition to the budget; absent where the capacity was
+    /// known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_search_seconds: Option<f64>,
     pub connections: u64,
