@@ -5,8 +5,11 @@ use crate::error::Result;
 use crate::inject::traffic;
 use jostle_kernels::network::Traffic;
 use jostle_kernels::network::Transport;
+use jostle_kernels::network::secret::Secret;
 use std::net::SocketAddr;
 use std::net::ToSocketAddrs;
+use std::path::Path;
+use std::path::PathBuf;
 
 /// Where the network source may send to.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -14,6 +17,9 @@ pub struct NetworkArgs {
     /// Where `jostle sink` runs; without it nothing is ever sent
     #[arg(long, value_name = "HOST:PORT")]
     pub peer: Option<String>,
+    /// File with the secret of a sink that was started with --secret-file
+    #[arg(long, value_name = "FILE", requires = "peer")]
+    pub peer_secret_file: Option<PathBuf>,
     /// How the network source sends: tcp or udp [default: tcp]
     #[arg(long, value_parser = parse_transport, value_name = "HOW", requires = "peer")]
     pub network_protocol: Option<Transport>,
@@ -44,17 +50,28 @@ impl NetworkArgs {
         let Some(peer) = &self.peer else {
             return Ok(None);
         };
+        let secret_file = self.peer_secret_file.as_deref();
+        let secret_file = secret_file.map(secret).transpose()?;
         let name = self.network_pattern.as_deref().unwrap_or(traffic::NAMES[0]);
         Ok(Some(Traffic {
             peer: look_up(peer)?,
             peer_name: peer.clone(),
             transport: self.network_protocol.unwrap_or_default(),
+            secret_file,
             pattern: traffic::load(name)
                 .map_err(|error| Error::request(format!("--network-pattern: {error}")))?,
             pattern_name: name.to_string(),
             cap_bytes_per_second: self.network_cap,
         }))
     }
+}
+
+/// The file as workers find it, whatever directory they run in. It holds a secret.
+fn secret(file: &Path) -> Result<PathBuf> {
+    let refuse =
+        |what: String| Error::request(format!("--peer-secret-file {}: {what}", file.display()));
+    Secret::read(file).map_err(refuse)?;
+    std::path::absolute(file).map_err(|error| refuse(error.to_string()))
 }
 
 /// What may be sent where, for people.

@@ -7,6 +7,7 @@ use crate::sink::Limits;
 use crate::sink::Sink;
 use clap::value_parser;
 use jostle_kernels::network::protocol::PORT;
+use jostle_kernels::network::secret::Secret;
 use signal_hook::consts::SIGHUP;
 use signal_hook::consts::SIGINT;
 use signal_hook::consts::SIGTERM;
@@ -14,6 +15,7 @@ use signal_hook::iterator::Signals;
 use std::net::Ipv4Addr;
 use std::net::Ipv6Addr;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Receive what `network-bandwidth` sends, count it and throw it away
@@ -23,8 +25,9 @@ use std::time::Duration;
 /// be of the same version. What arrives, over TCP or UDP, is counted, reported
 /// to the source every millisecond, and stored nowhere. The sink connects to
 /// no other host and answers only on connections that were made to it; datagrams that
-/// belong to no session are dropped without an answer. There is no password,
-/// so it listens to this host alone until --listen names another address.
+/// belong to no session are dropped without an answer. It listens to this host alone
+/// until --listen names another address; --secret-file serves only sources that know
+/// the secret.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Address to listen on, TCP and UDP, like 192.0.2.7:7411 or [::1]:7411;
@@ -39,6 +42,10 @@ pub struct Args {
     /// Sources of one host served at a time [default: half of --sessions, at least 1]
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1024))]
     sessions_per_host: Option<u16>,
+    /// File with a secret of 16 to 128 characters: serve only sources that give it, with
+    /// --peer-secret-file. It travels unencrypted
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
     /// End a session to which nothing was sent for this long
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = super::duration::parse_duration)]
     idle: Duration,
@@ -55,10 +62,16 @@ pub fn run(args: Args) -> Result<()> {
             .into(),
         idle: args.idle,
     };
+    let secret = match &args.secret_file {
+        None => None,
+        Some(file) => Some(Secret::read(file).map_err(|error| {
+            Error::request(format!("--secret-file {}: {error}", file.display()))
+        })?),
+    };
     let note = |text: &str| note!("jostle sink: {text}");
     let sink = match args.listen.is_empty() {
-        false => Sink::start(&args.listen, limits, note).map_err(refused),
-        true => loopback(limits, note),
+        false => Sink::start(&args.listen, limits, secret.as_ref(), note).map_err(refused),
+        true => loopback(limits, secret.as_ref(), note),
     }?;
     for address in &sink.addresses {
         let all = match (address.ip().is_unspecified(), address.is_ipv4()) {
@@ -68,8 +81,10 @@ pub fn run(args: Args) -> Result<()> {
         };
         note(&format!("listening on {address}, TCP and UDP{all}"));
     }
-    if sink.addresses.iter().any(|a| a.ip().is_unspecified()) {
-        note("any host that can reach this one may send here; --listen ADDR:PORT narrows that");
+    if secret.is_none() && sink.addresses.iter().any(|a| a.ip().is_unspecified()) {
+        note(
+            "any host that can reach this one may send here; --listen ADDR:PORT narrows that, and --secret-file",
+        );
     }
     if args.listen.is_empty() {
         note("only this host can reach it; --listen ADDR:PORT opens it to others");
@@ -81,10 +96,10 @@ pub fn run(args: Args) -> Result<()> {
 }
 
 /// Both families; where the kernel has no IPv6, IPv4 alone.
-fn loopback(limits: Limits, note: fn(&str)) -> Result<Sink> {
+fn loopback(limits: Limits, secret: Option<&Secret>, note: fn(&str)) -> Result<Sink> {
     let four = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
     let six = SocketAddr::from((Ipv6Addr::LOCALHOST, PORT));
-    match Sink::start(&[four, six], limits, note) {
+    match Sink::start(&[four, six], limits, secret, note) {
         Err((address, error))
             if address == six
                 && matches!(
@@ -93,7 +108,7 @@ fn loopback(limits: Limits, note: fn(&str)) -> Result<Sink> {
                 ) =>
         {
             note(&format!("no IPv6 here ({error})"));
-            Sink::start(&[four], limits, note)
+            Sink::start(&[four], limits, secret, note)
         }
         result => result,
     }

@@ -43,9 +43,12 @@ pub fn serve(mut stream: TcpStream, from: SocketAddr, sessions: &Sessions, spoke
         Err(_) => return,
     };
     let refused = match opening {
-        Ok(Opening::Hello(transport)) => match sessions.begin(from, transport) {
-            Ok(session) => return control(stream, sessions, &session),
+        Ok(Opening::Hello(transport, secret)) => match sessions.admits(secret.as_ref()) {
             Err(reason) => reason,
+            Ok(()) => match sessions.begin(from, transport) {
+                Ok(session) => return control(stream, sessions, &session),
+                Err(reason) => reason,
+            },
         },
         Ok(Opening::Data(token)) => match sessions.find(token) {
             Some(session) if session.join(&stream) => {

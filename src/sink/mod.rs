@@ -13,6 +13,7 @@ mod waiting;
 
 use crate::sink::session::Sessions;
 use crate::sink::waiting::Waiting;
+use jostle_kernels::network::secret::Secret;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt;
 use socket2::Domain;
@@ -59,16 +60,18 @@ pub struct Sink {
 
 impl Sink {
     /// Listens on each of `addresses` (port 0: a free one) and serves whoever
-    /// comes. `note` is called with every session that begins or ends.
+    /// comes and knows `secret`, where there is one. `note` is called with every session
+    /// that begins or ends.
     ///
     /// # Errors
     /// The address that cannot be listened on, and why.
     pub fn start(
         addresses: &[SocketAddr],
         limits: Limits,
+        secret: Option<&Secret>,
         note: fn(&str),
     ) -> Result<Self, (SocketAddr, io::Error)> {
-        let sessions = Arc::new(Sessions::new(limits, note));
+        let sessions = Arc::new(Sessions::new(limits, secret.cloned(), note));
         let bound: Vec<(TcpListener, UdpSocket)> = addresses
             .iter()
             .map(|&address| bind(address).map_err(|error| (address, error)))

@@ -7,6 +7,7 @@ use jostle_kernels::network::protocol::Header;
 use jostle_kernels::network::protocol::Report;
 use jostle_kernels::network::protocol::Token;
 use jostle_kernels::network::protocol::Transport;
+use jostle_kernels::network::secret::Secret;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::hash::RandomState;
@@ -27,6 +28,7 @@ const STREAMS: usize = 8;
 /// All open sessions.
 pub struct Sessions {
     pub limits: Limits,
+    secret: Option<Secret>,
     /// Told of every session that begins or ends.
     notes: Notes,
     open: Mutex<HashMap<Token, Arc<Session>>>,
@@ -53,11 +55,27 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Sessions {
-    pub fn new(limits: Limits, note: fn(&str)) -> Self {
+    /// `secret` is what a source has to know, if anything.
+    pub fn new(limits: Limits, secret: Option<Secret>, note: fn(&str)) -> Self {
         Sessions {
             limits,
+            secret,
             notes: Notes::new(note),
             open: Mutex::default(),
+        }
+    }
+
+    /// Whether a source that gave `secret`, or none, is served.
+    ///
+    /// # Errors
+    /// Why not, for the source's user.
+    pub fn admits(&self, secret: Option<&Secret>) -> Result<(), String> {
+        match &self.secret {
+            Some(asked) if !asked.admits(secret) => Err(match secret {
+                None => "it asks for a secret; give the file with --peer-secret-file".to_string(),
+                Some(_) => "the secret is another one".to_string(),
+            }),
+            _ => Ok(()),
         }
     }
 
@@ -195,7 +213,7 @@ mod tests {
             of_one_host: most,
             idle: Duration::from_secs(60),
         };
-        Sessions::new(limits, |_| {})
+        Sessions::new(limits, None, |_| {})
     }
 
     fn anybody() -> SocketAddr {

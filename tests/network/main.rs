@@ -386,6 +386,45 @@ fn one_host_does_not_take_all_sessions() {
 }
 
 #[test]
+fn a_sink_with_a_secret_serves_only_who_knows_it() {
+    let _alone = alone();
+    let place = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = place.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let known = file("known", "5d41402abc4b2a76\n");
+    let other = file("other", "5d41402abc4b2a77\n");
+    let short = file("short", "5d41\n");
+    let sink = Sink::start(None, "127.0.0.1", &["--secret-file", &known]);
+    let asked = [
+        "--intensity",
+        "100",
+        "--for",
+        "300ms",
+        "--network-cap",
+        "5MB/s",
+    ];
+    let run = |secret: &[&str]| source(None, sink.address, &[&asked[..], secret].concat());
+    refused(&output(run(&[])), 3, &["refused", "--peer-secret-file"]);
+    let wrong = ["--peer-secret-file", &other];
+    refused(&output(run(&wrong)), 3, &["refused", "another one"]);
+    achieved(run(&["--peer-secret-file", &known]));
+    // It is no secret, or there is no file.
+    for wrong in [short.as_str(), "/nonexistent"] {
+        let options = ["--peer-secret-file", wrong];
+        refused(&output(run(&options)), 2, &["--peer-secret-file", wrong]);
+        let sink = ["sink", "--secret-file", wrong];
+        refused(
+            &output(command(None, JOSTLE, &sink)),
+            2,
+            &["--secret-file", wrong],
+        );
+    }
+}
+
+#[test]
 fn the_sink_serves_no_more_and_no_longer_than_told() {
     let _alone = alone();
     let sink = Sink::start(None, "127.0.0.1", &["--sessions", "1", "--idle", "1s"]);

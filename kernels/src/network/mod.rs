@@ -2,6 +2,7 @@
 
 pub mod pattern;
 pub mod protocol;
+pub mod secret;
 mod session;
 mod traffic;
 pub mod walk;

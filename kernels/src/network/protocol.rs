@@ -7,6 +7,8 @@
 //! jostle-sink/1 hello 0.1.0 tcp
 //! ```
 //!
+//! and, where the sink asks for one, the secret that both share as a last word.
+//!
 //! The sink answers `jostle-sink/1 welcome TOKEN` or `jostle-sink/1 refused
 //! REASON`. Then payload flows: over TCP on further connections to the same
 //! port that begin with the line `jostle-sink/1 data TOKEN`; over UDP as
@@ -19,6 +21,7 @@
 //! Lines are short, so that anything else that answers at the port is told
 //! apart at once.
 
+use super::secret::Secret;
 use std::io;
 use std::io::Read;
 use std::net::TcpStream;
@@ -68,22 +71,25 @@ impl Transport {
 }
 
 /// First line of a connection to a sink.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Opening {
     /// Asks for a session.
-    Hello(Transport),
+    Hello(Transport, Option<Secret>),
     /// Payload of a session follows.
     Data(Token),
 }
 
 impl Opening {
     /// The line, with its end.
-    pub fn line(self) -> String {
+    pub fn line(&self) -> String {
         match self {
-            Opening::Hello(transport) => format!(
-                "{PROTOCOL} hello {} {}\n",
+            Opening::Hello(transport, secret) => format!(
+                "{PROTOCOL} hello {} {}{}\n",
                 env!("CARGO_PKG_VERSION"),
-                transport.as_str()
+                transport.as_str(),
+                secret
+                    .as_ref()
+                    .map_or(String::new(), |secret| format!(" {}", secret.word()))
             ),
             Opening::Data(Token(token)) => format!("{PROTOCOL} data {token:016x}\n"),
         }
@@ -102,8 +108,20 @@ impl Opening {
                  both hosts",
                 printable(name)
             )),
-            [PROTOCOL, "hello", _version, "tcp"] => Ok(Opening::Hello(Transport::Tcp)),
-            [PROTOCOL, "hello", _version, "udp"] => Ok(Opening::Hello(Transport::Udp)),
+            [
+                PROTOCOL,
+                "hello",
+                _version,
+                transport @ ("tcp" | "udp"),
+                ref secret @ ..,
+            ] if secret.len() < 2 => {
+                let transport = match transport {
+                    "tcp" => Transport::Tcp,
+                    _ => Transport::Udp,
+                };
+                let secret = secret.first().map(|word| Secret::parse(word)).transpose()?;
+                Ok(Opening::Hello(transport, secret))
+            }
             [PROTOCOL, "data", token] if token.len() == 16 => u64::from_str_radix(token, 16)
                 .map(|token| Opening::Data(Token(token)))
                 .map_err(|_| "the token is not one of this sink's".to_string()),
@@ -283,8 +301,9 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         for opening in [
-            Opening::Hello(Transport::Tcp),
-            Opening::Hello(Transport::Udp),
+            Opening::Hello(Transport::Tcp, None),
+            Opening::Hello(Transport::Udp, None),
+            Opening::Hello(Transport::Tcp, Secret::parse("0123456789abcdef").ok()),
             Opening::Data(Token(0x0123_4567_89ab_cdef)),
         ] {
             assert_eq!(Opening::parse(&without_end(opening.line())), Ok(opening));
@@ -331,6 +350,9 @@ mod tests {
             "GET / HTTP/1.1",
             "jostle-sink/1",
             "jostle-sink/1 data x",
+            "jostle-sink/1 hello 0.1.0 quic",
+            "jostle-sink/1 hello 0.1.0 tcp short",
+            "jostle-sink/1 hello 0.1.0 tcp 0123456789abcdef 0123456789abcdef",
         ] {
             assert!(Opening::parse(line).is_err(), "{line}");
         }

@@ -11,6 +11,7 @@ use crate::network::protocol::SILENCE;
 use crate::network::protocol::Token;
 use crate::network::protocol::printable;
 use crate::network::protocol::read_line;
+use crate::network::secret::Secret;
 use socket2::SockRef;
 use std::io;
 use std::io::Read;
@@ -51,10 +52,18 @@ impl Session {
     pub fn open(traffic: &Traffic) -> Result<Self, Failure> {
         let name = traffic.to_string();
         let failure = |what: &str| Failure::new(format!("{name}: {what}"));
+        let secret =
+            match &traffic.secret_file {
+                None => None,
+                Some(file) => Some(Secret::read(file).map_err(|error| {
+                    failure(&format!("its secret in {}: {error}", file.display()))
+                })?),
+            };
+        let hello = Opening::Hello(traffic.transport, secret).line();
         let mut control = connect(traffic)?;
         let answer = control
             .set_write_timeout(Some(HELLO_TIMEOUT))
-            .and_then(|()| control.write_all(Opening::Hello(traffic.transport).line().as_bytes()))
+            .and_then(|()| control.write_all(hello.as_bytes()))
             .and_then(|()| read_line(&mut control, HELLO_TIMEOUT));
         let line = answer.map_err(|error| match error.kind() {
             io::ErrorKind::TimedOut => failure(&format!(

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::Serialize;
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// Messages of at least this many bytes fill the segments of a stream.
 const STREAM_BYTES: u32 = 64 << 10;
@@ -19,6 +20,10 @@ pub struct Traffic {
     /// The peer as the user wrote it.
     pub peer_name: String,
     pub transport: Transport,
+    /// File with the secret that the sink asks for, if it does: the secret itself must
+    /// not stand in a command line.
+    #[serde(default)]
+    pub secret_file: Option<PathBuf>,
     pub pattern: Pattern,
     /// The pattern as the user named it.
     pub pattern_name: String,
