@@ -165,12 +165,14 @@ def allowed(entry):
 
 def decided(entry, direction):
     """A verdict, or a score known within ten points. That it disturbs is a verdict, too:
-    the interval of what it causes lies above 0."""
+    the interval of what it causes lies above 0, or the source surely loses more than is
+    allowed, wherever that begins."""
     score = entry.get(direction)
     if score and score["ci95"][1] - score["ci95"][0] <= 2 * KNOWN_WITHIN:
         return True
     if direction == "caused":
-        return bool(score) and score["ci95"][0] > 0
+        certain = "caused: a loss is certain" in (entry.get("reason") or "")
+        return certain or bool(score) and score["ci95"][0] > 0
     return entry.get("sensitive") is not None
 
 
