@@ -61,11 +61,14 @@ fn what_is_tolerated_stands_side_by_side_lightest_load_first() {
 fn other_services_and_programs_make_no_table() {
     let place = tempfile::tempdir().unwrap();
     let redis = at_share(place.path(), 30.0, 61.0);
-    for other in ["memcached-closed.json", "xz.json"] {
+    for (other, why) in [
+        ("memcached-closed.json", "another service"),
+        ("xz.json", "without a load"),
+    ] {
         let path = place.path().join(other);
         std::fs::write(&path, recorded(other).to_string()).unwrap();
         let ended = jostle(&["show", redis.to_str().unwrap(), path.to_str().unwrap()]);
-        ended.says(2, &[other, "another service"]);
+        ended.says(2, &[other, why]);
     }
     let redis = redis.to_str().unwrap();
     jostle(&["show", redis, redis, "--verbose"]).says(2, &["--verbose"]);

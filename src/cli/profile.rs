@@ -207,8 +207,11 @@ fn under_loads(args: Args) -> Result<()> {
 /// `redis-30.json` of `redis.json`.
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let (stem, ending) = name.split_once('.').unwrap_or((&name, "json"));
-    path.with_file_name(format!("{stem}{suffix}.{ending}"))
+    let ends = [".profile.json", ".json"];
+    let ending = ends.into_iter().find(|ending| name.ends_with(ending));
+    let ending = ending.unwrap_or("");
+    let stem = &name[..name.len() - ending.len()];
+    path.with_file_name(format!("{stem}{suffix}{ending}"))
 }
 
 /// Measures and writes one profile, and prints it unless it is one of several, whose
@@ -545,4 +548,22 @@ fn finished(path: &Path) -> PathBuf {
 fn labels(given: &[String]) -> Result<BTreeMap<String, String>> {
     let parse = |label: &String| select::key_value("--label", label, "input=small");
     given.iter().map(parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suffix_goes_before_the_ending() {
+        for (name, expected) in [
+            ("redis.json", "redis-30.json"),
+            ("a/redis.profile.json", "a/redis-30.profile.json"),
+            ("v1.2.json", "v1.2-30.json"),
+            ("redis", "redis-30"),
+        ] {
+            let found = with_suffix(Path::new(name), "-30");
+            assert_eq!(found, Path::new(expected));
+        }
+    }
 }

@@ -109,8 +109,9 @@ fn comparable(one: &Profile, other: &Profile) -> std::result::Result<(), &'stati
     if one.machine.fingerprint != other.machine.fingerprint {
         return Err("another machine");
     }
-    match service(one).is_none() || service(one) != service(other) {
-        true => Err("another service"),
-        false => Ok(()),
+    match (service(one), service(other)) {
+        (Some(one), Some(other)) if one == other => Ok(()),
+        (Some(_), Some(_)) => Err("another service"),
+        _ => Err("without a load, other"),
     }
 }

@@ -83,7 +83,8 @@ pub fn run(args: Args) -> Result<()> {
     }
     if secret.is_none() && sink.addresses.iter().any(|a| a.ip().is_unspecified()) {
         note(
-            "any host that can reach this one may send here; --listen ADDR:PORT narrows that, and --secret-file",
+            "any host that can reach this one may send here; --listen ADDR:PORT or --secret-file \
+             narrows that",
         );
     }
     if args.listen.is_empty() {

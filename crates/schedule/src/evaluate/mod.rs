@@ -219,9 +219,9 @@ fn observed<'a>(pairs: &Pairs, prepared: &'a [Prepared<'a>]) -> (Vec<Observed<'a
         of.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
         let each: Vec<String> = of.iter().map(|(n, app)| format!("{app} {n}")).collect();
         left_out.push(format!(
-            "{} performances that were measured to ± {:.0} points or worse: {}",
-            of.iter().map(|(n, _)| n).sum::<usize>(),
+            "measured to ± {:.0} points or worse, {} in all: {}",
             100.0 * COARSE,
+            of.iter().map(|(n, _)| n).sum::<usize>(),
             each.join(", ")
         ));
     }
@@ -468,10 +468,7 @@ mod tests {
             .map(|case| case.app.as_str())
             .collect();
         assert_eq!(judged, [names[0].as_str()]);
-        let left_out = format!(
-            "1 performances that were measured to ± 10 points or worse: {} 1",
-            names[1]
-        );
+        let left_out = format!("measured to ± 10 points or worse, 1 in all: {} 1", names[1]);
         assert_eq!(found.left_out, [left_out]);
     }
 }
