@@ -158,7 +158,8 @@ pub(super) fn never_shared(
             false => format!("in {:.0} % of the time only", one.shared_percent),
         };
         let reason = format!(
-            "this virtual machine's CPUs shared a last-level cache {time}{line}, so that nothing is              known of when they do"
+            "this virtual machine's CPUs shared a last-level cache {time}{line}, so that nothing is \
+             known of when they do"
         );
         for id in &one.resources {
             let resource = id.parse::<Resource>().ok();

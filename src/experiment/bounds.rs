@@ -134,8 +134,8 @@ impl Bounded {
                 false => {
                     entry.reason = Some(format!(
                         "caused: the source may lose up to {:.1} % of its slices of {:.2} ms to \
-                         what the target leaves behind, as long a time as the target loses; name \
-                         it with --resources to see",
+                         what the target leaves behind, which was computed and not measured; name it \
+                         with --resources to measure it",
                         most * 100.0,
                         self.slice.as_secs_f64() * 1e3,
                     ));

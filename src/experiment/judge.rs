@@ -417,15 +417,21 @@ impl Ended<'_, '_> {
                     "a loss is certain but where it begins is not: between {low:.0} and {high:.0}"
                 )
             }
-            (_, Some(point)) => format!(
-                "{:.1} % kept at {:.0} ({:.1} to {:.1}), too close to {:.1} % for a verdict on all \
-                 resources at once",
-                100.0 * point.performance,
-                self.settings.max_intensity,
-                100.0 * point.ci95[0],
-                100.0 * point.ci95[1],
-                100.0 * line
-            ),
+            (_, Some(point)) => {
+                let [low, high] = point.ci95;
+                let why = match (low..=high).contains(&line) {
+                    true => format!("too close to {:.1} %", 100.0 * line),
+                    false => format!("{} pairs are too few", point.windows),
+                };
+                format!(
+                    "{:.1} % kept at {:.0} ({:.1} to {:.1}), {why} for a verdict on all resources \
+                     at once",
+                    100.0 * point.performance,
+                    self.settings.max_intensity,
+                    100.0 * low,
+                    100.0 * high,
+                )
+            }
             (_, None) => String::new(),
         };
         let seconds = finding.missing_pairs * spent / pairs.max(1) as f64;

@@ -49,7 +49,13 @@ impl Level {
         self.contrasts = played.contrasts.filter(|_| ratios == 0);
         self.ratios.extend(played.ratios);
         self.pressures.extend(played.pressures);
+        self.forget();
+    }
+
+    /// Drops what was resampled: it is not of the ratios any more.
+    pub(super) fn forget(&mut self) {
         self.bootstrap = None;
+        self.spread.clear();
     }
 
     pub(super) fn resample(&mut self, count: usize, rng: &mut ChaCha8Rng) {

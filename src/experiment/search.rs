@@ -227,7 +227,7 @@ impl Search {
         let level = self.levels.level(intensity);
         level.ratios.push(log_ratio);
         level.pressures.extend(pressure.filter(|p| p.is_finite()));
-        level.bootstrap = None;
+        level.forget();
     }
 
     /// Adds a log ratio that an earlier run of this measurement recorded.
@@ -302,7 +302,9 @@ impl Search {
         if self.verdict == Verdict::Undecided {
             let n = self.endpoint_pairs();
             let due = n >= self.next_look();
-            let rest = last && n >= FEWEST_PAIRS && 2 * n > self.next_look();
+            // Half of the pairs until the next look are those of the last one.
+            let new = self.looks == 0 || 2 * n > self.next_look();
+            let rest = last && n >= FEWEST_PAIRS && new;
             if due || rest {
                 self.verdict = self.look();
             }
@@ -333,9 +335,7 @@ impl Search {
     /// what was searched, for the warnings.
     pub fn finish(mut self, direction: &'static str) -> Finding {
         self.judge(true);
-        for level in &mut self.levels.all {
-            level.bootstrap = None;
-        }
+        self.levels.all.iter_mut().for_each(Level::forget);
         self.levels
             .refresh(FINAL_RESAMPLES, |_| true, &mut self.rng);
         if self.levels.endpoint().is_played() && !self.is_upheld() {
@@ -538,5 +538,65 @@ impl Search {
         }
         let excess = bracket.half_width() / self.rules.half_width;
         self.pairs() as f64 * (excess * excess - 1.0).max(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+
+    fn search() -> Search {
+        let rules = Rules {
+            endpoints: &[100.0],
+            line: 0.95,
+            alpha: 0.05 / 18.0,
+            min_pairs: 8,
+            half_width: 10.0,
+            expensive: false,
+            full_only: true,
+        };
+        Search::new(rules, ChaCha8Rng::seed_from_u64(5))
+    }
+
+    fn played(ratios: &[f64]) -> Played {
+        Played {
+            ratios: ratios.to_vec(),
+            ..Played::default()
+        }
+    }
+
+    /// Four pairs of less than the first look are looked at when the time is over.
+    #[test]
+    fn a_large_loss_in_few_pairs_is_a_loss_at_the_end() {
+        let mut short = search();
+        for ratio in [-2.1, -2.2, -2.0, -2.15] {
+            short.record(100.0, ratio, None);
+        }
+        short.judge(false);
+        assert_eq!(short.verdict, Verdict::Undecided, "the look is not due");
+        let found = short.finish("tolerated");
+        assert_eq!(found.verdict, Verdict::Lost);
+        let mut fewer = search();
+        for ratio in [-2.1, -2.2, -2.0] {
+            fewer.record(100.0, ratio, None);
+        }
+        assert_eq!(fewer.finish("tolerated").bracket, None);
+    }
+
+    #[test]
+    fn what_does_not_count_any_more_says_nothing() {
+        let mut search = search();
+        search.replace(
+            100.0,
+            played(&[0.0, 0.01, -0.01, 0.0, 0.01, -0.01, 0.0, 0.0]),
+        );
+        search.judge(false);
+        assert_eq!(search.verdict, Verdict::Kept);
+        // The cache turned out to be shared in two of these blocks alone.
+        search.replace(100.0, played(&[0.0, 0.01]));
+        let found = search.finish("tolerated");
+        assert_eq!((found.bracket, found.resolved), (None, false));
+        assert!(found.curve.is_empty());
     }
 }
