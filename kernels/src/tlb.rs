@@ -104,6 +104,23 @@ const LEVELS: u32 = 25;
 /// Passes over each number of pages, of which the fastest counts.
 const ROUNDS: u32 = 8;
 
+/// A rise of the time of a walk over ever more pages.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rise {
+    pub entries: u64,
+    /// Nanoseconds per page before and behind it.
+    pub before_ns: f64,
+    pub after_ns: f64,
+}
+
+/// [`measure_rise`], the entries alone.
+///
+/// # Errors
+/// As there.
+pub fn measure_entries() -> Result<u64, Failure> {
+    Ok(measure_rise()?.entries)
+}
+
 /// Entries of the second-level data TLB for base pages that one really gets, by
 /// the knee of the time of a dependent walk over ever more pages: where it has
 /// risen by 35 % of all it will rise, to the nearest 512. A neighbour on the
@@ -112,7 +129,7 @@ const ROUNDS: u32 = 8;
 ///
 /// # Errors
 /// In words, when the time rises too little to show a knee.
-pub fn measure_entries() -> Result<u64, Failure> {
+pub fn measure_rise() -> Result<Rise, Failure> {
     let counts: Vec<u64> = levels().collect();
     let pages = Pages::mapped(*counts.last().expect("levels") as usize)?;
     let mut times = vec![f64::INFINITY; counts.len()];
@@ -141,7 +158,7 @@ fn levels() -> impl Iterator<Item = u64> {
 }
 
 /// Where `times` have risen by 35 % from the least pages to the most.
-fn knee(counts: &[u64], times: &[f64]) -> Result<u64, Failure> {
+fn knee(counts: &[u64], times: &[f64]) -> Result<Rise, Failure> {
     let ends = times.len() / 6;
     let low = median(&times[..=ends]);
     let high = median(&times[times.len() - 1 - ends..]);
@@ -160,7 +177,11 @@ fn knee(counts: &[u64], times: &[f64]) -> Result<u64, Failure> {
         .unwrap_or(0);
     let rise = ((bar - times[below]) / (times[below + 1] - times[below])).clamp(0.0, 1.0);
     let entries = counts[below] as f64 + rise * (counts[below + 1] - counts[below]) as f64;
-    Ok(((entries / UNIT).round().max(1.0) * UNIT) as u64)
+    Ok(Rise {
+        entries: ((entries / UNIT).round().max(1.0) * UNIT) as u64,
+        before_ns: low,
+        after_ns: high,
+    })
 }
 
 fn median(times: &[f64]) -> f64 {
@@ -247,12 +268,12 @@ mod tests {
         for entries in [512, 1024, 1536, 2048, 3072, 4096] {
             let mut times = walks(entries as f64);
             let near = entries - entries / 8..=entries + entries / 8;
-            let found = knee(&counts, &times).unwrap();
+            let found = knee(&counts, &times).unwrap().entries;
             assert!(near.contains(&found), "{found} for {entries}");
             times[1] = 40.0;
             times[4] = 40.0;
             times[23] = 40.0;
-            let noisy = knee(&counts, &times).unwrap();
+            let noisy = knee(&counts, &times).unwrap().entries;
             assert_eq!(noisy, found, "with noise, {entries}");
         }
         let reason = knee(&counts, &[8.5; LEVELS as usize]).err().unwrap().0;

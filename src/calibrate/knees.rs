@@ -7,6 +7,7 @@ use crate::machine::calibration::Knee;
 use crate::machine::calibration::Size;
 use crate::machine::format_bytes;
 use crate::sys::cpus::set_affinity;
+use jostle_kernels::tlb;
 use jostle_kernels::walk::Lines;
 use jostle_profile::reading::Reading;
 use std::time::Duration;
@@ -58,10 +59,33 @@ pub(super) fn sizes(
         scope
             .spawn(|| {
                 let _ = set_affinity(0, &[cpu]);
-                cache_sizes(machine, cpu, memory_bytes, length, watch)
+                let mut sizes = cache_sizes(machine, cpu, memory_bytes, length, watch)?;
+                sizes.extend(tlb_size(machine));
+                Ok(sizes)
             })
             .join()
             .expect("measuring does not panic")
+    })
+}
+
+/// Entries of the second-level data TLB; `None` where nobody says how many, and the
+/// source measures them itself.
+fn tlb_size(machine: &Machine) -> Option<Size> {
+    let told = *machine.tlb_entries.value()?;
+    let measured = match tlb::measure_rise() {
+        Err(failure) => Reading::unavailable(failure.0),
+        Ok(rise) => Reading::Value(Knee {
+            size: rise.entries,
+            before_ns: rise.before_ns,
+            after_ns: rise.after_ns,
+        }),
+    };
+    let apart = measured
+        .value()
+        .and_then(|knee| difference("TLB", told, knee.size, "entries"));
+    Some(Size {
+        difference: apart,
+        ..Size::new("TLB", "entries", Reading::Value(told), measured)
     })
 }
 

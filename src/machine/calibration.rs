@@ -44,7 +44,7 @@ pub struct Calibration {
 /// What the machine tells of the size of one structure, and what was seen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Size {
-    /// `L1d`, `L2`, `L3`.
+    /// `L1d`, `L2`, `L3`, `TLB`.
     pub name: String,
     /// `bytes` or `entries`.
     pub unit: String,
@@ -164,11 +164,9 @@ pub struct ReporterPoint {
 /// and their knee also falls with pages that do not fit together (see
 /// `kernels/src/fit.rs`).
 pub fn llc_bytes(sizes: &[Size]) -> Option<u64> {
-    let last = sizes.iter().rfind(|size| size.measured.value().is_some())?;
-    let told = sizes
-        .iter()
-        .filter_map(|size| size.reported.value())
-        .max()?;
+    let caches = || sizes.iter().filter(|size| size.unit == "bytes");
+    let last = caches().rfind(|size| size.measured.value().is_some())?;
+    let told = caches().filter_map(|size| size.reported.value()).max()?;
     let measured = last.measured.value()?.size;
     (last.reported.value() == Some(told)).then_some(measured.min(*told))
 }

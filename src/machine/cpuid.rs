@@ -41,6 +41,19 @@ pub(super) fn model() -> Option<String> {
     Some(brand.as_str().trim().to_string()).filter(|name| !name.is_empty())
 }
 
+/// No second-level TLB has fewer entries.
+const LEAST_ENTRIES: u64 = 512;
+
+/// What AMD's CPUID says of a second-level TLB, in entries: those of family 1Ah count in
+/// units of 32, because as many do not fit into the field (Fn8000_0006, Fn8000_0021
+/// EAX\[14\]). Hypervisors hide the flag that says so.
+fn amd_entries(told: u16) -> u64 {
+    match u64::from(told) {
+        told @ 1..LEAST_ENTRIES => 32 * told,
+        told => told,
+    }
+}
+
 /// Entries of the second-level data TLB that hold base pages.
 pub(super) fn tlb_entries() -> Result<u64, String> {
     let cpuid = CpuId::new();
@@ -55,7 +68,7 @@ pub(super) fn tlb_entries() -> Result<u64, String> {
     // AMD: the L2 TLB for base pages.
     let amd = cpuid
         .get_l2_l3_cache_and_tlb_info()
-        .map(|info| u64::from(info.dtlb_4k_size()));
+        .map(|info| amd_entries(info.dtlb_4k_size()));
     listed
         .or(amd)
         .filter(|entries| *entries > 0)
@@ -98,5 +111,17 @@ pub(super) fn fill_ways(caches: &mut [Cache]) {
                 cache.ways = Reading::Value(listed.associativity() as u32);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_tlbs_are_told_in_units() {
+        assert_eq!(amd_entries(128), 4096, "family 1Ah");
+        assert_eq!(amd_entries(3072), 3072, "family 19h");
+        assert_eq!(amd_entries(0), 0);
     }
 }
