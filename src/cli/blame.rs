@@ -156,7 +156,7 @@ fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result
         metric: args.metric.metric.clone(),
         options: MetricOptions {
             choice: budget / 2,
-            ..args.metric.options()
+            ..args.metric.options()?
         },
         cpus,
         candidates: candidates(&args.candidates)?,

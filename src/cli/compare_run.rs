@@ -110,7 +110,7 @@ pub fn run(args: &RunArgs, shared: Shared) -> Result<()> {
         metric: args.metric.metric.clone(),
         options: MetricOptions {
             choice: args.budget / 4,
-            ..args.metric.options()
+            ..args.metric.options()?
         },
         cpus,
         budget: args.budget,

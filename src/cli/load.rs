@@ -3,6 +3,7 @@
 use super::duration::parse_duration;
 use super::interrupt;
 use super::output;
+use super::requests::RequestArgs;
 use super::select;
 use crate::console;
 use crate::console::note;
@@ -80,6 +81,8 @@ pub struct TrafficArgs {
     /// Longest wait for the server [default: 10s]
     #[arg(long, value_parser = server_wait, value_name = "TIME", requires = "load")]
     connect_timeout: Option<Duration>,
+    #[command(flatten)]
+    requests: RequestArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -118,8 +121,9 @@ impl TrafficArgs {
         let url: Url = url
             .parse()
             .map_err(|error| Error::request(format!("--load: {error}")))?;
-        self.refuse_without_effect(&url, closed)?;
-        let usual = LoadSpec::new(url);
+        let mut usual = LoadSpec::new(url);
+        self.requests.apply(&mut usual)?;
+        self.refuse_without_effect(&usual, closed)?;
         Ok(LoadSpec {
             connections: self.connections.unwrap_or(usual.connections),
             pipeline: self.pipeline.unwrap_or(usual.pipeline),
@@ -142,12 +146,14 @@ impl TrafficArgs {
     }
 
     /// A flag that would do nothing is a misunderstanding.
-    fn refuse_without_effect(&self, url: &Url, closed: bool) -> Result<()> {
-        let values = (!url.kind.has_keys())
-            .then_some("http:// only fetches, so this does nothing; leave it out");
-        let keys = (!url.uses_keys()).then_some(
-            "this path names no key; put {key} where its number belongs, or leave the flag out",
+    fn refuse_without_effect(&self, spec: &LoadSpec, closed: bool) -> Result<()> {
+        let values = (!spec.url.kind.has_keys())
+            .then_some("http:// stores no values under keys, so this does nothing; leave it out");
+        let keys = (!spec.uses_keys()).then_some(
+            "no request names a key; put {key} where its number belongs, or leave the flag out",
         );
+        let one = (!spec.keep_alive)
+            .then_some("without keep-alive a connection carries one request; leave it out");
         let open = closed.then_some(
             "in a closed loop (--closed) requests follow answers, so this does nothing; leave it \
              out",
@@ -156,6 +162,11 @@ impl TrafficArgs {
             ("--value-bytes", self.value_bytes.is_some(), values),
             ("--reads", self.reads.is_some(), values),
             ("--prefill", self.prefill.is_some(), values),
+            (
+                "--pipeline",
+                self.pipeline.is_some_and(|depth| depth > 1),
+                one,
+            ),
             ("--keys", self.keys.is_some(), keys),
             ("--zipf", self.zipf.is_some(), keys),
             ("--arrivals", self.arrivals.is_some(), open),
@@ -174,7 +185,8 @@ impl TrafficArgs {
 #[command(next_help_heading = "Load")]
 pub struct LoadArgs {
     /// Send requests to the target meanwhile: redis://HOST:PORT,
-    /// redis+unix:///PATH, memcached://HOST:PORT or http://HOST:PORT/PATH
+    /// redis+unix:///PATH, memcached://HOST:PORT or http://HOST:PORT/PATH; with TLS
+    /// rediss:// or https://
     #[arg(long = "load", id = "load", value_name = "URL")]
     url: Option<String>,
     /// Requests per second, whatever the answers take, like 50k/s
@@ -277,7 +289,7 @@ fn slo(text: &str) -> std::result::Result<Slo, jostle_load::ParseError> {
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// redis://HOST:PORT[/DB], redis+unix:///PATH, memcached://HOST:PORT or
-    /// http://HOST:PORT/PATH
+    /// http://HOST:PORT/PATH; with TLS rediss:// or https://
     #[arg(id = "load", value_name = "URL")]
     url: String,
     /// Requests per second, whatever the answers take, like 50k/s

@@ -1,11 +1,14 @@
 //! How performance is read, from flags.
 
 use super::duration::parse_duration;
+use crate::error::Error;
+use crate::error::Result;
 use crate::metric::MetricOptions;
 use crate::metric::StdoutKind;
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser;
 use jostle_profile::Direction;
+use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
@@ -37,17 +40,28 @@ pub struct MetricArgs {
     /// Shortest time from one such reading to the next
     #[arg(long, value_parser = parse_duration, default_value = "200ms", value_name = "TIME")]
     probe_interval: Duration,
+    /// PEM file of the certificate authorities to believe where a page of metrics is
+    /// read with https:// [default: those of the system]
+    #[arg(long, value_name = "FILE")]
+    metric_ca: Option<PathBuf>,
 }
 
 impl MetricArgs {
-    pub fn options(&self) -> MetricOptions {
-        MetricOptions {
+    pub fn options(&self) -> Result<MetricOptions> {
+        let metric = self.metric.as_deref().unwrap_or_default();
+        if self.metric_ca.is_some() && !metric.starts_with("prometheus:https://") {
+            return Err(Error::request(
+                "--metric-ca: this is for --metric prometheus:https://… alone; leave it out",
+            ));
+        }
+        Ok(MetricOptions {
             direction: self.direction,
             kind: self.kind,
             run_timeout: self.run_timeout,
             probe_timeout: self.probe_timeout,
             probe_interval: self.probe_interval,
+            ca: self.metric_ca.clone(),
             ..MetricOptions::default()
-        }
+        })
     }
 }

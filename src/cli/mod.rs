@@ -40,6 +40,7 @@ mod progress;
 mod provision;
 mod release;
 mod report;
+mod requests;
 mod run;
 mod scale;
 mod schedule;

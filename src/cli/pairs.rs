@@ -200,7 +200,7 @@ fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result
         groups,
         options: MetricOptions {
             choice: args.budget / 2,
-            ..args.metric.options()
+            ..args.metric.options()?
         },
         settings: Settings {
             budget: args.budget,

@@ -451,7 +451,7 @@ fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result
         metric: args.metric.metric.clone(),
         metric_options: MetricOptions {
             choice: settings.budget / CHOICE_PARTS,
-            ..args.metric.options()
+            ..args.metric.options()?
         },
         load,
         interrupt,

@@ -266,13 +266,19 @@ impl Reason {
 pub(super) enum PrometheusError {
     #[error(transparent)]
     Format(#[from] FormatError),
-    #[error("'{0}' is no percentile like :p99")]
+    #[error("'{0}' is not a percentile like :p99")]
     Percentile(String),
     #[error("a metric's name must follow the address")]
     NoName,
-    #[error("https is not supported; use exec: with curl, or the endpoint's plain port")]
+    #[cfg(not(feature = "tls"))]
+    #[error("this jostle was built without TLS (feature `tls`); use exec: with curl")]
     Https,
-    #[error("'{0}' is no address like http://127.0.0.1:9121/metrics")]
+    #[cfg(feature = "tls")]
+    #[error("{0}")]
+    Trust(String),
+    #[error("--metric-ca {}: this page is not asked for with https://; leave it out", .0.display())]
+    NoTls(PathBuf),
+    #[error("'{0}' is not an address like http://127.0.0.1:9121/metrics")]
     Address(String),
 }
 
@@ -321,9 +327,9 @@ pub(super) enum FormatError {
     Type(String),
     #[error("there is no value")]
     NoValue,
-    #[error("'{0}' is no value")]
+    #[error("'{0}' is not a value")]
     Value(String),
-    #[error("'{0}' is no time")]
+    #[error("'{0}' is not a time")]
     Time(String),
     #[error("'{0}' follows the time")]
     Behind(String),

@@ -48,6 +48,7 @@ use jostle_load::Generator;
 use jostle_profile::Direction;
 use jostle_profile::MetricFacts;
 use jostle_profile::Resolution;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -238,6 +239,9 @@ pub struct MetricOptions {
     pub probe_timeout: Duration,
     /// `--probe-interval`: shortest time from one such reading to the next.
     pub probe_interval: Duration,
+    /// `--metric-ca`: PEM file of the authorities that a page's certificate may be signed
+    /// by; `None`: those of the system.
+    pub ca: Option<PathBuf>,
 }
 
 impl Default for MetricOptions {
@@ -253,6 +257,7 @@ impl Default for MetricOptions {
             moments: true,
             probe_timeout: Duration::from_secs(10),
             probe_interval: Duration::from_millis(200),
+            ca: None,
         }
     }
 }

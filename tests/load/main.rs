@@ -3,6 +3,8 @@
 mod command;
 #[path = "../common/mod.rs"]
 mod common;
+#[cfg(feature = "tls")]
+mod http;
 mod real;
 mod servers;
 #[allow(dead_code, reason = "the fakes of the crate use the rest")]

@@ -146,6 +146,16 @@ fn load_difference(old: Option<&LoadFacts>, new: Option<&LoadFacts>) -> Option<S
             old.url_kind, old.arrivals, new.url_kind, new.arrivals
         ));
     }
+    let scheme = |load: &LoadFacts| load.url.split("://").next().map(str::to_string);
+    if scheme(old) != scheme(new) {
+        return Some(format!("{} and {}", old.url, new.url));
+    }
+    if old.requests != new.requests {
+        return Some("they asked for different requests".into());
+    }
+    if old.connection_per_request != new.connection_per_request {
+        return Some("only one made a connection for each request".into());
+    }
     let numbers = [
         (
             "requests per second",

@@ -1,7 +1,9 @@
 //! One socket, and what is in flight on it.
 
+use crate::channel::Channel;
 use crate::protocol::Operation;
 use crate::protocol::Parser;
+use crate::tls::Tls;
 use crate::url::Kind;
 use crate::window::WindowId;
 use socket2::Domain;
@@ -26,14 +28,20 @@ pub(super) struct InFlight {
 pub(super) enum State {
     /// Until `retry_ns`.
     Down,
+    /// Down, and made when a request is due.
+    Ready,
     Connecting,
+    /// Connected, and the TLS handshake is under way.
+    Shaking,
     /// Connected; the greeting may still be unanswered.
     Up,
+    /// Answered for the last time; the server closes it.
+    Ending,
 }
 
 pub(super) struct Connection {
     pub state: State,
-    pub socket: Option<Socket>,
+    pub channel: Option<Channel>,
     pub parser: Parser,
     /// The start of an answer whose rest has not come.
     pub partial: Vec<u8>,
@@ -60,7 +68,7 @@ impl Connection {
     pub(super) fn new(kind: Kind) -> Connection {
         Connection {
             state: State::Down,
-            socket: None,
+            channel: None,
             parser: Parser::new(kind),
             partial: Vec::new(),
             out: Vec::new(),
@@ -77,7 +85,12 @@ impl Connection {
     }
 
     /// Begins to connect.
-    pub(super) fn connect(&mut self, address: &SockAddr, now_ns: u64) -> io::Result<()> {
+    pub(super) fn connect(
+        &mut self,
+        address: &SockAddr,
+        tls: Option<&Tls>,
+        now_ns: u64,
+    ) -> io::Result<()> {
         let socket = open(address)?;
         socket.set_nonblocking(true)?;
         if let Err(error) = socket.connect(address)
@@ -85,7 +98,7 @@ impl Connection {
         {
             return Err(error);
         }
-        self.socket = Some(socket);
+        self.channel = Some(Channel::new(socket, tls)?);
         self.state = State::Connecting;
         self.heard_ns = now_ns;
         self.wants_room = true;
@@ -107,19 +120,21 @@ impl Connection {
 
     /// Places for further requests.
     pub(super) fn room(&self, pipeline: usize) -> usize {
-        match self.state == State::Up && self.greetings == 0 {
-            true => pipeline.saturating_sub(self.in_flight.len()),
-            false => 0,
+        match self.state {
+            State::Up if self.greetings == 0 => pipeline.saturating_sub(self.in_flight.len()),
+            State::Ready => 1,
+            _ => 0,
         }
     }
 
     /// Writes what there is; whether all of it fitted.
     pub(super) fn flush(&mut self) -> io::Result<bool> {
-        let Some(mut socket) = self.socket.as_ref() else {
+        // What is due before the connection is there waits for it.
+        let Some(channel) = self.channel.as_mut().filter(|_| self.state == State::Up) else {
             return Ok(self.out.is_empty());
         };
         while self.written < self.out.len() {
-            match socket.write(&self.out[self.written..]) {
+            match channel.write(&self.out[self.written..]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => self.written += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
@@ -129,7 +144,7 @@ impl Connection {
         }
         self.out.clear();
         self.written = 0;
-        Ok(true)
+        channel.send()
     }
 }
 

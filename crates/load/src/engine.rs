@@ -15,6 +15,7 @@ use crate::protocol::Writer;
 use crate::protocol::greeting;
 use crate::spec::LoadSpec;
 use crate::spec::Pace;
+use crate::tls::Tls;
 use crate::traffic::Schedule;
 use crate::traffic::Traffic;
 use crate::window::Window;
@@ -102,6 +103,7 @@ enum Mode {
 pub(super) struct Engine {
     spec: LoadSpec,
     address: SockAddr,
+    tls: Option<Tls>,
     timeout_ns: u64,
     greeting: Vec<Vec<u8>>,
     writer: Writer,
@@ -131,7 +133,7 @@ pub(super) struct Engine {
 impl Engine {
     pub(super) fn new(
         spec: LoadSpec,
-        address: SockAddr,
+        (address, tls): (SockAddr, Option<Tls>),
         commands: Receiver<Command>,
         shared: Arc<Shared>,
     ) -> Result<Engine> {
@@ -141,17 +143,11 @@ impl Engine {
         let wake = Arc::new(wake.map_err(start)?);
         let woken = EpollEvent::new(EpollFlags::EPOLLIN, WAKE);
         epoll.add(wake.as_fd(), woken).map_err(start)?;
-        let traffic = Traffic::new(
-            spec.url.kind,
-            spec.keys,
-            spec.zipf_exponent,
-            spec.read_percent,
-            spec.seed,
-        )?;
+        let traffic = Traffic::new(&spec)?;
         Ok(Engine {
             timeout_ns: spec.timeout.as_nanos() as u64,
             greeting: greeting(&spec.url),
-            writer: Writer::new(&spec.url, spec.value_bytes),
+            writer: Writer::new(&spec, spec.value_bytes),
             traffic,
             epoll,
             wake,
@@ -171,6 +167,7 @@ impl Engine {
             check_ns: 0,
             outstanding: 0,
             address,
+            tls,
             spec,
         })
     }
@@ -357,8 +354,7 @@ impl Engine {
     fn send(&mut self, index: usize, intended_ns: u64, window: WindowId) {
         let request = self.traffic.next_request();
         let connection = &mut self.connections[index];
-        self.writer
-            .write(request.operation, request.key, &mut connection.out);
+        self.writer.write(request, &mut connection.out);
         connection.in_flight.push_back(InFlight {
             intended_ns,
             window,
@@ -366,6 +362,9 @@ impl Engine {
             dead: false,
         });
         self.outstanding += 1;
+        if connection.state == State::Ready {
+            self.connect(index, monotonic_ns());
+        }
     }
 
     /// Closed loop: every place of the connection asks again.
@@ -409,8 +408,8 @@ impl Engine {
         let mut flags = EpollFlags::EPOLLIN;
         flags.set(EpollFlags::EPOLLOUT, connection.wants_room);
         let mut event = EpollEvent::new(flags, index as u64);
-        if let Some(socket) = &connection.socket
-            && let Err(errno) = self.epoll.modify(socket, &mut event)
+        if let Some(channel) = &connection.channel
+            && let Err(errno) = self.epoll.modify(channel, &mut event)
         {
             self.lose(index, Failure::Other, errno.desc());
         }

@@ -2,6 +2,7 @@
 
 use crate::endpoint::Endpoint;
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -73,6 +74,8 @@ pub enum Error {
         rate_per_second: f64,
         seen: String,
     },
+    #[error("--load {url}: {problem}")]
+    Tls { url: String, problem: TlsError },
     #[error("no Zipf distribution over {keys} keys with exponent {exponent}: {reason}")]
     Zipf {
         keys: u64,
@@ -97,6 +100,7 @@ impl Error {
         match self {
             Error::CpuOutside { .. } => ErrorKind::Request,
             Error::Server { problem, .. } if !problem.may_pass() => ErrorKind::Request,
+            Error::Tls { .. } => ErrorKind::Request,
             Error::Interrupted(_) => ErrorKind::Interrupted,
             _ => ErrorKind::Environment,
         }
@@ -131,6 +135,8 @@ pub enum ServerError {
     Login(String),
     #[error("the server refuses: {0}")]
     Refuses(String),
+    #[error("no TLS with {at}: {reason}; {fix}", fix = tls_fix(reason))]
+    NoTls { at: Endpoint, reason: io::Error },
     #[error("this is no {kind} server: {reason}; correct the scheme or the port")]
     WrongProtocol { kind: &'static str, reason: String },
 }
@@ -145,23 +151,34 @@ impl ServerError {
                 | ServerError::WrongPath(_)
                 | ServerError::Login(_)
                 | ServerError::Refuses(_)
+                | ServerError::NoTls { .. }
                 | ServerError::WrongProtocol { .. }
         )
     }
 }
 
-const URLS: &str = "give redis://HOST:PORT[/DB], redis+unix:///PATH, memcached://HOST:PORT or http://HOST:PORT/PATH";
+/// What helps against a handshake that failed so.
+fn tls_fix(reason: &io::Error) -> &'static str {
+    match reason.to_string().contains("certificate") {
+        true => {
+            "name the authority that signed its certificate with --tls-ca, or believe anybody with \
+             --tls-insecure"
+        }
+        false => "correct the scheme or the port",
+    }
+}
+
+const URLS: &str = "give redis://HOST:PORT[/DB], redis+unix:///PATH, memcached://HOST:PORT or http://HOST:PORT/PATH, \
+     with TLS rediss:// or https://";
 
 /// Why a text is not a URL, a rate, a percentile or a latency target.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ParseError {
-    #[error("'{0}' is no address; {URLS}")]
+    #[error("'{0}' is not an address; {URLS}")]
     NoUrl(String),
     #[error("an address holds no spaces or control characters")]
     Spaces,
-    #[error("{0}: TLS is not supported; put the load on the plain port, or {URLS}")]
-    Tls(String),
     #[error("'{0}' is not supported; {URLS}")]
     Scheme(String),
     #[error("{kind} has no '{path}'; {URLS}")]
@@ -184,20 +201,62 @@ pub enum ParseError {
     NoHost,
     #[error("'{0}': write an IPv6 host in brackets, like [::1]:6379")]
     BareIpv6(String),
-    #[error("'{0}' is no port; give 1 to 65535")]
+    #[error("'{0}' is not a port; give 1 to 65535")]
     Port(String),
-    #[error("'{0}' is no redis database; give its number, like /1")]
+    #[error("'{0}' is not a redis database; give its number, like /1")]
     Database(String),
-    #[error("'{0}' is no rate; write for example 50000/s or 50k/s")]
+    #[error("'{0}' is not a rate; write for example 50000/s or 50k/s")]
     Rate(String),
     #[error("'{0}': a rate lies above 0 and at most 100000000 per second")]
     RateRange(String),
-    #[error("'{0}' is no bound; write for example 200us or 1ms")]
+    #[error("'{0}' is not a bound; write for example 200us or 1ms")]
     Bound(String),
     #[error("'{0}': a bound lies between 1us and 100s")]
     BoundRange(String),
-    #[error("'{0}' is no percentile; write for example p99 or p99.9")]
+    #[error("'{0}' is not a percentile; write for example p99 or p99.9")]
     Percentile(String),
+}
+
+/// Why something cannot be sent as an HTTP request, or is no mix of requests.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    #[error("request {0}: {1}")]
+    Of(usize, #[source] Box<RequestError>),
+    #[error("{0}")]
+    Toml(String),
+    #[error("a mix has 1 to 1000 requests, each under [[request]]; this one has {0}")]
+    Count(usize),
+    #[error("'{0}' is not a method that can be sent; give one like GET or POST")]
+    Method(String),
+    #[error("'{0}' is not a path; begin it with a slash, without spaces and control characters")]
+    Path(String),
+    #[error("the header '{0}' has a name or a value that HTTP does not allow")]
+    Header(String),
+    #[error("jostle writes the header '{0}' by itself; leave it out")]
+    Ours(String),
+    #[error("'{0}' is not a header: the colon is missing; write it like 'Accept: text/html'")]
+    NoColon(String),
+    #[error("the body has {0} bytes; it may have 16 MiB")]
+    Body(usize),
+    #[error("the weight {0} is no positive number")]
+    Weight(f64),
+}
+
+/// Why no TLS can be spoken.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    #[error("this jostle was built without TLS (feature `tls`)")]
+    NotBuilt,
+    #[error("--tls-ca {path}: {problem}")]
+    Ca { path: PathBuf, problem: String },
+    #[error("no certificate authority of this system can be read: {0}; name one with --tls-ca")]
+    NoRoots(String),
+    #[error("'{0}' is not a name that a certificate can be for")]
+    Name(String),
+    #[error("TLS cannot be set up: {0}")]
+    SetUp(String),
 }
 
 pub type Result<T> = std::result::Result<T, Error>;

@@ -17,7 +17,7 @@ pub fn answers(data: &[u8]) {
     };
     let kind = [Kind::Http, Kind::Redis, Kind::Memcached][usize::from(what % 3)];
     let operation = match kind {
-        Kind::Http => Operation::Fetch,
+        Kind::Http => [Operation::Fetch, Operation::Head][usize::from(what / 3 % 2)],
         Kind::Redis => {
             [Operation::Greet, Operation::Get, Operation::Set][usize::from(what / 3 % 3)]
         }

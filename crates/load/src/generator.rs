@@ -1,6 +1,7 @@
 //! The handle on the thread that sends and receives.
 
 use crate::amount::Percentile;
+use crate::arrivals::Arrivals;
 use crate::capacity::Capacity;
 use crate::clock::monotonic_ns;
 use crate::clock::nanoseconds;
@@ -10,16 +11,18 @@ use crate::engine::Engine;
 use crate::engine::Shared;
 use crate::error::Error;
 use crate::error::Result;
+use crate::request::HttpRequest;
 use crate::server;
 use crate::spec::Alive;
 use crate::spec::LoadSpec;
 use crate::spec::Pace;
-use crate::traffic::Arrivals;
+use crate::tls::Tls;
 use crate::warning::TIMING_BOUND;
 use crate::warning::Warning;
 use crate::window::Window;
 use jostle_profile::ArrivalsFact;
 use jostle_profile::LoadFacts;
+use jostle_profile::RequestFact;
 use nix::sys::eventfd::EventFd;
 use nix::time::ClockId;
 use nix::time::clock_gettime;
@@ -70,13 +73,17 @@ impl Generator {
         interrupt: &AtomicBool,
         alive: &mut Alive<'_>,
     ) -> Result<Generator> {
-        let address = server::wait_for(&spec, interrupt, alive)?;
+        let tls = Tls::of(&spec).map_err(|problem| Error::Tls {
+            url: spec.url.to_string(),
+            problem,
+        })?;
+        let address = server::wait_for(&spec, tls.as_ref(), interrupt, alive)?;
         if spec.prefill {
-            server::prefill(&spec, &address, interrupt)?;
+            server::prefill(&spec, (&address, tls.as_ref()), interrupt)?;
         }
         let shared = Arc::<Shared>::default();
         let (commands, received) = channel();
-        let engine = Engine::new(spec.clone(), address, received, shared.clone())?;
+        let engine = Engine::new(spec.clone(), (address, tls), received, shared.clone())?;
         let wake = engine.wake.clone();
         let (mine, cpus) = (shared.clone(), spec.placement.cpus.clone());
         let request_slice = spec.request_slice;
@@ -116,7 +123,10 @@ impl Generator {
 
     fn wait_for_connections(&self, interrupt: &AtomicBool) -> Result<()> {
         let deadline = Instant::now() + self.spec.connect_timeout;
-        let all = self.spec.connections;
+        let all = match self.spec.keep_alive {
+            true => self.spec.connections,
+            false => 0,
+        };
         while self.shared.connections_up.load(Relaxed) < all {
             self.check_thread()?;
             if interrupt.load(Relaxed) {
@@ -249,7 +259,7 @@ impl Generator {
     /// What a profile keeps of the load.
     pub fn facts(&self) -> LoadFacts {
         let spec = &self.spec;
-        let keys = spec.url.uses_keys();
+        let keys = spec.uses_keys();
         let values = spec.url.kind.has_keys();
         let rate = match self.pace {
             Some(Pace::Open(rate)) => Some(rate),
@@ -269,6 +279,8 @@ impl Generator {
                 .filter(|seconds| *seconds > 0.0),
             connections: spec.connections as u64,
             pipeline: spec.pipeline as u64,
+            connection_per_request: !spec.keep_alive,
+            requests: requests(spec),
             arrivals: match (rate, spec.arrivals) {
                 (None, _) => ArrivalsFact::Closed,
                 (_, Arrivals::Poisson) => ArrivalsFact::Poisson,
@@ -324,6 +336,23 @@ impl Drop for Generator {
             let _ = thread.join();
         }
     }
+}
+
+/// The HTTP requests of `spec`, where they are more than one GET of its URL.
+fn requests(spec: &LoadSpec) -> Vec<RequestFact> {
+    if let [only] = spec.requests.as_slice()
+        && *only == HttpRequest::get(&spec.url.path)
+    {
+        return Vec::new();
+    }
+    let weights: f64 = spec.requests.iter().map(|request| request.weight).sum();
+    let of = |request: &HttpRequest| RequestFact {
+        share_percent: request.weight / weights * 100.0,
+        method: request.method.clone(),
+        path: request.path.clone(),
+        body_bytes: request.body.len() as u64,
+    };
+    spec.requests.iter().map(of).collect()
 }
 
 /// CPU time of thread `tid` of this process. The kernel names the clock of a

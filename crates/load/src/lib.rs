@@ -6,10 +6,14 @@
 //! |---|---|
 //! | `url`, `endpoint` | `redis://…`, `memcached://…`, `http://…`, and where that is |
 //! | `amount` | rates, percentiles, latencies and their targets |
+//! | `arrivals`, `operation` | how moments lie; what is asked |
 //! | `spec` | everything about the requests apart from their rate |
+//! | `request` | what HTTP requests ask for, and files that mix several |
 //! | `traffic` | when requests are due and what each asks for, seeded |
 //! | `protocol` | writing requests, reading answers from any cut of the bytes |
 //! | `failure` | how a request can fail, counted by kind |
+//! | `tls`, `no_tls` | whose certificates are believed |
+//! | `channel` | a socket, with or without TLS on it |
 //! | `connection` | one socket and what is in flight on it |
 //! | `window` | what became of the requests due within a time |
 //! | `engine` | the one thread that sends and receives |
@@ -24,7 +28,9 @@
 //! | `error`, `warning` | all texts about what went wrong |
 
 mod amount;
+mod arrivals;
 mod capacity;
+mod channel;
 mod clock;
 mod connection;
 mod endpoint;
@@ -36,18 +42,23 @@ mod find_capacity;
 #[doc(hidden)]
 pub mod fuzzing;
 mod generator;
+mod operation;
 mod placement;
 mod plan;
 mod protocol;
 pub mod report;
+mod request;
 mod server;
 mod spec;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
+mod tls;
 mod traffic;
 mod url;
 mod warning;
 mod window;
 
 pub use amount::*;
+pub use arrivals::Arrivals;
 pub use capacity::Capacity;
 pub use capacity::StoppedBy;
 pub use capacity::Trial;
@@ -61,8 +72,10 @@ pub use jostle_profile::ArrivalsFact;
 pub use jostle_profile::LoadFacts;
 pub use placement::*;
 pub use plan::*;
+pub use request::HttpRequest;
+pub use request::parse_header;
+pub use request::parse_mix;
 pub use spec::*;
-pub use traffic::Arrivals;
 pub use url::*;
 pub use warning::*;
 pub use window::Window;

@@ -1,5 +1,6 @@
 //! Before any load: the server is waited for, asked once, and filled with keys.
 
+use crate::channel::Channel;
 use crate::connection::open;
 use crate::endpoint::Endpoint;
 use crate::error::Error;
@@ -10,11 +11,13 @@ use crate::protocol::Operation;
 use crate::protocol::Parser;
 use crate::protocol::ProtocolError;
 use crate::protocol::Reply;
+use crate::protocol::Request;
 use crate::protocol::Writer;
 use crate::protocol::greeting;
+use crate::request::HttpRequest;
 use crate::spec::Alive;
 use crate::spec::LoadSpec;
-use crate::url::Kind;
+use crate::tls::Tls;
 use socket2::SockAddr;
 use socket2::Socket;
 use std::io;
@@ -44,13 +47,14 @@ const FILL_PATIENCE: Duration = Duration::from_secs(10);
 /// answers, an environment error when nobody answers in time.
 pub(super) fn wait_for(
     spec: &LoadSpec,
+    tls: Option<&Tls>,
     interrupt: &AtomicBool,
     alive: &mut Alive<'_>,
 ) -> Result<SockAddr> {
     let deadline = Instant::now() + spec.connect_timeout;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let problem = match try_once(spec, left.clamp(LEAST_ATTEMPT, MOST_ATTEMPT)) {
+        let problem = match try_once(spec, tls, left.clamp(LEAST_ATTEMPT, MOST_ATTEMPT)) {
             Ok(address) => return Ok(address),
             Err(problem) => problem,
         };
@@ -74,19 +78,22 @@ pub(super) fn wait_for(
     }
 }
 
-fn try_once(spec: &LoadSpec, limit: Duration) -> Usable<SockAddr> {
+fn try_once(spec: &LoadSpec, tls: Option<&Tls>, limit: Duration) -> Usable<SockAddr> {
     let (address, socket) = connect(spec, limit)?;
     let broken = |error| unanswered(spec, error);
-    let mut line = Line::new(spec, &socket, limit).map_err(|error| broken(error.into()))?;
+    let mut line = Line::new(spec, tls, socket, limit).map_err(|error| broken(error.into()))?;
+    line.channel
+        .shake()
+        .map_err(|reason| handshake(spec, reason))?;
     for request in greeting(&spec.url) {
         judge(line.request(Operation::Greet, &request).map_err(broken)?)?;
     }
-    let operation = match spec.url.kind {
-        Kind::Http => Operation::Fetch,
-        _ => Operation::Get,
-    };
+    let operation = spec
+        .requests
+        .first()
+        .map_or(Operation::Get, HttpRequest::operation);
     let mut request = Vec::new();
-    Writer::new(&spec.url, 0).write(operation, 0, &mut request);
+    Writer::new(spec, 0).write(Request::of(operation, 0), &mut request);
     judge(line.request(operation, &request).map_err(broken)?)?;
     Ok(address)
 }
@@ -120,6 +127,14 @@ fn connect(spec: &LoadSpec, limit: Duration) -> Usable<(SockAddr, Socket)> {
     Err(last)
 }
 
+fn handshake(spec: &LoadSpec, reason: io::Error) -> ServerError {
+    let at = spec.url.endpoint.clone();
+    match reason.kind() {
+        io::ErrorKind::InvalidData => ServerError::NoTls { at, reason },
+        _ => unanswered(spec, reason.into()),
+    }
+}
+
 fn unanswered(spec: &LoadSpec, error: LineError) -> ServerError {
     let at = spec.url.endpoint.clone();
     match error {
@@ -150,17 +165,22 @@ fn judge(answer: Reply) -> Usable<()> {
 }
 
 /// Sets every key once.
-pub(super) fn prefill(spec: &LoadSpec, address: &SockAddr, interrupt: &AtomicBool) -> Result<()> {
+pub(super) fn prefill(
+    spec: &LoadSpec,
+    (address, tls): (&SockAddr, Option<&Tls>),
+    interrupt: &AtomicBool,
+) -> Result<()> {
     // Few enough that both sides can hold them while nobody reads.
     let batch = ((128 << 10) / (spec.value_bytes as u64 + 64)).clamp(1, FILL_BATCH);
     let set = || -> Answered<bool> {
         let socket = open(address)?;
         socket.connect(address)?;
-        let mut line = Line::new(spec, &socket, FILL_PATIENCE)?;
+        let mut line = Line::new(spec, tls, socket, FILL_PATIENCE)?;
+        line.channel.shake()?;
         for request in greeting(&spec.url) {
             line.request(Operation::Greet, &request)?;
         }
-        let writer = Writer::new(&spec.url, spec.value_bytes);
+        let writer = Writer::new(spec, spec.value_bytes);
         let mut requests = Vec::new();
         for next in (0..spec.keys).step_by(batch as usize) {
             if interrupt.load(Relaxed) {
@@ -169,7 +189,7 @@ pub(super) fn prefill(spec: &LoadSpec, address: &SockAddr, interrupt: &AtomicBoo
             let keys = next..spec.keys.min(next + batch);
             requests.clear();
             for key in keys.clone() {
-                writer.write(Operation::Set, key, &mut requests);
+                writer.write(Request::of(Operation::Set, key), &mut requests);
             }
             line.send(&requests)?;
             for _ in keys {
@@ -201,18 +221,23 @@ enum LineError {
 }
 
 /// One connection that waits for its answers.
-struct Line<'a> {
-    socket: &'a Socket,
+struct Line {
+    channel: Channel,
     parser: Parser,
     held: Vec<u8>,
 }
 
-impl<'a> Line<'a> {
-    fn new(spec: &LoadSpec, socket: &'a Socket, limit: Duration) -> io::Result<Line<'a>> {
+impl Line {
+    fn new(
+        spec: &LoadSpec,
+        tls: Option<&Tls>,
+        socket: Socket,
+        limit: Duration,
+    ) -> io::Result<Line> {
         socket.set_read_timeout(Some(limit))?;
         socket.set_write_timeout(Some(limit))?;
         Ok(Line {
-            socket,
+            channel: Channel::new(socket, tls)?,
             parser: Parser::new(spec.url.kind),
             held: Vec::new(),
         })
@@ -224,7 +249,8 @@ impl<'a> Line<'a> {
     }
 
     fn send(&mut self, request: &[u8]) -> Answered<()> {
-        Ok(self.socket.write_all(request)?)
+        self.channel.write_all(request)?;
+        Ok(self.channel.flush()?)
     }
 
     fn reply(&mut self, operation: Operation) -> Answered<Reply> {
@@ -240,7 +266,7 @@ impl<'a> Line<'a> {
                 }
             }
             let mut bytes = [0; 16 << 10];
-            let count = self.socket.read(&mut bytes)?;
+            let count = self.channel.read(&mut bytes)?;
             if count == 0 {
                 let end = || io::Error::from(io::ErrorKind::UnexpectedEof);
                 return Ok(self.parser.end().ok_or_else(end)?);

@@ -1,9 +1,12 @@
 //! What is sent, apart from how fast.
 
+use crate::arrivals::Arrivals;
 use crate::placement::LoadPlacement;
-use crate::traffic::Arrivals;
+use crate::request::HttpRequest;
+use crate::url::Kind;
 use crate::url::Url;
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Everything about the requests, but for their rate.
@@ -13,6 +16,12 @@ pub struct LoadSpec {
     pub connections: usize,
     /// Requests in flight on one connection at most.
     pub pipeline: usize,
+    /// HTTP: what is asked for; by default a GET of the URL's path.
+    pub requests: Vec<HttpRequest>,
+    /// HTTP: whether a connection carries more than one request. Without it each request
+    /// makes its own when it is due, which is part of its latency.
+    pub keep_alive: bool,
+    pub tls: TlsTrust,
     pub arrivals: Arrivals,
     /// Time in which an open loop reaches its rate.
     pub ramp: Duration,
@@ -45,7 +54,13 @@ impl LoadSpec {
     pub fn new(url: Url) -> LoadSpec {
         LoadSpec {
             prefill: url.kind.has_keys(),
+            requests: match url.kind {
+                Kind::Http => vec![HttpRequest::get(&url.path)],
+                _ => Vec::new(),
+            },
             url,
+            keep_alive: true,
+            tls: TlsTrust::default(),
             connections: 50,
             pipeline: 1,
             arrivals: Arrivals::Poisson,
@@ -61,6 +76,20 @@ impl LoadSpec {
             request_slice: None,
         }
     }
+
+    /// Whether what is asked for depends on a key.
+    pub fn uses_keys(&self) -> bool {
+        self.url.kind.has_keys() || self.requests.iter().any(HttpRequest::uses_keys)
+    }
+}
+
+/// Which servers are believed to be who they say, where TLS is spoken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsTrust {
+    /// PEM file of the authorities to believe; `None`: those of the system.
+    pub ca: Option<PathBuf>,
+    /// Believes anybody.
+    pub insecure: bool,
 }
 
 /// How requests are sent.

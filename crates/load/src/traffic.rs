@@ -1,10 +1,12 @@
 //! When requests are due, and what each asks for. Both come from the seed
 //! alone, so that the same load can be sent again.
 
+use crate::arrivals::Arrivals;
 use crate::error::Error;
 use crate::error::Result;
-use crate::protocol::Operation;
-use crate::url::Kind;
+use crate::operation::Operation;
+use crate::operation::Request;
+use crate::spec::LoadSpec;
 use rand::Rng;
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
@@ -12,15 +14,6 @@ use rand_distr::Distribution;
 use rand_distr::Exp1;
 use rand_distr::Zipf;
 use std::time::Duration;
-
-/// Inter-arrival distribution of an open loop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrivals {
-    /// Independent users: exponential gaps.
-    Poisson,
-    /// Equal gaps.
-    Uniform,
-}
 
 /// A ramp begins at this share of the rate: a gap must end.
 const RAMP_FROM: f64 = 0.02;
@@ -84,14 +77,6 @@ impl Schedule {
     }
 }
 
-/// What one request asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
-    pub operation: Operation,
-    /// 0 to keys - 1; the lower the more often asked for.
-    pub key: u64,
-}
-
 /// The sequence of requests.
 #[derive(Debug)]
 pub struct Traffic {
@@ -102,36 +87,41 @@ pub struct Traffic {
     /// Reads are the draws below this.
     reads_below: u64,
     reads_only: bool,
-    http: bool,
+    /// HTTP: per request of the mix the draws below which it is taken, and how its
+    /// answer is read.
+    mix: Vec<(u64, Operation)>,
 }
 
 impl Traffic {
-    /// `keys` ≥ 1, `zipf_exponent` ≥ 0, `read_percent` 0–100; an error when the
-    /// distribution does not exist.
-    pub fn new(
-        kind: Kind,
-        keys: u64,
-        zipf_exponent: f64,
-        read_percent: f64,
-        seed: u64,
-    ) -> Result<Traffic> {
-        let zipf = match zipf_exponent == 0.0 {
+    /// What `spec` asks for.
+    ///
+    /// # Errors
+    /// When the distribution of its keys does not exist.
+    pub fn new(spec: &LoadSpec) -> Result<Traffic> {
+        let (keys, exponent) = (spec.keys, spec.zipf_exponent);
+        let zipf = match exponent == 0.0 {
             true => None,
-            false => Some(Zipf::new(keys as f64, zipf_exponent)),
+            false => Some(Zipf::new(keys as f64, exponent)),
         };
         let zipf = zipf.transpose().map_err(|reason| Error::Zipf {
             keys,
-            exponent: zipf_exponent,
+            exponent,
             reason,
         })?;
+        let weights: f64 = spec.requests.iter().map(|request| request.weight).sum();
+        let mut below = 0.0;
+        let mix = spec.requests.iter().map(|request| {
+            below += request.weight / weights;
+            ((below * u64::MAX as f64) as u64, request.operation())
+        });
         Ok(Traffic {
+            mix: mix.collect(),
             // Not the sequence of the send times.
-            random: ChaCha8Rng::seed_from_u64(seed ^ 0x6b65_7973),
+            random: ChaCha8Rng::seed_from_u64(spec.seed ^ 0x6b65_7973),
             keys: keys.max(1),
             zipf,
-            reads_below: (read_percent / 100.0 * u64::MAX as f64) as u64,
-            reads_only: read_percent >= 100.0,
-            http: kind == Kind::Http,
+            reads_below: (spec.read_percent / 100.0 * u64::MAX as f64) as u64,
+            reads_only: spec.read_percent >= 100.0,
         })
     }
 
@@ -141,18 +131,66 @@ impl Traffic {
             None => ((u128::from(self.random.next_u64()) * u128::from(self.keys)) >> 64) as u64,
             Some(zipf) => (zipf.sample(&mut self.random) as u64).clamp(1, self.keys) - 1,
         };
-        let operation = match () {
-            () if self.http => Operation::Fetch,
-            () if self.reads_only || self.random.next_u64() < self.reads_below => Operation::Get,
-            () => Operation::Set,
+        let (template, operation) = match self.mix.as_slice() {
+            [] if self.reads_only || self.random.next_u64() < self.reads_below => {
+                (0, Operation::Get)
+            }
+            [] => (0, Operation::Set),
+            [(_, only)] => (0, *only),
+            several => {
+                let draw = self.random.next_u64();
+                let index = several.partition_point(|(below, _)| *below <= draw);
+                let index = index.min(several.len() - 1);
+                (index, several[index].1)
+            }
         };
-        Request { operation, key }
+        Request {
+            operation,
+            key,
+            template,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::HttpRequest;
+
+    fn traffic(url: &str, keys: u64, zipf_exponent: f64, read_percent: f64, seed: u64) -> Traffic {
+        let spec = LoadSpec {
+            keys,
+            zipf_exponent,
+            read_percent,
+            seed,
+            ..LoadSpec::new(url.parse().unwrap())
+        };
+        Traffic::new(&spec).unwrap()
+    }
+
+    #[test]
+    fn requests_of_a_mix_come_as_often_as_their_weights_say() {
+        let of = |weight, method: &str| HttpRequest {
+            weight,
+            method: method.into(),
+            ..HttpRequest::get("/")
+        };
+        let spec = LoadSpec {
+            requests: vec![of(6.0, "GET"), of(3.0, "POST"), of(1.0, "HEAD")],
+            ..LoadSpec::new("http://h".parse().unwrap())
+        };
+        let mut traffic = Traffic::new(&spec).unwrap();
+        let mut seen = [0.0_f64; 3];
+        for _ in 0..100_000 {
+            let request = traffic.next_request();
+            let heads = request.operation == Operation::Head;
+            assert_eq!(heads, request.template == 2);
+            seen[request.template] += 1.0;
+        }
+        for (seen, share) in seen.iter().zip([0.6, 0.3, 0.1]) {
+            assert!((seen / 100_000.0 - share).abs() < 0.006, "{seen}");
+        }
+    }
 
     fn times(arrivals: Arrivals, seed: u64, count: usize) -> Vec<u64> {
         let mut schedule = Schedule::new(arrivals, 10_000.0, Duration::ZERO, seed, 5);
@@ -176,7 +214,7 @@ mod tests {
             times(Arrivals::Poisson, 8, 1000)
         );
         let requests = |seed| {
-            let mut traffic = Traffic::new(Kind::Redis, 1000, 0.9, 70.0, seed).unwrap();
+            let mut traffic = traffic("redis://h", 1000, 0.9, 70.0, seed);
             (0..1000)
                 .map(|_| traffic.next_request())
                 .collect::<Vec<_>>()
@@ -223,7 +261,7 @@ mod tests {
         let draws = 200_000;
         for exponent in [0.0, 0.5, 0.99, 1.0, 1.5] {
             let keys = 100;
-            let mut traffic = Traffic::new(Kind::Redis, keys, exponent, 90.0, 11).unwrap();
+            let mut traffic = traffic("redis://h", keys, exponent, 90.0, 11);
             let mut seen = vec![0u64; keys as usize];
             let mut reads = 0;
             for _ in 0..draws {
@@ -249,7 +287,7 @@ mod tests {
     #[test]
     fn shares_of_nothing_and_everything_are_exact() {
         let count = |percent| {
-            let mut traffic = Traffic::new(Kind::Memcached, 1, 0.0, percent, 1).unwrap();
+            let mut traffic = traffic("memcached://h", 1, 0.0, percent, 1);
             (0..10_000)
                 .filter(|_| traffic.next_request().operation == Operation::Get)
                 .count()

@@ -27,10 +27,15 @@ impl Kind {
         self != Kind::Http
     }
 
-    fn default_port(self) -> u16 {
+    pub fn is_http(self) -> bool {
+        self == Kind::Http
+    }
+
+    fn default_port(self, tls: bool) -> u16 {
         match self {
             Kind::Redis => 6379,
             Kind::Memcached => 11211,
+            Kind::Http if tls => 443,
             Kind::Http => 80,
         }
     }
@@ -41,6 +46,7 @@ impl Kind {
 pub struct Url {
     pub kind: Kind,
     pub endpoint: Endpoint,
+    pub tls: bool,
     pub user: Option<String>,
     pub password: Option<String>,
     /// Redis: the database to select.
@@ -50,9 +56,13 @@ pub struct Url {
 }
 
 impl Url {
-    /// Whether what is asked for depends on a key.
-    pub fn uses_keys(&self) -> bool {
-        self.kind.has_keys() || self.path.contains("{key}")
+    /// As it is written before the host.
+    pub fn scheme(&self) -> &'static str {
+        match (self.kind, self.tls) {
+            (Kind::Redis, true) => "rediss",
+            (Kind::Http, true) => "https",
+            (kind, _) => kind.name(),
+        }
     }
 }
 
@@ -60,7 +70,7 @@ impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.endpoint {
             Endpoint::Unix(path) => write!(f, "redis+unix://{}", path.display())?,
-            endpoint => write!(f, "{}://{endpoint}{}", self.kind.name(), self.path)?,
+            endpoint => write!(f, "{}://{endpoint}{}", self.scheme(), self.path)?,
         }
         match self.database {
             0 => Ok(()),
@@ -89,15 +99,15 @@ impl FromStr for Url {
             return Err(ParseError::Spaces);
         }
         let kind = match scheme {
-            "redis" | "redis+unix" => Kind::Redis,
+            "redis" | "redis+unix" | "rediss" => Kind::Redis,
             "memcached" => Kind::Memcached,
-            "http" => Kind::Http,
-            "https" | "rediss" => return Err(ParseError::Tls(scheme.into())),
+            "http" | "https" => Kind::Http,
             _ => return Err(ParseError::Scheme(scheme.into())),
         };
         let mut url = Url {
             kind,
             endpoint: Endpoint::Unix(rest.into()),
+            tls: matches!(scheme, "rediss" | "https"),
             user: None,
             password: None,
             database: 0,
@@ -122,7 +132,7 @@ impl FromStr for Url {
                 place
             }
         };
-        url.endpoint = endpoint(place, kind.default_port())?;
+        url.endpoint = endpoint(place, kind.default_port(url.tls))?;
         match (kind, path.trim_matches('/')) {
             (Kind::Http, _) if path.is_empty() => url.path = "/".into(),
             (Kind::Http, _) => url.path = path.into(),
@@ -205,8 +215,15 @@ mod tests {
         let url = "http://[::1]:8080/a?b={key}".parse::<Url>().unwrap();
         assert_eq!(url.endpoint.to_string(), "[::1]:8080");
         assert_eq!(url.path, "/a?b={key}");
-        assert!(url.uses_keys());
         assert_eq!("http://h".parse::<Url>().unwrap().path, "/");
+        for (text, shown) in [
+            ("https://h/x", "https://h:443/x"),
+            ("rediss://h", "rediss://h:6379"),
+        ] {
+            let url = text.parse::<Url>().unwrap();
+            assert!(url.tls);
+            assert_eq!(url.to_string(), shown);
+        }
         assert_eq!(
             "memcached://h".parse::<Url>().unwrap().endpoint.to_string(),
             "h:11211"
@@ -218,13 +235,12 @@ mod tests {
     #[test]
     fn what_is_no_address_is_told() {
         for (text, word) in [
-            ("localhost:6379", "no address"),
+            ("localhost:6379", "not an address"),
             ("ftp://h", "not supported"),
-            ("https://h", "TLS"),
             ("redis://", "host is missing"),
             ("redis://:7000", "host is missing"),
-            ("redis://h:0", "no port"),
-            ("redis://h:70000", "no port"),
+            ("redis://h:0", "not a port"),
+            ("redis://h:70000", "not a port"),
             ("redis://h/x", "database"),
             ("redis://::1:6379", "brackets"),
             ("redis://[::1", "never closed"),

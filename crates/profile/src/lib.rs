@@ -47,6 +47,7 @@ pub use floor::FloorFacts;
 pub use floor::FloorReached;
 pub use load::ArrivalsFact;
 pub use load::LoadFacts;
+pub use load::RequestFact;
 pub use mechanism::CounterFacts;
 pub use mechanism::CounterPair;
 pub use mechanism::Phase;

@@ -16,6 +16,18 @@ pub enum ArrivalsFact {
     Closed,
 }
 
+/// One of the HTTP requests of a load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct RequestFact {
+    /// Of all requests.
+    pub share_percent: f64,
+    pub method: String,
+    /// Path and query; `{key}` stands for a number.
+    pub path: String,
+    pub body_bytes: u64,
+}
+
 /// The load a target was under.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
@@ -43,6 +55,12 @@ pub struct LoadFacts {
     pub connections: u64,
     /// Requests under way on one connection at most.
     pub pipeline: u64,
+    /// Whether each request had a connection of its own, made when it was due.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub connection_per_request: bool,
+    /// HTTP: what was asked for; empty where it was a GET of `url` alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<RequestFact>,
     pub arrivals: ArrivalsFact,
     /// Different keys asked for; absent where requests name none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

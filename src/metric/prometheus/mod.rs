@@ -5,12 +5,16 @@
 pub(super) mod fuzzing;
 mod page;
 mod select;
+#[cfg(feature = "tls")]
+mod trust;
 
 use super::Context;
 use super::Metric;
+use super::MetricOptions;
 use super::StdoutKind;
 use super::begun;
 use super::error::PageError;
+use super::error::PrometheusError;
 use super::error::Reason;
 use super::facts;
 use super::oriented;
@@ -54,19 +58,35 @@ struct Client {
 }
 
 impl Client {
-    fn new(url: String, limit: Duration) -> Client {
+    fn new(url: String, options: &MetricOptions) -> Result<Client, PrometheusError> {
+        let limit = options.probe_timeout;
         let config = ureq::Agent::config_builder()
             .timeout_global(Some(limit))
             // The page of this target, and not what it or an environment names.
             .max_redirects(0)
             .proxy(None)
-            .user_agent(concat!("jostle/", env!("CARGO_PKG_VERSION")))
-            .build();
-        Client {
-            agent: config.into(),
+            .user_agent(concat!("jostle/", env!("CARGO_PKG_VERSION")));
+        let secured = url.starts_with("https://");
+        if let (false, Some(path)) = (secured, &options.ca) {
+            return Err(PrometheusError::NoTls(path.clone()));
+        }
+        #[cfg(feature = "tls")]
+        let config = match secured {
+            true => {
+                let trusted = trust::trust(options.ca.as_deref());
+                config.tls_config(trusted.map_err(PrometheusError::Trust)?)
+            }
+            false => config,
+        };
+        #[cfg(not(feature = "tls"))]
+        if secured {
+            return Err(PrometheusError::Https);
+        }
+        Ok(Client {
+            agent: config.build().into(),
             url,
             limit,
-        }
+        })
     }
 
     fn fetch(&self) -> Result<Page, PageError> {
@@ -149,9 +169,11 @@ impl Prometheus {
     /// it changes.
     pub(super) fn new(request: &str, context: Context, target: &mut Target) -> Result<Prometheus> {
         let (url, selector) = parts(request)?;
+        let name = format!("prometheus:{request}");
+        let client = Client::new(url, &context.options);
         let mut metric = Prometheus {
-            name: format!("prometheus:{request}"),
-            client: Client::new(url, context.options.probe_timeout),
+            client: client.map_err(|error| Reason::Prometheus(error).wrong(&name))?,
+            name,
             context,
             selector,
             plan: Plan::Gauge,

@@ -68,16 +68,16 @@ pub(super) fn split(text: &str) -> Result<(String, Selector), PrometheusError> {
 
 /// The full address: `http://` and `/metrics` may be left out.
 fn address(given: &str) -> Result<String, PrometheusError> {
-    if given.starts_with("https://") {
-        return Err(PrometheusError::Https);
-    }
-    let rest = given.strip_prefix("http://").unwrap_or(given);
+    let (scheme, rest) = match given.strip_prefix("https://") {
+        Some(rest) => ("https", rest),
+        None => ("http", given.strip_prefix("http://").unwrap_or(given)),
+    };
     if rest.contains("://") || rest.is_empty() || rest.starts_with('/') {
         return Err(PrometheusError::Address(given.into()));
     }
     Ok(match rest.contains('/') {
-        true => format!("http://{rest}"),
-        false => format!("http://{rest}/metrics"),
+        true => format!("{scheme}://{rest}"),
+        false => format!("{scheme}://{rest}/metrics"),
     })
 }
 
@@ -320,6 +320,7 @@ mod tests {
             (url.as_str(), selector.name.as_str()),
             ("http://localhost:80/metrics", "up")
         );
+        assert_eq!(parts("https://h:9100:up").0, "https://h:9100/metrics");
         let (url, selector) = parts("http://h:1/m?x=y:rpc{a=\"b:c\",d=\"e\"}:p99.9");
         assert_eq!(url, "http://h:1/m?x=y");
         assert_eq!(selector.labels["a"], "b:c");
@@ -333,7 +334,7 @@ mod tests {
             "h:1:",
             "h:1:x{a}",
             "h:1:x{a=\"b\"}:99",
-            "https://h/metrics:x",
+            "https:///metrics:x",
             "ftp://h/m:x",
         ] {
             assert!(split(wrong).is_err(), "{wrong}");

@@ -21,7 +21,8 @@ impl Engine {
             return;
         }
         let index = data as usize;
-        if self.connections[index].state == State::Connecting {
+        let state = self.connections[index].state;
+        if matches!(state, State::Connecting | State::Shaking) {
             self.connected(index);
             if self.connections[index].state != State::Up {
                 return;
@@ -35,15 +36,30 @@ impl Engine {
     }
 
     fn connected(&mut self, index: usize) {
-        let Some(socket) = &self.connections[index].socket else {
+        let connection = &mut self.connections[index];
+        let Some(channel) = &mut connection.channel else {
             return;
         };
-        match socket.take_error() {
-            Ok(None) => {}
-            Ok(Some(error)) | Err(error) => {
-                return self.lose(index, Failure::of(&error), &error.to_string());
+        if connection.state == State::Connecting {
+            match channel.socket().take_error() {
+                Ok(None) => connection.state = State::Shaking,
+                Ok(Some(error)) | Err(error) => {
+                    return self.lose(index, Failure::of(&error), &error.to_string());
+                }
             }
         }
+        match channel.shake() {
+            Ok(true) => self.up(index),
+            Ok(false) => {
+                connection.wants_room = channel.wants_room();
+                self.watch(index);
+            }
+            Err(error) => self.lose(index, Failure::of(&error), &format!("no TLS: {error}")),
+        }
+    }
+
+    /// The connection can be used.
+    fn up(&mut self, index: usize) {
         let now = monotonic_ns();
         let connection = &mut self.connections[index];
         connection.state = State::Up;
@@ -67,7 +83,7 @@ impl Engine {
 
     fn read(&mut self, index: usize) {
         let connection = &mut self.connections[index];
-        let Some(mut socket) = connection.socket.as_ref() else {
+        let Some(channel) = &mut connection.channel else {
             return;
         };
         let mut scratch = std::mem::take(&mut self.scratch);
@@ -76,27 +92,29 @@ impl Engine {
             scratch.resize(held + READ, 0);
         }
         scratch[..held].copy_from_slice(&connection.partial);
-        let got = socket.read(&mut scratch[held..]);
+        let got = channel.read(&mut scratch[held..]);
         let now = monotonic_ns();
-        let lost = match got {
+        let lost = match &got {
             Ok(0) => Some(self.ended(index, now)),
             Ok(count) => {
                 connection.heard_ns = now;
                 connection.partial.clear();
-                self.parse(index, &scratch[..held + count], now)
+                self.parse(index, &scratch[..held + *count], now)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => None,
-            Err(error) => Some((Failure::of(&error), error.to_string())),
+            Err(error) => Some((Failure::of(error), error.to_string())),
         };
+        let full = held + got.unwrap_or(0) == scratch.len();
         self.scratch = scratch;
         match lost {
             Some((failure, text)) => self.lose(index, failure, &text),
-            None => {
-                self.refill(index);
-                self.offer(index);
-            }
+            // What is decrypted already no event tells of.
+            None if full && self.tls.is_some() => return self.read(index),
+            None => {}
         }
+        self.refill(index);
+        self.offer(index);
     }
 
     /// The server closed the connection; what that means for those in flight.
@@ -136,7 +154,10 @@ impl Engine {
                     {
                         return Some((failure, text));
                     }
-                    if parsed.closes {
+                    if parsed.closes && !self.spec.keep_alive {
+                        // Whose end comes first keeps the address busy: the server's.
+                        self.connections[index].state = State::Ending;
+                    } else if parsed.closes {
                         return Some((Failure::Closed, "closed by the server".into()));
                     }
                 }

@@ -10,14 +10,19 @@ use nix::sys::epoll::EpollEvent;
 use nix::sys::epoll::EpollFlags;
 use std::sync::atomic::Ordering::Relaxed;
 
+/// Longest wait for a server that said that it closes the connection.
+const ENDING_NS: u64 = 100_000_000;
+
 impl Engine {
     /// The connection is gone, and with it what was in flight.
     pub(super) fn lose(&mut self, index: usize, failure: Failure, text: &str) {
         let connection = &mut self.connections[index];
-        if connection.state == State::Up {
+        if matches!(connection.state, State::Up | State::Ending) {
             self.shared.connections_up.fetch_sub(1, Relaxed);
         }
-        let attempt = connection.state == State::Connecting || connection.greetings > 0;
+        let state = connection.state;
+        let making = matches!(state, State::Ready | State::Connecting | State::Shaking);
+        let attempt = making || connection.greetings > 0;
         let in_flight = connection.close(self.spec.url.kind);
         let step = (connection.failed_attempts as usize).min(RETRY_NS.len() - 1);
         connection.failed_attempts += 1;
@@ -36,7 +41,7 @@ impl Engine {
         // A server may close a connection that did its work; only attempts that
         // fail again and again are spaced out.
         if !attempt && step == 0 {
-            self.connect(index, monotonic_ns());
+            self.make(index, monotonic_ns());
         }
     }
 
@@ -49,10 +54,20 @@ impl Engine {
         }
         for index in 0..self.connections.len() {
             let connection = &self.connections[index];
+            let silent = now > connection.heard_ns + self.timeout_ns;
             match connection.state {
-                State::Down if now >= connection.retry_ns => self.connect(index, now),
-                State::Connecting if now > connection.heard_ns + self.timeout_ns => {
+                State::Down if now >= connection.retry_ns => {
+                    self.make(index, now);
+                    self.refill(index);
+                    self.offer(index);
+                }
+                State::Connecting | State::Shaking if silent => {
                     self.lose(index, Failure::Timeout, "the connection was not accepted");
+                }
+                State::Ending if now > connection.heard_ns + ENDING_NS => {
+                    self.lose(index, Failure::Closed, "closed");
+                    self.refill(index);
+                    self.offer(index);
                 }
                 State::Up if !self.suspended => self.check_timeouts(index, now),
                 _ => {}
@@ -68,15 +83,23 @@ impl Engine {
         self.windows.deliver();
     }
 
-    fn connect(&mut self, index: usize, now: u64) {
+    /// Connects, or makes ready for that.
+    fn make(&mut self, index: usize, now: u64) {
+        match self.spec.keep_alive {
+            true => self.connect(index, now),
+            false => self.connections[index].state = State::Ready,
+        }
+    }
+
+    pub(super) fn connect(&mut self, index: usize, now: u64) {
         let connection = &mut self.connections[index];
-        if let Err(error) = connection.connect(&self.address, now) {
+        if let Err(error) = connection.connect(&self.address, self.tls.as_ref(), now) {
             return self.lose(index, Failure::of(&error), &error.to_string());
         }
         let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT;
         let event = EpollEvent::new(flags, index as u64);
-        if let Some(socket) = &connection.socket
-            && let Err(errno) = self.epoll.add(socket, event)
+        if let Some(channel) = &connection.channel
+            && let Err(errno) = self.epoll.add(channel, event)
         {
             self.lose(index, Failure::Other, errno.desc());
         }

@@ -1,6 +1,7 @@
 //! HTTP/1.1 answers: by length, in chunks, or until the connection ends.
 
 use super::Body;
+use super::Operation;
 use super::Parsed;
 use super::ProtocolError;
 use super::Reply;
@@ -37,9 +38,13 @@ pub struct Reader {
 }
 
 impl Reader {
-    pub(super) fn advance(&mut self, bytes: &[u8]) -> Result<Parsed, ProtocolError> {
+    pub(super) fn advance(
+        &mut self,
+        operation: Operation,
+        bytes: &[u8],
+    ) -> Result<Parsed, ProtocolError> {
         match &mut self.state {
-            State::Head => self.head(bytes),
+            State::Head => self.head(operation, bytes),
             State::Length(left) => {
                 let take = (*left).min(bytes.len() as u64);
                 *left -= take;
@@ -95,7 +100,7 @@ impl Reader {
         }
     }
 
-    fn head(&mut self, bytes: &[u8]) -> Result<Parsed, ProtocolError> {
+    fn head(&mut self, operation: Operation, bytes: &[u8]) -> Result<Parsed, ProtocolError> {
         // What cannot be HTTP is told at once.
         let known = bytes.len().min(7);
         if bytes[..known] != b"HTTP/1."[..known] {
@@ -135,6 +140,7 @@ impl Reader {
             || (response.version == Some(0) && !holds(connection, "keep-alive"));
         let chunked = value("transfer-encoding").is_some_and(|words| holds(words, "chunked"));
         self.state = match value("content-length") {
+            _ if operation == Operation::Head => State::Length(0),
             _ if chunked => State::ChunkSize,
             _ if code == 204 || code == 304 => State::Length(0),
             Some(digits) => {

@@ -6,6 +6,10 @@ mod memcached;
 mod redis;
 
 use crate::failure::Failure;
+pub use crate::operation::Operation;
+pub use crate::operation::Request;
+use crate::request::Template;
+use crate::spec::LoadSpec;
 use crate::url::Kind;
 use crate::url::Url;
 
@@ -32,7 +36,7 @@ impl Parser {
         match self {
             Parser::Redis(reader) => reader.advance(operation, bytes),
             Parser::Memcached(reader) => reader.advance(operation, bytes),
-            Parser::Http(reader) => reader.advance(bytes),
+            Parser::Http(reader) => reader.advance(operation, bytes),
         }
     }
 
@@ -50,13 +54,12 @@ impl Parser {
 pub struct Writer {
     kind: Kind,
     value: Vec<u8>,
-    /// HTTP: before and behind the key.
-    http: (Vec<u8>, Vec<u8>),
-    with_key: bool,
+    templates: Vec<Template>,
 }
 
 impl Writer {
-    pub fn new(url: &Url, value_bytes: usize) -> Writer {
+    /// Of what `spec` asks for, with values of so many bytes.
+    pub fn new(spec: &LoadSpec, value_bytes: usize) -> Writer {
         // Letters that do not compress to nothing.
         let mut state = 0x9e37_79b9_7f4a_7c15u64;
         let value = (0..value_bytes)
@@ -67,30 +70,26 @@ impl Writer {
                 b'a' + (state >> 40) as u8 % 26
             })
             .collect();
-        let divided = url.path.split_once("{key}");
-        let (before, behind) = divided.unwrap_or((&url.path, ""));
-        let host = &url.endpoint;
-        let behind = format!("{behind} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: jostle\r\n\r\n");
+        let host = spec.url.endpoint.to_string();
+        let of = |request| Template::new(request, &host, spec.keep_alive);
         Writer {
-            kind: url.kind,
+            kind: spec.url.kind,
             value,
-            http: (format!("GET {before}").into(), behind.into()),
-            with_key: divided.is_some(),
+            templates: spec.requests.iter().map(of).collect(),
         }
     }
 
     /// Appends one request.
-    pub fn write(&self, operation: Operation, key: u64, out: &mut Vec<u8>) {
+    pub fn write(&self, request: Request, out: &mut Vec<u8>) {
+        let Request {
+            operation,
+            key,
+            template,
+        } = request;
         match self.kind {
             Kind::Redis => redis::write(operation, key, &self.value, out),
             Kind::Memcached => memcached::write(operation, key, &self.value, out),
-            Kind::Http => {
-                out.extend_from_slice(&self.http.0);
-                if self.with_key {
-                    out.extend_from_slice(key.to_string().as_bytes());
-                }
-                out.extend_from_slice(&self.http.1);
-            }
+            Kind::Http => self.templates[template].write(key, out),
         }
     }
 }
@@ -105,17 +104,6 @@ pub fn greeting(url: &Url) -> Vec<Vec<u8>> {
 
 /// Digits of a key: all names are equally long.
 const KEY_DIGITS: usize = 12;
-
-/// What was asked; the answer is read accordingly.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    /// AUTH, SELECT, PING: any answer that is no error.
-    Greet,
-    Get,
-    Set,
-    /// An HTTP GET.
-    Fetch,
-}
 
 /// What came back for one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -170,6 +170,12 @@ fn answers_to_another_question_are_wrong() {
         let (answers, wrong) = whole(kind, &[operation], bytes);
         assert!(answers.is_empty() && wrong.is_some(), "{}", shown(bytes));
     }
+    // To HEAD a length is answered without a body.
+    let heads = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHTTP/1.1 404 No\r\n\r\n";
+    let (answers, wrong) = whole(Kind::Http, &[Operation::Head], heads);
+    assert_eq!(wrong, None);
+    let missing = failed(Failure::Http4xx, "404 No");
+    assert_eq!(answers, [Reply::Success, missing]);
     // Endless lines and heads are not kept.
     let endless = [b"+".as_slice(), &[b'x'; 20_000]].concat();
     assert!(whole(Kind::Redis, &[Operation::Set], &endless).1.is_some());
@@ -181,7 +187,8 @@ fn answers_to_another_question_are_wrong() {
 fn requests_are_written_as_servers_read_them() {
     let write = |url: &str, operation| {
         let mut out = Vec::new();
-        Writer::new(&url.parse().unwrap(), 3).write(operation, 42, &mut out);
+        let spec = LoadSpec::new(url.parse().unwrap());
+        Writer::new(&spec, 3).write(Request::of(operation, 42), &mut out);
         String::from_utf8(out).unwrap()
     };
     assert_eq!(
