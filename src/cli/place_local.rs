@@ -12,14 +12,20 @@ use crate::console::warning;
 use crate::error::Error;
 use crate::error::Result;
 use crate::machine::Machine;
+use crate::machine::allocation::Allocation;
+use crate::machine::allocation::Group;
+use crate::machine::allocation::Share;
 use crate::metric::MetricOptions;
 use crate::pairs as beside;
 use crate::pairs::GroupRequest;
 use crate::pairs::MemberRequest;
 use crate::pairs::Settings;
+use crate::pairs::allot::allot;
 use crate::pairs::place;
 use crate::report;
 use crate::report::LocalPlan;
+use crate::report::LocalProgram;
+use crate::report::LocalShare;
 use crate::report::Style;
 use crate::sys::cpus::set_affinity;
 use crate::workload::Target;
@@ -28,6 +34,7 @@ use jostle_profile as profile;
 use jostle_profile::Profile;
 use jostle_profile::cpulist::format_list;
 use jostle_profile::pairs::GroupPlacement;
+use jostle_profile::reading::Reading;
 use jostle_schedule::App;
 use jostle_schedule::local;
 use jostle_schedule::local::Member;
@@ -38,6 +45,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+/// Below which the kernel's files are.
+const ROOT: &str = "/";
 /// How often it is looked whether commands have ended.
 const LOOK: Duration = Duration::from_millis(200);
 /// Passes over the threads of a process, so that those that start meanwhile are seen.
@@ -146,15 +155,23 @@ pub fn run(args: Args) -> Result<()> {
     let names: Vec<&str> = programs.iter().map(|it| it.member.name.as_str()).collect();
     let mut plan = LocalPlan::of(&names, &of_program, &found, cpus);
     plan.notes = notes(&programs, &machine);
+    let shares = shares(&members, &found.best.groups, &dealt, &mut plan);
+    let mut kept = Groups::default();
     if args.apply {
-        for (program, cpus) in programs.iter().zip(&of_program) {
+        kept = Groups::make(&programs, &found.best.groups, &shares)?;
+        for (index, (program, cpus)) in programs.iter().zip(&of_program).enumerate() {
             if !is_started(program) {
-                move_there(program, cpus)?;
+                move_there(program, cpus, kept.of(index))?;
             }
         }
     }
     let mut cut = false;
     if args.verify {
+        let divided = |program: &LocalProgram| !program.shares.is_empty();
+        if plan.programs.iter().any(divided) && programs.iter().any(is_started) {
+            let note = "measured without a division of the cache for commands that --verify starts";
+            plan.notes.push(note.into());
+        }
         cut = verify(
             &args,
             &machine,
@@ -173,9 +190,98 @@ pub fn run(args: Args) -> Result<()> {
             "; what was measured until then is above".into(),
         ));
     }
-    match args.apply && !args.verify {
-        true => run_commands(&programs, &of_program, &interrupt),
+    let done = match args.apply && !args.verify {
+        true => run_commands(&programs, &of_program, &kept, &interrupt),
         false => Ok(()),
+    };
+    kept.end(&programs);
+    done
+}
+
+/// What each group of programs gets of the caches and the memory of its CPUs, also put
+/// into `plan`; empty where nothing is divided.
+fn shares(
+    members: &[Member],
+    groups: &[Vec<usize>],
+    dealt: &[Vec<usize>],
+    plan: &mut LocalPlan,
+) -> Vec<Vec<Share>> {
+    let root = Path::new(ROOT);
+    let found = Allocation::read(root).and_then(|allocation| {
+        let shares = allot(&allocation, members, groups, dealt)?;
+        Ok((allocation.ways, shares))
+    });
+    let (ways, shares) = match found {
+        Ok(found) => found,
+        Err(reason) => {
+            plan.cache_ways = Reading::unavailable(reason);
+            return Vec::new();
+        }
+    };
+    plan.cache_ways = Reading::Value(ways);
+    let told = |share: &Share| LocalShare {
+        cache: share.cache,
+        ways: share.ways.map(|mask| mask.count_ones() as usize),
+        mask: share.ways.map(|mask| format!("{mask:x}")),
+        bandwidth_percent: share.bandwidth,
+    };
+    for (group, shares) in groups.iter().zip(&shares) {
+        for index in group {
+            plan.programs[*index].shares = shares.iter().map(told).collect();
+        }
+    }
+    shares
+}
+
+/// The kernel's groups that hold the programs to their shares.
+#[derive(Default)]
+struct Groups {
+    /// Each with the programs in it, by index.
+    made: Vec<(Group, Vec<usize>)>,
+}
+
+impl Groups {
+    fn make(programs: &[Program], groups: &[Vec<usize>], shares: &[Vec<Share>]) -> Result<Groups> {
+        let mut kept = Groups::default();
+        for (group, shares) in groups.iter().zip(shares) {
+            if shares.is_empty() {
+                continue;
+            }
+            let names: Vec<&str> = group
+                .iter()
+                .map(|index| programs[*index].member.name.as_str())
+                .collect();
+            match Group::make(Path::new(ROOT), &names.join("+"), shares) {
+                Ok(made) => kept.made.push((made, group.clone())),
+                Err(problem) => {
+                    kept.end(&[]);
+                    return Err(Error::environment(problem));
+                }
+            }
+        }
+        Ok(kept)
+    }
+
+    fn of(&self, index: usize) -> Option<&Group> {
+        let mut made = self.made.iter();
+        let found = made.find(|(_, members)| members.contains(&index));
+        found.map(|(group, _)| group)
+    }
+
+    /// Removes the groups, but for those with programs in them that run on.
+    fn end(self, programs: &[Program]) {
+        for (group, members) in self.made {
+            let stays = |index: &usize| programs.get(*index).is_some_and(|it| !is_started(it));
+            if members.iter().any(stays) {
+                let path = group.path().display();
+                note!("{path} holds them to their share; rmdir {path} ends that");
+                continue;
+            }
+            let path = group.path().to_path_buf();
+            if let Err(error) = group.remove() {
+                warning!("{} cannot be removed: {error}", path.display());
+            }
+        }
     }
 }
 
@@ -243,13 +349,14 @@ fn notes(programs: &[Program], machine: &Machine) -> Vec<String> {
 }
 
 /// Lets a running program use `cpus` alone, with all its threads.
-fn move_there(program: &Program, cpus: &[usize]) -> Result<()> {
+fn move_there(program: &Program, cpus: &[usize], group: Option<&Group>) -> Result<()> {
     let target = Target::start(&program.member.spec, None, None)?;
     let before = target.cpus()?;
     let mut moved = 0;
     for _ in 0..PASSES {
         moved = 0;
         for thread in target.scope().threads() {
+            held_to(group, thread)?;
             match set_affinity(thread, cpus) {
                 Ok(()) => moved += 1,
                 // It has ended meanwhile.
@@ -271,6 +378,12 @@ fn move_there(program: &Program, cpus: &[usize]) -> Result<()> {
         format_list(&before)
     );
     Ok(())
+}
+
+/// Puts a thread into the `group` that its program belongs to, if there is one.
+fn held_to(group: Option<&Group>, thread: i32) -> Result<()> {
+    let taken = group.map_or(Ok(()), |group| group.take(thread));
+    taken.map_err(Error::environment)
 }
 
 /// Measures the programs where they are placed; whether that was interrupted.
@@ -322,11 +435,19 @@ fn verify(
 }
 
 /// Runs the commands on their CPUs until all have ended.
-fn run_commands(programs: &[Program], cpus: &[Vec<usize>], interrupt: &AtomicBool) -> Result<()> {
+fn run_commands(
+    programs: &[Program],
+    cpus: &[Vec<usize>],
+    groups: &Groups,
+    interrupt: &AtomicBool,
+) -> Result<()> {
     let mut going: Vec<(&str, Target)> = Vec::new();
-    for (program, cpus) in programs.iter().zip(cpus) {
+    for (index, (program, cpus)) in programs.iter().zip(cpus).enumerate() {
         if is_started(program) {
             let target = Target::start(&program.member.spec, Some(cpus), None)?;
+            for thread in target.scope().threads() {
+                held_to(groups.of(index), thread)?;
+            }
             going.push((&program.member.name, target));
         }
     }

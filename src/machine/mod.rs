@@ -1,5 +1,6 @@
 //! What this machine is: CPUs, caches, memory, limits, and whether it counts.
 
+pub mod allocation;
 pub mod calibration;
 #[cfg(target_arch = "x86_64")]
 mod cpuid;

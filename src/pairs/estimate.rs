@@ -332,3 +332,65 @@ pub(super) fn first_rate(did: &[(f64, f64)]) -> f64 {
         false => mean(&rates),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::RngExt;
+    use rand::SeedableRng;
+    use rand::rngs::ChaCha8Rng;
+
+    /// A program of wild courses: every tenth part of a block goes at a pace of its own,
+    /// the same in each run. Together it keeps `kept`.
+    fn wild(kept: f64, seed: u64, runs: u32) -> Vec<Sample> {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let length = 30.0;
+        let pace: Vec<f64> = (0..300)
+            .map(|_| (random.random_range(-2.5..2.5_f64)).exp())
+            .collect();
+        let (mut run, mut from, mut samples) = (0, 0.0, Vec::new());
+        for round in 0.. {
+            for together in [round % 2 == 0, round % 2 == 1] {
+                let (mut left, mut at) = (1.0, from);
+                let slow = if together { kept } else { 1.0 };
+                while left > 0.0 && at < length {
+                    let cell = (at / length * 300.0) as usize;
+                    let rate = pace[cell.min(299)] * slow;
+                    let end = (cell + 1) as f64 * length / 300.0;
+                    let takes = ((end - at) / rate).min(left);
+                    at += (takes * rate).max(1e-9);
+                    left -= takes;
+                }
+                samples.push(Sample {
+                    round,
+                    together,
+                    work: at - from,
+                    seconds: 1.0 - left.max(0.0),
+                    place: Some((run, from)),
+                });
+                from = at;
+                if from >= length {
+                    (run, from) = (run + 1, 0.0);
+                }
+            }
+            if run >= runs {
+                return samples;
+            }
+        }
+        unreachable!("rounds do not end by themselves")
+    }
+
+    #[test]
+    fn a_course_seen_by_few_runs_claims_nothing_that_is_not_so() {
+        let mut missed = 0;
+        for seed in 0..40 {
+            let Some(found) = estimate(&wild(0.66, seed, 3), seed) else {
+                continue;
+            };
+            assert!(found.half_width() > 1e-3, "{seed}: {found:?}");
+            let [low, high] = found.ci95;
+            missed += u32::from(!(low..=high).contains(&0.66));
+        }
+        assert!(missed <= 6, "{missed} of 40");
+    }
+}

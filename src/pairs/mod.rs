@@ -5,6 +5,7 @@
 //! others are stopped. What a member does per second of wall time together, as a
 //! fraction of what it does apart, is its performance.
 
+pub mod allot;
 mod bench;
 mod estimate;
 mod live;

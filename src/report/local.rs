@@ -23,6 +23,8 @@ pub struct LocalPlan {
     /// Who shares CPUs in the worst division.
     pub worst: Vec<Vec<String>>,
     pub programs: Vec<LocalProgram>,
+    /// Ways of each last-level cache that was divided; `Unavailable` says why none was.
+    pub cache_ways: Reading<usize>,
     pub notes: Vec<String>,
 }
 
@@ -34,8 +36,25 @@ pub struct LocalProgram {
     pub shares_with: Vec<String>,
     pub expected: f64,
     pub ci95: [f64; 2],
+    /// What it gets of the caches of its CPUs; empty where that is not limited.
+    pub shares: Vec<LocalShare>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured: Option<Reading<Performance>>,
+}
+
+/// What is kept for a program, and for those on the same CPUs, of one last-level cache
+/// and the memory behind it.
+#[derive(Clone, Debug, Serialize)]
+pub struct LocalShare {
+    /// The kernel's id of the cache.
+    pub cache: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ways: Option<usize>,
+    /// Their bits, hexadecimal, as resctrl writes them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mask: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bandwidth_percent: Option<u32>,
 }
 
 impl LocalPlan {
@@ -62,6 +81,7 @@ impl LocalPlan {
                 shares_with: named(&mates),
                 expected: expected.performance(),
                 ci95: expected.ci95(),
+                shares: Vec::new(),
                 measured: None,
             }
         });
@@ -73,8 +93,28 @@ impl LocalPlan {
             worst_sum: found.worst.total(),
             worst: found.worst.groups.iter().map(named).collect(),
             programs: programs.collect(),
+            cache_ways: Reading::unavailable("not asked for"),
             notes: Vec::new(),
         }
+    }
+}
+
+/// `12 of 16 ways, 60 %`.
+fn shares(shares: &[LocalShare], all: usize) -> String {
+    let each: Vec<String> = shares
+        .iter()
+        .map(|share| {
+            let ways = share.ways.map(|ways| format!("{ways} of {all} ways"));
+            let bandwidth = share
+                .bandwidth_percent
+                .map(|percent| format!("{percent} %"));
+            let both: Vec<String> = ways.into_iter().chain(bandwidth).collect();
+            both.join(", ")
+        })
+        .collect();
+    match each.is_empty() {
+        true => "all".into(),
+        false => each.join("; "),
     }
 }
 
@@ -94,6 +134,10 @@ pub fn local_page(plan: &LocalPlan, style: Style) -> String {
     let mut titles = vec!["CPU", "program", "expected", "95 % interval"];
     if verified {
         titles.extend(["measured", "95 % interval"]);
+    }
+    let ways = plan.cache_ways.value();
+    if ways.is_some() {
+        titles.push("cache, memory");
     }
     titles.push("shares with");
     let mut order: Vec<&LocalProgram> = plan.programs.iter().collect();
@@ -120,6 +164,9 @@ pub fn local_page(plan: &LocalPlan, style: Style) -> String {
             None if verified => row.extend(["–".into(), "–".into()]),
             None => {}
         }
+        if let Some(all) = ways {
+            row.push(shares(&program.shares, *all));
+        }
         row.push(match program.shares_with.is_empty() {
             true => "–".into(),
             false => text::clean(&program.shares_with.join(", ")),
@@ -139,6 +186,16 @@ pub fn local_page(plan: &LocalPlan, style: Style) -> String {
         (many, false) => format!("{many} divisions were compared, not all there are."),
     };
     page += &format!("\n{compared}\n");
+    if let Some(reason) = plan.cache_ways.reason() {
+        page += &text::wrap(
+            "",
+            &format!(
+                "Caches and memory are not divided: {}.",
+                text::clean(reason)
+            ),
+            style.prose(),
+        );
+    }
     if !plan.notes.is_empty() {
         page += &format!("\n{}", text::list("– ", &plan.notes, style.prose()));
     }

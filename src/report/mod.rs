@@ -52,6 +52,8 @@ pub use gauges::gauges_sum;
 pub use html::validation_page as validation_html;
 pub use loads::loads_page;
 pub use local::LocalPlan;
+pub use local::LocalProgram;
+pub use local::LocalShare;
 pub use local::local_page;
 pub use machines::differences_html;
 pub use machines::differences_page;

@@ -1,5 +1,7 @@
 //! Which applications of one machine should share a CPU, and which should not.
 
+pub mod parts;
+
 use crate::App;
 use crate::predict::Company;
 use crate::predict::Expected;
