@@ -92,10 +92,16 @@ pub struct Typical {
 pub struct Sample {
     pub(super) entries: Vec<SampleEntry>,
     pub(super) cpu: Option<CpuNeed>,
-    /// Requests to disks in a second.
-    pub(super) requests: Option<f64>,
+    pub(super) disk: DiskNoise,
+}
+
+/// What an application asks of disks, and what it does to others by that.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DiskNoise {
+    /// Requests in a second.
+    pub requests: Option<f64>,
     /// ln that sources which stream from another CPU kept, and its variance.
-    pub(super) streams: Vec<(&'static str, f64, f64)>,
+    pub streams: Vec<(&'static str, f64, f64)>,
 }
 
 /// One resource of a profile.
@@ -134,7 +140,7 @@ impl Population {
                 curves.extend(entry.curve);
                 let caused = match &entry.uncorrected {
                     Some(uncorrected) => {
-                        let streams = population.streams_of(&entry.id, sample.requests);
+                        let streams = population.streams_of(&entry.id, &sample.disk);
                         caused_of(&entry.id, uncorrected, None, streams)
                     }
                     None => entry.caused,
@@ -183,20 +189,30 @@ impl Population {
 
     /// What a source of `id` loses beside an application with so many requests to
     /// disks, memory apart; `None` for one that does not stream.
-    pub(super) fn streams_of(&self, id: &str, requests: Option<f64>) -> Option<Streams> {
+    pub(super) fn streams_of(&self, id: &str, disk: &DiskNoise) -> Option<Streams> {
         Some(Streams {
             anybody: *self.streams.get(id)?,
-            interrupts: self.interrupts(requests).map_or(0.0, |(ln, _)| ln),
+            interrupts: self.interrupts(disk).map_or(0.0, |(ln, _)| ln),
         })
     }
 
     /// ln that the interrupts of so many requests in a second leave of the CPU that
-    /// serves them, and its variance.
-    pub(super) fn interrupts(&self, requests: Option<f64>) -> Option<(f64, f64)> {
-        let (requests, of_one) = (requests?, self.request_seconds?);
+    /// serves them, and its variance: what a request costs others, but no more than
+    /// sources on that CPU were seen to lose beside the application itself.
+    pub(super) fn interrupts(&self, disk: &DiskNoise) -> Option<(f64, f64)> {
+        let (requests, of_one) = (disk.requests?, self.request_seconds?);
         let left = (1.0 - requests * of_one.mean).max(LEAST_LEFT);
         let sd = requests * of_one.sd / left;
-        Some((left.ln(), sd * sd))
+        let usual = (left.ln(), sd * sd);
+        let seen = disk.streams.iter().filter_map(|(id, ln, variance)| {
+            let anybody = self.streams.get(*id)?;
+            Some(((ln - anybody).min(0.0), *variance))
+        });
+        let least = seen.max_by(|a, b| a.0.total_cmp(&b.0));
+        Some(match least {
+            Some(seen) if seen.0 > usual.0 => seen,
+            _ => usual,
+        })
     }
 
     /// The population that comes with this version: of the profiles recorded with
@@ -243,9 +259,9 @@ const LEAST_LEFT: f64 = 0.1;
 
 fn beside_anybody(samples: &[&Sample]) -> BTreeMap<String, f64> {
     let mut kept: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    let quiet = |sample: &&&Sample| sample.requests.is_none_or(|many| many < USES_A_DISK);
+    let quiet = |sample: &&&Sample| sample.disk.requests.is_none_or(|many| many < USES_A_DISK);
     for sample in samples.iter().filter(quiet) {
-        for (id, ln, _) in &sample.streams {
+        for (id, ln, _) in &sample.disk.streams {
             kept.entry(id).or_default().push(ln.min(0.0));
         }
     }
@@ -264,11 +280,11 @@ fn request_seconds(samples: &[&Sample], anybody: &BTreeMap<String, f64>) -> Opti
     let mut seen: Vec<[f64; 3]> = Vec::new();
     let mut applications = 0;
     for sample in samples {
-        let Some(requests) = sample.requests.filter(|many| *many >= USES_A_DISK) else {
+        let Some(requests) = sample.disk.requests.filter(|many| *many >= USES_A_DISK) else {
             continue;
         };
-        applications += usize::from(!sample.streams.is_empty());
-        for (id, ln, variance) in &sample.streams {
+        applications += usize::from(!sample.disk.streams.is_empty());
+        for (id, ln, variance) in &sample.disk.streams {
             if let Some(anybody) = anybody.get(*id) {
                 let lost = 1.0 - (ln - anybody).min(0.0).exp();
                 seen.push([requests, lost, 1.0 / variance.max(1e-4)]);
@@ -306,9 +322,16 @@ mod tests {
 
     fn streaming(requests: f64, kept: f64) -> Sample {
         Sample {
-            requests: Some(requests),
-            streams: vec![("memory-bandwidth", kept.ln(), 1e-4)],
+            disk: noise(requests, Some(kept)),
             ..Sample::default()
+        }
+    }
+
+    fn noise(requests: f64, kept: Option<f64>) -> DiskNoise {
+        let streams = kept.map(|kept| ("memory-bandwidth", kept.ln(), 1e-4));
+        DiskNoise {
+            requests: Some(requests),
+            streams: streams.into_iter().collect(),
         }
     }
 
@@ -321,11 +344,16 @@ mod tests {
         let of_one = population.request_seconds.unwrap();
         assert!((of_one.mean - 20e-6).abs() < 1e-7, "{of_one:?}");
         let streams = population
-            .streams_of("memory-bandwidth", Some(10e3))
+            .streams_of("memory-bandwidth", &noise(10e3, None))
             .unwrap();
         assert!((streams.anybody - 0.95f64.ln()).abs() < 1e-3);
         assert!((streams.interrupts - 0.8f64.ln()).abs() < 1e-2);
-        assert_eq!(population.streams_of("l2-capacity", Some(10e3)), None);
+        let other = population.streams_of("l2-capacity", &noise(10e3, None));
+        assert_eq!(other, None);
+        // What was seen beside the application itself is the most that it does.
+        let interrupts = |kept| population.interrupts(&noise(10e3, Some(kept))).unwrap().0;
+        assert!((interrupts(0.95 * 0.9) - 0.9f64.ln()).abs() < 1e-2);
+        assert!((interrupts(0.95 * 0.5) - 0.8f64.ln()).abs() < 1e-2);
         // One alone says nothing of others.
         let population = Population::of_samples(samples[..6].iter());
         assert_eq!(population.request_seconds, None);

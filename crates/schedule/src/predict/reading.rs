@@ -34,6 +34,7 @@ use super::points::between;
 use super::points::sd_around;
 use super::points::sorted;
 use super::points::with_ends;
+use super::population::DiskNoise;
 use super::population::Population;
 use super::population::SEEN_AT;
 use super::population::Sample;
@@ -90,7 +91,7 @@ impl Responses {
         let mut caused: Lanes<Option<(f32, f32)>> = [None; LANES];
         let (mut assumed, mut caused_assumed) = (LaneSet::EMPTY, LaneSet::EMPTY);
         let absent = ResourceEntry::default();
-        let requests = requests(profile);
+        let noise = disk_noise(profile);
         let fit = fits_a_cache(profile);
         let need = CpuNeed::from_profile(profile);
         let demand = need.map_or(1.0, |need| f64::from(need.demand));
@@ -119,7 +120,7 @@ impl Responses {
                 add(table(lane, &with_ends(knots)), &mut curves, &mut flat);
             }
             let read = profile.usage.as_ref().and_then(|usage| used(id, usage));
-            let apart = population.streams_of(id, requests);
+            let apart = population.streams_of(id, &noise);
             let apart = apart.filter(|_| read.is_none());
             let points = caused_of(id, entry, profile.usage.as_ref(), apart);
             let points = match apart {
@@ -145,7 +146,7 @@ impl Responses {
         let mut responses = Responses::new(curves, flat, &caused);
         responses.assumed = assumed.and(responses.known);
         responses.caused_assumed = caused_assumed.and(responses.caused_known);
-        if let Some((ln, variance)) = population.interrupts(requests) {
+        if let Some((ln, variance)) = population.interrupts(&noise) {
             responses.interrupts = (ln as f32, variance as f32);
         }
         responses.disk = disk(profile);
@@ -176,14 +177,20 @@ impl Sample {
     }
 }
 
-fn sample(profile: &Profile) -> Sample {
-    let mut sample = Sample {
-        entries: Vec::new(),
-        cpu: CpuNeed::from_profile(profile),
+fn disk_noise(profile: &Profile) -> DiskNoise {
+    DiskNoise {
         requests: requests(profile),
         streams: streams(profile)
             .map(|(resource, knot)| (resource.id(), knot.ln, knot.variance))
             .collect(),
+    }
+}
+
+fn sample(profile: &Profile) -> Sample {
+    let mut sample = Sample {
+        entries: Vec::new(),
+        cpu: CpuNeed::from_profile(profile),
+        disk: disk_noise(profile),
     };
     for (id, entry) in &profile.resources {
         let (Some(lane), Some(placement)) = (lane(id), &entry.placement) else {
