@@ -97,7 +97,7 @@ fn a_mix_of_four_cpus_fits_four_times_on_sixteen() {
         let of_machine = file["fingerprint"].as_str();
         of_profile.or(of_machine).unwrap().to_string()
     };
-    for app in ["redis-closed", "nginx-closed", "xz"] {
+    for app in ["redis-closed", "nginx-closed", "gzip"] {
         let path = format!("profiles/{app}.json");
         let text = fs::read_to_string(root().join(&path)).unwrap();
         let as_there = text.replace(&fingerprint(&path), &fingerprint(EPYC));

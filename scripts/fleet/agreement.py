@@ -5,6 +5,9 @@ from itertools import permutations
 import profiles
 from profiles import DIRECTIONS
 
+#: Peaks and sizes that are at least so much of each other count as the same.
+FULL_SCALE_ALIKE = 0.5
+
 
 class Share:
     """So many of so many."""
@@ -27,6 +30,12 @@ class Share:
 
 def within(value, interval):
     return interval[0] <= value <= interval[1]
+
+
+def comparable(one, other, resource):
+    """Whether 100 % of a source stood for about as much in both."""
+    scales = [p["resources"].get(resource, {}).get("full_scale_pressure") for p in (one, other)]
+    return None in scales or min(scales) >= FULL_SCALE_ALIKE * max(scales)
 
 
 def scores(one, other):
@@ -56,7 +65,8 @@ def collect(fleet, of):
     for name, repeated in fleet.items():
         for one, other in permutations(repeated, 2):
             for resource, direction, agrees in of(one, other):
-                found.setdefault((name, resource, direction), Share()).add(agrees)
+                if comparable(one, other, resource):
+                    found.setdefault((name, resource, direction), Share()).add(agrees)
     return found
 
 

@@ -84,6 +84,10 @@ def agrees():
     found = agreement.collect(fleet, agreement.losses)
     check(agreement.total(found, resource="l1d").text() == "1/2 = 50 %", "losses against intervals")
     check(agreement.total(found, direction="caused").text() == "–", "nothing to compare")
+    entry = {"tolerated": score(50, 40, 60)}
+    scaled = [made(tlb={**entry, "full_scale_pressure": entries}) for entries in (128, 4096)]
+    found = agreement.collect({"one": scaled}, agreement.scores)
+    check(agreement.total(found).text() == "–", "another full scale is another resource")
     found = agreement.decisions(fleet)
     check(agreement.total(found).text() == "2/8 = 25 %", "what is not shared does not count")
     check(agreement.total(found, name="two").text() == "0/2 = 0 %", "by program")

@@ -100,8 +100,9 @@ fn those_given_a_node_count_for_those_that_come_after() {
     let third = setting.node(&mut board, &redis);
     let fourth = setting.node(&mut board, &redis);
     assert!(third.is_some() && fourth.is_some() && third != fourth);
-    // Full: it queues where it does no harm.
-    assert_eq!(setting.node(&mut board, &awk), Some(1 - first));
+    // Full: it queues where it does no harm, and suffers none.
+    let lua = setting.wish("lua", 2);
+    assert_eq!(setting.node(&mut board, &lua), Some(1 - first));
 }
 
 #[test]
