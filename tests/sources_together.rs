@@ -96,7 +96,7 @@ fn wrong_requests_name_the_fix() {
     refused(&["l1d=150"], &["l1d=150", "0 to 100"]);
     refused(&["l1d@9999=50"], &["l1d@9999=50", "9999"]);
     refused(&["l1=50"], &["l1"]);
-    refused(&[], &["SOI"]);
+    refused(&[], &["RESOURCE"]);
     refused(
         &["l1d", "--schedule", "x.toml"],
         &["--schedule", "cannot be used with"],

@@ -340,7 +340,7 @@ impl Config {
         let log = &self.agent.log;
         if log.parse::<tracing::Level>().is_err() {
             return Err(format!(
-                "agent.log: '{log}' is no level; use error, warn, info, debug or trace"
+                "agent.log: '{log}' is not a level; use error, warn, info, debug or trace"
             ));
         }
         for (index, rule) in self.workloads.iter().enumerate() {

@@ -39,7 +39,7 @@ pub struct Args {
     /// Resources to press on at the same time; `jostle list` shows them. Each may
     /// have CPUs and an intensity of its own, like l2-capacity@0=50
     #[arg(
-        value_name = "SOI[@CPUS][=PERCENT]",
+        value_name = "RESOURCE[@CPUS][=PERCENT]",
         required_unless_present = "schedule"
     )]
     sources: Vec<String>,
@@ -180,13 +180,13 @@ fn of_arguments(args: &Args) -> Result<Vec<(Wanted, f64)>> {
             None => (text.as_str(), None),
         };
         let (name, cpus) = match name.split_once('@') {
-            Some((name, cpus)) => (name, Some((format!("SOI {text}"), cpus.to_string()))),
+            Some((name, cpus)) => (name, Some((format!("RESOURCE {text}"), cpus.to_string()))),
             None => (name, None),
         };
-        let resource = select::resource(name, "SOI")?;
+        let resource = select::resource(name, "RESOURCE")?;
         let intensity = match own {
             Some(percent) => {
-                let flag = format!("SOI {text}");
+                let flag = format!("RESOURCE {text}");
                 let number = percent.parse().map_err(|_| {
                     let example = format!("{name}=50");
                     Error::request(format!("{flag}: give a number of percent, like {example}"))
@@ -204,7 +204,7 @@ fn of_arguments(args: &Args) -> Result<Vec<(Wanted, f64)>> {
         };
         if all.iter().any(|(other, _)| other.resource == resource) {
             return Err(Error::request(format!(
-                "SOI {text}: {resource} is named twice; name it once"
+                "RESOURCE {text}: {resource} is named twice; name it once"
             )));
         }
         all.push((Wanted { resource, cpus }, intensity));

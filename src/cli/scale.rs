@@ -182,7 +182,7 @@ fn sizes(given: &[String]) -> Result<Sizes> {
             let known = known.filter(|size| (1..=MOST).contains(size));
             place.push(known.ok_or_else(|| {
                 wrong(format!(
-                    "`{size}` is no size; give numbers from 1 to {MOST}"
+                    "`{size}` is not a size; give numbers from 1 to {MOST}"
                 ))
             })?);
         }
@@ -218,9 +218,9 @@ mod tests {
         for (given, expected) in [
             ("cpus", "give cpus=1,2,4"),
             ("cores=2", "`cores` is no way to scale"),
-            ("cpus=0,2", "`0` is no size"),
-            ("cpus=two", "`two` is no size"),
-            ("instances=", "`` is no size"),
+            ("cpus=0,2", "`0` is not a size"),
+            ("cpus=two", "`two` is not a size"),
+            ("instances=", "`` is not a size"),
             ("cpus=1", "a size other than 1"),
         ] {
             let error = parsed(&[given]).unwrap_err();

@@ -195,7 +195,7 @@ pub enum Problem {
     },
     #[error("two nodes are called `{0}`; give each node a name of its own")]
     TwoNodes(String),
-    #[error("{0} is no name; write \"none\", or a list of names")]
+    #[error("{0} is not a name; write \"none\", or a list of names")]
     NoName(String),
     #[error(
         "wrangler learns from labelled windows; add a table [wrangler] with windows = \"FILE.csv\", which jostle simulate SCENARIO --windows FILE.csv writes"

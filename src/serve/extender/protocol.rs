@@ -124,7 +124,7 @@ impl Pod {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(name)) if !name.is_empty() && name.len() <= 253 => Ok(Some(name)),
             Some(_) => Err(format!(
-                "the annotation {ANNOTATION} is no name of at most 253 bytes"
+                "the annotation {ANNOTATION} is not a name of at most 253 bytes"
             )),
         }
     }

@@ -287,7 +287,7 @@ fn values_out_of_range_are_refused_where_they_stand() {
         (
             format!("admission = [\"none\", 3]\n{MINIMAL}"),
             1,
-            "3 is no name",
+            "3 is not a name",
         ),
         (format!("admission = []\n{MINIMAL}"), 1, "is empty"),
         (
