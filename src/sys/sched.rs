@@ -26,20 +26,6 @@ pub fn request_slice(nanoseconds: u64) -> io::Result<()> {
     set_attributes(libc::SCHED_OTHER, nanoseconds)
 }
 
-/// Puts the calling thread before every task of the usual policies (`SCHED_FIFO`, lowest
-/// priority): for one that looks at something for microseconds and sleeps again. What it
-/// starts is not before them. Needs `CAP_SYS_NICE` or a limit that allows it.
-pub fn take_precedence() -> io::Result<()> {
-    /// `SCHED_FLAG_RESET_ON_FORK`.
-    const RESET_ON_FORK: u64 = 1;
-    set(&SchedAttr {
-        policy: libc::SCHED_FIFO as u32,
-        flags: RESET_ON_FORK,
-        priority: 1,
-        ..SchedAttr::default()
-    })
-}
-
 /// Gives the CPU to any other task at once from now on (`SCHED_IDLE`): for the
 /// calling thread and those it will start.
 pub fn yield_cpu() -> io::Result<()> {
@@ -47,17 +33,11 @@ pub fn yield_cpu() -> io::Result<()> {
 }
 
 fn set_attributes(policy: libc::c_int, runtime: u64) -> io::Result<()> {
-    set(&SchedAttr {
+    let attributes = SchedAttr {
+        size: size_of::<SchedAttr>() as u32,
         policy: policy as u32,
         runtime,
         ..SchedAttr::default()
-    })
-}
-
-fn set(wanted: &SchedAttr) -> io::Result<()> {
-    let attributes = SchedAttr {
-        size: size_of::<SchedAttr>() as u32,
-        ..*wanted
     };
     // SAFETY: `attributes` is a valid sched_attr of the size it states, and
     // lives during the call.

@@ -10,7 +10,6 @@ use crate::sys::clock::sleep_until;
 use crate::sys::handover::Reader;
 use crate::sys::process::has_ended;
 use crate::sys::sched::request_slice;
-use crate::sys::sched::take_precedence;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
@@ -288,8 +287,8 @@ impl Shared {
     }
 
     fn run(&self) {
-        // Where neither is allowed looks may come late.
-        let _ = take_precedence().or_else(|_| request_slice(SLICE_NS));
+        // Older kernels refuse; looks may then come late.
+        let _ = request_slice(SLICE_NS);
         let mut next = monotonic_ns();
         let mut pause_ns = TICK_NS;
         while !self.stop.load(Relaxed) {
