@@ -8,6 +8,7 @@ mod playing;
 
 use mock::Curve;
 use mock::Pace;
+use mock::Response;
 use playing::loss;
 use playing::noisy;
 use playing::playing;
@@ -125,4 +126,24 @@ fn intervals_cover_where_operations_are_compared_one_by_one() {
         eprintln!("endless {endless}: {missed} of 40 intervals miss");
         assert!(missed <= 5, "endless {endless}: {missed}");
     }
+}
+
+/// The fewer operations a block holds, the further the mean logarithm of their rate lies
+/// below that of their mean rate.
+#[test]
+fn a_slow_metric_loses_no_more_to_cpu_time_than_a_fast_one() {
+    const CPU_TIME: usize = 6;
+    let mut responses = [Response::default(); CPU_TIME + 1];
+    responses[CPU_TIME] = noisy(Curve::Linear { loss: 0.5 });
+    let lost = (0..6).map(|seed| {
+        let (subjects, mut mock) = playing(&responses, seed);
+        (mock.baseline, mock.bursts) = (160.0, Some(1.0));
+        (mock.runs, mock.endless) = (Some((487.0, unequal as Pace)), true);
+        mock.in_parts = true;
+        let measured = run(&mut mock, &subjects, &settings(30, seed));
+        loss(&measured, CPU_TIME)[0]
+    });
+    let lost: Vec<f64> = lost.collect();
+    let mean = lost.iter().sum::<f64>() / lost.len() as f64;
+    assert!((mean - 0.5).abs() < 0.04, "{lost:?}");
 }

@@ -61,6 +61,13 @@ const FEWEST_OPERATIONS: f64 = 12.0;
 /// The same where parts of operations are counted, in times between two of them.
 const FEWEST_GAPS: f64 = 4.0;
 
+/// So many times as long, up to this length, are blocks of a source that takes half of
+/// the time. The fewer operations a block has, the further the mean logarithm of their
+/// rate lies below that of their mean rate, and in blocks of half as many this would look
+/// like a loss.
+const HALVES: f64 = 4.0;
+const LONGEST_OF_TIME: Duration = Duration::from_millis(120);
+
 /// Another way to read blocks is taken where they spread less than this part of what
 /// they do otherwise.
 const STEADIER: f64 = 0.93;
@@ -261,6 +268,10 @@ impl SequenceLog {
         let least = match gap {
             Some(gap) => FEWEST_GAPS * gap.as_secs_f64(),
             None => FEWEST_OPERATIONS / rate,
+        };
+        let (least, longest) = match self.sequence.takes_time {
+            true => (HALVES * least, longest.max(LONGEST_OF_TIME)),
+            false => (least, longest),
         };
         let needed = (least / period).ceil();
         let most = longest.as_secs_f64() / period;

@@ -118,47 +118,74 @@ impl Events {
         };
         let mut windows = Vec::with_capacity(CHECKED);
         while windows.len() < CHECKED {
-            context.check_interrupt()?;
-            metric.follow(target)?;
-            let mut busy = Busy::of(target.scope().threads().into_iter());
-            let (before, since, used) = (metric.total()?, Instant::now(), busy.seconds());
-            std::thread::sleep(auto::uneven(CHECKED_WINDOW, windows.len()));
-            let ended = target.wait(Duration::ZERO).is_some();
-            let window = Window {
-                seconds: since.elapsed().as_secs_f64(),
-                busy: busy.seconds() - used,
-                count: metric.total()?.saturating_sub(before),
-            };
-            if !ended {
-                windows.push(window);
-            }
+            let length = auto::uneven(CHECKED_WINDOW, windows.len());
+            windows.extend(metric.watch(target, || std::thread::sleep(length))?);
         }
         let Some(look) = Look::of(&windows) else {
             return Ok(Err(Reason::NeverCalled(metric.what)));
         };
         // What was steady at first may have been so by chance, and still do.
-        if let Some(refusal) = look.refused(found.each.as_secs_f64(), true) {
+        if let Some(refusal) = look.refused(found.each.as_secs_f64(), look.variation, true) {
             let what = metric.what;
             return Ok(Err(Reason::NoLonger {
                 what,
                 why: refusal.words(),
             }));
         }
+        if metric.restarts && metric.follows_clock(target)? {
+            let what = metric.what;
+            return Ok(Err(Reason::NoLonger {
+                what,
+                why: "it follows a clock: it is called as often while the target has half of its CPU",
+            }));
+        }
         (metric.windows, metric.windows_with_new) = (0, 0);
         metric.pace.per_second = look.per_second;
         let several = found.calls.len() > 1;
         metric.context.because = format!(
-            "{}: of {} functions tried, {} {} called {:.0} times per second{}, with {:.0} % of variation from one 5 ms window to the next, at a cost of {:.2} % of a CPU",
+            "{}: of {} functions tried, {} {} called {:.0} times per second{}, with a noise of {:.0} % in 4 ms, at a cost of {:.2} % of a CPU",
             context.because,
             found.tried,
             all(|call| call.symbol.clone()).join(" and "),
             if several { "are" } else { "is" },
             look.per_second,
             if several { " together" } else { "" },
-            look.variation * 100.0,
+            found.noise * 100.0,
             look.per_second * found.each.as_secs_f64() * 100.0
         );
         Ok(Ok(metric))
+    }
+
+    /// What happened while `wait` took; nothing where the target ended meanwhile.
+    fn watch(&mut self, target: &mut Target, wait: impl FnOnce()) -> Result<Option<Window>> {
+        self.context.check_interrupt()?;
+        self.follow(target)?;
+        let mut busy = Busy::of(target.scope().threads().into_iter());
+        let (before, since, used) = (self.total()?, Instant::now(), busy.seconds());
+        wait();
+        let ended = target.wait(Duration::ZERO).is_some();
+        let window = Window {
+            seconds: since.elapsed().as_secs_f64(),
+            busy: busy.seconds() - used,
+            count: self.total()?.saturating_sub(before),
+        };
+        Ok((!ended).then_some(window))
+    }
+
+    /// Whether calls follow a clock: see [`auto::follows_clock`]. Takes half of the
+    /// target's CPUs now and then for [`CHECKED_WINDOW`].
+    fn follows_clock(&mut self, target: &mut Target) -> Result<bool> {
+        let (mut alone, mut beside) = (Vec::new(), Vec::new());
+        for _ in 0..CHECKED / 2 {
+            alone.extend(self.watch(target, || std::thread::sleep(CHECKED_WINDOW))?);
+            let (cpus, mut busy) = (self.cpus.clone(), false);
+            let window = self.watch(target, || busy = auto::keep_busy(&cpus, CHECKED_WINDOW))?;
+            if !busy {
+                return Ok(false);
+            }
+            beside.extend(window);
+        }
+        Ok(auto::follows_clock(&alone, &beside))
     }
 
     /// Counts calls of one function or several; `request` is

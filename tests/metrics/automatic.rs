@@ -231,6 +231,95 @@ fn functions_that_take_turns_are_counted_together() {
     assert!(text.contains("progress:uprobe:BINARY:SYMBOL"), "{text}");
 }
 
+/// Calls `evenly` every 3 ms or so, and `often` in bursts, now and then.
+const BURSTS: &str = r#"
+#include <stdlib.h>
+__attribute__((noinline)) unsigned hot(unsigned x) { for (int i = 0; i < 10; i++) x = x * 1664525 + 1013904223; return x; }
+__attribute__((noinline)) unsigned evenly(unsigned x) { for (int i = 0; i < 300000; i++) x = hot(x); return x; }
+__attribute__((noinline)) unsigned often(unsigned x) { for (int i = 0; i < 500; i++) x = hot(x); return x; }
+int main(void) {
+    unsigned x = 1;
+    for (;;) {
+        x = evenly(x);
+        if (rand() % 5 == 0) for (int i = 0; i < 60; i++) x = often(x);
+        if (x == 77) return 0;
+    }
+}
+"#;
+
+#[test]
+fn a_slow_function_that_is_called_evenly_is_better_than_bursts() {
+    if missing(AUTO, "uprobe") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(file) = compiled(directory.path(), "bursts", BURSTS, &[]) else {
+        return;
+    };
+    once_of_three("the even one is found", || {
+        let options = MetricOptions::default();
+        let (_, found) = metric::start(&program(&file), Some(AUTO), &options, None)
+            .map_err(|error| error.to_string())?;
+        let name = found.facts().name;
+        match name.contains("evenly") && !name.contains("often") {
+            true => Ok(()),
+            false => Err(name),
+        }
+    });
+}
+
+/// One thread calls `tick` 1,000 times per second, whatever the other gets done in
+/// `work`, which takes now less and now more.
+const TIMER: &str = r#"
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+__attribute__((noinline)) unsigned hot(unsigned x) { for (int i = 0; i < 10; i++) x = x * 1664525 + 1013904223; return x; }
+__attribute__((noinline)) unsigned work(unsigned x) { int n = 4000 + rand() % 40000; for (int i = 0; i < n; i++) x = hot(x); return x; }
+__attribute__((noinline)) unsigned tick(unsigned x) { for (int i = 0; i < 8000; i++) x = hot(x); return x; }
+void *timer(void *none) {
+    struct timespec at;
+    volatile unsigned x = 1;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    for (;;) {
+        at.tv_nsec += 1000000;
+        if (at.tv_nsec >= 1000000000) { at.tv_nsec -= 1000000000; at.tv_sec++; }
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, 0);
+        x = tick(x);
+    }
+    return none;
+}
+int main(void) {
+    pthread_t thread;
+    pthread_create(&thread, 0, timer, 0);
+    unsigned x = 1;
+    while ((x = work(x)) != 77);
+    return 0;
+}
+"#;
+
+#[test]
+fn what_follows_a_clock_is_no_progress() {
+    if missing(AUTO, "uprobe") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(file) = compiled(directory.path(), "timer", TIMER, &[]) else {
+        return;
+    };
+    // Both on one CPU, so that they have something to share with the check.
+    once_of_three("work is found", || {
+        let options = MetricOptions::default();
+        let (_, found) = metric::start(&program(&file), Some(AUTO), &options, Some(&[0]))
+            .map_err(|error| error.to_string())?;
+        let name = found.facts().name;
+        match name.contains("work") && !name.contains("tick") {
+            true => Ok(()),
+            false => Err(name),
+        }
+    });
+}
+
 #[test]
 fn a_command_that_ends_is_followed() {
     if missing(AUTO, "uprobe") {

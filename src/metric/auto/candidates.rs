@@ -52,6 +52,16 @@ impl Candidate {
         }
     }
 
+    /// The function that it is, or is in.
+    pub(super) fn function(&self) -> (&Path, usize) {
+        (self.file(), self.index)
+    }
+
+    /// Whether it is an instruction within a function.
+    pub(super) fn is_within(&self) -> bool {
+        self.inside != 0
+    }
+
     /// Bytes from the beginning of the file to what is counted.
     pub(super) fn offset(&self) -> u64 {
         self.image.starts[self.index].offset + self.inside

@@ -6,10 +6,13 @@
 //! ones are looked at for longer. Needs neither symbols nor a PMU.
 
 mod candidates;
+mod clock;
 mod image;
 mod steady;
 mod trial;
 
+pub(super) use clock::follows_clock;
+pub(super) use clock::keep_busy;
 pub(super) use steady::Look;
 pub(super) use steady::Window;
 pub(super) use trial::Busy;
@@ -30,6 +33,7 @@ use candidates::Candidate;
 use candidates::Seen;
 use jostle_statistics::Noise;
 use std::collections::HashMap;
+use std::collections::HashSet;
 use std::path::Path;
 use std::path::PathBuf;
 use std::thread::Builder;
@@ -48,7 +52,10 @@ const SETTLING: Duration = Duration::from_millis(200);
 pub(super) const SHORTEST_RUN: Duration = Duration::from_millis(150);
 /// Samples: one per this much CPU time, for that long.
 const PERIOD: Duration = Duration::from_micros(700);
-const SAMPLED: Duration = Duration::from_millis(200);
+const SAMPLED: Duration = Duration::from_millis(240);
+/// In parts of this length, with pauses of the other: programs have phases.
+const PART: Duration = Duration::from_millis(60);
+const BETWEEN_PARTS: Duration = Duration::from_millis(90);
 /// Fewest samples that say where a program spends its time.
 const FEWEST_SAMPLES: usize = 12;
 /// How often all of it is tried, with the pauses in between: programs have
@@ -64,15 +71,26 @@ const HOT: f64 = 0.1;
 /// Longest time between two glances. It is drawn: a program that pauses at even
 /// times could do so at every glance otherwise.
 const BETWEEN_GLANCES: Duration = Duration::from_millis(50);
-/// Second look at the best ones.
-const SECOND: (usize, Duration) = (40, Duration::from_millis(4));
-/// Groups of candidates that get the second look.
-const SECOND_GROUPS: usize = 3;
-/// How much steadier a function of a file that others use has to be: threads that
+/// Windows of a look at each of a group of candidates that were seen to be called, and
+/// of the longer one at the best of them.
+const LOOK: (usize, Duration) = (25, Duration::from_millis(4));
+const LONG_LOOK: (usize, Duration) = (100, Duration::from_millis(4));
+/// Groups that get the one and the other.
+const LOOKED_AT: usize = 14;
+const LOOKED_AT_LONGER: usize = 2;
+/// Part of the time for the choice of the metric in which all of these looks are taken;
+/// with less, there are fewer groups.
+const LOOKING: f64 = 0.24;
+/// A score at which no other kind of candidates is tried.
+const SETTLES_FOR: f64 = 0.25;
+/// After this part of the time for the choice of the metric what was found is taken.
+const SEARCHING: f64 = 0.6;
+const LONGEST_SEARCH: Duration = Duration::from_secs(6);
+/// How many times steadier a function of a file that others use has to be: threads that
 /// the target starts are not counted there at once.
-const SHARED: f64 = 0.15;
+const SHARED: f64 = 1.3;
 /// Rates at a glance for which the second is worthwhile, per second.
-const PROMISING: std::ops::RangeInclusive<f64> = 200.0..=80_000.0;
+const PROMISING: std::ops::RangeInclusive<f64> = 100.0..=80_000.0;
 
 /// A function of which calls are counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,9 +130,12 @@ pub(super) struct Found {
     pub look: Look,
     /// Seconds from one call to the next, at any moment on average.
     pub gap: f64,
-    /// Whether other processes have one of the files mapped: then only threads are
-    /// counted that are known to be the target's.
-    shared: bool,
+    /// How noisy a block would be; see [`steady::noise`].
+    pub noise: f64,
+    /// Lower is better.
+    score: f64,
+    /// Whether it is taken only where there is nothing better.
+    poor: bool,
     /// How many functions were counted.
     pub tried: usize,
 }
@@ -152,6 +173,10 @@ impl Costs {
 pub(super) fn search(target: &mut Target, context: &Context) -> Result<Result<Vec<Found>, Reason>> {
     let mut search = Search {
         context,
+        found: Vec::new(),
+        until: Instant::now()
+            .checked_add(context.options.choice.mul_f64(SEARCHING))
+            .unwrap_or_else(|| Instant::now() + LONGEST_SEARCH),
         field: Field::default(),
         // Beside the search, or after it where there is no thread.
         costs: Builder::new().spawn(Costs::measure).ok(),
@@ -201,8 +226,33 @@ pub(super) fn executes(
 /// How long is looked for an instruction before threads are listed again.
 const LOOKED: Duration = Duration::from_millis(50);
 
+/// How many groups get the two looks where `choice` is the time to choose the metric.
+fn most_groups(choice: Duration) -> [usize; 2] {
+    let of = |(windows, length): (usize, Duration)| windows as f64 * length.as_secs_f64();
+    let all = of(LOOK) * LOOKED_AT as f64 + of(LONG_LOOK) * LOOKED_AT_LONGER as f64;
+    let share = (choice.as_secs_f64() * LOOKING / all).min(1.0);
+    [LOOKED_AT, LOOKED_AT_LONGER].map(|most| ((most as f64 * share).round() as usize).max(1))
+}
+
+/// Best first; others share no call with a better one: they are for when that fails.
+fn best_apart(mut found: Vec<Found>) -> Vec<Found> {
+    found.sort_by(|a, b| a.poor.cmp(&b.poor).then(a.score.total_cmp(&b.score)));
+    let mut best: Vec<Found> = Vec::new();
+    for found in found {
+        let same = |other: &Found| other.calls.iter().any(|call| found.calls.contains(call));
+        if !best.iter().any(same) {
+            best.push(found);
+        }
+    }
+    best
+}
+
 struct Search<'a> {
     context: &'a Context,
+    /// All that would do, if need be.
+    found: Vec<Found>,
+    /// When it is enough to have found something.
+    until: Instant,
     field: Field,
     /// Being measured meanwhile.
     costs: Option<JoinHandle<Result<Costs, Reason>>>,
@@ -260,21 +310,26 @@ impl Search<'_> {
             Ok(costs) => costs,
             Err(reason) => return Ok(Err(reason)),
         };
-        let lenient = attempt + 1 == ATTEMPTS;
         let mut tried = 0;
         let mut worst = None;
         for candidates in [&seen.candidates, &seen.imported, &seen.branches] {
-            match self.choose(target, candidates, &costs, lenient)? {
-                Ok((found, refusal)) => {
+            match self.choose(target, candidates, &costs)? {
+                Ok(refusal) => {
                     tried += candidates.len();
-                    if !found.is_empty() {
-                        let found = found.into_iter().map(|found| Found { tried, ..found });
-                        return Ok(Ok(found.collect()));
-                    }
                     worst = worst.max(refusal);
                 }
-                Err(reason) => return Ok(Err(reason)),
+                Err(reason) if self.found.is_empty() => return Ok(Err(reason)),
+                Err(_) => break,
             }
+            let good = |found: &Found| !found.poor && found.score < SETTLES_FOR;
+            if self.found.iter().any(good) || self.is_over() {
+                break;
+            }
+        }
+        let last = attempt + 1 == ATTEMPTS || Instant::now() >= self.until;
+        if self.found.iter().any(|found| !found.poor || last) {
+            let best = best_apart(std::mem::take(&mut self.found)).into_iter();
+            return Ok(Ok(best.map(|found| Found { tried, ..found }).collect()));
         }
         Ok(Err(Reason::NoSteadyCalls {
             tried,
@@ -305,10 +360,13 @@ impl Search<'_> {
                 }
             }
             let began = Instant::now();
-            self.pause(target, SAMPLED - watched)?;
+            self.pause(target, PART.min(SAMPLED - watched))?;
             watched += began.elapsed();
             samples.extend(clocks.iter_mut().flat_map(SoftwareClock::take));
             drop(clocks);
+            if watched < SAMPLED {
+                self.pause(target, BETWEEN_PARTS)?;
+            }
             // What was loaded meanwhile counts too.
             if target.wait(Duration::ZERO).is_none() {
                 self.field.forget();
@@ -325,23 +383,30 @@ impl Search<'_> {
         Ok(Ok(candidates::collect(&samples, &mapped)))
     }
 
-    /// Counts `candidates` and looks longer at the best; and what was wrong with
-    /// most of those. `lenient`: see [`Look::refused`].
+    /// Whether it has taken long enough, and there is something.
+    fn is_over(&self) -> bool {
+        !self.found.is_empty() && Instant::now() >= self.until
+    }
+
+    /// Counts `candidates`, looks longer at the best and keeps what would do; what was
+    /// wrong with most of the others.
     fn choose(
         &mut self,
         target: &mut Target,
         candidates: &[Candidate],
         costs: &Costs,
-        lenient: bool,
-    ) -> Step<(Vec<Found>, Option<Refusal>)> {
+    ) -> Step<Option<Refusal>> {
         let mut promising: Vec<(f64, &Candidate)> = Vec::new();
         let mut worst = None;
         let mut rates = vec![0.0_f64; candidates.len()];
         for glance in 0..MOST_GLANCES {
-            // Those that are far too frequent are so once and for all.
-            let open = |index: &usize| match glance < GLANCES {
-                true => rates[*index].is_finite(),
-                false => rates[*index] == 0.0 && candidates[*index].hot >= HOT,
+            // Those that are far too frequent are so once and for all. Of the many within
+            // functions one glance is enough where it shows something.
+            let open = |index: &usize| match (glance, candidates[*index].is_within()) {
+                (0, _) => true,
+                (1..GLANCES, false) => rates[*index].is_finite(),
+                (1..GLANCES, true) => rates[*index] == 0.0,
+                _ => rates[*index] == 0.0 && candidates[*index].hot >= HOT,
             };
             let open: Vec<usize> = (0..candidates.len()).filter(open).collect();
             if open.is_empty() {
@@ -368,10 +433,16 @@ impl Search<'_> {
                 }
             }
         }
+        let mut alike = HashSet::new();
         for (candidate, rate) in candidates.iter().zip(rates) {
+            // What was counted alike in one glance lies in one loop.
+            let loops = (candidate.function(), rate.to_bits());
+            if candidate.is_within() && rate > 0.0 && !alike.insert(loops) {
+                continue;
+            }
             let each = costs.of(&candidate.spot().1).as_secs_f64();
             if PROMISING.contains(&rate) && rate * each < 4.0 * steady::COSTLIEST {
-                let middle = (steady::SLOWEST * steady::FASTEST).sqrt();
+                let middle = (steady::SLOWEST * steady::USUAL).sqrt();
                 promising.push(((rate / middle).ln().abs(), candidate));
             } else if rate > 0.0 {
                 let slow = rate < *PROMISING.start();
@@ -379,70 +450,130 @@ impl Search<'_> {
             }
         }
         promising.sort_by(|a, b| a.0.total_cmp(&b.0));
-        promising.truncate(SECOND_GROUPS * BREAKPOINTS);
-        let places = target.cpus().map_or(1, |cpus| cpus.len());
-        let most = (handover::MOST / places.max(self.field.threads.len()).max(1)).max(1);
-        let mut found = Vec::new();
-        for group in promising.chunks(BREAKPOINTS) {
-            let group: Vec<&Candidate> = group.iter().map(|(_, candidate)| *candidate).collect();
-            let counted = match self.count(target, &group, SECOND, costs)? {
-                Ok(counted) => counted,
+        let [most, most_longer] = most_groups(self.context.options.choice);
+        promising.truncate(most * BREAKPOINTS);
+        let promising = promising.into_iter().map(|(_, candidate)| candidate);
+        let promising: Vec<&Candidate> = promising.collect();
+        let most = most_longer * BREAKPOINTS;
+        let best = match self.best_of(target, promising, most, costs)? {
+            Ok(best) => best,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        for group in best.chunks(BREAKPOINTS) {
+            let looked = self.look_at(target, group, LONG_LOOK, costs)?;
+            let sums = match looked {
+                Ok(sums) => sums,
                 Err(reason) => return Ok(Err(reason)),
             };
-            // Each function, and all sums of them: what one does in its phase another
-            // may do in the next, and more calls are less coarse.
-            for members in 1..1usize << group.len().min(counted.len()) {
-                let member = |index: &usize| members >> index & 1 == 1;
-                let chosen = || (0..group.len()).filter(member);
-                let known = |index: usize| !counted[index].windows.is_empty();
-                if chosen().count() > most || !chosen().all(known) {
-                    continue;
-                }
-                let windows = steady::sum(chosen().map(|index| &counted[index].windows[..]));
-                let times = chosen().map(|index| &counted[index].times[..]);
-                let span = chosen().next().map_or([0, 0], |index| counted[index].span);
-                let gap = steady::gap(times, span);
-                let Some(look) = Look::of(&windows) else {
-                    continue;
-                };
-                let each = |index: usize| {
-                    let (_, code) = group[index].spot();
-                    (counted[index].times.len() as f64, costs.of(&code))
-                };
-                let total: f64 = chosen().map(|index| each(index).0).sum();
-                let share = |index| {
-                    let (calls, cost) = each(index);
-                    cost.mul_f64(calls / total.max(1.0))
-                };
-                let cost: Duration = chosen().map(share).sum();
-                match look.refused(cost.as_secs_f64(), lenient) {
-                    Some(refusal) => worst = worst.max(Some(refusal)),
-                    None => found.push(Found {
-                        calls: chosen().map(|index| group[index].call()).collect(),
-                        each: cost,
-                        look,
-                        gap,
-                        shared: chosen().any(|index| self.is_shared(group[index].file(), target)),
-                        tried: 0,
-                    }),
+            for (members, sum) in sums {
+                let each = sum.each.as_secs_f64();
+                let refused = |lenient| sum.look.refused(each, sum.noise, lenient);
+                let calls = || members.iter().map(|at| group[*at].call()).collect();
+                let poor = refused(false);
+                worst = worst.max(poor);
+                if refused(true).is_none() {
+                    self.found.push(Found {
+                        calls: calls(),
+                        poor: poor.is_some(),
+                        ..sum
+                    });
                 }
             }
         }
-        let score = |found: &Found| {
-            let shared = if found.shared { SHARED } else { 0.0 };
-            shared + found.look.score(found.each.as_secs_f64(), found.gap)
+        Ok(Ok(worst))
+    }
+
+    /// Those of `candidates` that are worth a longer look, at `most`, best first.
+    fn best_of<'c>(
+        &mut self,
+        target: &mut Target,
+        candidates: Vec<&'c Candidate>,
+        most: usize,
+        costs: &Costs,
+    ) -> Step<Vec<&'c Candidate>> {
+        if candidates.len() <= most {
+            return Ok(Ok(candidates));
+        }
+        let mut scored: Vec<(f64, &Candidate)> = Vec::new();
+        for group in candidates.chunks(BREAKPOINTS) {
+            let sums = match self.look_at(target, group, LOOK, costs)? {
+                Ok(sums) => sums,
+                Err(reason) => return Ok(Err(reason)),
+            };
+            for (at, candidate) in group.iter().enumerate() {
+                let with = sums.iter().filter(|(members, _)| members.contains(&at));
+                let best = with.map(|(_, sum)| sum.score).min_by(f64::total_cmp);
+                scored.extend(best.map(|score| (score, *candidate)));
+            }
+        }
+        scored.sort_by(|a, b| a.0.total_cmp(&b.0));
+        scored.truncate(most);
+        let best = scored.into_iter().map(|(_, candidate)| candidate);
+        Ok(Ok(best.collect()))
+    }
+
+    /// Counts a group of candidates, and what it would be to count some of them together:
+    /// what one does in its phase another may do in the next, and more calls are less
+    /// coarse. By their places in the group; `calls` are left empty.
+    fn look_at(
+        &mut self,
+        target: &mut Target,
+        group: &[&Candidate],
+        look: (usize, Duration),
+        costs: &Costs,
+    ) -> Step<Vec<(Vec<usize>, Found)>> {
+        let counted = match self.count(target, group, look, costs)? {
+            Ok(counted) => counted,
+            Err(reason) => return Ok(Err(reason)),
         };
-        found.sort_by(|a, b| score(a).total_cmp(&score(b)));
-        // Others share no call with a better one: they are for when that fails.
-        let mut best: Vec<Found> = Vec::new();
-        for found in found {
-            let same = |other: &Found| other.calls.iter().any(|call| found.calls.contains(call));
-            if !best.iter().any(same) {
-                best.push(found);
+        let places = target.cpus().map_or(1, |cpus| cpus.len());
+        let most = (handover::MOST / places.max(self.field.threads.len()).max(1)).max(1);
+        let costs: Vec<Duration> = group.iter().map(|it| costs.of(&it.spot().1)).collect();
+        let shared: Vec<bool> = group
+            .iter()
+            .map(|it| self.is_shared(it.file(), target))
+            .collect();
+        let number = group.len().min(counted.len());
+        let mut sums = Vec::new();
+        for chosen in 1..1usize << number {
+            let members: Vec<usize> = (0..number).filter(|at| chosen >> at & 1 == 1).collect();
+            let traces = || members.iter().map(|at| &counted[*at]);
+            if members.len() > most || traces().any(|trace| trace.windows.is_empty()) {
+                continue;
             }
+            let Some(look) = Look::of(&steady::sum(traces().map(|trace| &trace.windows[..])))
+            else {
+                continue;
+            };
+            let mut times: Vec<f64> = traces().flat_map(|trace| &trace.times).copied().collect();
+            times.sort_by(f64::total_cmp);
+            let span = [0.0, traces().next().map_or(0.0, Trace::busy)];
+            let gap = steady::gap(&times, span);
+            let Some(noise) = steady::noise(&times, span, gap) else {
+                continue;
+            };
+            let total = times.len().max(1) as f64;
+            let share = |at: &usize| costs[*at].mul_f64(counted[*at].times.len() as f64 / total);
+            let each: Duration = members.iter().map(share).sum();
+            let worse = match members.iter().any(|at| shared[*at]) {
+                true => SHARED,
+                false => 1.0,
+            };
+            sums.push((
+                members,
+                Found {
+                    calls: Vec::new(),
+                    each,
+                    look,
+                    gap,
+                    noise,
+                    score: worse * look.score(each.as_secs_f64(), noise),
+                    poor: false,
+                    tried: 0,
+                },
+            ));
         }
-        let found = best;
-        Ok(Ok((found, worst)))
+        Ok(Ok(sums))
     }
 
     /// Whether others than the target have `file` mapped, or that cannot be known.
@@ -486,5 +617,56 @@ impl Search<'_> {
             }
         }
         Ok(Ok(best.unwrap_or_default()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(symbols: &[&str], score: f64, poor: bool) -> Found {
+        let call = |symbol: &&str| Call {
+            file: PathBuf::from("/bin/program"),
+            symbol: symbol.to_string(),
+            offset: 0,
+        };
+        Found {
+            calls: symbols.iter().map(call).collect(),
+            each: Duration::ZERO,
+            look: Look::of(
+                &[Window {
+                    seconds: 0.004,
+                    busy: 0.004,
+                    count: 4,
+                }; 4],
+            )
+            .unwrap(),
+            gap: 0.001,
+            noise: score,
+            score,
+            poor,
+            tried: 0,
+        }
+    }
+
+    #[test]
+    fn the_best_come_first_and_have_nothing_in_common() {
+        let all = vec![
+            found(&["a"], 0.1, true),
+            found(&["b", "c"], 0.3, false),
+            found(&["c"], 0.4, false),
+            found(&["d"], 0.5, false),
+        ];
+        let best: Vec<f64> = best_apart(all).iter().map(|found| found.score).collect();
+        assert_eq!(best, [0.3, 0.5, 0.1]);
+    }
+
+    #[test]
+    fn with_less_time_fewer_are_looked_at() {
+        let all = most_groups(Duration::MAX);
+        assert_eq!(all, [LOOKED_AT, LOOKED_AT_LONGER]);
+        let quick = most_groups(Duration::from_millis(1_700));
+        assert!(quick[0] < LOOKED_AT / 2 && quick[1] == 1, "{quick:?}");
+        assert_eq!(most_groups(Duration::ZERO), [1, 1]);
     }
 }

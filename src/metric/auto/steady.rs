@@ -1,5 +1,7 @@
 //! How well a count would serve as progress, from what it did in short windows.
 
+use std::f64::consts::PI;
+
 /// What a count did in windows of about equal length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::metric) struct Look {
@@ -13,21 +15,22 @@ pub(in crate::metric) struct Look {
     pub pause: f64,
 }
 
-/// Useful rates, per second.
-pub(super) const SLOWEST: f64 = 1_000.0;
-pub(super) const FASTEST: f64 = 20_000.0;
-/// Rates below [`SLOWEST`] that are taken where there is nothing else: one count
-/// per block of the fastest sources.
-pub(super) const COARSEST: f64 = 300.0;
+/// Rates that are tried first, per second: a call in the time of a block at least, and
+/// cheap.
+pub(super) const SLOWEST: f64 = 200.0;
+pub(super) const USUAL: f64 = 5_000.0;
+/// Largest rate that is taken.
+const FASTEST: f64 = 40_000.0;
+/// Least rate that is taken.
+const COARSEST: f64 = 120.0;
 /// Largest share of a CPU that counting may take.
 pub(super) const COSTLIEST: f64 = 0.02;
-/// Largest variation from window to window.
+/// Largest noise; see [`noise`].
 const NOISIEST: f64 = 1.0;
 /// Largest change from one half to the other.
 const LARGEST_STEP: f64 = 3.0;
-/// Longest time without a count, in seconds: about ten blocks of the fastest
-/// sources.
-const LONGEST_PAUSE: f64 = 0.040;
+/// Longest time without a count, in seconds: about five of the longest blocks.
+const LONGEST_PAUSE: f64 = 0.100;
 
 /// How much noisier a count may be, and how much longer pause, where there is no
 /// better one.
@@ -98,18 +101,23 @@ impl Look {
     }
 
     /// Why it cannot be used, if it cannot; `each` is what one count costs, in
-    /// seconds. With `lenient` bursts are taken that leave most blocks something to
-    /// count: what a program repeats is taken off later.
-    pub(in crate::metric) fn refused(&self, each: f64, lenient: bool) -> Option<Refusal> {
+    /// seconds, `noise` that of a block. With `lenient` bursts are taken that leave most
+    /// blocks something to count: what a program repeats is taken off later.
+    pub(in crate::metric) fn refused(
+        &self,
+        each: f64,
+        noise: f64,
+        lenient: bool,
+    ) -> Option<Refusal> {
         let more = if lenient { LENIENT } else { 1.0 };
         let share = each * self.per_second;
         if self.per_second < COARSEST {
             Some(Refusal::Slow)
-        } else if share > COSTLIEST || self.per_second > FASTEST * 2.0 {
+        } else if share > COSTLIEST || self.per_second > FASTEST {
             Some(Refusal::Costly)
         } else if !(1.0 / LARGEST_STEP..=LARGEST_STEP).contains(&self.first_half)
             || self.pause > more * LONGEST_PAUSE
-            || self.variation > more * NOISIEST
+            || noise > more * NOISIEST
         {
             Some(Refusal::Unsteady)
         } else {
@@ -117,30 +125,101 @@ impl Look {
         }
     }
 
-    /// Lower is better: the noise of a window, the time from one call to the next,
-    /// `gap` in seconds, as [`gap`] tells it, and what it costs beyond 1 % of a CPU;
+    /// Lower is better: the `noise` of a block, and what it costs beyond 1 % of a CPU;
     /// `each` is what one count costs, in seconds.
-    ///
-    /// What a program repeats is taken off later, noise and all, but where in the time
-    /// between two calls it was at the end of a block is never known.
-    pub(super) fn score(&self, each: f64, gap: f64) -> f64 {
+    pub(super) fn score(&self, each: f64, noise: f64) -> f64 {
         let costly = (each * self.per_second - 0.01).max(0.0);
-        0.5 * self.variation + gap / COARSE + 10.0 * costly
+        noise * (1.0 + COSTLY * costly)
     }
 }
 
-/// Seconds between two counts that are as bad as a window whose noise is twice what it
-/// counts.
-const COARSE: f64 = 0.004;
+/// A count that takes 2 % of a CPU is as bad as one a fifth noisier.
+const COSTLY: f64 = 20.0;
+
+/// Blocks of the measurement last four times as long as it takes from one count to the
+/// next, within these limits, in seconds.
+const SHORTEST_BLOCK: f64 = 0.004;
+const LONGEST_BLOCK: f64 = 0.020;
+const GAPS_PER_BLOCK: f64 = 4.0;
+/// Fewest blocks that tell their noise.
+const FEWEST_BLOCKS: usize = 5;
+/// Longest step from one block to the next that counts as it is: a block in a pause of
+/// what is counted says nothing, however long the pause is, and the others are as good as
+/// before.
+const LONGEST_STEP: f64 = 1.0;
+/// What is longer than a block is never known: in this share of the time a block must not
+/// be too short.
+const SHARE_OF_TIME: f64 = 0.7;
+
+/// How noisy blocks of the measurement would be: the standard deviation of the log of
+/// one's progress against that of the next, as if blocks lasted 4 ms. What is under way
+/// at the end of a block counts by its time, so what is even is not noisy, however slow.
+///
+/// `times` are those of all counts, ascending, in seconds of CPU time; `span` is when
+/// they were looked for; `gap` is that of [`gap`]. `None` for too short a time.
+pub(super) fn noise(times: &[f64], span: [f64; 2], gap: f64) -> Option<f64> {
+    let block = (GAPS_PER_BLOCK * gap).clamp(SHORTEST_BLOCK, LONGEST_BLOCK);
+    let blocks = ((span[1] - span[0]) / block).floor();
+    if blocks < FEWEST_BLOCKS as f64 {
+        return None;
+    }
+    // The first count is no count, but where the time begins.
+    let marks: Vec<f64> = std::iter::once(span[0])
+        .chain(times.iter().copied())
+        .chain([span[1]])
+        .collect();
+    let progress = |at: f64| {
+        let after = marks.partition_point(|mark| *mark <= at);
+        let after = after.clamp(1, marks.len() - 1);
+        let (from, to) = (marks[after - 1], marks[after]);
+        let part = if to > from {
+            (at - from) / (to - from)
+        } else {
+            1.0
+        };
+        (after - 1) as f64 + part.clamp(0.0, 1.0)
+    };
+    let ends = (0..=blocks as usize).map(|end| progress(span[0] + end as f64 * block));
+    let ends: Vec<f64> = ends.collect();
+    let logs = ends
+        .windows(2)
+        .map(|pair| (pair[1] - pair[0]).max(1e-9).ln());
+    let logs: Vec<f64> = logs.collect();
+    let steps = logs.windows(2).map(|pair| (pair[1] - pair[0]).abs());
+    // Of normal noise, two differ by 2/√π standard deviations of one on average; means
+    // of absolute values bear the tails that there are.
+    let steps: f64 = steps.map(|step| step.min(LONGEST_STEP)).sum();
+    let deviation = steps / (logs.len() - 1) as f64 * PI.sqrt() / 2.0;
+    let diluted = (GAPS_PER_BLOCK * usual_gap(&marks) / LONGEST_BLOCK).max(1.0);
+    // Longer ones are fewer.
+    Some(deviation * (block / SHORTEST_BLOCK).sqrt() * diluted)
+}
+
+/// The longest of the gaps between `marks` in which [`SHARE_OF_TIME`] passes, shortest
+/// first.
+fn usual_gap(marks: &[f64]) -> f64 {
+    let gaps = marks.windows(2).map(|pair| pair[1] - pair[0]);
+    let mut gaps: Vec<f64> = gaps.collect();
+    gaps.sort_by(f64::total_cmp);
+    let all: f64 = gaps.iter().sum();
+    let mut passed = 0.0;
+    let usual = gaps.iter().find(|gap| {
+        passed += **gap;
+        passed >= SHARE_OF_TIME * all
+    });
+    usual.copied().unwrap_or(f64::INFINITY)
+}
 
 /// Seconds from one count to the next, as at a moment taken at random: long ones
-/// count by their length. `all`: times within `span`, nanoseconds.
-pub(super) fn gap<'t>(all: impl Iterator<Item = &'t [u64]>, span: [u64; 2]) -> f64 {
-    let mut times: Vec<u64> = all.flatten().copied().chain(span).collect();
-    times.sort_unstable();
-    let gaps = times
-        .windows(2)
-        .map(|pair| (pair[1] - pair[0]) as f64 / 1e9);
+/// count by their length. `times` are ascending, within `span`, in seconds.
+pub(super) fn gap(times: &[f64], span: [f64; 2]) -> f64 {
+    let marks = std::iter::once(span[0])
+        .chain(times.iter().copied())
+        .chain([span[1]]);
+    let gaps = marks
+        .clone()
+        .zip(marks.skip(1))
+        .map(|(one, next)| next - one);
     let (sum, squares) = gaps.fold((0.0, 0.0), |(sum, squares), gap| {
         (sum + gap, squares + gap * gap)
     });
@@ -199,7 +278,7 @@ mod tests {
         let look = look([20, 21, 20, 19, 20, 20]);
         assert!((look.per_second - 5000.0).abs() < 1.0);
         assert!(look.variation < 0.05, "{look:?}");
-        assert_eq!(look.refused(EACH, false), None);
+        assert_eq!(look.refused(EACH, 0.1, false), None);
     }
 
     #[test]
@@ -209,55 +288,117 @@ mod tests {
         let alone = Look::of(&one).unwrap();
         let both = Look::of(&sum([&one[..], &other].into_iter())).unwrap();
         assert!(alone.variation > 1.0 && both.variation < 0.05, "{both:?}");
-        assert!(both.score(EACH, 2e-4) < alone.score(EACH, 2e-4));
         assert!(sum(std::iter::empty()).is_empty());
     }
 
     #[test]
     fn the_reason_of_a_refusal_is_told() {
         assert_eq!(
-            look([0, 1, 0, 0, 1, 0]).refused(EACH, false),
+            look([0, 0, 0, 0, 1, 0]).refused(EACH, 0.1, false),
             Some(Refusal::Slow)
         );
-        assert_eq!(look([120; 6]).refused(EACH, false), Some(Refusal::Costly));
+        assert_eq!(
+            look([200; 6]).refused(EACH, 0.1, false),
+            Some(Refusal::Costly)
+        );
         // The same rate is cheap or not by what one costs.
-        assert_eq!(look([20; 6]).refused(9.5e-6, false), Some(Refusal::Costly));
+        assert_eq!(
+            look([20; 6]).refused(9.5e-6, 0.1, false),
+            Some(Refusal::Costly)
+        );
         let bursts = look([0, 60, 0, 0, 60, 0, 0, 60]);
         assert!((bursts.pause - 0.008).abs() < 1e-9);
-        assert_eq!(bursts.refused(EACH, false), Some(Refusal::Unsteady));
+        assert_eq!(bursts.refused(EACH, 1.5, false), Some(Refusal::Unsteady));
         // Where there is nothing better it is.
-        assert_eq!(bursts.refused(EACH, true), None);
+        assert_eq!(bursts.refused(EACH, 1.5, true), None);
         let over = look([40, 40, 40, 40, 0, 0, 0, 0]);
-        assert_eq!(over.refused(EACH, false), Some(Refusal::Unsteady));
+        assert_eq!(over.refused(EACH, 0.1, false), Some(Refusal::Unsteady));
+    }
+
+    /// Counts `every` so many seconds, each off by up to `jitter` of that.
+    fn times(every: f64, jitter: f64) -> Vec<f64> {
+        let mut draws = jostle_statistics::Noise::seeded(7);
+        let count = (SPAN[1] / every) as usize;
+        let late = |n: usize, draw: f64| (n as f64 + 0.5 + jitter * (draw - 0.5)) * every;
+        (0..count).map(|n| late(n, draws.uniform())).collect()
+    }
+
+    const SPAN: [f64; 2] = [0.0, 0.400];
+
+    fn noise_of(times: &[f64]) -> f64 {
+        noise(times, SPAN, gap(times, SPAN)).unwrap()
     }
 
     #[test]
-    fn better_counts_score_lower() {
+    fn even_counts_are_not_noisy_however_slow() {
+        // 250 per second, to a tenth of the time between two.
+        let slow = noise_of(&times(0.004, 0.1));
+        assert!(slow < 0.06, "{slow}");
+        // 5,000 per second, in bursts of 5 ms at most, now and then.
+        let mut draws = jostle_statistics::Noise::seeded(5);
+        let open: Vec<bool> = (0..80).map(|_| draws.uniform() < 0.5).collect();
+        let bursts: Vec<f64> = times(0.000_1, 0.0)
+            .into_iter()
+            .filter(|time| open[(time * 200.0) as usize % 80])
+            .collect();
+        let noisy = noise_of(&bursts);
+        assert!(noisy > 3.0 * slow, "{noisy} {slow}");
+        let fast = noise_of(&times(0.000_2, 1.0));
+        assert!(fast < slow, "{fast} {slow}");
+    }
+
+    #[test]
+    fn pauses_and_long_gaps_are_noise() {
+        let even = times(0.001, 0.2);
+        let pauses = |time: &f64| (time * 10.0).fract() > 0.3;
+        let paused: Vec<f64> = even.iter().copied().filter(pauses).collect();
+        assert!(noise_of(&paused) > 10.0 * noise_of(&even));
+        let rare = times(0.012, 0.3);
+        assert!(noise_of(&rare) > 2.0 * noise_of(&times(0.003, 0.3)));
+        assert_eq!(noise(&even[..10], [0.0, 0.010], 0.001), None);
+    }
+
+    #[test]
+    fn noise_is_that_of_blocks() {
+        // Normal steps of the rate from one 4 ms to the next: a standard deviation of 0.2.
+        let mut draws = jostle_statistics::Noise::seeded(3);
+        let mut all = Vec::new();
+        let span = [0.0, 8.0];
+        for block in 0..2_000 {
+            let rate = 5_000.0 * (0.2 * draws.normal()).exp();
+            let begin = f64::from(block) * SHORTEST_BLOCK;
+            let count = (rate * SHORTEST_BLOCK) as usize;
+            all.extend((0..count).map(|n| begin + (n as f64 + 0.5) / rate));
+        }
+        let found = noise(&all, span, gap(&all, span)).unwrap();
+        assert!((found - 0.2).abs() < 0.03, "{found}");
+    }
+
+    #[test]
+    fn what_costs_less_scores_lower() {
         let middle = look([18; 8]);
-        let slow = look([2; 8]);
-        let noisy = look([10, 26, 9, 27, 11, 25, 10, 26]);
-        let score = |look: Look| look.score(EACH, 1.0 / look.per_second);
-        assert!(score(middle) < score(slow));
-        assert!(score(middle) < score(noisy));
-        assert!(score(look([30; 8])) < score(noisy));
-        assert!(middle.score(EACH, 2e-4) < middle.score(4.0e-6, 2e-4));
+        assert!(middle.score(EACH, 0.1) < middle.score(4.0e-6, 0.1));
+        assert!(middle.score(EACH, 0.1) < middle.score(EACH, 0.2));
     }
 
     #[test]
     fn bursts_leave_long_gaps() {
-        let span = [0, 100_000_000];
-        let of = |all: &[&[u64]]| gap(all.iter().copied(), span);
-        let even: Vec<u64> = (0..100).map(|n| n * 1_000_000).collect();
-        assert!((of(&[&even]) - 0.001).abs() < 1e-12);
+        let span = [0.0, 0.1];
+        let even: Vec<f64> = (0..100).map(|n| f64::from(n) * 1e-3).collect();
+        assert!((gap(&even, span) - 0.001).abs() < 1e-12);
         // As many in bursts of ten.
-        let burst: Vec<u64> = (0..100).map(|n| n / 10 * 10_000_000 + n % 10).collect();
-        assert!((of(&[&burst]) - 0.010).abs() < 1e-4);
+        let burst: Vec<f64> = (0..100)
+            .map(|n| f64::from(n / 10) * 1e-2 + f64::from(n % 10) * 1e-8)
+            .collect();
+        assert!((gap(&burst, span) - 0.010).abs() < 1e-4);
         // Each fills what the other leaves.
-        let other: Vec<u64> = burst.iter().map(|time| time + 5_000_000).collect();
-        assert!((of(&[&burst, &other]) - 0.005).abs() < 1e-4);
+        let other = burst.iter().map(|time| time + 5e-3);
+        let mut both: Vec<f64> = burst.iter().copied().chain(other).collect();
+        both.sort_by(f64::total_cmp);
+        assert!((gap(&both, span) - 0.005).abs() < 1e-4);
         // One burst in all the time.
-        assert!(of(&[&burst[..10]]) > 0.099);
-        assert_eq!(gap([].into_iter(), [0, 0]), f64::INFINITY);
+        assert!(gap(&burst[..10], span) > 0.099);
+        assert_eq!(gap(&[], [0.0, 0.0]), f64::INFINITY);
     }
 
     #[test]

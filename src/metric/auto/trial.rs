@@ -32,13 +32,19 @@ pub(in crate::metric) fn uneven(length: Duration, number: usize) -> Duration {
 /// What was counted, one window after another.
 pub(super) type Windows = Vec<Window>;
 
-/// What was counted, and when, on CLOCK_MONOTONIC.
+/// What was counted, and when.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trace {
     pub windows: Windows,
-    /// Ascending, all of `span`.
-    pub times: Vec<u64>,
-    pub span: [u64; 2],
+    /// Seconds of CPU time of the target, ascending, within its windows.
+    pub times: Vec<f64>,
+}
+
+impl Trace {
+    /// CPU time of all its windows, in seconds.
+    pub(super) fn busy(&self) -> f64 {
+        self.windows.iter().map(|window| window.busy).sum()
+    }
 }
 
 /// Holds what a thread executes within a trial at most, 16 bytes each time.
@@ -165,17 +171,26 @@ impl Field {
             }
             times.sort_unstable();
             times.retain(|time| (begin..=end).contains(time));
-            let until = |end: u64| times.partition_point(|time| *time <= end);
-            let windows = ends.windows(2).map(|pair| Window {
-                seconds: (pair[1].0 - pair[0].0) as f64 / 1e9,
-                busy: pair[1].1 - pair[0].1,
-                count: (until(pair[1].0) - until(pair[0].0)) as u64,
-            });
-            Trace {
-                windows: windows.collect(),
-                times,
-                span: [begin, end],
+            let mut trace = Trace::default();
+            let (mut counted, mut used) = (0, 0.0);
+            for pair in ends.windows(2) {
+                let until = times.partition_point(|time| *time <= pair[1].0);
+                let window = Window {
+                    seconds: (pair[1].0 - pair[0].0) as f64 / 1e9,
+                    busy: pair[1].1 - pair[0].1,
+                    count: (until - counted) as u64,
+                };
+                let of_cpu_time = |time: &u64| {
+                    let part = (time - pair[0].0) as f64 / 1e9 / window.seconds.max(1e-9);
+                    used + part * window.busy
+                };
+                trace
+                    .times
+                    .extend(times[counted..until].iter().map(of_cpu_time));
+                (counted, used) = (until, used + window.busy);
+                trace.windows.push(window);
             }
+            trace
         });
         Ok(traces.collect())
     }
@@ -250,9 +265,20 @@ pub(super) fn without_cost(traces: &mut [Trace], each: f64) {
         let hits: u64 = traces.iter().map(|trace| trace.windows[at].count).sum();
         let spent = hits as f64 * each;
         for trace in traces.iter_mut() {
+            let begin: f64 = trace.windows[..at].iter().map(|window| window.busy).sum();
             let Window { seconds, busy, .. } = &mut trace.windows[at];
-            for time in [seconds, busy] {
+            let was = *busy;
+            for time in [seconds, &mut *busy] {
                 *time = (*time - spent).max(*time / 20.0);
+            }
+            let (is, end) = (*busy, begin + was);
+            // What came later comes earlier.
+            let first = trace.times.partition_point(|time| *time < begin);
+            for time in &mut trace.times[first..] {
+                *time = match *time <= end {
+                    true => begin + (*time - begin) * (is / was.max(1e-12)),
+                    false => *time - (was - is),
+                };
             }
         }
     }
