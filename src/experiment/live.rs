@@ -289,7 +289,7 @@ impl<'a> LiveExecutor<'a> {
         let runs = self.metric.one_run_per_window();
         let undisturbed = read_target && request.arm == Arm::Idle;
         if let Some(quiet) = self.quiet.as_mut().filter(|_| undisturbed) {
-            quiet.begin(&self.target.scope());
+            quiet.begin(self.target);
         }
         if read_target {
             self.metric.begin(self.target).map_err(target_error)?;
@@ -315,7 +315,7 @@ impl<'a> LiveExecutor<'a> {
         let to: Snapshot = self.groups[request.subject].snapshot();
         let steal = StealReading::now(&self.cpus).share_since(&stolen);
         if let Some(quiet) = self.quiet.as_mut().filter(|_| undisturbed) {
-            quiet.reached(&self.target.scope());
+            quiet.reached(self.target);
             if let Some(counting) = &self.counting {
                 let length = Duration::from_nanos(to.at_ns.saturating_sub(from.at_ns));
                 quiet.count(counting, &counters, length);

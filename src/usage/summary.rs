@@ -9,6 +9,8 @@ use crate::os::disks::DiskCounts;
 use jostle_statistics::student_quantile;
 use std::collections::BTreeMap;
 
+/// With fewer parts than this that lie within a run, those count too in which one ended.
+const FEWEST_WITHIN: usize = 5;
 /// Fewer parts than this give no interval.
 const FEWEST: usize = 3;
 /// Counters that went back in more than this share of the parts are no counters.
@@ -173,6 +175,8 @@ impl Estimate {
 #[derive(Clone, Debug, Default)]
 pub struct Track {
     pub(super) parts: Vec<Part>,
+    /// Those in which a command ended: what came after is none of its time.
+    across_ends: Vec<Part>,
     memory: Vec<Memory>,
     /// By name: what each window without interference counted, over how long.
     counted: BTreeMap<String, Vec<(f64, f64)>>,
@@ -191,6 +195,20 @@ impl Track {
     /// Adds a part of time.
     pub fn push(&mut self, part: Part) {
         self.parts.push(part);
+    }
+
+    /// Adds a part of time in which a command ended, perhaps to be started again: it
+    /// counts where there are too few others.
+    pub fn push_across_an_end(&mut self, part: Part) {
+        self.across_ends.push(part);
+    }
+
+    /// No more parts come.
+    pub fn finish(&mut self) {
+        let ends = std::mem::take(&mut self.across_ends);
+        if self.parts.len() < FEWEST_WITHIN {
+            self.parts.extend(ends);
+        }
     }
 
     /// Takes notice of `totals`, within a part or between parts.
@@ -476,6 +494,28 @@ pub(super) mod tests {
         assert_eq!(read(&cpu).unwrap().value, 1.0);
         cpu = [3.0, 2.0, 1.0, 0.5, 1.5, 0.5];
         assert!(read(&cpu).unwrap_err().contains("started anew"));
+    }
+
+    #[test]
+    fn the_time_after_a_command_has_ended_is_none_of_its_own() {
+        let read = |within: usize| {
+            let mut track = track(
+                &(0..=within)
+                    .map(|second| totals(second as f64, second as f64, 0.0, &[]))
+                    .collect::<Vec<_>>(),
+            );
+            // It ended after a fifth of each of these.
+            for _ in 0..4 {
+                let [from, to] =
+                    [(0.0, 0.0), (1.0, 0.2)].map(|(at, cpu)| totals(at, cpu, 0.0, &[]));
+                track.push_across_an_end(Part::between(&from, &to));
+            }
+            track.finish();
+            track.cpu().unwrap().value
+        };
+        assert_eq!(read(FEWEST_WITHIN), 1.0);
+        // Runs as short as a part: the whole time says more than nothing.
+        assert!((read(1) - 0.36).abs() < 1e-9);
     }
 
     #[test]

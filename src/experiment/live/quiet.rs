@@ -10,7 +10,7 @@ use crate::usage::Meter;
 use crate::usage::Part;
 use crate::usage::Totals;
 use crate::usage::Track;
-use crate::workload::Scope;
+use crate::workload::Target;
 use std::time::Duration;
 
 /// Shortest part of time that is read by itself.
@@ -41,6 +41,8 @@ pub(super) struct Quiet {
     track: Track,
     /// Begin of the part under way.
     open: Option<(u64, Totals)>,
+    /// Runs of the target that had ended then.
+    ended_runs: u64,
     /// Spent in pauses so far.
     paused: Duration,
     /// From when on memory may be read again.
@@ -53,15 +55,17 @@ impl Quiet {
             meter,
             track: Track::default(),
             open: None,
+            ended_runs: 0,
             paused: Duration::ZERO,
             memory_ns: 0,
         }
     }
 
     /// A time without interference begins, or goes on.
-    pub(super) fn begin(&mut self, scope: &Scope) {
+    pub(super) fn begin(&mut self, target: &Target) {
         if self.open.is_none() {
-            self.meter.follow(scope);
+            self.ended_runs = target.ended_runs();
+            self.meter.follow(&target.scope());
             let totals = self.meter.totals();
             self.track.reached(&totals);
             self.open = Some((monotonic_ns(), totals));
@@ -69,7 +73,7 @@ impl Quiet {
     }
 
     /// It has lasted until now; a part of time that is long enough is kept.
-    pub(super) fn reached(&mut self, scope: &Scope) {
+    pub(super) fn reached(&mut self, target: &mut Target) {
         let now = monotonic_ns();
         let Some((begun, from)) = &self.open else {
             return;
@@ -77,9 +81,18 @@ impl Quiet {
         if now - begun < PART.as_nanos() as u64 {
             return;
         }
-        self.meter.follow(scope);
+        // Seen to have ended, it is yet to be started again.
+        let over = target.wait(Duration::ZERO).is_some();
+        let ended = over || target.ended_runs() != self.ended_runs;
+        self.meter.follow(&target.scope());
         let to = self.meter.totals();
-        self.track.push(Part::between(from, &to));
+        let part = Part::between(from, &to);
+        match ended {
+            true => self.track.push_across_an_end(part),
+            false => self.track.push(part),
+        }
+        // The next part may begin while nothing runs, and is not within a run either.
+        self.ended_runs = if over { u64::MAX } else { target.ended_runs() };
         self.track.reached(&to);
         self.open = Some((now, to));
         let now = monotonic_ns();
@@ -121,6 +134,7 @@ impl LiveExecutor<'_> {
     pub fn usage(&mut self) -> Option<Track> {
         let quiet = self.quiet.take()?;
         let mut track = quiet.track;
+        track.finish();
         for (name, facts) in self.counters() {
             if let Some(reason) = facts.reason() {
                 track.cannot_count(&name, reason);
@@ -143,15 +157,13 @@ impl LiveExecutor<'_> {
         }
         self.put_down()?;
         self.rest(SETTLE)?;
-        let scope = self.target.scope();
         if let Some(quiet) = &mut self.quiet {
-            quiet.begin(&scope);
+            quiet.begin(self.target);
         }
         for _ in 0..READ.as_nanos() / PART.as_nanos() {
             self.rest(PART)?;
-            let scope = self.target.scope();
             if let Some(quiet) = &mut self.quiet {
-                quiet.reached(&scope);
+                quiet.reached(self.target);
             }
         }
         if let Some(quiet) = &mut self.quiet {
