@@ -139,11 +139,11 @@ fn a_slow_metric_loses_no_more_to_cpu_time_than_a_fast_one() {
         let (subjects, mut mock) = playing(&responses, seed);
         (mock.baseline, mock.bursts) = (160.0, Some(1.0));
         (mock.runs, mock.endless) = (Some((487.0, unequal as Pace)), true);
-        mock.in_parts = true;
         let measured = run(&mut mock, &subjects, &settings(30, seed));
         loss(&measured, CPU_TIME)[0]
     });
     let lost: Vec<f64> = lost.collect();
     let mean = lost.iter().sum::<f64>() / lost.len() as f64;
-    assert!((mean - 0.5).abs() < 0.04, "{lost:?}");
+    // In blocks of 16 ms it would be 0.74.
+    assert!((mean - 0.5).abs() < 0.06, "{lost:?}");
 }

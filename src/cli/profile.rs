@@ -451,6 +451,7 @@ fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result
         metric: args.metric.metric.clone(),
         metric_options: MetricOptions {
             choice: settings.budget / CHOICE_PARTS,
+            may_press: !settings.is_limited(),
             ..args.metric.options()?
         },
         load,

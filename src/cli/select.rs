@@ -21,6 +21,7 @@ use crate::machine::format_bytes;
 use crate::machine::saved;
 use crate::machine::saved::Saved;
 use crate::report;
+use crate::workload::TargetSpec;
 use jostle_kernels::Access;
 use jostle_profile::cpulist::format_list;
 use jostle_profile::reading::Reading;
@@ -325,6 +326,13 @@ pub fn dry_run(machine: &Machine, request: &Request) -> String {
     }
     for (resource, reason) in &plans.unavailable {
         text += &format!("{resource:<18} {reason}\n");
+    }
+    if request.metric_options.may_press
+        && request.load.is_none()
+        && matches!(request.spec, TargetSpec::Command(_))
+        && matches!(request.metric.as_deref(), None | Some("progress:auto"))
+    {
+        text += "where a function to count is chosen, the target's CPUs are kept busy for 0.15 s, to tell a clock from work\n";
     }
     if request.any_resources {
         text +=

@@ -61,11 +61,10 @@ const FEWEST_OPERATIONS: f64 = 12.0;
 /// The same where parts of operations are counted, in times between two of them.
 const FEWEST_GAPS: f64 = 4.0;
 
-/// So many times as long, up to this length, are blocks of a source that takes half of
-/// the time. The fewer operations a block has, the further the mean logarithm of their
-/// rate lies below that of their mean rate, and in blocks of half as many this would look
-/// like a loss.
-const HALVES: f64 = 4.0;
+/// Blocks of a source that takes half of the time are so many times as long, up to this
+/// length. The fewer operations a block has, the further the mean logarithm of their rate
+/// lies below the logarithm of their mean rate, and treated blocks have half as many.
+const LONGER_OF_TIME: f64 = 4.0;
 const LONGEST_OF_TIME: Duration = Duration::from_millis(120);
 
 /// Another way to read blocks is taken where they spread less than this part of what
@@ -270,7 +269,7 @@ impl SequenceLog {
             None => FEWEST_OPERATIONS / rate,
         };
         let (least, longest) = match self.sequence.takes_time {
-            true => (HALVES * least, longest.max(LONGEST_OF_TIME)),
+            true => (LONGER_OF_TIME * least, longest.max(LONGEST_OF_TIME)),
             false => (least, longest),
         };
         let needed = (least / period).ceil();

@@ -322,7 +322,11 @@ fn last_resort(target: &mut Target, context: &Context, tried: &str) -> Result<Bo
 /// Calls of a function that is found automatically, or why there is none.
 fn automatic(target: &mut Target, context: &Context) -> Result<Result<Box<dyn Metric>, Reason>> {
     let mut refused = Reason::NeverSeen;
-    for _ in 0..SEARCHES {
+    let began = Instant::now();
+    for number in 0..SEARCHES {
+        if number > 0 && began.elapsed() > longest(context) / 2 {
+            break;
+        }
         let found = match auto::search(target, context)? {
             Ok(found) => found,
             Err(reason) => return Ok(Err(reason)),

@@ -132,7 +132,8 @@ impl Events {
                 why: refusal.words(),
             }));
         }
-        if metric.restarts && metric.follows_clock(target)? {
+        let may_press = context.options.may_press && metric.restarts;
+        if may_press && metric.follows_clock(target)? {
             let what = metric.what;
             return Ok(Err(Reason::NoLonger {
                 what,
@@ -172,8 +173,8 @@ impl Events {
         Ok((!ended).then_some(window))
     }
 
-    /// Whether calls follow a clock: see [`auto::follows_clock`]. Takes half of the
-    /// target's CPUs now and then for [`CHECKED_WINDOW`].
+    /// Whether calls follow a clock: see [`auto::follows_clock`]. Keeps the target's CPUs
+    /// busy in every other [`CHECKED_WINDOW`].
     fn follows_clock(&mut self, target: &mut Target) -> Result<bool> {
         let (mut alone, mut beside) = (Vec::new(), Vec::new());
         for _ in 0..CHECKED / 2 {

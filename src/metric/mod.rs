@@ -231,6 +231,9 @@ pub struct MetricOptions {
     /// Longest time to watch a command when choosing the metric, no longer than
     /// `trial`: a part of the budget.
     pub choice: Duration,
+    /// Whether the CPUs of a command that jostle started may be kept busy for some
+    /// milliseconds at a time to choose the metric.
+    pub may_press: bool,
     /// Whether it is to be written down when something happens that is counted: for
     /// whoever asks for [`Metric::moments`]. Takes up to 4 MiB.
     pub moments: bool,
@@ -254,6 +257,7 @@ impl Default for MetricOptions {
             run_timeout: Duration::from_secs(600),
             trial: Duration::from_secs(10),
             choice: Duration::MAX,
+            may_press: true,
             moments: true,
             probe_timeout: Duration::from_secs(10),
             probe_interval: Duration::from_millis(200),

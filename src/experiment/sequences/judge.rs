@@ -24,7 +24,8 @@ const TOLD_APART: std::ops::RangeInclusive<f64> = 0.05..=0.8;
 
 /// Log ratio of the sources' speed then from which on.
 const TOLD_APART_FROM: f64 = -0.15;
-/// From here on it is worth to leave out most of the time; with less, at most this share.
+/// A neighbour that slows sources to this log ratio is worth leaving out most of the time;
+/// a milder one, at most the share below.
 const TOLD_APART_AT_ANY_COST: f64 = -0.35;
 const TOLD_APART_ELSE: f64 = 0.5;
 

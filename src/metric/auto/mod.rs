@@ -83,7 +83,7 @@ const LOOKED_AT_LONGER: usize = 2;
 const LOOKING: f64 = 0.24;
 /// A score at which no other kind of candidates is tried.
 const SETTLES_FOR: f64 = 0.25;
-/// After this part of the time for the choice of the metric what was found is taken.
+/// After this part of the time for the choice of the metric nothing more is tried.
 const SEARCHING: f64 = 0.6;
 const LONGEST_SEARCH: Duration = Duration::from_secs(6);
 /// How many times steadier a function of a file that others use has to be: threads that
@@ -186,6 +186,9 @@ pub(super) fn search(target: &mut Target, context: &Context) -> Result<Result<Ve
     };
     let mut refused = None;
     for attempt in 0..ATTEMPTS {
+        if attempt > 0 && search.is_over() {
+            break;
+        }
         match search.attempt(target, attempt)? {
             Ok(found) => return Ok(Ok(found)),
             Err(reason) if reason.is_final() => return Ok(Err(reason)),
@@ -251,7 +254,7 @@ struct Search<'a> {
     context: &'a Context,
     /// All that would do, if need be.
     found: Vec<Found>,
-    /// When it is enough to have found something.
+    /// When what was found is taken, or nothing.
     until: Instant,
     field: Field,
     /// Being measured meanwhile.
@@ -326,7 +329,7 @@ impl Search<'_> {
                 break;
             }
         }
-        let last = attempt + 1 == ATTEMPTS || Instant::now() >= self.until;
+        let last = attempt + 1 == ATTEMPTS || self.is_over();
         if self.found.iter().any(|found| !found.poor || last) {
             let best = best_apart(std::mem::take(&mut self.found)).into_iter();
             return Ok(Ok(best.map(|found| Found { tried, ..found }).collect()));
@@ -383,9 +386,9 @@ impl Search<'_> {
         Ok(Ok(candidates::collect(&samples, &mapped)))
     }
 
-    /// Whether it has taken long enough, and there is something.
+    /// Whether it has taken long enough.
     fn is_over(&self) -> bool {
-        !self.found.is_empty() && Instant::now() >= self.until
+        Instant::now() >= self.until
     }
 
     /// Counts `candidates`, looks longer at the best and keeps what would do; what was
@@ -409,7 +412,7 @@ impl Search<'_> {
                 _ => rates[*index] == 0.0 && candidates[*index].hot >= HOT,
             };
             let open: Vec<usize> = (0..candidates.len()).filter(open).collect();
-            if open.is_empty() {
+            if open.is_empty() || glance > 0 && self.is_over() {
                 break;
             }
             if glance > 0 {

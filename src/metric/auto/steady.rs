@@ -163,7 +163,7 @@ pub(super) fn noise(times: &[f64], span: [f64; 2], gap: f64) -> Option<f64> {
     if blocks < FEWEST_BLOCKS as f64 {
         return None;
     }
-    // The first count is no count, but where the time begins.
+    // Progress is counted from the begin of the time, and reaches 1 at the first call.
     let marks: Vec<f64> = std::iter::once(span[0])
         .chain(times.iter().copied())
         .chain([span[1]])
@@ -186,8 +186,8 @@ pub(super) fn noise(times: &[f64], span: [f64; 2], gap: f64) -> Option<f64> {
         .map(|pair| (pair[1] - pair[0]).max(1e-9).ln());
     let logs: Vec<f64> = logs.collect();
     let steps = logs.windows(2).map(|pair| (pair[1] - pair[0]).abs());
-    // Of normal noise, two differ by 2/√π standard deviations of one on average; means
-    // of absolute values bear the tails that there are.
+    // Two values of normal noise differ by 2/√π standard deviations on average. The mean
+    // of the differences is less sensitive to a few large ones than that of their squares.
     let steps: f64 = steps.map(|step| step.min(LONGEST_STEP)).sum();
     let deviation = steps / (logs.len() - 1) as f64 * PI.sqrt() / 2.0;
     let diluted = (GAPS_PER_BLOCK * usual_gap(&marks) / LONGEST_BLOCK).max(1.0);
