@@ -332,7 +332,7 @@ pub fn dry_run(machine: &Machine, request: &Request) -> String {
         && matches!(request.spec, TargetSpec::Command(_))
         && matches!(request.metric.as_deref(), None | Some("progress:auto"))
     {
-        text += "where a function to count is chosen, the target's CPUs are kept busy for 0.15 s, to tell a clock from work\n";
+        text += "where a function to count is chosen, the target's CPUs are kept busy for some tenths of a second in all, to tell a clock from work\n";
     }
     if request.any_resources {
         text +=

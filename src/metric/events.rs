@@ -118,8 +118,20 @@ impl Events {
         };
         let mut windows = Vec::with_capacity(CHECKED);
         while windows.len() < CHECKED {
-            let length = auto::uneven(CHECKED_WINDOW, windows.len());
-            windows.extend(metric.watch(target, || std::thread::sleep(length))?);
+            context.check_interrupt()?;
+            metric.follow(target)?;
+            let mut busy = Busy::of(target.scope().threads().into_iter());
+            let (before, since, used) = (metric.total()?, Instant::now(), busy.seconds());
+            std::thread::sleep(auto::uneven(CHECKED_WINDOW, windows.len()));
+            let ended = target.wait(Duration::ZERO).is_some();
+            let window = Window {
+                seconds: since.elapsed().as_secs_f64(),
+                busy: busy.seconds() - used,
+                count: metric.total()?.saturating_sub(before),
+            };
+            if !ended {
+                windows.push(window);
+            }
         }
         let Some(look) = Look::of(&windows) else {
             return Ok(Err(Reason::NeverCalled(metric.what)));
@@ -130,14 +142,6 @@ impl Events {
             return Ok(Err(Reason::NoLonger {
                 what,
                 why: refusal.words(),
-            }));
-        }
-        let may_press = context.options.may_press && metric.restarts;
-        if may_press && metric.follows_clock(target)? {
-            let what = metric.what;
-            return Ok(Err(Reason::NoLonger {
-                what,
-                why: "it follows a clock: it is called as often while the target has half of its CPU",
             }));
         }
         (metric.windows, metric.windows_with_new) = (0, 0);
@@ -155,38 +159,6 @@ impl Events {
             look.per_second * found.each.as_secs_f64() * 100.0
         );
         Ok(Ok(metric))
-    }
-
-    /// What happened while `wait` took; nothing where the target ended meanwhile.
-    fn watch(&mut self, target: &mut Target, wait: impl FnOnce()) -> Result<Option<Window>> {
-        self.context.check_interrupt()?;
-        self.follow(target)?;
-        let mut busy = Busy::of(target.scope().threads().into_iter());
-        let (before, since, used) = (self.total()?, Instant::now(), busy.seconds());
-        wait();
-        let ended = target.wait(Duration::ZERO).is_some();
-        let window = Window {
-            seconds: since.elapsed().as_secs_f64(),
-            busy: busy.seconds() - used,
-            count: self.total()?.saturating_sub(before),
-        };
-        Ok((!ended).then_some(window))
-    }
-
-    /// Whether calls follow a clock: see [`auto::follows_clock`]. Keeps the target's CPUs
-    /// busy in every other [`CHECKED_WINDOW`].
-    fn follows_clock(&mut self, target: &mut Target) -> Result<bool> {
-        let (mut alone, mut beside) = (Vec::new(), Vec::new());
-        for _ in 0..CHECKED / 2 {
-            alone.extend(self.watch(target, || std::thread::sleep(CHECKED_WINDOW))?);
-            let (cpus, mut busy) = (self.cpus.clone(), false);
-            let window = self.watch(target, || busy = auto::keep_busy(&cpus, CHECKED_WINDOW))?;
-            if !busy {
-                return Ok(false);
-            }
-            beside.extend(window);
-        }
-        Ok(auto::follows_clock(&alone, &beside))
     }
 
     /// Counts calls of one function or several; `request` is

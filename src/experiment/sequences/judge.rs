@@ -24,20 +24,6 @@ const TOLD_APART: std::ops::RangeInclusive<f64> = 0.05..=0.8;
 
 /// Log ratio of the sources' speed then from which on.
 const TOLD_APART_FROM: f64 = -0.15;
-/// A neighbour that slows sources to this log ratio is worth leaving out most of the time;
-/// a milder one, at most the share below.
-const TOLD_APART_AT_ANY_COST: f64 = -0.35;
-const TOLD_APART_ELSE: f64 = 0.5;
-
-/// Whether the time in which a neighbour held the core is left out: for a share `held` of
-/// it, in which the sources were `slowed` (log ratio).
-fn is_worth_telling_apart(held: f64, slowed: f64) -> bool {
-    let most = match slowed <= TOLD_APART_AT_ANY_COST {
-        true => *TOLD_APART.end(),
-        false => TOLD_APART_ELSE,
-    };
-    slowed <= TOLD_APART_FROM && held >= *TOLD_APART.start() && held <= most
-}
 
 impl SequenceLog {
     /// What all blocks so far say, level by level, and pair by pair. With
@@ -69,7 +55,8 @@ impl SequenceLog {
             share: states.held,
             slowed: states.slowed,
         });
-        let states = states.filter(|it| is_worth_telling_apart(it.held, it.slowed));
+        let states = states
+            .filter(|states| TOLD_APART.contains(&states.held) && states.slowed <= TOLD_APART_FROM);
         judgement.nearby = self.nearby();
         let told_apart = judgement
             .nearby
@@ -234,19 +221,4 @@ pub(in crate::experiment) struct Judgement {
     /// the contrasts of all the time; where they are of a shared cache, in those of the
     /// rest of it.
     pub(in crate::experiment) mixtures: Vec<(usize, Rc<Contrasts>, usize)>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_worth_telling_apart;
-
-    #[test]
-    fn a_mild_neighbour_is_not_worth_most_of_the_time() {
-        assert!(is_worth_telling_apart(0.3, -0.2));
-        assert!(!is_worth_telling_apart(0.7, -0.2));
-        assert!(is_worth_telling_apart(0.7, -0.7));
-        assert!(!is_worth_telling_apart(0.9, -0.7));
-        assert!(!is_worth_telling_apart(0.02, -0.7));
-        assert!(!is_worth_telling_apart(0.3, -0.1));
-    }
 }

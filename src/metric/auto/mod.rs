@@ -11,8 +11,6 @@ mod image;
 mod steady;
 mod trial;
 
-pub(super) use clock::follows_clock;
-pub(super) use clock::keep_busy;
 pub(super) use steady::Look;
 pub(super) use steady::Window;
 pub(super) use trial::Busy;
@@ -31,6 +29,8 @@ use crate::workload::State;
 use crate::workload::Target;
 use candidates::Candidate;
 use candidates::Seen;
+use clock::follows_clock;
+use clock::keep_busy;
 use jostle_statistics::Noise;
 use std::collections::HashMap;
 use std::collections::HashSet;
@@ -75,6 +75,9 @@ const BETWEEN_GLANCES: Duration = Duration::from_millis(50);
 /// of the longer one at the best of them.
 const LOOK: (usize, Duration) = (25, Duration::from_millis(4));
 const LONG_LOOK: (usize, Duration) = (100, Duration::from_millis(4));
+/// Windows in which it is seen whether calls follow a clock: every other one beside
+/// somebody busy.
+const BESIDE: (usize, Duration) = (60, Duration::from_millis(5));
 /// Groups that get the one and the other.
 const LOOKED_AT: usize = 14;
 const LOOKED_AT_LONGER: usize = 2;
@@ -463,7 +466,15 @@ impl Search<'_> {
             Err(reason) => return Ok(Err(reason)),
         };
         for group in best.chunks(BREAKPOINTS) {
-            let looked = self.look_at(target, group, LONG_LOOK, costs)?;
+            let group = match self.without_clocks(target, group, costs)? {
+                Ok(group) => group,
+                Err(reason) => return Ok(Err(reason)),
+            };
+            if group.is_empty() {
+                worst = worst.max(Some(Refusal::Clock));
+                continue;
+            }
+            let looked = self.look_at(target, &group, LONG_LOOK, costs)?;
             let sums = match looked {
                 Ok(sums) => sums,
                 Err(reason) => return Ok(Err(reason)),
@@ -484,6 +495,44 @@ impl Search<'_> {
             }
         }
         Ok(Ok(worst))
+    }
+
+    /// Those of `group` that do not follow a clock, see [`follows_clock`], as far as that
+    /// may be tried: keeps the CPUs of a command busy in every other window.
+    fn without_clocks<'c>(
+        &mut self,
+        target: &mut Target,
+        group: &[&'c Candidate],
+        costs: &Costs,
+    ) -> Step<Vec<&'c Candidate>> {
+        let cpus = target.cpus().unwrap_or_default();
+        if !self.context.options.may_press || !target.is_ours() || cpus.is_empty() {
+            return Ok(Ok(group.to_vec()));
+        }
+        let (windows, length) = BESIDE;
+        let wait = |number: usize| {
+            if number.is_multiple_of(2) || !keep_busy(&cpus, length) {
+                std::thread::sleep(length);
+            }
+        };
+        let counted = match self.count(target, group, windows, wait, costs)? {
+            Ok(counted) => counted,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let every_other = |trace: &Trace, from: usize| -> Vec<Window> {
+            trace
+                .windows
+                .iter()
+                .skip(from)
+                .step_by(2)
+                .copied()
+                .collect()
+        };
+        let clock = |trace: &Trace| follows_clock(&every_other(trace, 0), &every_other(trace, 1));
+        // Of those that were not counted nothing is known.
+        let is_clock = |at: usize| counted.get(at).is_some_and(clock);
+        let kept = (0..group.len()).filter(|at| !is_clock(*at));
+        Ok(Ok(kept.map(|at| group[at]).collect()))
     }
 
     /// Those of `candidates` that are worth a longer look, at `most`, best first.
@@ -525,7 +574,9 @@ impl Search<'_> {
         look: (usize, Duration),
         costs: &Costs,
     ) -> Step<Vec<(Vec<usize>, Found)>> {
-        let counted = match self.count(target, group, look, costs)? {
+        let (windows, length) = look;
+        let wait = |number| std::thread::sleep(trial::uneven(length, number));
+        let counted = match self.count(target, group, windows, wait, costs)? {
             Ok(counted) => counted,
             Err(reason) => return Ok(Err(reason)),
         };
@@ -592,7 +643,8 @@ impl Search<'_> {
         &mut self,
         target: &mut Target,
         group: &[&Candidate],
-        (windows, length): (usize, Duration),
+        windows: usize,
+        wait: impl Fn(usize),
         costs: &Costs,
     ) -> Step<Vec<Trace>> {
         let mut best: Option<Vec<Trace>> = None;
@@ -601,8 +653,11 @@ impl Search<'_> {
                 return Ok(Err(reason));
             }
             self.field.look(&target.scope());
-            let alive = || target.wait(Duration::ZERO).is_none();
-            let mut counted = match self.field.count(group, (windows, length), alive) {
+            let wait = |number| {
+                wait(number);
+                target.wait(Duration::ZERO).is_none()
+            };
+            let mut counted = match self.field.count(group, windows, wait) {
                 Ok(counted) => counted,
                 Err(error) => return Ok(Err(Reason::NoBreakpoints(error))),
             };

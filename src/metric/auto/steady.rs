@@ -239,6 +239,8 @@ pub(in crate::metric) enum Refusal {
     Costly,
     /// It comes in bursts, or belongs to a phase.
     Unsteady,
+    /// It follows a clock, not the work.
+    Clock,
 }
 
 impl Refusal {
@@ -250,6 +252,9 @@ impl Refusal {
                 "those that are called often enough are called so often that counting would slow the target down"
             }
             Refusal::Unsteady => "those that are called at a useful rate are called in bursts",
+            Refusal::Clock => {
+                "those that are called at a useful rate follow a clock: they are called as often while others take most of the target's CPU"
+            }
         }
     }
 }

@@ -137,16 +137,16 @@ impl Field {
         Ok(read(&mut counters)?[0] > 0)
     }
 
-    /// Counts `candidates` together in `count` windows of about `length`; fewer when
-    /// `alive` says that the target has ended.
+    /// Counts `candidates` together in `count` windows, each as long as `wait` takes for
+    /// one of its number; fewer when that says that the target has ended.
     ///
     /// # Errors
     /// When no breakpoint can be had.
     pub(super) fn count(
         &self,
         candidates: &[&Candidate],
-        (count, length): (usize, Duration),
-        mut alive: impl FnMut() -> bool,
+        count: usize,
+        mut wait: impl FnMut(usize) -> bool,
     ) -> io::Result<Vec<Trace>> {
         let mut logs = self.open(candidates, |thread, address| {
             probe::breakpoint_log(thread, address, RING_BYTES)
@@ -154,8 +154,7 @@ impl Field {
         let mut clock = Busy::of(self.threads.iter().map(|(thread, _)| *thread));
         let mut ends = vec![(monotonic_ns(), clock.seconds())];
         for number in 0..count {
-            std::thread::sleep(uneven(length, number));
-            if !alive() {
+            if !wait(number) {
                 break;
             }
             ends.push((monotonic_ns(), clock.seconds()));
