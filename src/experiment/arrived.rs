@@ -10,6 +10,7 @@ use crate::warning::Warning;
 use jostle_profile::CacheSharing;
 use jostle_profile::CurvePoint;
 use jostle_profile::PlacementMode;
+use jostle_profile::PrivateCacheHeld;
 use jostle_profile::ResourceEntry;
 use jostle_profile::Score;
 use jostle_profile::Status;
@@ -32,6 +33,8 @@ const SLICED: f64 = 0.85;
 /// Points by which a source may stay below what was asked before it is said, and
 /// before its points are moved.
 const SHORT_POINTS: f64 = 5.0;
+/// Share of the looks, percent, from which on others held a cache all the time.
+const HELD_THROUGHOUT: f64 = 90.0;
 
 /// Sources that need nothing but the execution units of the core.
 pub(super) const GAUGES: [Resource; 4] = [
@@ -137,6 +140,41 @@ pub(super) fn never_free(entries: &mut BTreeMap<String, ResourceEntry>, alone: &
             add_reason(entry, reason.clone());
         }
     }
+}
+
+/// Takes back "not sensitive" to the cache that only the target's core has where others
+/// held it: a loss that shows in the rest of the time alone is larger in it. `threshold`
+/// is the performance that counts as kept, percent.
+pub(super) fn never_there(
+    entries: &mut BTreeMap<String, ResourceEntry>,
+    held: &PrivateCacheHeld,
+    threshold: f64,
+) {
+    let Some(entry) = entries.get_mut(Resource::L2Capacity.id()) else {
+        return;
+    };
+    // With a mixture the curve is of the free time already.
+    let kept = entry.curve.last().filter(|_| entry.mixture.is_none());
+    let Some(point) = kept.filter(|_| entry.sensitive == Some(false)) else {
+        return;
+    };
+    let free = 1.0 - held.held_percent / 100.0 + 1.0 / held.looks.max(1) as f64;
+    let lost_then = (1.0 - point.ci95[0]) / free.min(1.0);
+    if held.held_percent < HELD_THROUGHOUT && 100.0 * (1.0 - lost_then) > threshold {
+        return;
+    }
+    entry.sensitive = None;
+    entry.tolerated = None;
+    entry.status = Status::Unresolved;
+    add_reason(
+        entry,
+        format!(
+            "tolerated: an unseen neighbour held the second-level cache in {:.0} % of {} looks (an \
+             access took {:.1} ns, {:.1} ns in the first level), so that little is known of when it \
+             is free",
+            held.held_percent, held.looks, held.access_ns, held.near_ns
+        ),
+    );
 }
 
 /// Takes back what blocks without a shared cache cannot show: that nothing was lost in
@@ -344,6 +382,7 @@ fn add_reason(entry: &mut ResourceEntry, reason: String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use jostle_profile::Estimate;
     use jostle_profile::Placement;
 
     #[test]
@@ -647,5 +686,35 @@ mod tests {
         assert!(reason.contains("int reached 70 %"), "{reason}");
         assert_eq!(judged(95.0, true).sensitive, Some(false));
         assert_eq!(judged(70.0, false).sensitive, Some(false), "who knows");
+    }
+
+    #[test]
+    fn a_cache_that_others_held_shows_little_of_when_it_is_free() {
+        let judged = |low: f64, held_percent: f64, apart: bool| {
+            let mut entry = kept([50.0, 100.0], None);
+            entry.curve.last_mut().unwrap().ci95 = [low, 1.01];
+            entry.mixture = apart.then_some(Estimate {
+                value: 0.9,
+                ci95: [0.85, 0.95],
+            });
+            let mut entries = BTreeMap::from([("l2-capacity".to_string(), entry)]);
+            let held = PrivateCacheHeld {
+                held_percent,
+                looks: 40,
+                near_ns: 2.0,
+                access_ns: 11.0,
+            };
+            never_there(&mut entries, &held, 95.0);
+            entries.remove("l2-capacity").unwrap()
+        };
+        let held = judged(0.99, 95.0, false);
+        assert_eq!((held.sensitive, held.status), (None, Status::Unresolved));
+        let reason = held.reason.unwrap();
+        assert!(reason.contains("in 95 % of 40 looks"), "{reason}");
+        // Half of the time free: 4 % of all are 8 % of that, 2 % are 4 %.
+        assert_eq!(judged(0.96, 50.0, false).sensitive, None);
+        assert_eq!(judged(0.98, 50.0, false).sensitive, Some(false));
+        assert_eq!(judged(0.96, 50.0, true).sensitive, Some(false));
+        assert_eq!(judged(0.96, 0.0, false).sensitive, Some(false));
     }
 }

@@ -12,6 +12,7 @@ use super::executor::WindowReading;
 use super::executor::WindowRequest;
 use super::settings::Half;
 use super::settings::Settings;
+use crate::machine::private::Look;
 use jostle_statistics::below;
 use rand::rngs::ChaCha8Rng;
 use std::time::Duration;
@@ -121,6 +122,11 @@ impl<'a> Bench<'a> {
     /// As [`Executor::shares_cache`].
     pub fn shares_cache(&mut self, subject: usize) -> Option<bool> {
         self.executor.shares_cache(subject)
+    }
+
+    /// As [`Executor::private_cache`].
+    pub fn private_cache(&mut self) -> Option<Look> {
+        self.executor.private_cache()
     }
 
     /// Time-weighted share of CPU time stolen, percent; `None` before any window.

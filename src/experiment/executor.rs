@@ -1,5 +1,6 @@
 //! The seam between deciding what to measure and measuring it.
 
+use crate::machine::private::Look;
 use crate::machine::transfer::APART_NS;
 use std::time::Duration;
 use thiserror::Error;
@@ -221,6 +222,12 @@ pub trait Executor {
     /// Whether the source of `subject` and the target share a last-level cache now;
     /// `None` where that is not known, or does not change.
     fn shares_cache(&mut self, _subject: usize) -> Option<bool> {
+        None
+    }
+
+    /// Looks at the cache that only the target's core has; `None` where nobody else can
+    /// have it, or where that cannot be seen.
+    fn private_cache(&mut self) -> Option<Look> {
         None
     }
 

@@ -22,6 +22,7 @@ use super::search::Verdict;
 use super::settings::Half;
 use super::settings::Halves;
 use super::settings::Settings;
+use crate::machine::private::Look;
 use crate::warning::Warning;
 use jostle_profile::CacheSharing;
 use jostle_profile::CounterPair;
@@ -29,6 +30,7 @@ use jostle_profile::CurvePoint;
 use jostle_profile::Estimate;
 use jostle_profile::Phase;
 use jostle_profile::PhasePerformance;
+use jostle_profile::PrivateCacheHeld;
 use jostle_profile::ResourceEntry;
 use jostle_profile::Status;
 use jostle_profile::UnseenNeighbour;
@@ -42,6 +44,8 @@ use std::time::Duration;
 const SAID_FROM: f64 = 5.0;
 /// Looks at whether CPUs share a cache from which on they say for how long.
 const FEWEST_LOOKS: usize = 10;
+/// Looks at the target's own cache that say for how much of the time others had it.
+const FEWEST_OF_CACHE: usize = 5;
 const MIXTURE_RESAMPLES: usize = 1000;
 /// No pressure makes a program this much faster than the placebo does: where the
 /// interval lies above, the metric follows something else.
@@ -87,6 +91,7 @@ impl Ended<'_, '_> {
                 }),
         );
         let cache_sharing = self.cache_sharing();
+        let private_cache = self.private_cache();
         warnings.extend(
             cache_sharing
                 .iter()
@@ -174,6 +179,7 @@ impl Ended<'_, '_> {
             phases,
             unseen_neighbours,
             cache_sharing,
+            private_cache,
             plain_switch: self.log.plain_switch,
             together: self.log.together.clone(),
             readings,
@@ -210,6 +216,20 @@ impl Ended<'_, '_> {
                 }
             })
             .collect()
+    }
+
+    /// What the looks at the target's own cache saw; `None` for fewer than five.
+    fn private_cache(&self) -> Option<PrivateCacheHeld> {
+        let looks = &self.log.private_cache;
+        let held = looks.iter().filter(|look| look.held()).count();
+        let median =
+            |of: fn(&Look) -> f64| stats::median(&mut Vec::from_iter(looks.iter().map(of)));
+        (looks.len() >= FEWEST_OF_CACHE).then(|| PrivateCacheHeld {
+            held_percent: 100.0 * held as f64 / looks.len() as f64,
+            looks: looks.len() as u64,
+            near_ns: median(|look| look.near_ns),
+            access_ns: median(|look| look.ns),
+        })
     }
 
     /// What the target keeps at 100 over all the time, where the levels, those of
@@ -408,6 +428,7 @@ impl Ended<'_, '_> {
     }
 
     fn too_noisy(&self, finding: &Finding, line: f64, spent: f64, pairs: usize) -> String {
+        let below = finding.curve.iter().find(|point| point.ci95[1] < line);
         let known = match (finding.verdict, finding.curve.last()) {
             (Verdict::Lost, _) => {
                 let scale = self.settings.max_intensity / 100.0;
@@ -415,6 +436,16 @@ impl Ended<'_, '_> {
                 let [low, high] = [low * scale, high * scale];
                 format!(
                     "a loss is certain but where it begins is not: between {low:.0} and {high:.0}"
+                )
+            }
+            (_, Some(point)) if point.ci95[0] > line && below.is_some() => {
+                let lower = below.map_or(0.0, |below| below.intensity);
+                let kept = below.map_or(0.0, |below| below.performance);
+                format!(
+                    "{:.1} % kept at {:.0} but {:.1} % at {lower:.0}",
+                    100.0 * point.performance,
+                    self.settings.max_intensity,
+                    100.0 * kept,
                 )
             }
             (_, Some(point)) => {

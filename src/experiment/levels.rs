@@ -156,9 +156,11 @@ impl Levels {
         }
     }
 
-    /// Levels with enough pairs and their share of refits at or above the line.
-    fn shares(&self) -> Vec<(&Level, f64)> {
-        let fitted: Vec<&Level> = self.all.iter().filter(|l| !l.spread.is_empty()).collect();
+    /// Levels up to `highest` with enough pairs and their share of refits at or above
+    /// the line.
+    fn shares(&self, highest: f64) -> Vec<(&Level, f64)> {
+        let known = |level: &&Level| !level.spread.is_empty() && level.intensity <= highest;
+        let fitted: Vec<&Level> = self.all.iter().filter(known).collect();
         let weights = self.weights(&fitted);
         let rounds = fitted.iter().map(|l| l.spread.len()).min().unwrap_or(0);
         let mut kept = vec![0usize; fitted.len()];
@@ -207,10 +209,16 @@ impl Levels {
 
     /// The crossing and its interval; `None` while 100 has too few pairs.
     pub(super) fn bracket_at(&self, tail: f64) -> Option<Bracket> {
-        let shares = self.shares();
+        self.bracket_below(100.0, tail)
+    }
+
+    /// The same of the levels up to `highest` alone; `None` while that has too few
+    /// pairs.
+    pub(super) fn bracket_below(&self, highest: f64, tail: f64) -> Option<Bracket> {
+        let shares = self.shares(highest);
         if shares
             .last()
-            .is_none_or(|(level, _)| level.intensity != 100.0)
+            .is_none_or(|(level, _)| level.intensity != highest)
         {
             return None;
         }

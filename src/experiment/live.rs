@@ -25,6 +25,8 @@ use crate::inject::WorkerError;
 use crate::inject::WorkerGroup;
 use crate::inject::WorkerPlan;
 use crate::inject::stall::StallGuard;
+use crate::machine::private::Look;
+use crate::machine::private::PrivateCache;
 use crate::machine::transfer::APART_NS;
 use crate::metric::Metric;
 use crate::os;
@@ -75,6 +77,7 @@ pub struct LiveExecutor<'a> {
     playing: play::Playing,
     quiet: Option<quiet::Quiet>,
     nearness: nearness::Nearness,
+    private_cache: Option<PrivateCache>,
     /// Highest intensity of any source, percent: what is asked for is a part of it.
     ceiling: f64,
     floor: Option<floor::Guard>,
@@ -113,6 +116,7 @@ impl<'a> LiveExecutor<'a> {
             playing: play::Playing::default(),
             quiet: None,
             nearness: nearness::Nearness::default(),
+            private_cache: None,
             ceiling: 100.0,
             floor: None,
         }
@@ -121,6 +125,11 @@ impl<'a> LiveExecutor<'a> {
     /// Lets no source go above `percent`, which stands for 100 from now on.
     pub fn keep_below(&mut self, percent: f64) {
         self.ceiling = percent;
+    }
+
+    /// Looks, now and then, at `cache`, that of the target's core.
+    pub fn watch_private_cache(&mut self, cache: Option<PrivateCache>) {
+        self.private_cache = cache;
     }
 
     /// The intensity that a source is given.
@@ -396,6 +405,10 @@ impl Executor for LiveExecutor<'_> {
 
     fn shares_cache(&mut self, subject: usize) -> Option<bool> {
         self.line_ns(subject).map(|ns| ns <= APART_NS)
+    }
+
+    fn private_cache(&mut self) -> Option<Look> {
+        self.private_cache.as_ref()?.look()
     }
 
     fn at_once(&self, one: usize, other: usize) -> Result<(), String> {

@@ -4,6 +4,7 @@
 use super::design::Counted;
 use super::executor::Subject;
 use super::settings::Half;
+use crate::machine::private::Look;
 use jostle_profile::Estimate;
 use jostle_profile::PairReading;
 use jostle_profile::Readings;
@@ -77,6 +78,8 @@ pub(super) struct Log<'a> {
     pub(super) nearby: BTreeMap<usize, (Nearby, Vec<usize>)>,
     /// Whether they did, each time that a sequence was chosen.
     pub(super) shares: Vec<bool>,
+    /// The looks at the cache that only the target's core has.
+    pub(super) private_cache: Vec<Look>,
     /// Per subject whose levels are of a part of the time alone, its arm at 100 in the
     /// contrasts of all the time.
     pub(super) mixtures: BTreeMap<usize, (Rc<Contrasts>, usize)>,
@@ -103,6 +106,7 @@ impl<'a> Log<'a> {
             held: BTreeMap::new(),
             nearby: BTreeMap::new(),
             shares: Vec::new(),
+            private_cache: Vec::new(),
             mixtures: BTreeMap::new(),
             switches: BTreeMap::new(),
             plain_switch: None,

@@ -10,6 +10,7 @@ use jostle_profile::CacheSharing;
 use jostle_profile::CounterPair;
 use jostle_profile::Estimate;
 use jostle_profile::Phase;
+use jostle_profile::PrivateCacheHeld;
 use jostle_profile::Readings;
 use jostle_profile::ResourceEntry;
 use jostle_profile::Score;
@@ -43,6 +44,7 @@ pub struct Measured {
     pub phases: Vec<Phase>,
     pub unseen_neighbours: Vec<UnseenNeighbour>,
     pub cache_sharing: Vec<CacheSharing>,
+    pub private_cache: Option<PrivateCacheHeld>,
     /// Target time that a switch to the placebo and back costs in turns as the
     /// scheduler gives them, microseconds.
     pub plain_switch: Option<Estimate>,
@@ -71,6 +73,7 @@ impl Measured {
             phases: Vec::new(),
             unseen_neighbours: Vec::new(),
             cache_sharing: Vec::new(),
+            private_cache: None,
             plain_switch: None,
             together: Vec::new(),
             readings: Some(readings),

@@ -107,6 +107,10 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
             .insert(outcome.resource.to_string(), entry);
     }
     arrived::never_free(&mut profile.resources, &alone);
+    if let Some(held) = &measured.private_cache {
+        let threshold = profile.qos.threshold;
+        arrived::never_there(&mut profile.resources, held, threshold);
+    }
     arrived::never_shared(&mut profile.resources, &measured.cache_sharing);
     for entry in profile.resources.values_mut() {
         bounds::decide(entry, profile.qos.threshold);
@@ -165,6 +169,7 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
         phases: measured.phases.clone(),
         unseen_neighbours: measured.unseen_neighbours.clone(),
         cache_sharing: measured.cache_sharing.clone(),
+        private_cache: measured.private_cache,
         doubts: warnings.iter().map(|one| one.message.clone()).collect(),
         warnings,
         ..profile.conditions

@@ -31,6 +31,7 @@ use super::levels::pair_sd;
 use super::settings::Half;
 use crate::warning::Warning;
 use jostle_profile::CurvePoint;
+use jostle_statistics::Bootstrap;
 use jostle_statistics::below;
 use jostle_statistics::normal_quantile;
 use rand::rngs::ChaCha8Rng;
@@ -103,6 +104,12 @@ pub struct Finding {
     /// infinite when the curve lies on the line.
     pub missing_pairs: f64,
     pub warning: Option<Warning>,
+}
+
+/// A level below the line under one that is not, and what follows.
+struct LostBelow {
+    intensity: f64,
+    verdict: Verdict,
 }
 
 /// The state of one search.
@@ -342,6 +349,12 @@ impl Search {
             self.verdict = Verdict::Undecided;
         }
         let mut bracket = self.levels.bracket_at(TAIL);
+        if self.verdict == Verdict::Kept
+            && let Some(lost) = self.lost_below()
+        {
+            bracket = self.levels.bracket_below(lost.intensity, TAIL);
+            self.verdict = lost.verdict;
+        }
         let resolved = match (self.verdict, &mut bracket) {
             (Verdict::Kept, Some(bracket)) => {
                 *bracket = Bracket {
@@ -395,6 +408,30 @@ impl Search {
             Verdict::Lost => intervals.any(|[_, high]| high < line),
             Verdict::Undecided => true,
         }
+    }
+
+    /// The lowest level that lies below the line although 100 lies above it: what a
+    /// neighbour does there counts, whatever more of it does. A level that is only
+    /// below by its own interval, one of many, leaves the verdict open.
+    fn lost_below(&self) -> Option<LostBelow> {
+        let line = self.rules.line.ln();
+        let levels = self.levels.all.iter();
+        let lower: Vec<(f64, &Bootstrap)> = levels
+            .filter(|level| level.intensity < 100.0)
+            .filter_map(|level| Some((level.intensity, level.bootstrap.as_ref()?)))
+            .collect();
+        let alpha = 0.5 * self.rules.alpha / lower.len().max(1) as f64;
+        let (intensity, bootstrap) = lower
+            .iter()
+            .find(|(_, bootstrap)| bootstrap.interval95()[1] < line)?;
+        let verdict = match bootstrap.student(alpha)[1] < line {
+            true => Verdict::Lost,
+            false => Verdict::Undecided,
+        };
+        Some(LostBelow {
+            intensity: *intensity,
+            verdict,
+        })
     }
 
     /// Pairs at 100 at which the next look happens.
@@ -582,6 +619,34 @@ mod tests {
             fewer.record(100.0, ratio, None);
         }
         assert_eq!(fewer.finish("tolerated").bracket, None);
+    }
+
+    /// What costs most in the middle of its range is told by where it begins to cost.
+    #[test]
+    fn a_loss_below_an_end_that_is_kept_is_a_loss() {
+        let found = |middle: f64| {
+            let mut search = search();
+            search.rules.full_only = false;
+            for pair in 0..16 {
+                let noise = [0.004, -0.006, 0.001, 0.003][pair % 4];
+                search.record(60.0, noise, None);
+                search.record(80.0, middle + noise, None);
+                search.record(100.0, noise, None);
+            }
+            search.finish("tolerated")
+        };
+        let lost = found(-0.12);
+        assert_eq!(lost.verdict, Verdict::Lost);
+        let bracket = lost.bracket.unwrap();
+        assert_eq!((bracket.low, bracket.high), (60.0, 80.0));
+        assert!(lost.resolved && lost.warning.is_some());
+        // Below by its own interval, not by one that holds for many.
+        let open = found(-0.0548);
+        assert_eq!(open.verdict, Verdict::Undecided, "{open:?}");
+        assert_eq!(open.bracket.map(|bracket| bracket.low), Some(60.0));
+        let kept = found(-0.03);
+        assert_eq!(kept.verdict, Verdict::Kept);
+        assert_eq!(kept.bracket.map(|bracket| bracket.low), Some(100.0));
     }
 
     #[test]

@@ -28,6 +28,7 @@ use crate::error::Result;
 use crate::inject::stall::StallGuard;
 use crate::machine::Machine;
 use crate::machine::block_device_of;
+use crate::machine::private::PrivateCache;
 use crate::metric;
 use crate::metric::Metric;
 use crate::os;
@@ -48,6 +49,7 @@ use jostle_profile::Profile;
 use jostle_profile::Qos;
 use jostle_profile::Workload;
 use jostle_profile::reading::Reading;
+use jostle_profile::resource::Resource;
 use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
@@ -262,6 +264,13 @@ impl<'a> Prepared<'a> {
         executor.watch_use(meter);
         if self.plan.machine.hypervisor.is_some() {
             executor.watch_nearness();
+            let on_core = subjects.iter().any(|subject| {
+                subject.resource == Resource::L2Capacity.id()
+                    && subject.sequence.is_some_and(|sequence| sequence.slices)
+            });
+            let cpu = request.target_cpus.first().filter(|_| on_core);
+            let cache = cpu.and_then(|cpu| PrivateCache::of(self.plan.machine, *cpu));
+            executor.watch_private_cache(cache);
         }
         executor.keep_below(self.settings.max_intensity);
         if let Some(floor) = self.settings.floor {
@@ -404,6 +413,7 @@ fn metadata(
             phases: Vec::new(),
             unseen_neighbours: Vec::new(),
             cache_sharing: Vec::new(),
+            private_cache: None,
             doubts: Vec::new(),
             warnings: Vec::new(),
             unknown: Default::default(),

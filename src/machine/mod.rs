@@ -13,6 +13,7 @@ pub mod gauge;
 mod identity;
 mod limits;
 mod pmu;
+pub mod private;
 pub mod quieter;
 pub mod saved;
 mod storage;
@@ -253,6 +254,19 @@ impl Machine {
     /// Logical CPU `id`, when it is online.
     pub fn cpu(&self, id: usize) -> Option<&LogicalCpu> {
         self.cpus.iter().find(|cpu| cpu.id == id)
+    }
+
+    /// Bytes of the largest cache of data up to the second level that only the core of
+    /// `cpu` has.
+    pub fn private_cache_bytes(&self, cpu: usize) -> Option<u64> {
+        let siblings = self.core_siblings(cpu);
+        let caches = self.caches.iter().filter(|cache| {
+            cache.kind.holds_data()
+                && cache.shared_cpus.contains(&cpu)
+                && cache.shared_cpus.len() <= siblings.len().max(1)
+                && cache.level <= 2
+        });
+        caches.map(|cache| cache.size_bytes).max()
     }
 
     /// The cache of `cpu` at `level` that serves `kind`: its own, or a unified

@@ -111,14 +111,7 @@ fn part(bytes: u64) -> u64 {
 
 /// Bytes of the largest cache of data that only this core has; 0 for none.
 fn l2(machine: &Machine, cpu: usize) -> u64 {
-    let siblings = machine.core_siblings(cpu);
-    let caches = machine.caches.iter().filter(|cache| {
-        cache.kind.holds_data()
-            && cache.shared_cpus.contains(&cpu)
-            && cache.shared_cpus.len() <= siblings.len().max(1)
-            && cache.level <= 2
-    });
-    caches.map(|cache| cache.size_bytes).max().unwrap_or(0)
+    machine.private_cache_bytes(cpu).unwrap_or(0)
 }
 
 /// The share of held looks per CPU; `sizes` are those of the caches walked over.

@@ -13,6 +13,7 @@ const NEEDS: &[&str] = &[
     "cpus",
     "direct-io",
     "fish",
+    "free-l2",
     "gcc",
     "groff",
     "io-uring",

@@ -18,6 +18,9 @@ use std::thread::sleep;
 use std::time::Duration;
 use std::time::Instant;
 
+/// In the reason of an entry where somebody unseen held the second-level cache.
+const HELD: &str = "an unseen neighbour held the second-level cache";
+
 /// Measures `demo` on `resources` within `budget`.
 fn profile(demo: &str, resources: &str, budget: &str) -> Value {
     let place = Place::new();
@@ -41,7 +44,8 @@ fn profile(demo: &str, resources: &str, budget: &str) -> Value {
 
 /// Expects the tool to find `demo` sensitive to `resource` or not. A wrong
 /// verdict fails at once; where noise leaves it open, there are three times,
-/// each longer, and the tool must decide in one of them.
+/// each longer, and the tool must decide in one of them, or see at each that the
+/// cache was not there to be taken.
 #[track_caller]
 fn decides(demo: &str, resource: &str, sensitive: bool) {
     let mut reasons = Vec::new();
@@ -49,9 +53,15 @@ fn decides(demo: &str, resource: &str, sensitive: bool) {
         let profile = profile(demo, resource, budget);
         let entry = entry(&profile, resource);
         match entry["sensitive"].as_bool() {
-            Some(verdict) => return assert_eq!(verdict, sensitive, "{demo}: {entry}"),
+            Some(verdict) => {
+                let seen = &profile["conditions"]["private_cache"];
+                return assert_eq!(verdict, sensitive, "{demo}: {entry} {seen}");
+            }
             None => reasons.push(format!("{budget}: {}: {}", status(entry), reason(entry))),
         }
+    }
+    if reasons.iter().all(|reason| reason.contains(HELD)) {
+        return skip("free-l2", format!("{demo} and {resource}: {reasons:#?}"));
     }
     panic!("{demo} and {resource} remain undecided: {reasons:#?}");
 }

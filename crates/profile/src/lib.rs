@@ -332,6 +332,10 @@ pub struct Conditions {
     /// are said to share it; absent where that was not looked at.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cache_sharing: Vec<CacheSharing>,
+    /// How much of the time others, whom this machine does not show, had the cache
+    /// that only the target's core has; absent where that was not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub private_cache: Option<PrivateCacheHeld>,
     /// What a reader should know before believing the numbers, in sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
@@ -421,6 +425,21 @@ pub struct CacheSharing {
     pub shared_ns: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apart_ns: Option<f64>,
+}
+
+/// Whether the second-level cache of the target's core was there for it, as the time of
+/// an access over part of it tells, against one in the first-level cache.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct PrivateCacheHeld {
+    /// Share of the looks in which somebody else had at least half of it.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 100.0)))]
+    pub held_percent: f64,
+    pub looks: u64,
+    /// An access in the first-level cache, median, nanoseconds.
+    pub near_ns: f64,
+    /// An access over part of the second-level cache, median, nanoseconds.
+    pub access_ns: f64,
 }
 
 /// Somebody on the same core that this machine does not show, as the speed of

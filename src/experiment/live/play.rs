@@ -536,17 +536,31 @@ impl LiveExecutor<'_> {
         let period_ns = follow.period_ns;
         let mut sum = Snapshot::default();
         let mut target = Vec::new();
+        let running = request.target == TargetState::Running;
+        let counted = request.periods.saturating_sub(request.skip);
+        let mut counted_ns = u64::from(counted) * period_ns;
         for (index, (host, number)) in planned.on.iter().enumerate() {
             let all = &turns[*host];
             let Some((first, own)) = of_block(all, *number) else {
                 return Block::Missed;
             };
-            for turn in own.iter().filter(|turn| turn.position >= request.skip) {
+            let begins = own.iter().skip(1).map(|turn| turn.begin.at_ns);
+            let ends = begins.chain([planned.end_ns]);
+            let counts = own.iter().zip(ends);
+            for (turn, end_ns) in counts.filter(|(turn, _)| turn.position >= request.skip) {
+                // Between two runs of a command the source has the CPU to itself.
+                if running && follow.is_gone_in([turn.begin.at_ns, end_ns]) {
+                    let alone_ns = end_ns.saturating_sub(turn.begin.at_ns);
+                    if index == 0 {
+                        counted_ns = counted_ns.saturating_sub(alone_ns);
+                    }
+                    continue;
+                }
                 sum.operations += turn.operations;
                 sum.active_ns += turn.active_ns;
                 sum.held = turn.held;
             }
-            if index == 0 && request.target == TargetState::Running {
+            if index == 0 && running {
                 let next = all.get(first + own.len());
                 target = target_turns(own, next, (slices, takes_time), follow);
             }
@@ -562,9 +576,9 @@ impl LiveExecutor<'_> {
                 pressure => pressure,
             },
         };
-        let counted = request.periods.saturating_sub(request.skip);
-        sum.at_ns = u64::from(counted) * period_ns;
-        let treated = request.arm.intensity().is_some();
+        sum.at_ns = counted_ns;
+        // Of less than a period nothing is known.
+        let treated = request.arm.intensity().is_some() && counted_ns >= period_ns;
         let zero = Snapshot::default();
         let middle = planned.begin_ns / 2 + planned.end_ns / 2;
         Block::Read(BlockReading {

@@ -20,6 +20,14 @@ pub(super) struct Follow<'a> {
     pub progress: Option<&'a Progress>,
 }
 
+impl Follow<'_> {
+    /// Whether there was no target at some time in between.
+    pub(super) fn is_gone_in(&self, [begin, end]: [u64; 2]) -> bool {
+        let mut gaps = self.gaps.iter();
+        gaps.any(|gap| begin < gap[1] && gap[0] < end)
+    }
+}
+
 /// What the target had done at any moment, in operations and parts of them.
 pub(super) struct Progress {
     moments: Moments,
@@ -138,7 +146,6 @@ pub(super) fn target_turns(
     let Follow {
         period_ns,
         by_cpu_time,
-        gaps,
         ..
     } = *follow;
     let since = |from: u64, to: u64| -> Option<f64> {
@@ -157,7 +164,7 @@ pub(super) fn target_turns(
             false => (&turn.begin, &turn.begin),
         };
         let begin = from.at_ns.min(all.at_ns);
-        if gaps.iter().any(|gap| begin < gap[1] && gap[0] < end.at_ns) {
+        if follow.is_gone_in([begin, end.at_ns]) {
             return None;
         }
         let clock = |from: &Mark| match by_cpu_time {
@@ -246,6 +253,8 @@ mod tests {
         // There was no target from 2 to 3 ms.
         let gaps = [[2_000_000, 3_000_000]];
         let alive = target_turns(&own, None, (true, true), &follow(&gaps));
+        let gone = |at| follow(&gaps).is_gone_in(at);
+        assert!(!gone([500_000, 2_000_000]) && gone([2_500_000, 4_500_000]));
         assert_eq!(alive.len(), 1);
         assert_eq!(
             turns(true),

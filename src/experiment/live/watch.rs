@@ -30,6 +30,8 @@ const SLICE_NS: u64 = 100_000;
 /// Lengths of a window, milliseconds; the first that holds [`COUNTS`] is used.
 const LENGTHS: [u64; 6] = [1, 2, 4, 8, 16, 32];
 const COUNTS: f64 = 10.0;
+/// A window needs one part in so many of the usual time on the metric's clock.
+const LEAST_OF_USUAL: u64 = 4;
 /// Windows that the noise is learned from, at least.
 const FEWEST: usize = 64;
 /// After a command was started again it loads for so long.
@@ -93,7 +95,7 @@ impl Judge {
             rule: Rule::new(floor, &[], Duration::from_nanos(length_ns), SHORT),
             rate: operations / clock,
             length_ns,
-            least_clock_ns: (clock / wall * length_ns as f64 / 4.0) as u64,
+            least_clock_ns: (clock / wall * length_ns as f64) as u64 / LEAST_OF_USUAL,
             open: Tick::default(),
             windows: Vec::new(),
         };
@@ -132,8 +134,28 @@ impl Judge {
         if self.windows.len() >= REMEMBERED {
             self.windows.drain(..REMEMBERED / 2);
         }
-        self.windows.push((now_ns - window.wall_ns, window));
-        let alarm = self.rule.step(self.share(&window))?;
+        let share = self.share(&window);
+        // A look that came late covers several windows. Alone it is no majority: when
+        // the whole machine stood still, so did the target.
+        let by_wall = (window.wall_ns + self.length_ns / 2) / self.length_ns;
+        let by_clock = window.clock_ns / (LEAST_OF_USUAL * self.least_clock_ns).max(1);
+        let most = u64::from(SHORT.below - 1);
+        let covered = by_wall.min(by_clock).clamp(1, most);
+        let each = Tick {
+            wall_ns: window.wall_ns / covered,
+            operations: window.operations / covered,
+            clock_ns: window.clock_ns / covered,
+        };
+        let mut alarm = None;
+        for later in (0..covered).rev() {
+            let end_ns = now_ns - later * each.wall_ns;
+            self.windows.push((end_ns - each.wall_ns, each));
+            alarm = self.rule.step(share);
+            if alarm.is_some() {
+                break;
+            }
+        }
+        let alarm = alarm?;
         let first = self.windows.len().saturating_sub(alarm.windows as usize);
         let below = &self.windows[first..];
         let mut all = Tick::default();
@@ -453,6 +475,33 @@ mod tests {
         assert_eq!(fall.begin_ns, 1000 * TICK_NS);
         assert!((fall.of_baseline - 0.6).abs() < 0.01, "{fall:?}");
         assert!(judge.describe().contains("windows of 1 ms"));
+    }
+
+    /// Looks come late when others have the CPUs.
+    #[test]
+    fn late_looks_count_by_the_time_that_they_cover() {
+        let usual: Vec<Tick> = (0..300).map(|n| tick(99 + n % 3, TICK_NS)).collect();
+        let late = |operations, ms: u64| Tick {
+            wall_ns: ms * TICK_NS,
+            ..tick(operations, ms * TICK_NS)
+        };
+        let learned = || Judge::learn(&usual, 0.9).unwrap();
+        let mut judge = learned();
+        assert_eq!(judge.step(late(120, 3), 3 * TICK_NS), None);
+        let fall = judge.step(late(120, 3), 6 * TICK_NS).unwrap();
+        assert_eq!(fall.begin_ns, 0);
+        assert!((fall.of_baseline - 0.4).abs() < 0.01, "{fall:?}");
+        // The whole machine stood still for 20 ms, now and then.
+        let mut judge = learned();
+        let mut now = 0;
+        for _ in 0..20 {
+            now += 20 * TICK_NS;
+            assert_eq!(judge.step(late(10, 20), now), None);
+            for _ in 0..100 {
+                now += TICK_NS;
+                assert_eq!(judge.step(tick(100, TICK_NS), now), None);
+            }
+        }
     }
 
     #[test]

@@ -138,6 +138,7 @@ impl Run<'_, '_> {
     /// one that had least for what it has to find out.
     fn next_sequence(&mut self, keep: Duration) -> Option<usize> {
         let shares = self.look_at_sharing();
+        self.log.private_cache.extend(self.bench.private_cache());
         let left = self.left().saturating_sub(keep);
         let mut best: Option<(bool, bool, bool, f64, usize)> = None;
         for index in 0..self.sequences.len() {
