@@ -2,11 +2,14 @@
 //!
 //! # The verdict at 100
 //! Intensity 100 is measured first. Looks at the data happen at pair counts
-//! fixed beforehand (the minimum, twice, four times …), and look k spends
-//! `alpha / 2^k` of the one-sided error `alpha`, so that over any number of
-//! looks a false verdict has probability below `alpha` (union bound). With
-//! `alpha = 0.05 / subjects` (Bonferroni) the chance of any false verdict in a
-//! profile is below 5 %, whatever the subjects have in common. One look uses
+//! fixed beforehand (the minimum, twice, four times …) and at the end of the time, and
+//! look k spends `alpha / 2^k` of the one-sided error `alpha`, so that over any number
+//! of looks a false verdict has probability below `alpha` (union bound). For a loss
+//! `alpha = 0.05 / subjects` (Bonferroni): the chance of any false "sensitive" in a
+//! profile is below 5 %, whatever the subjects have in common. That a subject costs
+//! less than the line is said of each for itself, with `alpha = 0.05`
+//! ([`KEPT_ALPHA`]), of which half is kept for the look at the end: that one asks no
+//! more than that the reported 95 % interval lies above the line. One look uses
 //! Student's interval around the robust location, since percentiles of a
 //! bootstrap do not reach that far into the tail, and the reported interval,
 //! since wild pairs make the tail a skewed one: both must lie on one side.
@@ -50,6 +53,10 @@ const LEVEL_TURN: usize = 5;
 /// Looks at the endpoint after which lower levels are measured too, so that
 /// an undecided endpoint still ends with a useful lower bound.
 const PATIENCE: u32 = 3;
+/// One-sided error of "kept at 100" over all looks, of each subject for itself.
+const KEPT_ALPHA: f64 = 0.05;
+/// Part of that error which is kept for the look at the end of the time.
+const LAST_LOOK: f64 = 0.5;
 /// One-sided error at each end of the crossing's interval as reported. Looking
 /// again and again costs some of it; that the ends are measured levels more
 /// than pays.
@@ -65,7 +72,7 @@ pub struct Rules {
     pub endpoints: &'static [f64],
     /// Performance that counts as kept, a fraction (0–1).
     pub line: f64,
-    /// One-sided error of the verdict at 100 over all looks.
+    /// One-sided error of "lost at 100" over all looks.
     pub alpha: f64,
     /// Pairs before the first look.
     pub min_pairs: usize,
@@ -308,12 +315,11 @@ impl Search {
         }
         if self.verdict == Verdict::Undecided {
             let n = self.endpoint_pairs();
-            let due = n >= self.next_look();
             // Half of the pairs until the next look are those of the last one.
             let new = self.looks == 0 || 2 * n > self.next_look();
-            let rest = last && n >= FEWEST_PAIRS && new;
-            if due || rest {
-                self.verdict = self.look();
+            if n >= self.next_look() || last && n >= FEWEST_PAIRS {
+                self.looks += 1;
+                self.verdict = self.look(last, new);
             }
         }
         let searching = self.verdict == Verdict::Lost || self.looks >= PATIENCE;
@@ -439,10 +445,20 @@ impl Search {
         self.rules.min_pairs << self.looks.min(20)
     }
 
-    fn look(&mut self) -> Verdict {
-        self.looks += 1;
+    /// The look with the number `looks`, `last` at the end of the time; whether there is
+    /// something `new` that may be a loss.
+    fn look(&self, last: bool, new: bool) -> Verdict {
         let endpoints = self.rules.endpoints;
-        let alpha = self.rules.alpha * 0.5f64.powi(self.looks as i32) / endpoints.len() as f64;
+        let share = 0.5f64.powi(self.looks as i32);
+        let lost_alpha = match new {
+            true => share * self.rules.alpha / endpoints.len() as f64,
+            false => 0.0,
+        };
+        let kept_alpha = KEPT_ALPHA
+            * match last {
+                true => LAST_LOOK,
+                false => (1.0 - LAST_LOOK) * share,
+            };
         let line = self.rules.line.ln();
         let mut kept = 0;
         for &endpoint in endpoints {
@@ -452,8 +468,9 @@ impl Search {
             };
             // Student's interval reaches far into the tail, but knows nothing of
             // a skewed one; a verdict must not contradict what is reported.
-            let ([low, high], [least, most]) = (bootstrap.student(alpha), bootstrap.interval95());
-            let (low, high) = (low.min(least), high.max(most));
+            let [least, most] = bootstrap.interval95();
+            let low = bootstrap.student(kept_alpha)[0].min(least);
+            let high = bootstrap.student(lost_alpha)[1].max(most);
             if high < line {
                 return Verdict::Lost;
             }
@@ -546,8 +563,12 @@ impl Search {
             if self.looks == 0 {
                 return self.rules.min_pairs as f64;
             }
-            let tail = self.rules.alpha * 0.5f64.powi(self.looks as i32 + 1);
-            return self.missing_at(self.levels.endpoint(), tail);
+            let endpoint = self.levels.endpoint();
+            let tail = match estimate(endpoint) >= self.rules.line {
+                true => LAST_LOOK * KEPT_ALPHA,
+                false => self.rules.alpha * 0.5f64.powi(self.looks as i32 + 1),
+            };
+            return self.missing_at(endpoint, tail);
         }
         let Some(bracket) = self.bracket else {
             return f64::INFINITY;

@@ -24,6 +24,7 @@ const NEEDS: &[&str] = &[
     "netns",
     "nginx",
     "no-pmu",
+    "ns-last-pid",
     "perf",
     "pmu",
     "python3",

@@ -7,6 +7,7 @@ mod hooks;
 mod kills;
 mod many;
 mod metrics;
+mod reuse;
 mod support;
 mod trees;
 

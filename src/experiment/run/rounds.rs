@@ -196,21 +196,28 @@ impl Run<'_, '_> {
 
     /// About the time until a sequence's first look.
     fn minimum(&self, sequence: usize) -> Duration {
+        self.lasts(sequence, self.rounds_to_look())
+    }
+
+    /// About the time of so many rounds.
+    fn lasts(&self, sequence: usize, rounds: usize) -> Duration {
         let blocks = AT_100 * self.sequences[sequence].members.len()
             + FEWEST_CONTROLS
             + self.open(sequence) / 2;
-        self.sequences[sequence].block() * (blocks * self.rounds_to_look()) as u32
+        self.sequences[sequence].block() * (blocks * rounds) as u32
     }
 
-    /// Whether a sequence that has not begun can come to its first look without
-    /// eating up the run; its halves are told what would do where it cannot.
+    /// Whether a sequence that has not begun can come to the fewest pairs that the look
+    /// at the end needs without eating up the run; its halves are told what would do
+    /// where it cannot.
     fn affordable(&mut self, index: usize) -> bool {
         let members = &self.sequences[index].members;
         let recalled = |run: &HalfRun| members.contains(&run.subject) && run.tried > 0;
         if self.sequences[index].rounds > 0 || self.queue.halves.iter().any(recalled) {
             return true;
         }
-        let (minimum, left) = (self.minimum(index), self.left());
+        let minimum = self.lasts(index, FEWEST_PAIRS.div_ceil(AT_100));
+        let left = self.left();
         let share = self.share(index);
         if minimum.as_secs_f64() <= share * left.as_secs_f64() || self.sequences.len() == 1 {
             return true;
