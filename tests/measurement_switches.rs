@@ -110,7 +110,8 @@ fn costs_are_found_and_their_intervals_cover() {
     assert!(seen * 100 >= seeds as usize * 50, "{seen} of {seeds}");
     assert!(false_costs <= 4, "{false_costs} of {}", 2 * seeds);
     let mean = costs.iter().sum::<f64>() / costs.len() as f64;
-    assert!((mean - PLANTED[2]).abs() < 20.0, "{mean}");
+    // A single one errs by about 80.
+    assert!((mean - PLANTED[2]).abs() < 40.0, "{mean}");
 }
 
 #[test]
