@@ -118,7 +118,6 @@ impl Run<'_, '_> {
     /// Plays rounds until all is known or only `keep` of the budget is left.
     pub(super) fn play_sequences(&mut self, keep: Duration) -> Result<(), WindowError> {
         while let Some(index) = self.next_sequence(keep) {
-            self.look_early(index);
             self.round(index, keep)?;
             let sequence = &self.sequences[index];
             if sequence.rounds >= sequence.judged_at {
@@ -148,7 +147,7 @@ impl Run<'_, '_> {
             }
             let sequence = &self.sequences[index];
             let least = sequence.block() * (FEWEST_CONTROLS as u32 + 2);
-            let looked = sequence.rounds >= self.rounds_to_look(index);
+            let looked = sequence.rounds >= self.rounds_to_look();
             let claim = match looked {
                 true => sequence.spent.as_secs_f64() / self.weight(index),
                 false => self.minimum(index).as_secs_f64(),
@@ -191,31 +190,13 @@ impl Run<'_, '_> {
     }
 
     /// Rounds until the first look at the verdicts.
-    fn rounds_to_look(&self, sequence: usize) -> usize {
-        let pairs = match self.sequences[sequence].block() > LONG_BLOCK {
-            true => FEWEST_PAIRS,
-            false => self.settings.min_pairs(),
-        };
-        pairs.div_ceil(AT_100)
-    }
-
-    /// Has a sequence that has not begun looked at after the fewest pairs where its blocks
-    /// are long: a large loss shows in those, and where it begins takes the rest.
-    fn look_early(&mut self, sequence: usize) {
-        let sequence = &self.sequences[sequence];
-        if sequence.rounds > 0 || sequence.block() <= LONG_BLOCK {
-            return;
-        }
-        let halves = self.queue.halves.iter_mut();
-        let own = halves.filter(|run| sequence.members.contains(&run.subject));
-        for run in own.filter(|run| run.search.pairs() == 0) {
-            run.search.set_min_pairs(FEWEST_PAIRS);
-        }
+    fn rounds_to_look(&self) -> usize {
+        self.settings.min_pairs().div_ceil(AT_100)
     }
 
     /// About the time until a sequence's first look.
     fn minimum(&self, sequence: usize) -> Duration {
-        self.lasts(sequence, self.rounds_to_look(sequence))
+        self.lasts(sequence, self.rounds_to_look())
     }
 
     /// About the time of so many rounds.
@@ -387,7 +368,7 @@ impl Run<'_, '_> {
         // Where long blocks only tell what the target does to sources, controls would take
         // half of the time.
         let only_caused = long && tolerated == 0;
-        let fewest = usize::from(!long || round >= self.rounds_to_look(index));
+        let fewest = usize::from(!long || round >= self.rounds_to_look());
         let levels = match self.settings.full_only {
             true => 0,
             false => (spare as usize).clamp(fewest, CURVE.len()),
