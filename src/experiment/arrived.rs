@@ -144,7 +144,7 @@ pub(super) fn never_free(entries: &mut BTreeMap<String, ResourceEntry>, alone: &
 
 /// Takes back "not sensitive" to the cache that only the target's core has where others
 /// held it: a loss that shows in the rest of the time alone is larger in it. `threshold`
-/// is the performance that counts as kept, percent.
+/// is the performance that counts as kept, a fraction.
 pub(super) fn never_there(
     entries: &mut BTreeMap<String, ResourceEntry>,
     held: &PrivateCacheHeld,
@@ -160,7 +160,7 @@ pub(super) fn never_there(
     };
     let free = 1.0 - held.held_percent / 100.0 + 1.0 / held.looks.max(1) as f64;
     let lost_then = (1.0 - point.ci95[0]) / free.min(1.0);
-    if held.held_percent < HELD_THROUGHOUT && 100.0 * (1.0 - lost_then) > threshold {
+    if held.held_percent < HELD_THROUGHOUT && 1.0 - lost_then > threshold {
         return;
     }
     entry.sensitive = None;
@@ -704,7 +704,7 @@ mod tests {
                 near_ns: 2.0,
                 access_ns: 11.0,
             };
-            never_there(&mut entries, &held, 95.0);
+            never_there(&mut entries, &held, 0.95);
             entries.remove("l2-capacity").unwrap()
         };
         let held = judged(0.99, 95.0, false);

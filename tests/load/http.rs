@@ -402,7 +402,9 @@ fn a_page_of_metrics_is_read_with_tls() {
     let plain = profile(&["--metric", &plain, "--metric-ca", ca.to_str().unwrap()]);
     refused(&plain, 2, "--metric-ca");
     // It grows by one with each look.
+    let place = tempfile::tempdir().unwrap();
     let read = Command::new(env!("CARGO_BIN_EXE_jostle"))
+        .current_dir(place.path())
         .args([
             "profile",
             "--resources",
