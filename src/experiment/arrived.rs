@@ -5,6 +5,7 @@
 //! a curve then stand at the intensity that arrived, and so do the scores. Where
 //! 100 % did not arrive, no verdict "not sensitive" is left.
 
+use super::sequences::matters;
 use super::sources::SourceFacts;
 use crate::warning::Warning;
 use jostle_profile::CacheSharing;
@@ -14,6 +15,7 @@ use jostle_profile::PrivateCacheHeld;
 use jostle_profile::ResourceEntry;
 use jostle_profile::Score;
 use jostle_profile::Status;
+use jostle_profile::UnseenNeighbour;
 use jostle_profile::cpulist::format_list;
 use jostle_profile::resource::Domain;
 use jostle_profile::resource::Intensity;
@@ -159,8 +161,7 @@ pub(super) fn never_there(
         return;
     };
     let free = 1.0 - held.held_percent / 100.0 + 1.0 / held.looks.max(1) as f64;
-    let lost_then = (1.0 - point.ci95[0]) / free.min(1.0);
-    if held.held_percent < HELD_THROUGHOUT && 1.0 - lost_then > threshold {
+    if held.held_percent < HELD_THROUGHOUT && kept_when_free(point, free) > threshold {
         return;
     }
     entry.sensitive = None;
@@ -175,6 +176,47 @@ pub(super) fn never_there(
             held.held_percent, held.looks, held.access_ns, held.near_ns
         ),
     );
+}
+
+/// Least that is kept at `point` of all the time in the `free` part of it, a share, if
+/// nothing is lost in the rest.
+fn kept_when_free(point: &CurvePoint, free: f64) -> f64 {
+    1.0 - (1.0 - point.ci95[0]) / free.clamp(1e-3, 1.0)
+}
+
+/// Takes back "not sensitive" where somebody unseen had the core for so long that the
+/// rest of the time could not be told apart, and may hide a loss that matters.
+/// `threshold` as in [`never_there`].
+pub(super) fn not_told_apart(
+    entries: &mut BTreeMap<String, ResourceEntry>,
+    neighbours: &[UnseenNeighbour],
+    threshold: f64,
+) {
+    for one in neighbours.iter().filter(|one| matters(one.slowed_percent)) {
+        let free = 1.0 - one.held_percent / 100.0;
+        for id in &one.resources {
+            let Some(entry) = entries.get_mut(id).filter(|entry| entry.mixture.is_none()) else {
+                continue;
+            };
+            let kept = entry.curve.last().map(|point| kept_when_free(point, free));
+            let hidden = kept.is_some_and(|kept| kept <= threshold);
+            if entry.sensitive != Some(false) || !hidden {
+                continue;
+            }
+            entry.sensitive = None;
+            entry.tolerated = None;
+            entry.status = Status::Unresolved;
+            add_reason(
+                entry,
+                format!(
+                    "tolerated: somebody that this machine does not show had the core for {:.0} % of \
+                     the time, and the rest may hide a loss of {:.0} %",
+                    one.held_percent,
+                    100.0 * (1.0 - kept.unwrap_or(0.0)).min(1.0)
+                ),
+            );
+        }
+    }
 }
 
 /// Takes back what blocks without a shared cache cannot show: that nothing was lost in
@@ -716,5 +758,30 @@ mod tests {
         assert_eq!(judged(0.98, 50.0, false).sensitive, Some(false));
         assert_eq!(judged(0.96, 50.0, true).sensitive, Some(false));
         assert_eq!(judged(0.96, 0.0, false).sensitive, Some(false));
+    }
+
+    #[test]
+    fn what_an_unseen_neighbour_may_hide_is_open() {
+        let judged = |low: f64, held_percent: f64, slowed_percent: f64| {
+            let mut entry = kept([50.0, 100.0], None);
+            entry.curve.last_mut().unwrap().ci95 = [low, 1.01];
+            let mut entries = BTreeMap::from([("tlb".to_string(), entry)]);
+            let one = UnseenNeighbour {
+                resources: vec!["tlb".into(), "int".into()],
+                held_percent,
+                slowed_percent,
+            };
+            not_told_apart(&mut entries, &[one], 0.95);
+            entries.remove("tlb").unwrap()
+        };
+        // 3 % of all the time are 7.5 % of two fifths of it.
+        let open = judged(0.97, 60.0, 30.0);
+        assert_eq!((open.sensitive, open.status), (None, Status::Unresolved));
+        assert!(open.tolerated.is_none());
+        let reason = open.reason.unwrap();
+        assert!(reason.contains("may hide a loss of 8 %"), "{reason}");
+        assert_eq!(judged(0.985, 60.0, 30.0).sensitive, Some(false));
+        assert_eq!(judged(0.97, 20.0, 30.0).sensitive, Some(false));
+        assert_eq!(judged(0.97, 60.0, 8.0).sensitive, Some(false), "a mild one");
     }
 }

@@ -107,8 +107,13 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
             .insert(outcome.resource.to_string(), entry);
     }
     arrived::never_free(&mut profile.resources, &alone);
+    let threshold = profile.qos.threshold;
+    arrived::not_told_apart(
+        &mut profile.resources,
+        &measured.unseen_neighbours,
+        threshold,
+    );
     if let Some(held) = &measured.private_cache {
-        let threshold = profile.qos.threshold;
         arrived::never_there(&mut profile.resources, held, threshold);
     }
     arrived::never_shared(&mut profile.resources, &measured.cache_sharing);

@@ -16,6 +16,7 @@ mod probes;
 pub(super) use self::course::Repetition;
 use self::ends::spread;
 pub(super) use self::judge::Judgement;
+pub(super) use self::judge::matters;
 use super::arrived::GAUGES;
 use super::design::RATIO_FLOOR;
 use super::executor::Arm;

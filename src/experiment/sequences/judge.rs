@@ -6,6 +6,7 @@ use super::LONGEST_BLOCK;
 use super::LevelPlayed;
 use super::SequenceLog;
 use crate::experiment::executor::Arm;
+use crate::experiment::levels::FEWEST_PAIRS;
 use crate::experiment::log::Held;
 use crate::experiment::log::Nearby;
 use crate::experiment::log::PairRecord;
@@ -24,6 +25,28 @@ const TOLD_APART: std::ops::RangeInclusive<f64> = 0.05..=0.8;
 
 /// Log ratio of the sources' speed then from which on.
 const TOLD_APART_FROM: f64 = -0.15;
+
+/// Blocks of an arm at 100 from which on enough of them must be of the free time.
+const MANY: usize = 24;
+
+/// Whether enough of the blocks, each with its arm and whether it is of the free time, are
+/// of that. All of them together bound the loss when free as well, within
+/// `1 / (1 - held)` times what they show, which says more than next to none does.
+fn leaves_enough(blocks: impl Iterator<Item = (usize, bool)>, arms: usize) -> bool {
+    let mut counts = vec![(0, 0); arms];
+    for (arm, free) in blocks {
+        counts[arm].0 += 1;
+        counts[arm].1 += usize::from(free);
+    }
+    let few = |(all, free): &(usize, usize)| *all >= MANY && *free < FEWEST_PAIRS;
+    !counts.iter().any(few)
+}
+
+/// Whether a neighbour who slows the sources by so much, percent, makes a loss beside
+/// them another one.
+pub(in crate::experiment) fn matters(slowed_percent: f64) -> bool {
+    (1.0 - slowed_percent / 100.0).max(1e-9).ln() <= TOLD_APART_FROM
+}
 
 impl SequenceLog {
     /// What all blocks so far say, level by level, and pair by pair. With
@@ -56,7 +79,8 @@ impl SequenceLog {
             slowed: states.slowed,
         });
         let states = states
-            .filter(|states| TOLD_APART.contains(&states.held) && states.slowed <= TOLD_APART_FROM);
+            .filter(|states| TOLD_APART.contains(&states.held) && states.slowed <= TOLD_APART_FROM)
+            .filter(|states| self.leaves_enough(&blocks, states));
         judgement.nearby = self.nearby();
         let told_apart = judgement
             .nearby
@@ -160,6 +184,14 @@ impl SequenceLog {
         States::of(&probes, self.arms.len(), &moments)
     }
 
+    /// As [`leaves_enough`], of the `blocks` at 100.
+    fn leaves_enough(&self, blocks: &[(&Kept, Block)], states: &States) -> bool {
+        let at_100 = |arm: usize| self.arms[arm].1 == Arm::Treat(100.0);
+        let own = blocks.iter().zip(&states.free);
+        let own = own.map(|((kept, _), free)| (kept.arm, *free));
+        leaves_enough(own.filter(|(arm, _)| at_100(*arm)), self.arms.len())
+    }
+
     /// Log ratios of the target's rate without interference, blocks of `idle`,
     /// to its rate under the control, the time lost to it included: one for each
     /// round that has both.
@@ -221,4 +253,20 @@ pub(in crate::experiment) struct Judgement {
     /// the contrasts of all the time; where they are of a shared cache, in those of the
     /// rest of it.
     pub(in crate::experiment) mixtures: Vec<(usize, Rc<Contrasts>, usize)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn next_to_no_free_time_is_not_enough() {
+        let blocks = |all: usize, free: usize| (0..all).map(move |n| (n % 2, n / 2 < free));
+        // Two arms of 30 blocks, all but three of each beside somebody unseen.
+        assert!(!leaves_enough(blocks(60, 3), 2));
+        assert!(leaves_enough(blocks(60, 4), 2));
+        // With time there will be more.
+        assert!(leaves_enough(blocks(40, 0), 2));
+        assert!(matters(30.0) && matters(100.0) && !matters(8.0));
+    }
 }
