@@ -454,9 +454,13 @@ impl Ended<'_, '_> {
                     true => format!("too close to {:.1} %", 100.0 * line),
                     false => format!("{} pairs are too few", point.windows),
                 };
+                // A loss has to be certain of all resources at once.
+                let of_all = match point.performance < line {
+                    true => " on all resources at once",
+                    false => "",
+                };
                 format!(
-                    "{:.1} % kept at {:.0} ({:.1} to {:.1}), {why} for a verdict on all resources \
-                     at once",
+                    "{:.1} % kept at {:.0} ({:.1} to {:.1}), {why} for a verdict{of_all}",
                     100.0 * point.performance,
                     self.settings.max_intensity,
                     100.0 * low,

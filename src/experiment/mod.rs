@@ -40,3 +40,4 @@ pub mod settings;
 mod sources;
 mod thread_watch;
 mod trial;
+mod unseen;

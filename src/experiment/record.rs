@@ -6,6 +6,7 @@ use super::bounds;
 use super::bounds::DiskUse;
 use super::outcome::Measured;
 use super::sources::SourceFacts;
+use super::unseen;
 use crate::inject::placement::Refusal;
 use crate::machine::calibration::Reporter;
 use crate::machine::calibration::ReporterPoint;
@@ -106,17 +107,17 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
             .resources
             .insert(outcome.resource.to_string(), entry);
     }
-    arrived::never_free(&mut profile.resources, &alone);
+    unseen::never_free(&mut profile.resources, &alone);
     let threshold = profile.qos.threshold;
-    arrived::not_told_apart(
+    unseen::not_told_apart(
         &mut profile.resources,
         &measured.unseen_neighbours,
         threshold,
     );
     if let Some(held) = &measured.private_cache {
-        arrived::never_there(&mut profile.resources, held, threshold);
+        unseen::private_cache_held(&mut profile.resources, held, threshold);
     }
-    arrived::never_shared(&mut profile.resources, &measured.cache_sharing);
+    unseen::never_shared(&mut profile.resources, &measured.cache_sharing);
     for entry in profile.resources.values_mut() {
         bounds::decide(entry, profile.qos.threshold);
     }

@@ -360,11 +360,17 @@ fn fallback(target: &mut Target, context: &Context, reason: &Reason) -> Result<B
     if target.is_ours() {
         let ended = wait_for_end(target, context, longest(context))?;
         if let Some(Waited::Ended(slowed)) = ended {
-            // What was counted in it may have made it several times as long.
-            target.restart()?;
-            let took = match wait_for_end(target, context, slowed.min(longest(context)))? {
-                Some(Waited::Ended(took)) => took.min(slowed),
-                _ => slowed,
+            // Counting functions in it may have made it several times as long.
+            let again = slowed < longest(context) / 2;
+            let took = match again {
+                true => {
+                    target.restart()?;
+                    match wait_for_end(target, context, slowed)? {
+                        Some(Waited::Ended(took)) => took.min(slowed),
+                        _ => slowed,
+                    }
+                }
+                false => slowed,
             };
             let context = context.chosen(&format!("{tried}; the command ends by itself"));
             return Ok(Box::new(Runs::new(Some(took), context)));

@@ -16,6 +16,7 @@ use nix::sys::signal::kill;
 use nix::unistd::Pid;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::time::Duration;
 
 /// Where the kernel is told after which number it goes on (with
 /// `CONFIG_CHECKPOINT_RESTORE`, for root).
@@ -89,8 +90,14 @@ fn the_guard_of_a_killed_profiler_leaves_it_alone_too() {
     let pid = first.pid();
     let mut profiler = helper("helper_stops_a_process", &pid.to_string());
     eventually("it is stopped", || first.stopped());
+    // Until the helper has seen that too: it gives up where the target ends before.
+    std::thread::sleep(Duration::from_millis(300));
     drop(first);
     let other = with_number(pid);
+    assert!(
+        profiler.try_wait().unwrap().is_none(),
+        "it holds its target"
+    );
     if let Some(other) = &other {
         kill(Pid::from_raw(pid), Signal::SIGSTOP).unwrap();
         eventually("somebody stops it", || other.stopped());
@@ -99,7 +106,7 @@ fn the_guard_of_a_killed_profiler_leaves_it_alone_too() {
     profiler.wait().unwrap();
     if let Some(other) = other {
         // The guard acts within milliseconds.
-        std::thread::sleep(std::time::Duration::from_millis(300));
+        std::thread::sleep(Duration::from_millis(300));
         assert!(other.stopped() && lives(&other));
     }
 }
@@ -118,6 +125,6 @@ fn who_gets_the_number_of_an_ended_command_is_not_ended_with_it() {
     let _ = target.stop();
     assert!(!other.stopped());
     drop(target);
-    std::thread::sleep(std::time::Duration::from_millis(100));
+    std::thread::sleep(Duration::from_millis(100));
     assert!(lives(&other) && !other.stopped());
 }

@@ -432,7 +432,7 @@ pub struct CacheSharing {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PrivateCacheHeld {
-    /// Share of the looks in which somebody else had at least half of it.
+    /// Share of the looks in which others had a large part of it.
     #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 100.0)))]
     pub held_percent: f64,
     pub looks: u64,

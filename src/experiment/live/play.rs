@@ -6,6 +6,7 @@ use super::StealReading;
 use super::target_error;
 use super::turns::Follow;
 use super::turns::Progress;
+use super::turns::beside_the_target;
 use super::turns::target_turns;
 use crate::experiment::executor::Arm;
 use crate::experiment::executor::Block;
@@ -539,26 +540,26 @@ impl LiveExecutor<'_> {
         let running = request.target == TargetState::Running;
         let counted = request.periods.saturating_sub(request.skip);
         let mut counted_ns = u64::from(counted) * period_ns;
+        let always = Follow {
+            gaps: &[],
+            ..*follow
+        };
         for (index, (host, number)) in planned.on.iter().enumerate() {
             let all = &turns[*host];
             let Some((first, own)) = of_block(all, *number) else {
                 return Block::Missed;
             };
-            let begins = own.iter().skip(1).map(|turn| turn.begin.at_ns);
-            let ends = begins.chain([planned.end_ns]);
-            let counts = own.iter().zip(ends);
-            for (turn, end_ns) in counts.filter(|(turn, _)| turn.position >= request.skip) {
-                // Between two runs of a command the source has the CPU to itself.
-                if running && follow.is_gone_in([turn.begin.at_ns, end_ns]) {
-                    let alone_ns = end_ns.saturating_sub(turn.begin.at_ns);
-                    if index == 0 {
-                        counted_ns = counted_ns.saturating_sub(alone_ns);
-                    }
-                    continue;
-                }
-                sum.operations += turn.operations;
-                sum.active_ns += turn.active_ns;
-                sum.held = turn.held;
+            let alone_ns = beside_the_target(
+                &mut sum,
+                own,
+                (request.skip, planned.end_ns),
+                match running {
+                    true => follow,
+                    false => &always,
+                },
+            );
+            if index == 0 {
+                counted_ns = counted_ns.saturating_sub(alone_ns);
             }
             if index == 0 && running {
                 let next = all.get(first + own.len());

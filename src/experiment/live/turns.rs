@@ -3,6 +3,7 @@
 use crate::experiment::executor::Completion;
 use crate::experiment::executor::Place;
 use crate::experiment::executor::TargetTurn;
+use crate::inject::Snapshot;
 use crate::metric::Moments;
 use crate::metric::Run;
 use crate::sys::tape::Mark;
@@ -22,10 +23,36 @@ pub(super) struct Follow<'a> {
 
 impl Follow<'_> {
     /// Whether there was no target at some time in between.
-    pub(super) fn is_gone_in(&self, [begin, end]: [u64; 2]) -> bool {
+    fn is_gone_in(&self, [begin, end]: [u64; 2]) -> bool {
         let mut gaps = self.gaps.iter();
         gaps.any(|gap| begin < gap[1] && gap[0] < end)
     }
+}
+
+/// Adds to `sum` what a source did in `own`, the slices of a block that ends at `end_ns`,
+/// from position `skip` on; the time, in nanoseconds, that does not count. Between two runs
+/// of a command the source has the CPU to itself.
+pub(super) fn beside_the_target(
+    sum: &mut Snapshot,
+    own: &[Turn],
+    (skip, end_ns): (u32, u64),
+    follow: &Follow,
+) -> u64 {
+    let begins = own.iter().skip(1).map(|turn| turn.begin.at_ns);
+    let mut alone_ns = 0;
+    for (turn, end_ns) in own.iter().zip(begins.chain([end_ns])) {
+        if turn.position < skip {
+            continue;
+        }
+        if follow.is_gone_in([turn.begin.at_ns, end_ns]) {
+            alone_ns += end_ns.saturating_sub(turn.begin.at_ns);
+            continue;
+        }
+        sum.operations += turn.operations;
+        sum.active_ns += turn.active_ns;
+        sum.held = turn.held;
+    }
+    alone_ns
 }
 
 /// What the target had done at any moment, in operations and parts of them.
@@ -253,8 +280,19 @@ mod tests {
         // There was no target from 2 to 3 ms.
         let gaps = [[2_000_000, 3_000_000]];
         let alive = target_turns(&own, None, (true, true), &follow(&gaps));
-        let gone = |at| follow(&gaps).is_gone_in(at);
-        assert!(!gone([500_000, 2_000_000]) && gone([2_500_000, 4_500_000]));
+        let did = |gaps| {
+            let mut sum = Snapshot::default();
+            let worked = own.map(|turn| Turn {
+                operations: 10,
+                active_ns: turn.end.at_ns - turn.begin.at_ns,
+                ..turn
+            });
+            let alone = beside_the_target(&mut sum, &worked, (1, 5_000_000), &follow(gaps));
+            (sum.operations, sum.active_ns, alone)
+        };
+        assert_eq!(did(&[]), (20, 4_000_000, 0));
+        assert_eq!(did(&[[4_600_000, 4_700_000]]), (10, 2_000_000, 2_500_000));
+        assert_eq!(did(&gaps), (0, 0, 4_500_000));
         assert_eq!(alive.len(), 1);
         assert_eq!(
             turns(true),
