@@ -9,6 +9,7 @@ use super::TurnSource;
 use super::auto;
 use super::auto::Busy;
 use super::auto::Call;
+use super::auto::Demands;
 use super::auto::Found;
 use super::auto::Look;
 use super::auto::Window;
@@ -73,6 +74,10 @@ pub(super) struct Events {
 /// Windows in which a count that was found automatically is looked at once more.
 const CHECKED: usize = 60;
 const CHECKED_WINDOW: Duration = Duration::from_millis(5);
+/// Largest difference between the calls of two runs that do the same, a fraction of them.
+const SAME_IN_RUNS: f64 = 0.02;
+/// How many times as long as before a run may take while it is looked at.
+const LONGER_RUN: u32 = 3;
 
 impl Events {
     /// Counts calls of a function that was found automatically.
@@ -116,6 +121,9 @@ impl Events {
             run: None,
             base: None,
         };
+        if let Some(run) = found.repeated {
+            return metric.repeats(found, run, target);
+        }
         let mut windows = Vec::with_capacity(CHECKED);
         while windows.len() < CHECKED {
             context.check_interrupt()?;
@@ -137,28 +145,80 @@ impl Events {
             return Ok(Err(Reason::NeverCalled(metric.what)));
         };
         // What was steady at first may have been so by chance, and still do.
-        if let Some(refusal) = look.refused(found.each.as_secs_f64(), look.variation, true) {
+        if let Some(refusal) = look.refused(found.each.as_secs_f64(), look.variation, Demands::Lenient) {
             let what = metric.what;
             return Ok(Err(Reason::NoLonger {
                 what,
                 why: refusal.words(),
             }));
         }
-        (metric.windows, metric.windows_with_new) = (0, 0);
-        metric.pace.per_second = look.per_second;
-        let several = found.calls.len() > 1;
-        metric.context.because = format!(
-            "{}: of {} functions tried, {} {} called {:.0} times per second{}, with a noise of {:.0} % in 4 ms, at a cost of {:.2} % of a CPU",
-            context.because,
-            found.tried,
-            all(|call| call.symbol.clone()).join(" and "),
-            if several { "are" } else { "is" },
-            look.per_second,
-            if several { " together" } else { "" },
-            found.noise * 100.0,
-            look.per_second * found.each.as_secs_f64() * 100.0
-        );
+        let noise = format!("with a noise of {:.0} % in 4 ms", found.noise * 100.0);
+        metric.is_chosen(found, look.per_second, &noise);
         Ok(Ok(metric))
+    }
+
+    /// The same of calls that come in bursts: taken if they are as many in each of two
+    /// runs of the command, which take about `run`.
+    fn repeats(
+        mut self,
+        found: &Found,
+        run: Duration,
+        target: &mut Target,
+    ) -> Result<Result<Events, Reason>> {
+        target.restart()?;
+        let mut begun = Instant::now();
+        let mut took = Duration::MAX;
+        while self.per_run.counts().len() < 2 {
+            self.context.check_interrupt()?;
+            let pid = target.pid();
+            self.keep_alive(target)?;
+            self.follow_run(target)?;
+            self.look(target)?;
+            if target.pid() != pid {
+                took = took.min(begun.elapsed());
+                begun = Instant::now();
+            }
+            if begun.elapsed() > LONGER_RUN * run + CHECKED_WINDOW {
+                break;
+            }
+            target.wait(CHECKED_WINDOW);
+        }
+        let counts = self.per_run.counts().to_vec();
+        let [least, most] = [counts.iter().min(), counts.iter().max()];
+        let (Some(&least), Some(&most)) = (least, most) else {
+            return Ok(Err(Reason::NeverCalled(self.what)));
+        };
+        let differ = (most - least) as f64 / most.max(1) as f64;
+        if counts.len() < 2 || most == 0 || differ > SAME_IN_RUNS {
+            return Ok(Err(Reason::NoLonger {
+                what: self.what,
+                why: "it is called in bursts, and not as often in each run",
+            }));
+        }
+        let rate = most as f64 / took.as_secs_f64();
+        self.is_chosen(
+            found,
+            rate,
+            &format!("in bursts, but {most} times in every run"),
+        );
+        Ok(Ok(self))
+    }
+
+    /// Says why it was chosen; `how` it is called.
+    fn is_chosen(&mut self, found: &Found, per_second: f64, how: &str) {
+        (self.windows, self.windows_with_new) = (0, 0);
+        self.pace.per_second = per_second;
+        let symbols: Vec<&str> = found.calls.iter().map(|call| &call.symbol[..]).collect();
+        let several = symbols.len() > 1;
+        self.context.because = format!(
+            "{}: of {} functions tried, {} {} called {per_second:.0} times per second{}, {how}, at a cost of {:.2} % of a CPU",
+            self.context.because,
+            found.tried,
+            symbols.join(" and "),
+            if several { "are" } else { "is" },
+            if several { " together" } else { "" },
+            per_second * found.each.as_secs_f64() * 100.0
+        );
     }
 
     /// Counts calls of one function or several; `request` is

@@ -11,6 +11,7 @@ mod image;
 mod steady;
 mod trial;
 
+pub(super) use steady::Demands;
 pub(super) use steady::Look;
 pub(super) use steady::Window;
 pub(super) use trial::Busy;
@@ -89,6 +90,9 @@ const SETTLES_FOR: f64 = 0.25;
 /// After this part of the time for the choice of the metric nothing more is tried.
 const SEARCHING: f64 = 0.6;
 const LONGEST_SEARCH: Duration = Duration::from_secs(6);
+/// Longest run of a command of which runs are compared, in parts of the time for the choice
+/// of the metric: two are watched for that, and the measurement needs about ten.
+const REPEATED: f64 = 0.2;
 /// How many times steadier a function of a file that others use has to be: threads that
 /// the target starts are not counted there at once.
 const SHARED: f64 = 1.3;
@@ -139,6 +143,9 @@ pub(super) struct Found {
     score: f64,
     /// Whether it is taken only where there is nothing better.
     poor: bool,
+    /// Length of a run of a command that has to be seen to do the same in each, since only
+    /// then this will do.
+    pub repeated: Option<Duration>,
     /// How many functions were counted.
     pub tried: usize,
 }
@@ -251,6 +258,21 @@ fn best_apart(mut found: Vec<Found>) -> Vec<Found> {
         }
     }
     best
+}
+
+/// The first of each function, then the second of each, and so on: what is counted
+/// together should not all be of one phase.
+fn in_turn<'c>(candidates: impl Iterator<Item = &'c Candidate>) -> Vec<&'c Candidate> {
+    let mut seen: HashMap<(&Path, usize), usize> = HashMap::new();
+    let numbered = candidates.map(|candidate| {
+        let number = seen.entry(candidate.function()).or_default();
+        *number += 1;
+        (*number, candidate)
+    });
+    let mut numbered: Vec<(usize, &Candidate)> = numbered.collect();
+    numbered.sort_by_key(|(number, _)| *number);
+    let candidates = numbered.into_iter().map(|(_, candidate)| candidate);
+    candidates.collect()
 }
 
 struct Search<'a> {
@@ -389,6 +411,13 @@ impl Search<'_> {
         Ok(Ok(candidates::collect(&samples, &mapped)))
     }
 
+    /// Length of a run of a command that is seen often enough to know what is the same in
+    /// each.
+    fn repeated(&self) -> Option<Duration> {
+        let longest = self.context.options.choice.mul_f64(REPEATED);
+        self.shortest.filter(|shortest| *shortest <= longest)
+    }
+
     /// Whether it has taken long enough.
     fn is_over(&self) -> bool {
         Instant::now() >= self.until
@@ -457,57 +486,63 @@ impl Search<'_> {
         }
         promising.sort_by(|a, b| a.0.total_cmp(&b.0));
         let [most, most_longer] = most_groups(self.context.options.choice);
-        promising.truncate(most * BREAKPOINTS);
         let promising = promising.into_iter().map(|(_, candidate)| candidate);
-        let promising: Vec<&Candidate> = promising.collect();
+        let mut promising = in_turn(promising);
+        promising.truncate(most * BREAKPOINTS);
         let most = most_longer * BREAKPOINTS;
         let best = match self.best_of(target, promising, most, costs)? {
             Ok(best) => best,
             Err(reason) => return Ok(Err(reason)),
         };
         for group in best.chunks(BREAKPOINTS) {
-            let group = match self.without_clocks(target, group, costs)? {
-                Ok(group) => group,
-                Err(reason) => return Ok(Err(reason)),
-            };
-            if group.is_empty() {
-                worst = worst.max(Some(Refusal::Clock));
-                continue;
-            }
-            let looked = self.look_at(target, &group, LONG_LOOK, costs)?;
-            let sums = match looked {
+            let mut sums = match self.look_at(target, group, LONG_LOOK, costs)? {
                 Ok(sums) => sums,
                 Err(reason) => return Ok(Err(reason)),
             };
-            for (members, sum) in sums {
-                let each = sum.each.as_secs_f64();
-                let refused = |lenient| sum.look.refused(each, sum.noise, lenient);
-                let calls = || members.iter().map(|at| group[*at].call()).collect();
-                let poor = refused(false);
+            for (_, sum) in &mut sums {
+                let (each, noise) = (sum.each.as_secs_f64(), sum.noise);
+                let refused = |demands| sum.look.refused(each, noise, demands);
+                let poor = refused(Demands::Usual);
                 worst = worst.max(poor);
-                if refused(true).is_none() {
-                    self.found.push(Found {
-                        calls: calls(),
-                        poor: poor.is_some(),
-                        ..sum
-                    });
+                sum.poor = poor.is_some();
+                if sum.repeated.is_some() {
+                    sum.poor = refused(Demands::Repeated).is_some();
                 }
+            }
+            sums.retain(|(_, sum)| {
+                let (each, noise) = (sum.each.as_secs_f64(), sum.noise);
+                !sum.poor || sum.look.refused(each, noise, Demands::Lenient).is_none()
+            });
+            if sums.is_empty() {
+                continue;
+            }
+            let clocks = match self.clocks(target, group, costs)? {
+                Ok(clocks) => clocks,
+                Err(reason) => return Ok(Err(reason)),
+            };
+            for (members, sum) in sums {
+                if members.iter().any(|at| clocks.contains(at)) {
+                    worst = worst.max(Some(Refusal::Clock));
+                    continue;
+                }
+                let calls = members.iter().map(|at| group[*at].call()).collect();
+                self.found.push(Found { calls, ..sum });
             }
         }
         Ok(Ok(worst))
     }
 
-    /// Those of `group` that do not follow a clock, see [`follows_clock`], as far as that
-    /// may be tried: keeps the CPUs of a command busy in every other window.
-    fn without_clocks<'c>(
+    /// Those of `group` that follow a clock, by their places in it, see [`follows_clock`], as
+    /// far as that may be tried: keeps the CPUs of a command busy in every other window.
+    fn clocks(
         &mut self,
         target: &mut Target,
-        group: &[&'c Candidate],
+        group: &[&Candidate],
         costs: &Costs,
-    ) -> Step<Vec<&'c Candidate>> {
+    ) -> Step<Vec<usize>> {
         let cpus = target.cpus().unwrap_or_default();
         if !self.context.options.may_press || !target.is_ours() || cpus.is_empty() {
-            return Ok(Ok(group.to_vec()));
+            return Ok(Ok(Vec::new()));
         }
         let (windows, length) = BESIDE;
         let wait = |number: usize| {
@@ -520,19 +555,13 @@ impl Search<'_> {
             Err(reason) => return Ok(Err(reason)),
         };
         let every_other = |trace: &Trace, from: usize| -> Vec<Window> {
-            trace
-                .windows
-                .iter()
-                .skip(from)
-                .step_by(2)
-                .copied()
-                .collect()
+            let windows = trace.windows.iter().skip(from);
+            windows.step_by(2).copied().collect()
         };
         let clock = |trace: &Trace| follows_clock(&every_other(trace, 0), &every_other(trace, 1));
         // Of those that were not counted nothing is known.
-        let is_clock = |at: usize| counted.get(at).is_some_and(clock);
-        let kept = (0..group.len()).filter(|at| !is_clock(*at));
-        Ok(Ok(kept.map(|at| group[at]).collect()))
+        let is_clock = |at: &usize| counted.get(*at).is_some_and(clock);
+        Ok(Ok((0..group.len()).filter(is_clock).collect()))
     }
 
     /// Those of `candidates` that are worth a longer look, at `most`, best first.
@@ -559,9 +588,9 @@ impl Search<'_> {
             }
         }
         scored.sort_by(|a, b| a.0.total_cmp(&b.0));
-        scored.truncate(most);
-        let best = scored.into_iter().map(|(_, candidate)| candidate);
-        Ok(Ok(best.collect()))
+        let mut best = in_turn(scored.into_iter().map(|(_, candidate)| candidate));
+        best.truncate(most);
+        Ok(Ok(best))
     }
 
     /// Counts a group of candidates, and what it would be to count some of them together:
@@ -603,8 +632,12 @@ impl Search<'_> {
             times.sort_by(f64::total_cmp);
             let span = [0.0, traces().next().map_or(0.0, Trace::busy)];
             let gap = steady::gap(&times, span);
-            let Some(noise) = steady::noise(&times, span, gap) else {
+            let Some(alone) = steady::noise(&times, span, gap) else {
                 continue;
+            };
+            let noise = match self.repeated() {
+                Some(_) => alone.min(steady::noise_if_repeated(&times, span, gap)),
+                None => alone,
             };
             let total = times.len().max(1) as f64;
             let share = |at: &usize| costs[*at].mul_f64(counted[*at].times.len() as f64 / total);
@@ -613,6 +646,8 @@ impl Search<'_> {
                 true => SHARED,
                 false => 1.0,
             };
+            let cost = each.as_secs_f64();
+            let bursts = look.refused(cost, alone, Demands::Usual).is_some();
             sums.push((
                 members,
                 Found {
@@ -621,8 +656,9 @@ impl Search<'_> {
                     look,
                     gap,
                     noise,
-                    score: worse * look.score(each.as_secs_f64(), noise),
+                    score: worse * look.score(cost, noise),
                     poor: false,
+                    repeated: self.repeated().filter(|_| bursts),
                     tried: 0,
                 },
             ));
@@ -703,6 +739,7 @@ mod tests {
             noise: score,
             score,
             poor,
+            repeated: None,
             tried: 0,
         }
     }
