@@ -77,6 +77,9 @@ const STEADIER: f64 = 0.93;
 /// place is wrong for all blocks there. From simulated runs of known effects.
 const ERROR_OF_COURSE: f64 = 6.0;
 
+/// Blocks of an arm from which on a way of reading them has to keep some.
+const MANY_OF_ARM: usize = 8;
+
 /// What a block is read between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ends {
@@ -444,9 +447,12 @@ impl SequenceLog {
             }
             let other = self.contrasts_by(ends, course);
             let error = error(&other);
-            // What lies where no other run was seen is left out, but not most of an arm.
             let kept = counts(&other);
-            let most = all.iter().zip(kept).all(|(all, kept)| 2 * kept >= *all);
+            let most = all
+                .iter()
+                .zip(kept)
+                .all(|(all, kept)| *all < MANY_OF_ARM || 4 * kept >= *all);
+            // What lies where no other run was seen is left out, but not most of an arm.
             if most && error < STEADIER * least {
                 (best, least) = (other, error);
                 compared_with = course.map(Course::seen);

@@ -141,6 +141,7 @@ pub(super) fn spawn(
             cpus: Some(vec![cpu]),
             oom_score_adj: Some(1000),
             keep,
+            gate: None,
         },
     );
     let child = process.spawn()?;

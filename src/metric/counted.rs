@@ -12,11 +12,15 @@ use crate::sys::probe::Event;
 use crate::sys::probe::EventLog;
 use crate::sys::probe::Place;
 use crate::workload::Scope;
+use crate::workload::Target;
 use perf_event::Counter;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
 
 /// Where an event is counted, decided when it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +45,12 @@ pub(super) struct Counters {
     ended: u64,
     /// When it happened, where that is written down.
     log: Option<Log>,
+    early: Early,
 }
+
+/// Counters of processes that were not looked at yet, opened before their programs began:
+/// by process, and whether all of one are logged.
+type Early = Arc<Mutex<Vec<(i32, Vec<Open>, bool)>>>;
 
 /// What counts an event in one place.
 pub(super) enum Open {
@@ -118,7 +127,48 @@ impl Counters {
             open,
             ended: 0,
             log: logged.then(Log::default),
+            early: Early::default(),
         }
+    }
+
+    /// Opens the counters of every process that `target` is started as from now on before
+    /// its program begins: what is opened later misses the first calls of a run, and a run
+    /// then seems to be at another place than it is.
+    pub(super) fn open_early(&self, target: &mut Target) {
+        if self.counted != Counted::InThreads || self.inheritable() {
+            return;
+        }
+        let early = Arc::downgrade(&self.early);
+        let events = self.events.clone();
+        let bytes = self.log.is_some().then(|| ring_bytes(2 * events.len()));
+        target.before_program(Some(Arc::new(move |pid| {
+            let place = || Place::Thread {
+                id: pid,
+                inherit: true,
+            };
+            // Whoever cannot be counted now may be later, which then says why not.
+            if let Some(early) = early.upgrade()
+                && let Ok((open, logged)) = open_all(&events, bytes.flatten(), place)
+            {
+                let mut early = early.lock().unwrap_or_else(PoisonError::into_inner);
+                early.push((pid, open, logged));
+            }
+        })));
+    }
+
+    /// Whether process `pid` is counted since before its program began, and not looked at
+    /// yet.
+    pub(super) fn is_opened_early(&self, pid: i32) -> bool {
+        let early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
+        early.iter().any(|(of, _, _)| *of == pid)
+    }
+
+    /// The counters of thread `id` that were opened before its program began.
+    fn opened_early(&self, id: i32) -> Option<(Vec<Open>, bool)> {
+        let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = early.iter().position(|(pid, _, _)| *pid == id)?;
+        let (_, open, logged) = early.swap_remove(at);
+        Some((open, logged))
     }
 
     fn inheritable(&self) -> bool {
@@ -146,7 +196,10 @@ impl Counters {
         for &id in now.difference(&known) {
             let places = (now.len() + self.open.len()) * self.events.len();
             let bytes = self.log.is_some().then(|| ring_bytes(places)).flatten();
-            let opened = open_all(&self.events, bytes, || Place::Thread { id, inherit: true });
+            let opened = match self.opened_early(id) {
+                Some(opened) => Ok(opened),
+                None => open_all(&self.events, bytes, || Place::Thread { id, inherit: true }),
+            };
             match opened {
                 Ok((counters, logged)) => {
                     if !logged {
@@ -313,6 +366,7 @@ mod tests {
             open: Vec::new(),
             ended: 0,
             log: Some(log),
+            early: Early::default(),
         };
         let mut known = counters(lost());
         assert_eq!(known.logged(), None);

@@ -102,6 +102,7 @@ impl Events {
             Ok(counters) => counters,
             Err(reason) => return Ok(Err(reason)),
         };
+        counters.open_early(target);
         let mut metric = Events {
             name: format!("progress:uprobe:{}", all(Call::name).join(",")),
             what: format!("call of {}", all(Call::words).join(" or ")),
@@ -145,7 +146,9 @@ impl Events {
             return Ok(Err(Reason::NeverCalled(metric.what)));
         };
         // What was steady at first may have been so by chance, and still do.
-        if let Some(refusal) = look.refused(found.each.as_secs_f64(), look.variation, Demands::Lenient) {
+        if let Some(refusal) =
+            look.refused(found.each.as_secs_f64(), look.variation, Demands::Lenient)
+        {
             let what = metric.what;
             return Ok(Err(Reason::NoLonger {
                 what,
@@ -288,6 +291,7 @@ impl Events {
     ) -> Result<Events> {
         let counters = Counters::open(events, &target.scope(), context.options.moments);
         let counters = counters.map_err(|reason| refused(&name, reason, target))?;
+        counters.open_early(target);
         let mut metric = Events {
             name,
             what,
@@ -336,7 +340,8 @@ impl Events {
             let old = std::mem::take(&mut self.counters.open);
             self.counters.retire(old);
             // Opening takes up to 20 ms, in which calls would be missed.
-            let held = self.restarts && target.stop().is_ok();
+            let early = self.counters.is_opened_early(self.pid);
+            let held = self.restarts && !early && target.stop().is_ok();
             let looked = self.look(target);
             if held {
                 target.cont()?;

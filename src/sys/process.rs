@@ -1,6 +1,7 @@
 //! Starting processes that cannot outlive us, and acting on their groups.
 
 use nix::errno::Errno;
+use nix::fcntl::OFlag;
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::prctl::set_timerslack;
@@ -47,6 +48,55 @@ pub struct ChildSetup<'a> {
     pub adopts: bool,
     /// Descriptors the child keeps open, under the same numbers.
     pub keep: Vec<BorrowedFd<'a>>,
+    /// What it passes before it becomes another program.
+    pub gate: Option<&'a Gate>,
+}
+
+/// Holds a child process until something was done to it that has to be done before its
+/// program begins.
+pub struct Gate {
+    /// Both ends of where the child says that it is there, and of where it waits. Our ends
+    /// of the former and its ends of the latter close with the program that it becomes.
+    arrived: (OwnedFd, OwnedFd),
+    opened: (OwnedFd, OwnedFd),
+}
+
+impl Gate {
+    /// # Errors
+    /// When no pipe can be had.
+    pub fn new() -> io::Result<Gate> {
+        let pipe = || nix::unistd::pipe2(OFlag::O_CLOEXEC);
+        Ok(Gate {
+            arrived: pipe()?,
+            opened: pipe()?,
+        })
+    }
+
+    /// Runs `spawn` and meanwhile gives the number of the child that stands at the gate to
+    /// `attend`, before it is let through. Without a child `attend` is not called.
+    pub fn attended<T>(&self, attend: impl FnOnce(i32) + Send, spawn: impl FnOnce() -> T) -> T {
+        std::thread::scope(|scope| {
+            let attending = std::thread::Builder::new().name("gate".into());
+            let attending = attending.spawn_scoped(scope, move || {
+                let mut number = [0; 4];
+                if nix::unistd::read(&self.arrived.0, &mut number) == Ok(number.len()) {
+                    let pid = i32::from_ne_bytes(number);
+                    if pid > 0 {
+                        attend(pid);
+                    }
+                }
+                // Whoever waits goes on; nobody may.
+                let _ = nix::unistd::write(&self.opened.1, &[1]);
+            });
+            if attending.is_err() {
+                let _ = nix::unistd::write(&self.opened.1, &[1]);
+            }
+            let result = spawn();
+            // For when there was no child.
+            let _ = nix::unistd::write(&self.arrived.1, &0_i32.to_ne_bytes());
+            result
+        })
+    }
 }
 
 /// Makes `command` start in its own process group, die (SIGKILL) when the
@@ -63,6 +113,10 @@ pub fn prepare(command: &mut Command, setup: ChildSetup<'_>) {
             let _ = set.set(cpu);
         }
         set
+    });
+    let gate = setup.gate.map(|gate| {
+        let [arrived, opened] = [&gate.arrived.1, &gate.opened.0];
+        (arrived.as_raw_fd(), opened.as_raw_fd())
     });
     let oom = setup.oom_score_adj.map(|score| format!("{score}\n"));
     let adopts = setup.adopts;
@@ -96,6 +150,17 @@ pub fn prepare(command: &mut Command, setup: ChildSetup<'_>) {
         for &fd in &keep {
             // SAFETY: clears close-on-exec of a descriptor this process owns.
             Errno::result(unsafe { libc::fcntl(fd, libc::F_SETFD, 0) })?;
+        }
+        if let Some((arrived, opened)) = gate {
+            let number = std::process::id().to_ne_bytes();
+            let mut word = [0_u8; 1];
+            // SAFETY: both descriptors are open for as long as the gate is, which outlives
+            // the spawning; the buffers are as long as said. Whatever fails, the program
+            // begins.
+            unsafe {
+                libc::write(arrived, number.as_ptr().cast(), number.len());
+                libc::read(opened, word.as_mut_ptr().cast(), word.len());
+            }
         }
         Ok(())
     };

@@ -42,8 +42,12 @@ const PER_PROCESS: Duration = Duration::from_micros(500);
 /// How long one of several instances is waited for at a time.
 const TURN: Duration = Duration::from_millis(2);
 
+/// What is done to each process that is started, before its program begins.
+pub type BeforeProgram = Arc<dyn Fn(i32) + Send + Sync>;
+
 pub(super) struct Started {
     spec: CommandSpec,
+    before_program: Option<BeforeProgram>,
     cpus: Option<Vec<usize>>,
     stdout: Option<Arc<dyn OutputSink>>,
     stderr: Tail,
@@ -127,6 +131,7 @@ impl Started {
         };
         let mut started = Started {
             spec,
+            before_program: None,
             cpus: cpus.map(<[usize]>::to_vec),
             stdout,
             stderr: Tail::default(),
@@ -185,13 +190,20 @@ impl Started {
             }
             (None, false) => Stdio::null(),
         });
+        let before = self.before_program.as_ref();
+        let gate = before.and_then(|before| Some((process::Gate::new().ok()?, before)));
         let setup = process::ChildSetup {
             cpus: self.cpus.clone(),
+            gate: gate.as_ref().map(|(gate, _)| gate),
             ..Default::default()
         };
         process::prepare(&mut command, setup);
         let began = Instant::now();
-        let mut child = command.spawn().map_err(refused)?;
+        let spawned = match &gate {
+            Some((gate, before)) => gate.attended(|pid| before(pid), || command.spawn()),
+            None => command.spawn(),
+        };
+        let mut child = spawned.map_err(refused)?;
         match self.connect(&mut child) {
             Ok((pidfd, ended, last_words)) => Ok(Run {
                 child,
@@ -394,6 +406,12 @@ impl Started {
     /// Further runs are of another command.
     pub(super) fn run_next(&mut self, spec: CommandSpec) {
         self.spec = spec;
+    }
+
+    /// Does `what` to each process of further runs before its program begins; nothing
+    /// without.
+    pub(super) fn before_program(&mut self, what: Option<BeforeProgram>) {
+        self.before_program = what;
     }
 
     /// Further runs publish on another page, where they may publish at all.

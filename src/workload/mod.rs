@@ -23,6 +23,7 @@ pub mod tree;
 
 pub use crate::sys::process::set_executable;
 pub use bystander::Bystander;
+pub use command::BeforeProgram;
 pub use guard::Released;
 pub use guard::executable;
 pub use guard::release;
@@ -450,6 +451,14 @@ impl Target {
         if let Kind::Started(started) = &mut self.kind {
             self.command = redact::command(command.argv.clone());
             started.run_next(command);
+        }
+    }
+
+    /// Does `what` to each process that is started again, before its program begins, from
+    /// another thread; nothing with `None`, and for what we only attached to.
+    pub fn before_program(&mut self, what: Option<BeforeProgram>) {
+        if let Kind::Started(started) = &mut self.kind {
+            started.before_program(what);
         }
     }
 

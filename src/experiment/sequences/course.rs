@@ -89,7 +89,17 @@ type Known = fn(&SequenceLog) -> Option<&Rc<Course>>;
 /// All steps of known place, each as long as it would have been at the usual pace, as
 /// blocks show it that are read as `ends` says and compared with what is `known`.
 fn all_steps(sequences: &[SequenceLog], ends: Ends, known: Known) -> Vec<(Place, Step)> {
-    let paces = sequences.iter().map(|log| log.paces(ends, known(log)));
+    let paces = sequences.iter().map(|log| {
+        let mut paces = log.paces(ends, known(log));
+        // What is known may be of other places, and must not keep these from being seen.
+        if paces.iter().any(|pace| pace.is_nan()) {
+            let alone = log.paces(ends, None);
+            for (pace, alone) in paces.iter_mut().zip(alone) {
+                *pace = if pace.is_nan() { alone } else { *pace };
+            }
+        }
+        paces
+    });
     let paces: Vec<Vec<f64>> = paces.collect();
     let known = paces.iter().flatten().copied();
     let usual = location(&known.filter(|pace| pace.is_finite()).collect::<Vec<f64>>());

@@ -72,6 +72,8 @@ const HOT: f64 = 0.1;
 /// Longest time between two glances. It is drawn: a program that pauses at even
 /// times could do so at every glance otherwise.
 const BETWEEN_GLANCES: Duration = Duration::from_millis(50);
+/// Candidates with such a rate from which on nothing more is glanced at again.
+const ENOUGH: usize = 24;
 /// Windows of a look at each of a group of candidates that were seen to be called, and
 /// of the longer one at the best of them.
 const LOOK: (usize, Duration) = (25, Duration::from_millis(4));
@@ -340,7 +342,12 @@ impl Search<'_> {
         };
         let mut tried = 0;
         let mut worst = None;
-        for candidates in [&seen.candidates, &seen.imported, &seen.branches] {
+        // What runs have in common is seen best where most of the time is spent.
+        let others = match self.repeated() {
+            Some(_) => [&seen.branches, &seen.imported],
+            None => [&seen.imported, &seen.branches],
+        };
+        for candidates in [&seen.candidates].into_iter().chain(others) {
             match self.choose(target, candidates, &costs)? {
                 Ok(refusal) => {
                     tried += candidates.len();
@@ -444,7 +451,8 @@ impl Search<'_> {
                 _ => rates[*index] == 0.0 && candidates[*index].hot >= HOT,
             };
             let open: Vec<usize> = (0..candidates.len()).filter(open).collect();
-            if open.is_empty() || glance > 0 && self.is_over() {
+            let found = rates.iter().filter(|rate| PROMISING.contains(rate)).count();
+            if open.is_empty() || glance > 0 && (self.is_over() || found >= ENOUGH) {
                 break;
             }
             if glance > 0 {
@@ -513,10 +521,13 @@ impl Search<'_> {
                 let (each, noise) = (sum.each.as_secs_f64(), sum.noise);
                 !sum.poor || sum.look.refused(each, noise, Demands::Lenient).is_none()
             });
-            if sums.is_empty() {
-                continue;
-            }
-            let clocks = match self.clocks(target, group, costs)? {
+            // What comes in bursts follows no clock.
+            let even = sums.iter().any(|(_, sum)| sum.repeated.is_none());
+            let clocks = match even {
+                true => self.clocks(target, group, costs)?,
+                false => Ok(Vec::new()),
+            };
+            let clocks = match clocks {
                 Ok(clocks) => clocks,
                 Err(reason) => return Ok(Err(reason)),
             };

@@ -348,11 +348,17 @@ mod tests {
         );
         let bursts = look([0, 60, 0, 0, 60, 0, 0, 60]);
         assert!((bursts.pause - 0.008).abs() < 1e-9);
-        assert_eq!(bursts.refused(EACH, 1.5, Demands::Usual), Some(Refusal::Unsteady));
+        assert_eq!(
+            bursts.refused(EACH, 1.5, Demands::Usual),
+            Some(Refusal::Unsteady)
+        );
         // Where there is nothing better it is.
         assert_eq!(bursts.refused(EACH, 1.5, Demands::Lenient), None);
         let over = look([40, 40, 40, 40, 0, 0, 0, 0]);
-        assert_eq!(over.refused(EACH, 0.1, Demands::Usual), Some(Refusal::Unsteady));
+        assert_eq!(
+            over.refused(EACH, 0.1, Demands::Usual),
+            Some(Refusal::Unsteady)
+        );
     }
 
     /// Counts `every` so many seconds, each off by up to `jitter` of that.
