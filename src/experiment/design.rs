@@ -188,6 +188,11 @@ impl<'a> Bench<'a> {
         self.executor.plays()
     }
 
+    /// Whether a block holds a whole run of the target.
+    pub fn whole_runs(&self) -> bool {
+        self.executor.whole_runs()
+    }
+
     /// As [`Executor::gap`].
     pub fn gap(&self) -> Option<Duration> {
         self.executor.gap()

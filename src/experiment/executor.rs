@@ -208,6 +208,11 @@ pub trait Executor {
         false
     }
 
+    /// Whether a block holds a whole run of the target.
+    fn whole_runs(&self) -> bool {
+        false
+    }
+
     /// From one operation of the target to the next, at a moment taken at random, where
     /// parts of operations are counted.
     fn gap(&self) -> Option<Duration> {

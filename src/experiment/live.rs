@@ -392,7 +392,11 @@ impl Executor for LiveExecutor<'_> {
     }
 
     fn plays(&self) -> bool {
-        !self.metric.one_run_per_window()
+        true
+    }
+
+    fn whole_runs(&self) -> bool {
+        self.metric.one_run_per_window()
     }
 
     fn gap(&self) -> Option<Duration> {

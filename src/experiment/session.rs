@@ -100,6 +100,9 @@ pub fn profile(
 
 /// Longest window that is played as a block of a sequence.
 const LONGEST_PLAYED: Duration = Duration::from_millis(150);
+/// The same of a whole run of the command, in parts of the budget: fewer runs are not
+/// enough for all sources.
+const RUNS_OF_BUDGET: u32 = 100;
 /// Kept back from the budget for the final fit and for cleaning up.
 const FINISH: Duration = Duration::from_millis(500);
 
@@ -199,7 +202,15 @@ impl<'a> Prepared<'a> {
             };
             let window = subject.settle + subject.window;
             let turns = metric.turns().is_some();
-            if metric.one_run_per_window() || !turns && window > LONGEST_PLAYED {
+            let whole_runs = metric.one_run_per_window();
+            let (window, longest) = match whole_runs {
+                true => (
+                    subject.settle + natural,
+                    request.settings.budget / RUNS_OF_BUDGET,
+                ),
+                false => (window, LONGEST_PLAYED),
+            };
+            if !turns && window > longest || whole_runs && natural.is_zero() {
                 // Too few for whole curves.
                 subject.sequence = None;
             } else if !turns {

@@ -56,6 +56,9 @@ const DITHER: u64 = 4;
 /// Longest time between two looks at whether source and target share a cache.
 const LONGEST_UNSEEN: Duration = Duration::from_millis(200);
 
+/// How long a source is watched without the target where blocks are runs of that.
+const ALONE: Duration = Duration::from_millis(40);
+
 /// Longest wait for the operation that is under way when the last block ends.
 const NEXT_OPERATION: Duration = Duration::from_millis(5);
 
@@ -152,7 +155,10 @@ impl LiveExecutor<'_> {
             let period = subject
                 .sequence
                 .map_or(Duration::ZERO, |sequence| sequence.period);
-            let length = (period * request.periods).saturating_sub(subject.settle);
+            let mut length = (period * request.periods).saturating_sub(subject.settle);
+            if self.metric.one_run_per_window() && request.target == TargetState::Stopped {
+                length = length.min(ALONE);
+            }
             let read_target = request.target == TargetState::Running;
             let window = WindowRequest {
                 subject: request.subject,

@@ -35,6 +35,8 @@ const DRAWN: usize = 16;
 /// Controls of a round: one per this many treated blocks, at least so many.
 const TREATED_PER_CONTROL: usize = 8;
 const FEWEST_CONTROLS: usize = 3;
+/// The same where each takes a whole run.
+const FEWEST_OF_RUNS: usize = 2;
 /// One block of a gauge per so many: states of the machine show in them.
 const PER_GAUGE: usize = 4;
 /// Rounds that a sequence's share of the budget should hold, so that the verdict
@@ -44,6 +46,8 @@ const ROUNDS: f64 = 8.0;
 /// part of the share of the subjects that it holds if that is more.
 const SEQUENCE_SHARE: f64 = 0.6;
 const OF_SUBJECTS: f64 = 0.8;
+/// The former where a block is a whole run.
+const SHARE_OF_RUNS: f64 = 0.9;
 /// Blocks longer than this are too expensive for a curve before the verdict.
 const LONG_BLOCK: Duration = Duration::from_millis(20);
 /// What a sequence of long blocks gets of the time per open half, at most, in parts
@@ -251,7 +255,12 @@ impl Run<'_, '_> {
             .map(|sequence| sequence.members.len())
             .sum();
         let own = self.sequences[sequence].members.len() as f64 / all.max(1) as f64;
-        SEQUENCE_SHARE.max(OF_SUBJECTS * own)
+        // Pairs of runs tell less about one source than these about all of them.
+        let share = match self.bench.whole_runs() {
+            true => SHARE_OF_RUNS,
+            false => SEQUENCE_SHARE,
+        };
+        share.max(OF_SUBJECTS * own)
     }
 
     /// Halves of a sequence that are not settled.
@@ -405,7 +414,10 @@ impl Run<'_, '_> {
                 Half::Caused => {
                     let endpoints = run.search.rules.endpoints;
                     // At 100 the target's own blocks tell half of it already.
+                    // Whole runs are too dear for more until it is known what these say.
+                    let first = self.bench.whole_runs() && tolerated > 0;
                     let mut levels = match long {
+                        true if first => vec![100.0],
                         true => vec![100.0, endpoints[round % endpoints.len()]],
                         false => endpoints.to_vec(),
                     };
@@ -457,7 +469,10 @@ impl Run<'_, '_> {
         let gauges = gauges.iter().cycle().skip(round).take(missing);
         beside.extend(gauges.map(|gauge| (*gauge, Arm::Treat(100.0))));
         let zero = sequence.zero();
-        let fewest = FEWEST_CONTROLS - usize::from(long && sequence.members.len() == 1);
+        let fewest = match self.bench.whole_runs() {
+            true => FEWEST_OF_RUNS,
+            false => FEWEST_CONTROLS - usize::from(long && sequence.members.len() == 1),
+        };
         if only_caused {
             beside.push(zero);
         } else {
@@ -536,9 +551,10 @@ impl Run<'_, '_> {
             .sequences
             .iter()
             .filter(|other| other.sequence.slices && !other.sequence.takes_time);
+        let each = if self.bench.whole_runs() { 1 } else { 2 };
         sliced
             .map(|other| other.zero())
-            .flat_map(|zero| [zero; 2])
+            .flat_map(|zero| std::iter::repeat_n(zero, each))
             .collect()
     }
 
