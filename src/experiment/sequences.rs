@@ -77,7 +77,7 @@ const STEADIER: f64 = 0.93;
 /// place is wrong for all blocks there. From simulated runs of known effects.
 const ERROR_OF_COURSE: f64 = 6.0;
 
-/// Blocks of an arm from which on a way of reading them has to keep some.
+/// Blocks of an arm from which on some have to be left where operations have known times.
 const MANY_OF_ARM: usize = 8;
 
 /// What a block is read between.
@@ -447,12 +447,15 @@ impl SequenceLog {
             }
             let other = self.contrasts_by(ends, course);
             let error = error(&other);
-            let kept = counts(&other);
-            let most = all
-                .iter()
-                .zip(kept)
-                .all(|(all, kept)| *all < MANY_OF_ARM || 4 * kept >= *all);
-            // What lies where no other run was seen is left out, but not most of an arm.
+            // What lies where no other run was seen is left out, but not most of an arm. Of
+            // operations of known times those that should be in a block, and are not, count as
+            // slow: there less is enough.
+            let (few, part) = match self.is_in_parts() {
+                true => (MANY_OF_ARM, 4),
+                false => (0, 2),
+            };
+            let enough = |(all, kept): (&usize, usize)| *all < few || part * kept >= *all;
+            let most = all.iter().zip(counts(&other)).all(enough);
             if most && error < STEADIER * least {
                 (best, least) = (other, error);
                 compared_with = course.map(Course::seen);

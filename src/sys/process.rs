@@ -231,3 +231,46 @@ pub fn reap(pid: i32) -> bool {
         Ok(WaitStatus::StillAlive)
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_is_attended_before_its_program_begins() {
+        let gate = Gate::new().unwrap();
+        let mut command = Command::new("true");
+        let setup = ChildSetup {
+            gate: Some(&gate),
+            ..ChildSetup::default()
+        };
+        prepare(&mut command, setup);
+        let mut seen = None;
+        let attend = |pid: i32| {
+            let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
+            seen = Some((pid, program));
+        };
+        let mut child = gate.attended(attend, || command.spawn()).unwrap();
+        assert!(child.wait().unwrap().success());
+        // It was still what it was forked from.
+        let own = std::env::current_exe().ok();
+        assert_eq!(seen, Some((child.id() as i32, own)));
+    }
+
+    #[test]
+    fn nobody_waits_at_a_gate_that_no_child_comes_to() {
+        let gate = Gate::new().unwrap();
+        let mut command = Command::new("/nonexistent/program");
+        let setup = ChildSetup {
+            gate: Some(&gate),
+            ..ChildSetup::default()
+        };
+        prepare(&mut command, setup);
+        let refused = gate.attended(|_| {}, || command.spawn());
+        assert!(refused.is_err());
+        let nothing = Gate::new().unwrap();
+        let mut called = false;
+        nothing.attended(|_| called = true, || ());
+        assert!(!called);
+    }
+}

@@ -154,6 +154,10 @@ impl Run<'_, '_> {
             let looked = sequence.rounds >= self.rounds_to_look();
             let claim = match looked {
                 true => sequence.spent.as_secs_f64() / self.weight(index),
+                // Of whole runs there are few: those that tell about many sources come first.
+                false if self.bench.whole_runs() => {
+                    self.minimum(index).as_secs_f64() / sequence.members.len() as f64
+                }
                 false => self.minimum(index).as_secs_f64(),
             };
             // What takes the target's own time ends the measurement soonest.

@@ -394,6 +394,28 @@ mod tests {
     }
 
     #[test]
+    fn bursts_are_not_noisy_where_they_are_the_same_in_every_run() {
+        let bursts = |every: f64| -> Vec<f64> {
+            let open = |time: &f64| (time / every).fract() < 0.75;
+            times(0.000_1, 0.2).into_iter().filter(open).collect()
+        };
+        let known = |times: &[f64]| noise_if_repeated(times, SPAN, gap(times, SPAN));
+        let short = bursts(0.008);
+        assert!(noise_of(&short) > 0.3 && known(&short) < 0.1);
+        // Where nothing is called for long there is nothing to be compared.
+        let long = bursts(0.080);
+        assert!(known(&long) > 2.0 * known(&short));
+        // Nor do phases of a run matter.
+        let over = look([40, 40, 40, 40, 0, 0, 0, 0]);
+        assert_eq!(over.refused(EACH, 0.1, Demands::Repeated), None);
+        let slow = look([0, 0, 0, 0, 1, 0]);
+        assert_eq!(
+            slow.refused(EACH, 0.1, Demands::Repeated),
+            Some(Refusal::Slow)
+        );
+    }
+
+    #[test]
     fn pauses_and_long_gaps_are_noise() {
         let even = times(0.001, 0.2);
         let pauses = |time: &f64| (time * 10.0).fract() > 0.3;
