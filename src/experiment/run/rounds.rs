@@ -199,7 +199,12 @@ impl Run<'_, '_> {
 
     /// Rounds until the first look at the verdicts.
     fn rounds_to_look(&self) -> usize {
-        self.settings.min_pairs().div_ceil(AT_100)
+        let pairs = match self.bench.whole_runs() {
+            // More would leave nothing to the other sequences.
+            true => FEWEST_PAIRS,
+            false => self.settings.min_pairs(),
+        };
+        pairs.div_ceil(AT_100)
     }
 
     /// About the time until a sequence's first look.
