@@ -55,8 +55,8 @@ pub struct ChildSetup<'a> {
 /// Holds a child process until something was done to it that has to be done before its
 /// program begins.
 pub struct Gate {
-    /// Both ends of where the child says that it is there, and of where it waits. Our ends
-    /// of the former and its ends of the latter close with the program that it becomes.
+    /// Read and write ends of two pipes: the child writes its number into the first, and
+    /// waits for a byte from the second. The child's copies close when its program begins.
     arrived: (OwnedFd, OwnedFd),
     opened: (OwnedFd, OwnedFd),
 }
@@ -85,7 +85,7 @@ impl Gate {
                         attend(pid);
                     }
                 }
-                // Whoever waits goes on; nobody may.
+                // Lets the child through; without one, nobody reads it.
                 let _ = nix::unistd::write(&self.opened.1, &[1]);
             });
             if attending.is_err() {

@@ -423,7 +423,7 @@ impl Run<'_, '_> {
                 Half::Caused => {
                     let endpoints = run.search.rules.endpoints;
                     // At 100 the target's own blocks tell half of it already.
-                    // Whole runs are too dear for more until it is known what these say.
+                    // A block is a whole run: lower levels wait until the verdicts at 100 are known.
                     let first = self.bench.whole_runs() && tolerated > 0;
                     let mut levels = match long {
                         true if first => vec![100.0],
