@@ -327,7 +327,10 @@ impl Daemon {
     /// Every workload as it is now, by name.
     fn read(&mut self) -> Vec<WorkloadState> {
         let mut states = Vec::with_capacity(self.workloads.len());
-        for workload in self.workloads.values_mut() {
+        let mut workloads: Vec<&mut Workload> = self.workloads.values_mut().collect();
+        // Before they are read: states are large.
+        workloads.sort_unstable_by(|a, b| a.found.name.cmp(&b.found.name));
+        for workload in workloads {
             let Some(rule) = self.config.workloads.get(workload.found.rule) else {
                 continue;
             };
@@ -341,7 +344,6 @@ impl Daemon {
             workload.tell_qos(&state, &self.board);
             states.push(state);
         }
-        states.sort_by(|a, b| a.name.cmp(&b.name));
         self.drifts.keep(&states);
         states
     }

@@ -52,10 +52,10 @@ impl Drifts {
         }
     }
 
-    /// Forgets those who are gone.
+    /// Forgets those who are not `here`, which is sorted by name.
     pub(super) fn keep(&mut self, here: &[WorkloadState]) {
-        let names = |name: &String| here.iter().any(|it| it.name == *name);
-        self.known.retain(|name, _| names(name));
+        let is_here = |name: &String| here.binary_search_by(|it| it.name.cmp(name)).is_ok();
+        self.known.retain(|name, _| is_here(name));
     }
 }
 

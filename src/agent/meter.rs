@@ -23,6 +23,8 @@ use std::path::PathBuf;
 const MOST_THREADS: usize = 64;
 /// Processes of one workload that are read one by one.
 const MOST_PROCESSES: usize = 64;
+/// Readings for which a process that shares the host's network is taken to go on so.
+const SHARES_FOR: u32 = 10;
 
 /// A value, or why there is none.
 type Read<T> = Result<T, String>;
@@ -80,6 +82,9 @@ struct Totals {
     pressure: [Read<f64>; 3],
     /// No CPU time was used and nothing waited since the totals before.
     still: bool,
+    /// The first process where it shares the host's network, and for how many more
+    /// readings that is taken for true.
+    on_host: Option<(i32, u32)>,
 }
 
 /// Reads one workload.
@@ -214,10 +219,16 @@ impl Meter {
                     at_ns: monotonic_ns(),
                     cpu: cpu_of(&processes, *pid),
                     disk: disk_of(&processes),
-                    network: network_bytes(&processes, shared.own_network),
+                    network: match processes.first() {
+                        Some(first) if shares_network(*first, shared.own_network) => {
+                            Err(ON_HOST.into())
+                        }
+                        _ => network_bytes(&processes),
+                    },
                     waited: waited(&processes),
                     pressure: [Err(reason.clone()), Err(reason.clone()), Err(reason)],
                     still: false,
+                    on_host: None,
                 }
             }
         }
@@ -305,15 +316,27 @@ impl Files {
         // Where nothing ran and nothing waited for a CPU, no thread's share of it
         // needs to be read.
         let quiet = idle.filter(|it| same(&it.pressure[0], &pressure[0]));
+        let mut on_host = before.and_then(|it| it.on_host);
         let (network, waited) = match quiet {
             Some(before) if before.network.is_err() => {
                 (before.network.clone(), before.waited.clone())
             }
             _ => match self.processes(is_leaf, buffer) {
-                Ok(processes) => (
-                    network_bytes(&processes, shared.own_network),
-                    waited(&processes),
-                ),
+                Ok(processes) => {
+                    let first = processes.first().copied();
+                    let still = |it: &(i32, u32)| Some(it.0) == first && it.1 > 0;
+                    on_host = match on_host.filter(still) {
+                        Some((pid, left)) => Some((pid, left - 1)),
+                        None => first
+                            .filter(|pid| shares_network(*pid, shared.own_network))
+                            .map(|pid| (pid, SHARES_FOR)),
+                    };
+                    let network = match on_host {
+                        Some(_) => Err(ON_HOST.into()),
+                        None => network_bytes(&processes),
+                    };
+                    (network, waited(&processes))
+                }
                 Err(reason) => (Err(reason.clone()), Err(reason)),
             },
         };
@@ -325,6 +348,7 @@ impl Files {
             waited,
             pressure,
             still,
+            on_host,
         }
     }
 
@@ -465,14 +489,18 @@ fn network_namespace(process: &str) -> Option<u64> {
     facts.ok().map(|facts| facts.ino())
 }
 
+const ON_HOST: &str = "it shares the network of the host, which counts for all together";
+
+/// Whether a process is in the network namespace `own`, or in one that cannot be told.
+fn shares_network(pid: i32, own: Option<u64>) -> bool {
+    let namespace = network_namespace(&pid.to_string());
+    namespace.is_none() || namespace == own
+}
+
 /// Bytes received and sent in the network namespace of the processes, all devices but
 /// loopback.
-fn network_bytes(processes: &[i32], own: Option<u64>) -> Read<[f64; 2]> {
+fn network_bytes(processes: &[i32]) -> Read<[f64; 2]> {
     let first = processes.first().ok_or("it has no process")?;
-    let namespace = network_namespace(&first.to_string());
-    if namespace.is_none() || namespace == own {
-        return Err("it shares the network of the host, which counts for all together".into());
-    }
     let path = format!("proc/{first}/net/dev");
     let text = text::text(here(), path).map_err(|error| error.to_string())?;
     let mut sum = [0.0; 2];

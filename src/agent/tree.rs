@@ -1,11 +1,12 @@
-//! The directories of the cgroup hierarchies, kept from one look to the next: only
-//! those that changed are listed again.
+//! The directories of the cgroup hierarchies, kept from one look to the next. Those
+//! with others inside are listed again, which tells who came and went; those that have
+//! long been without any are asked now and then.
 
 use crate::os::cgroup::Hierarchies;
 use crate::os::cgroup::Hierarchy;
 use std::collections::BTreeMap;
-use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::DirEntryExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
@@ -15,6 +16,9 @@ use std::rc::Rc;
 pub(super) const MOST: usize = 20_000;
 /// Deepest nesting.
 const DEEPEST: usize = 32;
+/// A cgroup that had none inside for so many looks is asked again in every tenth.
+const SETTLED: usize = 3;
+const ASKED_EVERY: usize = 10;
 
 /// One hierarchy, or two on machines that have both versions.
 pub(super) struct Tree {
@@ -27,22 +31,35 @@ struct Root {
     directory: PathBuf,
     /// By path below `directory`, the empty path being the root itself.
     nodes: BTreeMap<PathBuf, Node>,
-    /// Directories that the last look listed anew.
+    /// Directories that the last look met for the first time.
     fresh: usize,
+    looks: usize,
 }
+
+/// Directories inside of one, with their inodes.
+type Children = BTreeMap<String, u64>;
 
 struct Node {
     directory: PathBuf,
     /// Changes when a child comes or goes; the time of the last change does not.
     links: u64,
     inode: u64,
-    children: BTreeSet<String>,
+    children: Children,
+    /// The look that found it.
+    since: usize,
 }
 
 impl Node {
-    /// Whether it is there and has as many children as before. Where one went and
-    /// another came, the one that went is missed by itself.
-    fn is_as_before(&self) -> bool {
+    /// Whether it has the same children as before.
+    fn is_as_before(&self, index: usize, looks: usize) -> bool {
+        if !self.children.is_empty() {
+            return children(&self.directory) == self.children;
+        }
+        // That it is still there tells the listing of its parent.
+        let settled = looks - self.since > SETTLED;
+        if settled && !(index + looks).is_multiple_of(ASKED_EVERY) {
+            return true;
+        }
         let facts = fs::metadata(&self.directory);
         facts.is_ok_and(|it| it.nlink() == self.links && it.ino() == self.inode)
     }
@@ -67,6 +84,7 @@ impl Tree {
             directory: hierarchy.directory.clone(),
             nodes: BTreeMap::new(),
             fresh: 0,
+            looks: 0,
         };
         let unified = hierarchies.iter().find(|it| it.unified());
         // Processes that no v1 controller was told of are in the root of all.
@@ -123,7 +141,10 @@ impl Tree {
 
 impl Root {
     fn refresh(&mut self, left: &mut usize) -> bool {
-        if !self.nodes.is_empty() && self.nodes.values().all(Node::is_as_before) {
+        self.looks += 1;
+        let mut nodes = self.nodes.values().enumerate();
+        let looks = self.looks;
+        if !self.nodes.is_empty() && nodes.all(|(index, node)| node.is_as_before(index, looks)) {
             *left = left.saturating_sub(self.nodes.len());
             return false;
         }
@@ -134,55 +155,54 @@ impl Root {
         self.fresh > 0 || self.nodes.len() != before
     }
 
-    /// Takes over `path` and what lies below; false when it is gone.
+    /// Takes over `path` and what lies below, unless it is gone.
     fn look(
         &mut self,
         path: PathBuf,
         depth: usize,
         old: &mut BTreeMap<PathBuf, Node>,
         left: &mut usize,
-    ) -> bool {
+    ) {
         let directory = self.directory.join(&path);
         let Ok(facts) = fs::metadata(&directory) else {
-            return false;
+            return;
         };
         if *left == 0 || depth > DEEPEST {
-            return true;
+            return;
         }
         *left -= 1;
         let (links, inode) = (facts.nlink(), facts.ino());
         let known = old.remove(&path);
         let known = known.filter(|node| node.inode == inode);
-        let known = known.filter(|node| node.links == links);
-        let mut listed = known.is_none();
-        self.fresh += usize::from(listed);
+        self.fresh += usize::from(known.is_none());
+        let changed = |node: &Node| node.links != links || !node.children.is_empty();
+        let listed = known.as_ref().is_none_or(changed);
         let mut node = known.unwrap_or_else(|| Node {
             links,
             inode,
-            children: children(&directory),
+            children: Children::new(),
             directory: directory.clone(),
+            since: self.looks,
         });
-        let mut queue: Vec<String> = node.children.iter().cloned().collect();
-        while let Some(name) = queue.pop() {
-            if !self.look(path.join(&name), depth + 1, old, left) && !listed {
-                // One went: another may have come, which leaves as many links.
-                listed = true;
-                self.fresh += 1;
-                let now = children(&directory);
-                queue.extend(now.difference(&node.children).cloned());
-                node.children = now;
-            }
+        node.links = links;
+        if listed {
+            node.children = children(&directory);
+        }
+        for name in node.children.keys() {
+            self.look(path.join(name), depth + 1, old, left);
         }
         self.nodes.insert(path, node);
-        true
     }
 }
 
-fn children(directory: &Path) -> BTreeSet<String> {
+fn children(directory: &Path) -> Children {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let directories = entries.filter(|entry| entry.file_type().is_ok_and(|it| it.is_dir()));
-    let names = directories.filter_map(|entry| entry.file_name().into_string().ok());
-    names.collect()
+    let named = directories.filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        Some((name, entry.ino()))
+    });
+    named.collect()
 }
 
 #[cfg(test)]
@@ -199,6 +219,7 @@ mod tests {
                 directory: temporary.path().into(),
                 nodes: BTreeMap::new(),
                 fresh: 0,
+                looks: 0,
             }],
             cgroups: Rc::default(),
         };
@@ -219,6 +240,26 @@ mod tests {
         fs::rename(at("a/c"), at("a/d")).unwrap();
         assert!(tree.refresh());
         assert_eq!(paths(&tree), ["a", "a/b", "a/d"]);
+        // Removed and made again: the same name, another cgroup.
+        let inode = |tree: &Tree| tree.cgroups()[2].inode;
+        let before = inode(&tree);
+        fs::create_dir(at("a/e")).unwrap();
+        fs::remove_dir(at("a/d")).unwrap();
+        fs::rename(at("a/e"), at("a/d")).unwrap();
+        assert!(tree.refresh());
+        assert_eq!(paths(&tree), ["a", "a/b", "a/d"]);
+        assert_ne!(inode(&tree), before);
+        // One that was without any for long is seen to have one after some looks.
+        for _ in 0..2 * ASKED_EVERY {
+            assert!(!tree.refresh());
+        }
+        fs::create_dir(at("a/b/x")).unwrap();
+        let looks = (1..).find(|_| tree.refresh()).unwrap();
+        assert!(looks <= ASKED_EVERY, "{looks}");
+        assert_eq!(paths(&tree), ["a", "a/b", "a/b/x", "a/d"]);
+        // And the next at once.
+        fs::create_dir(at("a/b/y")).unwrap();
+        assert!(tree.refresh());
         fs::remove_dir_all(at("a")).unwrap();
         assert!(tree.refresh());
         assert!(paths(&tree).is_empty());

@@ -43,6 +43,7 @@ use memory::Past;
 use policy::Plan;
 use policy::Watched;
 use std::collections::BTreeMap;
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -139,8 +140,12 @@ impl Experiments {
             let watched = self.watched.entry(workload.name.clone()).or_default();
             watched.see(workload, &state.load);
         }
-        let here = |name: &String| state.workloads.iter().any(|it| it.name == *name);
-        self.watched.retain(|name, _| here(name));
+        // All that are here are watched, by a name of their own: more, and some are gone.
+        if self.watched.len() > state.workloads.len() {
+            let here = state.workloads.iter().map(|it| it.name.as_str());
+            let here: HashSet<&str> = here.collect();
+            self.watched.retain(|name, _| here.contains(name.as_str()));
+        }
         self.attend(now, state);
         if self.running.is_none() {
             self.start_next(now, state);
