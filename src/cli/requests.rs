@@ -45,6 +45,9 @@ pub struct RequestArgs {
     /// A new HTTP connection for each request
     #[arg(long, requires = "load")]
     no_keep_alive: bool,
+    /// HTTP/2, with --pipeline requests at once on each connection
+    #[arg(long, requires = "load", conflicts_with = "no_keep_alive")]
+    http2: bool,
     /// PEM file of the certificate authorities to believe [default: those of the system]
     #[arg(
         long,
@@ -63,6 +66,7 @@ impl RequestArgs {
     pub fn apply(&self, spec: &mut LoadSpec) -> Result<()> {
         self.refuse_without_effect(&spec.url)?;
         spec.keep_alive = !self.no_keep_alive;
+        spec.http2 = self.http2;
         spec.tls.ca.clone_from(&self.tls_ca);
         spec.tls.insecure = self.tls_insecure;
         if let Some(file) = &self.mix {
@@ -116,6 +120,7 @@ impl RequestArgs {
             ("--body", self.body.is_some(), http),
             ("--mix", self.mix.is_some(), http),
             ("--no-keep-alive", self.no_keep_alive, http),
+            ("--http2", self.http2, http),
             ("--tls-ca", self.tls_ca.is_some(), tls),
             ("--tls-insecure", self.tls_insecure, tls),
         ] {

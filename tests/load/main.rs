@@ -5,6 +5,8 @@ mod command;
 mod common;
 #[cfg(feature = "tls")]
 mod http;
+#[cfg(feature = "http2")]
+mod http2;
 mod real;
 mod servers;
 #[allow(dead_code, reason = "the fakes of the crate use the rest")]

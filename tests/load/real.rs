@@ -2,6 +2,7 @@
 
 use crate::servers::redis;
 use crate::servers::server;
+use crate::support::free_port;
 use crate::support::message;
 use crate::support::spec;
 use crate::support::start;
@@ -141,6 +142,7 @@ fn memcached_answers_and_holds_the_keys() {
 #[test]
 #[ignore = "full tier: starts a server"]
 fn nginx_serves_pages() {
+    let newer = free_port();
     let Some(server) = server("nginx", "nginx-light", |port, directory| {
         let directory = directory.display();
         let configuration = format!(
@@ -148,7 +150,8 @@ fn nginx_serves_pages() {
              http {{ access_log off; client_body_temp_path {directory}; proxy_temp_path {directory}; \
              fastcgi_temp_path {directory}; uwsgi_temp_path {directory}; scgi_temp_path {directory}; \
              keepalive_requests 100; server {{ listen 127.0.0.1:{port}; \
-             location / {{ return 200 'hello'; }} location /no {{ return 404; }} }} }}"
+             location / {{ return 200 'hello'; }} location /no {{ return 404; }} }} \
+             server {{ listen 127.0.0.1:{newer} http2; location / {{ return 200 'hello'; }} }} }}"
         );
         let file = format!("{directory}/nginx.conf");
         std::fs::write(&file, configuration).expect("the directory is ours");
@@ -169,4 +172,13 @@ fn nginx_serves_pages() {
         ErrorKind::Request,
     );
     assert!(text.contains("404"), "{text}");
+    #[cfg(feature = "http2")]
+    for pace in [Pace::Open(2000.0), Pace::Closed] {
+        let spec = LoadSpec {
+            http2: true,
+            pipeline: 4,
+            ..spec(&format!("http://127.0.0.1:{newer}/"))
+        };
+        assert!(answers(spec, pace).answered > 400);
+    }
 }

@@ -156,6 +156,9 @@ fn load_difference(old: Option<&LoadFacts>, new: Option<&LoadFacts>) -> Option<S
     if old.connection_per_request != new.connection_per_request {
         return Some("only one made a connection for each request".into());
     }
+    if old.http2 != new.http2 {
+        return Some("only one used HTTP/2".into());
+    }
     let numbers = [
         (
             "requests per second",

@@ -61,6 +61,15 @@ impl Channel {
         Ok(true)
     }
 
+    /// Whether the server agreed to speak HTTP/2; without TLS nobody was asked.
+    pub(super) fn agreed_to_http2(&self) -> bool {
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.tls {
+            return tls.alpn_protocol() == Some(b"h2");
+        }
+        true
+    }
+
     /// Whether something waits for room in the socket.
     pub(super) fn wants_room(&self) -> bool {
         #[cfg(feature = "tls")]

@@ -1,6 +1,7 @@
 //! One socket, and what is in flight on it.
 
 use crate::channel::Channel;
+use crate::http2::Session;
 use crate::protocol::Operation;
 use crate::protocol::Parser;
 use crate::tls::Tls;
@@ -22,6 +23,8 @@ pub(super) struct InFlight {
     pub operation: Operation,
     /// Counted already (as timed out or withdrawn); its answer is passed over.
     pub dead: bool,
+    /// Tells it from the others on its connection, where answers come in any order.
+    pub token: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +46,10 @@ pub(super) struct Connection {
     pub state: State,
     pub channel: Option<Channel>,
     pub parser: Parser,
+    /// Speaks in place of the parser where answers come in any order.
+    pub session: Option<Session>,
+    /// Requests so far.
+    pub tokens: u64,
     /// The start of an answer whose rest has not come.
     pub partial: Vec<u8>,
     /// To be written from `written` on.
@@ -70,6 +77,8 @@ impl Connection {
             state: State::Down,
             channel: None,
             parser: Parser::new(kind),
+            session: None,
+            tokens: 0,
             partial: Vec::new(),
             out: Vec::new(),
             written: 0,
@@ -121,6 +130,7 @@ impl Connection {
     /// Places for further requests.
     pub(super) fn room(&self, pipeline: usize) -> usize {
         match self.state {
+            State::Up if self.session.as_ref().is_some_and(Session::is_closing) => 0,
             State::Up if self.greetings == 0 => pipeline.saturating_sub(self.in_flight.len()),
             State::Ready => 1,
             _ => 0,
@@ -129,6 +139,10 @@ impl Connection {
 
     /// Writes what there is; whether all of it fitted.
     pub(super) fn flush(&mut self) -> io::Result<bool> {
+        // What went wrong in a session is told with what became of its requests.
+        if let Some(session) = self.session.as_mut() {
+            let _ = session.work(&mut self.out);
+        }
         // What is due before the connection is there waits for it.
         let Some(channel) = self.channel.as_mut().filter(|_| self.state == State::Up) else {
             return Ok(self.out.is_empty());

@@ -11,6 +11,7 @@ use crate::connection::State;
 use crate::error::Error;
 use crate::error::Result;
 use crate::failure::Failure;
+use crate::http2::Http2;
 use crate::protocol::Writer;
 use crate::protocol::greeting;
 use crate::spec::LoadSpec;
@@ -104,6 +105,7 @@ pub(super) struct Engine {
     spec: LoadSpec,
     address: SockAddr,
     tls: Option<Tls>,
+    http2: Option<Http2>,
     timeout_ns: u64,
     greeting: Vec<Vec<u8>>,
     writer: Writer,
@@ -144,7 +146,9 @@ impl Engine {
         let woken = EpollEvent::new(EpollFlags::EPOLLIN, WAKE);
         epoll.add(wake.as_fd(), woken).map_err(start)?;
         let traffic = Traffic::new(&spec)?;
+        let http2 = Http2::of(&spec).map_err(Error::Http2)?;
         Ok(Engine {
+            http2,
             timeout_ns: spec.timeout.as_nanos() as u64,
             greeting: greeting(&spec.url),
             writer: Writer::new(&spec, spec.value_bytes),
@@ -354,12 +358,17 @@ impl Engine {
     fn send(&mut self, index: usize, intended_ns: u64, window: WindowId) {
         let request = self.traffic.next_request();
         let connection = &mut self.connections[index];
-        self.writer.write(request, &mut connection.out);
+        connection.tokens += 1;
+        match &mut connection.session {
+            Some(session) => session.ask(connection.tokens, request),
+            None => self.writer.write(request, &mut connection.out),
+        }
         connection.in_flight.push_back(InFlight {
             intended_ns,
             window,
             operation: request.operation,
             dead: false,
+            token: connection.tokens,
         });
         self.outstanding += 1;
         if connection.state == State::Ready {

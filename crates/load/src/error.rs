@@ -76,6 +76,8 @@ pub enum Error {
     },
     #[error("--load {url}: {problem}")]
     Tls { url: String, problem: TlsError },
+    #[error("--http2: {0}")]
+    Http2(RequestError),
     #[error("no Zipf distribution over {keys} keys with exponent {exponent}: {reason}")]
     Zipf {
         keys: u64,
@@ -100,7 +102,7 @@ impl Error {
         match self {
             Error::CpuOutside { .. } => ErrorKind::Request,
             Error::Server { problem, .. } if !problem.may_pass() => ErrorKind::Request,
-            Error::Tls { .. } => ErrorKind::Request,
+            Error::Tls { .. } | Error::Http2(_) => ErrorKind::Request,
             Error::Interrupted(_) => ErrorKind::Interrupted,
             _ => ErrorKind::Environment,
         }
@@ -139,6 +141,8 @@ pub enum ServerError {
     NoTls { at: Endpoint, reason: io::Error },
     #[error("this is no {kind} server: {reason}; correct the scheme or the port")]
     WrongProtocol { kind: &'static str, reason: String },
+    #[error("the server does not speak HTTP/2 here: {0}; leave --http2 out, or correct the port")]
+    NoHttp2(String),
 }
 
 impl ServerError {
@@ -153,6 +157,7 @@ impl ServerError {
                 | ServerError::Refuses(_)
                 | ServerError::NoTls { .. }
                 | ServerError::WrongProtocol { .. }
+                | ServerError::NoHttp2(_)
         )
     }
 }
@@ -241,6 +246,10 @@ pub enum RequestError {
     Body(usize),
     #[error("the weight {0} is no positive number")]
     Weight(f64),
+    #[error("HTTP/2 cannot carry the request: {0}; change it, or leave --http2 out")]
+    Http2(String),
+    #[error("this jostle was built without HTTP/2 (feature `http2`)")]
+    NoHttp2,
 }
 
 /// Why no TLS can be spoken.

@@ -11,6 +11,7 @@ use crate::engine::Engine;
 use crate::engine::Shared;
 use crate::error::Error;
 use crate::error::Result;
+use crate::http2::Http2;
 use crate::request::HttpRequest;
 use crate::server;
 use crate::spec::Alive;
@@ -77,6 +78,8 @@ impl Generator {
             url: spec.url.to_string(),
             problem,
         })?;
+        // Before anybody is asked.
+        Http2::of(&spec).map_err(Error::Http2)?;
         let address = server::wait_for(&spec, tls.as_ref(), interrupt, alive)?;
         if spec.prefill {
             server::prefill(&spec, (&address, tls.as_ref()), interrupt)?;
@@ -280,6 +283,7 @@ impl Generator {
             connections: spec.connections as u64,
             pipeline: spec.pipeline as u64,
             connection_per_request: !spec.keep_alive,
+            http2: spec.http2,
             requests: requests(spec),
             arrivals: match (rate, spec.arrivals) {
                 (None, _) => ArrivalsFact::Closed,

@@ -12,6 +12,7 @@
 //! | `traffic` | when requests are due and what each asks for, seeded |
 //! | `protocol` | writing requests, reading answers from any cut of the bytes |
 //! | `failure` | how a request can fail, counted by kind |
+//! | `http2`, `no_http2` | many requests at once on one connection |
 //! | `tls`, `no_tls` | whose certificates are believed |
 //! | `channel` | a socket, with or without TLS on it |
 //! | `connection` | one socket and what is in flight on it |
@@ -42,6 +43,8 @@ mod find_capacity;
 #[doc(hidden)]
 pub mod fuzzing;
 mod generator;
+#[cfg_attr(not(feature = "http2"), path = "no_http2.rs")]
+mod http2;
 mod operation;
 mod placement;
 mod plan;

@@ -164,10 +164,10 @@ pub fn parse_mix(text: &str) -> Result<Vec<HttpRequest>, RequestError> {
 
 /// A text in which `{key}` is replaced: what stands before, between and behind.
 #[derive(Clone, Debug)]
-struct Divided(Vec<Vec<u8>>);
+pub(crate) struct Divided(Vec<Vec<u8>>);
 
 impl Divided {
-    fn of(mut text: &[u8]) -> Divided {
+    pub(crate) fn of(mut text: &[u8]) -> Divided {
         let mut parts = Vec::new();
         while let Some(at) = text
             .windows(KEY.len())
@@ -185,7 +185,7 @@ impl Divided {
         parts + (self.0.len() - 1) * digits
     }
 
-    fn write(&self, key: &[u8], out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, key: &[u8], out: &mut Vec<u8>) {
         for (index, part) in self.0.iter().enumerate() {
             if index > 0 {
                 out.extend_from_slice(key);

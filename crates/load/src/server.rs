@@ -7,6 +7,9 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::error::ServerError;
 use crate::failure::Failure;
+use crate::http2::Http2;
+use crate::http2::Outcome;
+use crate::http2::Session;
 use crate::protocol::Operation;
 use crate::protocol::Parser;
 use crate::protocol::ProtocolError;
@@ -78,6 +81,10 @@ pub(super) fn wait_for(
     }
 }
 
+#[cfg_attr(
+    not(feature = "http2"),
+    allow(unreachable_code, unused_variables, reason = "no session can be made")
+)]
 fn try_once(spec: &LoadSpec, tls: Option<&Tls>, limit: Duration) -> Usable<SockAddr> {
     let (address, socket) = connect(spec, limit)?;
     let broken = |error| unanswered(spec, error);
@@ -85,6 +92,17 @@ fn try_once(spec: &LoadSpec, tls: Option<&Tls>, limit: Duration) -> Usable<SockA
     line.channel
         .shake()
         .map_err(|reason| handshake(spec, reason))?;
+    if let Some(http2) = Http2::of(spec).ok().flatten() {
+        if !line.channel.agreed_to_http2() {
+            return Err(ServerError::NoHttp2("it refuses it over TLS".into()));
+        }
+        let session = http2.session();
+        judge(line.ask(session).map_err(|error| match error {
+            LineError::ProtocolError(ProtocolError(reason)) => ServerError::NoHttp2(reason),
+            other => broken(other),
+        })?)?;
+        return Ok(address);
+    }
     for request in greeting(&spec.url) {
         judge(line.request(Operation::Greet, &request).map_err(broken)?)?;
     }
@@ -129,6 +147,9 @@ fn connect(spec: &LoadSpec, limit: Duration) -> Usable<(SockAddr, Socket)> {
 
 fn handshake(spec: &LoadSpec, reason: io::Error) -> ServerError {
     let at = spec.url.endpoint.clone();
+    if spec.http2 && reason.to_string().contains("NoApplicationProtocol") {
+        return ServerError::NoHttp2("it refuses it over TLS".into());
+    }
     match reason.kind() {
         io::ErrorKind::InvalidData => ServerError::NoTls { at, reason },
         _ => unanswered(spec, reason.into()),
@@ -246,6 +267,38 @@ impl Line {
     fn request(&mut self, operation: Operation, request: &[u8]) -> Answered<Reply> {
         self.send(request)?;
         self.reply(operation)
+    }
+
+    /// The answer to the first request of a session.
+    fn ask(&mut self, mut session: Session) -> Answered<Reply> {
+        session.ask(0, Request::of(Operation::Fetch, 0));
+        let mut first = Vec::new();
+        loop {
+            let mut out = Vec::new();
+            let worked = session.work(&mut out);
+            let outcome = session.outcomes().pop().map(|(_, outcome)| outcome);
+            match (outcome, worked) {
+                (Some(Outcome::Answer(reply)), _) if !first.starts_with(b"HTTP/1") => {
+                    return Ok(reply);
+                }
+                (None, Ok(())) => {}
+                _ if first.starts_with(b"HTTP/1") => {
+                    return Err(ProtocolError("it answers with HTTP/1.1".into()).into());
+                }
+                (_, Err(text)) => return Err(ProtocolError(text).into()),
+                // It ends connections at once: it may be starting.
+                (Some(_), _) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+            }
+            self.send(&out)?;
+            let mut bytes = [0; 16 << 10];
+            let count = self.channel.read(&mut bytes)?;
+            if count == 0 {
+                return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+            }
+            let missing = 6usize.saturating_sub(first.len()).min(count);
+            first.extend_from_slice(&bytes[..missing]);
+            session.receive(&bytes[..count]);
+        }
     }
 
     fn send(&mut self, request: &[u8]) -> Answered<()> {

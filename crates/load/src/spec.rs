@@ -21,6 +21,8 @@ pub struct LoadSpec {
     /// HTTP: whether a connection carries more than one request. Without it each request
     /// makes its own when it is due, which is part of its latency.
     pub keep_alive: bool,
+    /// HTTP: speaks HTTP/2; without TLS the server must expect it.
+    pub http2: bool,
     pub tls: TlsTrust,
     pub arrivals: Arrivals,
     /// Time in which an open loop reaches its rate.
@@ -60,6 +62,7 @@ impl LoadSpec {
             },
             url,
             keep_alive: true,
+            http2: false,
             tls: TlsTrust::default(),
             connections: 50,
             pipeline: 1,

@@ -59,7 +59,8 @@ impl Tls {
         }
         .with_no_client_auth();
         if spec.url.kind == crate::url::Kind::Http {
-            config.alpn_protocols = vec![b"http/1.1".to_vec()];
+            let spoken: &[u8] = if spec.http2 { b"h2" } else { b"http/1.1" };
+            config.alpn_protocols = vec![spoken.to_vec()];
         }
         Ok(Some(Tls {
             config: Arc::new(config),

@@ -58,6 +58,9 @@ pub struct LoadFacts {
     /// Whether each request had a connection of its own, made when it was due.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub connection_per_request: bool,
+    /// Whether requests were sent with HTTP/2.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub http2: bool,
     /// HTTP: what was asked for; empty where it was a GET of `url` alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<RequestFact>,

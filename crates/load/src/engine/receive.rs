@@ -1,12 +1,16 @@
 //! What comes in: connections that are made, answers, ends.
 
 use super::Engine;
+use super::Mode;
 use super::READ;
 use super::WAKE;
+use super::Waiting;
 use crate::clock::monotonic_ns;
 use crate::connection::InFlight;
 use crate::connection::State;
 use crate::failure::Failure;
+use crate::http2::Http2;
+use crate::http2::Outcome;
 use crate::protocol::Operation;
 use crate::protocol::Reply;
 use nix::sys::epoll::EpollFlags;
@@ -49,6 +53,9 @@ impl Engine {
             }
         }
         match channel.shake() {
+            Ok(true) if self.http2.is_some() && !channel.agreed_to_http2() => {
+                self.lose(index, Failure::Protocol, "the server does not speak HTTP/2");
+            }
             Ok(true) => self.up(index),
             Ok(false) => {
                 connection.wants_room = channel.wants_room();
@@ -65,6 +72,7 @@ impl Engine {
         connection.state = State::Up;
         connection.heard_ns = now;
         connection.freed_ns = now;
+        connection.session = self.http2.as_ref().map(Http2::session);
         connection.greetings = self.greeting.len();
         for request in &self.greeting {
             connection.out.extend_from_slice(request);
@@ -73,6 +81,7 @@ impl Engine {
                 window: 0,
                 operation: Operation::Greet,
                 dead: true,
+                token: 0,
             });
         }
         self.shared.connections_up.fetch_add(1, Relaxed);
@@ -99,7 +108,11 @@ impl Engine {
             Ok(count) => {
                 connection.heard_ns = now;
                 connection.partial.clear();
-                self.parse(index, &scratch[..held + *count], now)
+                let bytes = &scratch[..held + *count];
+                match connection.session.is_some() {
+                    true => self.told(index, bytes, now),
+                    false => self.parse(index, bytes, now),
+                }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => None,
@@ -120,12 +133,58 @@ impl Engine {
     /// The server closed the connection; what that means for those in flight.
     fn ended(&mut self, index: usize, now: u64) -> (Failure, String) {
         let connection = &mut self.connections[index];
+        if let Some(session) = &mut connection.session {
+            session.end();
+            let lost = self.told(index, &[], now);
+            return lost.unwrap_or_else(|| (Failure::Closed, "closed by the server".into()));
+        }
         if let Some(answer) = connection.parser.end()
             && let Some(request) = connection.in_flight.pop_front()
         {
             self.settle(index, request, &answer, now);
         }
         (Failure::Closed, "closed by the server".into())
+    }
+
+    /// The same of a session, which answers in any order.
+    fn told(&mut self, index: usize, bytes: &[u8], now: u64) -> Option<(Failure, String)> {
+        let connection = &mut self.connections[index];
+        let session = connection.session.as_mut()?;
+        session.receive(bytes);
+        let worked = session.work(&mut connection.out);
+        let closing = session.is_closing();
+        for (token, outcome) in session.outcomes() {
+            let in_flight = &mut self.connections[index].in_flight;
+            let place = in_flight.iter().position(|asked| asked.token == token);
+            let Some(request) = place.and_then(|place| in_flight.remove(place)) else {
+                continue;
+            };
+            match outcome {
+                Outcome::Answer(answer) => self.settle(index, request, &answer, now),
+                Outcome::Again => self.again(request),
+            }
+        }
+        match worked {
+            Err(text) => return Some((Failure::Protocol, text)),
+            Ok(()) => self.flush(index),
+        }
+        let done = closing && self.connections[index].in_flight.is_empty();
+        done.then(|| (Failure::Closed, "closed by the server".into()))
+    }
+
+    /// The server did not look at a request: another connection asks it.
+    fn again(&mut self, request: InFlight) {
+        if request.dead {
+            return;
+        }
+        self.outstanding -= 1;
+        match self.mode {
+            Mode::Open(_) if !self.suspended => self.backlog.push_front(Waiting {
+                intended_ns: request.intended_ns,
+                window: request.window,
+            }),
+            _ => self.windows.withdrawn(request.window),
+        }
     }
 
     /// Reads the answers in `bytes`; why the connection is of no more use, if so.

@@ -104,7 +104,11 @@ impl Reader {
         // What cannot be HTTP is told at once.
         let known = bytes.len().min(7);
         if bytes[..known] != b"HTTP/1."[..known] {
-            return Err(ProtocolError::bytes(WHAT, bytes));
+            return Err(match bytes {
+                // The head of a frame of settings: RFC 9113, section 6.5.
+                [0, 0, _, 4, ..] => ProtocolError("it speaks HTTP/2; ask so with --http2".into()),
+                _ => ProtocolError::bytes(WHAT, bytes),
+            });
         }
         let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
         let mut response = httparse::Response::new(&mut headers);
