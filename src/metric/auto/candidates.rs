@@ -1,7 +1,7 @@
 //! Functions whose calls may serve as progress: those that a program is seen in,
 //! those that called them, and those that these call.
 
-use super::Call;
+use super::call::Call;
 use super::image::Image;
 use super::image::Mapped;
 use crate::metric::spot;

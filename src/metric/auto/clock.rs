@@ -4,7 +4,7 @@
 //! others take most of the CPU, a timer goes on as before: it is called several times as
 //! often per second of the target's CPU time. Work is not.
 
-use super::Window;
+use super::steady::Window;
 use crate::sys::cpus;
 use std::time::Duration;
 use std::time::Instant;
