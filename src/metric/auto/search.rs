@@ -97,7 +97,10 @@ const PROMISING: std::ops::RangeInclusive<f64> = 100.0..=80_000.0;
 ///
 /// # Errors
 /// When the target fails meanwhile; an interruption.
-pub(in crate::metric) fn search(target: &mut Target, context: &Context) -> Result<Result<Vec<Found>, Reason>> {
+pub(in crate::metric) fn search(
+    target: &mut Target,
+    context: &Context,
+) -> Result<Result<Vec<Found>, Reason>> {
     let mut search = Search::new(target, context);
     let mut refused = None;
     for attempt in 0..ATTEMPTS {
