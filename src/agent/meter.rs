@@ -537,6 +537,37 @@ mod tests {
     }
 
     #[test]
+    fn who_shares_the_hosts_network_is_asked_again_after_some_readings() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |file: &str| directory.path().join(file);
+        std::fs::write(at("cgroup.procs"), format!("{}\n", std::process::id())).unwrap();
+        let absent = || Slot::absent("none");
+        let files = Files {
+            directory: directory.path().into(),
+            cpu: (absent(), CpuUnit::Stat),
+            memory: absent(),
+            io: (absent(), IoFormat::Unified),
+            pressure: [absent(), absent(), absent()],
+            processes: Slot::open(directory.path(), &at("cgroup.procs")),
+        };
+        let mut shared = Shared {
+            hierarchies: None,
+            buffer: vec![0; 4096],
+            own_network: network_namespace("self"),
+        };
+        let first = files.totals(true, None, &mut shared);
+        assert_eq!(first.network, Err(ON_HOST.to_string()));
+        // As if it had gone to a network of its own.
+        shared.own_network = None;
+        let mut last = first;
+        for _ in 0..SHARES_FOR {
+            last = files.totals(true, Some(&last), &mut shared);
+            assert!(last.network.is_err());
+        }
+        assert!(files.totals(true, Some(&last), &mut shared).network.is_ok());
+    }
+
+    #[test]
     fn what_does_not_run_does_not_begin_to_wait() {
         let directory = tempfile::tempdir().unwrap();
         let at = |file: &str| directory.path().join(file);

@@ -1,11 +1,14 @@
 //! The directories of the cgroup hierarchies, kept from one look to the next. Those
-//! with others inside are listed again, which tells who came and went; those that have
-//! long been without any are asked now and then.
+//! with others inside are listed again, which tells who came and went; those that hold
+//! processes and have been without any for some time are asked now and then.
 
 use crate::os::cgroup::Hierarchies;
 use crate::os::cgroup::Hierarchy;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::fs::DirEntryExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -16,7 +19,8 @@ use std::rc::Rc;
 pub(super) const MOST: usize = 20_000;
 /// Deepest nesting.
 const DEEPEST: usize = 32;
-/// A cgroup that had none inside for so many looks is asked again in every tenth.
+/// A cgroup with processes and none inside is asked again in every tenth look, once it
+/// was met so many looks ago. One without processes is there for others to come.
 const SETTLED: usize = 3;
 const ASKED_EVERY: usize = 10;
 
@@ -47,6 +51,8 @@ struct Node {
     children: Children,
     /// The look that found it.
     since: usize,
+    /// Whether it held processes when it was asked last.
+    holds: Cell<bool>,
 }
 
 impl Node {
@@ -56,10 +62,11 @@ impl Node {
             return children(&self.directory) == self.children;
         }
         // That it is still there tells the listing of its parent.
-        let settled = looks - self.since > SETTLED;
+        let settled = self.holds.get() && looks - self.since > SETTLED;
         if settled && !(index + looks).is_multiple_of(ASKED_EVERY) {
             return true;
         }
+        self.holds.set(holds_processes(&self.directory));
         let facts = fs::metadata(&self.directory);
         facts.is_ok_and(|it| it.nlink() == self.links && it.ino() == self.inode)
     }
@@ -183,6 +190,7 @@ impl Root {
             children: Children::new(),
             directory: directory.clone(),
             since: self.looks,
+            holds: Cell::new(false),
         });
         node.links = links;
         if listed {
@@ -193,6 +201,11 @@ impl Root {
         }
         self.nodes.insert(path, node);
     }
+}
+
+fn holds_processes(directory: &Path) -> bool {
+    let listed = File::open(directory.join("cgroup.procs"));
+    listed.is_ok_and(|mut file| file.read(&mut [0; 16]).is_ok_and(|count| count > 0))
 }
 
 fn children(directory: &Path) -> Children {
@@ -249,7 +262,9 @@ mod tests {
         assert!(tree.refresh());
         assert_eq!(paths(&tree), ["a", "a/b", "a/d"]);
         assert_ne!(inode(&tree), before);
-        // One that was without any for long is seen to have one after some looks.
+        // One with processes and long without any is seen to have one after some looks, one
+        // without processes at once.
+        fs::write(at("a/b/cgroup.procs"), "12\n").unwrap();
         for _ in 0..2 * ASKED_EVERY {
             assert!(!tree.refresh());
         }
@@ -259,6 +274,8 @@ mod tests {
         assert_eq!(paths(&tree), ["a", "a/b", "a/b/x", "a/d"]);
         // And the next at once.
         fs::create_dir(at("a/b/y")).unwrap();
+        assert!(tree.refresh());
+        fs::create_dir(at("a/d/z")).unwrap();
         assert!(tree.refresh());
         fs::remove_dir_all(at("a")).unwrap();
         assert!(tree.refresh());
