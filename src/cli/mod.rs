@@ -47,6 +47,7 @@ mod schedule;
 mod schema;
 mod select;
 mod serve;
+mod shield;
 mod show;
 mod simulate;
 mod sink;
@@ -136,6 +137,9 @@ enum Command {
     /// Keeps a target safe when the profiler is killed; started by jostle itself
     #[command(hide = true)]
     Guard(guard::Args),
+    /// Keeps a target alive while breakpoints are open in it; started by jostle itself
+    #[command(hide = true)]
+    Shield(shield::Args),
 }
 
 /// The command line as people are shown it: without what jostle starts itself.
@@ -198,6 +202,7 @@ impl Cli {
             Command::Demo(args) => demo::run(args),
             Command::Worker(args) => worker::run(args),
             Command::Guard(args) => guard::run(args),
+            Command::Shield(args) => shield::run(args),
         }
     }
 }

@@ -149,6 +149,10 @@ pub(super) enum Reason {
     #[error("breakpoints of the CPU cannot be counted in it: {}", probe::why_no_breakpoint(.0))]
     NoBreakpoints(io::Error),
     #[error(
+        "breakpoints of the CPU could end it, since it cannot be traced (is a debugger attached to it, or ptrace forbidden?): {0}"
+    )]
+    NoShield(io::Error),
+    #[error(
         "it hardly runs: {samples} samples within {milliseconds} ms; give it work to do, with --load for a server"
     )]
     Asleep { samples: usize, milliseconds: u128 },
@@ -246,6 +250,7 @@ impl Reason {
             Reason::ShortRuns(_)
                 | Reason::NoSamples(_)
                 | Reason::NoBreakpoints(_)
+                | Reason::NoShield(_)
                 | Reason::Probe(_)
         )
     }

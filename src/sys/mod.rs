@@ -21,4 +21,5 @@ pub mod sampling;
 pub mod sched;
 pub mod shared;
 pub mod tape;
+pub mod tracer;
 pub mod unix_peers;

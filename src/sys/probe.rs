@@ -2,6 +2,7 @@
 //! a PMU: the kernel's `uprobe` and `tracepoint` event sources.
 
 use super::clock::thread_cpu_ns;
+use super::tracer;
 use crate::os::here;
 use crate::os::sysfs::event_source;
 use perf_event::Builder;
@@ -375,6 +376,7 @@ pub fn breakpoint_cost() -> Result<Duration, String> {
     };
     let without = fastest(round);
     let refused = |error: io::Error| format!("breakpoints of the CPU cannot be counted: {error}");
+    tracer::survive_own();
     let mut counter = breakpoint(0, address).map_err(refused)?;
     let with = fastest(round);
     let counted = counter.read().map_err(refused)?;

@@ -19,6 +19,7 @@ mod progress;
 mod published;
 pub mod redact;
 mod scope;
+mod shield;
 pub mod tree;
 
 pub use crate::sys::process::set_executable;
@@ -35,6 +36,7 @@ pub use progress::Progress;
 pub use published::Published;
 pub use scope::Finder;
 pub use scope::Scope;
+pub use shield::Shield;
 
 use crate::error::Error;
 use crate::error::Result;

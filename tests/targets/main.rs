@@ -8,6 +8,7 @@ mod kills;
 mod many;
 mod metrics;
 mod reuse;
+mod shield;
 mod support;
 mod trees;
 

@@ -59,7 +59,7 @@ pub(super) fn executes(
         match field.is_executed(file, offset, LOOKED) {
             Ok(true) => return Ok(Ok(true)),
             Ok(false) => {}
-            Err(error) => return Ok(Err(Reason::NoBreakpoints(error))),
+            Err(reason) => return Ok(Err(reason)),
         }
     }
     Ok(Ok(false))

@@ -352,7 +352,7 @@ impl Search<'_> {
                             rates[*index] = rates[*index].max(seen);
                         }
                     }
-                    Err(error) => return Ok(Err(Reason::NoBreakpoints(error))),
+                    Err(reason) => return Ok(Err(reason)),
                 }
             }
         }
@@ -586,7 +586,7 @@ impl Search<'_> {
             };
             let mut counted = match self.field.count(group, windows, wait) {
                 Ok(counted) => counted,
-                Err(error) => return Ok(Err(Reason::NoBreakpoints(error))),
+                Err(reason) => return Ok(Err(reason)),
             };
             let length = |traces: &[Trace]| {
                 let lengths = traces.iter().map(|trace| trace.windows.len());

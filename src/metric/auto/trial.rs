@@ -4,6 +4,7 @@ use super::candidates::Candidate;
 use super::image::Images;
 use super::image::Mapped;
 use super::steady::Window;
+use crate::metric::error::Reason;
 use crate::os::here;
 use crate::os::proc;
 use crate::sys::clock::monotonic_ns;
@@ -11,6 +12,7 @@ use crate::sys::probe;
 use crate::sys::probe::BREAKPOINTS;
 use crate::sys::probe::Lost;
 use crate::workload::Scope;
+use crate::workload::Shield;
 use crate::workload::tree;
 use perf_event::Counter;
 use std::collections::HashMap;
@@ -54,6 +56,8 @@ const RING_BYTES: usize = 256 << 10;
 #[derive(Default)]
 pub(super) struct Field {
     images: Images,
+    /// Covers the threads from the first breakpoint on.
+    shield: Option<Shield>,
     /// By process.
     pub mapped: HashMap<i32, Mapped>,
     /// Threads, each with its process.
@@ -108,31 +112,48 @@ impl Field {
         Ok(open)
     }
 
+    /// Sees to it that breakpoints do not end the threads.
+    fn cover(&mut self) -> Result<(), Reason> {
+        let shield = match self.shield.take() {
+            Some(shield) => Ok(shield),
+            None => Shield::start(),
+        };
+        let threads = self.threads.iter().map(|(thread, _)| *thread);
+        let mut shield = shield.map_err(Reason::NoShield)?;
+        shield.cover(threads).map_err(Reason::NoShield)?;
+        self.shield = Some(shield);
+        Ok(())
+    }
+
     /// Opens breakpoints for `candidates`, at most [`BREAKPOINTS`].
     fn open<T>(
-        &self,
+        &mut self,
         candidates: &[&Candidate],
         breakpoint: impl Fn(i32, u64) -> io::Result<T>,
-    ) -> io::Result<Vec<Vec<T>>> {
+    ) -> Result<Vec<Vec<T>>, Reason> {
         debug_assert!(candidates.len() <= BREAKPOINTS);
+        self.cover()?;
         let open = |candidate: &&Candidate| {
             self.open_at((candidate.file(), candidate.offset()), &breakpoint)
         };
-        candidates.iter().map(open).collect()
+        let opened: io::Result<_> = candidates.iter().map(open).collect();
+        opened.map_err(Reason::NoBreakpoints)
     }
 
     /// Whether the instruction at `offset` of `file` is executed within
     /// `length`.
     ///
     /// # Errors
-    /// When no breakpoint can be had.
+    /// When no breakpoint can be had, or none without danger to the target.
     pub(super) fn is_executed(
-        &self,
+        &mut self,
         file: &Path,
         offset: u64,
         length: Duration,
-    ) -> io::Result<bool> {
-        let mut counters = [self.open_at((file, offset), probe::breakpoint)?];
+    ) -> Result<bool, Reason> {
+        self.cover()?;
+        let opened = self.open_at((file, offset), probe::breakpoint);
+        let mut counters = [opened.map_err(Reason::NoBreakpoints)?];
         std::thread::sleep(length);
         Ok(read(&mut counters)?[0] > 0)
     }
@@ -141,13 +162,13 @@ impl Field {
     /// one of its number; fewer when that says that the target has ended.
     ///
     /// # Errors
-    /// When no breakpoint can be had.
+    /// When no breakpoint can be had, or none without danger to the target.
     pub(super) fn count(
-        &self,
+        &mut self,
         candidates: &[&Candidate],
         count: usize,
         mut wait: impl FnMut(usize) -> bool,
-    ) -> io::Result<Vec<Trace>> {
+    ) -> Result<Vec<Trace>, Reason> {
         let mut logs = self.open(candidates, |thread, address| {
             probe::breakpoint_log(thread, address, RING_BYTES)
         })?;
@@ -198,8 +219,12 @@ impl Field {
     /// too high. `each` is what a breakpoint costs, in seconds.
     ///
     /// # Errors
-    /// When no breakpoint can be had.
-    pub(super) fn glance(&self, candidates: &[&Candidate], each: f64) -> io::Result<Vec<f64>> {
+    /// When no breakpoint can be had, or none without danger to the target.
+    pub(super) fn glance(
+        &mut self,
+        candidates: &[&Candidate],
+        each: f64,
+    ) -> Result<Vec<f64>, Reason> {
         let mut counters = self.open(candidates, probe::breakpoint)?;
         let mut rates = vec![0.0; candidates.len()];
         for (length, hot) in GLANCES {
@@ -249,9 +274,10 @@ impl Busy {
     }
 }
 
-fn read(counters: &mut [Vec<Counter>]) -> io::Result<Vec<u64>> {
+fn read(counters: &mut [Vec<Counter>]) -> Result<Vec<u64>, Reason> {
     let total = |open: &mut Vec<Counter>| open.iter_mut().map(Counter::read).sum();
-    counters.iter_mut().map(total).collect()
+    let counts: io::Result<_> = counters.iter_mut().map(total).collect();
+    counts.map_err(Reason::NoBreakpoints)
 }
 
 /// Takes off the time that the breakpoints themselves took; `each` is what one

@@ -1,0 +1,14 @@
+//! `jostle shield`: the hidden process that traces a target while breakpoints of the CPU
+//! are open in it.
+
+use crate::error::Error;
+use crate::error::Result;
+use crate::sys::tracer;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {}
+
+pub fn run(_: Args) -> Result<()> {
+    tracer::trace(std::io::stdin().lock(), std::io::stdout())
+        .map_err(|error| Error::environment(format!("cannot trace the target: {error}")))
+}
