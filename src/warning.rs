@@ -196,6 +196,17 @@ pub enum Warning {
          CPU: the CPUs share more than this resource"
     )]
     PlaceboSlowed { kept_percent: f64 },
+    /// Part of a loss is what any program loses beside the source.
+    #[error(
+        "of {lost_percent:.1} % lost at 100, {toll_percent:.1} ± {reach_percent:.1} points are what \
+         a program that needs only registers loses too: the source also evicts what the kernel \
+         needs for a switch"
+    )]
+    SwitchCostsAnybody {
+        lost_percent: f64,
+        toll_percent: f64,
+        reach_percent: f64,
+    },
     #[error("counters: {note}")]
     Counters { note: String },
     /// Threads of the target that were not counted from their beginning.
@@ -480,6 +491,11 @@ mod tests {
             },
             Warning::GeneratorWaits,
             Warning::PlaceboSlowed { kept_percent: 90.0 },
+            Warning::SwitchCostsAnybody {
+                lost_percent: 7.0,
+                toll_percent: 6.0,
+                reach_percent: 1.0,
+            },
             Warning::UnseenNeighbour {
                 held_percent: 31.0,
                 slowed_percent: 24.0,

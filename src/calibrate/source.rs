@@ -246,7 +246,9 @@ fn pair(
     let other = |plan: WorkerPlan| -> Result<WorkerGroup, Stop> {
         let mut other = spawn(plan, watch)?;
         match peak {
-            Some(peak) if other.workers() == group.workers() => other.set_peak(peak),
+            Some(peak) if other.workers() == group.workers() && !other.plan.has_another_peak() => {
+                other.set_peak(peak);
+            }
             _ => drop(peaks::peak(&mut other, shortest)?),
         }
         Ok(other)

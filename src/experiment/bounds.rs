@@ -5,6 +5,7 @@
 use super::settings::Halves;
 use crate::inject::WorkerPlan;
 use crate::sys::cpus::set_affinity;
+use crate::warning::Warning;
 use jostle_kernels::Left;
 use jostle_kernels::left_behind;
 use jostle_profile::CurvePoint;
@@ -190,6 +191,52 @@ pub(super) fn decide(entry: &mut ResourceEntry, qos: f64) {
     }
 }
 
+/// Losses this much beyond what matters are not all the switch's doing.
+const DOUBTFUL: f64 = 0.1;
+
+/// Whether `entry` shows a loss that may be what any program loses beside its source.
+pub(super) fn may_be_the_switch(entry: &ResourceEntry, qos: f64) -> bool {
+    let at_100 = entry.curve.last().filter(|it| it.intensity == 100.0);
+    entry.sensitive == Some(true) && at_100.is_some_and(|it| it.performance > qos - DOUBTFUL)
+}
+
+/// Takes off the `toll`, what a program that needs nothing but registers loses beside the
+/// source, a fraction: what is lost beyond that says whether the target needs the resource.
+pub(super) fn take_off(entry: &mut ResourceEntry, toll: &Estimate, qos: f64) -> Option<Warning> {
+    let at_100 = entry.curve.last()?;
+    let half = |ci95: [f64; 2]| 0.5 * (ci95[1] - ci95[0]);
+    let reach = half(at_100.ci95).hypot(half(toll.ci95));
+    let beyond = 1.0 - at_100.performance - toll.value;
+    let matters = 1.0 - qos;
+    if !may_be_the_switch(entry, qos) || beyond - reach > matters {
+        return None;
+    }
+    let warning = Warning::SwitchCostsAnybody {
+        lost_percent: 100.0 * (1.0 - at_100.performance),
+        toll_percent: 100.0 * toll.value,
+        reach_percent: 100.0 * half(toll.ci95),
+    };
+    if beyond + reach < matters {
+        entry.status = Status::Measured;
+        entry.sensitive = Some(false);
+        entry.tolerated = exactly(100.0);
+        entry.reason = without(entry.reason.take(), TOLERATED);
+    } else {
+        entry.status = Status::Unresolved;
+        entry.sensitive = None;
+        entry.tolerated = None;
+        let open = format!("{TOLERATED}{warning}");
+        let other = without(entry.reason.take(), TOLERATED);
+        entry.reason = Some(
+            std::iter::once(open)
+                .chain(other)
+                .collect::<Vec<_>>()
+                .join("; "),
+        );
+    }
+    Some(warning)
+}
+
 const TOLERATED: &str = "tolerated: ";
 const CAUSED: &str = "caused: ";
 
@@ -322,6 +369,45 @@ mod tests {
             turn: Duration::from_micros(400),
             matters: 0.05,
         }
+    }
+
+    /// Sensitive, with 93 % kept at 100, known within `half`.
+    fn slightly_sensitive(kept: f64, half: f64) -> ResourceEntry {
+        let mut entry = bounded(4.0).entry(Halves::Both, None);
+        entry.sensitive = Some(true);
+        entry.tolerated = exactly(80.0);
+        entry.curve[0].performance = kept;
+        entry.curve[0].ci95 = [kept - half, kept + half];
+        entry
+    }
+
+    #[test]
+    fn what_anybody_loses_to_a_switch_is_no_sensitivity() {
+        let toll = |value: f64, half: f64| Estimate {
+            value,
+            ci95: [value - half, value + half],
+        };
+        let decided = |kept, half, toll: Estimate| {
+            let mut entry = slightly_sensitive(kept, half);
+            let said = take_off(&mut entry, &toll, 0.95).is_some();
+            (entry.sensitive, entry.status, said)
+        };
+        // Almost all of it is the switch's doing, or half, or nothing.
+        let kept = (Some(false), Status::Measured, true);
+        assert_eq!(decided(0.93, 0.01, toll(0.06, 0.01)), kept);
+        let open = (None, Status::Unresolved, true);
+        assert_eq!(decided(0.89, 0.01, toll(0.06, 0.01)), open);
+        assert_eq!(decided(0.93, 0.04, toll(0.05, 0.03)), open);
+        let lost = (Some(true), Status::Measured, false);
+        assert_eq!(decided(0.93, 0.01, toll(0.0, 0.005)), lost);
+        // A large loss is not looked into.
+        assert_eq!(decided(0.80, 0.01, toll(0.2, 0.01)), lost);
+        let mut entry = slightly_sensitive(0.89, 0.01);
+        entry.reason = Some("tolerated: near; caused: open".into());
+        take_off(&mut entry, &toll(0.06, 0.01), 0.95);
+        let reason = entry.reason.unwrap();
+        assert!(reason.starts_with("tolerated: of 11.0 %"), "{reason}");
+        assert!(reason.ends_with("; caused: open"), "{reason}");
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::warning::Warning;
 use jostle_profile::Conditions;
 use jostle_profile::CounterFacts;
 use jostle_profile::CounterPair;
+use jostle_profile::Estimate;
 use jostle_profile::PlacementMode;
 use jostle_profile::Profile;
 use jostle_profile::ResourceEntry;
@@ -55,6 +56,8 @@ pub struct RunMetadata {
     pub peaks: Peaks,
     /// Resources that could not be measured, and why.
     pub unavailable: Vec<(&'static str, Refusal)>,
+    /// What the source of `l2-capacity` costs anybody in the target's place, where it matters.
+    pub toll: Option<Estimate>,
     /// What needed no measuring.
     pub bounded: Vec<(&'static str, ResourceEntry)>,
     pub warnings: Vec<Warning>,
@@ -120,6 +123,12 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
     unseen::never_shared(&mut profile.resources, &measured.cache_sharing);
     for entry in profile.resources.values_mut() {
         bounds::decide(entry, profile.qos.threshold);
+    }
+    let evicting = profile.resources.get_mut(Resource::L2Capacity.id());
+    if let (Some(toll), Some(entry)) = (&metadata.toll, evicting)
+        && let Some(warning) = bounds::take_off(entry, toll, threshold)
+    {
+        entry.warn(warning.facts());
     }
     let bounded = metadata.bounded.into_iter();
     let bounded = bounded.map(|(id, entry)| (id.to_string(), entry));

@@ -1,6 +1,7 @@
 //! A measurement from its request to its profile: hooks, sources, the target
 //! and its metric are started in this order, and taken down again.
 
+use super::bounds;
 use super::checkpoint::Checkpointer;
 use super::demos;
 use super::departures;
@@ -26,6 +27,7 @@ use crate::counters::Counters;
 use crate::error::Error;
 use crate::error::Result;
 use crate::inject::stall::StallGuard;
+use crate::inject::toll;
 use crate::machine::Machine;
 use crate::machine::block_device_of;
 use crate::machine::private::PrivateCache;
@@ -44,6 +46,7 @@ use crate::workload::redact;
 use jostle_load::Drive;
 use jostle_load::Pace;
 use jostle_profile::Conditions;
+use jostle_profile::Estimate;
 use jostle_profile::FORMAT;
 use jostle_profile::Profile;
 use jostle_profile::Qos;
@@ -328,11 +331,27 @@ impl<'a> Prepared<'a> {
         }
         // No requests to a target that is being ended.
         drop(self.metric);
+        let over = self.target.is_ours() && measured.partial.is_none();
         self.target.finish();
         drop(self.hooks);
+        if over {
+            self.metadata.toll = toll_of(self.plan, &measured);
+        }
         self.metadata.profile.conditions.duration_seconds = self.began.elapsed().as_secs_f64();
         Ok((measured, self.metadata))
     }
+}
+
+/// What the source of `l2-capacity` costs anybody in the place of the target, which has
+/// ended; `None` where that changes no verdict, or cannot be had.
+fn toll_of(plan: &Plan, measured: &Measured) -> Option<Estimate> {
+    let mut outcomes = measured.subjects.iter();
+    let outcome = outcomes.find(|outcome| outcome.resource == Resource::L2Capacity.id())?;
+    let doubtful = bounds::may_be_the_switch(&outcome.entry, plan.request.settings.qos);
+    let mut ready = plan.workers.ready.iter();
+    let (_, workers) = ready.find(|(resource, _)| *resource == Resource::L2Capacity)?;
+    let found = doubtful.then(|| toll::measure(workers))?;
+    found.ok().flatten()
 }
 
 /// The turns in which the cost of switches is measured.
@@ -440,6 +459,7 @@ fn metadata(
     let max_percent = settings.max_intensity;
     let limited = (max_percent < 100.0).then_some(Warning::IntensityLimited { max_percent });
     RunMetadata {
+        toll: None,
         profile,
         sources: sources.facts.clone(),
         reporters: calibration.map_or_else(Default::default, |known| known.reporters()),

@@ -21,6 +21,7 @@ pub mod process;
 pub mod schedule;
 pub mod slice;
 pub mod stall;
+pub mod toll;
 pub mod traffic;
 pub mod turns;
 pub mod worker;

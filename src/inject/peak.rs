@@ -48,12 +48,12 @@ pub fn look_at_peak(
     length: Duration,
 ) -> Result<FoundPeak, WorkerError> {
     let look = match known(group, calibration) {
-        Some(_) => {
+        Some(_) if !group.plan.has_another_peak() => {
             let slices = group.plan.config.slices;
             let period = slices.map_or(0, |slices| slices.period_ns);
             (length / LOOK_PARTS).max(Duration::from_nanos(period) * LOOK_SLICES)
         }
-        None => length,
+        _ => length,
     };
     find(group, calibration, look, 1)
 }
@@ -70,7 +70,8 @@ fn find(
             warning: None,
         });
     };
-    let Some((peak, recorded_at)) = known(group, calibration) else {
+    let known = known(group, calibration).filter(|_| !group.plan.has_another_peak());
+    let Some((peak, recorded_at)) = known else {
         return Ok(FoundPeak {
             calibrated: Some(false),
             warning: None,

@@ -25,6 +25,11 @@ use serde_json::Value;
 use std::path::PathBuf;
 
 impl WorkerPlan {
+    /// Whether what this source reaches alone, without turns, is not its peak here.
+    pub fn has_another_peak(&self) -> bool {
+        self.spec.differs_in_turns && self.config.environment.in_turns
+    }
+
     /// What a peak depends on beside the machine and the number of workers: the
     /// environment without what changes by the hour or says where.
     pub fn settings(&self) -> Value {
@@ -38,6 +43,7 @@ impl WorkerPlan {
             "memory_reserve_bytes",
             "workers",
             "cpus",
+            "in_turns",
             "scratch_directory",
         ] {
             keys.remove(key);
@@ -129,6 +135,7 @@ pub fn plan(
     let takes_turns = plan.placement.mode == PlacementMode::SameCpu
         && (plan.spec.waiting == Waiting::Spin || plan.spec.intensity() == Intensity::Share);
     plan.config.slices = takes_turns.then_some(slices);
+    plan.config.environment.in_turns = takes_turns;
     Ok(plan)
 }
 
@@ -241,6 +248,33 @@ fn sharers(machine: &Machine, domain: Domain, cpus: &[usize]) -> u64 {
 mod tests {
     use super::*;
     use crate::machine::fake;
+
+    #[test]
+    fn only_in_turns_a_stream_has_another_peak_and_its_calibration_still_holds() {
+        let machine = fake::cores(2, 1);
+        let limits = Limits {
+            cpus: vec![0, 1],
+            memory_bytes: 1 << 30,
+            most_filled_bytes: None,
+            memory_reserve_bytes: 0,
+            scratch: Err("none".into()),
+            scratch_bytes: 0,
+            storage_pattern: Pattern::default(),
+            llc_bytes: None,
+            access: Access::default(),
+            max_stall_percent: 20.0,
+            network: None,
+        };
+        let slices = Slices::usual(std::time::Duration::from_millis(1));
+        let plan = |resource| plan(&machine, resource, &[0], &limits, slices).unwrap();
+        let turns = plan(Resource::L2Bandwidth);
+        assert!(turns.has_another_peak());
+        assert!(!plan(Resource::L2Capacity).has_another_peak());
+        let on = Some(&[0][..]);
+        let alone = plan_alone(&machine, Resource::L2Bandwidth, on, &limits, slices).unwrap();
+        assert!(!alone.has_another_peak());
+        assert_eq!(alone.settings(), turns.settings());
+    }
 
     #[test]
     fn workers_share_what_their_domain_shares() {

@@ -97,6 +97,7 @@ pub fn calibrate(
 
 /// A thread that counts as fast as it can on one CPU.
 pub struct Victim {
+    id: i32,
     state: std::sync::Arc<(AtomicU64, AtomicBool)>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -109,17 +110,31 @@ impl Victim {
     pub fn start(cpu: usize) -> std::io::Result<Self> {
         let state = std::sync::Arc::new((AtomicU64::new(0), AtomicBool::new(false)));
         let shared = state.clone();
+        let (tell, told) = std::sync::mpsc::channel();
         let thread = std::thread::Builder::new().spawn(move || {
             let _ = set_affinity(0, &[cpu]);
+            let _ = tell.send(nix::unistd::gettid().as_raw());
             while !shared.1.load(Relaxed) {
                 jostle_kernels::spin::spin(20);
                 shared.0.fetch_add(1, Relaxed);
             }
         })?;
+        let id = told.recv().map_err(std::io::Error::other)?;
         Ok(Victim {
+            id,
             state,
             thread: Some(thread),
         })
+    }
+
+    /// The number of its thread.
+    pub fn id(&self) -> i32 {
+        self.id
+    }
+
+    /// Turns so far.
+    pub fn turns(&self) -> u64 {
+        self.state.0.load(Relaxed)
     }
 
     /// Turns per second during `window`.

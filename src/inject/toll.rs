@@ -1,0 +1,70 @@
+//! What a source that takes turns on a CPU costs whoever is there next, whatever it does:
+//! the kernel's own data are evicted too, and each switch has to fetch them back.
+
+use super::error::WorkerError;
+use super::group::WorkerGroup;
+use super::group::WorkerPlan;
+
+use super::slice::Victim;
+use crate::sys::control_page::Order;
+use crate::sys::probe::cpu_time;
+use jostle_profile::Estimate;
+use jostle_statistics::student_quantile;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Pairs of windows; together with the worker's start they take about a second.
+const PAIRS: usize = 24;
+const WINDOW: Duration = Duration::from_millis(12);
+/// Periods until an order is in force.
+const SKIPPED: u32 = 2;
+
+/// The loss of a thread that needs nothing but registers beside the source of `plan` at
+/// 100 %, as a fraction of its speed beside the placebo, with a 95 % interval. Nobody else
+/// may be busy on that CPU; `None` for a source that does not take turns.
+///
+/// # Errors
+/// When the worker or the thread cannot be started.
+pub fn measure(plan: &WorkerPlan) -> Result<Option<Estimate>, WorkerError> {
+    let (Some(slices), Some(&cpu)) = (plan.config.slices, plan.placement.cpus.first()) else {
+        return Ok(None);
+    };
+    let mut plan = plan.clone();
+    plan.placement.cpus.truncate(1);
+    plan.config.environment.cpus.truncate(1);
+    let victim = Victim::start(cpu)
+        .map_err(|error| WorkerError::Failed(format!("no thread to be its victim: {error}")))?;
+    let mut group = WorkerGroup::spawn(plan, Duration::from_secs(5))?;
+    let settle = Duration::from_nanos(slices.period_ns) * SKIPPED;
+    // What the source takes for its own switches is not the victim's loss.
+    let refused = |error: std::io::Error| WorkerError::Failed(format!("no CPU time: {error}"));
+    let mut clock = cpu_time(victim.id()).map_err(refused)?;
+    let mut speed = |order| {
+        group.set(order);
+        sleep(settle);
+        let before = (victim.turns(), clock.read().map_err(refused)?);
+        sleep(WINDOW);
+        let after = (victim.turns(), clock.read().map_err(refused)?);
+        let busy = after.1.saturating_sub(before.1).max(1);
+        Ok::<f64, WorkerError>(((after.0 - before.0).max(1) as f64 / busy as f64).ln())
+    };
+    let mut logs = Vec::new();
+    for pair in 0..PAIRS {
+        // Each comes first in turn, so that drift cancels.
+        let log = match pair.is_multiple_of(2) {
+            true => -speed(Order::Control)? + speed(Order::Treat(100.0))?,
+            false => speed(Order::Treat(100.0))? - speed(Order::Control)?,
+        };
+        logs.push(log);
+    }
+    group.check_exits()?;
+    let n = logs.len() as f64;
+    let mean = logs.iter().sum::<f64>() / n;
+    let squares = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>();
+    let reach = student_quantile(0.975, n - 1.0) * (squares / (n - 1.0) / n).sqrt();
+    let lost = |log: f64| 1.0 - log.exp();
+    Ok(Some(Estimate {
+        value: lost(mean),
+        ci95: [lost(mean + reach), lost(mean - reach)],
+    }))
+}
