@@ -196,15 +196,15 @@ pub enum Warning {
          CPU: the CPUs share more than this resource"
     )]
     PlaceboSlowed { kept_percent: f64 },
-    /// Part of a loss is what any program loses beside the source.
+    /// A loss that a program without any use of the resource would share.
     #[error(
-        "of {lost_percent:.1} % lost at 100, {toll_percent:.1} ± {reach_percent:.1} points are what \
-         a program that needs only registers loses too: the source also evicts what the kernel \
-         needs for a switch"
+        "a program that uses registers only loses {overhead_percent:.1} ± {reach_percent:.1} points \
+         of the {lost_percent:.1} % lost at 100: the source also evicts data that the kernel needs \
+         for a context switch"
     )]
-    SwitchCostsAnybody {
+    SwitchOverhead {
         lost_percent: f64,
-        toll_percent: f64,
+        overhead_percent: f64,
         reach_percent: f64,
     },
     #[error("counters: {note}")]
@@ -491,9 +491,9 @@ mod tests {
             },
             Warning::GeneratorWaits,
             Warning::PlaceboSlowed { kept_percent: 90.0 },
-            Warning::SwitchCostsAnybody {
+            Warning::SwitchOverhead {
                 lost_percent: 7.0,
-                toll_percent: 6.0,
+                overhead_percent: 6.0,
                 reach_percent: 1.0,
             },
             Warning::UnseenNeighbour {

@@ -38,9 +38,9 @@ pub struct KernelSpec {
     /// Whether it has a way to be a victim that differs from how it presses: see
     /// [`Kernel::set_probing`].
     pub probes: bool,
-    /// Whether it works in another way, and reaches another peak, where it takes turns
-    /// with the target on one CPU.
-    pub differs_in_turns: bool,
+    /// Whether it accesses memory differently, and so has another peak, when it time-shares
+    /// the target's CPU.
+    pub differs_time_shared: bool,
     /// What it does to which structure, how intensity maps, and what it does
     /// not prove.
     pub doc: &'static str,
@@ -70,7 +70,7 @@ impl KernelSpec {
             pause_ns: 0,
             spans_cpus: false,
             probes: false,
-            differs_in_turns: false,
+            differs_time_shared: false,
             doc: "",
             accesses: &[],
             build,
@@ -110,9 +110,9 @@ pub struct Environment {
     pub memory_reserve_bytes: u64,
     /// How bandwidth kernels access memory.
     pub access: Access,
-    /// Whether it takes turns with the target on one CPU.
+    /// Whether the source time-shares the target's CPU.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub in_turns: bool,
+    pub time_shared: bool,
     /// Where the storage sources may put their unlinked scratch file.
     pub scratch_directory: Option<PathBuf>,
     pub scratch_bytes: u64,

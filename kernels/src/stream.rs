@@ -17,15 +17,15 @@ pub const L2_BANDWIDTH: KernelSpec = KernelSpec {
     operation: "move of a 512-byte block",
     units_per_operation: BLOCK as u64,
     operations_per_call: 12288,
-    differs_in_turns: true,
+    differs_time_shared: true,
     doc: "Streams with the widest loads the CPU has (or stores, with --access store) through \
           twice the L1 data cache, over and over: always too much for L1d, a few percent of \
           L2. The rate is held at x % of the peak measured at the start. On an SMT sibling it \
           takes L2 bandwidth at every moment; in slices on the same CPU nobody shares \
-          bandwidth, and all it can cost is the refill of L1d and of its small part of L2. \
-          There its loads have 32 bytes at most: with loads of 64 bytes, which bring 9 % \
-          more, gzip lost 2 to 6 % in turns of 0.4 ms on a Xeon, with those of 32 bytes 0.2 \
-          to 0.9 % and with those of 16 bytes nothing, so that it was not the cache. \
+          bandwidth, and all it can cost is the refill of L1d and of its small part of L2. In \
+          slices its loads have at most 32 bytes: loads of 64 bytes give 9 % more bandwidth, \
+          but gzip lost 2 to 6 % to them in turns of 0.4 ms on a Xeon, 0.2 to 0.9 % to loads of \
+          32 bytes and nothing to loads of 16 bytes, although all evict the same lines. \
           Stores past the caches and copies made with them never move anything within L2 and \
           are refused.",
     accesses: &[Access::Load, Access::Store],
@@ -123,13 +123,13 @@ fn within_caches(access: Access, cache: &str) -> Result<(), Failure> {
     )))
 }
 
-/// The widest moves that this CPU has; `in_turns` of 32 bytes at a time at most. Loading 64
-/// bytes at a time from the second-level cache costs whoever is on the CPU next 8 to 21 µs,
-/// whatever that is (Xeon, 2-vCPU guest): a program that needs registers alone lost 2 to
+/// The widest moves that this CPU supports, but of at most 32 bytes if `time_shared`: loads
+/// of 64 bytes from the second-level cache cost the next process on the CPU 8 to 21 µs per
+/// switch (Xeon, 2-vCPU guest; cause unknown). A program that uses registers only lost 2 to
 /// 5 % in turns of 0.4 ms, and nothing with loads of 32 bytes.
-fn widest(access: Access, in_turns: bool) -> (&'static str, Move) {
+fn widest(access: Access, time_shared: bool) -> (&'static str, Move) {
     let variants = moves::variants(access);
-    let fits = |(name, _): &&(&str, Move)| !in_turns || *name != "avx512";
+    let fits = |(name, _): &&(&str, Move)| !time_shared || *name != "avx512";
     // The plain one is always there.
     *variants.iter().find(fits).unwrap_or(&variants[0])
 }
@@ -151,7 +151,7 @@ struct Stream {
 
 impl Stream {
     fn build(bytes: u64, call: u64, env: &Environment) -> Result<Box<dyn Kernel>, Failure> {
-        let (_, fastest) = widest(env.access, env.in_turns);
+        let (_, fastest) = widest(env.access, env.time_shared);
         Ok(Box::new(Stream::new(bytes, call, env.access, fastest)?))
     }
 
@@ -223,10 +223,10 @@ mod tests {
     }
 
     #[test]
-    fn in_turns_no_move_has_64_bytes() {
+    fn time_shared_no_move_has_64_bytes() {
         let names = |access| moves::variants(access).into_iter().map(|(name, _)| name);
         for access in [Access::Load, Access::Store] {
-            let of = |in_turns| Some(widest(access, in_turns).0);
+            let of = |time_shared| Some(widest(access, time_shared).0);
             assert_eq!(of(false), names(access).next());
             let mut narrow = names(access).filter(|name| *name != "avx512");
             assert_eq!(of(true), narrow.next());

@@ -191,17 +191,17 @@ pub(super) fn decide(entry: &mut ResourceEntry, qos: f64) {
     }
 }
 
-/// Losses this much beyond what matters are not all the switch's doing.
+/// A loss that exceeds what matters by this much is more than the cost of a switch.
 const DOUBTFUL: f64 = 0.1;
 
-/// Whether `entry` shows a loss that may be what any program loses beside its source.
+/// Whether `entry` shows a loss that may be the cost of the context switch itself.
 pub(super) fn may_be_the_switch(entry: &ResourceEntry, qos: f64) -> bool {
     let at_100 = entry.curve.last().filter(|it| it.intensity == 100.0);
     entry.sensitive == Some(true) && at_100.is_some_and(|it| it.performance > qos - DOUBTFUL)
 }
 
-/// Takes off the `toll`, what a program that needs nothing but registers loses beside the
-/// source, a fraction: what is lost beyond that says whether the target needs the resource.
+/// Bases the verdict on the loss beyond the `toll`, the loss (0–1) of a program that uses
+/// registers only, if that changes it; the warning about it.
 pub(super) fn take_off(entry: &mut ResourceEntry, toll: &Estimate, qos: f64) -> Option<Warning> {
     let at_100 = entry.curve.last()?;
     let half = |ci95: [f64; 2]| 0.5 * (ci95[1] - ci95[0]);
@@ -211,9 +211,9 @@ pub(super) fn take_off(entry: &mut ResourceEntry, toll: &Estimate, qos: f64) -> 
     if !may_be_the_switch(entry, qos) || beyond - reach > matters {
         return None;
     }
-    let warning = Warning::SwitchCostsAnybody {
+    let warning = Warning::SwitchOverhead {
         lost_percent: 100.0 * (1.0 - at_100.performance),
-        toll_percent: 100.0 * toll.value,
+        overhead_percent: 100.0 * toll.value,
         reach_percent: 100.0 * half(toll.ci95),
     };
     if beyond + reach < matters {
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_anybody_loses_to_a_switch_is_no_sensitivity() {
+    fn the_cost_of_a_switch_is_no_sensitivity() {
         let toll = |value: f64, half: f64| Estimate {
             value,
             ci95: [value - half, value + half],
@@ -392,7 +392,7 @@ mod tests {
             let said = take_off(&mut entry, &toll, 0.95).is_some();
             (entry.sensitive, entry.status, said)
         };
-        // Almost all of it is the switch's doing, or half, or nothing.
+        // The switch costs almost all of it, or half, or nothing.
         let kept = (Some(false), Status::Measured, true);
         assert_eq!(decided(0.93, 0.01, toll(0.06, 0.01)), kept);
         let open = (None, Status::Unresolved, true);
@@ -406,7 +406,7 @@ mod tests {
         entry.reason = Some("tolerated: near; caused: open".into());
         take_off(&mut entry, &toll(0.06, 0.01), 0.95);
         let reason = entry.reason.unwrap();
-        assert!(reason.starts_with("tolerated: of 11.0 %"), "{reason}");
+        assert!(reason.starts_with("tolerated: a program"), "{reason}");
         assert!(reason.ends_with("; caused: open"), "{reason}");
     }
 

@@ -56,7 +56,7 @@ pub struct RunMetadata {
     pub peaks: Peaks,
     /// Resources that could not be measured, and why.
     pub unavailable: Vec<(&'static str, Refusal)>,
-    /// What the source of `l2-capacity` costs anybody in the target's place, where it matters.
+    /// Loss of a spinning thread to the source of `l2-capacity`, where that may change the verdict.
     pub toll: Option<Estimate>,
     /// What needed no measuring.
     pub bounded: Vec<(&'static str, ResourceEntry)>,

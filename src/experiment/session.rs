@@ -342,8 +342,8 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// What the source of `l2-capacity` costs anybody in the place of the target, which has
-/// ended; `None` where that changes no verdict, or cannot be had.
+/// Loss of a spinning thread to the source of `l2-capacity`, measured on the CPU of the
+/// target, which has ended; `None` if it cannot change the verdict or cannot be measured.
 fn toll_of(plan: &Plan, measured: &Measured) -> Option<Estimate> {
     let mut outcomes = measured.subjects.iter();
     let outcome = outcomes.find(|outcome| outcome.resource == Resource::L2Capacity.id())?;

@@ -25,9 +25,10 @@ use serde_json::Value;
 use std::path::PathBuf;
 
 impl WorkerPlan {
-    /// Whether what this source reaches alone, without turns, is not its peak here.
+    /// Whether the peak of this source differs from the calibrated one, which was measured
+    /// without time-sharing.
     pub fn has_another_peak(&self) -> bool {
-        self.spec.differs_in_turns && self.config.environment.in_turns
+        self.spec.differs_time_shared && self.config.environment.time_shared
     }
 
     /// What a peak depends on beside the machine and the number of workers: the
@@ -43,7 +44,7 @@ impl WorkerPlan {
             "memory_reserve_bytes",
             "workers",
             "cpus",
-            "in_turns",
+            "time_shared",
             "scratch_directory",
         ] {
             keys.remove(key);
@@ -135,7 +136,7 @@ pub fn plan(
     let takes_turns = plan.placement.mode == PlacementMode::SameCpu
         && (plan.spec.waiting == Waiting::Spin || plan.spec.intensity() == Intensity::Share);
     plan.config.slices = takes_turns.then_some(slices);
-    plan.config.environment.in_turns = takes_turns;
+    plan.config.environment.time_shared = takes_turns;
     Ok(plan)
 }
 
@@ -250,7 +251,7 @@ mod tests {
     use crate::machine::fake;
 
     #[test]
-    fn only_in_turns_a_stream_has_another_peak_and_its_calibration_still_holds() {
+    fn only_time_shared_a_stream_has_another_peak_and_its_calibration_still_holds() {
         let machine = fake::cores(2, 1);
         let limits = Limits {
             cpus: vec![0, 1],

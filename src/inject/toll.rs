@@ -1,5 +1,5 @@
-//! What a source that takes turns on a CPU costs whoever is there next, whatever it does:
-//! the kernel's own data are evicted too, and each switch has to fetch them back.
+//! The cost of a context switch after a source has run: it evicts the kernel's data too,
+//! so that even a process that uses registers only is slowed.
 
 use super::error::WorkerError;
 use super::group::WorkerGroup;
@@ -19,9 +19,9 @@ const WINDOW: Duration = Duration::from_millis(12);
 /// Periods until an order is in force.
 const SKIPPED: u32 = 2;
 
-/// The loss of a thread that needs nothing but registers beside the source of `plan` at
-/// 100 %, as a fraction of its speed beside the placebo, with a 95 % interval. Nobody else
-/// may be busy on that CPU; `None` for a source that does not take turns.
+/// The loss of a spinning thread that time-shares its CPU with the source of `plan` at
+/// 100 %, as a fraction (0–1) of its speed beside the placebo, with a 95 % interval. The CPU
+/// must otherwise be idle. `None` for a source that does not time-share a CPU.
 ///
 /// # Errors
 /// When the worker or the thread cannot be started.
@@ -36,7 +36,7 @@ pub fn measure(plan: &WorkerPlan) -> Result<Option<Estimate>, WorkerError> {
         .map_err(|error| WorkerError::Failed(format!("no thread to be its victim: {error}")))?;
     let mut group = WorkerGroup::spawn(plan, Duration::from_secs(5))?;
     let settle = Duration::from_nanos(slices.period_ns) * SKIPPED;
-    // What the source takes for its own switches is not the victim's loss.
+    // Per second of its own CPU time: that of the source's switches is not its loss.
     let refused = |error: std::io::Error| WorkerError::Failed(format!("no CPU time: {error}"));
     let mut clock = cpu_time(victim.id()).map_err(refused)?;
     let mut speed = |order| {

@@ -149,7 +149,7 @@ pub(super) enum Reason {
     #[error("breakpoints of the CPU cannot be counted in it: {}", probe::why_no_breakpoint(.0))]
     NoBreakpoints(io::Error),
     #[error(
-        "breakpoints of the CPU could end it, since it cannot be traced (is a debugger attached to it, or ptrace forbidden?): {0}"
+        "breakpoints of the CPU could kill it, because it cannot be traced (a debugger may be attached to it, or ptrace may be forbidden): {0}"
     )]
     NoShield(io::Error),
     #[error(

@@ -1,12 +1,12 @@
 //! Keeps programs alive while breakpoints of the CPU are counted in them.
 //!
-//! A breakpoint raises a debug exception, and the register DR6 says which one it was. In
-//! some virtual machines that register is sometimes found empty. The kernel then takes the
-//! exception for an `int1` instruction of the program's own, and sends it SIGTRAP, which
-//! ends it: 4 of about 200 searches for the progress of sqlite3 did (2-vCPU KVM guest), where it
-//! was seen at an instruction with a breakpoint, `si_code` TRAP_BRKPT. A tracer is asked
-//! before a signal is delivered and can drop it; the program then executes the same
-//! instruction again. Tracing (ptrace) costs nothing until a signal comes.
+//! A breakpoint raises a debug exception, and the register DR6 holds its cause. Some virtual
+//! machines occasionally deliver the exception with an empty DR6. The kernel then assumes an
+//! `int1` instruction and sends SIGTRAP, which kills the program. This happened in 4 of about
+//! 150 searches for the progress of sqlite3 (2-vCPU KVM guest); a core file showed `si_code`
+//! TRAP_BRKPT at an instruction with a breakpoint. A tracer (ptrace) decides about each
+//! signal before it is delivered and can discard it; the program then executes the same
+//! instruction again. Without signals, tracing costs nothing.
 
 use nix::errno::Errno;
 use nix::poll::PollFd;
@@ -30,14 +30,14 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::sync::Once;
 
-/// What the kernel writes into SIGTRAP for a debug exception: of no known cause, and of a
-/// breakpoint that nobody has opened. What is single-stepped, and `int3`, have others.
+/// `si_code` of SIGTRAP after a debug exception without a known cause (TRAP_BRKPT) and after
+/// a breakpoint that is not open (TRAP_HWBKPT). Single steps and `int3` have other codes.
 const UNEXPLAINED: [i32; 2] = [1, 4];
 
-/// Traces threads until `wanted` ends, and drops the signals that breakpoints cause.
+/// Traces threads until `wanted` ends, and discards the signals that breakpoints cause.
 ///
 /// Each line of `wanted` holds numbers of threads; `answers` gets `ok` and the number of
-/// signals dropped so far, or `refused`, the number of the error and the thread that could
+/// signals discarded so far, or `refused`, the number of the error and the thread that could
 /// not be traced. When this process ends, the kernel releases them all.
 ///
 /// # Errors
@@ -67,7 +67,7 @@ pub fn trace(mut wanted: impl BufRead + AsFd, mut answers: impl Write) -> io::Re
                 return Ok(());
             }
             match tracer.cover(&line) {
-                Ok(()) => writeln!(answers, "ok {}", tracer.dropped)?,
+                Ok(()) => writeln!(answers, "ok {}", tracer.discarded)?,
                 Err((error, thread)) => writeln!(answers, "refused {} {thread}", error as i32)?,
             }
             answers.flush()?;
@@ -75,8 +75,8 @@ pub fn trace(mut wanted: impl BufRead + AsFd, mut answers: impl Write) -> io::Re
     }
 }
 
-/// Lets this process survive breakpoints in its own code: a signal with a handler that does
-/// nothing ends nobody. Programs that it starts have the default again.
+/// Lets this process survive breakpoints in its own code, by a signal handler that does
+/// nothing. Programs that it starts have the default action again.
 pub fn survive_own() {
     extern "C" fn nothing(_: libc::c_int) {}
     static ONCE: Once = Once::new();
@@ -91,11 +91,11 @@ pub fn survive_own() {
 #[derive(Default)]
 struct Tracer {
     traced: HashSet<i32>,
-    dropped: u64,
+    discarded: u64,
 }
 
 impl Tracer {
-    /// Traces the threads of `line` that are not yet. One that has ended is no error.
+    /// Traces the threads in `line` that are not traced yet and still exist.
     fn cover(&mut self, line: &str) -> Result<(), (Errno, i32)> {
         let threads = line.split_whitespace().flat_map(str::parse);
         for thread in threads {
@@ -113,7 +113,7 @@ impl Tracer {
         Ok(())
     }
 
-    /// Lets go on whatever has stopped.
+    /// Resumes every thread that has stopped.
     fn attend(&mut self) {
         loop {
             let mut status = 0;
@@ -126,8 +126,8 @@ impl Tracer {
                 Err(Errno::EINTR) => {}
                 Err(_) => break,
                 Ok(thread) if libc::WIFSTOPPED(status) => {
-                    // One that ends meanwhile cannot be told; its end is reported next.
-                    let _ = self.let_go(thread, status);
+                    // Fails if the thread has been killed, which is reported next.
+                    let _ = self.resume(thread, status);
                 }
                 Ok(thread) => {
                     self.traced.remove(&thread);
@@ -136,19 +136,19 @@ impl Tracer {
         }
     }
 
-    fn let_go(&mut self, thread: i32, status: i32) -> nix::Result<()> {
+    fn resume(&mut self, thread: i32, status: i32) -> nix::Result<()> {
         let signal = libc::WSTOPSIG(status);
-        // Above the signal: 0 where one is about to be delivered.
+        // The bits above the signal are 0 if it is about to be delivered.
         let is_delivery = status >> 16 == 0;
         let stops = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
         if is_delivery {
             let caused = signal == libc::SIGTRAP
                 && ptrace::getsiginfo(Pid::from_raw(thread))
                     .is_ok_and(|info| UNEXPLAINED.contains(&info.si_code));
-            self.dropped += u64::from(caused);
+            self.discarded += u64::from(caused);
             request(libc::PTRACE_CONT, thread, if caused { 0 } else { signal })
         } else if stops.contains(&signal) {
-            // The whole process has been stopped, and stays so until it is continued.
+            // A group stop: the process stays stopped until SIGCONT.
             request(libc::PTRACE_LISTEN, thread, 0)
         } else {
             request(libc::PTRACE_CONT, thread, 0)

@@ -1,14 +1,13 @@
 //! Keeps a target alive while breakpoints of the CPU are counted in it; see
 //! [`crate::sys::tracer`] for what would end it.
 //!
-//! A process of its own traces the threads: the stops of a child that its own parent traces
-//! are reported to whoever waits for the child's end.
+//! A separate process traces the threads: if a parent traced its own child, any thread of the
+//! parent that waits for the child to exit would receive the child's stops.
 
 use super::tree;
 use crate::sys::own::OwnChild;
 use crate::sys::process::executable;
 use nix::errno::Errno;
-use std::collections::HashSet;
 use std::io;
 use std::io::BufRead;
 use std::io::BufReader;
@@ -25,9 +24,8 @@ pub struct Shield {
     /// `None` only while it is being dropped.
     asked: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
-    covered: HashSet<i32>,
-    dropped: u64,
-    _own: OwnChild,
+    discarded: u64,
+    own: Option<OwnChild>,
     process: Child,
 }
 
@@ -51,37 +49,29 @@ impl Shield {
         Ok(Shield {
             asked: Some(asked),
             answers: BufReader::new(answers),
-            covered: HashSet::new(),
-            dropped: 0,
-            _own: own,
+            discarded: 0,
+            own: Some(own),
             process,
         })
     }
 
-    /// From now on `threads` survive what breakpoints do; those that have ended are left
-    /// out.
+    /// Protects `threads` from now on; those that have ended are ignored.
     ///
     /// # Errors
     /// `EPERM` for a thread that may not be traced, or is traced by somebody else.
     pub fn cover(&mut self, threads: impl IntoIterator<Item = i32>) -> io::Result<()> {
-        let threads: HashSet<i32> = threads.into_iter().collect();
-        let new = threads.difference(&self.covered).map(i32::to_string);
-        let new: Vec<String> = new.collect();
-        if !new.is_empty() {
-            self.ask(&new.join(" "))?;
-        }
-        // A number may have been given to another thread when it is seen again.
-        self.covered = threads;
-        Ok(())
+        // Also for threads that are covered already: a tracer that has ended is noticed.
+        let threads = threads.into_iter().map(|thread| thread.to_string());
+        self.ask(&threads.collect::<Vec<_>>().join(" "))
     }
 
-    /// How many signals were dropped that would have ended a thread.
+    /// How many signals were discarded that would have killed a thread.
     ///
     /// # Errors
     /// When the process has ended.
-    pub fn dropped(&mut self) -> io::Result<u64> {
+    pub fn discarded(&mut self) -> io::Result<u64> {
         self.ask("")?;
-        Ok(self.dropped)
+        Ok(self.discarded)
     }
 
     fn ask(&mut self, threads: &str) -> io::Result<()> {
@@ -93,8 +83,8 @@ impl Shield {
         let mut words = answer.split_whitespace();
         let (word, number) = (words.next(), words.next().and_then(|it| it.parse().ok()));
         match (word, number) {
-            (Some("ok"), Some(dropped)) => {
-                self.dropped = dropped;
+            (Some("ok"), Some(discarded)) => {
+                self.discarded = discarded;
                 Ok(())
             }
             (Some("refused"), Some(error)) => Err(Errno::from_raw(error as i32).into()),
@@ -107,6 +97,7 @@ impl Drop for Shield {
     fn drop(&mut self) {
         // At its end the kernel releases what it traced.
         self.asked = None;
+        self.own = None;
         let _ = self.process.wait();
     }
 }

@@ -16,6 +16,7 @@ use jostle::metric;
 use jostle::metric::MetricOptions;
 use jostle::workload;
 use jostle::workload::CommandSpec;
+use jostle::workload::Shield;
 use jostle::workload::TargetSpec;
 use std::process::Command;
 use std::time::Duration;
@@ -406,8 +407,17 @@ fn it_is_the_default_without_a_pmu() {
     let mut child = Command::new(&file).spawn().unwrap();
     let found = metric::start(&TargetSpec::Pid(child.id() as i32), None, &options, None);
     let found = found.map(|(_, metric)| (metric.facts().name, metric.restarts()));
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    // Breakpoints could kill what somebody else traces.
+    let mut debugger = Shield::start().unwrap();
+    debugger.cover([child.id() as i32]).unwrap();
+    let traced = metric::start(&TargetSpec::Pid(child.id() as i32), None, &options, None);
+    let traced = message(traced, 3);
+    drop(debugger);
     child.kill().unwrap();
     child.wait().unwrap();
     let (name, restarts) = found.unwrap();
     assert!(name.starts_with("progress:uprobe:") && !restarts, "{name}");
+    assert!(status.contains("TracerPid:\t0\n"), "{status}");
+    assert!(traced.contains("cannot be traced"), "{traced}");
 }

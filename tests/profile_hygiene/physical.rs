@@ -9,6 +9,7 @@ use crate::support::status;
 use jostle::inject::WorkerGroup;
 use jostle::inject::plan::Limits;
 use jostle::inject::plan::plan;
+use jostle::inject::toll;
 use jostle::inject::worker::Slices;
 use jostle::machine::Machine;
 use jostle::sys::control_page::Order;
@@ -145,15 +146,10 @@ fn a_worker_costs_little_memory() {
     assert!(own <= 8 << 10, "{own} KiB");
 }
 
-/// Median time from a switch to its being in force, over 50 switches.
-fn switch_latency(slices: Option<Slices>) -> Option<Duration> {
-    let machine = Machine::detect();
-    let [first, .., last] = machine.allowed_cpus[..] else {
-        return None;
-    };
-    jostle::workload::set_executable(JOSTLE);
-    let limits = Limits {
-        cpus: vec![last],
+/// What workers may take on `cpu`.
+fn limits_on(cpu: usize) -> Limits {
+    Limits {
+        cpus: vec![cpu],
         memory_bytes: 64 << 20,
         most_filled_bytes: None,
         memory_reserve_bytes: 512 << 20,
@@ -164,7 +160,41 @@ fn switch_latency(slices: Option<Slices>) -> Option<Duration> {
         llc_bytes: None,
         access: jostle_kernels::Access::Load,
         max_stall_percent: 80.0,
+    }
+}
+
+#[test]
+fn the_cost_of_a_switch_is_measured_without_a_target() {
+    let machine = Machine::detect();
+    let cpu = machine.allowed_cpus[0];
+    jostle::workload::set_executable(JOSTLE);
+    let slices = Slices {
+        period_ns: 500_000,
+        share: Slices::DEFAULT_SHARE,
     };
+    let l2 = jostle_profile::resource::Resource::L2Capacity;
+    let limits = limits_on(cpu);
+    let plan = plan(&machine, l2, &[cpu], &limits, slices).unwrap();
+    let found = toll::measure(&plan)
+        .unwrap()
+        .expect("it time-shares the CPU");
+    let [low, high] = found.ci95;
+    // It evicts what the kernel needs, and nothing that the thread does.
+    assert!(low < found.value && found.value < high, "{found:?}");
+    assert!(low > -0.2 && low < 0.2 && high < 0.4, "{found:?}");
+    let mut beside = plan.clone();
+    beside.config.slices = None;
+    assert_eq!(toll::measure(&beside).unwrap(), None);
+}
+
+/// Median time from a switch to its being in force, over 50 switches.
+fn switch_latency(slices: Option<Slices>) -> Option<Duration> {
+    let machine = Machine::detect();
+    let [first, .., last] = machine.allowed_cpus[..] else {
+        return None;
+    };
+    jostle::workload::set_executable(JOSTLE);
+    let limits = limits_on(last);
     let l1d = jostle_profile::resource::Resource::L1d;
     let turns = slices.unwrap_or(Slices {
         period_ns: 1_000_000,

@@ -74,7 +74,7 @@ fn a_breakpoint_of_no_known_cause_ends_only_what_is_not_covered() {
     shield.cover([pid]).unwrap();
     writeln!(told).unwrap();
     assert_eq!(line(&mut said), "heard 2");
-    assert_eq!(shield.dropped().unwrap(), 20);
+    assert_eq!(shield.discarded().unwrap(), 20);
 
     // It is stopped and continued as ever.
     let stopped = || tree::stat(pid).unwrap().stopped();
@@ -111,5 +111,5 @@ fn what_somebody_else_traces_is_refused_and_what_has_ended_is_left_out() {
     child.kill().unwrap();
     child.wait().unwrap();
     second.cover([pid, i32::MAX]).unwrap();
-    assert_eq!(second.dropped().unwrap(), 0);
+    assert_eq!(second.discarded().unwrap(), 0);
 }
