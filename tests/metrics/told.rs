@@ -9,6 +9,7 @@ use crate::support::start;
 use crate::support::window;
 use jostle::metric::MetricOptions;
 use jostle::metric::StdoutKind;
+use jostle::workload::CommandSpec;
 use jostle::workload::TargetSpec;
 use jostle_profile::Direction;
 use std::time::Duration;
@@ -110,7 +111,8 @@ fn a_target_that_dies_ends_the_waiting_at_once() {
 
 #[test]
 fn a_probe_is_run_once_per_reading() {
-    let spec = sh("exec sleep 1000");
+    // Started without a shell: the first probe would otherwise race with its exec.
+    let spec = TargetSpec::Command(CommandSpec::new(["sleep", "1000"]));
     let options = MetricOptions {
         direction: Direction::Lower,
         ..Default::default()
