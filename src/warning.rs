@@ -157,6 +157,14 @@ pub enum Warning {
         requested_percent: f64,
         reached_percent: f64,
     },
+    /// The CPU's clock is slower beside the target.
+    #[error(
+        "a source that needs only execution units was {slowed_percent:.0} % slower on the CPU that \
+         it time-shares with the target than with the target stopped: the target probably lowers \
+         the clock, as wide vector instructions do. What a source in the core achieved is \
+         therefore counted per clock cycle"
+    )]
+    ClockSlowed { slowed_percent: f64 },
     /// A closed loop of requests stands still together with the target.
     #[error(
         "the load generator waits for answers while the target is stopped, so what it takes of \
@@ -488,6 +496,9 @@ mod tests {
             Warning::PressureMissed {
                 requested_percent: 100.0,
                 reached_percent: 75.0,
+            },
+            Warning::ClockSlowed {
+                slowed_percent: 9.0,
             },
             Warning::GeneratorWaits,
             Warning::PlaceboSlowed { kept_percent: 90.0 },

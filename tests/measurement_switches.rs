@@ -134,7 +134,7 @@ fn they_take_no_more_than_their_part_of_the_budget() {
 
 #[test]
 fn where_few_fit_they_are_those_that_lose_most() {
-    let measured = run(&mut mock(3), &settings(8, 3));
+    let measured = run(&mut mock(3), &settings(10, 3));
     let switch_of = |subject: usize| measured.subjects[subject].entry.switch.as_ref().unwrap();
     assert!(switch_of(2).value().is_some(), "{:?}", switch_of(2));
     let all = [1, 2, 3, 4].map(|subject| switch_of(subject).reason());

@@ -31,6 +31,9 @@ const SLICED: f64 = 0.85;
 /// before its points are moved.
 const SHORT_POINTS: f64 = 5.0;
 
+/// Clocks below this part of the usual one are not believed.
+const SLOWEST: f64 = 0.5;
+
 /// Sources that need nothing but the execution units of the core.
 pub(super) const GAUGES: [Resource; 4] = [
     Resource::Int,
@@ -41,11 +44,27 @@ pub(super) const GAUGES: [Resource; 4] = [
 
 /// What else is known of the source of an entry.
 pub(super) struct Circumstances<'a> {
+    /// Clock of the target's CPU beside the target, in parts of what it is without:
+    /// [`clock_beside`].
+    pub(super) clock: f64,
     pub(super) facts: &'a SourceFacts,
     /// CPUs that requests are sent from.
     pub(super) generator: &'a [usize],
     /// Whether it sends nothing while the target is held still.
     pub(super) generator_waits: bool,
+}
+
+/// How fast the clock of the target's CPU is beside the target, in parts of what it is
+/// while the target is stopped, as the source tells that needs nothing but execution units
+/// and time-shares that CPU; 1 unless it is certainly slower. Wide vector instructions of
+/// the target lower it for about a millisecond, so for the sources as well.
+pub(super) fn clock_beside(int: &ResourceEntry, mode: PlacementMode) -> f64 {
+    let at_100 = int.probe_curve.last();
+    let at_100 = at_100.filter(|point| point.intensity == 100.0 && point.ci95[1] < 1.0);
+    match (mode, at_100) {
+        (PlacementMode::SameCpu, Some(point)) => point.performance.clamp(SLOWEST, 1.0),
+        _ => 1.0,
+    }
 }
 
 /// Sets the full scale of `entry`, moves its points and scores to the pressure
@@ -89,7 +108,14 @@ pub(super) fn judge(
     let full = full.filter(|full| *full > 0.0)?;
     let share_alone = share_alone.filter(|_| known.facts.calibrated == Some(true));
     let starved = share_alone.filter(|share| *share < ENOUGH && Some(full) == start);
-    tolerated(entry, full, &shared, starved);
+    // Within a core what counts is the pressure per cycle.
+    let placement = entry.placement.as_ref();
+    let sliced = placement.is_some_and(|placement| placement.mode == PlacementMode::SameCpu);
+    let clock = match sliced && of_a_core(resource) {
+        true => known.clock,
+        false => 1.0,
+    };
+    tolerated(entry, full * clock, &shared, starved);
     let reason = yields_to(&shared).or_else(|| {
         starved.filter(|share| *share < STARVED).map(|share| {
             format!(
@@ -334,6 +360,7 @@ pub(super) mod tests {
             bound: None,
         };
         let known = Circumstances {
+            clock: 1.0,
             facts: &facts,
             generator,
             generator_waits,
@@ -355,6 +382,60 @@ pub(super) mod tests {
         let mut nothing = entry.clone();
         nothing.caused.as_mut().unwrap().score = 0.0;
         assert!(!waits(&nothing, true));
+    }
+
+    #[test]
+    fn within_a_core_pressure_counts_per_cycle() {
+        let facts = |entry: &ResourceEntry| SourceFacts {
+            placement: entry.placement.clone().unwrap(),
+            full_scale: Some(200.0),
+            calibrated: Some(true),
+            warning: None,
+            bound: None,
+        };
+        let judged = |source, mode, clock| {
+            let mut entry = kept([88.0, 174.0], Some(200.0));
+            entry.placement.as_mut().unwrap().mode = mode;
+            let facts = facts(&entry);
+            let known = Circumstances {
+                clock,
+                facts: &facts,
+                generator: &[],
+                generator_waits: false,
+            };
+            judge(source, &mut entry, &known);
+            (entry.sensitive, entry.curve[1].pressure)
+        };
+        let same = PlacementMode::SameCpu;
+        assert_eq!(judged(Resource::Prefetcher, same, 1.0), (None, Some(174.0)));
+        let slow = judged(Resource::Prefetcher, same, 0.9);
+        assert_eq!(
+            slow,
+            (Some(false), Some(174.0)),
+            "what arrived stays as read"
+        );
+        // Memory keeps its own clock, and so does another core.
+        assert_eq!(judged(Resource::MemoryBandwidth, same, 0.9).0, None);
+        let sibling = PlacementMode::SmtSibling;
+        assert_eq!(judged(Resource::Prefetcher, sibling, 0.9).0, None);
+    }
+
+    #[test]
+    fn the_clock_is_slower_where_that_is_certain() {
+        let int = |performance| {
+            let mut entry = kept([99.0, 195.0], Some(200.0));
+            entry.probe_curve = vec![point(100.0, performance, 180.0)];
+            entry
+        };
+        let same = PlacementMode::SameCpu;
+        assert_eq!(clock_beside(&int(0.9), same), 0.9);
+        assert_eq!(clock_beside(&int(0.995), same), 1.0);
+        assert_eq!(clock_beside(&int(0.2), same), SLOWEST);
+        // A sibling takes execution units.
+        assert_eq!(clock_beside(&int(0.9), PlacementMode::SmtSibling), 1.0);
+        let mut unknown = int(0.9);
+        unknown.probe_curve.clear();
+        assert_eq!(clock_beside(&unknown, same), 1.0);
     }
 
     #[test]

@@ -33,6 +33,8 @@ use std::collections::BTreeMap;
 /// A second copy that leaves a source more than this much of its performance
 /// says nothing that could be told from noise.
 const READABLE: f64 = 0.95;
+/// A clock below this part of the usual one is worth a warning.
+const CLOCK_SLOWED: f64 = 0.95;
 
 /// What the measurement itself does not know.
 #[derive(Clone, Debug)]
@@ -75,6 +77,7 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
         profile.resources.insert(resource.to_string(), entry);
     }
     let mut alone = Vec::new();
+    let clock = clock(measured, &metadata.sources);
     for outcome in &measured.subjects {
         let mut entry = outcome.entry.clone();
         let source = metadata.sources.get(outcome.resource);
@@ -88,6 +91,7 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
         let mut share_alone = None;
         if let (Some(facts), Ok(resource)) = (source, outcome.resource.parse()) {
             let known = Circumstances {
+                clock,
                 facts,
                 generator: &metadata.generator,
                 generator_waits: metadata.generator_waits,
@@ -158,7 +162,12 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
     let cut_short = cut_short.filter(|_| !metadata.warnings.iter().any(at_the_floor));
     let cut_short = cut_short.map(|reason| Warning::CutShort { reason });
     let warnings = metadata.warnings.iter().chain(&measured.warnings);
-    let warnings: Vec<_> = warnings.chain(&cut_short).map(Warning::facts).collect();
+    let slow_clock = Some(Warning::ClockSlowed {
+        slowed_percent: 100.0 * (1.0 - clock),
+    });
+    let slow_clock = slow_clock.filter(|_| clock < CLOCK_SLOWED);
+    let warnings = warnings.chain(&cut_short).chain(&slow_clock);
+    let warnings: Vec<_> = warnings.map(Warning::facts).collect();
     // Of one that did nothing there is nothing to be a fraction of.
     profile.metric.baseline = measured.baseline.filter(|it| it.value > 0.0);
     profile.readings.clone_from(&measured.readings);
@@ -190,6 +199,16 @@ pub fn profile(measured: &Measured, metadata: RunMetadata) -> Profile {
         ..profile.conditions
     };
     profile
+}
+
+/// The clock of the target's CPU beside the target, in parts of what it is without.
+fn clock(measured: &Measured, sources: &BTreeMap<&'static str, SourceFacts>) -> f64 {
+    let int = Resource::Int.id();
+    let outcome = measured.subjects.iter().find(|it| it.resource == int);
+    match outcome.zip(sources.get(int)) {
+        Some((outcome, facts)) => arrived::clock_beside(&outcome.entry, facts.placement.mode),
+        None => 1.0,
+    }
 }
 
 /// What the target used of the disk that the storage sources are on; `None` where that

@@ -11,6 +11,7 @@
 //! [`super::judge`] says what it means.
 
 mod baseline;
+mod parts;
 mod rounds;
 mod switches;
 mod together;

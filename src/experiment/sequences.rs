@@ -16,6 +16,7 @@ mod probes;
 pub(super) use self::course::Repetition;
 use self::ends::spread;
 pub(super) use self::judge::Judgement;
+pub(super) use self::judge::comes_and_goes;
 pub(super) use self::judge::matters;
 use super::arrived::GAUGES;
 use super::design::RATIO_FLOOR;
@@ -240,6 +241,11 @@ impl SequenceLog {
             true => Arm::Idle,
             false => Arm::Control,
         }
+    }
+
+    /// Control blocks that were read.
+    pub(super) fn controls(&self) -> usize {
+        self.blocks.iter().filter(|block| block.arm == 0).count()
     }
 
     /// The subject and arm of a control block.
@@ -530,5 +536,14 @@ impl SequenceLog {
 
     fn by_round(&self) -> impl Iterator<Item = &[Kept]> {
         self.blocks.chunk_by(|a, b| a.round == b.round)
+    }
+
+    /// Parts of rounds: blocks beside the target, and those without it that follow.
+    fn by_part(&self) -> impl Iterator<Item = &[Kept]> {
+        let begins = |a: &Kept, b: &Kept| {
+            let resumed = [a.target, b.target] == [TargetState::Stopped, TargetState::Running];
+            a.round != b.round || resumed
+        };
+        self.blocks.chunk_by(move |a, b| !begins(a, b))
     }
 }

@@ -227,6 +227,7 @@ mod tests {
                 bound: None,
             };
             let known = Circumstances {
+                clock: 1.0,
                 facts: &facts,
                 generator: &[],
                 generator_waits: false,

@@ -2,6 +2,8 @@
 //! which sequence plays the next one, and when what was played is judged.
 
 use super::Run;
+use super::parts::ArmOf;
+use super::parts::in_parts;
 use crate::experiment::executor::Arm;
 use crate::experiment::executor::Block;
 use crate::experiment::executor::BlockRequest;
@@ -10,10 +12,12 @@ use crate::experiment::executor::WindowError;
 use crate::experiment::levels::FEWEST_PAIRS;
 use crate::experiment::queue::HalfRun;
 use crate::experiment::sequences::SequenceLog;
+use crate::experiment::sequences::comes_and_goes;
 use crate::experiment::settings::Half;
 use crate::experiment::settings::Halves;
 use jostle_statistics::below;
 use jostle_statistics::median;
+use jostle_statistics::shuffle;
 use std::time::Duration;
 
 /// Intensities of a curve beside those that its search asks for, percent.
@@ -37,8 +41,10 @@ const TREATED_PER_CONTROL: usize = 8;
 const FEWEST_CONTROLS: usize = 3;
 /// The same where each takes a whole run.
 const FEWEST_OF_RUNS: usize = 2;
-/// One block of a gauge per so many: states of the machine show in them.
+/// One block of a gauge per so many: states of the machine show in them. The same where
+/// there are such states: they change within few blocks.
 const PER_GAUGE: usize = 4;
+const PER_GAUGE_OF_STATES: usize = 2;
 /// Rounds that a sequence's share of the budget should hold, so that the verdict
 /// has its pairs: rounds carry fewer levels of the curve for that.
 const ROUNDS: f64 = 8.0;
@@ -53,13 +59,15 @@ const LONG_BLOCK: Duration = Duration::from_millis(20);
 /// What a sequence of long blocks gets of the time per open half, at most, in parts
 /// of what one of short blocks gets.
 const LONG_WEIGHT: f64 = 2.5;
+/// What a half that has its answer weighs against one that has none.
+const SETTLED: f64 = 0.25;
 /// Periods that a source which is watched without the target needs at most to warm up,
 /// and then.
 const ALONE: [u32; 2] = [30, 20];
 /// Rounds by which their number grows from one judgement to the next.
 const JUDGED_EVERY: f64 = 1.7;
-/// Carry-over is looked for until so many rounds have been judged.
-const CARRY_OVER_ROUNDS: usize = 16;
+/// Carry-over is looked for until there are more controls.
+const CARRY_OVER_CONTROLS: usize = 64;
 /// What the slow sources may keep for themselves while sequences want time.
 const SLOW_SHARE: f64 = 0.3;
 const QUICK_SLOW_SHARE: f64 = 0.15;
@@ -284,8 +292,19 @@ impl Run<'_, '_> {
     fn wants(&self, run: &HalfRun) -> bool {
         let enough = self.half_width_wanted(run);
         let precise = || run.search.half_width_at_100() <= enough;
-        let known = run.search.settled && (run.half == Half::Caused || precise());
+        let complete = || precise() && self.not_drawn(run).is_none();
+        let known = run.search.settled && (run.half == Half::Caused || complete());
         !run.ended && (!known || self.only_a_moment(run) || self.only_apart(run))
+    }
+
+    /// A level of its curve that has not enough pairs yet; `None` where blocks are too
+    /// expensive for a curve.
+    fn not_drawn(&self, run: &HalfRun) -> Option<f64> {
+        let own = |sequence: &&SequenceLog| sequence.members.contains(&run.subject);
+        let sequence = self.sequences.iter().find(own)?;
+        let cheap = sequence.block() <= LONG_BLOCK && !self.settings.full_only;
+        let few = |level: &f64| run.search.pairs_at(*level) < FEWEST_PAIRS;
+        CURVE.into_iter().find(|level| cheap && few(level))
     }
 
     /// Whether its source did not yet share the cache with the target that they are
@@ -319,10 +338,15 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Long blocks need more time for as much.
+    /// What a sequence still has to find out: answers, and how much beyond those. Long
+    /// blocks need more time for as much.
     fn weight(&self, sequence: usize) -> f64 {
         let length = self.sequences[sequence].block().as_secs_f64();
-        self.open(sequence) as f64 * (length / 0.004).sqrt().clamp(1.0, LONG_WEIGHT)
+        let members = &self.sequences[sequence].members;
+        let halves = self.queue.halves.iter();
+        let open = halves.filter(|run| members.contains(&run.subject) && self.wants(run));
+        let open = open.map(|run| if run.search.settled { SETTLED } else { 1.0 });
+        open.sum::<f64>() * (length / 0.004).sqrt().clamp(1.0, LONG_WEIGHT)
     }
 
     /// Plays one round of a sequence.
@@ -379,6 +403,7 @@ impl Run<'_, '_> {
             .filter(|run| sequence.members.contains(&run.subject) && self.wants(run))
             .collect();
         let tolerated = wanting.iter().filter(|run| run.half == Half::Tolerated);
+        let all_settled = tolerated.clone().all(|run| run.search.settled);
         let tolerated = tolerated.count();
         let fixed = AT_100 * tolerated + wanting.len() / 2 + FEWEST_CONTROLS;
         let spare = (most - fixed as f64) / tolerated.max(1) as f64;
@@ -400,12 +425,22 @@ impl Run<'_, '_> {
                     let precise = run.search.half_width_at_100() <= self.half_width_wanted(run);
                     let refinements = run.search.refinements();
                     let treat = |level: f64| (subject, Arm::Treat(level));
+                    // What has its answer leaves its time to what has none.
+                    if run.search.settled && !all_settled {
+                        let missing = (levels > 0).then(|| self.not_drawn(run)).flatten();
+                        let level = missing.filter(|_| precise || round % 2 == 1);
+                        beside.push(treat(level.unwrap_or(100.0)));
+                        continue;
+                    }
                     if !precise || refinements.is_empty() {
                         beside.extend([treat(100.0); AT_100]);
                     }
-                    let known = run.search.half_width_at_100();
-                    let levels = match known.is_finite() && known > COARSE {
-                        true => 0,
+                    // Infinite before the first look.
+                    let levels = match run.search.half_width_at_100() > COARSE {
+                        true => {
+                            beside.extend((levels > 0).then(|| treat(100.0)));
+                            0
+                        }
                         false => levels,
                     };
                     let first = round * levels;
@@ -474,7 +509,12 @@ impl Run<'_, '_> {
         let played = beside
             .iter()
             .filter(|(subject, _)| gauges.contains(subject));
-        let missing = (beside.len() / PER_GAUGE).saturating_sub(played.count());
+        let held = self.log.held.get(&sequence.sequence.number);
+        let per_gauge = match held.is_some_and(|(held, _)| comes_and_goes(held)) {
+            true => PER_GAUGE_OF_STATES,
+            false => PER_GAUGE,
+        };
+        let missing = (beside.len() / per_gauge).saturating_sub(played.count());
         let gauges = gauges.iter().cycle().skip(round).take(missing);
         beside.extend(gauges.map(|gauge| (*gauge, Arm::Treat(100.0))));
         let zero = sequence.zero();
@@ -518,21 +558,40 @@ impl Run<'_, '_> {
             }
         };
         let (block, total) = (sequence.block(), beside.len() + alone.len());
+        let twice = self.twice(&wanting);
         let rng = self.bench.rng();
-        for blocks in [&mut beside, &mut alone] {
-            for i in (1..blocks.len()).rev() {
-                let j = below(rng, i + 1);
-                blocks.swap(i, j);
-            }
+        let mut parts = in_parts(beside, alone, &twice, rng);
+        for blocks in parts.iter_mut().flatten() {
+            shuffle(rng, blocks);
         }
         // The last round has to fit into what is left.
         let fits = self.left().saturating_sub(keep).div_duration_f64(block) / total as f64;
-        for blocks in [&mut beside, &mut alone] {
+        for blocks in parts.iter_mut().flatten() {
             blocks.truncate((blocks.len() as f64 * fits) as usize);
         }
-        let beside = beside.into_iter().map(request(TargetState::Running));
-        let alone = alone.into_iter().map(request(TargetState::Stopped));
-        beside.chain(alone).collect()
+        let parts = parts.into_iter().map(|[beside, alone]| {
+            let beside = beside.into_iter().map(request(TargetState::Running));
+            beside.chain(alone.into_iter().map(request(TargetState::Stopped)))
+        });
+        parts.flatten().collect()
+    }
+
+    /// What has too few pairs without the target for a look at its verdict.
+    fn twice(&self, wanting: &[&HalfRun]) -> Vec<ArmOf> {
+        let caused = wanting.iter().filter(|run| run.half == Half::Caused);
+        let caused = caused.filter(|_| !self.bench.whole_runs());
+        let few = |run: &HalfRun, level| run.search.pairs_at(level) < self.settings.min_pairs();
+        let endpoints = caused.flat_map(|run| {
+            let levels = run.search.rules.endpoints.iter();
+            let few = levels.filter(move |level| few(run, **level));
+            few.map(|level| {
+                (
+                    run.subject,
+                    self.queue.subjects[run.subject].watched(*level),
+                )
+            })
+        });
+        endpoints.collect()
     }
 
     /// Blocks that tell what sharing costs: idle ones beside the placebo of
@@ -613,7 +672,7 @@ impl Run<'_, '_> {
         sequence.judged = sequence.rounds;
         sequence.judged_at =
             ((sequence.rounds as f64 * JUDGED_EVERY) as usize).max(sequence.rounds + 1);
-        let early = sequence.rounds <= CARRY_OVER_ROUNDS;
+        let early = sequence.controls() <= CARRY_OVER_CONTROLS;
         let judgement =
             sequence.judge(!sequence.sequence.takes_time && sequence.periods() > 1 && early);
         let (number, spent) = (sequence.sequence.number, sequence.spent);

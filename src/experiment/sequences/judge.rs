@@ -48,6 +48,11 @@ pub(in crate::experiment) fn matters(slowed_percent: f64) -> bool {
     (1.0 - slowed_percent / 100.0).max(1e-9).ln() <= TOLD_APART_FROM
 }
 
+/// Whether blocks while somebody unseen had the core are told apart from the others.
+pub(in crate::experiment) fn comes_and_goes(held: &Held) -> bool {
+    TOLD_APART.contains(&held.share) && held.slowed <= TOLD_APART_FROM
+}
+
 impl SequenceLog {
     /// What all blocks so far say, level by level, and pair by pair. With
     /// `look_for_carry_over` what is still coming after a switch is skipped, and
@@ -78,9 +83,8 @@ impl SequenceLog {
             share: states.held,
             slowed: states.slowed,
         });
-        let states = states
-            .filter(|states| TOLD_APART.contains(&states.held) && states.slowed <= TOLD_APART_FROM)
-            .filter(|states| self.leaves_enough(&blocks, states));
+        let told_apart = judgement.held.as_ref().is_some_and(comes_and_goes);
+        let states = states.filter(|states| told_apart && self.leaves_enough(&blocks, states));
         judgement.nearby = self.nearby();
         let told_apart = judgement
             .nearby

@@ -11,7 +11,7 @@ use crate::experiment::settings::Half;
 use jostle_statistics::location;
 
 impl SequenceLog {
-    /// The sources beside the target against themselves alone, round by round; with
+    /// The sources beside the target against themselves alone, part by part of the rounds; with
     /// `only_near` beside it while both shared a cache.
     pub(super) fn judge_probes(&self, judgement: &mut Judgement, only_near: bool) {
         for (arm, &(subject, of)) in self.arms.iter().enumerate() {
@@ -19,7 +19,7 @@ impl SequenceLog {
                 continue;
             };
             let mut played = Played::default();
-            for round in self.by_round() {
+            for round in self.by_part() {
                 let counts = |block: &&Kept| {
                     let alone = block.target == TargetState::Stopped;
                     !only_near || alone || block.reading.shares_cache() == Some(true)
