@@ -15,7 +15,6 @@ use crate::experiment::sequences::SequenceLog;
 use crate::experiment::sequences::comes_and_goes;
 use crate::experiment::settings::Half;
 use crate::experiment::settings::Halves;
-use jostle_statistics::below;
 use jostle_statistics::median;
 use jostle_statistics::shuffle;
 use std::time::Duration;
