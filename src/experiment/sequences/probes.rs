@@ -11,8 +11,8 @@ use crate::experiment::settings::Half;
 use jostle_statistics::location;
 
 impl SequenceLog {
-    /// The sources beside the target against themselves alone, part by part of the rounds; with
-    /// `only_near` beside it while both shared a cache.
+    /// The sources beside the target against themselves alone, one part of a round after
+    /// another; with `only_near` beside it while both shared a cache.
     pub(super) fn judge_probes(&self, judgement: &mut Judgement, only_near: bool) {
         for (arm, &(subject, of)) in self.arms.iter().enumerate() {
             let Some(intensity) = of.intensity() else {

@@ -5,6 +5,7 @@ use super::call::Call;
 use super::image::Image;
 use super::image::Mapped;
 use crate::metric::spot;
+use crate::sys::probe;
 use crate::sys::sampling::Sample;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -85,6 +86,11 @@ impl Candidate {
             0
         };
         (self.offset() + ahead as u64, code[ahead..].to_vec())
+    }
+
+    /// Whether a probe leaves the program as it is.
+    fn can_be_probed(&self) -> bool {
+        !probe::is_mistaken(&self.spot().1)
     }
 }
 
@@ -179,8 +185,13 @@ pub(super) fn collect(samples: &[Sample], mapped: &HashMap<i32, Mapped>) -> Seen
         inside: 0,
         hot: hot.get(&key).copied().unwrap_or(0.0),
     };
+    let candidates: Vec<Candidate> = seen.into_iter().chain(called).map(candidate).collect();
+    let [candidates, imported, branches] = [candidates, imported, branches].map(|mut all| {
+        all.retain(Candidate::can_be_probed);
+        all
+    });
     Seen {
-        candidates: seen.into_iter().chain(called).map(candidate).collect(),
+        candidates,
         imported,
         branches,
         samples: samples.len(),

@@ -52,7 +52,8 @@ pub(super) fn executes(
     let deadline = Instant::now() + context.options.trial;
     while Instant::now() < deadline {
         context.check_interrupt()?;
-        target.check_alive()?;
+        // A command may end at any moment.
+        target.keep_running()?;
         // Its libraries may be yet to be loaded.
         field.forget();
         field.look(&target.scope());
