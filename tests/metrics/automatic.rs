@@ -339,19 +339,31 @@ fn a_command_that_ends_is_followed() {
     };
     // About half a second a run.
     let spec = sh(&format!("exec {} 2500", file.display()));
-    let mut started = start(&spec, AUTO, &MetricOptions::default()).unwrap();
-    assert!(started.1.restarts());
-    let mut pids = vec![started.0.pid()];
-    let mut rates = Vec::new();
-    eventually("three runs were seen", || {
-        let rate = window(&mut started, Duration::from_millis(100)).unwrap();
-        rates.push(rate);
-        pids.push(started.0.pid());
-        pids.dedup();
-        pids.len() >= 3
+    workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
+    // Another test on the same CPUs may make all of its functions look unsteady.
+    once_of_three("followed", || {
+        let mut started = metric::start(&spec, Some(AUTO), &MetricOptions::default(), None)
+            .map_err(|error| error.to_string())?;
+        let facts = started.1.facts();
+        if facts.name == "runs" {
+            return Err(facts.chosen_because);
+        }
+        assert!(started.1.restarts());
+        let mut pids = vec![started.0.pid()];
+        let mut rates = Vec::new();
+        eventually("three runs were seen", || {
+            let rate = window(&mut started, Duration::from_millis(100)).unwrap();
+            rates.push(rate);
+            pids.push(started.0.pid());
+            pids.dedup();
+            pids.len() >= 3
+        });
+        let read = rates.iter().filter(|rate| **rate > 200.0).count();
+        match read * 2 > rates.len() {
+            true => Ok(()),
+            false => Err(format!("{rates:?}")),
+        }
     });
-    let read = rates.iter().filter(|rate| **rate > 200.0).count();
-    assert!(read * 2 > rates.len(), "{rates:?}");
 }
 
 #[test]
