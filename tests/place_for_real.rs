@@ -1,5 +1,5 @@
-//! `scripts/place-for-real` without a measurement: its arithmetic, and what policies do
-//! with the recorded profiles.
+//! `scripts/place-for-real` and `scripts/fits-for-real` without a measurement: their
+//! arithmetic, and what policies do with the recorded profiles.
 
 mod common;
 
@@ -8,9 +8,13 @@ use crate::common::root;
 use assert_cmd::Command;
 
 fn script(args: &[&str]) -> Command {
+    script_of("place-for-real", args)
+}
+
+fn script_of(name: &str, args: &[&str]) -> Command {
     let mut command = Command::new("python3");
     command
-        .arg("scripts/place-for-real")
+        .arg(format!("scripts/{name}"))
         .args(args)
         .env("JOSTLE", JOSTLE)
         .current_dir(root());
@@ -20,6 +24,9 @@ fn script(args: &[&str]) -> Command {
 #[test]
 fn its_arithmetic_holds() {
     script(&["--self-test"]).assert().success();
+    script_of("fits-for-real", &["--self-test"])
+        .assert()
+        .success();
 }
 
 #[test]
@@ -40,8 +47,10 @@ fn slips_are_refused() {
         (["--cpus", "a,b"], "give two numbers"),
         (["--only", "nothing"], "no profile in"),
     ] {
-        let output = script(&args).assert().code(2);
-        let text = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
-        assert!(text.contains(expected), "{text}");
+        for name in ["place-for-real", "fits-for-real"] {
+            let output = script_of(name, &args).assert().code(2);
+            let text = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+            assert!(text.contains(expected), "{text}");
+        }
     }
 }

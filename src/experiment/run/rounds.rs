@@ -393,8 +393,8 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// The blocks of the next round, in random order: those beside the target,
-    /// then those without it.
+    /// The blocks of the next round, in random order in each of its parts: those beside
+    /// the target, then those without it.
     fn compose(&mut self, index: usize, keep: Duration) -> Vec<BlockRequest> {
         let sequence = &self.sequences[index];
         let weights: f64 = (0..self.sequences.len())
