@@ -137,6 +137,48 @@ fn intervals_cover_where_operations_are_compared_one_by_one() {
     }
 }
 
+/// Three runs in all, each block at a place of its own: two runs that were watched before
+/// tell what the others cannot. How wide intervals are without and with them, and how many
+/// of the latter miss, over `seeds` measurements.
+fn with_whole_runs(seeds: u64) -> ([f64; 2], usize) {
+    let (mut widths, mut missed) = ([0.0; 2], 0);
+    for seed in 0..seeds {
+        let kept = [0.9, 1.0][seed as usize % 2];
+        for (known, runs) in [(0, 0), (1, 2)] {
+            let (subjects, mut mock) = playing(&[noisy(Curve::Flat(kept))], seed);
+            (mock.baseline, mock.bursts) = (1500.0, Some(1.0));
+            (mock.runs, mock.placed) = (Some((4_870.0, unequal as Pace)), true);
+            mock.in_parts = true;
+            mock.watch_runs(runs, 0.1);
+            let settings = Settings {
+                full_only: true,
+                halves: Halves::Tolerated,
+                ..settings(10, seed)
+            };
+            let measured = run(&mut mock, &subjects, &settings);
+            let [_, low, high] = loss(&measured, 0);
+            widths[known] += (high - low) / seeds as f64;
+            missed += usize::from(known == 1 && !(low..=high).contains(&(1.0 - kept)));
+        }
+    }
+    (widths, missed)
+}
+
+#[test]
+fn whole_runs_tell_what_few_runs_cannot() {
+    let ([without, with], missed) = with_whole_runs(6);
+    assert!(with < 0.7 * without, "{with} {without}");
+    assert!(missed <= 1, "{missed}");
+}
+
+#[test]
+#[ignore = "statistics: a minute"]
+fn intervals_cover_with_whole_runs() {
+    let ([without, with], missed) = with_whole_runs(100);
+    eprintln!("{missed} of 100 intervals miss; widths {without:.4} without, {with:.4} with");
+    assert!(missed <= 11, "{missed}");
+}
+
 /// The fewer operations a block holds, the further the mean logarithm of their rate lies
 /// below that of their mean rate.
 #[test]

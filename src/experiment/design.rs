@@ -193,6 +193,11 @@ impl<'a> Bench<'a> {
         self.executor.whole_runs()
     }
 
+    /// As [`Executor::whole_runs_seen`].
+    pub fn whole_runs_seen(&self) -> &[Vec<f64>] {
+        self.executor.whole_runs_seen()
+    }
+
     /// As [`Executor::gap`].
     pub fn gap(&self) -> Option<Duration> {
         self.executor.gap()

@@ -219,6 +219,13 @@ pub trait Executor {
         None
     }
 
+    /// Whole runs of the target without interference, one after another: when each of its
+    /// operations was done, in seconds from the begin of the run; none where that is not
+    /// known.
+    fn whole_runs_seen(&self) -> &[Vec<f64>] {
+        &[]
+    }
+
     /// Whether windows count something beside the metric, which blocks do not.
     fn counts(&self) -> bool {
         false

@@ -399,6 +399,10 @@ impl Executor for LiveExecutor<'_> {
         self.metric.one_run_per_window()
     }
 
+    fn whole_runs_seen(&self) -> &[Vec<f64>] {
+        self.metric.whole_runs()
+    }
+
     fn gap(&self) -> Option<Duration> {
         self.metric.gap()
     }

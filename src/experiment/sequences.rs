@@ -147,6 +147,8 @@ pub(super) struct SequenceLog {
     course: Option<Rc<Course>>,
     /// The same from operation to operation.
     fine: Option<Rc<Course>>,
+    /// The same as runs show it in which nobody interfered.
+    undisturbed: Option<Rc<Course>>,
     /// Rounds begun.
     pub(super) rounds: usize,
     pub(super) spent: Duration,
@@ -179,6 +181,7 @@ impl SequenceLog {
                     when: Noise::seeded(!(sequence.number as u64)),
                     course: None,
                     fine: None,
+                    undisturbed: None,
                     rounds: 0,
                     spent: Duration::ZERO,
                     judged: 0,
@@ -216,6 +219,7 @@ impl SequenceLog {
             sequence,
             course: self.course.clone(),
             fine: self.fine.clone(),
+            undisturbed: self.undisturbed.clone(),
             members: self.members.clone(),
             gauges: self.gauges.clone(),
             evicts: self.evicts,
@@ -445,11 +449,14 @@ impl SequenceLog {
         let mut compared_with = None;
         let all = counts(&best);
         let (course, fine) = (self.course.as_deref(), self.fine.as_deref());
-        for (ends, course) in [
-            (Ends::Operations, None),
-            (Ends::Block, course),
-            (Ends::Operations, course),
-            (Ends::Marks, fine),
+        let undisturbed = self.undisturbed.as_deref();
+        for (ends, course, of_blocks) in [
+            (Ends::Operations, None, true),
+            (Ends::Block, course, true),
+            (Ends::Operations, course, true),
+            (Ends::Marks, fine, true),
+            (Ends::Block, undisturbed, false),
+            (Ends::Marks, undisturbed, false),
         ] {
             // With parts of operations nothing but the course makes a difference.
             let same = ends == Ends::Operations && self.is_in_parts();
@@ -466,10 +473,13 @@ impl SequenceLog {
                 false => (0, 2),
             };
             let enough = |(all, kept): (&usize, usize)| *all < few || part * kept >= *all;
-            let most = all.iter().zip(counts(&other)).all(enough);
+            let kept = counts(&other);
+            let half = 2 * kept.iter().sum::<usize>() >= all.iter().sum();
+            let most = half && all.iter().zip(kept).all(enough);
             if most && error < STEADIER * least {
                 (best, least) = (other, error);
-                compared_with = course.map(Course::seen);
+                // Runs in which no block was played err independently of all blocks.
+                compared_with = course.map(Course::seen).filter(|_| of_blocks);
             }
         }
         match compared_with {

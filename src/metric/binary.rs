@@ -164,16 +164,18 @@ pub(super) fn area(line: &str) -> Option<(Range<u64>, u64, PathBuf)> {
 /// Processes outside of `own` that have `file` mapped; `None` when it cannot
 /// be known because some may not be looked into.
 ///
-/// Of the program of one of `own`, a process that may not be looked into is a
-/// user if it is called like the file.
-pub(super) fn other_users(file: &Path, own: &[i32]) -> Option<usize> {
+/// Of a program, as opposed to a library, a process that may not be looked into is a user if
+/// it is called like the file.
+fn other_users(file: &Path, own: &[i32]) -> Option<usize> {
     let wanted = fs::metadata(file).ok()?;
     let same = |pid: &i32| {
         let program = fs::metadata(format!("/proc/{pid}/exe"));
         program.is_ok_and(|it| (it.dev(), it.ino()) == (wanted.dev(), wanted.ino()))
     };
-    let is_program = own.iter().any(same);
     let name = file.file_name()?.to_str()?;
+    // Of a command that starts programs one after another, none may run this one now.
+    let looks_like_one = wanted.mode() & 0o111 != 0 && !name.contains(".so");
+    let is_program = looks_like_one || own.iter().any(same);
     let mut count = 0;
     for pid in crate::workload::tree::processes() {
         if own.contains(&pid) {
@@ -200,6 +202,15 @@ pub(super) fn other_users(file: &Path, own: &[i32]) -> Option<usize> {
         count += usize::from(has);
     }
     Some(count)
+}
+
+/// How often it is looked for others that have a file mapped.
+const LOOKS: usize = 3;
+
+/// Whether nobody but `target` is seen to have `file` mapped. What the target starts between
+/// two of its steps is not taken for somebody else.
+pub(super) fn is_own(file: &Path, target: &Scope) -> bool {
+    (0..LOOKS).any(|_| other_users(file, &target.processes()) == Some(0))
 }
 
 #[cfg(test)]

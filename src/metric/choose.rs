@@ -331,16 +331,11 @@ fn automatic(target: &mut Target, context: &Context) -> Result<Result<Box<dyn Me
             Ok(found) => found,
             Err(reason) => return Ok(Err(reason)),
         };
-        let mut differs = false;
         for found in found.iter().take(MOST_CHECKED) {
-            if differs && found.repeated.is_some() {
-                continue;
-            }
             match Events::found(found, context, target)? {
                 Ok(metric) => return Ok(Ok(Box::new(metric))),
                 Err(reason) => refused = reason,
             }
-            differs |= found.repeated.is_some();
         }
     }
     Ok(Err(refused))

@@ -4,6 +4,7 @@
 use super::Moments;
 use super::binary;
 use super::error::Reason;
+use crate::error::Error;
 use crate::os::cpulist;
 use crate::os::here;
 use crate::sys::perf_group::borrowed;
@@ -21,6 +22,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
+use std::time::Duration;
 
 /// Where an event is counted, decided when it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,9 +104,8 @@ impl Counters {
         {
             return Ok(Counters::new(events, Counted::InCgroup, open, logged));
         }
-        let processes = target.processes();
         let own = |event: &Event| match event {
-            Event::Uprobe { file, .. } => binary::other_users(file, &processes) == Some(0),
+            Event::Uprobe { file, .. } => binary::is_own(file, target),
             Event::Tracepoint { .. } => false,
         };
         if events.iter().all(own) {
@@ -118,6 +119,39 @@ impl Counters {
             true => Err(Reason::ProcessEnded),
             false => Ok(counters),
         }
+    }
+
+    /// The same in a `target` that may be a command, which ends at any moment.
+    ///
+    /// # Errors
+    /// Those of the target.
+    pub(super) fn open_in(
+        target: &mut Target,
+        events: Vec<Event>,
+        log: bool,
+    ) -> Result<Result<Counters, Reason>, Error> {
+        target.keep_running()?;
+        let counters = Counters::open(events.clone(), &target.scope(), log);
+        if target.wait(Duration::ZERO).is_none() {
+            return Ok(counters);
+        }
+        target.keep_running()?;
+        Ok(Counters::open(events, &target.scope(), log))
+    }
+
+    /// Of `event` on some `cpus`, whoever it happens to there, written down when it happens.
+    pub(super) fn on(cpus: &[usize], event: Event) -> Result<Counters, Reason> {
+        let events = vec![event];
+        let mut open = Vec::with_capacity(cpus.len());
+        let mut all_logged = true;
+        for cpu in cpus {
+            let opened = open_all(&events, ring_bytes(cpus.len()), || Place::Cpu(*cpu));
+            let (counters, logged) =
+                opened.map_err(|error| Reason::Probe(probe::explain(&events[0], &error)))?;
+            all_logged &= logged;
+            open.extend(counters.into_iter().map(|counter| (*cpu as i32, counter)));
+        }
+        Ok(Counters::new(events, Counted::Everywhere, open, all_logged))
     }
 
     fn new(events: Vec<Event>, counted: Counted, open: Vec<(i32, Open)>, logged: bool) -> Counters {

@@ -170,10 +170,6 @@ pub(super) enum Reason {
         "no instruction is seen to be executed at {0}, and a probe within one would break the target; give one that progress:auto found in this file, or the name of a function"
     )]
     NotExecuted(String),
-    #[error("a probe saw no {0}")]
-    NeverCalled(String),
-    #[error("{what} was the best choice, but {why}")]
-    NoLonger { what: String, why: &'static str },
 
     // /proc/PID/io
     #[error("this kernel keeps no account of bytes: /proc/self/io: {0}")]

@@ -7,12 +7,8 @@ use super::Moments;
 use super::Run;
 use super::TurnSource;
 use super::auto;
-use super::auto::Busy;
 use super::auto::Call;
-use super::auto::Demands;
 use super::auto::Found;
-use super::auto::Look;
-use super::auto::Window;
 use super::begun;
 use super::binary::Binary;
 use super::counted::Counted;
@@ -69,15 +65,9 @@ pub(super) struct Events {
     run: Option<Run>,
     /// What a worker read when the last run had ended.
     base: Option<u64>,
+    /// See [`Metric::whole_runs`].
+    whole_runs: Vec<Vec<f64>>,
 }
-
-/// Windows in which a count that was found automatically is looked at once more.
-const CHECKED: usize = 60;
-const CHECKED_WINDOW: Duration = Duration::from_millis(5);
-/// Largest difference between the calls of two runs that do the same, a fraction of them.
-const SAME_IN_RUNS: f64 = 0.02;
-/// How many times as long as before a run may take while it is looked at.
-const LONGER_RUN: u32 = 3;
 
 impl Events {
     /// Counts calls of a function that was found automatically.
@@ -92,7 +82,7 @@ impl Events {
         let events: Vec<Event> = found.calls.iter().map(Call::event).collect();
         let all =
             |what: fn(&Call) -> String| -> Vec<String> { found.calls.iter().map(what).collect() };
-        let counters = match open_in(target, events, context)? {
+        let counters = match Counters::open_in(target, events, context.options.moments)? {
             Ok(counters) => counters,
             Err(reason) => return Ok(Err(reason)),
         };
@@ -115,94 +105,28 @@ impl Events {
             per_run: PerRun::default(),
             run: None,
             base: None,
+            whole_runs: found.whole_runs.clone(),
         };
-        if let Some(run) = found.repeated {
-            return metric.repeats(found, run, target);
-        }
-        let mut windows = Vec::with_capacity(CHECKED);
-        while windows.len() < CHECKED {
-            context.check_interrupt()?;
-            metric.follow(target)?;
-            let mut busy = Busy::of(target.scope().threads().into_iter());
-            let (before, since, used) = (metric.total()?, Instant::now(), busy.seconds());
-            std::thread::sleep(auto::uneven(CHECKED_WINDOW, windows.len()));
-            let ended = target.wait(Duration::ZERO).is_some();
-            let window = Window {
-                seconds: since.elapsed().as_secs_f64(),
-                busy: busy.seconds() - used,
-                count: metric.total()?.saturating_sub(before),
-            };
-            if !ended {
-                windows.push(window);
-            }
-        }
-        let Some(look) = Look::of(&windows) else {
-            return Ok(Err(Reason::NeverCalled(metric.what)));
-        };
-        // What was steady at first may have been so by chance, and still do.
-        if let Some(refusal) =
-            look.refused(found.each.as_secs_f64(), look.variation, Demands::Lenient)
-        {
-            let what = metric.what;
-            return Ok(Err(Reason::NoLonger {
-                what,
-                why: refusal.words(),
-            }));
-        }
         let noise = format!("with a noise of {:.0} % in 4 ms", found.noise * 100.0);
-        metric.is_chosen(found, look.per_second, &noise);
+        let how = match (found.repeated, found.whole_runs.first()) {
+            (Some(_), Some(calls)) => {
+                format!("in bursts, but {} times in every run, {noise}", calls.len())
+            }
+            _ => noise,
+        };
+        metric.is_chosen(found, &how);
+        if !metric.whole_runs.is_empty() {
+            // Where the run under way has got to is not known.
+            metric.before_restart();
+            target.restart()?;
+            metric.follow_run(target)?;
+        }
         Ok(Ok(metric))
     }
 
-    /// The same of calls that come in bursts: taken if they are as many in each of two
-    /// runs of the command, which take about `run`.
-    fn repeats(
-        mut self,
-        found: &Found,
-        run: Duration,
-        target: &mut Target,
-    ) -> Result<Result<Events, Reason>> {
-        target.restart()?;
-        let mut begun = Instant::now();
-        let mut took = Duration::MAX;
-        while self.per_run.counts().len() < 2 {
-            self.context.check_interrupt()?;
-            let pid = target.pid();
-            self.keep_alive(target)?;
-            self.follow_run(target)?;
-            self.look(target)?;
-            if target.pid() != pid {
-                took = took.min(begun.elapsed());
-                begun = Instant::now();
-            }
-            if begun.elapsed() > LONGER_RUN * run + CHECKED_WINDOW {
-                break;
-            }
-            target.wait(CHECKED_WINDOW);
-        }
-        let counts = self.per_run.counts().to_vec();
-        let [least, most] = [counts.iter().min(), counts.iter().max()];
-        let (Some(&least), Some(&most)) = (least, most) else {
-            return Ok(Err(Reason::NeverCalled(self.what)));
-        };
-        let differ = (most - least) as f64 / most.max(1) as f64;
-        if counts.len() < 2 || most == 0 || differ > SAME_IN_RUNS {
-            return Ok(Err(Reason::NoLonger {
-                what: self.what,
-                why: "it is called in bursts, and not as often in each run",
-            }));
-        }
-        let rate = most as f64 / took.as_secs_f64();
-        self.is_chosen(
-            found,
-            rate,
-            &format!("in bursts, but {most} times in every run"),
-        );
-        Ok(Ok(self))
-    }
-
     /// Says why it was chosen; `how` it is called.
-    fn is_chosen(&mut self, found: &Found, per_second: f64, how: &str) {
+    fn is_chosen(&mut self, found: &Found, how: &str) {
+        let per_second = found.look.per_second;
         (self.windows, self.windows_with_new) = (0, 0);
         self.pace.per_second = per_second;
         let symbols: Vec<&str> = found.calls.iter().map(|call| &call.symbol[..]).collect();
@@ -283,7 +207,7 @@ impl Events {
         context: Context,
         target: &mut Target,
     ) -> Result<Events> {
-        let counters = open_in(target, events, &context)?;
+        let counters = Counters::open_in(target, events, context.options.moments)?;
         let counters = counters.map_err(|reason| refused(&name, reason, target))?;
         counters.open_early(target);
         let mut metric = Events {
@@ -304,6 +228,7 @@ impl Events {
             per_run: PerRun::default(),
             run: None,
             base: None,
+            whole_runs: Vec::new(),
         };
         metric.pace = pace::watch(target, &context, |target| {
             metric.keep_alive(target)?;
@@ -422,25 +347,6 @@ fn resolve(
         context.check_interrupt()?;
         std::thread::sleep(Duration::from_millis(10));
     }
-}
-
-/// Counters in `target`, which may be a command that ends at any moment.
-///
-/// # Errors
-/// Those of the target.
-fn open_in(
-    target: &mut Target,
-    events: Vec<Event>,
-    context: &Context,
-) -> Result<Result<Counters, Reason>> {
-    target.keep_running()?;
-    let counters = Counters::open(events.clone(), &target.scope(), context.options.moments);
-    if target.wait(Duration::ZERO).is_none() {
-        return Ok(counters);
-    }
-    target.keep_running()?;
-    let scope = target.scope();
-    Ok(Counters::open(events, &scope, context.options.moments))
 }
 
 /// Whether a target that may run on `cpus` (anywhere if there are none) is counted by
@@ -574,6 +480,10 @@ impl Metric for Events {
         let moments = self.counters.moments();
         self.after_log(was);
         moments
+    }
+
+    fn whole_runs(&self) -> &[Vec<f64>] {
+        &self.whole_runs
     }
 
     fn gap(&self) -> Option<Duration> {

@@ -160,6 +160,13 @@ pub trait Metric {
         None
     }
 
+    /// Whole runs of a command, one after another, as they are without interference: when
+    /// each of its operations was done, in seconds from the begin of the run. None where such
+    /// runs were not watched, or do not do the same.
+    fn whole_runs(&self) -> &[Vec<f64>] {
+        &[]
+    }
+
     /// Called ten times a second while moments are kept.
     fn keep_moments(&mut self) {}
 

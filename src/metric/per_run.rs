@@ -20,11 +20,6 @@ impl PerRun {
         }
     }
 
-    /// What each whole run counted.
-    pub(super) fn counts(&self) -> &[u64] {
-        &self.counts
-    }
-
     /// Mean and relative standard deviation of the counts, in words.
     pub(super) fn words(&self) -> Option<String> {
         let runs = self.counts.len() as f64;

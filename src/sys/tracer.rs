@@ -24,6 +24,7 @@ use nix::sys::signalfd::SfdFlags;
 use nix::sys::signalfd::SignalFd;
 use nix::unistd::Pid;
 use std::collections::HashSet;
+use std::fs;
 use std::io;
 use std::io::BufRead;
 use std::io::Write;
@@ -107,6 +108,8 @@ impl Tracer {
                     self.traced.insert(thread);
                 }
                 Err(Errno::ESRCH) => {}
+                // What the kernel says of a thread that has ended and was not waited for.
+                Err(Errno::EPERM) if has_ended(thread) => {}
                 Err(error) => return Err((error, thread)),
             }
         }
@@ -156,6 +159,17 @@ impl Tracer {
     }
 }
 
+/// Whether `thread` is gone, or about to be: a zombie.
+fn has_ended(thread: i32) -> bool {
+    let Ok(stat) = fs::read(format!("/proc/{thread}/stat")) else {
+        return true;
+    };
+    // Its name, in parentheses, may hold anything. A space follows.
+    let name = stat.iter().rposition(|byte| *byte == b')');
+    let state = name.and_then(|name| stat.get(name + 2));
+    matches!(state, Some(b'Z' | b'X' | b'x'))
+}
+
 /// Makes a request about a traced thread that takes a number at most.
 fn request(what: impl Into<i64>, thread: i32, number: i32) -> nix::Result<()> {
     // libc::ptrace() takes another type with each C library.
@@ -164,4 +178,25 @@ fn request(what: impl Into<i64>, thread: i32, number: i32) -> nix::Result<()> {
     let answer = unsafe { libc::syscall(libc::SYS_ptrace, what, thread, 0, number) };
     Errno::result(answer)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_thread_that_has_ended_is_left_out() {
+        let mut child = Command::new("true").spawn().unwrap();
+        let pid = child.id() as i32;
+        // Until it is a zombie, which is ours to wait for.
+        while !has_ended(pid) {
+            std::thread::yield_now();
+        }
+        let mut tracer = Tracer::default();
+        assert_eq!(tracer.cover(&pid.to_string()), Ok(()));
+        assert!(tracer.traced.is_empty());
+        assert!(child.wait().unwrap().success());
+        assert!(!has_ended(std::process::id() as i32));
+    }
 }

@@ -156,6 +156,8 @@ pub struct MockExecutor {
     pub runs: Option<(f64, Pace)>,
     /// Whether its place in a run is known.
     pub placed: bool,
+    /// Whole runs of it that were seen before, see [`MockExecutor::watch_runs`].
+    pub watched: Vec<Vec<f64>>,
     /// Whether its runs are repetitions within one that does not end.
     pub endless: bool,
     /// Operations of all runs so far.
@@ -218,6 +220,7 @@ impl MockExecutor {
             completed: Vec::new(),
             runs: None,
             placed: true,
+            watched: Vec::new(),
             endless: false,
             ran: 0.0,
             counted: [0.0; 2],
@@ -342,6 +345,26 @@ impl MockExecutor {
             left -= needed;
         }
         self.ran - from
+    }
+
+    /// Watches whole runs without a source, in which the target differs by `sd` from one
+    /// millisecond to the next, beside what disturbs everybody.
+    pub fn watch_runs(&mut self, runs: usize, sd: f64) {
+        let Some((length, pace)) = self.runs else {
+            return;
+        };
+        for _ in 0..runs {
+            let (mut now, mut until, mut speed) = (0.0, 0.0, 1.0);
+            let times = (0..length as usize).map(|operation| {
+                if now >= until {
+                    (speed, until) = (self.disturbance(sd), now + 0.001);
+                }
+                now += 1.0 / (self.baseline * pace(operation as f64 / length) * speed);
+                now
+            });
+            let times = times.collect();
+            self.watched.push(times);
+        }
     }
 
     /// The first and the last operation that was done in a turn of `seconds`.
@@ -481,6 +504,10 @@ impl MockExecutor {
 impl Executor for MockExecutor {
     fn plays(&self) -> bool {
         self.plays
+    }
+
+    fn whole_runs_seen(&self) -> &[Vec<f64>] {
+        &self.watched
     }
 
     fn shares_cache(&mut self, subject: usize) -> Option<bool> {

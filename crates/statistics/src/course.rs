@@ -137,6 +137,11 @@ impl Course {
         Course::folded_in_pieces(steps, period, FINE_PIECE)
     }
 
+    /// Whether it is of what one run repeats.
+    pub fn is_of_period(&self) -> bool {
+        self.of_period.is_some()
+    }
+
     /// Runs, or repetitions, that it is known from.
     pub fn seen(&self) -> usize {
         self.runs.len()

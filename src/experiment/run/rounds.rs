@@ -58,6 +58,9 @@ const LONG_BLOCK: Duration = Duration::from_millis(20);
 /// What a sequence of long blocks gets of the time per open half, at most, in parts
 /// of what one of short blocks gets.
 const LONG_WEIGHT: f64 = 2.5;
+/// How many times its share a sequence may take of the time in which its sources share a
+/// cache with the target, where they do not always.
+const WHILE_SHARED: f64 = 4.0;
 /// What a half that has its answer weighs against one that has none.
 const SETTLED: f64 = 0.25;
 /// Periods that a source which is watched without the target needs at most to warm up,
@@ -88,6 +91,7 @@ impl Run<'_, '_> {
         for sequence in &mut self.sequences {
             sequence.lengthen(median(&mut idle), gap, LONG_BLOCK);
         }
+        SequenceLog::follow_whole_runs(&mut self.sequences, self.bench.whole_runs_seen());
         for run in &mut self.queue.halves {
             run.played = self.queue.subjects[run.subject].sequence.is_some();
         }
@@ -176,7 +180,11 @@ impl Run<'_, '_> {
             };
             // What takes the target's own time ends the measurement soonest.
             let harsh = self.settings.floor.is_some() && sequence.sequence.takes_time;
-            let waits = looked && self.waits(index, shares);
+            let claim = match looked {
+                true => self.due(index, claim, shares),
+                false => claim,
+            };
+            let waits = looked && sequence.evicts && shares == Some(false);
             let key = (harsh, waits, looked, claim, index);
             if left > least && best.is_none_or(|found| key < found) {
                 best = Some(key);
@@ -185,19 +193,15 @@ impl Run<'_, '_> {
         best.map(|(_, _, _, _, index)| index)
     }
 
-    /// Whether a sequence had better be played at another time: one whose sources
-    /// should share a cache with the target while they do not, and any other while
-    /// that time lasts where it does not always. `shares` is of now.
-    fn waits(&self, index: usize, shares: Option<bool>) -> bool {
-        let evicts = |index: usize| self.sequences[index].evicts;
-        let mut others = 0..self.sequences.len();
+    /// How much of its due a sequence has had, where it had `claim`: one whose sources should
+    /// share a cache with the target, and do not always, comes sooner while they do. `shares`
+    /// is of now.
+    fn due(&self, index: usize, claim: f64, shares: Option<bool>) -> f64 {
+        let evicts = self.sequences[index].evicts;
         let changes = self.log.shares.contains(&false);
         match shares {
-            Some(false) => evicts(index),
-            Some(true) if changes && !evicts(index) => {
-                others.any(|other| evicts(other) && self.open(other) > 0)
-            }
-            _ => false,
+            Some(true) if evicts && changes => claim / WHILE_SHARED,
+            _ => claim,
         }
     }
 

@@ -27,8 +27,11 @@ const BETWEEN_MARKS: f64 = 0.25;
 /// operations were done in the block and it still counts.
 const MOST_UNDER_WAY: f64 = 0.5;
 
+/// Pieces of whole runs of which the fastest is taken, in seconds.
+const PIECE_OF_RUN: f64 = 0.010;
+
 /// How often the course is found anew with what the arms cost, as it shows then.
-const PASSES: usize = 2;
+const PASSES: usize = 3;
 
 /// What a target that does not end repeats.
 #[derive(Default)]
@@ -89,18 +92,10 @@ type Known = fn(&SequenceLog) -> Option<&Rc<Course>>;
 /// All steps of known place, each as long as it would have been at the usual pace, as
 /// blocks show it that are read as `ends` says and compared with what is `known`.
 fn all_steps(sequences: &[SequenceLog], ends: Ends, known: Known) -> Vec<(Place, Step)> {
-    let paces = sequences.iter().map(|log| {
-        let mut paces = log.paces(ends, known(log));
-        // What is known may be of other places, and must not keep these from being seen.
-        if paces.iter().any(|pace| pace.is_nan()) {
-            let alone = log.paces(ends, None);
-            for (pace, alone) in paces.iter_mut().zip(alone) {
-                *pace = if pace.is_nan() { alone } else { *pace };
-            }
-        }
-        paces
-    });
-    let paces: Vec<Vec<f64>> = paces.collect();
+    let paces: Vec<Vec<f64>> = sequences
+        .iter()
+        .map(|log| log.paces(ends, known(log)))
+        .collect();
     let known = paces.iter().flatten().copied();
     let usual = location(&known.filter(|pace| pace.is_finite()).collect::<Vec<f64>>());
     let logs = sequences.iter().zip(&paces);
@@ -124,12 +119,53 @@ fn known_marks(turns: &[&TargetTurn]) -> Vec<(f64, f64)> {
     }
 }
 
+/// How long each operation of a run takes, in seconds: piece by piece as in that of `runs`
+/// which was fastest there, since what somebody else on the machine does only slows it down.
+fn fastest(runs: &[Vec<f64>]) -> Vec<f64> {
+    let operations = runs.iter().map(Vec::len).min().unwrap_or(0);
+    let time = |run: &Vec<f64>, done: usize| done.checked_sub(1).map_or(0.0, |last| run[last]);
+    let mut took = Vec::with_capacity(operations);
+    while took.len() < operations {
+        let first = took.len();
+        let until = time(&runs[0], first) + PIECE_OF_RUN;
+        let end = runs[0][..operations].partition_point(|done| *done < until);
+        let end = end.max(first + 1);
+        let whole = |run: &&Vec<f64>| time(run, end) - time(run, first);
+        let fastest = runs.iter().min_by(|a, b| whole(a).total_cmp(&whole(b)));
+        let Some(run) = fastest else { break };
+        took.extend((first..end).map(|at| (time(run, at + 1) - time(run, at)).max(1e-9)));
+    }
+    took
+}
+
 fn from_begin(steps: &[(Place, Step)]) -> Vec<Step> {
     let from_begin = steps.iter().filter(|(place, _)| place.from_begin);
     from_begin.map(|(_, step)| *step).collect()
 }
 
 impl SequenceLog {
+    /// Tells all `sequences` of whole `runs` in which no source was played: when each operation
+    /// was done, in seconds from the begin.
+    pub(in crate::experiment) fn follow_whole_runs(
+        sequences: &mut [SequenceLog],
+        runs: &[Vec<f64>],
+    ) {
+        let steps = (0..runs.len() as u32).flat_map(|run| {
+            let times = fastest(runs).into_iter().zip(0..);
+            times.map(move |(seconds, done)| Step {
+                // None of those that are measured.
+                run: u32::MAX - run,
+                from: f64::from(done),
+                to: f64::from(done) + 1.0,
+                seconds,
+            })
+        });
+        let course = Course::by_operation(&steps.collect::<Vec<Step>>()).map(Rc::new);
+        for sequence in sequences {
+            sequence.undisturbed = course.clone();
+        }
+    }
+
     /// Tells all `sequences` the course of the target's runs, or of what it repeats, as
     /// far as they have seen it.
     pub(in crate::experiment) fn follow_course(
@@ -195,7 +231,10 @@ impl SequenceLog {
             let (from, to) = ends_at?;
             return self.starved(course, block, from, to);
         }
-        let rate = ends_at.and_then(|(from, to)| course.log_rate_of(from.run, from.operations, to));
+        // Where in its run a block is that was seen from somewhere within is not known.
+        let placed = |from: &Place| from.from_begin || course.is_of_period();
+        let known = ends_at.filter(|(from, _)| placed(from));
+        let rate = known.and_then(|(from, to)| course.log_rate_of(from.run, from.operations, to));
         let nothing_done = || ends_at.is_some_and(|(from, to)| to <= from.operations);
         match rate {
             Some(rate) => Some(rate - course.log_rate),
@@ -271,21 +310,52 @@ impl SequenceLog {
         blocks.filter(|block| block.target == TargetState::Running)
     }
 
+    /// Per block beside the target the log of the target's rate at its time and in its arm,
+    /// the place taken off as far as `course` is known; not a number where that cannot be
+    /// told.
+    ///
+    /// Arm and time, not the block itself: what it differs by from those around it is of
+    /// its place.
+    fn paces(&self, ends: Ends, course: Option<&Rc<Course>>) -> Vec<f64> {
+        let of_arms = self.paces_of_arms(ends, course);
+        let mut paces: Vec<f64> = self.blocks.iter().map(|block| of_arms[block.arm]).collect();
+        // Without a course, what differs from block to block is mostly their place.
+        let Some(course) = course else { return paces };
+        let (read, contrasts) = self.contrasts_by(ends, Some(course));
+        for ((kept, block), ratio) in read.iter().zip(&contrasts.ratios) {
+            let known = self.blocks.iter().position(|it| std::ptr::eq(it, *kept));
+            if let (Some(at), Some(ratio)) = (known, ratio) {
+                paces[at] = block.value - ratio + contrasts.effects[block.arm];
+            }
+        }
+        paces
+    }
+
     /// Per arm the log of the target's rate, its place taken off; not a number for
     /// one without any.
-    fn paces(&self, ends: Ends, course: Option<&Rc<Course>>) -> Vec<f64> {
-        let mut values: Vec<Vec<f64>> = vec![Vec::new(); self.arms.len()];
-        for block in self.beside() {
-            let ahead = course.map_or(Some(0.0), |course| self.ahead(course, block, ends));
-            let value = self.value(block, ends).zip(ahead);
-            let value = value.map(|(value, ahead)| value - ahead);
-            values[block.arm].extend(value.filter(|value| value.is_finite()));
-        }
-        let pace = |values: &Vec<f64>| match values.is_empty() {
-            true => f64::NAN,
-            false => location(values),
+    fn paces_of_arms(&self, ends: Ends, course: Option<&Rc<Course>>) -> Vec<f64> {
+        let of = |course: Option<&Rc<Course>>| -> Vec<f64> {
+            let mut values: Vec<Vec<f64>> = vec![Vec::new(); self.arms.len()];
+            for block in self.beside() {
+                let ahead = course.map_or(Some(0.0), |course| self.ahead(course, block, ends));
+                let value = self.value(block, ends).zip(ahead);
+                let value = value.map(|(value, ahead)| value - ahead);
+                values[block.arm].extend(value.filter(|value| value.is_finite()));
+            }
+            let pace = |values: &Vec<f64>| match values.is_empty() {
+                true => f64::NAN,
+                false => location(values),
+            };
+            values.iter().map(pace).collect()
         };
-        values.iter().map(pace).collect()
+        let mut paces = of(course);
+        // What is known may be of other places, and must not keep these from being seen.
+        if course.is_some() && paces.iter().any(|pace| pace.is_nan()) {
+            for (pace, alone) in paces.iter_mut().zip(of(None)) {
+                *pace = if pace.is_nan() { alone } else { *pace };
+            }
+        }
+        paces
     }
 
     /// All turns of known place, or for [`Ends::Marks`] what lies between two operations,
@@ -298,11 +368,13 @@ impl SequenceLog {
     ) -> impl Iterator<Item = (Place, Step)> + 's {
         let in_parts = self.is_in_parts();
         // Where a source takes the CPU, its share of a turn is not even.
-        let blocks = self.beside().filter(|_| !self.sequence.takes_time);
+        let blocks = self.blocks.iter().zip(paces);
+        let beside = |block: &Kept| block.target == TargetState::Running;
         blocks
-            .filter(|block| paces[block.arm].is_finite())
-            .flat_map(move |block| {
-                let slower = (paces[block.arm] - usual).exp();
+            .filter(move |(block, _)| beside(block) && !self.sequence.takes_time)
+            .filter(|(_, pace)| pace.is_finite())
+            .flat_map(move |(block, pace)| {
+                let slower = (pace - usual).exp();
                 let marks = match ends {
                     Ends::Marks if !in_parts => self.marks(block),
                     // Turns end at known parts of operations.
@@ -334,5 +406,34 @@ impl SequenceLog {
                 }
                 steps
             })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_as_fast_as_the_fastest_at_each_place() {
+        // One operation per millisecond; each run has one slow spell.
+        let slow = |from: usize| -> Vec<f64> {
+            let takes = move |at| {
+                if (from..from + 100).contains(&at) {
+                    0.002
+                } else {
+                    0.001
+                }
+            };
+            let times = (0..1_000).scan(0.0, move |now, at| {
+                *now += takes(at);
+                Some(*now)
+            });
+            times.collect()
+        };
+        let took = fastest(&[slow(200), slow(700)]);
+        assert_eq!(took.len(), 1_000);
+        let all: f64 = took.iter().sum();
+        assert!((all - 1.0).abs() < 1e-6, "{all}");
+        assert!(fastest(&[]).is_empty() && fastest(&[Vec::new(), slow(3)]).is_empty());
     }
 }

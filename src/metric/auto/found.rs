@@ -23,6 +23,9 @@ pub(in crate::metric) struct Found {
     /// Length of a run of a command that has to be seen to do the same in each, since only
     /// then this will do.
     pub repeated: Option<Duration>,
+    /// Of whole runs of a command with as many calls in each, one after another: when each
+    /// call was, in seconds of CPU time from the begin of the run.
+    pub whole_runs: Vec<Vec<f64>>,
     /// How many functions were counted.
     pub tried: usize,
 }
@@ -68,6 +71,7 @@ mod tests {
             score,
             poor,
             repeated: None,
+            whole_runs: Vec::new(),
             tried: 0,
         }
     }

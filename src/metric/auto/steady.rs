@@ -162,9 +162,16 @@ const FEWEST_BLOCKS: usize = 5;
 /// what is counted says nothing, however long the pause is, and the others are as good as
 /// before.
 const LONGEST_STEP: f64 = 1.0;
-/// Standard deviation of the log of the time from one call to another, 4 to 32 ms later,
-/// against the same in other runs (bzip2 on a 2-vCPU VM: 0.04 to 0.05).
-const OF_RUNS: f64 = 0.06;
+/// Smallest share of a block between its first call and its last, where it is compared with
+/// other runs.
+const LEAST_BETWEEN: f64 = 0.25;
+/// Smallest share of the blocks that can be compared so.
+const LEAST_TOLD: f64 = 0.3;
+/// Lengths of blocks that are tried there, in seconds.
+const BLOCKS_TRIED: [f64; 4] = [SHORTEST_BLOCK, 0.008, 0.012, LONGEST_BLOCK];
+/// What other runs show is uncertain too: blocks vary as if there were so many runs fewer of
+/// what is theirs.
+const ERROR_OF_OTHERS: f64 = 6.0;
 /// What is longer than a block is never known: in this share of the time a block must not
 /// be too short.
 const SHARE_OF_TIME: f64 = 0.7;
@@ -211,16 +218,52 @@ pub(super) fn noise(times: &[f64], span: [f64; 2], gap: f64) -> Option<f64> {
     Some(deviation * worse(block, &marks))
 }
 
-/// The same where a program does the same in every run: what other runs need from the
-/// first to the last call of a block is known, so that calls may come in bursts. What is
-/// left is [`OF_RUNS`], and more where a block has to be long to hold any.
-pub(super) fn noise_if_repeated(times: &[f64], span: [f64; 2], gap: f64) -> f64 {
-    let block = (GAPS_PER_BLOCK * gap).clamp(SHORTEST_BLOCK, LONGEST_BLOCK);
-    let marks: Vec<f64> = std::iter::once(span[0])
-        .chain(times.iter().copied())
-        .chain([span[1]])
-        .collect();
-    OF_RUNS * worse(block, &marks)
+/// The same where a program does the same in every run, so that a block is compared with
+/// what `others` show of the same calls: `one` and `other` are the times of all calls in two
+/// runs, as of [`noise`]; `runs` is how many others there will be.
+///
+/// A block is read from its first call to its last; one of which these are less than a
+/// quarter of it apart tells nothing. What drifts from one block to the next is left out, as
+/// in [`noise`]. Also the gap by which blocks are made as long as is best. `None` where too
+/// few blocks tell something.
+pub(super) fn noise_between_runs(
+    one: &[f64],
+    other: &[f64],
+    span: [f64; 2],
+    runs: f64,
+) -> Option<(f64, f64)> {
+    let tried = BLOCKS_TRIED.iter().filter_map(|block| {
+        let noise = noise_of_block(one, other, span, *block)?;
+        Some((noise, block / GAPS_PER_BLOCK))
+    });
+    let (noise, gap) = tried.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some((noise * (1.0 + ERROR_OF_OTHERS / runs.max(1.0)).sqrt(), gap))
+}
+
+/// The same for blocks of one length, as if what others show were known.
+fn noise_of_block(one: &[f64], other: &[f64], span: [f64; 2], block: f64) -> Option<f64> {
+    let blocks = ((span[1] - span[0]) / block).floor() as usize;
+    let place = |end: usize| {
+        let time = span[0] + end as f64 * block;
+        one.partition_point(|call| *call < time)
+    };
+    let compared = (0..blocks).filter_map(|number| {
+        let (first, last) = (place(number), place(number + 1).checked_sub(1)?);
+        let own = one.get(last)? - one.get(first)?;
+        let others = other.get(last)? - other.get(first)?;
+        (last > first && own >= LEAST_BETWEEN * block && others > 0.0).then(|| (own / others).ln())
+    });
+    let compared: Vec<f64> = compared.collect();
+    let told = compared.len() as f64 / blocks as f64;
+    if compared.len() < FEWEST_BLOCKS || told < LEAST_TOLD {
+        return None;
+    }
+    let steps = compared.windows(2).map(|pair| (pair[1] - pair[0]).abs());
+    let steps: f64 = steps.map(|step| step.min(LONGEST_STEP)).sum();
+    // As in [`noise`]; each is the difference of two blocks.
+    let deviation = steps / (compared.len() - 1) as f64 * (PI / 8.0).sqrt();
+    let longer = (block / SHORTEST_BLOCK).sqrt();
+    Some(deviation * longer / told.sqrt())
 }
 
 /// How much worse than with blocks of 4 ms it is that blocks last as long as `block`, in
@@ -399,12 +442,33 @@ mod tests {
             let open = |time: &f64| (time / every).fract() < 0.75;
             times(0.000_1, 0.2).into_iter().filter(open).collect()
         };
-        let known = |times: &[f64]| noise_if_repeated(times, SPAN, gap(times, SPAN));
+        // Another run, in which each piece of 4 ms takes up to a tenth longer.
+        let again = |one: &[f64]| -> Vec<f64> {
+            let mut draws = jostle_statistics::Noise::seeded(11);
+            let slower: Vec<f64> = (0..=100).map(|_| 1.0 + 0.1 * draws.uniform()).collect();
+            let (mut now, mut last) = (0.0, 0.0);
+            let took = one.iter().map(|time| {
+                now += (time - last) * slower[(time / SHORTEST_BLOCK) as usize];
+                last = *time;
+                now
+            });
+            took.collect()
+        };
+        let known = |one: &[f64]| noise_between_runs(one, &again(one), SPAN, 1e9);
         let short = bursts(0.008);
-        assert!(noise_of(&short) > 0.3 && known(&short) < 0.1);
-        // Where nothing is called for long there is nothing to be compared.
-        let long = bursts(0.080);
-        assert!(known(&long) > 2.0 * known(&short));
+        assert!(noise_of(&short) > 0.3);
+        let (noise, gap) = known(&short).unwrap();
+        assert!((0.01..0.06).contains(&noise), "{noise}");
+        assert!(BLOCKS_TRIED.contains(&(gap * GAPS_PER_BLOCK)), "{gap}");
+        // What few runs show is uncertain.
+        let (few, _) = noise_between_runs(&short, &again(&short), SPAN, 6.0).unwrap();
+        assert!((few / noise - 2.0_f64.sqrt()).abs() < 1e-6);
+        // Where calls are seen in a small part of the run only, most blocks tell nothing.
+        let part: Vec<f64> = times(0.000_1, 0.2)
+            .into_iter()
+            .filter(|time| *time < 0.06)
+            .collect();
+        assert_eq!(known(&part), None);
         // Nor do phases of a run matter.
         let over = look([40, 40, 40, 40, 0, 0, 0, 0]);
         assert_eq!(over.refused(EACH, 0.1, Demands::Repeated), None);

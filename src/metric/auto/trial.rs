@@ -43,6 +43,35 @@ pub(super) struct Trace {
 }
 
 impl Trace {
+    /// From the `times` of calls, and the `ends` of windows one after another: each on
+    /// CLOCK_MONOTONIC in nanoseconds, and the CPU time of the target until then in seconds.
+    /// At least one end.
+    pub(super) fn of(mut times: Vec<u64>, ends: &[(u64, f64)]) -> Trace {
+        let [begin, end] = [ends[0].0, ends[ends.len() - 1].0];
+        times.sort_unstable();
+        times.retain(|time| (begin..=end).contains(time));
+        let mut trace = Trace::default();
+        let (mut counted, mut used) = (0, 0.0);
+        for pair in ends.windows(2) {
+            let until = times.partition_point(|time| *time <= pair[1].0);
+            let window = Window {
+                seconds: (pair[1].0 - pair[0].0) as f64 / 1e9,
+                busy: pair[1].1 - pair[0].1,
+                count: (until - counted) as u64,
+            };
+            let of_cpu_time = |time: &u64| {
+                let part = (time - pair[0].0) as f64 / 1e9 / window.seconds.max(1e-9);
+                used + part * window.busy
+            };
+            trace
+                .times
+                .extend(times[counted..until].iter().map(of_cpu_time));
+            (counted, used) = (until, used + window.busy);
+            trace.windows.push(window);
+        }
+        trace
+    }
+
     /// CPU time of all its windows, in seconds.
     pub(super) fn busy(&self) -> f64 {
         self.windows.iter().map(|window| window.busy).sum()
@@ -180,7 +209,6 @@ impl Field {
             }
             ends.push((monotonic_ns(), clock.seconds()));
         }
-        let [begin, end] = [ends[0].0, ends[ends.len() - 1].0];
         let traces = logs.iter_mut().map(|logs| {
             let mut times = Vec::new();
             for log in logs {
@@ -189,28 +217,7 @@ impl Field {
                     return Trace::default();
                 }
             }
-            times.sort_unstable();
-            times.retain(|time| (begin..=end).contains(time));
-            let mut trace = Trace::default();
-            let (mut counted, mut used) = (0, 0.0);
-            for pair in ends.windows(2) {
-                let until = times.partition_point(|time| *time <= pair[1].0);
-                let window = Window {
-                    seconds: (pair[1].0 - pair[0].0) as f64 / 1e9,
-                    busy: pair[1].1 - pair[0].1,
-                    count: (until - counted) as u64,
-                };
-                let of_cpu_time = |time: &u64| {
-                    let part = (time - pair[0].0) as f64 / 1e9 / window.seconds.max(1e-9);
-                    used + part * window.busy
-                };
-                trace
-                    .times
-                    .extend(times[counted..until].iter().map(of_cpu_time));
-                (counted, used) = (until, used + window.busy);
-                trace.windows.push(window);
-            }
-            trace
+            Trace::of(times, &ends)
         });
         Ok(traces.collect())
     }
@@ -262,12 +269,12 @@ const GLANCES: [(Duration, f64); 3] = [
 pub(in crate::metric) struct Busy(Vec<Counter>);
 
 impl Busy {
-    /// Of those of `threads` that have not ended.
+    /// Of those of `threads` that have not ended, from now on.
     pub(in crate::metric) fn of(threads: impl Iterator<Item = i32>) -> Busy {
         Busy(threads.filter_map(|id| probe::cpu_time(id).ok()).collect())
     }
 
-    /// Seconds so far.
+    /// Seconds since then.
     pub(in crate::metric) fn seconds(&mut self) -> f64 {
         let times = self.0.iter_mut().map(|counter| counter.read().unwrap_or(0));
         times.sum::<u64>() as f64 / 1e9

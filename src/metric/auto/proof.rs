@@ -1,0 +1,145 @@
+//! Several functions counted at once by probes, each with the time of every call: in whole
+//! runs of a command, or for a while.
+//!
+//! Breakpoints see four functions for a moment. What they are called later in a run, and
+//! whether other runs call them at the same places, is seen only here.
+
+use super::candidates::Candidate;
+use super::trial::Busy;
+use super::trial::Trace;
+use crate::metric::Context;
+use crate::metric::counted::Counters;
+use crate::metric::error::Reason;
+use crate::os::cpulist;
+use crate::os::here;
+use crate::sys::clock::monotonic_ns;
+use crate::sys::probe;
+use crate::workload::Target;
+use std::time::Duration;
+use std::time::Instant;
+
+/// How often the calls are taken out of the rings.
+const TAKEN: Duration = Duration::from_millis(5);
+
+/// What was seen without a break.
+pub(super) struct Stretch {
+    /// Of each candidate, in their order; without windows where there were far too many calls.
+    pub traces: Vec<Trace>,
+    /// Whether the target ended with it.
+    pub ended: bool,
+}
+
+impl Stretch {
+    /// In seconds.
+    pub(super) fn length(&self) -> f64 {
+        let windows = self.traces.iter().map(|trace| &trace.windows);
+        let longest = windows.max_by_key(|windows| windows.len());
+        longest.map_or(0.0, |windows| {
+            windows.iter().map(|window| window.seconds).sum()
+        })
+    }
+}
+
+/// Calls per second from which on a candidate is given up: it slows the target down, which
+/// others would be judged by. What is rare at one time may be so frequent at another.
+const FAR_TOO_MANY: f64 = 60_000.0;
+/// As many as in this time more are no harm.
+const BURST: Duration = Duration::from_millis(50);
+
+/// What counts the candidates.
+pub(super) struct Proof<'a> {
+    context: &'a Context,
+    /// Of each, in their order.
+    counters: Vec<Counters>,
+    given_up: Vec<bool>,
+}
+
+impl<'a> Proof<'a> {
+    /// Counts `candidates` on the CPUs of `target`, whoever calls them there: each counter
+    /// takes some 80 ms to close, in which none can be opened, and those of every thread would
+    /// be many.
+    ///
+    /// # Errors
+    /// Why one cannot be counted.
+    pub(super) fn begin(
+        candidates: &[&Candidate],
+        target: &Target,
+        context: &'a Context,
+    ) -> Result<Proof<'a>, Reason> {
+        let cpus = match target.cpus() {
+            Ok(cpus) if !cpus.is_empty() => cpus,
+            _ => cpulist::online(here()).map_err(|error| Reason::Probe(error.to_string()))?,
+        };
+        let calls = candidates.iter().map(|candidate| candidate.call());
+        let counters = calls.map(|call| Counters::on(&cpus, call.event()));
+        let counters: Vec<Counters> = counters.collect::<Result<_, Reason>>()?;
+        Ok(Proof {
+            context,
+            given_up: vec![false; counters.len()],
+            counters,
+        })
+    }
+
+    /// Counts until the target ends, for `longest` at most.
+    ///
+    /// # Errors
+    /// An interruption.
+    pub(super) fn stretch(
+        &mut self,
+        target: &mut Target,
+        longest: Duration,
+    ) -> crate::error::Result<Stretch> {
+        for counters in &mut self.counters {
+            counters.forget_log();
+        }
+        let mut times = vec![Vec::new(); self.counters.len()];
+        let mut threads: Vec<i32> = Vec::new();
+        let (mut clock, mut before) = (Busy::of(std::iter::empty()), 0.0);
+        let began = Instant::now();
+        let mut ends = vec![(monotonic_ns(), 0.0)];
+        let mut ended = false;
+        while !ended && began.elapsed() < longest {
+            self.context.check_interrupt()?;
+            let now = target.scope().threads();
+            if now != threads {
+                before += clock.seconds();
+                clock = Busy::of(now.iter().copied());
+                threads = now;
+            }
+            ended = target.wait(TAKEN).is_some();
+            let most = FAR_TOO_MANY * (began.elapsed() + BURST).as_secs_f64();
+            for (at, counters) in self.counters.iter_mut().enumerate() {
+                times[at].extend(
+                    counters
+                        .moments()
+                        .map_or(Vec::new(), |moments| moments.times),
+                );
+                self.given_up[at] |= !counters.is_logged() || times[at].len() as f64 > most;
+                if self.given_up[at] {
+                    probe::close_later(std::mem::take(&mut counters.open));
+                }
+            }
+            ends.push((monotonic_ns(), before + clock.seconds()));
+        }
+        let traces = times.into_iter().zip(&self.given_up);
+        let traces = traces.map(|(times, given_up)| match given_up {
+            true => Trace::default(),
+            false => Trace::of(times, &ends),
+        });
+        Ok(Stretch {
+            traces: traces.collect(),
+            ended,
+        })
+    }
+}
+
+impl Drop for Proof<'_> {
+    fn drop(&mut self) {
+        // Each takes some 80 ms.
+        let open = self
+            .counters
+            .iter_mut()
+            .map(|counters| std::mem::take(&mut counters.open));
+        probe::close_later(open.flatten().collect());
+    }
+}
