@@ -16,6 +16,7 @@ const NEEDS: &[&str] = &[
     "free-l2",
     "gcc",
     "groff",
+    "int1",
     "io-uring",
     "ipv6",
     "mandoc",

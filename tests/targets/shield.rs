@@ -2,6 +2,7 @@
 
 use crate::common::eventually;
 use crate::common::skip::have;
+use crate::common::skip::skip;
 use crate::support::setup;
 use jostle::workload::Shield;
 use jostle::workload::tree;
@@ -17,7 +18,11 @@ use std::process::ChildStdin;
 use std::process::ChildStdout;
 use std::process::Command;
 use std::process::Stdio;
+use std::sync::mpsc::channel;
 use std::time::Duration;
+
+/// How long twenty exceptions may take.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Executes `int1`, which to the kernel is a breakpoint of no known cause, and counts the
 /// signals that are meant for it, one of them without a name.
@@ -73,7 +78,24 @@ fn a_breakpoint_of_no_known_cause_ends_only_what_is_not_covered() {
     let mut shield = Shield::start().unwrap();
     shield.cover([pid]).unwrap();
     writeln!(told).unwrap();
-    assert_eq!(line(&mut said), "heard 2");
+    let (heard, hears) = channel();
+    let reader = std::thread::spawn(move || {
+        let _ = heard.send(line(&mut said));
+    });
+    let heard = hears.recv_timeout(PATIENCE);
+    if heard.is_err() {
+        // The program must not be there for ever.
+        covered.kill().unwrap();
+        covered.wait().unwrap();
+        reader.join().unwrap();
+        assert!(shield.discarded().unwrap() > 20, "it waits for something");
+        skip(
+            "int1",
+            "this virtual machine executes it again after its exception",
+        );
+        return;
+    }
+    assert_eq!(heard.as_deref(), Ok("heard 2"));
     assert_eq!(shield.discarded().unwrap(), 20);
 
     // It is stopped and continued as ever.
