@@ -113,8 +113,7 @@ impl Counters {
             let (open, logged) = on_cpus(&events, log, Place::Cpu).map_err(said)?;
             return Ok(Counters::new(events, Counted::Everywhere, open, logged));
         }
-        let mut counters = Counters::new(events, Counted::InThreads, Vec::new(), log);
-        counters.look(target)?;
+        let counters = Counters::in_threads(target, events, log)?;
         match counters.open.is_empty() {
             true => Err(Reason::ProcessEnded),
             false => Ok(counters),
@@ -137,6 +136,17 @@ impl Counters {
         }
         target.keep_running()?;
         Ok(Counters::open(events, &target.scope(), log))
+    }
+
+    /// Of `events`, at least one, in each thread of `target`.
+    pub(super) fn in_threads(
+        target: &Scope,
+        events: Vec<Event>,
+        log: bool,
+    ) -> Result<Counters, Reason> {
+        let mut counters = Counters::new(events, Counted::InThreads, Vec::new(), log);
+        counters.look(target)?;
+        Ok(counters)
     }
 
     /// Of `event` on some `cpus`, whoever it happens to there, written down when it happens.

@@ -227,13 +227,13 @@ impl SequenceLog {
         let found = between();
         let by_marks = found.is_some();
         let ends_at = found.unwrap_or_else(|| self.ends_at(block));
-        if ends == Ends::Marks && !by_marks && self.is_in_parts() && !self.sequence.takes_time {
-            let (from, to) = ends_at?;
-            return self.starved(course, block, from, to);
-        }
         // Where in its run a block is that was seen from somewhere within is not known.
         let placed = |from: &Place| from.from_begin || course.is_of_period();
         let known = ends_at.filter(|(from, _)| placed(from));
+        if ends == Ends::Marks && !by_marks && self.is_in_parts() && !self.sequence.takes_time {
+            let (from, to) = known?;
+            return self.starved(course, block, from, to);
+        }
         let rate = known.and_then(|(from, to)| course.log_rate_of(from.run, from.operations, to));
         let nothing_done = || ends_at.is_some_and(|(from, to)| to <= from.operations);
         match rate {
@@ -322,10 +322,12 @@ impl SequenceLog {
         // Without a course, what differs from block to block is mostly their place.
         let Some(course) = course else { return paces };
         let (read, contrasts) = self.contrasts_by(ends, Some(course));
+        // Both in the order in which they were played.
+        let mut blocks = self.blocks.iter().zip(&mut paces);
         for ((kept, block), ratio) in read.iter().zip(&contrasts.ratios) {
-            let known = self.blocks.iter().position(|it| std::ptr::eq(it, *kept));
-            if let (Some(at), Some(ratio)) = (known, ratio) {
-                paces[at] = block.value - ratio + contrasts.effects[block.arm];
+            let own = blocks.find(|(it, _)| std::ptr::eq(*it, *kept));
+            if let (Some((_, pace)), Some(ratio)) = (own, ratio) {
+                *pace = block.value - ratio + contrasts.effects[block.arm];
             }
         }
         paces

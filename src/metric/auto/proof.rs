@@ -46,6 +46,12 @@ const FAR_TOO_MANY: f64 = 60_000.0;
 /// As many as in this time more are no harm.
 const BURST: Duration = Duration::from_millis(50);
 
+/// Counters on all CPUs of the target where those are not more, even if it has fewer threads:
+/// there they see what a thread does from its begin.
+const FEW_CPUS: usize = 4;
+/// Most counters.
+const MOST_COUNTERS: usize = 32;
+
 /// What counts the candidates.
 pub(super) struct Proof<'a> {
     context: &'a Context,
@@ -55,9 +61,9 @@ pub(super) struct Proof<'a> {
 }
 
 impl<'a> Proof<'a> {
-    /// Counts `candidates` on the CPUs of `target`, whoever calls them there: each counter
-    /// takes some 80 ms to close, in which none can be opened, and those of every thread would
-    /// be many.
+    /// Counts `candidates`, or the first of them: on the CPUs of `target`, whoever calls them
+    /// there, or in its threads where those are fewer. Each counter takes some 80 ms to close,
+    /// in which none can be opened, so that there must not be many.
     ///
     /// # Errors
     /// Why one cannot be counted.
@@ -70,8 +76,16 @@ impl<'a> Proof<'a> {
             Ok(cpus) if !cpus.is_empty() => cpus,
             _ => cpulist::online(here()).map_err(|error| Reason::Probe(error.to_string()))?,
         };
-        let calls = candidates.iter().map(|candidate| candidate.call());
-        let counters = calls.map(|call| Counters::on(&cpus, call.event()));
+        let scope = target.scope();
+        let threads = scope.threads().len();
+        let on_cpus = cpus.len() <= threads.max(FEW_CPUS);
+        let places = if on_cpus { cpus.len() } else { threads };
+        let most = (MOST_COUNTERS / places.max(1)).max(1);
+        let events = candidates.iter().map(|candidate| candidate.call().event());
+        let counters = events.take(most).map(|event| match on_cpus {
+            true => Counters::on(&cpus, event),
+            false => Counters::in_threads(&scope, vec![event], true),
+        });
         let counters: Vec<Counters> = counters.collect::<Result<_, Reason>>()?;
         Ok(Proof {
             context,
@@ -105,6 +119,11 @@ impl<'a> Proof<'a> {
                 before += clock.seconds();
                 clock = Busy::of(now.iter().copied());
                 threads = now;
+            }
+            let counted = self.counters.iter_mut().zip(&mut self.given_up);
+            for (counters, given_up) in counted.filter(|(_, given_up)| !**given_up) {
+                // A thread may be new.
+                *given_up = counters.look(&target.scope()).is_err();
             }
             ended = target.wait(TAKEN).is_some();
             let most = FAR_TOO_MANY * (began.elapsed() + BURST).as_secs_f64();

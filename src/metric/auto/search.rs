@@ -69,14 +69,16 @@ const BETWEEN_GLANCES: Duration = Duration::from_millis(50);
 const ENOUGH: usize = 24;
 /// Windows of a look at each of a group of candidates that were seen to be called.
 const LOOK: (usize, Duration) = (25, Duration::from_millis(4));
-/// How many of them are counted at once in the end.
+/// How many of them are counted at once in the end, and what share of a CPU that may take, as
+/// far as it was seen; one is always counted.
 const PROVED: usize = 8;
-/// How long, where not in whole runs.
+const PROVING_COSTS: f64 = 0.06;
+/// How long, where not in whole runs, and the same in parts of the time for the choice of
+/// the metric, at most.
 const PROVED_FOR: Duration = Duration::from_millis(1_200);
+const PROVING: f64 = 0.15;
 /// How often that is tried where the target ends meanwhile.
 const STRETCHES: usize = 4;
-/// The same in parts of the time for the choice of the metric, at most.
-const PROVING: f64 = 0.15;
 /// How many times as long as before a run may take while it is looked at.
 const LONGER_RUN: u32 = 3;
 /// Largest difference between the calls of two runs that do the same, a fraction of them.
@@ -376,6 +378,8 @@ impl Search<'_> {
         costs: &Costs,
     ) -> Step<Option<Refusal>> {
         let mut promising: Vec<(f64, &Candidate)> = Vec::new();
+        // Share of a CPU that counting them takes.
+        let mut shares: Vec<(f64, &Candidate)> = Vec::new();
         let mut worst = None;
         let mut rates = vec![0.0_f64; candidates.len()];
         for glance in 0..MOST_GLANCES {
@@ -424,6 +428,7 @@ impl Search<'_> {
             if PROMISING.contains(&rate) && rate * each < 4.0 * steady::COSTLIEST {
                 let middle = (steady::SLOWEST * steady::USUAL).sqrt();
                 promising.push(((rate / middle).ln().abs(), candidate));
+                shares.push((rate * each, candidate));
             } else if rate > 0.0 {
                 let slow = rate < *PROMISING.start();
                 worst = worst.max(Some(if slow { Refusal::Slow } else { Refusal::Costly }));
@@ -447,6 +452,15 @@ impl Search<'_> {
         if best.is_empty() {
             return Ok(Ok(worst));
         }
+        let mut taken = 0.0;
+        let mut best = best;
+        best.retain(|candidate| {
+            let of = |(_, other): &&(f64, &Candidate)| std::ptr::eq(*other, *candidate);
+            let share = shares.iter().find(of).map_or(0.0, |(share, _)| *share);
+            let fits = taken == 0.0 || taken + share <= PROVING_COSTS;
+            taken += if fits { share } else { 0.0 };
+            fits
+        });
         let (mut group, mut sums) = match self.prove(target, best.clone(), costs)? {
             Ok(proved) => proved,
             Err(reason) => return Ok(Err(reason)),
