@@ -220,8 +220,8 @@ pub trait Executor {
     }
 
     /// Whole runs of the target without interference, one after another: when each of its
-    /// operations was done, in seconds from the begin of the run; none where that is not
-    /// known.
+    /// operations was done, in seconds of CPU time from the begin of the run; none where
+    /// that is not known.
     fn whole_runs_seen(&self) -> &[Vec<f64>] {
         &[]
     }

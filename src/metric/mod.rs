@@ -161,7 +161,7 @@ pub trait Metric {
     }
 
     /// Whole runs of a command, one after another, as they are without interference: when
-    /// each of its operations was done, in seconds from the begin of the run. None where such
+    /// each of its operations was done, in seconds of CPU time from the begin of the run. None where such
     /// runs were not watched, or do not do the same.
     fn whole_runs(&self) -> &[Vec<f64>] {
         &[]

@@ -30,7 +30,8 @@ const MOST_UNDER_WAY: f64 = 0.5;
 /// Pieces of whole runs of which the fastest is taken, in seconds.
 const PIECE_OF_RUN: f64 = 0.010;
 
-/// How often the course is found anew with what the arms cost, as it shows then.
+/// How often the course is found anew, with what the arms cost and how the target drifted,
+/// as it shows then.
 const PASSES: usize = 3;
 
 /// What a target that does not end repeats.

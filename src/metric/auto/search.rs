@@ -466,7 +466,7 @@ impl Search<'_> {
             Err(reason) => return Ok(Err(reason)),
         };
         let steady = sums.iter().any(|(_, sum)| sum.score < STEADY);
-        if !steady && self.repeated().is_none() && !self.patient {
+        if !steady && self.repeated().is_none() && !self.patient && !self.is_over() {
             self.patient = true;
             if self.repeated().is_some() {
                 (group, sums) = match self.prove(target, best, costs)? {
