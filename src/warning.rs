@@ -227,6 +227,12 @@ pub enum Warning {
         windows_with_new: u64,
         counted: String,
     },
+    /// Others did what is counted as the target's.
+    #[error(
+        "process {processes} ran on the target's CPU as well, and {counted} in it counted as the \
+         target's: end it, or give another --metric"
+    )]
+    OthersCounted { processes: String, counted: String },
     /// Somebody, or the target itself, changed where it may run.
     #[error(
         "while measuring, the CPUs that the target may run on changed from {before} to {after}: \
@@ -520,6 +526,10 @@ mod tests {
             Warning::ThreadsNotCounted {
                 windows: 9,
                 windows_with_new: 2,
+                counted: text(),
+            },
+            Warning::OthersCounted {
+                processes: text(),
                 counted: text(),
             },
             Warning::TargetCpusChanged {

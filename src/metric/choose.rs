@@ -327,11 +327,11 @@ fn automatic(target: &mut Target, context: &Context) -> Result<Result<Box<dyn Me
         if number > 0 && began.elapsed() > longest(context) / 2 {
             break;
         }
-        let found = match auto::search(target, context)? {
-            Ok(found) => found,
+        let choice = match auto::search(target, context)? {
+            Ok(choice) => choice,
             Err(reason) => return Ok(Err(reason)),
         };
-        for found in found.iter().take(MOST_CHECKED) {
+        for found in choice.found.iter().take(MOST_CHECKED) {
             match Events::found(found, context, target)? {
                 Ok(metric) => return Ok(Ok(Box::new(metric))),
                 Err(reason) => refused = reason,

@@ -32,6 +32,8 @@ pub(super) enum Counted {
     InThreads,
     /// On every CPU: nobody else has the file mapped.
     Everywhere,
+    /// On the CPUs of the target: nobody else was seen to pass it there.
+    Beside,
     /// On every CPU, by the target's cgroup.
     InCgroup,
 }
@@ -82,6 +84,8 @@ struct Log {
     times: Vec<u64>,
     /// Those before.
     handed: u64,
+    /// Processes that passed it.
+    callers: BTreeSet<i32>,
     /// Whether some were lost.
     lost: bool,
 }
@@ -96,8 +100,14 @@ const MOST_RINGS: usize = RINGS_BYTES / LEAST_RING_BYTES;
 
 impl Counters {
     /// Of `events`, at least one; with `log` it is written down when they happen, where
-    /// that can be.
-    pub(super) fn open(events: Vec<Event>, target: &Scope, log: bool) -> Result<Counters, Reason> {
+    /// that can be. `alone` are the CPUs of the target on which nobody else was seen to pass
+    /// them.
+    pub(super) fn open(
+        events: Vec<Event>,
+        target: &Scope,
+        log: bool,
+        alone: Option<&[usize]>,
+    ) -> Result<Counters, Reason> {
         if let Scope::Cgroup(directory) = target
             && let Ok(directory) = File::open(directory)
             && let Ok((open, logged)) = on_cpus(&events, log, |cpu| Place::Cgroup(&directory, cpu))
@@ -112,6 +122,15 @@ impl Counters {
             let said = |error| Reason::Probe(probe::explain(&events[0], &error));
             let (open, logged) = on_cpus(&events, log, Place::Cpu).map_err(said)?;
             return Ok(Counters::new(events, Counted::Everywhere, open, logged));
+        }
+        if let Some(cpus) = alone.filter(|cpus| log && !cpus.is_empty())
+            && let Ok(counters) = Counters::on(cpus, events.clone())
+            && counters.is_logged()
+        {
+            return Ok(Counters {
+                counted: Counted::Beside,
+                ..counters
+            });
         }
         let counters = Counters::in_threads(target, events, log)?;
         match counters.open.is_empty() {
@@ -128,14 +147,21 @@ impl Counters {
         target: &mut Target,
         events: Vec<Event>,
         log: bool,
+        alone: bool,
     ) -> Result<Result<Counters, Reason>, Error> {
+        let cpus = target.cpus().ok().filter(|_| alone);
         target.keep_running()?;
-        let counters = Counters::open(events.clone(), &target.scope(), log);
+        let counters = Counters::open(events.clone(), &target.scope(), log, cpus.as_deref());
         if target.wait(Duration::ZERO).is_none() {
             return Ok(counters);
         }
         target.keep_running()?;
-        Ok(Counters::open(events, &target.scope(), log))
+        Ok(Counters::open(
+            events,
+            &target.scope(),
+            log,
+            cpus.as_deref(),
+        ))
     }
 
     /// Of `events`, at least one, in each thread of `target`.
@@ -149,13 +175,14 @@ impl Counters {
         Ok(counters)
     }
 
-    /// Of `event` on some `cpus`, whoever it happens to there, written down when it happens.
-    pub(super) fn on(cpus: &[usize], event: Event) -> Result<Counters, Reason> {
-        let events = vec![event];
+    /// Of `events`, at least one, on some `cpus`, whoever they happen to there, written down
+    /// when they happen.
+    pub(super) fn on(cpus: &[usize], events: Vec<Event>) -> Result<Counters, Reason> {
         let mut open = Vec::with_capacity(cpus.len());
         let mut all_logged = true;
         for cpu in cpus {
-            let opened = open_all(&events, ring_bytes(cpus.len()), || Place::Cpu(*cpu));
+            let bytes = ring_bytes(cpus.len() * events.len());
+            let opened = open_all(&events, bytes, || Place::Cpu(*cpu));
             let (counters, logged) =
                 opened.map_err(|error| Reason::Probe(probe::explain(&events[0], &error)))?;
             all_logged &= logged;
@@ -272,6 +299,12 @@ impl Counters {
         probe::close_later(ended);
     }
 
+    /// Processes that passed it since the log was forgotten, as far as that was written down.
+    pub(super) fn callers(&self) -> impl Iterator<Item = i32> {
+        let log = self.log.iter();
+        log.flat_map(|log| log.callers.iter().copied())
+    }
+
     /// Whether it is written down when something happens.
     pub(super) fn is_logged(&self) -> bool {
         self.log.is_some()
@@ -284,12 +317,13 @@ impl Counters {
         }
     }
 
-    /// Leaves out what happened until now; whether some of it was lost.
+    /// Leaves out what happened until now, and who did it; whether some of it was lost.
     pub(super) fn forget_log(&mut self) -> bool {
         self.take_log();
         self.log.as_mut().is_some_and(|log| {
             log.handed += log.times.len() as u64;
             log.times.clear();
+            log.callers.clear();
             std::mem::take(&mut log.lost)
         })
     }
@@ -329,7 +363,7 @@ impl Log {
     fn take<'o>(&mut self, open: impl Iterator<Item = &'o mut Open>) {
         for open in open {
             self.lost |= match open {
-                Open::Logged(ring) => ring.take(&mut self.times).is_err(),
+                Open::Logged(ring) => ring.take(&mut self.times, &mut self.callers).is_err(),
                 Open::Counter(_) => true,
             };
         }
@@ -402,6 +436,7 @@ mod tests {
         let lost = || Log {
             times: vec![5, 3],
             handed: 7,
+            callers: BTreeSet::new(),
             lost: true,
         };
         let counters = |log| Counters {

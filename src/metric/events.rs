@@ -22,6 +22,8 @@ use super::symbols;
 use super::tracepoint;
 use crate::error::Error;
 use crate::error::Result;
+use crate::os::here;
+use crate::os::proc;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::handover;
 use crate::sys::handover::Layout;
@@ -33,6 +35,8 @@ use crate::workload::Target;
 use jostle_profile::Direction;
 use jostle_profile::MetricFacts;
 use jostle_profile::Resolution;
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -67,6 +71,9 @@ pub(super) struct Events {
     base: Option<u64>,
     /// See [`Metric::whole_runs`].
     whole_runs: Vec<Vec<f64>>,
+    /// Processes of the target so far, and others that passed what is counted.
+    own: BTreeSet<i32>,
+    others: BTreeMap<i32, String>,
 }
 
 impl Events {
@@ -82,10 +89,11 @@ impl Events {
         let events: Vec<Event> = found.calls.iter().map(Call::event).collect();
         let all =
             |what: fn(&Call) -> String| -> Vec<String> { found.calls.iter().map(what).collect() };
-        let counters = match Counters::open_in(target, events, context.options.moments)? {
-            Ok(counters) => counters,
-            Err(reason) => return Ok(Err(reason)),
-        };
+        let counters =
+            match Counters::open_in(target, events, context.options.moments, found.alone)? {
+                Ok(counters) => counters,
+                Err(reason) => return Ok(Err(reason)),
+            };
         counters.open_early(target);
         let mut metric = Events {
             name: format!("progress:uprobe:{}", all(Call::name).join(",")),
@@ -106,6 +114,8 @@ impl Events {
             run: None,
             base: None,
             whole_runs: found.whole_runs.clone(),
+            own: BTreeSet::new(),
+            others: BTreeMap::new(),
         };
         let noise = format!("with a noise of {:.0} % in 4 ms", found.noise * 100.0);
         let how = match (found.repeated, found.whole_runs.first()) {
@@ -117,8 +127,7 @@ impl Events {
         metric.is_chosen(found, &how);
         if !metric.whole_runs.is_empty() {
             // Where the run under way has got to is not known.
-            metric.before_restart();
-            target.restart()?;
+            target.restart_after(|| metric.before_restart())?;
             metric.follow_run(target)?;
         }
         Ok(Ok(metric))
@@ -207,7 +216,7 @@ impl Events {
         context: Context,
         target: &mut Target,
     ) -> Result<Events> {
-        let counters = Counters::open_in(target, events, context.options.moments)?;
+        let counters = Counters::open_in(target, events, context.options.moments, false)?;
         let counters = counters.map_err(|reason| refused(&name, reason, target))?;
         counters.open_early(target);
         let mut metric = Events {
@@ -229,6 +238,8 @@ impl Events {
             run: None,
             base: None,
             whole_runs: Vec::new(),
+            own: BTreeSet::new(),
+            others: BTreeMap::new(),
         };
         metric.pace = pace::watch(target, &context, |target| {
             metric.keep_alive(target)?;
@@ -288,7 +299,29 @@ impl Events {
         }
     }
 
+    /// Looks whether somebody else passes what only the target was seen to pass.
+    fn look_for_others(&mut self, target: &Target) {
+        if self.counters.counted != Counted::Beside {
+            return;
+        }
+        let known = |pid: &i32| self.own.contains(pid) || self.others.contains_key(pid);
+        if self.counters.callers().all(|pid| known(&pid)) {
+            return;
+        }
+        self.own.extend(target.scope().processes());
+        for pid in self.counters.callers() {
+            let command = proc::command_line(here(), pid);
+            // What has ended may have been one that the target started.
+            if !self.own.contains(&pid)
+                && let Some(program) = command.first()
+            {
+                self.others.insert(pid, program.clone());
+            }
+        }
+    }
+
     fn look(&mut self, target: &mut Target) -> Result<usize> {
+        self.look_for_others(target);
         let before = self.counters.open.len();
         let looked = self.counters.look(&target.scope());
         let new = looked.map_err(|reason| refused(&self.name, reason, target))?;
@@ -384,6 +417,9 @@ impl Metric for Events {
                 "; threads that the target starts within a window count from the next one on"
             }
             (Counted::Everywhere, _) => "; on every CPU, since no other process runs this file",
+            (Counted::Beside, _) => {
+                "; on the CPUs of the target, since no other process was seen to pass it there"
+            }
             _ => "",
         };
         format!(
@@ -420,14 +456,23 @@ impl Metric for Events {
     }
 
     fn warnings(&self) -> Vec<Warning> {
-        match self.windows_with_new {
-            0 => Vec::new(),
-            windows_with_new => vec![Warning::ThreadsNotCounted {
+        let mut warnings = Vec::new();
+        if self.windows_with_new > 0 {
+            warnings.push(Warning::ThreadsNotCounted {
                 windows: self.windows,
-                windows_with_new,
+                windows_with_new: self.windows_with_new,
                 counted: self.what.to_string(),
-            }],
+            });
         }
+        if !self.others.is_empty() {
+            let others = self.others.iter();
+            let others = others.map(|(pid, name)| format!("{pid} ({name})"));
+            warnings.push(Warning::OthersCounted {
+                processes: others.collect::<Vec<String>>().join(", "),
+                counted: self.what.to_string(),
+            });
+        }
+        warnings
     }
 
     fn before_restart(&mut self) {
@@ -438,7 +483,7 @@ impl Metric for Events {
         }
         self.base = match self.counters.counted {
             Counted::InThreads => Some(0),
-            Counted::Everywhere | Counted::InCgroup => self.readable_total(),
+            Counted::Everywhere | Counted::Beside | Counted::InCgroup => self.readable_total(),
         };
     }
 

@@ -14,6 +14,7 @@ use perf_event::events::Breakpoint;
 use perf_event::events::Software;
 use perf_event::events::Tracepoint;
 use procfs::process::Process;
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
@@ -160,10 +161,10 @@ pub fn is_mistaken(code: &[u8]) -> bool {
         }
 }
 
-/// Has every occurrence written down with its time.
+/// Has every occurrence written down with its process and its time.
 fn write_down(builder: &mut Builder<'_>) {
     builder
-        .sample(SampleFlag::TIME)
+        .sample(SampleFlag::TID | SampleFlag::TIME)
         .sample_period(1)
         .clockid(Clock::MONOTONIC);
 }
@@ -184,17 +185,27 @@ const LOST: [u32; 2] = [2, 13];
 const SAMPLE: u32 = 9;
 
 impl EventLog {
-    /// Adds the times since the last call to `times`, on CLOCK_MONOTONIC.
+    /// Adds the times since the last call to `times`, on CLOCK_MONOTONIC, and the processes
+    /// to `callers`.
     ///
     /// # Errors
     /// When the ring was full in the meantime.
-    pub fn take(&mut self, times: &mut Vec<u64>) -> Result<(), Lost> {
+    pub fn take(&mut self, times: &mut Vec<u64>, callers: &mut BTreeSet<i32>) -> Result<(), Lost> {
         let mut lost = false;
+        let mut before = None;
         while let Some(record) = self.sampler.next_record() {
-            let time = record.to_contiguous().get(..8).map(<[u8; 8]>::try_from);
-            match time {
-                Some(Ok(time)) if record.ty() == SAMPLE => times.push(u64::from_ne_bytes(time)),
-                _ => lost |= record.ty() == SAMPLE || LOST.contains(&record.ty()),
+            let is_sample = record.ty() == SAMPLE;
+            // Process and thread, 4 bytes each, and the time.
+            match record.to_contiguous().as_chunks::<8>().0 {
+                [[a, b, c, d, ..], time, ..] if is_sample => {
+                    times.push(u64::from_ne_bytes(*time));
+                    let process = i32::from_ne_bytes([*a, *b, *c, *d]);
+                    if before != Some(process) {
+                        callers.insert(process);
+                        before = Some(process);
+                    }
+                }
+                _ => lost |= is_sample || LOST.contains(&record.ty()),
             }
         }
         if lost { Err(Lost) } else { Ok(()) }
@@ -566,25 +577,27 @@ mod tests {
         let Some(mut log) = crate::skip::have("perf", log) else {
             return;
         };
-        let mut times = Vec::new();
+        let (mut times, mut callers) = (Vec::new(), BTreeSet::new());
         let begin = monotonic_ns();
         for _ in 0..3 {
             for _ in 0..20 {
                 std::hint::black_box(happens as extern "C" fn())();
             }
-            log.take(&mut times).unwrap();
+            log.take(&mut times, &mut callers).unwrap();
         }
         let end = monotonic_ns();
         assert_eq!((times.len() as u64, log.read().unwrap()), (60, 60));
         assert!(times.is_sorted() && begin <= times[0] && times[59] <= end);
+        assert_eq!(Vec::from_iter(callers), [std::process::id() as i32]);
+        let mut callers = BTreeSet::new();
         // More than the ring holds.
         for _ in 0..1000 {
             std::hint::black_box(happens as extern "C" fn())();
         }
         // What did not fit is told with the next that does.
-        let first = log.take(&mut times);
+        let first = log.take(&mut times, &mut callers);
         std::hint::black_box(happens as extern "C" fn())();
-        assert_eq!(first.and(log.take(&mut times)), Err(Lost));
+        assert_eq!(first.and(log.take(&mut times, &mut callers)), Err(Lost));
         // Nobody would read what a new thread inherits.
         let event = Event::Tracepoint { id: 1 };
         let inherited = Place::Thread {

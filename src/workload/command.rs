@@ -421,9 +421,11 @@ impl Started {
         }
     }
 
-    pub(super) fn restart(&mut self) -> Result<()> {
+    /// Calls `between` after the last run has ended.
+    pub(super) fn restart(&mut self, between: impl FnOnce()) -> Result<()> {
         self.ended_runs += u64::from(self.reap_leaders().is_some());
         self.end();
+        between();
         self.stderr.clear();
         self.runs.clear();
         self.launch()

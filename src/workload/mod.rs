@@ -440,8 +440,17 @@ impl Target {
     /// # Errors
     /// A request error for a process that we only attached to.
     pub fn restart(&mut self) -> Result<()> {
+        self.restart_after(|| {})
+    }
+
+    /// As [`Target::restart`]; `between` is called when the last run has ended and the next
+    /// has not begun: what is counted until then is not of that.
+    ///
+    /// # Errors
+    /// Those of [`Target::restart`].
+    pub fn restart_after(&mut self, between: impl FnOnce()) -> Result<()> {
         match &mut self.kind {
-            Kind::Started(started) => started.restart(),
+            Kind::Started(started) => started.restart(between),
             Kind::Attached(_) | Kind::Inside(_) => Err(Error::request(
                 "what was not started by jostle (--pid, --cgroup, --container, --unit) cannot be started again; give the command after -- instead",
             )),

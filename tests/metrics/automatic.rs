@@ -367,6 +367,37 @@ fn a_command_that_ends_is_followed() {
 }
 
 #[test]
+fn the_first_run_is_counted_from_its_begin() {
+    if missing(AUTO, "uprobe") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(file) = compiled(directory.path(), "batches", BATCHES, &[]) else {
+        return;
+    };
+    let spec = sh(&format!("exec {} 2500", file.display()));
+    // Another test on the same CPUs may make all of its functions look unsteady.
+    once_of_three("followed", || {
+        let (mut target, mut metric) =
+            metric::start(&spec, Some(AUTO), &MetricOptions::default(), None)
+                .map_err(|error| error.to_string())?;
+        let Some(calls) = metric.whole_runs().first().map(Vec::len) else {
+            return Err(metric.facts().chosen_because);
+        };
+        // What the run before it did until it was ended is not of it.
+        let first = metric.run().expect("it was just started");
+        eventually("the next run was seen", || {
+            std::thread::sleep(Duration::from_millis(5));
+            metric.follow(&mut target).unwrap();
+            metric.run().is_some_and(|run| run.number != first.number)
+        });
+        let next = metric.run().expect("it was seen");
+        assert_eq!(next.base - first.base, calls as u64, "{first:?} {next:?}");
+        Ok(())
+    });
+}
+
+#[test]
 fn what_cannot_be_counted_is_told_with_the_reason() {
     if missing(AUTO, "uprobe") {
         return;

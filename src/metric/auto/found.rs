@@ -18,6 +18,8 @@ pub(in crate::metric) struct Found {
     pub noise: f64,
     /// Lower is better.
     pub(super) score: f64,
+    /// Whether nobody else was seen to call them on the target's CPUs.
+    pub alone: bool,
     /// Whether it is taken only where there is nothing better.
     pub(super) poor: bool,
     /// Length of a run of a command that has to be seen to do the same in each, since only
@@ -69,6 +71,7 @@ mod tests {
             gap: 0.001,
             noise: score,
             score,
+            alone: false,
             poor,
             repeated: None,
             whole_runs: Vec::new(),

@@ -15,6 +15,7 @@ use crate::os::here;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::probe;
 use crate::workload::Target;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -27,9 +28,19 @@ pub(super) struct Stretch {
     pub traces: Vec<Trace>,
     /// Whether the target ended with it.
     pub ended: bool,
+    /// Of each candidate, whether nobody but the target was seen to call it on its CPUs, until
+    /// then; not where these were not watched.
+    pub alone: Vec<bool>,
 }
 
 impl Stretch {
+    /// Whether it was long enough to see that all are called far too rarely, or too often.
+    pub(super) fn is_hopeless(&self) -> bool {
+        let length = self.length();
+        let rate = |trace: &Trace| trace.times.len() as f64 / length;
+        length > LONG_ENOUGH && self.traces.iter().all(|trace| rate(trace) < FAR_TOO_FEW)
+    }
+
     /// In seconds.
     pub(super) fn length(&self) -> f64 {
         let windows = self.traces.iter().map(|trace| &trace.windows);
@@ -43,6 +54,9 @@ impl Stretch {
 /// Calls per second from which on a candidate is given up: it slows the target down, which
 /// others would be judged by. What is rare at one time may be so frequent at another.
 const FAR_TOO_MANY: f64 = 60_000.0;
+/// Calls per second of one that is of no use, once it was seen for so long, in seconds.
+const FAR_TOO_FEW: f64 = 60.0;
+const LONG_ENOUGH: f64 = 0.3;
 /// As many as in this time more are no harm.
 const BURST: Duration = Duration::from_millis(50);
 
@@ -58,6 +72,10 @@ pub(super) struct Proof<'a> {
     /// Of each, in their order.
     counters: Vec<Counters>,
     given_up: Vec<bool>,
+    /// On CLOCK_MONOTONIC, in nanoseconds: what was counted before is left out.
+    since: u64,
+    /// Whether the CPUs are watched and nobody but the target was seen to call each there.
+    alone: Vec<bool>,
 }
 
 impl<'a> Proof<'a> {
@@ -83,18 +101,29 @@ impl<'a> Proof<'a> {
         let most = (MOST_COUNTERS / places.max(1)).max(1);
         let events = candidates.iter().map(|candidate| candidate.call().event());
         let counters = events.take(most).map(|event| match on_cpus {
-            true => Counters::on(&cpus, event),
+            true => Counters::on(&cpus, vec![event]),
             false => Counters::in_threads(&scope, vec![event], true),
         });
         let counters: Vec<Counters> = counters.collect::<Result<_, Reason>>()?;
         Ok(Proof {
             context,
             given_up: vec![false; counters.len()],
+            alone: vec![on_cpus; counters.len()],
             counters,
+            since: monotonic_ns(),
         })
     }
 
-    /// Counts until the target ends, for `longest` at most.
+    /// Leaves out what was counted so far.
+    pub(super) fn forget(&mut self) {
+        for counters in &mut self.counters {
+            counters.forget_log();
+        }
+        self.since = monotonic_ns();
+    }
+
+    /// Counts until the target ends, for `longest` at most, with what was counted since
+    /// [`Proof::forget`].
     ///
     /// # Errors
     /// An interruption.
@@ -103,17 +132,16 @@ impl<'a> Proof<'a> {
         target: &mut Target,
         longest: Duration,
     ) -> crate::error::Result<Stretch> {
-        for counters in &mut self.counters {
-            counters.forget_log();
-        }
         let mut times = vec![Vec::new(); self.counters.len()];
         let mut threads: Vec<i32> = Vec::new();
         let (mut clock, mut before) = (Busy::of(std::iter::empty()), 0.0);
         let began = Instant::now();
-        let mut ends = vec![(monotonic_ns(), 0.0)];
+        let mut ends = vec![(self.since, 0.0)];
+        let mut own = BTreeSet::new();
         let mut ended = false;
         while !ended && began.elapsed() < longest {
             self.context.check_interrupt()?;
+            own.extend(target.scope().processes());
             let now = target.scope().threads();
             if now != threads {
                 before += clock.seconds();
@@ -140,6 +168,9 @@ impl<'a> Proof<'a> {
             }
             ends.push((monotonic_ns(), before + clock.seconds()));
         }
+        for (alone, counters) in self.alone.iter_mut().zip(&self.counters) {
+            *alone &= counters.callers().all(|pid| own.contains(&pid));
+        }
         let traces = times.into_iter().zip(&self.given_up);
         let traces = traces.map(|(times, given_up)| match given_up {
             true => Trace::default(),
@@ -148,6 +179,7 @@ impl<'a> Proof<'a> {
         Ok(Stretch {
             traces: traces.collect(),
             ended,
+            alone: self.alone.clone(),
         })
     }
 }

@@ -1,29 +1,25 @@
 //! The search itself: glances at every candidate, looks at those that are promising, and
 //! longer ones at the best.
 
+mod weigh;
+
+use self::weigh::most_groups;
 use super::super::Context;
-use super::super::binary;
 use super::super::error::Reason;
 use super::candidates;
 use super::candidates::Candidate;
 use super::candidates::Seen;
-use super::clock::follows_clock;
-use super::clock::keep_busy;
 use super::costs::Costs;
 use super::found::Found;
 use super::found::best_apart;
 use super::proof::Proof;
-use super::proof::Stretch;
 use super::steady;
 use super::steady::Demands;
-use super::steady::Look;
 use super::steady::Refusal;
-use super::steady::Window;
 use super::trial;
 use super::trial::Field;
 use super::trial::Trace;
 use crate::error::Result;
-use crate::sys::handover;
 use crate::sys::probe::BREAKPOINTS;
 use crate::sys::sampling::SoftwareClock;
 use crate::workload::State;
@@ -67,37 +63,14 @@ const HOT: f64 = 0.1;
 const BETWEEN_GLANCES: Duration = Duration::from_millis(50);
 /// Candidates with such a rate from which on nothing more is glanced at again.
 const ENOUGH: usize = 24;
-/// Windows of a look at each of a group of candidates that were seen to be called.
-const LOOK: (usize, Duration) = (25, Duration::from_millis(4));
+/// Promising ones of a kind with less of which the next kind is tried before a longer look.
+const FEW: usize = 4;
 /// How many of them are counted at once in the end, and what share of a CPU that may take, as
 /// far as it was seen; one is always counted.
 const PROVED: usize = 8;
 const PROVING_COSTS: f64 = 0.06;
-/// How long, where not in whole runs, and the same in parts of the time for the choice of
-/// the metric, at most.
-const PROVED_FOR: Duration = Duration::from_millis(1_200);
-const PROVING: f64 = 0.15;
-/// How often that is tried where the target ends meanwhile.
-const STRETCHES: usize = 4;
-/// How many times as long as before a run may take while it is looked at.
-const LONGER_RUN: u32 = 3;
-/// Largest difference between the calls of two runs that do the same, a fraction of them.
-const SAME_IN_RUNS: f64 = 0.02;
-/// The measurement that follows lasts about so many times as long as the metric may be
-/// chosen.
-const RUNS_IN_CHOICES: f64 = 2.0;
-/// Windows in which it is seen whether calls follow a clock: every other one beside
-/// somebody busy.
-const BESIDE: (usize, Duration) = (60, Duration::from_millis(5));
-/// Groups that get a look.
-const LOOKED_AT: usize = 14;
-/// Part of the time for the choice of the metric in which all of these looks are taken;
-/// with less, there are fewer groups.
-const LOOKING: f64 = 0.16;
-/// A score at which no other kind of candidates is tried, and one at which longer runs are
-/// not watched for a better one.
+/// A score at which no other kind of candidates is tried.
 const SETTLES_FOR: f64 = 0.25;
-const STEADY: f64 = 0.12;
 /// After this part of the time for the choice of the metric nothing more is tried.
 const SEARCHING: f64 = 0.6;
 const LONGEST_SEARCH: Duration = Duration::from_secs(6);
@@ -105,22 +78,28 @@ const LONGEST_SEARCH: Duration = Duration::from_secs(6);
 /// of the metric: two are watched for that, and the measurement needs about ten.
 const REPEATED: f64 = 0.2;
 /// The same where nothing else is steady.
-const REPEATED_AT_MOST: f64 = 0.3;
-/// How many times steadier a function of a file that others use has to be: threads that
-/// the target starts are not counted there at once.
-const SHARED: f64 = 1.3;
+const REPEATED_AT_MOST: f64 = 0.45;
+/// Part of the windows after which it is not tried again where a command ended meanwhile.
+const MOST_OF_WINDOWS: f64 = 0.6;
 /// Rates at a glance for which the second is worthwhile, per second.
 const PROMISING: std::ops::RangeInclusive<f64> = 100.0..=80_000.0;
 
-/// Functions of `target` that would serve as progress, best first; or why there
-/// are none.
+/// What a search has found.
+pub(in crate::metric) struct Choice<'a> {
+    /// Functions that would serve as progress, best first.
+    pub found: Vec<Found>,
+    /// What counted them: to be dropped when the counters of one have been opened.
+    _proofs: Vec<Proof<'a>>,
+}
+
+/// Functions of `target` that would serve as progress; or why there are none.
 ///
 /// # Errors
 /// When the target fails meanwhile; an interruption.
-pub(in crate::metric) fn search(
+pub(in crate::metric) fn search<'a>(
     target: &mut Target,
-    context: &Context,
-) -> Result<Result<Vec<Found>, Reason>> {
+    context: &'a Context,
+) -> Result<Result<Choice<'a>, Reason>> {
     let mut search = Search::new(target, context);
     let mut refused = None;
     for attempt in 0..ATTEMPTS {
@@ -128,41 +107,17 @@ pub(in crate::metric) fn search(
             break;
         }
         match search.attempt(target, attempt)? {
-            Ok(found) => return Ok(Ok(found)),
+            Ok(found) => {
+                return Ok(Ok(Choice {
+                    found,
+                    _proofs: search.proofs,
+                }));
+            }
             Err(reason) if reason.is_final() => return Ok(Err(reason)),
             Err(reason) => refused = Some(reason),
         }
     }
     Ok(Err(refused.unwrap_or(Reason::NeverSeen)))
-}
-
-/// How many groups get a look where `choice` is the time to choose the metric.
-fn most_groups(choice: Duration) -> usize {
-    let (windows, length) = LOOK;
-    let all = LOOKED_AT as f64 * windows as f64 * length.as_secs_f64();
-    let share = (choice.as_secs_f64() * LOOKING / all).min(1.0);
-    ((LOOKED_AT as f64 * share).round() as usize).max(1)
-}
-
-/// All sets of `number` members, at most a handful, but for the empty one.
-fn subsets(number: usize) -> impl Iterator<Item = Vec<usize>> {
-    let members = move |chosen| {
-        (0..number)
-            .filter(move |at| chosen >> at & 1 == 1)
-            .collect()
-    };
-    (1..1usize << number).map(members)
-}
-
-/// The times of all of `traces` together, ascending.
-fn merged(traces: &[Trace]) -> Vec<f64> {
-    let mut times: Vec<f64> = traces
-        .iter()
-        .flat_map(|trace| &trace.times)
-        .copied()
-        .collect();
-    times.sort_by(f64::total_cmp);
-    times
 }
 
 /// The first of each function, then the second of each, and so on: what is counted
@@ -197,10 +152,21 @@ struct Search<'a> {
     pauses: Noise,
     /// Whether longer runs are watched, too.
     patient: bool,
+    /// When the run of a command began that is under way.
+    run_began: Instant,
+    /// Kept, since nothing can be opened for a while once they are closed.
+    proofs: Vec<Proof<'a>>,
 }
 
-/// Members of a group, by their places in it, and what it would be to count them together.
-type Weighed = (Vec<usize>, Found);
+/// What is called as often as is worth a longer look.
+#[derive(Clone, Copy)]
+struct Promising<'c> {
+    candidate: &'c Candidate,
+    /// How far its rate is from what is best, as a log.
+    off: f64,
+    /// Share of a CPU that counting it takes.
+    share: f64,
+}
 
 /// What a step of the search found out; a reason ends the attempt.
 type Step<T> = Result<Result<T, Reason>>;
@@ -221,6 +187,8 @@ impl<'a> Search<'a> {
             shared: HashMap::new(),
             pauses: Noise::seeded(target.pid() as u64),
             patient: false,
+            run_began: Instant::now(),
+            proofs: Vec::new(),
         }
     }
 }
@@ -240,6 +208,7 @@ impl Search<'_> {
                 }
             }
             target.restart()?;
+            self.run_began = Instant::now();
             self.field.forget();
             self.pause(target, SETTLING.min(SHORTEST_RUN / 3))?;
         }
@@ -276,12 +245,26 @@ impl Search<'_> {
             Some(_) => [&seen.branches, &seen.imported],
             None => [&seen.imported, &seen.branches],
         };
-        for candidates in [&seen.candidates].into_iter().chain(others) {
-            match self.choose(target, candidates, &costs)? {
-                Ok(refusal) => {
+        let kinds = [&seen.candidates].into_iter().chain(others);
+        let mut promising: Vec<Promising> = Vec::new();
+        for (kind, candidates) in kinds.enumerate() {
+            match self.glance(target, candidates, &costs)? {
+                Ok((more, refusal)) => {
                     tried += candidates.len();
                     worst = worst.max(refusal);
+                    promising.extend(more);
                 }
+                Err(reason) if self.found.is_empty() && promising.is_empty() => {
+                    return Ok(Err(reason));
+                }
+                Err(_) => {}
+            }
+            // Looking longer at a few costs as much as at many.
+            if promising.len() < FEW && kind < others.len() && !self.is_over() {
+                continue;
+            }
+            match self.choose(target, std::mem::take(&mut promising), &costs)? {
+                Ok(refusal) => worst = worst.max(refusal),
                 Err(reason) if self.found.is_empty() => return Ok(Err(reason)),
                 Err(_) => break,
             }
@@ -369,17 +352,15 @@ impl Search<'_> {
         self.found.is_empty() && self.began.elapsed() < longest
     }
 
-    /// Counts `candidates`, looks longer at the best and keeps what would do; what was
+    /// Counts `candidates` for some milliseconds each; those worth a longer look, and what was
     /// wrong with most of the others.
-    fn choose(
+    fn glance<'c>(
         &mut self,
         target: &mut Target,
-        candidates: &[Candidate],
+        candidates: &'c [Candidate],
         costs: &Costs,
-    ) -> Step<Option<Refusal>> {
-        let mut promising: Vec<(f64, &Candidate)> = Vec::new();
-        // Share of a CPU that counting them takes.
-        let mut shares: Vec<(f64, &Candidate)> = Vec::new();
+    ) -> Step<(Vec<Promising<'c>>, Option<Refusal>)> {
+        let mut promising: Vec<Promising> = Vec::new();
         let mut worst = None;
         let mut rates = vec![0.0_f64; candidates.len()];
         for glance in 0..MOST_GLANCES {
@@ -427,16 +408,34 @@ impl Search<'_> {
             let each = costs.of(&candidate.spot().1).as_secs_f64();
             if PROMISING.contains(&rate) && rate * each < 4.0 * steady::COSTLIEST {
                 let middle = (steady::SLOWEST * steady::USUAL).sqrt();
-                promising.push(((rate / middle).ln().abs(), candidate));
-                shares.push((rate * each, candidate));
+                promising.push(Promising {
+                    candidate,
+                    off: (rate / middle).ln().abs(),
+                    share: rate * each,
+                });
             } else if rate > 0.0 {
                 let slow = rate < *PROMISING.start();
                 worst = worst.max(Some(if slow { Refusal::Slow } else { Refusal::Costly }));
             }
         }
-        promising.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let promising = promising.into_iter().map(|(_, candidate)| candidate);
-        let mut promising = in_turn(promising);
+        Ok(Ok((promising, worst)))
+    }
+
+    /// Looks longer at the best of those that are `promising` and keeps what would do; what
+    /// was wrong with most of the others.
+    fn choose(
+        &mut self,
+        target: &mut Target,
+        mut promising: Vec<Promising>,
+        costs: &Costs,
+    ) -> Step<Option<Refusal>> {
+        let mut worst = None;
+        promising.sort_by(|a, b| a.off.total_cmp(&b.off));
+        let shares: Vec<(f64, &Candidate)> = promising
+            .iter()
+            .map(|it| (it.share, it.candidate))
+            .collect();
+        let mut promising = in_turn(promising.iter().map(|it| it.candidate));
         promising.truncate(most_groups(self.context.options.choice) * BREAKPOINTS);
         let best = match self.repeated() {
             // What they do in a moment says little.
@@ -461,20 +460,10 @@ impl Search<'_> {
             taken += if fits { share } else { 0.0 };
             fits
         });
-        let (mut group, mut sums) = match self.prove(target, best.clone(), costs)? {
+        let (group, mut sums) = match self.prove(target, best, costs)? {
             Ok(proved) => proved,
             Err(reason) => return Ok(Err(reason)),
         };
-        let steady = sums.iter().any(|(_, sum)| sum.score < STEADY);
-        if !steady && self.repeated().is_none() && !self.patient && !self.is_over() {
-            self.patient = true;
-            if self.repeated().is_some() {
-                (group, sums) = match self.prove(target, best, costs)? {
-                    Ok(proved) => proved,
-                    Err(reason) => return Ok(Err(reason)),
-                };
-            }
-        }
         for (_, sum) in &mut sums {
             let (each, noise) = (sum.each.as_secs_f64(), sum.noise);
             let refused = |demands| sum.look.refused(each, noise, demands);
@@ -510,254 +499,6 @@ impl Search<'_> {
         Ok(Ok(worst))
     }
 
-    /// Counts `candidates` all at once, in two whole runs of a command that is seen often
-    /// enough, or for a while: the best four of them, and what it would be to count some of
-    /// these together, as in [`Search::look_at`].
-    fn prove<'c>(
-        &mut self,
-        target: &mut Target,
-        candidates: Vec<&'c Candidate>,
-        costs: &Costs,
-    ) -> Step<(Vec<&'c Candidate>, Vec<Weighed>)> {
-        if let Err(reason) = self.keep_running(target)? {
-            return Ok(Err(reason));
-        }
-        let mut proof = match Proof::begin(&candidates, target, self.context) {
-            Ok(proof) => proof,
-            Err(reason) => return Ok(Err(reason)),
-        };
-        let usual = PROVED_FOR.min(self.context.options.choice.mul_f64(PROVING));
-        let mut stretches: Vec<Stretch> = Vec::new();
-        for _ in 0..STRETCHES {
-            let whole = self.repeated();
-            if whole.is_some() {
-                target.restart()?;
-            } else if let Err(reason) = self.keep_running(target)? {
-                return Ok(Err(reason));
-            }
-            let longest = whole.map_or(usual, |run| LONGER_RUN * run + usual);
-            let stretch = proof.stretch(target, longest)?;
-            let (ended, length) = (stretch.ended, stretch.length());
-            if whole.is_none() {
-                stretches.clear();
-            }
-            stretches.push(stretch);
-            // Of a run that ends meanwhile the length is known then.
-            if ended && let Err(reason) = self.keep_running(target)? {
-                return Ok(Err(reason));
-            }
-            let known = whole.is_none() && self.repeated().is_some();
-            if known {
-                stretches.clear();
-                continue;
-            }
-            let again = match whole {
-                Some(_) => ended && stretches.len() < 2,
-                None => ended && length < 0.5 * usual.as_secs_f64(),
-            };
-            if !again {
-                break;
-            }
-        }
-        drop(proof);
-        self.field.forget();
-        let [first, second] = match &stretches[..] {
-            [first, second] if first.ended && second.ended => [&first.traces, &second.traces],
-            [.., last] => [&last.traces, &Vec::new()],
-            [] => return Ok(Ok((Vec::new(), Vec::new()))),
-        };
-        let alone = (0..candidates.len()).map(|at| vec![at]);
-        let mut alone = self.weigh(target, &candidates, [first, second], alone, costs);
-        alone.sort_by(|a, b| a.1.score.total_cmp(&b.1.score));
-        let best: Vec<usize> = alone
-            .iter()
-            .flat_map(|(members, _)| members)
-            .copied()
-            .collect();
-        let best = &best[..best.len().min(BREAKPOINTS)];
-        let of = |traces: &[Trace]| {
-            best.iter()
-                .filter_map(|at| traces.get(*at).cloned())
-                .collect()
-        };
-        let [first, second]: [Vec<Trace>; 2] = [of(first), of(second)];
-        let group: Vec<&Candidate> = best.iter().map(|at| candidates[*at]).collect();
-        let together = subsets(group.len());
-        let sums = self.weigh(target, &group, [&first, &second], together, costs);
-        Ok(Ok((group, sums)))
-    }
-
-    /// Those of `group` that follow a clock, by their places in it, see [`follows_clock`], as
-    /// far as that may be tried: keeps the CPUs of a command busy in every other window.
-    fn clocks(
-        &mut self,
-        target: &mut Target,
-        group: &[&Candidate],
-        costs: &Costs,
-    ) -> Step<Vec<usize>> {
-        let cpus = target.cpus().unwrap_or_default();
-        if !self.context.options.may_press || !target.is_ours() || cpus.is_empty() {
-            return Ok(Ok(Vec::new()));
-        }
-        let (windows, length) = BESIDE;
-        let wait = |number: usize| {
-            if number.is_multiple_of(2) || !keep_busy(&cpus, length) {
-                std::thread::sleep(length);
-            }
-        };
-        let counted = match self.count(target, group, windows, wait, costs)? {
-            Ok(counted) => counted,
-            Err(reason) => return Ok(Err(reason)),
-        };
-        let every_other = |trace: &Trace, from: usize| -> Vec<Window> {
-            let windows = trace.windows.iter().skip(from);
-            windows.step_by(2).copied().collect()
-        };
-        let clock = |trace: &Trace| follows_clock(&every_other(trace, 0), &every_other(trace, 1));
-        // Of those that were not counted nothing is known.
-        let is_clock = |at: &usize| counted.get(*at).is_some_and(clock);
-        Ok(Ok((0..group.len()).filter(is_clock).collect()))
-    }
-
-    /// Those of `candidates` that are worth a longer look, at `most`, best first.
-    fn best_of<'c>(
-        &mut self,
-        target: &mut Target,
-        candidates: Vec<&'c Candidate>,
-        most: usize,
-        costs: &Costs,
-    ) -> Step<Vec<&'c Candidate>> {
-        if candidates.len() <= most {
-            return Ok(Ok(candidates));
-        }
-        let mut scored: Vec<(f64, &Candidate)> = Vec::new();
-        for group in candidates.chunks(BREAKPOINTS) {
-            let sums = match self.look_at(target, group, LOOK, costs)? {
-                Ok(sums) => sums,
-                Err(reason) => return Ok(Err(reason)),
-            };
-            for (at, candidate) in group.iter().enumerate() {
-                let with = sums.iter().filter(|(members, _)| members.contains(&at));
-                let best = with.map(|(_, sum)| sum.score).min_by(f64::total_cmp);
-                scored.extend(best.map(|score| (score, *candidate)));
-            }
-        }
-        scored.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut best = in_turn(scored.into_iter().map(|(_, candidate)| candidate));
-        best.truncate(most);
-        Ok(Ok(best))
-    }
-
-    /// Counts a group of candidates, and what it would be to count some of them together:
-    /// what one does in its phase another may do in the next, and more calls are less
-    /// coarse. By their places in the group; `calls` are left empty.
-    fn look_at(
-        &mut self,
-        target: &mut Target,
-        group: &[&Candidate],
-        look: (usize, Duration),
-        costs: &Costs,
-    ) -> Step<Vec<Weighed>> {
-        let (windows, length) = look;
-        let wait = |number| std::thread::sleep(trial::uneven(length, number));
-        let counted = match self.count(target, group, windows, wait, costs)? {
-            Ok(counted) => counted,
-            Err(reason) => return Ok(Err(reason)),
-        };
-        let number = group.len().min(counted.len());
-        Ok(Ok(self.weigh(
-            target,
-            group,
-            [&counted, &[]],
-            subsets(number),
-            costs,
-        )))
-    }
-
-    /// What it would be to count each of `sets` of a `group` together, by what all of it did
-    /// at one time, and in another run if that was seen.
-    fn weigh(
-        &mut self,
-        target: &Target,
-        group: &[&Candidate],
-        [counted, again]: [&[Trace]; 2],
-        sets: impl Iterator<Item = Vec<usize>>,
-        costs: &Costs,
-    ) -> Vec<Weighed> {
-        let places = target.cpus().map_or(1, |cpus| cpus.len());
-        let most = (handover::MOST / places.max(self.field.threads.len()).max(1)).max(1);
-        let costs: Vec<Duration> = group.iter().map(|it| costs.of(&it.spot().1)).collect();
-        let shared: Vec<bool> = group
-            .iter()
-            .map(|it| self.is_shared(it.file(), target))
-            .collect();
-        let mut sums = Vec::new();
-        for members in sets {
-            let of = |traces: &'_ [Trace]| -> Vec<Trace> {
-                members
-                    .iter()
-                    .filter_map(|at| traces.get(*at).cloned())
-                    .collect()
-            };
-            let (traces, others) = (of(counted), of(again));
-            if members.len() > most || traces.iter().any(|trace| trace.windows.is_empty()) {
-                continue;
-            }
-            let windows = traces.iter().map(|trace| &trace.windows[..]);
-            let Some(look) = Look::of(&steady::sum(windows)) else {
-                continue;
-            };
-            let (times, others) = (merged(&traces), merged(&others));
-            let span = [0.0, traces.first().map_or(0.0, Trace::busy)];
-            let even = steady::gap(&times, span);
-            let Some(alone) = steady::noise(&times, span, even) else {
-                continue;
-            };
-            let total = times.len().max(1) as f64;
-            let share = |at: &usize| costs[*at].mul_f64(counted[*at].times.len() as f64 / total);
-            let each: Duration = members.iter().map(share).sum();
-            let cost = each.as_secs_f64();
-            let differ = times.len().abs_diff(others.len()) as f64 / total;
-            let run = self.repeated().filter(|_| differ <= SAME_IN_RUNS);
-            let known = run.and_then(|run| {
-                let runs = RUNS_IN_CHOICES * self.context.options.choice.div_duration_f64(run);
-                steady::noise_between_runs(&times, &others, span, runs)
-            });
-            let (noise, gap, repeated) = match known {
-                Some((noise, gap)) if noise < alone => (noise, gap, run),
-                _ => (alone, even, None),
-            };
-            let bursts = look.refused(cost, alone, Demands::Usual).is_some();
-            let worse = match members.iter().any(|at| shared[*at]) {
-                true => SHARED,
-                false => 1.0,
-            };
-            sums.push((
-                members,
-                Found {
-                    calls: Vec::new(),
-                    each,
-                    look,
-                    gap,
-                    noise,
-                    score: worse * look.score(cost, noise),
-                    poor: false,
-                    repeated: repeated.filter(|_| bursts),
-                    whole_runs: run.map_or_else(Vec::new, |_| vec![times, others]),
-                    tried: 0,
-                },
-            ));
-        }
-        sums
-    }
-
-    /// Whether others than the target have `file` mapped, or that cannot be known.
-    fn is_shared(&mut self, file: &Path, target: &Target) -> bool {
-        let users = || !binary::is_own(file, &target.scope());
-        let known = self.shared.entry(file.to_path_buf());
-        *known.or_insert_with(users)
-    }
-
     /// Counts a group, again where the target ended meanwhile.
     fn count(
         &mut self,
@@ -790,22 +531,10 @@ impl Search<'_> {
             if best.as_ref().is_none_or(|best| length(best) < seen) {
                 best = Some(counted);
             }
-            if seen == windows {
+            if seen as f64 >= MOST_OF_WINDOWS * windows as f64 {
                 break;
             }
         }
         Ok(Ok(best.unwrap_or_default()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn with_less_time_fewer_are_looked_at() {
-        assert_eq!(most_groups(Duration::MAX), LOOKED_AT);
-        assert!(most_groups(Duration::from_millis(1_700)) < LOOKED_AT / 2);
-        assert_eq!(most_groups(Duration::ZERO), 1);
     }
 }

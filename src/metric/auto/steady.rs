@@ -120,10 +120,11 @@ impl Look {
         noise: f64,
         demands: Demands,
     ) -> Option<Refusal> {
-        let (more, steps) = match demands {
-            Demands::Usual => (1.0, LARGEST_STEP),
-            Demands::Lenient => (LENIENT, LARGEST_STEP),
-            Demands::Repeated => (LENIENT, f64::INFINITY),
+        let (noisiest, pause, steps) = match demands {
+            Demands::Usual => (NOISIEST, LONGEST_PAUSE, LARGEST_STEP),
+            Demands::Lenient => (LENIENT * NOISIEST, LENIENT * LONGEST_PAUSE, LARGEST_STEP),
+            // The noise is of the blocks that tell something, and of their share.
+            Demands::Repeated => (LENIENT * NOISIEST, f64::INFINITY, f64::INFINITY),
         };
         let share = each * self.per_second;
         if self.per_second < COARSEST {
@@ -131,8 +132,8 @@ impl Look {
         } else if share > COSTLIEST || self.per_second > FASTEST {
             Some(Refusal::Costly)
         } else if self.first_half.max(1.0 / self.first_half) > steps
-            || self.pause > more * LONGEST_PAUSE
-            || noise > more * NOISIEST
+            || self.pause > pause
+            || noise > noisiest
         {
             Some(Refusal::Unsteady)
         } else {

@@ -15,6 +15,7 @@ use crate::workload::Scope;
 use crate::workload::Shield;
 use crate::workload::tree;
 use perf_event::Counter;
+use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
@@ -210,10 +211,10 @@ impl Field {
             ends.push((monotonic_ns(), clock.seconds()));
         }
         let traces = logs.iter_mut().map(|logs| {
-            let mut times = Vec::new();
+            let (mut times, mut callers) = (Vec::new(), BTreeSet::new());
             for log in logs {
                 // Where some was lost it is far too frequent.
-                if log.take(&mut times) == Err(Lost) {
+                if log.take(&mut times, &mut callers) == Err(Lost) {
                     return Trace::default();
                 }
             }
