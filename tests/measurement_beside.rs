@@ -29,6 +29,7 @@ fn playing(target: Curve, seed: u64) -> (Vec<Subject>, MockExecutor) {
         number: 0,
         period: Duration::from_micros(500),
         skip: 2,
+        least_skip: 2,
         read: 6,
         slices: true,
         takes_time: false,
@@ -36,6 +37,7 @@ fn playing(target: Curve, seed: u64) -> (Vec<Subject>, MockExecutor) {
     let beside = Sequence {
         number: 2,
         skip: 80,
+        least_skip: 80,
         read: 50,
         slices: false,
         ..sliced
@@ -44,6 +46,7 @@ fn playing(target: Curve, seed: u64) -> (Vec<Subject>, MockExecutor) {
     let disk = Sequence {
         number: 1,
         skip: 8,
+        least_skip: 8,
         read: 16,
         slices: false,
         ..sliced
@@ -201,6 +204,63 @@ fn a_cache_that_is_never_shared_is_told() {
         (100.0, true)
     );
     assert!(measured.warnings.is_empty(), "{:?}", measured.warnings);
+}
+
+#[test]
+fn sources_wait_for_a_cache_that_is_not_shared() {
+    // From the sixth second on it is.
+    let (subjects, mut mock) = playing(Curve::Flat(0.6), 1);
+    mock.apart = Some(|at| at < Duration::from_secs(6));
+    let measured = run(&subjects, &mut mock, 1);
+    let early = mock.played.iter().zip(&mock.played_at);
+    let early = early.filter(|(_, at)| **at < Duration::from_secs(5));
+    let beside = early
+        .clone()
+        .filter(|(block, _)| block.subject >= BESIDE[0]);
+    // The others have their answers before that, and leave the time to them.
+    let share = beside.count() as f64 / early.count() as f64;
+    assert!(share < 0.1, "{share}");
+    let [value, low, high] = kept(&measured, BESIDE[0]);
+    assert!(low <= 0.6 && 0.6 <= high, "{value} ({low} to {high})");
+}
+
+/// The first block of `subject` beside the target that `is` of an arm: periods that are left
+/// out, and all.
+fn first_block(mock: &MockExecutor, subject: usize, is: fn(&Arm) -> bool) -> (u32, u32) {
+    let mut played = mock.played.iter();
+    let first = played.find(|block| {
+        block.subject == subject && is(&block.arm) && block.target == TargetState::Running
+    });
+    first.map(|block| (block.skip, block.periods)).expect("one")
+}
+
+#[test]
+fn blocks_are_as_long_as_it_takes_to_read_what_the_target_holds() {
+    let control = |mock: &MockExecutor| first_block(mock, BESIDE[0], |arm| *arm == Arm::Control);
+    // 4 MiB and a quarter are 81,920 lines, which take 8.2 ms: 17 periods.
+    let (subjects, mut mock) = playing(Curve::Flat(0.9), 1);
+    mock.touched = Some(4.0 * 1024.0 * 1024.0);
+    let measured = run(&subjects, &mut mock, 1);
+    assert_eq!(control(&mock), (17, 29));
+    let [value, low, high] = kept(&measured, BESIDE[0]);
+    assert!(low <= 0.9 && 0.9 <= high, "{value} ({low} to {high})");
+    // What no cache can hold has the longest.
+    let (subjects, mut mock) = playing(Curve::Flat(0.9), 1);
+    mock.touched = Some(1e9);
+    run(&subjects, &mut mock, 1);
+    assert_eq!(control(&mock).0, 80);
+}
+
+#[test]
+fn a_slow_source_has_its_time_and_others_do_not_wait_for_it() {
+    let (mut subjects, mut mock) = playing(Curve::Flat(0.9), 1);
+    mock.touched = Some(4.0 * 1024.0 * 1024.0);
+    let quick = subjects[BESIDE[1]].sequence.as_mut().expect("one");
+    quick.least_skip = 6;
+    run(&subjects, &mut mock, 1);
+    let full = |arm: &Arm| matches!(arm, Arm::Treat(_));
+    assert_eq!(first_block(&mock, BESIDE[0], full), (80, 92));
+    assert_eq!(first_block(&mock, BESIDE[1], full), (17, 29));
 }
 
 /// Periods of the last block beside the target.

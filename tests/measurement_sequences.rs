@@ -283,6 +283,7 @@ fn a_sequence_that_would_eat_up_the_run_is_skipped_with_the_budget_that_would_do
     let long = Sequence {
         number: 2,
         skip: 160,
+        least_skip: 160,
         read: 100,
         slices: false,
         ..sequence(2, false)
@@ -374,6 +375,7 @@ fn idle_is_a_control_where_slices_take_as_long_as_blocks() {
     let slow = Sequence {
         period: Duration::from_millis(5),
         skip: 1,
+        least_skip: 1,
         read: 4,
         ..sequence(0, true)
     };
@@ -411,6 +413,33 @@ fn a_curve_that_ends_at_the_line_is_measured_without_a_verdict() {
     }
     assert!(measured_without >= 4, "{measured_without} of 8");
     assert!(wrong <= 1, "{wrong} of 8");
+}
+
+#[test]
+fn little_free_time_bounds_what_is_lost_in_it() {
+    let (mut resolved, mut wrong) = (0, 0);
+    for seed in 0..20 {
+        let quiet = Response {
+            sd: 0.004,
+            ..noisy(Curve::Linear { loss: 0.0 })
+        };
+        let (subjects, mut mock) = playing(&[quiet; 6], seed);
+        mock.baseline = 1e6;
+        // Free for 40 ms of each 120, and few blocks of each source.
+        mock.unseen = Some(|at| at.as_millis() % 120 < 80);
+        let settings = Settings {
+            budget: Duration::from_millis(1_400),
+            ..settings(2, seed)
+        };
+        let measured = run(&mut mock, &subjects, &settings);
+        for harmless in &measured.subjects[..5] {
+            resolved += u32::from(harmless.entry.sensitive == Some(false));
+            wrong += u32::from(harmless.entry.sensitive == Some(true));
+        }
+    }
+    // Where the few of the free time are judged alone, 32.
+    assert!(resolved >= 45, "{resolved} of 100");
+    assert_eq!(wrong, 0);
 }
 
 #[test]
@@ -494,6 +523,7 @@ fn at_full_strength_only_the_slow_get_their_pairs_before_long_blocks_eat_the_tim
         // Blocks of 0.13 s.
         let long = Sequence {
             skip: 160,
+            least_skip: 160,
             read: 100,
             ..sequence(2, false)
         };

@@ -36,6 +36,7 @@ fn subjects() -> Vec<Subject> {
             number: 0,
             period: Duration::from_micros(500),
             skip: 2,
+            least_skip: 2,
             read: 6,
             slices: true,
             takes_time: false,

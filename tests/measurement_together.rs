@@ -33,6 +33,7 @@ fn subjects() -> Vec<Subject> {
             number,
             period: Duration::from_micros(500),
             skip: 2,
+            least_skip: 2,
             read: 6,
             slices: resource == "l2-capacity",
             takes_time: false,

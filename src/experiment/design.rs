@@ -119,9 +119,14 @@ impl<'a> Bench<'a> {
         self.executor.now()
     }
 
-    /// As [`Executor::shares_cache`].
-    pub fn shares_cache(&mut self, subject: usize) -> Option<bool> {
-        self.executor.shares_cache(subject)
+    /// As [`Executor::touched_within`].
+    pub fn touched_within(&self, time: Duration) -> Option<f64> {
+        self.executor.touched_within(time)
+    }
+
+    /// As [`Executor::cache_line_ns`].
+    pub fn cache_line_ns(&mut self, subject: usize) -> Option<f64> {
+        self.executor.cache_line_ns(subject)
     }
 
     /// As [`Executor::private_cache`].

@@ -231,9 +231,15 @@ pub trait Executor {
         false
     }
 
-    /// Whether the source of `subject` and the target share a last-level cache now;
-    /// `None` where that is not known, or does not change.
-    fn shares_cache(&mut self, _subject: usize) -> Option<bool> {
+    /// Memory that the target may use within `time`, bytes; `None` where that is not known.
+    fn touched_within(&self, _time: Duration) -> Option<f64> {
+        None
+    }
+
+    /// What a cache line takes now from the CPU of the source of `subject` to the target's
+    /// and back, nanoseconds: up to [`APART_NS`] where they share a last-level cache. `None`
+    /// where that is not known, or does not change.
+    fn cache_line_ns(&mut self, _subject: usize) -> Option<f64> {
         None
     }
 
@@ -274,6 +280,9 @@ pub struct Sequence {
     /// more.
     pub skip: u32,
     pub read: u32,
+    /// Periods of `skip` that the source needs; the rest is for a target of any size to have
+    /// back what is evicted.
+    pub least_skip: u32,
     /// Whether the sources time-share the target's CPU.
     pub slices: bool,
     /// Whether the source takes its pressure from the target's own time, so

@@ -202,20 +202,34 @@ impl Ended<'_, '_> {
     }
 
     fn cache_sharing(&self) -> Vec<CacheSharing> {
+        let names = |members: &[usize]| -> Vec<String> {
+            let names = members
+                .iter()
+                .map(|member| self.log.subjects[*member].resource);
+            names.map(str::to_string).collect()
+        };
         let nearby = self.log.nearby.values();
-        nearby
-            .map(|(nearby, members)| {
-                let names = members.iter();
-                let names = names.map(|member| self.log.subjects[*member].resource.to_string());
-                CacheSharing {
-                    resources: names.collect(),
-                    shared_percent: 100.0 * self.share_of_time(nearby),
-                    of_shared_time: nearby.of_shared_time,
-                    shared_ns: nearby.near_ns,
-                    apart_ns: nearby.apart_ns,
-                }
+        let mut all: Vec<CacheSharing> = nearby
+            .map(|(nearby, members)| CacheSharing {
+                resources: names(members),
+                shared_percent: 100.0 * self.share_of_time(nearby),
+                of_shared_time: nearby.of_shared_time,
+                shared_ns: nearby.near_ns,
+                apart_ns: nearby.apart_ns,
             })
-            .collect()
+            .collect();
+        // Those that wait for a shared cache have no blocks where there was none.
+        let [near, apart] = self.log.looks_at_sharing();
+        if all.is_empty() && near == 0 && apart > 0 {
+            all.push(CacheSharing {
+                resources: names(&self.log.evicting),
+                shared_percent: 0.0,
+                of_shared_time: false,
+                shared_ns: None,
+                apart_ns: Some(stats::median(&mut self.log.lines_ns.clone())),
+            });
+        }
+        all
     }
 
     /// What the looks at the target's own cache saw; `None` for fewer than five.
@@ -272,11 +286,10 @@ impl Ended<'_, '_> {
 
     /// Of the time, 0–1, in which sources and target shared a cache.
     fn share_of_time(&self, nearby: &Nearby) -> f64 {
-        let looks = &self.log.shares;
-        let shared = looks.iter().filter(|shares| **shares).count();
-        match looks.len() < FEWEST_LOOKS {
+        let [near, apart] = self.log.looks_at_sharing();
+        match near + apart < FEWEST_LOOKS {
             true => nearby.share,
-            false => shared as f64 / looks.len() as f64,
+            false => near as f64 / (near + apart) as f64,
         }
     }
 

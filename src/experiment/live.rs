@@ -27,7 +27,6 @@ use crate::inject::WorkerPlan;
 use crate::inject::stall::StallGuard;
 use crate::machine::private::Look;
 use crate::machine::private::PrivateCache;
-use crate::machine::transfer::APART_NS;
 use crate::metric::Metric;
 use crate::os;
 use crate::sys::clock::monotonic_ns;
@@ -411,8 +410,12 @@ impl Executor for LiveExecutor<'_> {
         self.counting.is_some()
     }
 
-    fn shares_cache(&mut self, subject: usize) -> Option<bool> {
-        self.line_ns(subject).map(|ns| ns <= APART_NS)
+    fn touched_within(&self, time: Duration) -> Option<f64> {
+        self.touched(time)
+    }
+
+    fn cache_line_ns(&mut self, subject: usize) -> Option<f64> {
+        self.line_ns(subject)
     }
 
     fn private_cache(&mut self) -> Option<Look> {

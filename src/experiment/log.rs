@@ -5,6 +5,7 @@ use super::design::Counted;
 use super::executor::Subject;
 use super::settings::Half;
 use crate::machine::private::Look;
+use crate::machine::transfer::APART_NS;
 use jostle_profile::Estimate;
 use jostle_profile::PairReading;
 use jostle_profile::Readings;
@@ -76,8 +77,10 @@ pub(super) struct Log<'a> {
     /// Per sequence how long its sources shared a cache with the target, and its
     /// subjects.
     pub(super) nearby: BTreeMap<usize, (Nearby, Vec<usize>)>,
-    /// Whether they did, each time that a sequence was chosen.
-    pub(super) shares: Vec<bool>,
+    /// Subjects whose sources share it, and what a cache line took between them and the
+    /// target each time that a sequence was chosen, nanoseconds.
+    pub(super) evicting: Vec<usize>,
+    pub(super) lines_ns: Vec<f64>,
     /// The looks at the cache that only the target's core has.
     pub(super) private_cache: Vec<Look>,
     /// Per subject whose levels are of a part of the time alone, its arm at 100 in the
@@ -105,13 +108,21 @@ impl<'a> Log<'a> {
             levels: BTreeMap::new(),
             held: BTreeMap::new(),
             nearby: BTreeMap::new(),
-            shares: Vec::new(),
+            evicting: Vec::new(),
+            lines_ns: Vec::new(),
             private_cache: Vec::new(),
             mixtures: BTreeMap::new(),
             switches: BTreeMap::new(),
             plain_switch: None,
             together: Vec::new(),
         }
+    }
+
+    /// Looks at which source and target shared a last-level cache, and those at which they
+    /// did not.
+    pub(super) fn looks_at_sharing(&self) -> [usize; 2] {
+        let apart = self.lines_ns.iter().filter(|ns| **ns > APART_NS).count();
+        [self.lines_ns.len() - apart, apart]
     }
 
     /// All pairs of this run.

@@ -148,7 +148,9 @@ impl Run<'_, '_> {
             run.spent_later += run.spent.saturating_sub(before);
         }
         self.play_sequences(Duration::ZERO)?;
-        self.play_switches(MOST_SWITCHES)
+        self.play_switches(MOST_SWITCHES)?;
+        self.judge_at_the_end();
+        Ok(())
     }
 
     /// The minimum of pairs of every half that may begin and has not.

@@ -83,6 +83,12 @@ const ERROR_OF_COURSE: f64 = 6.0;
 /// Blocks of an arm from which on some have to be left where operations have known times.
 const MANY_OF_ARM: usize = 8;
 
+/// What a walk from line to line needs for each that was evicted, at most, and how much more
+/// there is than what the target is seen to hold: the kernel has its own.
+const SECONDS_PER_LINE: f64 = 100e-9;
+const LINE_BYTES: f64 = 64.0;
+const MORE_TOUCHED: f64 = 1.25;
+
 /// What a block is read between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ends {
@@ -105,6 +111,9 @@ struct Kept {
     target: TargetState,
     reading: BlockReading,
     periods: u32,
+    /// Periods in which its source was not at its pressure yet, where those are more than the
+    /// target needs.
+    slow_source: u32,
     /// Part of an operation that was not seen: see [`Grain`].
     rest: f64,
     /// Where in its turn the first and the last operation was: see [`between`].
@@ -135,6 +144,8 @@ pub(super) struct SequenceLog {
     pub(super) skip: u32,
     /// Periods that are read at least, for enough operations.
     least: u32,
+    /// Periods after which the target has back what is evicted, by what it uses.
+    recovers_in: Option<u32>,
     arms: Vec<ArmOf>,
     blocks: Vec<Kept>,
     /// Operations that are seen at once: 1 unless they come in bursts.
@@ -174,6 +185,7 @@ impl SequenceLog {
                     evicts: false,
                     skip: sequence.skip,
                     least: 0,
+                    recovers_in: None,
                     arms: vec![(index, SequenceLog::control(sequence))],
                     blocks: Vec::new(),
                     grain: 1.0,
@@ -209,6 +221,7 @@ impl SequenceLog {
             period: 2 * turn,
             skip: 1,
             read: periods - 1,
+            least_skip: 1,
             ..self.sequence
         })
     }
@@ -225,6 +238,7 @@ impl SequenceLog {
             evicts: self.evicts,
             skip: sequence.skip,
             least: self.least,
+            recovers_in: self.recovers_in,
             arms: vec![self.zero()],
             blocks: Vec::new(),
             grain: self.grain,
@@ -298,6 +312,30 @@ impl SequenceLog {
         self.sequence.read = self.sequence.read.max(needed.min(most) as u32);
     }
 
+    /// How long a target may need at most for what was evicted.
+    pub(super) fn recovery(&self) -> Duration {
+        self.sequence.period * self.sequence.skip
+    }
+
+    /// Shortens blocks that are long only because sources may evict much, beside a target
+    /// that uses `touched` bytes within [`SequenceLog::recovery`].
+    pub(super) fn shorten_for(&mut self, touched: f64) {
+        let [least, read] = Sequence::BESIDE;
+        if !self.evicts || self.sequence.skip <= least {
+            return;
+        }
+        let seconds = MORE_TOUCHED * touched / LINE_BYTES * SECONDS_PER_LINE;
+        let needed = (seconds / self.sequence.period.as_secs_f64()).ceil();
+        let needed = (needed as u32).clamp(least, self.sequence.skip);
+        // What blocks have shown since counts more, unless the target has grown.
+        let grown = self.recovers_in.is_some_and(|known| needed > known);
+        if self.recovers_in.is_none() || grown {
+            self.recovers_in = Some(needed);
+            self.skip = if grown { self.skip.max(needed) } else { needed };
+            self.sequence.read = self.least.max(read).max(self.skip / 2);
+        }
+    }
+
     /// Gives blocks that are long only because sources may leave much behind the usual
     /// length, where the target shows nothing of it.
     fn shorten(&mut self) {
@@ -336,6 +374,11 @@ impl SequenceLog {
             target: request.target,
             reading,
             periods: request.periods,
+            slow_source: if request.skip > self.skip {
+                request.skip
+            } else {
+                0
+            },
             rest: self.rest.uniform() - 0.5,
             when: [self.when.uniform(), self.when.uniform()],
         });
@@ -346,6 +389,7 @@ impl SequenceLog {
     fn counted<'b>(&self, block: &'b Kept) -> impl Iterator<Item = &'b TargetTurn> {
         let idle = self.arms[block.arm].1 == Arm::Idle;
         let skip = if idle { self.skip.min(1) } else { self.skip };
+        let skip = skip.max(block.slow_source);
         let turns = block.reading.turns.iter();
         turns.filter(move |turn| turn.position >= skip)
     }
@@ -474,8 +518,8 @@ impl SequenceLog {
             };
             let enough = |(all, kept): (&usize, usize)| *all < few || part * kept >= *all;
             let kept = counts(&other);
-            let half = 2 * kept.iter().sum::<usize>() >= all.iter().sum();
-            let most = half && all.iter().zip(kept).all(enough);
+            let in_all = part * kept.iter().sum::<usize>() >= all.iter().sum();
+            let most = in_all && all.iter().zip(kept).all(enough);
             if most && error < STEADIER * least {
                 (best, least) = (other, error);
                 // Runs in which no block was played err independently of all blocks.

@@ -92,14 +92,18 @@ impl Sources {
     }
 
     /// Gives equal numbers to the sequences whose blocks have the same shape on the
-    /// same CPUs.
+    /// same CPUs, however long their sources need themselves.
     fn number_sequences(&mut self) {
         let mut known: Vec<(Sequence, &[usize])> = Vec::new();
         for (subject, group) in self.subjects.iter_mut().zip(&self.groups) {
             let Some(sequence) = &mut subject.sequence else {
                 continue;
             };
-            let shape = (*sequence, &group.plan.placement.cpus[..]);
+            let shape = Sequence {
+                least_skip: 0,
+                ..*sequence
+            };
+            let shape = (shape, &group.plan.placement.cpus[..]);
             let found = known.iter().position(|other| *other == shape);
             let number = found.unwrap_or(known.len());
             if found.is_none() {
@@ -274,11 +278,11 @@ fn start_source(
     let bound = bounds::bound_of(resource, workers, plan.turns());
     let timing = resource.row().timing;
     let calibration = plan.request.calibration.as_ref();
-    let settle = calibration
-        .and_then(|known| known.settle_seconds(resource.id()))
-        .map_or(timing.settle, Duration::from_secs_f64)
-        .max(recovery(resource, workers.config.slices.is_some()))
-        .min(plan.request.settings.longest_settle);
+    let known = calibration.and_then(|known| known.settle_seconds(resource.id()));
+    let own = known.map_or(timing.settle, Duration::from_secs_f64);
+    let longest = plan.request.settings.longest_settle;
+    let settle = own.max(recovery(resource, workers.config.slices.is_some()));
+    let [own, settle] = [own, settle].map(|settle| settle.min(longest));
     let peak_time = match plan.request.settings.quick {
         true => timing.peak / 2,
         false => timing.peak,
@@ -301,7 +305,7 @@ fn start_source(
         stoppable: true,
         probe_endpoints: resource.row().probe_endpoints,
         probes: workers.spec.probes && workers.config.slices.is_none(),
-        sequence: sequence(resource, workers, settle),
+        sequence: sequence(resource, workers, [own, settle]),
     };
     let facts = SourceFacts {
         placement: group.plan.placement.clone(),
@@ -334,9 +338,13 @@ fn plays(resource: Resource, workers: &WorkerPlan) -> bool {
     starts_at_once && !workers.spec.spans_cpus
 }
 
-/// The blocks of `resource`, which settle within `settle`; their sequence has no
-/// number yet.
-fn sequence(resource: Resource, workers: &WorkerPlan, settle: Duration) -> Option<Sequence> {
+/// The blocks of `resource`, whose source settles within `own`, and with the target within
+/// `settle`; their sequence has no number yet.
+fn sequence(
+    resource: Resource,
+    workers: &WorkerPlan,
+    [own, settle]: [Duration; 2],
+) -> Option<Sequence> {
     if !plays(resource, workers) {
         return None;
     }
@@ -348,13 +356,15 @@ fn sequence(resource: Resource, workers: &WorkerPlan, settle: Duration) -> Optio
             period,
             skip,
             read,
+            least_skip: skip.min(own.div_duration_f64(period).ceil() as u32),
             slices: slices.is_some(),
             takes_time: resource.row().intensity == Intensity::Share,
         })
     };
     if settle > LONGEST_CARRY_OVER {
         let skip = settle.div_duration_f64(period).ceil() as u32;
-        return shape(skip, skip * 5 / 4);
+        let evicts = !recovery(resource, slices.is_some()).is_zero();
+        return shape(skip, if evicts { skip / 2 } else { skip * 5 / 4 });
     }
     match slices {
         // The scheduler's own slices of milliseconds have to average out.

@@ -160,6 +160,12 @@ pub(super) fn never_shared(
                 continue;
             };
             let lost = entry.sensitive == Some(true);
+            // Of one that waited for it all the time nothing else is to be said.
+            if entry.curve.is_empty() && entry.probe_curve.is_empty() {
+                entry.reason = None;
+                reopen(entry, reason.clone());
+                continue;
+            }
             if !lost && !entry.curve.is_empty() {
                 entry.curve.clear();
                 reopen(entry, format!("tolerated: {reason}"));

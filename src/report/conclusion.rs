@@ -31,7 +31,8 @@ pub fn sentences(profile: &Profile) -> Vec<String> {
         of_insensitive(&of(Verdict::Insensitive), !sensitive.is_empty()),
         of_caused(&entries),
         of_use(profile, &entries),
-        of_open(&of(Verdict::Open)),
+        of_open(&of(Verdict::Open), profile),
+        of_apart(&of(Verdict::Open), profile),
         of_doubts(profile),
     ];
     parts.into_iter().flatten().collect()
@@ -141,20 +142,41 @@ fn of_use(profile: &Profile, entries: &[(&String, &ResourceEntry)]) -> Option<St
     (!parts.is_empty()).then(|| format!("Uses {}.", listed(&parts)))
 }
 
-fn of_open(entries: &[(&String, &ResourceEntry)]) -> Option<String> {
-    if entries.is_empty() {
-        return None;
-    }
-    let names = match entries.len() > MOST_NAMES {
+/// Whether the CPUs of source and target shared no cache for long enough to see what `id`
+/// costs then: more time decides nothing.
+fn is_apart(id: &str, profile: &Profile) -> bool {
+    let sharing = profile.conditions.cache_sharing.iter();
+    let mut apart = sharing.filter(|one| !one.of_shared_time);
+    apart.any(|one| one.resources.iter().any(|of| of == id))
+}
+
+/// The names of some entries, or their number.
+fn names(entries: &[&(&String, &ResourceEntry)]) -> String {
+    match entries.len() > MOST_NAMES {
         true => format!("{} resources", entries.len()),
-        false => listed(
-            &entries
-                .iter()
-                .map(|(id, _)| text::clean(id))
-                .collect::<Vec<_>>(),
-        ),
-    };
-    Some(format!("Open: {names}; a longer --budget decides more."))
+        false => {
+            let names = entries.iter().map(|(id, _)| text::clean(id));
+            listed(&names.collect::<Vec<_>>())
+        }
+    }
+}
+
+fn of_open(entries: &[(&String, &ResourceEntry)], profile: &Profile) -> Option<String> {
+    let open = entries.iter().filter(|(id, _)| !is_apart(id, profile));
+    let open: Vec<_> = open.collect();
+    (!open.is_empty()).then(|| format!("Open: {}; a longer --budget decides more.", names(&open)))
+}
+
+fn of_apart(entries: &[(&String, &ResourceEntry)], profile: &Profile) -> Option<String> {
+    let apart = entries.iter().filter(|(id, _)| is_apart(id, profile));
+    let apart: Vec<_> = apart.collect();
+    (!apart.is_empty()).then(|| {
+        format!(
+            "Not seen: {}; the virtual machine's CPUs shared too little of their time in one \
+             last-level cache, so measure again later.",
+            names(&apart)
+        )
+    })
 }
 
 fn of_doubts(profile: &Profile) -> Option<String> {
@@ -172,5 +194,47 @@ fn listed(names: &[String]) -> String {
         // "and 1 more" is no shorter than the name.
         1 => names.join(", "),
         more => format!("{} and {more} more", names[..MOST_NAMES].join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jostle_profile::CacheSharing;
+    use jostle_profile::Status;
+
+    #[test]
+    fn what_was_never_shared_is_not_called_open() {
+        let text = include_str!("../../profiles/bzip2.json");
+        let mut profile: Profile = serde_json::from_str(text).unwrap();
+        for id in ["llc-bandwidth", "memory-bandwidth", "branch"] {
+            let entry = profile.resources.get_mut(id).unwrap();
+            (entry.status, entry.sensitive, entry.tolerated) = (Status::Unresolved, None, None);
+        }
+        let sharing = |of_shared_time| CacheSharing {
+            resources: vec!["llc-bandwidth".into(), "memory-bandwidth".into()],
+            shared_percent: 0.0,
+            of_shared_time,
+            shared_ns: None,
+            apart_ns: Some(370.0),
+        };
+        let open = |profile: &Profile| {
+            let sentences = sentences(profile).into_iter();
+            let open = sentences.filter(|it| it.starts_with("Open") || it.starts_with("Not seen"));
+            open.collect::<Vec<_>>().join(" ")
+        };
+        profile.conditions.cache_sharing = vec![sharing(true)];
+        assert!(open(&profile).starts_with("Open: ") && !open(&profile).contains("Not seen"));
+        profile.conditions.cache_sharing = vec![sharing(false)];
+        let said = open(&profile);
+        let (open, apart) = said.split_once("Not seen").expect("what was not seen");
+        assert!(
+            open.starts_with("Open: ") && !open.contains("-bandwidth"),
+            "{said}"
+        );
+        assert!(
+            apart.contains("llc-bandwidth") && apart.contains("memory-bandwidth"),
+            "{said}"
+        );
     }
 }

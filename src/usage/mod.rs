@@ -68,6 +68,8 @@ pub struct Totals {
     at_ns: u64,
     cpu_seconds: Read<f64>,
     storage: Read<Storage>,
+    /// Read and written by system calls, of any kind of file.
+    passed_bytes: Read<f64>,
     disks: Read<BTreeMap<String, DiskCounts>>,
     traffic: Read<Traffic>,
 }
@@ -141,6 +143,7 @@ impl Meter {
             at_ns,
             cpu_seconds: cpu.unwrap_or(by_process.cpu_seconds),
             storage: storage.unwrap_or(by_process.storage),
+            passed_bytes: by_process.passed_bytes,
             disks: disks::counts(&self.root).map_err(|error| error.to_string()),
             traffic: self.traffic(&processes),
         }

@@ -17,6 +17,8 @@ const TRIES: usize = 3;
 pub(super) struct ByProcess {
     pub cpu_seconds: Read<f64>,
     pub storage: Read<Storage>,
+    /// Read and written by system calls, of any kind of file, by those that have not ended.
+    pub passed_bytes: Read<f64>,
 }
 
 /// CPU time of a process to the nanosecond, where there is a clock of it.
@@ -27,7 +29,8 @@ pub(super) type CpuClock = fn(i32) -> Option<u64>;
 pub(super) fn totals(root: &Path, processes: &[i32], ours: bool, clock: CpuClock) -> ByProcess {
     let refuse = |reason: String| ByProcess {
         cpu_seconds: Err(reason.clone()),
-        storage: Err(reason),
+        storage: Err(reason.clone()),
+        passed_bytes: Err(reason),
     };
     if processes.len() > MOST {
         let count = processes.len();
@@ -46,6 +49,7 @@ pub(super) fn totals(root: &Path, processes: &[i32], ours: bool, clock: CpuClock
             cpu_seconds(root, alive, ours, clock)
         }),
         storage: again(root, processes, |alive| bytes(root, alive, ours)),
+        passed_bytes: again(root, processes, |alive| passed_bytes(root, alive)),
     }
 }
 
@@ -116,6 +120,16 @@ fn bytes(root: &Path, processes: &[i32], ours: Option<&str>) -> Result<Storage, 
         written += more_written - cancelled;
     }
     Ok(Storage::Bytes { read, written })
+}
+
+fn passed_bytes(root: &Path, processes: &[i32]) -> Result<f64, os::Error> {
+    let mut sum = 0.0;
+    for pid in processes {
+        sum += text::parse(root, format!("proc/{pid}/io"), |text| {
+            Ok(text::keyed(text, "rchar")? + text::keyed(text, "wchar")?)
+        })?;
+    }
+    Ok(sum)
 }
 
 /// Memory that the processes hold; what several of them share counts once for a

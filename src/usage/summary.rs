@@ -8,6 +8,7 @@ use super::Totals;
 use crate::os::disks::DiskCounts;
 use jostle_statistics::student_quantile;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// With fewer parts than this that lie within a run, those count too in which one ended.
 const FEWEST_WITHIN: usize = 5;
@@ -22,6 +23,7 @@ pub struct Part {
     seconds: f64,
     cpu_seconds: Grown,
     storage: Grown2,
+    passed_bytes: Grown,
     operations: Grown2,
     devices: BTreeMap<String, Io>,
     disks: BTreeMap<String, DiskCounts>,
@@ -67,6 +69,7 @@ impl Part {
                     it.sum(|io| io.written_bytes)
                 }),
             ],
+            passed_bytes: grown(&from.passed_bytes, &to.passed_bytes),
             operations: [
                 of(&from.storage, &to.storage, |it| it.sum(|io| io.reads)),
                 of(&from.storage, &to.storage, |it| it.sum(|io| io.writes)),
@@ -189,6 +192,8 @@ pub struct Track {
     /// Bytes moved to and from disks at the first and at the latest reading, with the
     /// time in nanoseconds: what lies between, interference too.
     whole: Option<[(u64, Read<f64>); 2]>,
+    /// The most that was held beside interference, bytes; 0 before any look.
+    most_resident: f64,
 }
 
 impl Track {
@@ -232,11 +237,33 @@ impl Track {
         (seconds > 0.0 && moved >= 0.0).then(|| moved / seconds)
     }
 
+    /// Memory that the target may use within `time`, bytes: what it holds, at most as far as it
+    /// was seen, and what it passes to the kernel and back meanwhile. `None` where one of them
+    /// was not read.
+    pub fn touched_within(&self, time: Duration) -> Option<f64> {
+        let held = self.memory.iter();
+        let held = held.filter_map(|memory| memory.resident_bytes.as_ref().ok());
+        let held = held.fold(self.most_resident, |most, held| most.max(*held));
+        let parts = self.parts.iter();
+        let passed =
+            parts.filter_map(|part| Some((part.seconds, *part.passed_bytes.as_ref().ok()?)));
+        let (seconds, passed) = passed.fold((0.0, 0.0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+        let known = held > 0.0 && seconds > 0.0;
+        known.then(|| held + passed / seconds * time.as_secs_f64())
+    }
+
     /// Most flushes per second of `disk`, by whomever, without interference (upper end
     /// of the interval); `None` where it does not count them.
     pub fn flushes_per_second(&self, disk: &str) -> Option<f64> {
         let rate = self.of_disk(disk, |disk| disk.flushes);
         rate.ok().map(|rate| rate.ci95[1])
+    }
+
+    /// Adds what the target holds beside interference.
+    pub fn note_disturbed(&mut self, meter: &super::Meter) {
+        if let Ok(bytes) = meter.memory().resident_bytes {
+            self.most_resident = self.most_resident.max(bytes);
+        }
     }
 
     /// Adds what is known once at the end of a part.
@@ -453,6 +480,7 @@ pub(super) mod tests {
             at_ns: (at * 1e9) as u64,
             cpu_seconds: Ok(cpu),
             storage: Ok(Storage::Bytes { read, written: 0.0 }),
+            passed_bytes: Ok(2.0 * read),
             disks: Ok(disks.collect()),
             traffic: Ok(Traffic::default()),
         }

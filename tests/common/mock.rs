@@ -174,6 +174,8 @@ pub struct MockExecutor {
     /// When sources on other CPUs share no cache with the target, and take nothing from
     /// it then.
     pub apart: Option<fn(Duration) -> bool>,
+    /// Memory that the target uses, bytes, where that is known.
+    pub touched: Option<f64>,
     /// What a source keeps beside the target as a victim, where that is another way than
     /// the one to press; the target loses nothing to it then.
     pub walk: Option<f64>,
@@ -231,6 +233,7 @@ impl MockExecutor {
             phase_response: None,
             unseen: None,
             apart: None,
+            touched: None,
             walk: None,
             counters: None,
             plays: false,
@@ -510,9 +513,13 @@ impl Executor for MockExecutor {
         &self.watched
     }
 
-    fn shares_cache(&mut self, subject: usize) -> Option<bool> {
+    fn touched_within(&self, _time: Duration) -> Option<f64> {
+        self.touched
+    }
+
+    fn cache_line_ns(&mut self, subject: usize) -> Option<f64> {
         let apart = self.apart.filter(|_| self.evicts(subject));
-        apart.map(|apart| !apart(self.clock))
+        apart.map(|apart| if apart(self.clock) { 375.0 } else { 100.0 })
     }
 
     fn at_once(&self, _one: usize, _other: usize) -> Result<(), String> {

@@ -19,6 +19,7 @@ pub fn sequence(number: usize, takes_time: bool) -> Sequence {
         number,
         period: Duration::from_micros(500),
         skip: 2,
+        least_skip: 2,
         read: 6,
         slices: true,
         takes_time,

@@ -95,9 +95,14 @@ impl Quiet {
         self.ended_runs = if over { u64::MAX } else { target.ended_runs() };
         self.track.reached(&to);
         self.open = Some((now, to));
+        self.note(Track::note);
+    }
+
+    /// Reads memory, if that may be done again.
+    fn note(&mut self, what: fn(&mut Track, &Meter)) {
         let now = monotonic_ns();
         if now >= self.memory_ns {
-            self.track.note(&self.meter);
+            what(&mut self.track, &self.meter);
             let took = monotonic_ns() - now;
             self.memory_ns = now + took * MEMORY_SHARE;
         }
@@ -130,6 +135,11 @@ impl LiveExecutor<'_> {
         self.quiet = Some(Quiet::new(meter));
     }
 
+    /// As [`Track::touched_within`], so far.
+    pub(super) fn touched(&self, time: Duration) -> Option<f64> {
+        self.quiet.as_ref()?.track.touched_within(time)
+    }
+
     /// What was read of what the target uses.
     pub fn usage(&mut self) -> Option<Track> {
         let quiet = self.quiet.take()?;
@@ -153,6 +163,8 @@ impl LiveExecutor<'_> {
         // What comes next is played beside sources, with a pause or without.
         quiet.interrupt();
         if !quiet.is_due(elapsed) {
+            quiet.meter.follow(&self.target.scope());
+            quiet.note(Track::note_disturbed);
             return Ok(());
         }
         self.put_down()?;

@@ -11,10 +11,12 @@ use crate::experiment::executor::TargetState;
 use crate::experiment::executor::WindowError;
 use crate::experiment::levels::FEWEST_PAIRS;
 use crate::experiment::queue::HalfRun;
+use crate::experiment::sequences::Judgement;
 use crate::experiment::sequences::SequenceLog;
 use crate::experiment::sequences::comes_and_goes;
 use crate::experiment::settings::Half;
 use crate::experiment::settings::Halves;
+use crate::machine::transfer::APART_NS;
 use jostle_statistics::median;
 use jostle_statistics::shuffle;
 use std::time::Duration;
@@ -184,7 +186,9 @@ impl Run<'_, '_> {
                 true => self.due(index, claim, shares),
                 false => claim,
             };
-            let waits = looked && sequence.evicts && shares == Some(false);
+            let waits = sequence.evicts && shares == Some(false);
+            // Of those that never shared one there may be nothing to look at.
+            let waits = waits && (looked || self.log.looks_at_sharing()[0] == 0);
             let key = (harsh, waits, looked, claim, index);
             if left > least && best.is_none_or(|found| key < found) {
                 best = Some(key);
@@ -198,7 +202,7 @@ impl Run<'_, '_> {
     /// is of now.
     fn due(&self, index: usize, claim: f64, shares: Option<bool>) -> f64 {
         let evicts = self.sequences[index].evicts;
-        let changes = self.log.shares.contains(&false);
+        let changes = self.log.looks_at_sharing()[1] > 0;
         match shares {
             Some(true) if evicts && changes => claim / WHILE_SHARED,
             _ => claim,
@@ -209,10 +213,10 @@ impl Run<'_, '_> {
     fn look_at_sharing(&mut self) -> Option<bool> {
         let mut sequences = self.sequences.iter();
         let evicts = sequences.find(|sequence| sequence.evicts)?;
-        let subject = evicts.members[0];
-        let shares = self.bench.shares_cache(subject);
-        self.log.shares.extend(shares);
-        shares
+        self.log.evicting.clone_from(&evicts.members);
+        let line_ns = self.bench.cache_line_ns(evicts.members[0]);
+        self.log.lines_ns.extend(line_ns);
+        line_ns.map(|ns| ns <= APART_NS)
     }
 
     /// Rounds until the first look at the verdicts of a sequence.
@@ -364,6 +368,10 @@ impl Run<'_, '_> {
     /// Plays one round of a sequence.
     fn round(&mut self, index: usize, keep: Duration) -> Result<(), WindowError> {
         let began = self.bench.now();
+        let sequence = &mut self.sequences[index];
+        if let Some(touched) = self.bench.touched_within(sequence.recovery()) {
+            sequence.shorten_for(touched);
+        }
         let blocks = self.compose(index, keep);
         let members = self.sequences[index].members.iter();
         let names: Vec<&str> = members
@@ -553,6 +561,11 @@ impl Run<'_, '_> {
                         let own = subjects[subject].sequence.unwrap_or(shape);
                         (own.skip, own.skip + own.read)
                     }
+                    (Arm::Treat(_), TargetState::Running) => {
+                        let own = subjects[subject].sequence.unwrap_or(shape);
+                        let more = own.least_skip.saturating_sub(skip);
+                        (skip + more, periods + more)
+                    }
                     (_, TargetState::Running) => (skip, periods),
                     (_, TargetState::Stopped) => {
                         (skip.min(ALONE[0]), periods.min(ALONE[0] + ALONE[1]))
@@ -687,6 +700,21 @@ impl Run<'_, '_> {
         let early = sequence.controls() <= CARRY_OVER_CONTROLS;
         let judgement =
             sequence.judge(!sequence.sequence.takes_time && sequence.periods() > 1 && early);
+        self.take(index, judgement);
+    }
+
+    /// Tells the searches what all blocks say, where some of them were left out so far.
+    pub(super) fn judge_at_the_end(&mut self) {
+        for index in 0..self.sequences.len() {
+            let held = self.log.held.get(&self.sequences[index].sequence.number);
+            if held.is_some_and(|(held, _)| comes_and_goes(held)) {
+                self.take(index, self.sequences[index].judge_last());
+            }
+        }
+    }
+
+    fn take(&mut self, index: usize, judgement: Judgement) {
+        let sequence = &self.sequences[index];
         let (number, spent) = (sequence.sequence.number, sequence.spent);
         let members = sequence.members.clone();
         for level in judgement.levels {

@@ -27,6 +27,9 @@ const BETWEEN_MARKS: f64 = 0.25;
 /// operations were done in the block and it still counts.
 const MOST_UNDER_WAY: f64 = 0.5;
 
+/// How long an operation under way at an end of a block may take, in times the block.
+const MOST_AT_ENDS: f64 = 1.0;
+
 /// Pieces of whole runs of which the fastest is taken, in seconds.
 const PIECE_OF_RUN: f64 = 0.010;
 
@@ -235,6 +238,12 @@ impl SequenceLog {
             let (from, to) = known?;
             return self.starved(course, block, from, to);
         }
+        let whole = self.undisturbed.as_deref();
+        let whole = whole.is_some_and(|whole| std::ptr::eq(whole, course));
+        if whole && ends == Ends::Block && self.is_in_parts() {
+            let (from, to) = known?;
+            return self.among_operations(course, block, from, to);
+        }
         let rate = known.and_then(|(from, to)| course.log_rate_of(from.run, from.operations, to));
         let nothing_done = || ends_at.is_some_and(|(from, to)| to <= from.operations);
         match rate {
@@ -242,6 +251,23 @@ impl SequenceLog {
             None if ends == Ends::Marks && !nothing_done() => None,
             None => Some(0.0),
         }
+    }
+
+    /// The same of a block of parts of operations, unless what is under way at one of its ends
+    /// takes longer than the block: most of that is in other blocks, and slower or faster by
+    /// what these are of.
+    fn among_operations(&self, course: &Course, block: &Kept, from: Place, to: f64) -> Option<f64> {
+        let seconds: f64 = self.counted(block).map(|turn| turn.seconds).sum();
+        let takes = |at: f64| {
+            let rate = course.log_rate_of(from.run, at.floor(), at.floor() + 1.0)?;
+            Some((-rate).exp())
+        };
+        let most = MOST_AT_ENDS * seconds;
+        if takes(from.operations)? > most || takes(to)? > most {
+            return None;
+        }
+        let rate = course.log_rate_of(from.run, from.operations, to)?;
+        Some(rate - course.log_rate)
     }
 
     /// The same of a block in which no two operations were done, as the first one's

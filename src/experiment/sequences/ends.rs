@@ -54,7 +54,8 @@ impl SequenceLog {
         for (arm, _) in self.arms.iter().enumerate().filter(|(_, of)| full(of)) {
             let mut positions: Vec<Vec<f64>> = vec![Vec::new(); self.periods() as usize];
             let own = blocks.iter().zip(&contrasts.ratios);
-            for ((block, value), ratio) in own.filter(|((block, _), _)| block.arm == arm) {
+            let own = own.filter(|((block, _), _)| block.arm == arm && block.slow_source == 0);
+            for ((block, value), ratio) in own {
                 let Some(ratio) = ratio else { continue };
                 for turn in &block.reading.turns {
                     let log = (turn.operations / turn.seconds).ln();
@@ -85,16 +86,22 @@ impl SequenceLog {
         let rate = |block: &Kept, part: std::ops::Range<u32>| {
             let turns = block.reading.turns.iter();
             let turns = turns.filter(|turn| part.contains(&turn.position));
-            let (operations, seconds) = turns.fold((0.0, 0.0), |sum, turn| {
+            let turns: Vec<&TargetTurn> = turns.collect();
+            let (operations, seconds) = turns.iter().fold((0.0, 0.0), |sum, turn| {
                 (sum.0 + turn.operations, sum.1 + turn.seconds)
             });
-            (operations / seconds).ln()
+            (operations / seconds).ln() - self.expected(&turns).unwrap_or_default()
         };
         let arms = self.arms.iter().enumerate().filter(|(_, of)| full(of));
         let mut settled = arms.map(|(arm, _)| {
             let own = blocks.iter().map(|(block, _)| block);
-            let own = own.filter(|block| block.arm == arm);
+            let own: Vec<&&Kept> = own.filter(|block| block.arm == arm).collect();
+            // What waits for its source settles meanwhile.
+            if !own.is_empty() && own.iter().all(|block| block.slow_source > 0) {
+                return true;
+            }
             let differences: Vec<f64> = own
+                .iter()
                 .map(|block| rate(block, skip..self.skip) - rate(block, self.skip..u32::MAX))
                 .filter(|difference| difference.is_finite())
                 .collect();
@@ -106,6 +113,19 @@ impl SequenceLog {
             location(&differences).abs() + SETTLED_SURELY * error <= most
         });
         settled.all(|settled| settled)
+    }
+
+    /// Log rate that runs in which nobody interfered show where `turns` are, which follow
+    /// each other; `None` where that is not known.
+    fn expected(&self, turns: &[&TargetTurn]) -> Option<f64> {
+        let (first, last) = (turns.first()?, turns.last()?);
+        let (from, to) = (first.from?, last.from?);
+        let known = self.undisturbed.as_ref().filter(|_| from.from_begin);
+        known.filter(|_| from.run == to.run)?.log_rate_of(
+            from.run,
+            from.operations,
+            to.operations + last.operations,
+        )
     }
 
     /// Operations that are seen at once, and whether most of the noise of a block

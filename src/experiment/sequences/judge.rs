@@ -58,6 +58,17 @@ impl SequenceLog {
     /// `look_for_carry_over` what is still coming after a switch is skipped, and
     /// the blocks to come are lengthened where that takes most of them.
     pub(in crate::experiment) fn judge(&mut self, look_for_carry_over: bool) -> Judgement {
+        self.look_at_ends(look_for_carry_over);
+        self.judge_by(self.contrasts(), false)
+    }
+
+    /// The same when no more blocks come: what has too few of the free time is judged by all
+    /// of them.
+    pub(in crate::experiment) fn judge_last(&self) -> Judgement {
+        self.judge_by(self.contrasts(), true)
+    }
+
+    fn look_at_ends(&mut self, look_for_carry_over: bool) {
         if look_for_carry_over {
             self.shorten();
             let known = self.contrasts_by(Ends::Block, None);
@@ -73,10 +84,13 @@ impl SequenceLog {
                 self.sequence.read *= 2;
             }
         }
-        self.judge_by(self.contrasts())
     }
 
-    fn judge_by(&self, (blocks, contrasts): (Vec<(&Kept, Block)>, Contrasts)) -> Judgement {
+    fn judge_by(
+        &self,
+        (blocks, contrasts): (Vec<(&Kept, Block)>, Contrasts),
+        last: bool,
+    ) -> Judgement {
         let mut judgement = Judgement::default();
         let states = self.states(&blocks);
         judgement.held = states.as_ref().map(|states| Held {
@@ -91,11 +105,14 @@ impl SequenceLog {
             .as_ref()
             .is_some_and(|nearby| nearby.told_apart);
         // Blocks that count, where not all do.
+        let by_state = states.is_some();
+        let all = blocks.clone();
         let chosen = match states {
             Some(states) => Some(states.free),
             None if told_apart => Some(self.near(&blocks)),
             None => None,
         };
+        let mut of_all_time = None;
         let (blocks, contrasts) = match chosen {
             None => (blocks, Rc::new(contrasts)),
             Some(chosen) => {
@@ -114,18 +131,30 @@ impl SequenceLog {
                     true => of(&other),
                     false => Rc::new(contrasts),
                 };
-                let full = |(subject, arm)| (arm == Arm::Treat(100.0)).then_some(subject);
-                let of_all = self.arms.iter().enumerate();
-                judgement.mixtures = of_all
-                    .filter_map(|(arm, of)| Some((full(*of)?, rest.clone(), arm)))
-                    .collect();
                 let contrasts = of(&free);
+                let few = |arm: usize| {
+                    let own = free.iter().zip(&contrasts.ratios);
+                    let own = own.filter(|((kept, _), ratio)| kept.arm == arm && ratio.is_some());
+                    last && by_state && own.count() < FEWEST_PAIRS
+                };
+                let full = |(subject, arm)| (arm == Arm::Treat(100.0)).then_some(subject);
+                let at_100 = self.arms.iter().enumerate();
+                let (of_all, of_part): (Vec<_>, Vec<_>) = at_100
+                    .filter_map(|(arm, of)| Some((full(*of)?, rest.clone(), arm)))
+                    .partition(|(_, _, arm)| few(*arm));
+                judgement.mixtures = of_part;
+                let of_all: Vec<usize> = of_all.iter().map(|(subject, _, _)| *subject).collect();
+                of_all_time = Some((of_all, rest));
                 (free, contrasts)
             }
         };
         for (arm, &(subject, of)) in self.arms.iter().enumerate().skip(1) {
             let mut ratios = Vec::new();
             let mut pressures = Vec::new();
+            let (blocks, contrasts) = match &of_all_time {
+                Some((subjects, rest)) if subjects.contains(&subject) => (&all, rest),
+                _ => (&blocks, &contrasts),
+            };
             let own = blocks.iter().zip(&contrasts.ratios);
             for ((block, value), ratio) in own.filter(|((block, _), _)| block.arm == arm) {
                 let Some(ratio) = *ratio else { continue };
