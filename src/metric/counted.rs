@@ -149,19 +149,22 @@ impl Counters {
         log: bool,
         alone: bool,
     ) -> Result<Result<Counters, Reason>, Error> {
-        let cpus = target.cpus().ok().filter(|_| alone);
-        target.keep_running()?;
-        let counters = Counters::open(events.clone(), &target.scope(), log, cpus.as_deref());
-        if target.wait(Duration::ZERO).is_none() {
-            return Ok(counters);
+        let open = |target: &mut Target| -> Result<_, Error> {
+            target.keep_running()?;
+            // Of one that has ended they cannot be read.
+            let cpus = target.cpus().ok().filter(|_| alone);
+            Ok(Counters::open(
+                events.clone(),
+                &target.scope(),
+                log,
+                cpus.as_deref(),
+            ))
+        };
+        let counters = open(target)?;
+        match target.wait(Duration::ZERO) {
+            None => Ok(counters),
+            Some(_) => open(target),
         }
-        target.keep_running()?;
-        Ok(Counters::open(
-            events,
-            &target.scope(),
-            log,
-            cpus.as_deref(),
-        ))
     }
 
     /// Of `events`, at least one, in each thread of `target`.

@@ -495,6 +495,23 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn what_a_target_touches_is_what_it_holds_and_passes() {
+        let mut track = track(&[totals(0.0, 0.0, 0.0, &[]), totals(2.0, 1.0, 5e6, &[])]);
+        let tenth = Duration::from_millis(100);
+        assert_eq!(
+            track.touched_within(tenth),
+            None,
+            "nobody looked at its memory"
+        );
+        track.most_resident = 3e6;
+        // 10 MB in 2 s by system calls.
+        let touched = track.touched_within(tenth).unwrap();
+        assert!((touched - 3.5e6).abs() < 1.0, "{touched}");
+        track.parts.clear();
+        assert_eq!(track.touched_within(tenth), None);
+    }
+
+    #[test]
     fn a_steady_use_has_a_narrow_interval() {
         let at = |second: usize| totals(second as f64, 0.3 * second as f64, 0.0, &[]);
         let cpu = track(&(0..8).map(at).collect::<Vec<_>>()).cpu().unwrap();

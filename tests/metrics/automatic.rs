@@ -18,6 +18,7 @@ use jostle::workload;
 use jostle::workload::CommandSpec;
 use jostle::workload::Shield;
 use jostle::workload::TargetSpec;
+use std::process::Child;
 use std::process::Command;
 use std::time::Duration;
 use std::time::Instant;
@@ -376,6 +377,7 @@ fn the_first_run_is_counted_from_its_begin() {
         return;
     };
     let spec = sh(&format!("exec {} 2500", file.display()));
+    workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
     // Another test on the same CPUs may make all of its functions look unsteady.
     once_of_three("followed", || {
         let (mut target, mut metric) =
@@ -393,6 +395,61 @@ fn the_first_run_is_counted_from_its_begin() {
         });
         let next = metric.run().expect("it was seen");
         assert_eq!(next.base - first.base, calls as u64, "{first:?} {next:?}");
+        Ok(())
+    });
+}
+
+/// A process that ends with the test, however that ends.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn who_else_calls_what_is_counted_on_the_cpus_of_the_target_is_named() {
+    if missing(AUTO, "uprobe") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(file) = compiled(directory.path(), "batches", BATCHES, &[]) else {
+        return;
+    };
+    // Another process that runs this file, on the same CPU, and is stopped.
+    let mut other = Command::new("taskset");
+    let other = Ended(other.args(["-c", "0"]).arg(&file).spawn().unwrap());
+    let pid = other.0.id().to_string();
+    let signal = |name: &str| {
+        let mut kill = Command::new("kill");
+        assert!(kill.args([name, &pid]).status().unwrap().success());
+    };
+    std::thread::sleep(Duration::from_millis(100));
+    signal("-STOP");
+    let spec = sh(&format!("{} 2500; true", file.display()));
+    workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
+    let options = MetricOptions::default();
+    once_of_three("counted on the CPU", || {
+        let (mut target, mut metric) = metric::start(&spec, Some(AUTO), &options, Some(&[0]))
+            .map_err(|error| error.to_string())?;
+        let rule = metric.window_rule();
+        if !rule.contains("no other process was seen") {
+            return Err(rule);
+        }
+        metric.follow(&mut target).unwrap();
+        assert!(metric.warnings().is_empty(), "{:?}", metric.warnings());
+        signal("-CONT");
+        eventually("the other one was seen", || {
+            std::thread::sleep(Duration::from_millis(20));
+            metric.keep_moments();
+            metric.follow(&mut target).unwrap();
+            let said = metric.warnings().into_iter().map(|it| it.to_string());
+            said.into_iter()
+                .any(|text| text.contains("batches) ran on"))
+        });
+        signal("-STOP");
         Ok(())
     });
 }

@@ -543,6 +543,49 @@ mod tests {
     }
 
     #[test]
+    fn a_run_is_compared_with_the_end_of_another_call_by_call() {
+        // 1,200 calls at uneven distances, in 1.2 s.
+        let gap = |at: usize| 0.000_2 + 0.001_6 * (at * 7 % 11) as f64 / 10.0;
+        let times = |from: usize, to: usize| -> Vec<f64> {
+            let gaps = (from..to).scan(0.0, |now, at| {
+                *now += gap(at);
+                Some(*now)
+            });
+            gaps.collect()
+        };
+        let trace = |times: Vec<f64>| {
+            let busy = times.last().copied().unwrap_or_default();
+            let window = Window {
+                seconds: busy,
+                busy,
+                count: times.len() as u64,
+            };
+            Trace {
+                windows: vec![window],
+                times,
+            }
+        };
+        let whole = [trace(times(0, 1_200))];
+        let seen = |end: Trace| {
+            let end = [end];
+            let counted = Counted {
+                first: &whole,
+                again: Again::End(&end),
+                alone: &[],
+            };
+            let seen = counted.in_runs(&[0], 1e9)?;
+            assert!(seen.runs.iter().all(|run| run.len() == 1_200));
+            seen.noise.map(|(noise, _)| noise)
+        };
+        let same = seen(trace(times(700, 1_200))).unwrap();
+        // Other calls than those at the end of the whole run.
+        let other = seen(trace(times(705, 1_205))).unwrap();
+        assert!(same < 1e-6 && other > 0.02, "{same} {other}");
+        // More than a run has.
+        assert_eq!(seen(trace(times(0, 1_300))), None);
+    }
+
+    #[test]
     fn the_end_of_a_run_continues_another_one() {
         let whole = [1.0, 2.0, 3.0, 4.0, 5.0];
         assert_eq!(
