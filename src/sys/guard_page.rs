@@ -23,8 +23,11 @@ pub struct GuardPage {
     /// When the profiler last said that it runs, nanoseconds of
     /// CLOCK_MONOTONIC.
     pub renewed: AtomicU64,
-    /// How often the guard released the target of a silent profiler.
+    /// How often the target was released by the guard or `jostle release`.
     pub let_go: AtomicU64,
+    /// How many are at it: a target may already run again whose release is not yet
+    /// counted.
+    pub letting_go: AtomicU64,
     /// One of the constants below.
     pub duty: AtomicU64,
     /// Process group of a hook that runs, 0 for none; for
@@ -49,8 +52,8 @@ pub struct GuardPage {
 }
 
 impl GuardPage {
-    /// `JOSTLEG2` read as a big-endian number.
-    pub const MAGIC: u64 = 0x4a4f_5354_4c45_4732;
+    /// `JOSTLEG3` read as a big-endian number.
+    pub const MAGIC: u64 = 0x4a4f_5354_4c45_4733;
     /// Most processes of an attached target that can be stopped together by
     /// signals.
     pub const CAPACITY: usize = 16_384;

@@ -240,17 +240,18 @@ fn functions_that_take_turns_are_counted_together() {
     assert!(text.contains("progress:uprobe:BINARY:SYMBOL"), "{text}");
 }
 
-/// Calls `evenly` every 3 ms or so, and `often` in bursts, now and then.
+/// Calls `evenly` every 3 ms or so, and `often` in bursts, now and then; nothing else
+/// is called as evenly (a function of a library could be found as well).
 const BURSTS: &str = r#"
-#include <stdlib.h>
 __attribute__((noinline)) unsigned hot(unsigned x) { for (int i = 0; i < 10; i++) x = x * 1664525 + 1013904223; return x; }
 __attribute__((noinline)) unsigned evenly(unsigned x) { for (int i = 0; i < 300000; i++) x = hot(x); return x; }
 __attribute__((noinline)) unsigned often(unsigned x) { for (int i = 0; i < 500; i++) x = hot(x); return x; }
 int main(void) {
-    unsigned x = 1;
+    unsigned x = 1, dice = 1;
     for (;;) {
         x = evenly(x);
-        if (rand() % 5 == 0) for (int i = 0; i < 60; i++) x = often(x);
+        dice = dice * 1664525 + 1013904223;
+        if ((dice >> 16) % 5 == 0) for (int i = 0; i < 60; i++) x = often(x);
         if (x == 77) return 0;
     }
 }

@@ -66,6 +66,8 @@ pub(super) const TEAR_DOWN_LIMIT: &str = "JOSTLE_TEARDOWN_LIMIT_MS";
 
 /// Longest wait for a guard to watch.
 const READY: Duration = Duration::from_secs(5);
+/// Longest wait for the end of a release; who is killed in the middle never ends it.
+const LETS_GO: Duration = Duration::from_secs(1);
 
 /// The binary that guards and demos run: ours, unless told otherwise.
 ///
@@ -219,8 +221,11 @@ impl Guard {
         }
     }
 
-    /// How often it released the target because we were silent or asked for it.
+    /// How often somebody released the target because we were silent or asked for it.
+    /// Waits for the end of a release under way: it may be the reason for what the
+    /// caller saw.
     pub(super) fn releases(&self) -> u64 {
+        poll(LETS_GO, || self.page().letting_go.load(SeqCst) == 0);
         self.page().let_go.load(SeqCst)
     }
 

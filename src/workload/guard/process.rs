@@ -98,7 +98,6 @@ fn ended(page: &GuardPage, undone: &mut Option<Seen>) -> bool {
     let held = read(&page.duty) == GuardPage::CONTINUE;
     if held && (asked || silent && *undone != Some(now)) && undo::resume(page).is_ok() {
         *undone = Some(now);
-        page.let_go.fetch_add(1, SeqCst);
     }
     false
 }

@@ -37,11 +37,22 @@ pub(super) fn frozen(page: &GuardPage) -> Option<Freezer> {
     })
 }
 
-/// Thaws or resumes whatever the profiler froze or stopped.
+/// Thaws or resumes whatever the profiler froze or stopped, and counts that, because a
+/// profiler that was only stopped may be in the middle of holding it.
 ///
 /// # Errors
 /// When the freezer refuses: to be tried again.
 pub(super) fn resume(page: &GuardPage) -> io::Result<()> {
+    page.letting_go.fetch_add(1, SeqCst);
+    let resumed = resume_all(page);
+    if resumed.is_ok() {
+        page.let_go.fetch_add(1, SeqCst);
+    }
+    page.letting_go.fetch_sub(1, SeqCst);
+    resumed
+}
+
+fn resume_all(page: &GuardPage) -> io::Result<()> {
     let thawed = match frozen(page) {
         None => Ok(()),
         Some(freezer) => match freezer.thaw() {
