@@ -7,6 +7,7 @@ mod mock;
 mod playing;
 
 use jostle::experiment::executor::Arm;
+use jostle::experiment::executor::BlockRequest;
 use jostle::experiment::executor::Sequence;
 use jostle::experiment::executor::TargetState;
 use jostle::experiment::executor::WindowError;
@@ -307,6 +308,25 @@ fn a_sequence_that_would_eat_up_the_run_is_skipped_with_the_budget_that_would_do
     let long = run(&mut mock(), &subjects, &settings(30, 3));
     let entry = &long.subjects[8].entry;
     assert_eq!(entry.sensitive, Some(false), "{entry:?}");
+}
+
+#[test]
+fn a_block_that_is_a_window_skips_nothing_however_slow_its_source() {
+    let (mut subjects, _) = playing(&[], 1);
+    for subject in &mut subjects {
+        subject.sequence = subject
+            .sequence
+            .map(|sequence| sequence.in_windows(Duration::from_millis(30)));
+    }
+    let responses = vec![Response::default(); subjects.len()];
+    let mut mock = MockExecutor::new(&subjects, &responses, 3);
+    mock.plays = true;
+    let measured = run(&mut mock, &subjects, &settings(30, 3));
+    let whole = |block: &BlockRequest| (block.skip, block.periods) == (0, 1);
+    assert!(mock.played.iter().all(whole));
+    for outcome in &measured.subjects[..SLICED.len()] {
+        assert_eq!(outcome.entry.sensitive, Some(false), "{outcome:?}");
+    }
 }
 
 #[test]

@@ -198,9 +198,9 @@ impl<'a> Bench<'a> {
         self.executor.whole_runs()
     }
 
-    /// As [`Executor::whole_runs_seen`].
-    pub fn whole_runs_seen(&self) -> &[Vec<f64>] {
-        self.executor.whole_runs_seen()
+    /// As [`Executor::runs_watched`].
+    pub fn runs_watched(&self) -> &[Vec<f64>] {
+        self.executor.runs_watched()
     }
 
     /// As [`Executor::gap`].

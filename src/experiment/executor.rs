@@ -222,7 +222,7 @@ pub trait Executor {
     /// Whole runs of the target without interference, one after another: when each of its
     /// operations was done, in seconds of CPU time from the begin of the run; none where
     /// that is not known.
-    fn whole_runs_seen(&self) -> &[Vec<f64>] {
+    fn runs_watched(&self) -> &[Vec<f64>] {
         &[]
     }
 
@@ -294,6 +294,26 @@ impl Sequence {
     /// Periods to skip and to read beside a source on other CPUs that leaves nothing
     /// behind.
     pub const BESIDE: [u32; 2] = [4, 12];
+
+    /// The same sources where a block is one window that lasts `window`, of which nothing
+    /// is skipped: sources settle before it begins.
+    pub fn in_windows(self, window: Duration) -> Sequence {
+        let Sequence {
+            number,
+            slices,
+            takes_time,
+            ..
+        } = self;
+        Sequence {
+            number,
+            period: window,
+            skip: 0,
+            read: 1,
+            least_skip: 0,
+            slices,
+            takes_time,
+        }
+    }
 }
 
 /// One resource to measure and how its windows are cut.

@@ -398,7 +398,7 @@ impl Executor for LiveExecutor<'_> {
         self.metric.one_run_per_window()
     }
 
-    fn whole_runs_seen(&self) -> &[Vec<f64>] {
+    fn runs_watched(&self) -> &[Vec<f64>] {
         self.metric.whole_runs()
     }
 

@@ -11,10 +11,12 @@
 //! [`super::judge`] says what it means.
 
 mod baseline;
+mod compose;
 mod parts;
 mod rounds;
 mod switches;
 mod together;
+mod wants;
 
 use self::switches::MOST_SWITCHES;
 use self::switches::SWITCHES;

@@ -217,9 +217,7 @@ impl<'a> Prepared<'a> {
                 // Too few for whole curves.
                 subject.sequence = None;
             } else if !turns {
-                // A block is a window.
-                sequence.period = window;
-                (sequence.skip, sequence.read) = (0, 1);
+                *sequence = sequence.in_windows(window);
             }
         }
         // The search for the capacity comes on top of the budget.

@@ -509,7 +509,7 @@ impl Executor for MockExecutor {
         self.plays
     }
 
-    fn whole_runs_seen(&self) -> &[Vec<f64>] {
+    fn runs_watched(&self) -> &[Vec<f64>] {
         &self.watched
     }
 

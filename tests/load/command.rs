@@ -157,6 +157,9 @@ fn a_server_that_is_the_command_is_waited_for_and_ended() {
     assert_eq!(profile["metric"]["name"], "throughput");
     assert_eq!(profile["metric"]["load"]["arrivals"], "closed");
     assert!(profile["metric"]["baseline"]["value"].as_f64().unwrap() > 100.0);
+    let curve = profile["resources"]["cpu-time"]["curve"].as_array();
+    let full = curve.and_then(|curve| curve.last()).expect("a curve");
+    assert!(full["windows"].as_u64() >= Some(4), "{full}");
     eventually("the server is gone", || {
         std::net::TcpStream::connect(("127.0.0.1", port)).is_err()
     });

@@ -54,8 +54,9 @@ pub struct Majority {
 const LONGER: u32 = 8;
 const SHARE: f64 = 3.0 / 8.0;
 
-/// Windows of milliseconds: what stands still for 4 ms is no alarm.
-pub const SHORT: Majority = Majority { below: 5, of: 8 };
+/// Windows of milliseconds: what stands still for 4 ms is no alarm. Of so many that two
+/// turns of a kernel which switches every 4 ms are among them.
+pub const SHORT: Majority = Majority { below: 5, of: 10 };
 /// Windows as a slow metric has them.
 pub const LONG: Majority = Majority { below: 2, of: 3 };
 
@@ -345,6 +346,22 @@ mod tests {
                 mild[at..at + 4].iter_mut().for_each(|it| *it -= 0.1);
             }
             assert_eq!(run(&mut rule, &mild), None, "{sd}");
+        }
+    }
+
+    #[test]
+    fn turns_of_the_kernel_are_seen_in_their_second_round() {
+        for sd in [0.01, 0.03] {
+            let mut rule = rule(0.9, sd);
+            let mut turns = windows(67, 400, 1.0, sd);
+            for at in (200..400).step_by(8) {
+                turns[at..at + 4].fill(0.0);
+            }
+            let seen = run(&mut rule, &turns);
+            assert!(
+                seen.is_some_and(|seen| (204..210).contains(&seen)),
+                "{sd}: {seen:?}"
+            );
         }
     }
 

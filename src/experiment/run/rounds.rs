@@ -1,13 +1,12 @@
-//! The part of a measurement that is played in sequences: what a round holds,
-//! which sequence plays the next one, and when what was played is judged.
+//! The part of a measurement that is played in sequences: which sequence plays the
+//! next round ([`super::compose`]), and when what was played is judged.
 
 use super::Run;
-use super::parts::ArmOf;
-use super::parts::in_parts;
+use super::compose::AT_100;
+use super::compose::FEWEST_CONTROLS;
+use super::compose::LONG_BLOCK;
 use crate::experiment::executor::Arm;
 use crate::experiment::executor::Block;
-use crate::experiment::executor::BlockRequest;
-use crate::experiment::executor::TargetState;
 use crate::experiment::executor::WindowError;
 use crate::experiment::levels::FEWEST_PAIRS;
 use crate::experiment::queue::HalfRun;
@@ -15,59 +14,19 @@ use crate::experiment::sequences::Judgement;
 use crate::experiment::sequences::SequenceLog;
 use crate::experiment::sequences::comes_and_goes;
 use crate::experiment::settings::Half;
-use crate::experiment::settings::Halves;
 use crate::machine::transfer::APART_NS;
 use jostle_statistics::median;
-use jostle_statistics::shuffle;
 use std::time::Duration;
 
-/// Intensities of a curve beside those that its search asks for, percent.
-const CURVE: [f64; 4] = [80.0, 40.0, 60.0, 20.0];
-/// The same for what the target does to a source, in the order in which they are begun.
-const PROBED: [f64; 4] = [60.0, 80.0, 40.0, 20.0];
-/// The same from the first round on for a source of CPU time: beside a busy target
-/// it begins to lose at a small share.
-const PROBED_AT_ONCE: [f64; 2] = [40.0, 20.0];
-/// Blocks at 100 per round: the verdict falls there.
-const AT_100: usize = 2;
-/// Blocks per round at the level where the crossing is looked for.
-const AT_CROSSING: usize = 2;
-/// Half-width of the 95 % interval of the loss at 100, a fraction, from which on the
-/// verdict has all of the time and the curve none.
-const COARSE: f64 = 0.03;
-/// Blocks at a level that draw the curve there.
-const DRAWN: usize = 16;
-/// Controls of a round: one per this many treated blocks, at least so many.
-const TREATED_PER_CONTROL: usize = 8;
-const FEWEST_CONTROLS: usize = 3;
-/// The same where each takes a whole run.
-const FEWEST_OF_RUNS: usize = 2;
-/// One block of a gauge per so many: states of the machine show in them. The same where
-/// there are such states: they change within few blocks.
-const PER_GAUGE: usize = 4;
-const PER_GAUGE_OF_STATES: usize = 2;
-/// Rounds that a sequence's share of the budget should hold, so that the verdict
-/// has its pairs: rounds carry fewer levels of the curve for that.
-const ROUNDS: f64 = 8.0;
 /// Share of what is left that a sequence may need for its first verdicts, and this
 /// part of the share of the subjects that it holds if that is more.
 const SEQUENCE_SHARE: f64 = 0.6;
 const OF_SUBJECTS: f64 = 0.8;
 /// The former where a block is a whole run.
 const SHARE_OF_RUNS: f64 = 0.9;
-/// Blocks longer than this are too expensive for a curve before the verdict.
-const LONG_BLOCK: Duration = Duration::from_millis(20);
-/// What a sequence of long blocks gets of the time per open half, at most, in parts
-/// of what one of short blocks gets.
-const LONG_WEIGHT: f64 = 2.5;
 /// How many times its share a sequence may take of the time in which its sources share a
 /// cache with the target, where they do not always.
 const WHILE_SHARED: f64 = 4.0;
-/// What a half that has its answer weighs against one that has none.
-const SETTLED: f64 = 0.25;
-/// Periods that a source which is watched without the target needs at most to warm up,
-/// and then.
-const ALONE: [u32; 2] = [30, 20];
 /// Rounds by which their number grows from one judgement to the next.
 const JUDGED_EVERY: f64 = 1.7;
 /// Carry-over is looked for until there are more controls.
@@ -75,8 +34,6 @@ const CARRY_OVER_CONTROLS: usize = 64;
 /// What the slow sources may keep for themselves while sequences want time.
 const SLOW_SHARE: f64 = 0.3;
 const QUICK_SLOW_SHARE: f64 = 0.15;
-/// Blocks at 100 that come from more than a moment.
-const MOMENT: usize = 40;
 /// Share of the budget for windows that count what blocks cannot.
 const COUNTING_SHARE: f64 = 0.05;
 
@@ -93,7 +50,7 @@ impl Run<'_, '_> {
         for sequence in &mut self.sequences {
             sequence.lengthen(median(&mut idle), gap, LONG_BLOCK);
         }
-        SequenceLog::follow_whole_runs(&mut self.sequences, self.bench.whole_runs_seen());
+        SequenceLog::follow_whole_runs(&mut self.sequences, self.bench.runs_watched());
         for run in &mut self.queue.halves {
             run.played = self.queue.subjects[run.subject].sequence.is_some();
         }
@@ -220,7 +177,7 @@ impl Run<'_, '_> {
     }
 
     /// Rounds until the first look at the verdicts of a sequence.
-    fn rounds_to_look(&self, sequence: usize) -> usize {
+    pub(super) fn rounds_to_look(&self, sequence: usize) -> usize {
         // More whole runs would leave nothing to the other sequences; and what takes the
         // target's time costs so much that few pairs show it.
         let few = self.bench.whole_runs() || self.sequences[sequence].sequence.takes_time;
@@ -296,75 +253,6 @@ impl Run<'_, '_> {
         share.max(OF_SUBJECTS * own)
     }
 
-    /// Halves of a sequence that are not settled.
-    fn open(&self, sequence: usize) -> usize {
-        let members = &self.sequences[sequence].members;
-        let halves = self.queue.halves.iter();
-        halves
-            .filter(|run| members.contains(&run.subject) && self.wants(run))
-            .count()
-    }
-
-    fn wants(&self, run: &HalfRun) -> bool {
-        let enough = self.half_width_wanted(run);
-        let precise = || run.search.half_width_at_100() <= enough;
-        let complete = || precise() && self.not_drawn(run).is_none();
-        let known = run.search.settled && (run.half == Half::Caused || complete());
-        !run.ended && (!known || self.only_a_moment(run) || self.only_apart(run))
-    }
-
-    /// A level of its curve that has not enough pairs yet; `None` where blocks are too
-    /// expensive for a curve.
-    fn not_drawn(&self, run: &HalfRun) -> Option<f64> {
-        let own = |sequence: &&SequenceLog| sequence.members.contains(&run.subject);
-        let sequence = self.sequences.iter().find(own)?;
-        let cheap = sequence.block() <= LONG_BLOCK && !self.settings.full_only;
-        let few = |level: &f64| run.search.pairs_at(*level) < FEWEST_PAIRS;
-        CURVE.into_iter().find(|level| cheap && few(level))
-    }
-
-    /// Whether its source did not yet share the cache with the target that they are
-    /// said to share.
-    fn only_apart(&self, run: &HalfRun) -> bool {
-        let nearby = self.log.nearby.values();
-        let mut of = nearby.filter(|(_, members)| members.contains(&run.subject));
-        of.any(|(nearby, _)| !nearby.of_shared_time)
-    }
-
-    /// Whether all blocks of a half that nothing is searched for come from a
-    /// moment: what changes every second is not in its interval then.
-    fn only_a_moment(&self, run: &HalfRun) -> bool {
-        let sequence = self
-            .sequences
-            .iter()
-            .find(|sequence| sequence.members.contains(&run.subject));
-        let short = sequence.is_some_and(|sequence| sequence.block() <= LONG_BLOCK);
-        self.settings.full_only && short && run.search.pairs_at(100.0) < MOMENT
-    }
-
-    /// Half-width of the 95 % interval of the loss at 100, a fraction, that is
-    /// narrow enough.
-    fn half_width_wanted(&self, run: &HalfRun) -> f64 {
-        let sequence = self.queue.subjects[run.subject].sequence;
-        let slices = sequence.is_some_and(|sequence| sequence.slices);
-        match (self.settings.quick, slices) {
-            (false, true) => 0.011,
-            (false, false) | (true, true) => 0.025,
-            (true, false) => 0.05,
-        }
-    }
-
-    /// What a sequence still has to find out: answers, and how much beyond those. Long
-    /// blocks need more time for as much.
-    fn weight(&self, sequence: usize) -> f64 {
-        let length = self.sequences[sequence].block().as_secs_f64();
-        let members = &self.sequences[sequence].members;
-        let halves = self.queue.halves.iter();
-        let open = halves.filter(|run| members.contains(&run.subject) && self.wants(run));
-        let open = open.map(|run| if run.search.settled { SETTLED } else { 1.0 });
-        open.sum::<f64>() * (length / 0.004).sqrt().clamp(1.0, LONG_WEIGHT)
-    }
-
     /// Plays one round of a sequence.
     fn round(&mut self, index: usize, keep: Duration) -> Result<(), WindowError> {
         let began = self.bench.now();
@@ -403,252 +291,6 @@ impl Run<'_, '_> {
             self.queue.end_subject(subject, &reason);
         }
         Ok(())
-    }
-
-    /// The blocks of the next round, in random order in each of its parts: those beside
-    /// the target, then those without it.
-    fn compose(&mut self, index: usize, keep: Duration) -> Vec<BlockRequest> {
-        let sequence = &self.sequences[index];
-        let weights: f64 = (0..self.sequences.len())
-            .map(|sequence| self.weight(sequence))
-            .sum();
-        let left = self.left().saturating_sub(keep) + sequence.spent;
-        let share = left.mul_f64(self.weight(index) / weights.max(1e-9));
-        let most = share.div_duration_f64(sequence.block()) / ROUNDS;
-        let round = sequence.rounds;
-        let wanting: Vec<&HalfRun> = self
-            .queue
-            .halves
-            .iter()
-            .filter(|run| sequence.members.contains(&run.subject) && self.wants(run))
-            .collect();
-        let tolerated = wanting.iter().filter(|run| run.half == Half::Tolerated);
-        let all_settled = tolerated.clone().all(|run| run.search.settled);
-        let tolerated = tolerated.count();
-        let fixed = AT_100 * tolerated + wanting.len() / 2 + FEWEST_CONTROLS;
-        let spare = (most - fixed as f64) / tolerated.max(1) as f64;
-        let long = sequence.block() > LONG_BLOCK;
-        // Where long blocks only tell what the target does to sources, controls would take
-        // half of the time.
-        let only_caused = long && tolerated == 0;
-        let fewest = usize::from(!long || round >= self.rounds_to_look(index));
-        let levels = match self.settings.full_only {
-            true => 0,
-            false => (spare as usize).clamp(fewest, CURVE.len()),
-        };
-        let mut beside: Vec<(usize, Arm)> = Vec::new();
-        let mut alone: Vec<(usize, Arm)> = Vec::new();
-        for run in &wanting {
-            let subject = run.subject;
-            match run.half {
-                Half::Tolerated => {
-                    let precise = run.search.half_width_at_100() <= self.half_width_wanted(run);
-                    let refinements = run.search.refinements();
-                    let treat = |level: f64| (subject, Arm::Treat(level));
-                    // What has its answer leaves its time to what has none.
-                    if run.search.settled && !all_settled {
-                        let missing = (levels > 0).then(|| self.not_drawn(run)).flatten();
-                        let level = missing.filter(|_| precise || round % 2 == 1);
-                        beside.push(treat(level.unwrap_or(100.0)));
-                        continue;
-                    }
-                    if !precise || refinements.is_empty() {
-                        beside.extend([treat(100.0); AT_100]);
-                    }
-                    // Infinite before the first look.
-                    let levels = match run.search.half_width_at_100() > COARSE {
-                        true => {
-                            beside.extend((levels > 0).then(|| treat(100.0)));
-                            0
-                        }
-                        false => levels,
-                    };
-                    let first = round * levels;
-                    let of_curve = (first..first + levels).map(|n| CURVE[n % CURVE.len()]);
-                    // A curve that is drawn leaves its time to its crossing.
-                    let drawn = |level: &f64| {
-                        !refinements.is_empty() && run.search.pairs_at(*level) >= DRAWN
-                    };
-                    beside.extend(of_curve.filter(|level| !drawn(level)).map(treat));
-                    for level in &refinements {
-                        let spare = (levels / refinements.len()).max(AT_CROSSING);
-                        beside.extend(std::iter::repeat_n(treat(*level), spare));
-                    }
-                }
-                Half::Caused => {
-                    let endpoints = run.search.rules.endpoints;
-                    // At 100 the target's own blocks tell half of it already.
-                    // A block is a whole run: lower levels wait until the verdicts at 100 are known.
-                    let first = self.bench.whole_runs() && tolerated > 0;
-                    let mut levels = match long {
-                        true if first => vec![100.0],
-                        true => vec![100.0, endpoints[round % endpoints.len()]],
-                        false => endpoints.to_vec(),
-                    };
-                    let refinements = run.search.refinements();
-                    // So that a loss is not found without where it begins: one level
-                    // after the other where there seems to be one.
-                    let begun = |level: &&f64| run.search.pairs_at(**level) < FEWEST_PAIRS;
-                    let next = PROBED.iter().find(begun);
-                    let next = next.unwrap_or(&PROBED[round % PROBED.len()]);
-                    let seen = run.search.ratio_at_100();
-                    let loses = seen.is_some_and(|seen| seen < run.search.rules.line.ln());
-                    let at_once = sequence.sequence.takes_time && seen.is_none_or(|_| loses);
-                    let few = |level: &&f64| run.search.pairs_at(**level) < 2 * FEWEST_PAIRS;
-                    match (self.settings.full_only, refinements.is_empty()) {
-                        (true, _) => {}
-                        (false, false) if !long => levels.extend(CURVE),
-                        _ if at_once && PROBED_AT_ONCE.iter().any(|level| few(&level)) => {
-                            levels.extend(PROBED_AT_ONCE);
-                        }
-                        _ if loses => levels.push(*next),
-                        _ => {}
-                    }
-                    levels.extend(refinements);
-                    levels.sort_unstable_by(f64::total_cmp);
-                    levels.dedup();
-                    for level in levels {
-                        let arm = (subject, self.queue.subjects[subject].watched(level));
-                        // No other block tells what a walk loses.
-                        let more = usize::from(only_caused || matches!(arm.1, Arm::Probe(_)));
-                        alone.extend(std::iter::repeat_n(arm, 1 + more));
-                        if !beside.contains(&arm) {
-                            beside.extend(std::iter::repeat_n(arm, 1 + more));
-                        }
-                    }
-                }
-            }
-        }
-        let halves = self.queue.halves.iter();
-        let lost: Vec<usize> = halves
-            .filter(|run| run.error.is_some())
-            .map(|run| run.subject)
-            .collect();
-        let mut gauges = sequence.gauges().to_vec();
-        gauges.retain(|gauge| !lost.contains(gauge));
-        let played = beside
-            .iter()
-            .filter(|(subject, _)| gauges.contains(subject));
-        let held = self.log.held.get(&sequence.sequence.number);
-        let per_gauge = match held.is_some_and(|(held, _)| comes_and_goes(held)) {
-            true => PER_GAUGE_OF_STATES,
-            false => PER_GAUGE,
-        };
-        let missing = (beside.len() / per_gauge).saturating_sub(played.count());
-        let gauges = gauges.iter().cycle().skip(round).take(missing);
-        beside.extend(gauges.map(|gauge| (*gauge, Arm::Treat(100.0))));
-        let zero = sequence.zero();
-        let fewest = match self.bench.whole_runs() {
-            true => FEWEST_OF_RUNS,
-            false => FEWEST_CONTROLS - usize::from(long && sequence.members.len() == 1),
-        };
-        if only_caused {
-            beside.push(zero);
-        } else {
-            let controls = (beside.len() / TREATED_PER_CONTROL).max(fewest);
-            beside.extend(std::iter::repeat_n(zero, controls));
-            beside.extend(self.sharing(index));
-        }
-        let sequence = &self.sequences[index];
-        let (skip, periods) = (sequence.skip, sequence.periods());
-        let (shape, subjects) = (sequence.sequence, self.queue.subjects);
-        let request = |target| {
-            move |(subject, arm): (usize, Arm)| {
-                let (skip, periods) = match (arm, target) {
-                    // A victim needs its time to have back what it lost, whatever the
-                    // target needs.
-                    (Arm::Probe(_), _) => {
-                        let own = subjects[subject].sequence.unwrap_or(shape);
-                        (own.skip, own.skip + own.read)
-                    }
-                    (Arm::Treat(_), TargetState::Running) => {
-                        let own = subjects[subject].sequence.unwrap_or(shape);
-                        let more = own.least_skip.saturating_sub(skip);
-                        (skip + more, periods + more)
-                    }
-                    (_, TargetState::Running) => (skip, periods),
-                    (_, TargetState::Stopped) => {
-                        (skip.min(ALONE[0]), periods.min(ALONE[0] + ALONE[1]))
-                    }
-                };
-                BlockRequest {
-                    beside: None,
-                    subject,
-                    arm,
-                    target,
-                    skip,
-                    periods,
-                    turn: None,
-                }
-            }
-        };
-        let (block, total) = (sequence.block(), beside.len() + alone.len());
-        let twice = self.twice(&wanting);
-        let rng = self.bench.rng();
-        let mut parts = in_parts(beside, alone, &twice, rng);
-        for blocks in parts.iter_mut().flatten() {
-            shuffle(rng, blocks);
-        }
-        // The last round has to fit into what is left.
-        let fits = self.left().saturating_sub(keep).div_duration_f64(block) / total as f64;
-        for blocks in parts.iter_mut().flatten() {
-            blocks.truncate((blocks.len() as f64 * fits) as usize);
-        }
-        let parts = parts.into_iter().map(|[beside, alone]| {
-            let beside = beside.into_iter().map(request(TargetState::Running));
-            beside.chain(alone.into_iter().map(request(TargetState::Stopped)))
-        });
-        parts.flatten().collect()
-    }
-
-    /// What has too few pairs without the target for a look at its verdict.
-    fn twice(&self, wanting: &[&HalfRun]) -> Vec<ArmOf> {
-        let caused = wanting.iter().filter(|run| run.half == Half::Caused);
-        let caused = caused.filter(|_| !self.bench.whole_runs());
-        let few = |run: &HalfRun, level| run.search.pairs_at(level) < self.settings.min_pairs();
-        let endpoints = caused.flat_map(|run| {
-            let levels = run.search.rules.endpoints.iter();
-            let few = levels.filter(move |level| few(run, **level));
-            few.map(|level| {
-                (
-                    run.subject,
-                    self.queue.subjects[run.subject].watched(*level),
-                )
-            })
-        });
-        endpoints.collect()
-    }
-
-    /// Blocks that tell what sharing costs: idle ones beside the placebo of
-    /// this sequence, or placebos of another sequence where idle is the control.
-    fn sharing(&self, index: usize) -> Vec<(usize, Arm)> {
-        let sequence = &self.sequences[index];
-        let passes = sequence.block() > LONG_BLOCK && sequence.rounds % 2 == 1;
-        if self.settings.halves == Halves::Caused || passes {
-            return Vec::new();
-        }
-        let blocks = if sequence.block() > LONG_BLOCK { 1 } else { 2 };
-        if !sequence.sequence.takes_time {
-            let apart = self
-                .sequences
-                .iter()
-                .all(|other| !other.sequence.takes_time);
-            let own = self.queue.subjects[sequence.members[0]].sequence;
-            let on_its_own = own.is_some_and(|own| !own.slices);
-            return match apart || on_its_own {
-                true => vec![(sequence.members[0], Arm::Idle); blocks],
-                false => Vec::new(),
-            };
-        }
-        let sliced = self
-            .sequences
-            .iter()
-            .filter(|other| other.sequence.slices && !other.sequence.takes_time);
-        let each = if self.bench.whole_runs() { 1 } else { 2 };
-        sliced
-            .map(|other| other.zero())
-            .flat_map(|zero| std::iter::repeat_n(zero, each))
-            .collect()
     }
 
     /// Takes a few windows that are long enough to count in, of the sources that

@@ -26,17 +26,16 @@ pub fn at(app: &App, cluster: &Cluster, node: NodeId, weights: &Weights) -> Stri
     let view = NodeView::of(node, cluster, weights);
     let there = on_node(app, cluster, node, &view, weights);
     let own = newcomer(app, cluster.summary(node), &view, weights);
-    let mut line = format!("{} of its performance expected", percent(own.performance));
+    let below = match own.keeps {
+        true => "",
+        false => " (below its QoS)",
+    };
+    let mut line = format!("keeps {}{below}", percent(own.performance));
     if there.lost >= 0.005 {
-        line.push_str(&format!(
-            ", and {} lost by those who run there",
-            percent(there.lost)
-        ));
+        line.push_str(&format!(", those there lose {}", percent(there.lost)));
     }
-    if !own.keeps {
-        line.push_str(", below its QoS");
-    } else if there.breaks {
-        line.push_str(", and a resident falls below its QoS");
+    if own.keeps && there.breaks {
+        line.push_str(", and one of them falls below its QoS");
     }
     line
 }
@@ -89,18 +88,15 @@ pub fn why(app: &App, cluster: &Cluster, choice: &Choice, weights: &Weights) -> 
     let platform_ln = |node| app.platform_ln(cluster.summary(node).platform);
     let platform = -platform_ln(next) + platform_ln(chosen);
     let name = cluster.name(next);
-    let (here, there) = (
-        at(app, cluster, chosen, weights),
-        at(app, cluster, next, weights),
-    );
+    let there = at(app, cluster, next, weights);
     let resource = match (platform > most, most > 0.001) {
         (true, _) if platform > 0.001 => Some("platform".to_string()),
         (false, true) => Some(resource_id(lane).to_string()),
         _ => None,
     };
     let why = match &resource {
-        None => format!("{here}; {name} is no better: {there}"),
-        Some(_) => format!("{here}; on {name} {there}"),
+        None => format!("on {name} it would do no better: {there}"),
+        Some(_) => format!("on {name} it {there}"),
     };
     Deciding { resource, why }
 }
