@@ -154,13 +154,31 @@ DIRECTIONS = ("tolerated", "caused")
 CURVES = {"tolerated": "curve", "caused": "probe_curve"}
 # A score is known when it is within so many points.
 KNOWN_WITHIN = 10
+# What full pressure leaves of the performance is at the line when its interval is within
+# so much of the QoS threshold, and so much of the intensity arrived.
+NEAR_THE_LINE = 0.025
+FULL_PRESSURE = 90
+
+
+# Reasons of entries that the machine does not let anybody measure in the time: it took too
+# long, or what is said to be shared never was.
+FORBIDDEN = ("a switch there and back takes", "shared a last-level cache at no time")
 
 
 def allowed(entry):
     """Whether the machine lets the resource be measured in the time."""
     if entry["status"] in ("not-shared", "unavailable"):
         return False
-    return "a switch there and back takes" not in (entry.get("reason") or "")
+    return not any(reason in (entry.get("reason") or "") for reason in FORBIDDEN)
+
+
+def at_the_line(entry, threshold):
+    """Whether it has no verdict because full pressure brings performance to the line, and
+    nothing else is left to know."""
+    point = at_full(entry, "tolerated")
+    if entry.get("sensitive") is not None or not point or point["intensity"] < FULL_PRESSURE:
+        return False
+    return all(abs(end - threshold) <= NEAR_THE_LINE for end in point["ci95"])
 
 
 def decided(entry, direction):

@@ -23,6 +23,7 @@ def made(name="one", binary="b1", budget=30.0, **resources):
         "workload": {"name": name, "labels": {"kind": "compressor", "recorder": binary}},
         "machine": {"model": "Made CPU", "cpus": 2, "smt": False},
         "metric": {"name": "progress:uprobe:/usr/bin/one:work"},
+        "qos": {"threshold": 0.95},
         "conditions": {
             "recorded_at": "2026-01-01T00:00:00Z",
             "budget_seconds": budget,
@@ -59,11 +60,19 @@ def decides():
     entry = {"status": "unresolved", "sensitive": False}
     check(profiles.decided(entry, "tolerated"), "a verdict decides")
     check(not profiles.decided(entry, "caused"), "but only what it is about")
+    entry = {"status": "unresolved", "curve": [{"intensity": 97, "requested": 100, "ci95": [0.94, 0.97]}]}
+    check(profiles.at_the_line(entry, 0.95), "full pressure brings it to the line")
+    check(not profiles.at_the_line(entry, 0.9), "not to another one")
+    check(not profiles.at_the_line({**entry, "sensitive": True}, 0.95), "a verdict says more")
+    entry["curve"][0]["intensity"] = 80
+    check(not profiles.at_the_line(entry, 0.95), "but only full pressure")
     for status, reason, counts in [
         ("measured", None, True),
         ("not-shared", "one CPU", False),
         ("unavailable", "no peer", False),
         ("unresolved", "a switch there and back takes 2 min", False),
+        ("unresolved", "CPUs shared a last-level cache at no time", False),
+        ("unresolved", "CPUs shared a last-level cache in 3 % of the time only", True),
     ]:
         check(profiles.allowed({"status": status, "reason": reason}) == counts, f"{status} counts")
 

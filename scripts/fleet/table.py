@@ -153,8 +153,11 @@ def ruled_out(profile):
 
 
 def open_entries(profile):
+    threshold = profile["qos"]["threshold"]
     return sum(
-        profiles.allowed(entry) and not profiles.decided(entry, "tolerated")
+        profiles.allowed(entry)
+        and not profiles.decided(entry, "tolerated")
+        and not profiles.at_the_line(entry, threshold)
         for entry in profile["resources"].values()
     )
 
@@ -307,7 +310,8 @@ def agree(fleet):
         if not resource or any(share.all and share.some / share.all < bar for share, bar in shares):
             rows.append([resource or "all", *(share.text() for share, _ in shares)])
     head = ["", "score: tolerated", "caused", "loss: tolerated", "caused", "decided: tolerated", "caused"]
-    return table(head, rows)
+    near = agreement.near_the_line(own)
+    return f"{table(head, rows)}\n\nOf the decided entries, {near} have no verdict, but end at the line."
 
 
 def recorded(fleet):

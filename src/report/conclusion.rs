@@ -18,16 +18,16 @@ const CPU_TIME: &str = "cpu-time";
 /// The conclusion, from what matters most to what is open.
 pub fn sentences(profile: &Profile) -> Vec<String> {
     let entries = by_sensitivity(profile);
-    let ceiling = profile.conditions.max_intensity_percent;
     let of = |wanted: Verdict| -> Vec<(&String, &ResourceEntry)> {
         let found = entries.iter().filter(|(_, entry)| is_measurable(entry));
-        let found = found.filter(|(_, entry)| Verdict::of(entry, ceiling) == wanted);
+        let found = found.filter(|(_, entry)| Verdict::of(entry, profile) == wanted);
         found.copied().collect()
     };
     let sensitive = of(Verdict::Sensitive);
     let parts = [
         of_cpu(&sensitive),
         of_sensitive(&sensitive),
+        of_near(&of(Verdict::AtTheLine), profile),
         of_insensitive(&of(Verdict::Insensitive), !sensitive.is_empty()),
         of_caused(&entries),
         of_use(profile, &entries),
@@ -71,6 +71,23 @@ fn of_sensitive(sensitive: &[(&String, &ResourceEntry)]) -> Option<String> {
     Some(match more.is_empty() {
         true => format!("{text}."),
         false => format!("{text}; also to {}.", listed(&more)),
+    })
+}
+
+fn of_near(entries: &[(&String, &ResourceEntry)], profile: &Profile) -> Option<String> {
+    let names: Vec<String> = entries
+        .iter()
+        .map(|(id, entry)| match loss_percent(entry) {
+            Some(loss) => format!("{} ({} %)", text::clean(id), text::short(loss.value)),
+            None => text::clean(id),
+        })
+        .collect();
+    let may_lose = text::short(100.0 * (1.0 - profile.qos.threshold));
+    (!names.is_empty()).then(|| {
+        format!(
+            "Loses about the {may_lose} % that it may to {}.",
+            listed(&names)
+        )
     })
 }
 

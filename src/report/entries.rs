@@ -54,12 +54,18 @@ pub fn is_measurable(entry: &ResourceEntry) -> bool {
     !matches!(entry.status, Status::Unavailable | Status::NotShared)
 }
 
+/// Half of the width around the QoS threshold, a fraction of the baseline, in which the
+/// interval of performance at full pressure has to lie to be at the line.
+pub const NEAR_THE_LINE: f64 = 0.025;
+/// What has to arrive of an intensity of 100 %.
+const FULL_PRESSURE: f64 = 90.0;
+
 /// What is said of a resource in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Sensitive,
     Insensitive,
-    /// The loss is at the QoS threshold: neither.
+    /// Full pressure brings performance to the QoS threshold: neither.
     AtTheLine,
     /// Up to a limit on intensity nothing was seen.
     NoneSeen,
@@ -67,11 +73,23 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// `ceiling`: the highest intensity that was allowed, percent, if that was limited.
-    pub fn of(entry: &ResourceEntry, ceiling: Option<f64>) -> Verdict {
+    /// What `entry` of `profile` says.
+    pub fn of(entry: &ResourceEntry, profile: &Profile) -> Verdict {
+        let ceiling = profile.conditions.max_intensity_percent;
+        Verdict::against(entry, profile.qos.threshold, ceiling)
+    }
+
+    /// `threshold`: what is to be kept, a fraction of the baseline. `ceiling`: the highest
+    /// intensity that was allowed, percent, if that was limited.
+    pub(super) fn against(
+        entry: &ResourceEntry,
+        threshold: f64,
+        ceiling: Option<f64>,
+    ) -> Verdict {
         match (entry.sensitive, entry.tolerated) {
             (Some(true), _) => Verdict::Sensitive,
             (Some(false), _) => Verdict::Insensitive,
+            (None, _) if ends_at_the_line(entry, threshold) => Verdict::AtTheLine,
             (None, Some(score)) if entry.status == Status::Measured => {
                 match ceiling.is_some_and(|most| score.score >= most) {
                     true => Verdict::NoneSeen,
@@ -100,6 +118,15 @@ impl Verdict {
             Verdict::Open => "open",
         }
     }
+}
+
+/// Whether full pressure is known to bring performance so close to `threshold`, a fraction
+/// of the baseline, that the side hardly matters.
+fn ends_at_the_line(entry: &ResourceEntry, threshold: f64) -> bool {
+    strongest(&entry.curve).is_some_and(|point| {
+        let near = |performance: f64| (performance - threshold).abs() <= NEAR_THE_LINE;
+        point.intensity >= FULL_PRESSURE && point.ci95.into_iter().all(near)
+    })
 }
 
 /// Loss at the highest intensity measured, percent of the baseline.
@@ -137,4 +164,32 @@ pub fn used_percent(profile: &Profile, id: &str) -> Option<f64> {
         Some(quantity.share.value().filter(|_| of_it)?.percent)
     });
     shares.max_by(f64::total_cmp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(ci95: [f64; 2], intensity: f64) -> ResourceEntry {
+        let mut entry = ResourceEntry::without_numbers(Status::Unresolved, "");
+        entry.curve.push(CurvePoint {
+            intensity,
+            requested: None,
+            performance: 0.5 * (ci95[0] + ci95[1]),
+            ci95,
+            windows: 40,
+            pressure: None,
+        });
+        entry
+    }
+
+    #[test]
+    fn what_is_known_to_be_near_the_line_is_not_open() {
+        let said = |ci95, intensity| Verdict::against(&known(ci95, intensity), 0.95, None);
+        assert_eq!(said([0.94, 0.97], 100.0), Verdict::AtTheLine);
+        assert_eq!(said([0.93, 0.949], 100.0), Verdict::AtTheLine);
+        assert_eq!(said([0.92, 0.97], 100.0), Verdict::Open);
+        // Too little arrived.
+        assert_eq!(said([0.94, 0.97], 74.0), Verdict::Open);
+    }
 }

@@ -66,8 +66,7 @@ fn facts(
         let unit = entry.pressure_unit.as_deref().unwrap_or("");
         format!("{} {unit}", text::number(it))
     });
-    let ceiling = profile.conditions.max_intensity_percent;
-    let mut verdict = Verdict::of(entry, ceiling).words().to_string();
+    let mut verdict = Verdict::of(entry, profile).words().to_string();
     if is_inferred(entry) {
         verdict += ", in part inferred from other applications";
     }

@@ -39,11 +39,11 @@ pub fn loads_page(profiles: &[Profile], style: Style) -> String {
     }
     let rows = ids.into_iter().map(|id| {
         let cells = profiles.iter().map(|profile| {
-            let ceiling = profile.conditions.max_intensity_percent;
-            match profile.resources.get(id) {
-                Some(entry) if is_measurable(entry) => cell(entry, ceiling),
-                _ => ("not measured".to_string(), Some(Colour::Dim)),
-            }
+            let measured = profile.resources.get(id).filter(|it| is_measurable(it));
+            measured.map_or_else(
+                || ("not measured".to_string(), Some(Colour::Dim)),
+                |entry| cell(entry, Verdict::of(entry, profile)),
+            )
         });
         let name = (text::clean(id), None);
         std::iter::once(name).chain(cells).collect::<Vec<_>>()
@@ -105,11 +105,12 @@ fn load(profile: &Profile) -> String {
     }
 }
 
-fn cell(entry: &ResourceEntry, ceiling: Option<f64>) -> (String, Option<Colour>) {
-    let verdict = Verdict::of(entry, ceiling);
+fn cell(entry: &ResourceEntry, verdict: Verdict) -> (String, Option<Colour>) {
     let Some(score) = entry.tolerated else {
         return match verdict {
-            Verdict::Sensitive => ("sensitive".into(), Some(Colour::Yellow)),
+            Verdict::Sensitive | Verdict::AtTheLine => {
+                (verdict.words().into(), Some(Colour::Yellow))
+            }
             _ => ("?".into(), Some(Colour::Dim)),
         };
     };
@@ -147,7 +148,7 @@ mod tests {
 
     #[test]
     fn cells_say_how_much_and_how_sure() {
-        let said = |entry: ResourceEntry| cell(&entry, None);
+        let said = |entry: ResourceEntry| cell(&entry, Verdict::against(&entry, 0.95, None));
         let hot = said(of(12.0, [9.0, 15.0], Some(true)));
         assert_eq!(hot, ("12 (9–15)".into(), Some(Colour::Red)));
         let cool = said(of(100.0, [100.0, 100.0], Some(false)));

@@ -139,10 +139,9 @@ fn rows(profile: &Profile, style: Style) -> String {
     let fits = |(lines, gap): &(&Vec<[String; 6]>, usize)| columns_wide(lines, *gap) <= width;
     let layouts = [(&all, 2), (&all, 1), (&plain, 2), (&plain, 1), (&short, 2)];
     let (best, gap) = layouts.into_iter().find(fits).unwrap_or((&short, 1));
-    let ceiling = profile.conditions.max_intensity_percent;
     let colours = entries
         .iter()
-        .map(|(_, entry)| Verdict::of(entry, ceiling).colour());
+        .map(|(_, entry)| Verdict::of(entry, profile).colour());
     style.columns(best, gap, std::iter::once(None).chain(colours))
 }
 
@@ -179,7 +178,7 @@ fn layout(
             let open = score.ci95[0] <= 0.0 && least;
             number(score, if open { "≤" } else { "" }, detail)
         });
-        let mut verdict = Verdict::of(entry, ceiling).words().to_string();
+        let mut verdict = Verdict::of(entry, profile).words().to_string();
         if is_inferred(entry) {
             verdict += INFERRED;
         }

@@ -55,10 +55,9 @@ pub fn conclusion(profiles: &[Profile], matrices: Option<&[Matrix; 2]>) -> Vec<S
 fn sensitive(profiles: &[Profile]) -> Option<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for profile in profiles {
-        let ceiling = profile.conditions.max_intensity_percent;
         for (id, entry) in &profile.resources {
             let sensitive =
-                is_measurable(entry) && Verdict::of(entry, ceiling) == Verdict::Sensitive;
+                is_measurable(entry) && Verdict::of(entry, profile) == Verdict::Sensitive;
             if sensitive {
                 *counts.entry(id).or_default() += 1;
             }
@@ -168,7 +167,7 @@ fn cell(profile: &Profile, id: &str, measure: &Measure) -> Cell {
     if bar.text == "–" {
         return none(entry.status.name());
     }
-    let verdict = Verdict::of(entry, profile.conditions.max_intensity_percent);
+    let verdict = Verdict::of(entry, profile);
     let interval = match bar.interval.as_str() {
         "" => String::new(),
         interval => format!(" ({interval})"),

@@ -87,10 +87,9 @@ const TITLES: [&str; 6] = [
 ];
 
 fn row(profile: &Profile, id: &str, entry: &ResourceEntry) -> String {
-    let ceiling = profile.conditions.max_intensity_percent;
     let bars = bars(profile, id, entry);
     let cells: String = bars.iter().map(cell).collect();
-    let verdict = Verdict::of(entry, ceiling);
+    let verdict = Verdict::of(entry, profile);
     let inferred = if is_inferred(entry) {
         " (inferred)"
     } else {
