@@ -70,11 +70,17 @@ def collect(fleet, of):
     return found
 
 
+def newest(repeated):
+    """The rounds that the same jostle recorded as the first of them."""
+    recorder = profiles.label(repeated[0], "recorder")
+    return [profile for profile in repeated if profiles.label(profile, "recorder") == recorder]
+
+
 def decisions(fleet):
-    """Shares of decided entries by (name, resource, direction), over all rounds."""
+    """Shares of decided entries by (name, resource, direction), over the newest rounds."""
     found = {}
     for name, repeated in fleet.items():
-        for profile in repeated:
+        for profile in newest(repeated):
             for resource, entry in profile["resources"].items():
                 if profiles.allowed(entry):
                     near = profiles.at_the_line(entry, profile["qos"]["threshold"])
@@ -90,7 +96,7 @@ def near_the_line(fleet):
     entries = [
         (entry, profile["qos"]["threshold"])
         for repeated in fleet.values()
-        for profile in repeated
+        for profile in newest(repeated)
         for entry in profile["resources"].values()
         if profiles.allowed(entry) and not profiles.decided(entry, "tolerated")
     ]
@@ -120,7 +126,7 @@ def report(fleet):
         "Score and loss at 100 %: how often a repetition's lies in the 95 % interval of",
         "another. Decided: a verdict, a score known within 10 points, or performance at full",
         f"pressure known to be within 2.5 points of the line ({near_the_line(fleet)} entries), of",
-        "what the machine allows. T: tolerated, C: caused.",
+        "what the machine allows, by the newest build. T: tolerated, C: caused.",
         "",
     ]
     head = ["", "score T", "score C", "loss T", "loss C", "decided T", "decided C"]

@@ -11,9 +11,10 @@
 //!    for a source that suffers early.
 //! 4. What the source was seen to lose, without a verdict.
 //!
-//! A source that streams from another CPU loses a little beside anybody, and much
-//! on the CPU that serves a disk's interrupts. Neither is pressure on memory: both
-//! are taken off before what it lost says anything ([`Streams`]).
+//! A source on another CPU loses much if that CPU serves the interrupts of a disk that
+//! the application uses, and one that streams loses a little beside anybody. Neither is
+//! pressure on memory: both are taken off before what it lost says anything
+//! ([`Streams`]).
 
 use super::isotonic::Knot;
 use super::isotonic::falling;
@@ -84,7 +85,7 @@ pub(super) fn caused_of(
     }
 }
 
-/// What a source that streams loses of its own beside applications for reasons
+/// What a source on another CPU loses of its own beside applications for reasons
 /// other than the memory they use.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Streams {
@@ -159,10 +160,10 @@ pub(super) fn disk(profile: &Profile) -> Option<DiskUse> {
 /// those of the system, and cost a hundredth of a CPU at most.
 pub(super) const USES_A_DISK: f64 = 500.0;
 
-/// ln of what each source that streams from another CPU kept beside the
-/// application, all out, and its variance.
-pub(super) fn streams(profile: &Profile) -> impl Iterator<Item = (Resource, Knot)> {
-    STREAMS.into_iter().filter_map(|resource| {
+/// ln of what each of [`APART`] kept beside the application from another CPU, all out,
+/// and its variance.
+pub(super) fn kept_apart(profile: &Profile) -> impl Iterator<Item = (Resource, Knot)> {
+    APART.into_iter().filter_map(|resource| {
         let entry = profile.resources.get(resource.id())?;
         let mode = entry.placement.as_ref().map(|placement| placement.mode);
         let apart = matches!(
@@ -174,6 +175,15 @@ pub(super) fn streams(profile: &Profile) -> impl Iterator<Item = (Resource, Knot
     })
 }
 
+/// Sources that are on CPUs of their own, where an interrupt takes their time.
+pub(super) const APART: [Resource; 3] = [
+    Resource::MemoryBandwidth,
+    Resource::LlcBandwidth,
+    Resource::LlcCapacity,
+];
+
+/// Those of them that stream. What is seen of the last-level cache is a walk through a
+/// part of it.
 pub(super) const STREAMS: [Resource; 2] = [Resource::MemoryBandwidth, Resource::LlcBandwidth];
 
 /// The source at this intensity or above counts as going all out.

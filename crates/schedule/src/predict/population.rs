@@ -1,6 +1,7 @@
 //! What applications are like that nothing is known of: the spread of those that
 //! were profiled.
 
+use super::caused::STREAMS;
 use super::caused::Streams;
 use super::caused::USES_A_DISK;
 use super::caused::caused_of;
@@ -30,8 +31,8 @@ pub struct Population {
     /// How applications share a CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<TypicalCpu>,
-    /// ln that a source which streams from another CPU keeps beside applications
-    /// that use no disk, by resource id: the median.
+    /// ln that a source on a CPU of its own keeps beside applications that use no disk,
+    /// by resource id: the median.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub streams: BTreeMap<String, f64>,
     /// Seconds that a request to a disk takes from the CPU that serves the disk's
@@ -100,7 +101,7 @@ pub struct Sample {
 pub(super) struct DiskNoise {
     /// Requests in a second.
     pub requests: Option<f64>,
-    /// ln that sources which stream from another CPU kept, and its variance.
+    /// ln that sources on CPUs of their own kept, all out, and its variance.
     pub streams: Vec<(&'static str, f64, f64)>,
 }
 
@@ -188,8 +189,13 @@ impl Population {
     }
 
     /// What a source of `id` loses beside an application with so many requests to
-    /// disks, memory apart; `None` for one that does not stream.
+    /// disks, memory apart; `None` for one that does not stream and that no interrupts
+    /// disturb.
     pub(super) fn streams_of(&self, id: &str, disk: &DiskNoise) -> Option<Streams> {
+        let quiet = disk.requests.is_none_or(|many| many < USES_A_DISK);
+        if quiet && !STREAMS.iter().any(|resource| resource.id() == id) {
+            return None;
+        }
         Some(Streams {
             anybody: *self.streams.get(id)?,
             interrupts: self.interrupts(disk).map_or(0.0, |(ln, _)| ln),

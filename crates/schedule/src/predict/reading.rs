@@ -10,14 +10,15 @@
 //! Performance in a curve is a fraction of the undisturbed level whichever way
 //! the metric is better, so that the direction does not matter here.
 
+use super::caused::APART;
 use super::caused::STREAMS;
 use super::caused::caused_of;
 use super::caused::disk;
 use super::caused::fits_a_cache;
+use super::caused::kept_apart;
 use super::caused::least_sd;
 use super::caused::requests;
 use super::caused::streamed;
-use super::caused::streams;
 use super::caused::used;
 use super::cpu::CpuNeed;
 use super::isotonic::Knot;
@@ -123,6 +124,7 @@ impl Responses {
             let apart = population.streams_of(id, &noise);
             let apart = apart.filter(|_| read.is_none());
             let points = caused_of(id, entry, profile.usage.as_ref(), apart);
+            let apart = apart.filter(|_| STREAMS.contains(resource));
             let points = match apart {
                 Some(_) => points.map(|points| streamed(points, fit, demand)),
                 None => points,
@@ -180,7 +182,7 @@ impl Sample {
 fn disk_noise(profile: &Profile) -> DiskNoise {
     DiskNoise {
         requests: requests(profile),
-        streams: streams(profile)
+        streams: kept_apart(profile)
             .map(|(resource, knot)| (resource.id(), knot.ln, knot.variance))
             .collect(),
     }
@@ -205,7 +207,7 @@ fn sample(profile: &Profile) -> Sample {
         });
         let caused = caused_of(id, entry, profile.usage.as_ref(), None);
         let read = profile.usage.as_ref().and_then(|usage| used(id, usage));
-        let from_source = read.is_none() && STREAMS.contains(&Resource::ALL[lane]);
+        let from_source = read.is_none() && APART.contains(&Resource::ALL[lane]);
         if curve.is_some() || caused.is_some() {
             sample.entries.push(SampleEntry {
                 id: id.clone(),
