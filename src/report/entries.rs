@@ -81,11 +81,7 @@ impl Verdict {
 
     /// `threshold`: what is to be kept, a fraction of the baseline. `ceiling`: the highest
     /// intensity that was allowed, percent, if that was limited.
-    pub(super) fn against(
-        entry: &ResourceEntry,
-        threshold: f64,
-        ceiling: Option<f64>,
-    ) -> Verdict {
+    pub(super) fn against(entry: &ResourceEntry, threshold: f64, ceiling: Option<f64>) -> Verdict {
         match (entry.sensitive, entry.tolerated) {
             (Some(true), _) => Verdict::Sensitive,
             (Some(false), _) => Verdict::Insensitive,

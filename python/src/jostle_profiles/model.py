@@ -19,6 +19,11 @@ Direction = Literal["tolerated", "caused"]
 Status = Literal["measured", "inferred", "not-shared", "unavailable", "unresolved"]
 Verdict = Literal["sensitive", "insensitive", "at the line", "none seen", "open"]
 
+NEAR_THE_LINE = 0.025
+"""Fraction of the baseline around the QoS threshold that is at the line."""
+FULL_PRESSURE = 90.0
+"""What has to arrive of an intensity of 100 %."""
+
 DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 STATUSES: tuple[Status, ...] = get_args(Status)
 
@@ -155,14 +160,22 @@ class Resource:
     def score(self, direction: Direction) -> Score | None:
         return self.tolerated if direction == "tolerated" else self.caused
 
+    def ends_near(self, qos: float) -> bool:
+        """Whether the interval of performance at full pressure lies within
+        :data:`NEAR_THE_LINE` of ``qos``."""
+        if not self.curve:
+            return False
+        point = _strongest(self.curve)
+        near = all(abs(end - qos) <= NEAR_THE_LINE for end in point.interval)
+        return near and point.intensity >= FULL_PRESSURE
+
     def loss(self, direction: Direction = "tolerated") -> Loss | None:
         """Loss at the highest intensity measured: of the application, or with
         ``caused`` of the source beside it. None without a curve."""
         curve = self.curve if direction == "tolerated" else self.probe_curve
         if not curve:
             return None
-        # Of several at one intensity, the last.
-        point = max(reversed(curve), key=lambda point: point.intensity)
+        point = _strongest(curve)
         low, high = point.interval
         return Loss(
             _loss_percent(point.performance),
@@ -184,6 +197,11 @@ class Resource:
     def is_measurable(self) -> bool:
         """False where the machine does not share the resource or cannot stress it."""
         return self.status not in ("not-shared", "unavailable")
+
+
+def _strongest(curve: tuple[CurvePoint, ...]) -> CurvePoint:
+    """The point at the highest intensity; of several there, the last."""
+    return max(reversed(curve), key=lambda point: point.intensity)
 
 
 def _loss_percent(performance: float) -> float:
@@ -256,12 +274,15 @@ class Profile:
     def verdict(self, resource: str) -> Verdict:
         """What is said of a resource in a word, as ``jostle show`` says it.
 
-        ``at the line``: the loss is at the QoS threshold. ``none seen``: no loss up to
+        ``at the line``: full pressure brings performance to the QoS threshold, or within
+        2.5 points of it for all that its interval says. ``none seen``: no loss up to
         the limit on intensity. ``open``: time and noise did not allow a verdict.
         """
         entry = self.resources[resource]
         if entry.sensitive is not None:
             return "sensitive" if entry.sensitive else "insensitive"
+        if entry.ends_near(self.qos):
+            return "at the line"
         if entry.status == "measured" and entry.tolerated is not None:
             limit = self.conditions.max_intensity_percent
             at_limit = limit is not None and entry.tolerated.value >= limit

@@ -7,6 +7,7 @@ use super::cpu::level;
 use super::lanes::LANES;
 use super::lanes::LaneSet;
 use super::lanes::Lanes;
+use super::responses::CACHE;
 use super::responses::DiskUse;
 use super::responses::Responses;
 use jostle_profile::resource::Resource;
@@ -29,6 +30,8 @@ pub struct Pressure {
     /// Seconds that each of its requests waits for longer ones of the others that
     /// the disk works for.
     pub disk_wait: f32,
+    /// How much of the last-level cache the others hold, the sum of 0–1 each.
+    pub cached: f32,
     /// The shared CPU; `None` where CPUs are not shared, nobody else is there, or
     /// the needs are not known.
     pub cpu: Option<SharedCpu>,
@@ -42,6 +45,7 @@ impl Default for Pressure {
             interrupts: (0.0, 0.0),
             serving: 0.0,
             disk_wait: 0.0,
+            cached: 0.0,
             cpu: None,
         }
     }
@@ -85,6 +89,9 @@ impl Company {
             self.all.variance[lane] += sd * sd;
         }
         self.disks.extend(responses.disk);
+        if counted.contains(CACHE) {
+            self.all.cached += responses.holds_cache();
+        }
         if !counted.contains(CPU) {
             self.all.interrupts.0 += responses.interrupts.0;
             self.all.interrupts.1 += responses.interrupts.1;
@@ -109,6 +116,9 @@ impl Company {
             *points = (*points - responses.caused[lane]).max(0.0);
             let variance = &mut pressure.variance[lane];
             *variance = (*variance - sd * sd).max(0.0);
+        }
+        if counted.contains(CACHE) {
+            pressure.cached = (pressure.cached - responses.holds_cache()).max(0.0);
         }
         if !counted.contains(CPU) {
             let (ln, variance) = pressure.interrupts;

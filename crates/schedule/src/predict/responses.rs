@@ -5,6 +5,10 @@ use super::cpu::CpuNeed;
 use super::lanes::LANES;
 use super::lanes::LaneSet;
 use super::lanes::Lanes;
+use jostle_profile::resource::Resource;
+
+/// The lane of the last-level cache.
+pub(super) const CACHE: usize = Resource::LlcCapacity as usize;
 
 /// Points of a table: intensity 0, 4, 8 … 100.
 pub const GRID: usize = 26;
@@ -109,13 +113,26 @@ pub struct Responses {
     /// Standard deviation of ln performance beside others that profiles do not
     /// explain, on CPUs of their own and on a shared one.
     pub unexplained: [f32; 2],
+    /// ln performance with all of the last-level cache taken away, 0 where that is not
+    /// known: what it keeps there.
+    pub without_cache: f32,
     /// Resources whose curve, and whose pressure, is what the population of
     /// profiles has there, as nothing was measured.
     pub assumed: LaneSet,
     pub caused_assumed: LaneSet,
 }
 
+/// ln performance without the last-level cache of an application that uses all that it
+/// may have of it.
+const USES_THE_CACHE: f32 = -0.3;
+
 impl Responses {
+    /// How much of the last-level cache it holds against others, 0–1. A program that
+    /// loses without that cache keeps its data there.
+    pub fn holds_cache(&self) -> f32 {
+        (self.without_cache / USES_THE_CACHE).min(1.0)
+    }
+
     /// True where others may feel it on one of the `counted` resources.
     pub fn presses_on(&self, counted: LaneSet) -> bool {
         !self.caused_known.and(counted).is_empty() || self.cpu.is_some()
@@ -132,6 +149,8 @@ impl Responses {
             curves,
             ..Responses::default()
         };
+        let cache = responses.curves.iter().find(|curve| curve.lane() == CACHE);
+        responses.without_cache = cache.map_or(0.0, |curve| curve.at(100.0).0.min(0.0));
         for (lane, entry) in caused.iter().enumerate() {
             if let Some((points, sd)) = entry {
                 responses.caused[lane] = points.clamp(0.0, 100.0);

@@ -239,16 +239,16 @@ mod tests {
         .unwrap()
     }
 
-    /// Loses `slope` of ln performance per point on llc-capacity.
+    /// Loses `slope` of ln performance per point on memory-bandwidth.
     fn app(tolerated: f64, caused: f64, slope: f32) -> Arc<App> {
-        let llc = lane("llc-capacity").unwrap();
+        let memory = lane("memory-bandwidth").unwrap();
         let ln = std::array::from_fn(|step| -slope * 4.0 * step as f32);
-        let curve = Curve::new(llc, ln, [0.0; GRID]);
+        let curve = Curve::new(memory, ln, [0.0; GRID]);
         let mut causes = [None; LANES];
-        causes[llc] = Some((caused as f32, 0.0));
+        causes[memory] = Some((caused as f32, 0.0));
         let responses = Responses::new(vec![curve], LaneSet::EMPTY, &causes);
         let mut app = App::bare("app", responses);
-        app.set_scores(llc, Some(tolerated), Some(caused));
+        app.set_scores(memory, Some(tolerated), Some(caused));
         Arc::new(app)
     }
 

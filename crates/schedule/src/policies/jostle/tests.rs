@@ -12,20 +12,20 @@ use crate::predict::lane;
 use proptest::prelude::*;
 use std::sync::Arc;
 
-fn llc() -> usize {
-    lane("llc-capacity").unwrap()
+fn memory() -> usize {
+    lane("memory-bandwidth").unwrap()
 }
 
-/// Loses `loss` ln per point on the LLC, causes `caused` points there; what is
+/// Loses `loss` ln per point on memory bandwidth, causes `caused` points there; what is
 /// believed of the loss has a standard deviation of `sd` in ln.
 fn app(name: &str, loss: f32, caused: f64, sd: f32) -> Arc<App> {
     let ln = std::array::from_fn(|step| -loss * step as f32 * GRID_STEP);
     let mut causes = [None; LANES];
-    causes[llc()] = Some((caused as f32, 0.0));
-    let curve = Curve::new(llc(), ln, [sd * sd; GRID]);
+    causes[memory()] = Some((caused as f32, 0.0));
+    let curve = Curve::new(memory(), ln, [sd * sd; GRID]);
     let mut app = App::bare(name, Responses::new(vec![curve], LaneSet::EMPTY, &causes));
     app.set_scores(
-        llc(),
+        memory(),
         Some(5.0 / f64::from(loss.max(1e-3) * 100.0) * 100.0),
         Some(caused),
     );
@@ -105,7 +105,10 @@ fn sensitive_neighbours_are_spared_by_hand_computed_values() {
     let merits = by_definition(&mut policy, &request, &cluster);
     assert!((f64::from(merits[0].0) - (-0.4f64).exp()).abs() < 1e-6);
     let decision = policy.explain(&request, &cluster, &choice);
-    assert_eq!(decision.deciding.resource.as_deref(), Some("llc-capacity"));
+    assert_eq!(
+        decision.deciding.resource.as_deref(),
+        Some("memory-bandwidth")
+    );
     assert_eq!(decision.runners_up[0].node, "n0");
     let expected = decision.expected.unwrap();
     assert!((expected.performance - (-0.03f64).exp()).abs() < 1e-6);
@@ -274,7 +277,9 @@ fn of_many_nodes_the_choice_is_among_the_best_hundredth() {
         let better = cluster
             .summaries()
             .iter()
-            .filter(|summary| summary.caused[llc()] < cluster.summary(choice.node()).caused[llc()])
+            .filter(|summary| {
+                summary.caused[memory()] < cluster.summary(choice.node()).caused[memory()]
+            })
             .count();
         assert!(better < 40, "{better} nodes are better");
     }

@@ -263,23 +263,17 @@ fn the_recorded_profiles_read_sensibly() {
         }
     }
     assert!(seen > 50, "{seen}");
-    let by_name = |name: &str| {
-        let found = profiles
-            .iter()
-            .find(|(path, _)| path.ends_with(name))
-            .unwrap();
-        Responses::from_profile(&found.1)
-    };
-    // 42 % kept at 100 of a resource where it begins is not known.
-    let capacity = by_name("demo-memory-capacity.json");
-    let hit = lane_of("memory-capacity");
-    let curve = capacity
-        .curves
-        .iter()
-        .find(|curve| curve.lane() == hit)
-        .unwrap();
-    assert!((f64::from(curve.at(100.0).0).exp() - 0.42).abs() < 0.02);
-    assert!(curve.at(50.0).1.sqrt() > 0.2, "not looked at midway");
+}
+
+#[test]
+fn where_a_loss_begins_is_open_between_nothing_and_its_end() {
+    let mut entry = entry(Status::Unresolved);
+    // 42 % kept at 100, and nothing looked at below.
+    entry.curve = vec![point(100.0, 0.42, 0.06)];
+    entry.sensitive = Some(true);
+    let responses = read(entry);
+    assert!((at(&responses, 100.0).0 - 0.42).abs() < 0.02);
+    assert!(at(&responses, 50.0).1 > 0.2, "not looked at midway");
 }
 
 proptest! {
