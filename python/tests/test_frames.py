@@ -65,6 +65,17 @@ def test_below_a_limit_on_intensity_none_is_seen(write):
     assert profile.verdict("l1d") == "none seen"
 
 
+def test_what_full_pressure_brings_to_the_line_is_not_open(write):
+    def said(interval, intensity=100):
+        point = {"intensity": intensity, "performance": sum(interval) / 2, "ci95": interval, "windows": 40}
+        entry = {"status": "unresolved", "reason": "too close", "curve": [point]}
+        return jp.load_file(write(keys={"resources/l1d": entry})).verdict("l1d")
+
+    assert said([0.94, 0.97]) == "at the line"
+    assert said([0.92, 0.97]) == "open"
+    assert said([0.94, 0.97], intensity=74) == "open"
+
+
 def test_the_table_is_that_of_the_program(recorded, jostle):
     done = subprocess.run([jostle, "profiles", "export", PROFILES], capture_output=True, check=True)
     theirs = pandas.read_csv(io.BytesIO(done.stdout)).set_index(["file", "resource", "direction"])
@@ -107,7 +118,7 @@ def test_wide(recorded):
     assert (losses.isna() & there == reasons.notna()).all(axis=None)
     caused = recorded.to_wide("score", "caused")
     assert caused.loc["demo-kv", "l2-capacity"] == recorded["demo-kv"].resources["l2-capacity"].caused.value
-    assert recorded.to_wide("verdict").loc["demo-kv", "l1d"] == "open"
+    assert recorded.to_wide("verdict").loc["demo-kv", "memory-capacity"] == "open"
     for arguments, says in [(("nosuch",), "one of file, name"), (("score", "both"), "one of tolerated, caused")]:
         with pytest.raises(ValueError, match=says):
             recorded.to_wide(*arguments)

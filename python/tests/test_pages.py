@@ -24,7 +24,7 @@ def test_the_example_runs_as_it_is(tmp_path):
         [sys.executable, EXAMPLE], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert "demo-kv" in done.stdout and "cpu-time" in done.stdout
+    assert "brotli" in done.stdout and "cpu-time" in done.stdout
 
 
 def test_what_the_example_draws(monkeypatch):
