@@ -35,6 +35,7 @@ else:
     entry = {"status": "measured", "sensitive": False, "counters": {"ipc": {"control": 1}}}
     profile = {
         "workload": {"name": given("--name")[0], "labels": labels},
+        "qos": {"threshold": 0.95},
         "conditions": {"budget_seconds": 30.0},
         "resources": {"int": entry},
     }
