@@ -47,10 +47,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Rounds until a sequence is judged for the first time, and one that takes the target's
-/// time.
+/// Rounds until a sequence is judged for the first time, and one that is looked at early.
 const FIRST_JUDGED: usize = 4;
-const FIRST_JUDGED_OF_TIME: usize = 2;
+const FIRST_JUDGED_EARLY: usize = 2;
+/// Blocks of an evicting sequence from which on few are enough for a first look.
+const LONG_BLOCK: Duration = Duration::from_millis(40);
 /// Blocks grow to at most this length when carry-over takes most of them, or their
 /// ends are most of their noise.
 const LONGEST_BLOCK: Duration = Duration::from_millis(20);
@@ -197,10 +198,7 @@ impl SequenceLog {
                     rounds: 0,
                     spent: Duration::ZERO,
                     judged: 0,
-                    judged_at: match sequence.takes_time {
-                        true => FIRST_JUDGED_OF_TIME,
-                        false => FIRST_JUDGED,
-                    },
+                    judged_at: FIRST_JUDGED,
                 });
             log.members.push(index);
             let resource = subject.resource.parse::<Resource>();
@@ -310,6 +308,19 @@ impl SequenceLog {
         self.least = needed.min(most) as u32;
         let most = most - f64::from(self.skip);
         self.sequence.read = self.sequence.read.max(needed.min(most) as u32);
+    }
+
+    /// Whether few pairs come to a first look: what takes the target's time costs so much that
+    /// few show it, and of long blocks there are few.
+    pub(super) fn is_looked_at_early(&self) -> bool {
+        self.sequence.takes_time || self.evicts && self.block() > LONG_BLOCK
+    }
+
+    /// Plans the first judgement for the time of the first look.
+    pub(super) fn plan_first_judgement(&mut self) {
+        if self.is_looked_at_early() {
+            self.judged_at = FIRST_JUDGED_EARLY;
+        }
     }
 
     /// How long a target may need at most for what was evicted.

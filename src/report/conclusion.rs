@@ -42,8 +42,12 @@ pub fn sentences(profile: &Profile) -> Vec<String> {
 fn of_cpu(sensitive: &[(&String, &ResourceEntry)]) -> Option<String> {
     let (_, entry) = sensitive.iter().find(|(id, _)| *id == CPU_TIME)?;
     let loss = loss_percent(entry)?;
+    let neighbour = match loss.intensity < 99.5 {
+        true => format!("neighbour that is busy {:.0} % of the time", loss.intensity),
+        false => "busy neighbour".into(),
+    };
     Some(format!(
-        "On a CPU shared with a busy neighbour it loses {:.0} %.",
+        "On a CPU shared with a {neighbour} it loses {:.0} %.",
         loss.value
     ))
 }

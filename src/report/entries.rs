@@ -1,10 +1,11 @@
 //! The entries of a profile: their order, and what is read off them.
 
 use super::style::Colour;
-use jostle_profile::CurvePoint;
 use jostle_profile::Profile;
 use jostle_profile::ResourceEntry;
 use jostle_profile::Status;
+use jostle_profile::curve::ends_at_the_line;
+use jostle_profile::curve::telling;
 
 /// Most sensitive first: lowest tolerated score, then the unresolved, then what
 /// has no numbers. Equal scores: the larger loss first, then by name.
@@ -25,7 +26,7 @@ pub fn by_sensitivity(profile: &Profile) -> Vec<(&String, &ResourceEntry)> {
         (None, _) => f64::INFINITY,
     };
     let kept = |entry: &ResourceEntry| {
-        strongest(&entry.curve).map_or(f64::INFINITY, |point| point.performance)
+        telling(&entry.curve, entry.sensitive).map_or(f64::INFINITY, |point| point.performance)
     };
     entries.sort_by(|(a_id, a), (b_id, b)| {
         group(a)
@@ -37,13 +38,6 @@ pub fn by_sensitivity(profile: &Profile) -> Vec<(&String, &ResourceEntry)> {
     entries
 }
 
-/// The point at the highest intensity.
-pub fn strongest(curve: &[CurvePoint]) -> Option<&CurvePoint> {
-    curve
-        .iter()
-        .max_by(|a, b| a.intensity.total_cmp(&b.intensity))
-}
-
 /// Whether some of it comes from other applications and not from a measurement.
 pub fn is_inferred(entry: &ResourceEntry) -> bool {
     entry.status == Status::Inferred || entry.inferred.is_some()
@@ -53,12 +47,6 @@ pub fn is_inferred(entry: &ResourceEntry) -> bool {
 pub fn is_measurable(entry: &ResourceEntry) -> bool {
     !matches!(entry.status, Status::Unavailable | Status::NotShared)
 }
-
-/// Half of the width around the QoS threshold, a fraction of the baseline, in which the
-/// interval of performance at full pressure has to lie to be at the line.
-pub const NEAR_THE_LINE: f64 = 0.025;
-/// What has to arrive of an intensity of 100 %.
-const FULL_PRESSURE: f64 = 90.0;
 
 /// What is said of a resource in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +73,7 @@ impl Verdict {
         match (entry.sensitive, entry.tolerated) {
             (Some(true), _) => Verdict::Sensitive,
             (Some(false), _) => Verdict::Insensitive,
-            (None, _) if ends_at_the_line(entry, threshold) => Verdict::AtTheLine,
+            (None, _) if ends_at_the_line(&entry.curve, threshold) => Verdict::AtTheLine,
             (None, Some(score)) if entry.status == Status::Measured => {
                 match ceiling.is_some_and(|most| score.score >= most) {
                     true => Verdict::NoneSeen,
@@ -116,16 +104,8 @@ impl Verdict {
     }
 }
 
-/// Whether full pressure is known to bring performance so close to `threshold`, a fraction
-/// of the baseline, that the side hardly matters.
-fn ends_at_the_line(entry: &ResourceEntry, threshold: f64) -> bool {
-    strongest(&entry.curve).is_some_and(|point| {
-        let near = |performance: f64| (performance - threshold).abs() <= NEAR_THE_LINE;
-        point.intensity >= FULL_PRESSURE && point.ci95.into_iter().all(near)
-    })
-}
-
-/// Loss at the highest intensity measured, percent of the baseline.
+/// Loss at the highest intensity measured, or at a lower one that certainly costs more,
+/// percent of the baseline.
 #[derive(Clone, Copy, Debug)]
 pub struct Loss {
     pub value: f64,
@@ -138,7 +118,7 @@ pub struct Loss {
 
 /// `None` without a curve.
 pub fn loss_percent(entry: &ResourceEntry) -> Option<Loss> {
-    let point = strongest(&entry.curve)?;
+    let point = telling(&entry.curve, entry.sensitive)?;
     let percent = |performance: f64| (1.0 - performance) * 100.0;
     let least = percent(point.ci95[1]);
     Some(Loss {
@@ -160,32 +140,4 @@ pub fn used_percent(profile: &Profile, id: &str) -> Option<f64> {
         Some(quantity.share.value().filter(|_| of_it)?.percent)
     });
     shares.max_by(f64::total_cmp)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn known(ci95: [f64; 2], intensity: f64) -> ResourceEntry {
-        let mut entry = ResourceEntry::without_numbers(Status::Unresolved, "");
-        entry.curve.push(CurvePoint {
-            intensity,
-            requested: None,
-            performance: 0.5 * (ci95[0] + ci95[1]),
-            ci95,
-            windows: 40,
-            pressure: None,
-        });
-        entry
-    }
-
-    #[test]
-    fn what_is_known_to_be_near_the_line_is_not_open() {
-        let said = |ci95, intensity| Verdict::against(&known(ci95, intensity), 0.95, None);
-        assert_eq!(said([0.94, 0.97], 100.0), Verdict::AtTheLine);
-        assert_eq!(said([0.93, 0.949], 100.0), Verdict::AtTheLine);
-        assert_eq!(said([0.92, 0.97], 100.0), Verdict::Open);
-        // Too little arrived.
-        assert_eq!(said([0.94, 0.97], 74.0), Verdict::Open);
-    }
 }

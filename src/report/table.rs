@@ -1,7 +1,6 @@
 //! Everything that a profile says.
 
 use super::entries::by_sensitivity;
-use super::entries::strongest;
 use super::mechanism;
 use super::scaling;
 use super::style::Style;
@@ -19,6 +18,7 @@ use jostle_profile::Profile;
 use jostle_profile::ResourceEntry;
 use jostle_profile::Score;
 use jostle_profile::Status;
+use jostle_profile::curve::telling;
 use jostle_profile::reading::Reading;
 
 /// Below this, intervals go on a second line of their row.
@@ -314,11 +314,10 @@ fn score_cell(
     }
 }
 
-/// Loss at the highest intensity measured, percent of the baseline. A loss
-/// whose interval holds zero is not a loss that was seen: then only the upper
+/// Loss at the point that tells it, percent of the baseline. A loss whose interval holds zero is not a loss that was seen: then only the upper
 /// end, 1 − ci95\[0\], is worth printing.
 fn loss(entry: &ResourceEntry, threshold: f64, one_line: bool) -> String {
-    let Some(point) = strongest(&entry.curve) else {
+    let Some(point) = telling(&entry.curve, entry.sensitive) else {
         return "–".into();
     };
     let percent = |performance: f64| (1.0 - performance) * 100.0;

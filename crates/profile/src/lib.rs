@@ -10,6 +10,7 @@
 pub mod blame;
 mod check;
 pub mod cpulist;
+pub mod curve;
 pub mod document;
 mod file;
 mod floor;

@@ -5,6 +5,7 @@ use crate::Profile;
 use crate::ResourceEntry;
 use crate::Score;
 use crate::Status;
+use crate::curve::telling;
 use serde::Serialize;
 
 /// One direction of one resource of one profile. What is not known is empty, and
@@ -60,8 +61,7 @@ fn row(
     direction: &'static str,
     (score, curve, sensitive): (Option<Score>, &[CurvePoint], Option<bool>),
 ) -> Row {
-    let points = curve.iter();
-    let strongest = points.max_by(|a, b| a.intensity.total_cmp(&b.intensity));
+    let point = telling(curve, sensitive);
     let loss = |performance: f64| 100.0 * (1.0 - performance);
     Row {
         file: file.to_string(),
@@ -80,11 +80,11 @@ fn row(
         score_low: score.map(|it| it.ci95[0]),
         score_high: score.map(|it| it.ci95[1]),
         sensitive,
-        intensity_percent: strongest.map(|point| point.intensity),
-        loss_percent: strongest.map(|point| loss(point.performance)),
-        loss_low_percent: strongest.map(|point| loss(point.ci95[1])),
-        loss_high_percent: strongest.map(|point| loss(point.ci95[0])),
-        windows: strongest.map(|point| point.windows),
+        intensity_percent: point.map(|point| point.intensity),
+        loss_percent: point.map(|point| loss(point.performance)),
+        loss_low_percent: point.map(|point| loss(point.ci95[1])),
+        loss_high_percent: point.map(|point| loss(point.ci95[0])),
+        windows: point.map(|point| point.windows),
         reason: match score {
             Some(_) => None,
             None => Some(why_not(entry)),

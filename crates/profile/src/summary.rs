@@ -1,7 +1,10 @@
 //! What a list of many profiles shows of each, read without the rest.
 
+use crate::CurvePoint;
 use crate::FORMAT;
 use crate::Profile;
+use crate::curve::ends_at_the_line;
+use crate::curve::telling;
 use crate::document;
 use crate::document::DocumentError;
 use serde::Deserialize;
@@ -121,6 +124,7 @@ struct LeanProfile<'a> {
     workload: LeanWorkload,
     machine: LeanMachine,
     metric: LeanMetric,
+    qos: LeanQos,
     conditions: LeanConditions,
     #[serde(borrow)]
     resources: BTreeMap<Cow<'a, str>, LeanEntry<'a>>,
@@ -143,6 +147,11 @@ struct LeanMetric {
 }
 
 #[derive(Deserialize)]
+struct LeanQos {
+    threshold: f64,
+}
+
+#[derive(Deserialize)]
 struct LeanConditions {
     recorded_at: String,
     duration_seconds: f64,
@@ -158,7 +167,7 @@ struct LeanEntry<'a> {
     #[serde(default)]
     tolerated: Option<LeanScore>,
     #[serde(default)]
-    curve: Vec<LeanPoint>,
+    curve: Vec<CurvePoint>,
 }
 
 #[derive(Deserialize)]
@@ -166,18 +175,13 @@ struct LeanScore {
     ci95: [f64; 2],
 }
 
-#[derive(Deserialize)]
-struct LeanPoint {
-    intensity: f64,
-    performance: f64,
-}
-
 impl LeanProfile<'_> {
     fn summary(self) -> Summary {
         let measurable =
             |entry: &&LeanEntry| !matches!(&*entry.status, "not-shared" | "unavailable");
         let entries = self.resources.values().filter(measurable);
-        let decided = entries.clone().filter(|entry| entry.decided());
+        let threshold = self.qos.threshold;
+        let decided = entries.clone().filter(|entry| entry.decided(threshold));
         let (decided, entries) = (decided.count(), entries.count());
         let sensitive = self.resources.iter();
         let sensitive = sensitive.filter(|(_, entry)| entry.sensitive == Some(true));
@@ -214,16 +218,17 @@ impl LeanProfile<'_> {
 }
 
 impl LeanEntry<'_> {
-    fn decided(&self) -> bool {
+    fn decided(&self, threshold: f64) -> bool {
         let width = |score: &LeanScore| score.ci95[1] - score.ci95[0];
         let narrow = |score| width(score) <= DECIDED_WIDTH;
-        self.sensitive.is_some() || self.tolerated.as_ref().is_some_and(narrow)
+        self.sensitive.is_some()
+            || self.tolerated.as_ref().is_some_and(narrow)
+            || ends_at_the_line(&self.curve, threshold)
     }
 
     fn loss_percent(&self) -> Option<f64> {
-        let points = self.curve.iter();
-        let strongest = points.max_by(|a, b| a.intensity.total_cmp(&b.intensity))?;
-        Some(100.0 * (1.0 - strongest.performance))
+        let point = telling(&self.curve, self.sensitive)?;
+        Some(100.0 * (1.0 - point.performance))
     }
 }
 
@@ -234,7 +239,7 @@ mod tests {
     fn profile(resources: &str) -> String {
         format!(
             r#"{{"format":"jostle-profile/1","workload":{{"name":"web"}},
-            "machine":{{"fingerprint":"f1","model":"CPU A"}},"metric":{{"name":"stdout"}},
+            "machine":{{"fingerprint":"f1","model":"CPU A"}},"metric":{{"name":"stdout"}},"qos":{{"threshold":0.95}},
             "conditions":{{"recorded_at":"2026-01-02T03:04:05Z","duration_seconds":30,"seed":1}},
             "resources":{{{resources}}}}}"#
         )
@@ -243,7 +248,10 @@ mod tests {
     #[test]
     fn the_largest_loss_other_than_cpu_time_is_named() {
         let curve = |performance: f64| {
-            format!(r#""curve":[{{"intensity":100,"performance":{performance}}}]"#)
+            format!(
+                r#""curve":[{{"intensity":100,"performance":{performance},
+                "ci95":[{performance},{performance}],"windows":8}}]"#
+            )
         };
         let text = profile(&format!(
             r#""cpu-time":{{"status":"measured","sensitive":true,{}}},

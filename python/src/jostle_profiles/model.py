@@ -100,7 +100,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A loss at the highest intensity measured, percent, with its 95 % interval.
+    """A loss at ``intensity``, percent, with its 95 % interval.
 
     Below 0 where it was measured so.
     """
@@ -171,11 +171,18 @@ class Resource:
 
     def loss(self, direction: Direction = "tolerated") -> Loss | None:
         """Loss at the highest intensity measured: of the application, or with
-        ``caused`` of the source beside it. None without a curve."""
+        ``caused`` of the source beside it. None without a curve.
+
+        The application's is at a lower intensity where the entry is sensitive and that
+        one certainly costs more.
+        """
         curve = self.curve if direction == "tolerated" else self.probe_curve
         if not curve:
             return None
         point = _strongest(curve)
+        if direction == "tolerated" and self.sensitive:
+            costlier = [it for it in curve if it.interval[1] < point.interval[0]]
+            point = min(costlier, key=lambda it: it.performance, default=point)
         low, high = point.interval
         return Loss(
             _loss_percent(point.performance),

@@ -49,15 +49,21 @@ impl Run<'_, '_> {
         let gap = self.bench.gap();
         for sequence in &mut self.sequences {
             sequence.lengthen(median(&mut idle), gap, LONG_BLOCK);
+            sequence.plan_first_judgement();
         }
         SequenceLog::follow_whole_runs(&mut self.sequences, self.bench.runs_watched());
         for run in &mut self.queue.halves {
             run.played = self.queue.subjects[run.subject].sequence.is_some();
         }
+        let early = self
+            .sequences
+            .iter()
+            .filter(|sequence| sequence.is_looked_at_early());
+        let early: Vec<usize> = early
+            .flat_map(|sequence| sequence.members.clone())
+            .collect();
         for run in &mut self.queue.halves {
-            let sequence = self.queue.subjects[run.subject].sequence;
-            let takes_time = sequence.is_some_and(|sequence| sequence.takes_time);
-            if takes_time && run.half == Half::Tolerated && run.tried == 0 {
+            if early.contains(&run.subject) && run.half == Half::Tolerated && run.tried == 0 {
                 run.search.set_min_pairs(FEWEST_PAIRS);
             }
         }
@@ -178,10 +184,8 @@ impl Run<'_, '_> {
 
     /// Rounds until the first look at the verdicts of a sequence.
     pub(super) fn rounds_to_look(&self, sequence: usize) -> usize {
-        // More whole runs would leave nothing to the other sequences; and what takes the
-        // target's time costs so much that few pairs show it.
-        let few = self.bench.whole_runs() || self.sequences[sequence].sequence.takes_time;
-        let pairs = match few {
+        // More whole runs would leave nothing to the other sequences.
+        let pairs = match self.bench.whole_runs() || self.sequences[sequence].is_looked_at_early() {
             true => FEWEST_PAIRS,
             false => self.settings.min_pairs(),
         };
