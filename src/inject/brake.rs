@@ -2,18 +2,38 @@
 //! one for each of their processes, which then plays no planned block any more.
 
 use super::group::WorkerGroup;
+use crate::os::here;
+use crate::os::proc;
+use crate::sys::clock::monotonic_ns;
 use crate::sys::control_page::Command;
 use crate::sys::control_page::ControlPage;
 use crate::sys::control_page::Order;
+use crate::sys::sched::run_first;
+use crate::sys::sched::run_in_turn;
 use crate::sys::shared::SharedPage;
 use crate::sys::tape::Tape;
 use std::io;
 use std::rc::Rc;
 
+/// Longest time for which workers run before everything else.
+const HURRY_NS: u64 = 2_000_000;
+
 /// Mappings of its own of everything that steers some groups.
 pub struct Brake {
     pages: Vec<SharedPage<ControlPage>>,
     tapes: Vec<SharedPage<Tape>>,
+    /// Processes of the workers.
+    workers: Vec<i32>,
+    hurry: Hurry,
+}
+
+/// A worker that lost its CPU in the middle of its work has to come back to it before it
+/// is at rest, and would wait for the target's turn to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hurry {
+    NotYet,
+    Until(u64),
+    Over,
 }
 
 impl Brake {
@@ -38,12 +58,14 @@ impl Brake {
         Ok(Brake {
             pages,
             tapes: tapes.collect::<io::Result<_>>()?,
+            workers: hosts.iter().map(|host| host.pid() as i32).collect(),
+            hurry: Hurry::NotYet,
         })
     }
 
     /// Parks all sources. Whoever steers them otherwise may start them again; so
     /// it is for the caller to repeat this until nobody does.
-    pub fn park(&self) {
+    pub fn park(&mut self) {
         for tape in &self.tapes {
             tape.cancel();
         }
@@ -53,6 +75,37 @@ impl Brake {
                 page.command.set(command);
             }
         }
+        self.hurry_up();
+    }
+
+    /// Has those workers run first that are not at rest yet, once and not for long. Where
+    /// that is refused, they come in their turn.
+    fn hurry_up(&mut self) {
+        let parked = self.parked();
+        match self.hurry {
+            Hurry::NotYet if parked => {}
+            Hurry::NotYet => {
+                for worker in self.own_workers() {
+                    let _ = run_first(worker);
+                }
+                self.hurry = Hurry::Until(monotonic_ns() + HURRY_NS);
+            }
+            Hurry::Until(end_ns) if parked || monotonic_ns() > end_ns => {
+                for worker in self.own_workers() {
+                    let _ = run_in_turn(worker);
+                }
+                self.hurry = Hurry::Over;
+            }
+            Hurry::Until(_) | Hurry::Over => {}
+        }
+    }
+
+    /// Those that still are our children: the number of one that ended may be another's.
+    fn own_workers(&self) -> impl Iterator<Item = i32> {
+        let ours = std::process::id() as i32;
+        let is_ours =
+            move |worker: &i32| proc::stat(here(), *worker).is_some_and(|stat| stat.parent == ours);
+        self.workers.iter().copied().filter(is_ours)
     }
 
     /// Whether every source is at rest.

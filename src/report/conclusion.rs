@@ -1,6 +1,7 @@
 //! What a profile says, in a few sentences.
 
 use super::entries::Verdict;
+use super::entries::by_eviction;
 use super::entries::by_sensitivity;
 use super::entries::is_measurable;
 use super::entries::loss_percent;
@@ -26,7 +27,7 @@ pub fn sentences(profile: &Profile) -> Vec<String> {
     let sensitive = of(Verdict::Sensitive);
     let parts = [
         of_cpu(&sensitive),
-        of_sensitive(&sensitive),
+        of_sensitive(&sensitive, profile),
         of_near(&of(Verdict::AtTheLine), profile),
         of_insensitive(&of(Verdict::Insensitive), !sensitive.is_empty()),
         of_caused(&entries),
@@ -52,7 +53,7 @@ fn of_cpu(sensitive: &[(&String, &ResourceEntry)]) -> Option<String> {
     ))
 }
 
-fn of_sensitive(sensitive: &[(&String, &ResourceEntry)]) -> Option<String> {
+fn of_sensitive(sensitive: &[(&String, &ResourceEntry)], profile: &Profile) -> Option<String> {
     let mut others = sensitive.iter().filter(|(id, _)| *id != CPU_TIME);
     let (id, entry) = others.next()?;
     let mut text = format!("Most sensitive to {}", text::clean(id));
@@ -67,9 +68,21 @@ fn of_sensitive(sensitive: &[(&String, &ResourceEntry)]) -> Option<String> {
         text += &format!(", tolerates {:.0}", score.score);
     }
     let more: Vec<String> = others
-        .map(|(id, entry)| match loss_percent(entry) {
-            Some(loss) => format!("{} ({} %)", text::clean(id), text::short(loss.value)),
-            None => text::clean(id),
+        .map(|(id, entry)| {
+            let evicts = match by_eviction(profile, id) {
+                Some(_) => ", which evicts the same cache",
+                None => "",
+            };
+            match loss_percent(entry) {
+                Some(loss) => {
+                    format!(
+                        "{} ({} %{evicts})",
+                        text::clean(id),
+                        text::short(loss.value)
+                    )
+                }
+                None => text::clean(id),
+            }
         })
         .collect();
     Some(match more.is_empty() {

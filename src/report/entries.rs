@@ -5,34 +5,66 @@ use jostle_profile::Profile;
 use jostle_profile::ResourceEntry;
 use jostle_profile::Status;
 use jostle_profile::curve::ends_at_the_line;
+use jostle_profile::curve::strongest;
 use jostle_profile::curve::telling;
+use jostle_profile::resource::Resource;
 
-/// Most sensitive first: lowest tolerated score, then the unresolved, then what
-/// has no numbers. Equal scores: the larger loss first, then by name.
+/// A stream that costs the target little more than what only holds the last-level cache
+/// does, this share of its loss or more, costs it that cache: provided that the stream
+/// loses at most so much beside the target, a fraction, which so does not need what it needs.
+const MOST_OF_IT: f64 = 0.8;
+const LITTLE: f64 = 0.1;
+
+/// What the source of `id` costs the target by evicting it from the last-level cache: the
+/// performance that is left beside a source of that cache alone. `None` where it costs it
+/// something else.
+pub fn by_eviction(profile: &Profile, id: &str) -> Option<f64> {
+    let streams = [Resource::MemoryBandwidth, Resource::LlcBandwidth];
+    let is_stream = streams.iter().any(|stream| stream.id() == id);
+    let stream = profile.resources.get(id).filter(|_| is_stream)?;
+    let cache = profile.resources.get(Resource::LlcCapacity.id())?;
+    let beside_target = strongest(&stream.probe_curve)?;
+    let takes_little = 1.0 - beside_target.performance <= LITTLE;
+    let kept = |entry: &ResourceEntry| {
+        let certain = entry.sensitive == Some(true);
+        let point = telling(&entry.curve, entry.sensitive).filter(|_| certain);
+        point.map(|point| point.performance)
+    };
+    let (beside_stream, without_cache) = (kept(stream)?, kept(cache)?);
+    let explained = 1.0 - without_cache >= MOST_OF_IT * (1.0 - beside_stream);
+    (takes_little && explained).then_some(without_cache)
+}
+
+/// Most sensitive first: those with a score or a certain loss by what they lose, then the
+/// unresolved, then what has no numbers. Equal losses: by name. A stream that only evicts
+/// a cache comes after that.
 pub fn by_sensitivity(profile: &Profile) -> Vec<(&String, &ResourceEntry)> {
     let mut entries: Vec<_> = profile.resources.iter().collect();
     let group = |entry: &ResourceEntry| match (entry.status, &entry.tolerated) {
-        // Where a loss begins may be open when that there is one is not.
         _ if entry.sensitive == Some(true) => 0,
-        (Status::Measured | Status::Inferred, Some(_)) => 0,
-        (Status::Measured | Status::Inferred | Status::Unresolved, _) => 1,
-        (Status::Unavailable, _) => 2,
-        (Status::NotShared, _) => 3,
+        (Status::Measured | Status::Inferred, Some(_)) => 1,
+        // Where a loss begins may be open when that there is one is not.
+        (Status::Measured | Status::Inferred | Status::Unresolved, _) => 2,
+        (Status::Unavailable, _) => 3,
+        (Status::NotShared, _) => 4,
     };
-    let score = |entry: &ResourceEntry| match (entry.tolerated, entry.sensitive) {
-        (Some(tolerated), _) => tolerated.score,
-        // Somewhere in the middle, for all that is known.
-        (None, Some(true)) => 50.0,
-        (None, _) => f64::INFINITY,
-    };
-    let kept = |entry: &ResourceEntry| {
-        telling(&entry.curve, entry.sensitive).map_or(f64::INFINITY, |point| point.performance)
+    let key = |id: &str, entry: &ResourceEntry| {
+        let evicts = by_eviction(profile, id);
+        let own = telling(&entry.curve, entry.sensitive).map(|point| point.performance);
+        let kept = evicts
+            .into_iter()
+            .chain(own)
+            .fold(f64::NEG_INFINITY, f64::max);
+        let kept = if own.is_none() { f64::INFINITY } else { kept };
+        (group(entry), kept, evicts.is_some())
     };
     entries.sort_by(|(a_id, a), (b_id, b)| {
-        group(a)
-            .cmp(&group(b))
-            .then(score(a).total_cmp(&score(b)))
-            .then(kept(a).total_cmp(&kept(b)))
+        let ((a_group, a_kept, a_evicts), (b_group, b_kept, b_evicts)) =
+            (key(a_id, a), key(b_id, b));
+        a_group
+            .cmp(&b_group)
+            .then(a_kept.total_cmp(&b_kept))
+            .then(a_evicts.cmp(&b_evicts))
             .then_with(|| a_id.cmp(b_id))
     });
     entries
@@ -140,4 +172,70 @@ pub fn used_percent(profile: &Profile, id: &str) -> Option<f64> {
         Some(quantity.share.value().filter(|_| of_it)?.percent)
     });
     shares.max_by(f64::total_cmp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jostle_profile::CurvePoint;
+
+    /// `loss` of the target and `caused` of the source, percent.
+    fn lost(loss: f64, caused: f64) -> ResourceEntry {
+        let point = |lost: f64| CurvePoint {
+            intensity: 100.0,
+            requested: None,
+            performance: 1.0 - lost / 100.0,
+            ci95: [0.99 - lost / 100.0, 1.01 - lost / 100.0],
+            windows: 40,
+            pressure: None,
+        };
+        let mut entry = ResourceEntry::without_numbers(Status::Measured, "");
+        entry.sensitive = Some(loss > 5.0);
+        entry.curve.push(point(loss));
+        entry.probe_curve.push(point(caused));
+        entry
+    }
+
+    fn order(entries: &[(&str, ResourceEntry)]) -> Vec<String> {
+        let text = include_str!("../../profiles/demo-quiet.json");
+        let mut profile: Profile = serde_json::from_str(text).unwrap();
+        let named = |(id, entry): &(&str, ResourceEntry)| (id.to_string(), entry.clone());
+        profile.resources = entries.iter().map(named).collect();
+        let sorted = by_sensitivity(&profile).into_iter();
+        sorted.map(|(id, _)| id.clone()).collect()
+    }
+
+    #[test]
+    fn the_largest_loss_comes_first() {
+        let found = order(&[
+            ("cpu-time", lost(2.0, 0.0)),
+            ("l2-capacity", lost(7.0, 0.0)),
+            ("tlb", lost(20.0, 0.0)),
+            (
+                "storage-capacity",
+                ResourceEntry::without_numbers(Status::Unresolved, ""),
+            ),
+        ]);
+        assert_eq!(
+            found,
+            ["tlb", "l2-capacity", "cpu-time", "storage-capacity"]
+        );
+    }
+
+    /// A stream takes a cache away a little faster than what only holds it.
+    #[test]
+    fn a_stream_that_evicts_a_cache_comes_after_it() {
+        let first = |cache, stream, caused| {
+            let entries = [
+                ("llc-capacity", lost(cache, 0.0)),
+                ("memory-bandwidth", lost(stream, caused)),
+            ];
+            order(&entries).remove(0)
+        };
+        assert_eq!(first(86.0, 90.0, 0.0), "llc-capacity");
+        // It needs the memory itself.
+        assert_eq!(first(26.0, 28.0, 60.0), "memory-bandwidth");
+        // More than the cache.
+        assert_eq!(first(20.0, 40.0, 0.0), "memory-bandwidth");
+    }
 }

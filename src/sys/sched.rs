@@ -1,4 +1,4 @@
-//! How the scheduler treats the calling thread.
+//! How the scheduler treats a thread.
 
 use nix::errno::Errno;
 use std::io;
@@ -23,25 +23,48 @@ struct SchedAttr {
 /// for the end of the other's; its share of the CPU is unchanged. Older
 /// kernels ignore it.
 pub fn request_slice(nanoseconds: u64) -> io::Result<()> {
-    set_attributes(libc::SCHED_OTHER, nanoseconds)
+    set_attributes(0, libc::SCHED_OTHER, 0, nanoseconds)
 }
 
 /// Gives the CPU to any other task at once from now on (`SCHED_IDLE`): for the
 /// calling thread and those it will start.
 pub fn yield_cpu() -> io::Result<()> {
-    set_attributes(libc::SCHED_IDLE, 0)
+    set_attributes(0, libc::SCHED_IDLE, 0, 0)
 }
 
-fn set_attributes(policy: libc::c_int, runtime: u64) -> io::Result<()> {
+/// Has `thread` run before every ordinary one (`SCHED_FIFO`), until [`run_in_turn`].
+///
+/// # Errors
+/// Without `CAP_SYS_NICE`, or where its cgroup may have no real-time tasks.
+pub fn run_first(thread: libc::pid_t) -> io::Result<()> {
+    set_attributes(thread, libc::SCHED_FIFO, 1, 0)
+}
+
+/// Has `thread` take turns with others again.
+///
+/// # Errors
+/// When it has ended.
+pub fn run_in_turn(thread: libc::pid_t) -> io::Result<()> {
+    set_attributes(thread, libc::SCHED_OTHER, 0, 0)
+}
+
+/// Of `thread`; 0 is the caller.
+fn set_attributes(
+    thread: libc::pid_t,
+    policy: libc::c_int,
+    priority: u32,
+    runtime: u64,
+) -> io::Result<()> {
     let attributes = SchedAttr {
         size: size_of::<SchedAttr>() as u32,
         policy: policy as u32,
+        priority,
         runtime,
         ..SchedAttr::default()
     };
     // SAFETY: `attributes` is a valid sched_attr of the size it states, and
     // lives during the call.
-    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &attributes, 0) };
+    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &attributes, 0) };
     Errno::result(result)?;
     Ok(())
 }
@@ -56,4 +79,26 @@ pub fn yield_disk() -> io::Result<()> {
     let result = unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, CLASS_IDLE) };
     Errno::result(result)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(thread: libc::pid_t) -> libc::c_int {
+        // SAFETY: takes a number and only reads.
+        unsafe { libc::sched_getscheduler(thread) }
+    }
+
+    #[test]
+    fn a_thread_runs_first_and_in_turn_again() {
+        let own = nix::unistd::gettid().as_raw();
+        if let Err(error) = run_first(own) {
+            assert_eq!(error.raw_os_error(), Some(libc::EPERM));
+            return eprintln!("sched: not tried, since real-time threads are not allowed here");
+        }
+        assert_eq!(policy(own), libc::SCHED_FIFO);
+        run_in_turn(own).unwrap();
+        assert_eq!(policy(own), libc::SCHED_OTHER);
+    }
 }

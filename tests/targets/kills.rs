@@ -153,6 +153,14 @@ impl Profiler {
     }
 }
 
+/// A stopped one would outlive a test that fails.
+impl Drop for Profiler {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 /// Where jostle writes down what this user holds.
 fn directory() -> PathBuf {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -277,6 +285,52 @@ fn a_stopped_profiler_holds_nothing_for_long() {
         eventually("it holds again", || held.stopped());
         profiler.kill();
     });
+}
+
+/// The profiler recognizes that its target was let go by somebody else while neither it
+/// nor its guard could do anything.
+#[test]
+fn what_a_stopped_profiler_holds_another_may_free() {
+    for mut held in targets("freed") {
+        match &mut held {
+            // It would be stopped with its profiler.
+            Held::Command(_) => continue,
+            Held::Cgroup(own) => {
+                own.run(&["sh", "-c", "while :; do sleep 0.01; done"]);
+            }
+            Held::Process(_) => {}
+        }
+        let mut profiler = Profiler::of(&held);
+        let stop = |pid| {
+            signal(pid, Signal::SIGSTOP);
+            let stopped = || tree::stat(pid).is_some_and(|stat| stat.stopped());
+            within(SOON, "it stops", stopped);
+        };
+        stop(profiler.guard);
+        eventually("it is stopped while it holds", || {
+            stop(profiler.pid());
+            let holds = held.stopped();
+            if !holds {
+                signal(profiler.pid(), Signal::SIGCONT);
+            }
+            holds
+        });
+        within(SOON, "what it held goes on", || {
+            let released = Command::new(crate::common::JOSTLE).arg("release").output();
+            let released = released.unwrap();
+            assert!(released.status.success(), "{released:?}");
+            !held.stopped()
+        });
+        signal(profiler.pid(), Signal::SIGCONT);
+        signal(profiler.guard, Signal::SIGCONT);
+        for _ in 0..3 {
+            eventually("it holds again", || held.stopped());
+            eventually("it lets go again", || !held.stopped());
+        }
+        assert!(profiler.child.try_wait().unwrap().is_none(), "it has ended");
+        profiler.kill();
+        within(SOON, "nothing is held", || held.free());
+    }
 }
 
 /// What it has started itself may wait with it.

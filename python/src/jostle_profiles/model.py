@@ -20,6 +20,10 @@ Status = Literal["measured", "inferred", "not-shared", "unavailable", "unresolve
 Verdict = Literal["sensitive", "insensitive", "at the line", "none seen", "open"]
 
 NEAR_THE_LINE = 0.025
+MOST_OF_IT = 0.8
+"""Share of a loss to a stream that eviction explains where the stream loses at most
+:data:`LITTLE` percent beside the application."""
+LITTLE = 10.0
 """Fraction of the baseline around the QoS threshold that is at the line."""
 FULL_PRESSURE = 90.0
 """What has to arrive of an intensity of 100 %."""
@@ -317,23 +321,37 @@ class Profile:
             return max(reversed(found), key=lambda use: use.value)
         return Unavailable("; ".join(reasons) or "nothing that was read tells its use of this resource")
 
+    def _by_eviction(self, entry: Resource) -> float | None:
+        """The loss to a source of the last-level cache alone, percent, where the source of
+        ``entry`` costs the application little more by evicting that cache, and nothing
+        else; None otherwise."""
+        cache = self.resources.get("llc-capacity")
+        if entry.id not in ("memory-bandwidth", "llc-bandwidth") or cache is None:
+            return None
+        losses = [it.loss() for it in (entry, cache) if it.sensitive]
+        source = entry.loss("caused")
+        takes_little = source is not None and source.value <= LITTLE
+        if len(losses) < 2 or None in losses or not takes_little:
+            return None
+        stream, without = (loss.value for loss in losses)
+        return without if without >= MOST_OF_IT * stream else None
+
     def by_sensitivity(self) -> list[Resource]:
         """All resources, most sensitive first, in the order of ``jostle show``."""
 
-        def rank(entry: Resource) -> tuple[int, float, float, str]:
-            if entry.sensitive or (
-                entry.status in ("measured", "inferred") and entry.tolerated is not None
-            ):
+        def rank(entry: Resource) -> tuple[int, float, bool, str]:
+            if entry.sensitive:
                 group = 0
+            elif entry.status in ("measured", "inferred") and entry.tolerated is not None:
+                group = 1
             else:
-                group = {"unavailable": 2, "not-shared": 3}.get(entry.status, 1)
-            if entry.tolerated is not None:
-                score = entry.tolerated.value
-            else:
-                score = 50.0 if entry.sensitive else float("inf")
+                group = {"unavailable": 3, "not-shared": 4}.get(entry.status, 2)
             loss = entry.loss()
-            kept = float("inf") if loss is None else -loss.value
-            return group, score, kept, entry.id
+            if loss is None:
+                return group, float("inf"), False, entry.id
+            evicts = self._by_eviction(entry)
+            value = loss.value if evicts is None else min(evicts, loss.value)
+            return group, -value, evicts is not None, entry.id
 
         return sorted(self.resources.values(), key=rank)
 

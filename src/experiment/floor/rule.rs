@@ -20,7 +20,9 @@ pub const FALSE_ALARMS: Duration = Duration::from_secs(3600);
 /// Another one is tuned to twice the noise, and the last to half of the floor.
 const LOSSES: [f64; 2] = [0.02, 0.1];
 /// A window adds at most this much: one in which the target stands still counts
-/// as one in which it lost this.
+/// as one in which it lost this. To the last sum it adds all: beside a source that has the
+/// CPU for half of the time, some milliseconds at once, it would otherwise fall as fast as
+/// it rises.
 const MOST_ADDED: f64 = 0.25;
 /// A sum stands at this many times its threshold at most, so that it falls soon
 /// after a loss.
@@ -76,6 +78,8 @@ pub struct Rule {
 #[derive(Clone, Copy, Debug)]
 struct Chart {
     reference: f64,
+    /// What one window adds at most.
+    most_added: f64,
     threshold: f64,
     sum: f64,
     /// Windows since the sum was 0.
@@ -101,8 +105,13 @@ impl Rule {
             .chain([0.1f64.max(2.0 * noise), floor / 2.0])
             .collect();
         let count = losses.len() as f64;
-        let charts = losses.into_iter().map(|loss| Chart {
+        let last = losses.len() - 1;
+        let charts = losses.into_iter().enumerate().map(|(index, loss)| Chart {
             reference: floor - loss / 2.0,
+            most_added: match index == last {
+                true => floor,
+                false => MOST_ADDED,
+            },
             threshold: threshold(loss, noise, between * count),
             sum: 0.0,
             since: 0,
@@ -150,7 +159,7 @@ impl Rule {
     fn add(&mut self, window: f64, most: f64) {
         self.history = self.history << 1 | u64::from(window < self.floor);
         for chart in &mut self.charts {
-            let missing = (chart.reference - window).min(MOST_ADDED);
+            let missing = (chart.reference - window).min(chart.most_added);
             chart.sum = (chart.sum + missing).clamp(0.0, most * chart.threshold);
             chart.since = match chart.sum > 0.0 {
                 true => chart.since + 1,
@@ -366,6 +375,25 @@ mod tests {
                 "{sd}: {seen:?}"
             );
         }
+    }
+
+    /// Thresholds of a target that stood at half of its speed for a while by itself are as
+    /// high as they get.
+    #[test]
+    fn turns_of_the_kernel_are_seen_beside_a_restless_target_too() {
+        let mut baseline = windows(68, 400, 1.0, 0.02);
+        baseline[100..120].fill(0.5);
+        let mut rule = Rule::new(0.9, &baseline, MILLISECOND, SHORT);
+        assert!(rule.is_restless());
+        let mut turns = windows(69, 400, 1.0, 0.02);
+        for at in (200..400).step_by(8) {
+            turns[at..at + 4].fill(0.0);
+        }
+        let seen = run(&mut rule, &turns);
+        assert!(
+            seen.is_some_and(|seen| (204..210).contains(&seen)),
+            "{seen:?}"
+        );
     }
 
     #[test]
