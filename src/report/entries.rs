@@ -9,10 +9,11 @@ use jostle_profile::curve::strongest;
 use jostle_profile::curve::telling;
 use jostle_profile::resource::Resource;
 
-/// A stream that costs the target little more than what only holds the last-level cache
-/// does, this share of its loss or more, costs it that cache: provided that the stream
-/// loses at most so much beside the target, a fraction, which so does not need what it needs.
+/// Where a source that only holds the last-level cache costs at least this share of what a
+/// stream costs, the stream's loss is that of the cache which it evicts,
 const MOST_OF_IT: f64 = 0.8;
+/// if the stream itself loses at most this fraction beside the target: then they do not
+/// compete for the bandwidth.
 const LITTLE: f64 = 0.1;
 
 /// What the source of `id` costs the target by evicting it from the last-level cache: the
@@ -31,8 +32,9 @@ pub fn by_eviction(profile: &Profile, id: &str) -> Option<f64> {
         point.map(|point| point.performance)
     };
     let (beside_stream, without_cache) = (kept(stream)?, kept(cache)?);
+    let costs_more = beside_stream <= without_cache;
     let explained = 1.0 - without_cache >= MOST_OF_IT * (1.0 - beside_stream);
-    (takes_little && explained).then_some(without_cache)
+    (takes_little && costs_more && explained).then_some(without_cache)
 }
 
 /// Most sensitive first: those with a score or a certain loss by what they lose, then the
@@ -51,11 +53,7 @@ pub fn by_sensitivity(profile: &Profile) -> Vec<(&String, &ResourceEntry)> {
     let key = |id: &str, entry: &ResourceEntry| {
         let evicts = by_eviction(profile, id);
         let own = telling(&entry.curve, entry.sensitive).map(|point| point.performance);
-        let kept = evicts
-            .into_iter()
-            .chain(own)
-            .fold(f64::NEG_INFINITY, f64::max);
-        let kept = if own.is_none() { f64::INFINITY } else { kept };
+        let kept = evicts.or(own).unwrap_or(f64::INFINITY);
         (group(entry), kept, evicts.is_some())
     };
     entries.sort_by(|(a_id, a), (b_id, b)| {

@@ -323,7 +323,7 @@ class Profile:
 
     def _by_eviction(self, entry: Resource) -> float | None:
         """The loss to a source of the last-level cache alone, percent, where the source of
-        ``entry`` costs the application little more by evicting that cache, and nothing
+        ``entry`` costs the application somewhat more, by evicting that cache and nothing
         else; None otherwise."""
         cache = self.resources.get("llc-capacity")
         if entry.id not in ("memory-bandwidth", "llc-bandwidth") or cache is None:
@@ -334,7 +334,7 @@ class Profile:
         if len(losses) < 2 or None in losses or not takes_little:
             return None
         stream, without = (loss.value for loss in losses)
-        return without if without >= MOST_OF_IT * stream else None
+        return without if stream >= without >= MOST_OF_IT * stream else None
 
     def by_sensitivity(self) -> list[Resource]:
         """All resources, most sensitive first, in the order of ``jostle show``."""
@@ -350,7 +350,7 @@ class Profile:
             if loss is None:
                 return group, float("inf"), False, entry.id
             evicts = self._by_eviction(entry)
-            value = loss.value if evicts is None else min(evicts, loss.value)
+            value = loss.value if evicts is None else evicts
             return group, -value, evicts is not None, entry.id
 
         return sorted(self.resources.values(), key=rank)

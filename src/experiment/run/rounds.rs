@@ -29,7 +29,8 @@ const SHARE_OF_RUNS: f64 = 0.9;
 const WHILE_SHARED: f64 = 4.0;
 /// Rounds by which their number grows from one judgement to the next.
 const JUDGED_EVERY: f64 = 1.7;
-/// Carry-over is looked for until there are more controls.
+/// Carry-over is looked for from so many rounds on, until there are more controls.
+const ROUNDS_FOR_CARRY_OVER: usize = 4;
 const CARRY_OVER_CONTROLS: usize = 64;
 /// What the slow sources may keep for themselves while sequences want time.
 const SLOW_SHARE: f64 = 0.3;
@@ -344,8 +345,9 @@ impl Run<'_, '_> {
         sequence.judged_at =
             ((sequence.rounds as f64 * JUDGED_EVERY) as usize).max(sequence.rounds + 1);
         let early = sequence.controls() <= CARRY_OVER_CONTROLS;
+        let enough = sequence.rounds >= ROUNDS_FOR_CARRY_OVER && early;
         let judgement =
-            sequence.judge(!sequence.sequence.takes_time && sequence.periods() > 1 && early);
+            sequence.judge(!sequence.sequence.takes_time && sequence.periods() > 1 && enough);
         self.take(index, judgement);
     }
 
