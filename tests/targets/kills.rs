@@ -287,8 +287,7 @@ fn a_stopped_profiler_holds_nothing_for_long() {
     });
 }
 
-/// The profiler recognizes that its target was let go by somebody else while neither it
-/// nor its guard could do anything.
+/// While neither it nor its guard can do anything. It goes on later.
 #[test]
 fn what_a_stopped_profiler_holds_another_may_free() {
     for mut held in targets("freed") {

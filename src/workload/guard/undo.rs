@@ -114,3 +114,21 @@ fn carries(pid: i32, marker: &str) -> bool {
     let lives = tree::stat(pid).is_some_and(|stat| !stat.ended());
     lives && tree::marker_of(pid).is_some_and(|found| found == marker)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::shared::SharedPage;
+
+    /// Guards and `jostle release` alike: a profiler that was stopped recognizes by the
+    /// count that its target goes on.
+    #[test]
+    fn a_release_counts_whoever_makes_it() {
+        let page: SharedPage<GuardPage> = SharedPage::create("jostle-undo-test").unwrap();
+        for releases in 1..3 {
+            resume(&page).unwrap();
+            assert_eq!(page.let_go.load(SeqCst), releases);
+            assert_eq!(page.letting_go.load(SeqCst), 0);
+        }
+    }
+}
