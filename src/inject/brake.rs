@@ -78,8 +78,8 @@ impl Brake {
         self.hurry_up();
     }
 
-    /// Has those workers run first that are not at rest yet, once and not for long. Where
-    /// that is refused, they come in their turn.
+    /// Lets the workers run first while one is not at rest, once and not for long. Where that
+    /// is refused, they come in their turn.
     fn hurry_up(&mut self) {
         let parked = self.parked();
         match self.hurry {
@@ -90,14 +90,17 @@ impl Brake {
                 }
                 self.hurry = Hurry::Until(monotonic_ns() + HURRY_NS);
             }
-            Hurry::Until(end_ns) if parked || monotonic_ns() > end_ns => {
-                for worker in self.own_workers() {
-                    let _ = run_in_turn(worker);
-                }
-                self.hurry = Hurry::Over;
-            }
+            Hurry::Until(end_ns) if parked || monotonic_ns() > end_ns => self.end_hurry(),
             Hurry::Until(_) | Hurry::Over => {}
         }
+    }
+
+    /// The slices that workers asked for do not come back: the measurement has ended.
+    fn end_hurry(&mut self) {
+        for worker in self.own_workers() {
+            let _ = run_in_turn(worker);
+        }
+        self.hurry = Hurry::Over;
     }
 
     /// Those that still are our children: the number of one that ended may be another's.
@@ -116,5 +119,13 @@ impl Brake {
                 || page.command.get().order() == Order::Park && rests(page.applied.get().order())
         };
         self.pages.iter().all(at_rest)
+    }
+}
+
+impl Drop for Brake {
+    fn drop(&mut self) {
+        if matches!(self.hurry, Hurry::Until(_)) {
+            self.end_hurry();
+        }
     }
 }

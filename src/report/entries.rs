@@ -9,11 +9,11 @@ use jostle_profile::curve::strongest;
 use jostle_profile::curve::telling;
 use jostle_profile::resource::Resource;
 
-/// Where a source that only holds the last-level cache costs at least this share of what a
-/// stream costs, the stream's loss is that of the cache which it evicts,
+/// Share of the loss to a stream, 0–1, that a source which only holds the last-level cache
+/// must cost too, so that the stream's loss counts as one of that cache.
 const MOST_OF_IT: f64 = 0.8;
-/// if the stream itself loses at most this fraction beside the target: then they do not
-/// compete for the bandwidth.
+/// What the stream itself may lose beside the target for that, 0–1: where it loses more,
+/// they compete for its bandwidth.
 const LITTLE: f64 = 0.1;
 
 /// What the source of `id` costs the target by evicting it from the last-level cache: the
@@ -37,9 +37,9 @@ pub fn by_eviction(profile: &Profile, id: &str) -> Option<f64> {
     (takes_little && costs_more && explained).then_some(without_cache)
 }
 
-/// Most sensitive first: those with a score or a certain loss by what they lose, then the
-/// unresolved, then what has no numbers. Equal losses: by name. A stream that only evicts
-/// a cache comes after that.
+/// Most sensitive first: what surely costs the target something, then what has a score, the
+/// unresolved, and what has no numbers; in each of these the larger loss first, then by
+/// name. A stream that only evicts a cache comes after that cache.
 pub fn by_sensitivity(profile: &Profile) -> Vec<(&String, &ResourceEntry)> {
     let mut entries: Vec<_> = profile.resources.iter().collect();
     let group = |entry: &ResourceEntry| match (entry.status, &entry.tolerated) {

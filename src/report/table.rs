@@ -314,8 +314,8 @@ fn score_cell(
     }
 }
 
-/// Loss at the point that tells it, percent of the baseline. A loss whose interval holds zero is not a loss that was seen: then only the upper
-/// end, 1 − ci95\[0\], is worth printing.
+/// Loss as [`telling`] chooses its point, percent of the baseline. Where the interval holds
+/// zero, no loss was seen: then only the upper end, 1 − ci95\[0\], is worth printing.
 fn loss(entry: &ResourceEntry, threshold: f64, one_line: bool) -> String {
     let Some(point) = telling(&entry.curve, entry.sensitive) else {
         return "–".into();

@@ -32,7 +32,7 @@ pub fn yield_cpu() -> io::Result<()> {
     set_attributes(0, libc::SCHED_IDLE, 0, 0)
 }
 
-/// Has `thread` run before every ordinary one (`SCHED_FIFO`), until [`run_in_turn`].
+/// Lets `thread` run before every ordinary one (`SCHED_FIFO`), until [`run_in_turn`].
 ///
 /// # Errors
 /// Without `CAP_SYS_NICE`, or where its cgroup may have no real-time tasks.
@@ -40,7 +40,7 @@ pub fn run_first(thread: libc::pid_t) -> io::Result<()> {
     set_attributes(thread, libc::SCHED_FIFO, 1, 0)
 }
 
-/// Has `thread` take turns with others again.
+/// Makes `thread` an ordinary one again, without a slice of its own.
 ///
 /// # Errors
 /// When it has ended.
@@ -79,26 +79,4 @@ pub fn yield_disk() -> io::Result<()> {
     let result = unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, CLASS_IDLE) };
     Errno::result(result)?;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn policy(thread: libc::pid_t) -> libc::c_int {
-        // SAFETY: takes a number and only reads.
-        unsafe { libc::sched_getscheduler(thread) }
-    }
-
-    #[test]
-    fn a_thread_runs_first_and_in_turn_again() {
-        let own = nix::unistd::gettid().as_raw();
-        if let Err(error) = run_first(own) {
-            assert_eq!(error.raw_os_error(), Some(libc::EPERM));
-            return eprintln!("sched: not tried, since real-time threads are not allowed here");
-        }
-        assert_eq!(policy(own), libc::SCHED_FIFO);
-        run_in_turn(own).unwrap();
-        assert_eq!(policy(own), libc::SCHED_OTHER);
-    }
 }

@@ -29,6 +29,7 @@ const NEEDS: &[&str] = &[
     "perf",
     "pmu",
     "python3",
+    "real-time",
     "redis",
     "root",
     "schedstat",

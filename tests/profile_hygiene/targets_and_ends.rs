@@ -1,12 +1,15 @@
 //! Targets that misbehave, and ends of every kind.
 
 use crate::common::PATIENCE;
+use crate::common::skip::have;
 use crate::common::within;
 use crate::support::PRINTER;
 use crate::support::Place;
 use crate::support::SHORT;
 use crate::support::entry;
 use crate::support::reason;
+use jostle::sys::sched::run_first;
+use jostle::sys::sched::run_in_turn;
 use jostle::workload::tree;
 use nix::sys::signal::Signal;
 use nix::sys::signal::kill;
@@ -354,4 +357,24 @@ fn secrets_of_a_command_line_stay_out_of_the_profile() {
         let command = place.profile_file("p.json")["workload"]["command"].clone();
         assert_eq!(command.as_array().map_or(0, Vec::len), length);
     }
+}
+
+/// Field 41 of `/proc/PID/task/TID/stat`: 0 for an ordinary thread, 1 for `SCHED_FIFO`.
+fn own_policy() -> u32 {
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+    let (_, after_name) = stat.rsplit_once(')').unwrap();
+    let policy = after_name.split_whitespace().nth(41 - 3).unwrap();
+    policy.parse().unwrap()
+}
+
+/// Sources that are parked for a floor do so for a moment.
+#[test]
+fn a_thread_runs_first_and_then_in_turn_again() {
+    let own = nix::unistd::gettid().as_raw();
+    if have("real-time", run_first(own)).is_none() {
+        return assert_eq!(own_policy(), 0);
+    }
+    assert_eq!(own_policy(), 1);
+    run_in_turn(own).unwrap();
+    assert_eq!(own_policy(), 0);
 }

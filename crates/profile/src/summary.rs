@@ -239,7 +239,8 @@ mod tests {
     fn profile(resources: &str) -> String {
         format!(
             r#"{{"format":"jostle-profile/1","workload":{{"name":"web"}},
-            "machine":{{"fingerprint":"f1","model":"CPU A"}},"metric":{{"name":"stdout"}},"qos":{{"threshold":0.95}},
+            "machine":{{"fingerprint":"f1","model":"CPU A"}},"metric":{{"name":"stdout"}},
+            "qos":{{"threshold":0.95}},
             "conditions":{{"recorded_at":"2026-01-02T03:04:05Z","duration_seconds":30,"seed":1}},
             "resources":{{{resources}}}}}"#
         )
@@ -258,10 +259,12 @@ mod tests {
             "l1d":{{"status":"measured","sensitive":true,{}}},
             "tlb":{{"status":"measured","sensitive":false,{}}},
             "llc-capacity":{{"status":"unresolved","tolerated":{{"score":50,"ci95":[20,80]}}}},
+            "branch":{{"status":"unresolved",{}}},
             "interconnect":{{"status":"not-shared"}}"#,
             curve(0.5),
             curve(0.8),
-            curve(0.1)
+            curve(0.1),
+            curve(0.951)
         ));
         let Document::Profile(summary) = read(text.as_bytes()) else {
             panic!("{text}");
@@ -269,7 +272,8 @@ mod tests {
         let shown = summary.most_sensitive.unwrap();
         assert_eq!(shown.resource, "l1d");
         assert!((shown.loss_percent.unwrap() - 20.0).abs() < 1e-9);
-        assert_eq!((summary.decided, summary.entries), (3, 4));
+        // `branch` ends at the line.
+        assert_eq!((summary.decided, summary.entries), (4, 5));
     }
 
     #[test]

@@ -361,15 +361,19 @@ mod tests {
         }
     }
 
+    /// From window 200 on a source has the CPU for 4 ms of every 8.
+    fn turns(seed: u64, sd: f64) -> Vec<f64> {
+        let mut turns = windows(seed, 400, 1.0, sd);
+        for at in (200..400).step_by(8) {
+            turns[at..at + 4].fill(0.0);
+        }
+        turns
+    }
+
     #[test]
     fn turns_of_the_kernel_are_seen_in_their_second_round() {
         for sd in [0.01, 0.03] {
-            let mut rule = rule(0.9, sd);
-            let mut turns = windows(67, 400, 1.0, sd);
-            for at in (200..400).step_by(8) {
-                turns[at..at + 4].fill(0.0);
-            }
-            let seen = run(&mut rule, &turns);
+            let seen = run(&mut rule(0.9, sd), &turns(67, sd));
             assert!(
                 seen.is_some_and(|seen| (204..210).contains(&seen)),
                 "{sd}: {seen:?}"
@@ -385,11 +389,7 @@ mod tests {
         baseline[100..120].fill(0.5);
         let mut rule = Rule::new(0.9, &baseline, MILLISECOND, SHORT);
         assert!(rule.is_restless());
-        let mut turns = windows(69, 400, 1.0, 0.02);
-        for at in (200..400).step_by(8) {
-            turns[at..at + 4].fill(0.0);
-        }
-        let seen = run(&mut rule, &turns);
+        let seen = run(&mut rule, &turns(69, 0.02));
         assert!(
             seen.is_some_and(|seen| (204..210).contains(&seen)),
             "{seen:?}"
