@@ -568,6 +568,33 @@ fn at_full_strength_only_the_slow_get_their_pairs_before_long_blocks_eat_the_tim
     assert_eq!(missed, 0, "every source has a number");
 }
 
+/// A verdict on the last-level cache from a handful of pairs, each of which takes long.
+#[test]
+fn of_long_blocks_few_come_to_a_first_look() {
+    let mut subjects = subjects();
+    let long = Sequence {
+        skip: 120,
+        least_skip: 120,
+        read: 60,
+        slices: false,
+        ..sequence(2, false)
+    };
+    subjects.push(subject("llc-capacity", Some(long)));
+    let (mut found, mut pairs) = (0, Vec::new());
+    for seed in 0..10 {
+        let responses = vec![noisy(Curve::Linear { loss: 0.4 }); subjects.len()];
+        let mut mock = MockExecutor::new(&subjects, &responses, seed);
+        mock.plays = true;
+        mock.baseline = 1e5;
+        let measured = run(&mut mock, &subjects, &settings(5, seed));
+        let entry = &measured.subjects.last().unwrap().entry;
+        found += usize::from(entry.sensitive == Some(true));
+        pairs.push(entry.curve.last().map_or(0, |point| point.windows));
+    }
+    assert!(found >= 9, "{found} of 10, with {pairs:?} pairs");
+    assert!(pairs.iter().all(|pairs| *pairs < 8), "{pairs:?}");
+}
+
 /// Whether blocks of the sources were longer in the last quarter of what was played,
 /// and the half-width of the loss to the first one.
 fn grown(bursts: f64, seed: u64) -> (bool, [f64; 2]) {

@@ -2,11 +2,17 @@
 
 mod common;
 
+use crate::common::JOSTLE;
+use crate::common::alone;
+use crate::common::once_of_three;
+use crate::common::program::Ended;
+use crate::common::program::command;
 use crate::common::program::jostle;
 use jostle_profile as profile;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 const HEAVY: &str = "tests/fixtures/profiles/analytics.json";
 const WEB: &str = "tests/fixtures/profiles/web.json";
@@ -139,6 +145,41 @@ fn what_runs_already_is_moved_only_when_asked() {
         sleep.kill().unwrap();
         sleep.wait().unwrap();
     }
+}
+
+#[test]
+fn what_is_expected_is_verified_by_measuring() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let [one, other] = [(HEAVY, "a"), (WEB, "b")].map(|(from, name)| {
+        let file = narrow(directory.path(), from, name);
+        format!("{file}={JOSTLE} demo cpu-time")
+    });
+    let cpu = allowed()[0].to_string();
+    let told = [
+        "place-local",
+        &one,
+        &other,
+        "--cpus",
+        &cpu,
+        "--verify",
+        "--budget=6s",
+        "--json",
+    ];
+    once_of_three("each keeps half of its speed", || {
+        let plan = Ended::of(command(&told), Duration::from_secs(60)).json();
+        let programs = plan["programs"].as_array().unwrap();
+        let halved = |program: &Value| {
+            let ends = &program["measured"]["ci95"];
+            let [low, high] = [0, 1].map(|end| ends[end].as_f64().unwrap_or(f64::NAN));
+            assert!(program["expected"].is_f64(), "{program}");
+            low < 0.6 && high > 0.4 && high - low < 0.2
+        };
+        match programs.len() == 2 && programs.iter().all(halved) {
+            true => Ok(()),
+            false => Err(plan.to_string()),
+        }
+    });
 }
 
 #[test]

@@ -82,11 +82,11 @@ def decisions(fleet):
     for name, repeated in fleet.items():
         for profile in newest(repeated):
             for resource, entry in profile["resources"].items():
-                if profiles.allowed(entry):
-                    near = profiles.at_the_line(entry, profile["qos"]["threshold"])
-                    for direction in DIRECTIONS:
+                at_the_line = profiles.at_the_line(entry, profile["qos"]["threshold"])
+                for direction in DIRECTIONS:
+                    if profiles.allowed(entry, direction):
                         share = found.setdefault((name, resource, direction), Share())
-                        near = near and direction == "tolerated"
+                        near = at_the_line and direction == "tolerated"
                         share.add(near or profiles.decided(entry, direction))
     return found
 

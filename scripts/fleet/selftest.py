@@ -75,6 +75,10 @@ def decides():
         ("unresolved", "CPUs shared a last-level cache in 3 % of the time only", True),
     ]:
         check(profiles.allowed({"status": status, "reason": reason}) == counts, f"{status} counts")
+    held = "tolerated: an unseen neighbour held the core all the time: with the target stopped"
+    held = {"status": "unresolved", "reason": held}
+    check(not profiles.allowed(held), "what somebody else held cannot be taken")
+    check(profiles.allowed(held, "caused"), "but pressed on")
 
 
 def agrees():

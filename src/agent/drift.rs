@@ -6,6 +6,7 @@ use jostle_profile::node::DriftState;
 use jostle_profile::node::WorkloadReadings;
 use jostle_profile::node::WorkloadState;
 use jostle_profile::reading::Reading;
+use jostle_schedule::drift::CYCLES_PER_1000;
 use jostle_schedule::drift::Drift;
 use jostle_schedule::drift::Watch;
 use jostle_schedule::drift::Window;
@@ -71,7 +72,9 @@ impl Known {
         let drifted = match drift {
             None => false,
             Some(drift) => {
-                let explained = by_load(workload, &self.profile);
+                // More or less of the same takes as many cycles for an instruction.
+                let of_load = drift.counter != CYCLES_PER_1000;
+                let explained = of_load.then(|| by_load(workload, &self.profile)).flatten();
                 self.reason = describe(&drift);
                 if let Some(why) = explained {
                     self.reason += &format!("; {why}");
@@ -100,6 +103,8 @@ fn window(readings: &WorkloadReadings) -> Window {
     let read = readings.disk_read_bytes_per_second.value().copied();
     let written = readings.disk_written_bytes_per_second.value().copied();
     add("cpu", readings.cpu_percent.value().map(|it| it / 100.0));
+    let cycles = readings.cycles_per_instruction.value();
+    add(CYCLES_PER_1000, cycles.map(|it| 1000.0 * it));
     add("storage-read", read);
     add("storage-written", written);
     add(
@@ -135,10 +140,12 @@ fn by_load(workload: &WorkloadState, profile: &Profile) -> Option<String> {
 fn describe(drift: &Drift) -> String {
     let show = |value: f64| match drift.counter.as_str() {
         "cpu" => format!("{:.0} % of a CPU", 100.0 * value),
+        CYCLES_PER_1000 => format!("{:.2}", value / 1000.0),
         _ => format!("{:.1} MB/s", value / 1e6),
     };
     let what = match drift.counter.as_str() {
         "cpu" => "CPU time",
+        CYCLES_PER_1000 => "its number of cycles per instruction",
         "storage-read" => "what it reads from disks",
         "storage-written" => "what it writes to disks",
         "storage" => "its disk traffic",
@@ -212,6 +219,42 @@ mod tests {
         assert!(other.drifted, "{other:?}");
         assert!(other.reason.contains("CPU time"), "{other:?}");
         assert_eq!(other.windows, 200);
+    }
+
+    #[test]
+    fn cycles_per_instruction_outside_of_all_that_was_recorded_are_drift() {
+        let mut recorded = Profile::clone(&profile(0.5));
+        let ipc = |control, treat| {
+            Reading::Value(jostle_profile::CounterPair {
+                control,
+                treat,
+                ratio: None,
+                difference: None,
+                moved: true,
+                pairs: 20,
+            })
+        };
+        let entry = recorded.resources.get_mut("l2-capacity").unwrap();
+        entry.counters.insert("ipc".into(), ipc(2.0, 1.0));
+        let recorded = Arc::new(recorded);
+        let at = |cycles: f64| {
+            let mut drifts = Drifts::default();
+            let mut workload = working(50.0, 1.0);
+            workload.readings.cycles_per_instruction = Reading::Value(cycles);
+            for _ in 0..100 {
+                drifts.see(&mut workload, Some(recorded.clone()));
+            }
+            workload.drift.value().cloned().unwrap()
+        };
+        // Alone, beside a source, and between.
+        for cycles in [0.5, 0.7, 1.0] {
+            assert!(!at(cycles).drifted, "{cycles}");
+        }
+        for cycles in [0.2, 2.0] {
+            let drift = at(cycles);
+            assert!(drift.drifted, "{cycles}");
+            assert!(drift.reason.contains("cycles per instruction"), "{drift:?}");
+        }
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! What a workload uses, from files that stay open between refreshes.
 
+use super::cycles::Counted;
+use super::cycles::Cycles;
+use super::cycles::Opener;
 use super::discover::Key;
 use crate::os;
 use crate::os::cgroup;
@@ -10,6 +13,7 @@ use crate::os::psi::total_us;
 use crate::os::text;
 use crate::sys::clock::cpu_ns_of;
 use crate::sys::clock::monotonic_ns;
+use crate::workload::Scope;
 use jostle_profile::node::WorkloadReadings;
 use jostle_profile::reading::Reading;
 use std::collections::HashMap;
@@ -91,6 +95,7 @@ struct Totals {
 pub(super) struct Meter {
     what: What,
     before: Option<Totals>,
+    cycles: Cycles,
 }
 
 enum What {
@@ -99,6 +104,15 @@ enum What {
     Process {
         pid: i32,
     },
+}
+
+impl Counted for What {
+    fn scope(&self) -> Scope {
+        match self {
+            What::Cgroup(files) => Scope::Cgroup(files.directory.clone()),
+            What::Process { pid } => Scope::Processes(vec![*pid]),
+        }
+    }
 }
 
 /// The files of a cgroup, in v2 or v1.
@@ -133,6 +147,7 @@ pub(super) struct Shared {
     buffer: Vec<u8>,
     /// Network namespace of this program.
     own_network: Option<u64>,
+    cycles: Opener,
 }
 
 impl Shared {
@@ -141,6 +156,7 @@ impl Shared {
             hierarchies: Hierarchies::here().ok(),
             buffer: vec![0; 4096],
             own_network: network_namespace("self"),
+            cycles: Opener::new(),
         }
     }
 }
@@ -151,7 +167,11 @@ impl Meter {
             Key::Process(pid, _) => What::Process { pid: *pid },
             Key::Cgroup(directory, _) => What::Cgroup(Box::new(Files::open(directory, shared))),
         };
-        Meter { what, before: None }
+        Meter {
+            what,
+            before: None,
+            cycles: Cycles::default(),
+        }
     }
 
     /// What was used since the call before; rates are unavailable the first time.
@@ -191,6 +211,9 @@ impl Meter {
                 .filter_map(|(tid, now)| Some((now - before.get(tid)?).max(0.0)));
             Ok(100.0 * of_both.sum::<f64>() / seconds)
         });
+        let stood = |before: &Totals| before.cpu.is_ok() && before.cpu == now.cpu;
+        let ran = !before.as_ref().is_some_and(stood);
+        let cycles = self.cycles.read(&self.what, ran, &shared.cycles);
         let readings = WorkloadReadings {
             seconds,
             cpu_percent: percent(since(&|it| it.cpu.clone())),
@@ -203,7 +226,7 @@ impl Meter {
             psi_cpu_some_percent: pressure(0),
             psi_memory_some_percent: pressure(1),
             psi_io_some_percent: pressure(2),
-            cycles_per_instruction: Reading::unavailable("the agent opens no hardware counters"),
+            cycles_per_instruction: cycles.into(),
         };
         self.before = Some(now);
         readings
@@ -554,6 +577,7 @@ mod tests {
             hierarchies: None,
             buffer: vec![0; 4096],
             own_network: network_namespace("self"),
+            cycles: Opener::new(),
         };
         let first = files.totals(true, None, &mut shared);
         assert_eq!(first.network, Err(ON_HOST.to_string()));
@@ -591,6 +615,7 @@ mod tests {
             hierarchies: None,
             buffer: vec![0; 4096],
             own_network: None,
+            cycles: Opener::new(),
         };
         let mut read = |before: Option<&Totals>| files.totals(true, before, &mut shared);
         let memory = |totals: &Totals| totals.pressure[1].clone().unwrap() * 1e6;

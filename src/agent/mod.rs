@@ -6,7 +6,7 @@
 //! | `config`, `rules` | `agent.toml` |
 //! | `daemon` | the loop: look, read, judge, show |
 //! | `tree`, `discover` | which cgroups and processes match a rule |
-//! | `meter`, `load` | what a workload uses, what the whole machine does |
+//! | `meter`, `cycles`, `load` | what a workload uses, what the whole machine does |
 //! | `drift` | whether a workload still does what its profile says |
 //! | `experiments` | who is profiled again, who is paused, and what becomes of it |
 //! | `performance` | how fast a workload runs by its own metric |
@@ -21,6 +21,7 @@
 pub mod api;
 pub mod board;
 pub mod config;
+mod cycles;
 mod daemon;
 mod discover;
 mod drift;

@@ -73,6 +73,19 @@ impl CoreCounts {
         })
     }
 
+    /// The same of page faults per CPU nanosecond, which needs no hardware.
+    #[cfg(test)]
+    pub(crate) fn of_software(scope: &Scope) -> Result<CoreCounts, Error> {
+        // task-clock and page faults: both grow in user mode.
+        let events = [EventConfig::software(1), EventConfig::software(2)];
+        CoreCounts::counting(&events, scope, &[])
+    }
+
+    /// How many counters are open and read each time.
+    pub fn readers(&self) -> usize {
+        self.groups.descriptors().len()
+    }
+
     /// The instructions for somebody else to read. `None` where they were not
     /// counted all of the time until the last reading, or by too many counters.
     pub fn instructions(&self) -> Option<Readable<'_>> {
@@ -114,10 +127,8 @@ mod tests {
             .args(["-c", "while :; do (:); done"])
             .spawn()
             .unwrap();
-        // task-clock and page faults: both grow in user mode.
-        let events = [EventConfig::software(1), EventConfig::software(2)];
         let scope = Scope::Processes(vec![child.id() as i32]);
-        let counted = CoreCounts::counting(&events, &scope, &[]).map(|mut counts| {
+        let counted = CoreCounts::of_software(&scope).map(|mut counts| {
             let first = counts.read();
             let deadline = Instant::now() + Duration::from_secs(60);
             loop {

@@ -12,6 +12,7 @@ use crate::sys::sched::run_first;
 use crate::sys::sched::run_in_turn;
 use crate::sys::shared::SharedPage;
 use crate::sys::tape::Tape;
+use jostle_profile::PlacementMode;
 use std::io;
 use std::rc::Rc;
 
@@ -22,6 +23,10 @@ const HURRY_NS: u64 = 2_000_000;
 pub struct Brake {
     pages: Vec<SharedPage<ControlPage>>,
     tapes: Vec<SharedPage<Tape>>,
+    /// Places in `pages` of workers on a CPU of the target.
+    beside: Vec<usize>,
+    /// CPUs that these have.
+    shared_cpus: u64,
     /// Processes of the workers.
     workers: Vec<i32>,
     hurry: Hurry,
@@ -43,10 +48,16 @@ impl Brake {
     /// When there are too many descriptors or mappings.
     pub fn of(groups: &[WorkerGroup]) -> io::Result<Brake> {
         let mut hosts: Vec<&Rc<super::process::Host>> = Vec::new();
-        let mut pages = Vec::new();
+        let (mut pages, mut beside, mut shared_cpus) = (Vec::new(), Vec::new(), 1);
         for group in groups {
+            let first = pages.len();
             for page in group.pages() {
                 pages.push(page.again()?);
+            }
+            let placement = &group.plan.placement;
+            if placement.mode == PlacementMode::SameCpu {
+                beside.extend(first..pages.len());
+                shared_cpus = shared_cpus.max(placement.cpus.len() as u64);
             }
             for (host, _) in group.hosts() {
                 if !hosts.iter().any(|known| Rc::ptr_eq(known, host)) {
@@ -57,6 +68,8 @@ impl Brake {
         let tapes = hosts.iter().map(|host| host.tape.again());
         Ok(Brake {
             pages,
+            beside,
+            shared_cpus,
             tapes: tapes.collect::<io::Result<_>>()?,
             workers: hosts.iter().map(|host| host.pid() as i32).collect(),
             hurry: Hurry::NotYet,
@@ -109,6 +122,13 @@ impl Brake {
         let is_ours =
             move |worker: &i32| proc::stat(here(), *worker).is_some_and(|stat| stat.parent == ours);
         self.workers.iter().copied().filter(is_ours)
+    }
+
+    /// CPU time that sources have used on the CPUs of the target, nanoseconds, as a mean
+    /// over these. One that runs is some microseconds behind.
+    pub fn taken_ns(&self) -> u64 {
+        let used = self.beside.iter().map(|at| self.pages[*at].active_ns.get());
+        used.sum::<u64>() / self.shared_cpus
     }
 
     /// Whether every source is at rest.

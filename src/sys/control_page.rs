@@ -1,11 +1,13 @@
 //! The page through which the profiler steers a worker and reads what it did.
 
+use super::shape::AtomicU8;
+use super::shape::AtomicU32;
+use super::shape::AtomicU64;
+use super::shape::ENGINE;
+use super::shape::MESSAGE;
 use super::shared::Shared;
 use jostle_kernels::DeviceTraffic;
 use std::marker::PhantomData;
-use std::sync::atomic::AtomicU8;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Acquire;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::Ordering::Release;
@@ -110,6 +112,12 @@ impl Plain for Command {
 #[repr(transparent)]
 pub struct Word<T>(AtomicU64, PhantomData<T>);
 
+impl<T> Default for Word<T> {
+    fn default() -> Self {
+        Word(AtomicU64::new(0), PhantomData)
+    }
+}
+
 impl<T: Plain> Word<T> {
     pub fn set(&self, value: T) {
         self.0.store(T::TO_WORD(value), Release);
@@ -128,6 +136,7 @@ impl Word<u64> {
 
 /// One page per worker. All counters only grow.
 #[repr(C, align(4096))]
+#[derive(Default)]
 pub struct ControlPage {
     // Written by the profiler.
     pub command: Word<Command>,
@@ -159,8 +168,8 @@ pub struct ControlPage {
     /// What passed between the worker and its device.
     requests: Word<u64>,
     behind_ns: Word<u64>,
-    message: Text<1024>,
-    engine: Text<256>,
+    message: Text<MESSAGE>,
+    engine: Text<ENGINE>,
 }
 
 /// A text that is written once, before a flag says that it is there.
@@ -168,6 +177,15 @@ pub struct ControlPage {
 struct Text<const BYTES: usize> {
     length: AtomicU32,
     bytes: [AtomicU8; BYTES],
+}
+
+impl<const BYTES: usize> Default for Text<BYTES> {
+    fn default() -> Self {
+        Text {
+            length: AtomicU32::new(0),
+            bytes: std::array::from_fn(|_| AtomicU8::new(0)),
+        }
+    }
 }
 
 impl<const BYTES: usize> Text<BYTES> {

@@ -1,8 +1,10 @@
 //! The page that the profiler shares with the guard of its target.
 
+use super::shape;
+use super::shape::AtomicU8;
+use super::shape::AtomicU64;
 use super::shared::Shared;
-use std::sync::atomic::AtomicU8;
-use std::sync::atomic::AtomicU64;
+use std::io;
 use std::sync::atomic::Ordering::SeqCst;
 
 /// What has to be undone when the profiler is suddenly gone, and whether it
@@ -56,10 +58,9 @@ impl GuardPage {
     pub const MAGIC: u64 = 0x4a4f_5354_4c45_4733;
     /// Most processes of an attached target that can be stopped together by
     /// signals.
-    pub const CAPACITY: usize = 16_384;
-    /// `PATH_MAX`.
-    pub const LONGEST_PATH: usize = 4096;
-    pub const LONGEST_MARKER: usize = 64;
+    pub const CAPACITY: usize = shape::PROCESSES;
+    pub const LONGEST_PATH: usize = shape::PATH;
+    pub const LONGEST_MARKER: usize = shape::MARKER;
     pub const NOTHING: u64 = 0;
     /// We started the target: end its groups and what carries its marker.
     pub const END_GROUPS: u64 = 1;
@@ -67,6 +68,53 @@ impl GuardPage {
     pub const CONTINUE: u64 = 2;
     /// Hooks were begun: end the one that runs, and tear down.
     pub const TEAR_DOWN: u64 = 3;
+
+    /// Releases the target by `resume`, and counts that where it succeeds: a profiler that
+    /// was only stopped may be in the middle of holding it.
+    ///
+    /// # Errors
+    /// Those of `resume`.
+    pub fn release(&self, resume: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        self.letting_go.fetch_add(1, SeqCst);
+        let resumed = resume();
+        if resumed.is_ok() {
+            self.let_go.fetch_add(1, SeqCst);
+        }
+        self.letting_go.fetch_sub(1, SeqCst);
+        resumed
+    }
+
+    /// How often the target was released; `None` while somebody is at it.
+    pub fn releases(&self) -> Option<u64> {
+        let nobody = self.letting_go.load(SeqCst) == 0;
+        nobody.then(|| self.let_go.load(SeqCst))
+    }
+}
+
+/// As a new page is.
+impl Default for GuardPage {
+    fn default() -> GuardPage {
+        let zero = || AtomicU64::new(0);
+        let pair = || [zero(), zero()];
+        GuardPage {
+            magic: zero(),
+            profiler: pair(),
+            guard: pair(),
+            ready: zero(),
+            renewed: zero(),
+            let_go: zero(),
+            letting_go: zero(),
+            duty: zero(),
+            group: zero(),
+            awaited: zero(),
+            count: zero(),
+            processes: std::array::from_fn(|_| pair()),
+            freezer: zero(),
+            directory: Bytes::default(),
+            marker: Bytes::default(),
+            boot: Bytes::default(),
+        }
+    }
 }
 
 // SAFETY: `repr(C)`, atomics only, all-zero is valid.
@@ -77,6 +125,15 @@ unsafe impl Shared for GuardPage {}
 pub struct Bytes<const N: usize> {
     length: AtomicU64,
     bytes: [AtomicU8; N],
+}
+
+impl<const N: usize> Default for Bytes<N> {
+    fn default() -> Self {
+        Bytes {
+            length: AtomicU64::new(0),
+            bytes: std::array::from_fn(|_| AtomicU8::new(0)),
+        }
+    }
 }
 
 impl<const N: usize> Bytes<N> {

@@ -19,6 +19,7 @@ pub mod process;
 pub mod published;
 pub mod sampling;
 pub mod sched;
+pub mod shape;
 pub mod shared;
 pub mod tape;
 pub mod tracer;

@@ -4,15 +4,13 @@
 use super::control_page::Command;
 use super::control_page::Order;
 use super::control_page::Plain;
+use super::shape::AtomicU64;
+use super::shape::BLOCKS;
+use super::shape::TURNS;
 use super::shared::Shared;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Acquire;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::Ordering::Release;
-
-/// Blocks ahead of the worker, and turns behind it, at most. Powers of two.
-const BLOCKS: usize = 1 << 10;
-const TURNS: usize = 1 << 13;
 
 /// One block of a sequence: one source at one level for so many periods.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -120,6 +118,32 @@ pub struct Tape {
 
 // SAFETY: atomics and unread padding only, `repr(C)`, and zero is valid.
 unsafe impl Shared for Tape {}
+
+/// As a new page is.
+impl Default for Tape {
+    fn default() -> Tape {
+        fn zero<const N: usize>() -> [AtomicU64; N] {
+            std::array::from_fn(|_| AtomicU64::new(0))
+        }
+        let [planned, read, cancelled, handed] = zero();
+        let [played, written, lost, taken, blind] = zero();
+        Tape {
+            planned,
+            read,
+            cancelled,
+            handed,
+            _profiler: [0; 4],
+            played,
+            written,
+            lost,
+            taken,
+            blind,
+            _worker: [0; 3],
+            blocks: std::array::from_fn(|_| zero()),
+            turns: std::array::from_fn(|_| zero()),
+        }
+    }
+}
 
 impl Tape {
     /// Plans `block`; its number, or `None` while the ring is full.

@@ -28,6 +28,7 @@ const NEEDS: &[&str] = &[
     "ns-last-pid",
     "perf",
     "pmu",
+    "podman",
     "python3",
     "real-time",
     "redis",

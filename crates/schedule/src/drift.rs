@@ -33,6 +33,12 @@ const LEAST_LIMIT: f64 = 12.0;
 /// Half of a 95 % interval in standard deviations.
 const Z95: f64 = 1.96;
 
+/// Name of the cycles per 1,000 instructions in user mode: on this scale of all counters
+/// values below 1 would hardly differ.
+pub const CYCLES_PER_1000: &str = "cycles-per-1000-instructions";
+/// Name of its inverse among the counters of profiles.
+const IPC: &str = "ipc";
+
 /// Why nothing can be watched.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DriftError {
@@ -127,8 +133,9 @@ impl Watch {
         Ok(watch)
     }
 
-    /// From the ranges in a profile: what the application used by itself. A window
-    /// should be about as long as the parts that were read then.
+    /// From the ranges in a profile: what the application used by itself, and its
+    /// [`CYCLES_PER_1000`] alone and beside all sources. A window should be about as
+    /// long as the parts that were read then.
     ///
     /// # Errors
     /// A profile without such a record.
@@ -138,7 +145,7 @@ impl Watch {
             let quantity = quantity.value()?;
             (quantity.of == UsedBy::Target).then_some((name, quantity))
         });
-        let counters: BTreeMap<String, Counter> = quantities
+        let mut counters: BTreeMap<String, Counter> = quantities
             .map(|(name, quantity)| {
                 let [low, high] = quantity.ci95.map(scale);
                 let of_mean = (high - low) / (2.0 * Z95);
@@ -147,6 +154,8 @@ impl Watch {
                 (name.clone(), Counter::new(scale(quantity.value), spread))
             })
             .collect();
+        let cycles = cycles_per_1000(profile);
+        counters.extend(cycles.map(|counter| (CYCLES_PER_1000.into(), counter)));
         match counters.is_empty() {
             true => Err(DriftError::NoUsage),
             false => Ok(Watch {
@@ -212,6 +221,22 @@ impl Watch {
         most.sort_by(f64::total_cmp);
         most[RESAMPLED * 99 / 100]
     }
+}
+
+/// Usual is anything between the least and the most that was seen, alone and beside
+/// sources: neighbours may raise it as much.
+fn cycles_per_1000(profile: &Profile) -> Option<Counter> {
+    let entries = profile.resources.values();
+    let pairs = entries.filter_map(|entry| entry.counters.get(IPC)?.value());
+    let seen = pairs.flat_map(|pair| [pair.control, pair.treat]);
+    let seen = seen.filter(|ipc| ipc.is_finite() && *ipc > 0.0);
+    let seen: Vec<f64> = seen.map(|ipc| scale(1000.0 / ipc)).collect();
+    let least = seen.iter().copied().min_by(f64::total_cmp)?;
+    let most = seen.iter().copied().max_by(f64::total_cmp)?;
+    Some(Counter::new(
+        0.5 * (least + most),
+        0.5 * (most - least) / SLACK,
+    ))
 }
 
 impl Counter {

@@ -25,6 +25,10 @@ const FREE_QUANTILE: f64 = 0.9;
 /// Fewest probes that say something.
 const FEWEST: usize = 40;
 
+/// Of what the probes around say, a probe itself must show at least so much; where they
+/// are mere noise it shows nothing, since it is not among them.
+const SHOWN: f64 = 0.5;
+
 /// When the machine was free.
 #[derive(Clone, Debug, PartialEq)]
 pub struct States {
@@ -49,7 +53,8 @@ impl States {
         let gaps = probes.windows(2).map(|pair| pair[1].at - pair[0].at);
         let gap = median(&mut gaps.collect::<Vec<f64>>());
         let reach = (LASTING / gap).clamp(REACH.0, REACH.1).round();
-        let drift = common_drift(probes, arms, reach as usize);
+        let own = centred(probes, arms);
+        let drift = common_drift(&own, arms, reach as usize);
         let levels: Vec<f64> = moments
             .iter()
             .map(|at| {
@@ -74,6 +79,13 @@ impl States {
         // Moments near a change lie between the two: not free, and not held either.
         let taken = &sorted[..sorted.partition_point(|level| level - top < HELD_BY)];
         let slowed = taken.get(taken.len() / 4).map_or(0.0, |level| level - top);
+        if shown(&own, &drift, top) > SHOWN * slowed {
+            return Some(States {
+                free: vec![true; moments.len()],
+                held: 0.0,
+                slowed: 0.0,
+            });
+        }
         let held = sorted.partition_point(|level| level - top < f64::min(HELD_BY, 0.5 * slowed));
         Some(States {
             free,
@@ -81,4 +93,40 @@ impl States {
             slowed,
         })
     }
+}
+
+/// Log ratio, by their own values, of the half of the held probes that their neighbours
+/// call the slowest to the free ones; 0 where there are none.
+fn shown(own: &[Block], drift: &[f64], top: f64) -> f64 {
+    let probes = own.iter().zip(drift);
+    let (free, mut held): (Vec<_>, Vec<_>) =
+        probes.partition(|(_, drift)| **drift - top >= HELD_BY);
+    held.sort_unstable_by(|(_, a), (_, b)| a.total_cmp(b));
+    held.truncate(held.len().div_ceil(2));
+    if held.is_empty() || free.is_empty() {
+        return 0.0;
+    }
+    let middle = |probes: Vec<(&Block, &f64)>| {
+        let mut values: Vec<f64> = probes.iter().map(|(block, _)| block.value).collect();
+        median(&mut values)
+    };
+    middle(held) - middle(free)
+}
+
+/// `probes` without the level of their arms. Sources differ by factors of thousands in what
+/// they count: of a handful of probes each, drift and such levels are not told apart.
+fn centred(probes: &[Block], arms: usize) -> Vec<Block> {
+    let mut by_arm = vec![Vec::new(); arms];
+    for probe in probes {
+        by_arm[probe.arm].push(probe.value);
+    }
+    let levels: Vec<Option<f64>> = by_arm
+        .iter_mut()
+        .map(|values| (!values.is_empty()).then(|| median(values)))
+        .collect();
+    let own = |probe: &Block| Block {
+        value: probe.value - levels[probe.arm].unwrap_or(0.0),
+        ..*probe
+    };
+    probes.iter().map(own).collect()
 }

@@ -126,6 +126,38 @@ fn a_target_with_phases_of_its_own_does_not_look_like_a_neighbour() {
     assert_eq!(States::of(&planted.probes[..20], 21, &moments), None);
 }
 
+/// One counts additions, another one misses, and there are three probes of each.
+#[test]
+fn sources_that_count_other_things_do_not_look_like_a_neighbour() {
+    for seed in 0..20 {
+        let planted = planted("kv", 0.0001, 0.1, seed);
+        let some = planted.probes.iter().step_by(planted.probes.len() / 60);
+        let apart = |probe: &Block| Block {
+            value: probe.value + 5.0 * (probe.arm / 5) as f64,
+            ..*probe
+        };
+        let probes: Vec<Block> = some.map(apart).collect();
+        let moments: Vec<f64> = probes.iter().map(|probe| probe.at).collect();
+        let states = States::of(&probes, 21, &moments).expect("enough probes");
+        assert!(states.held < 0.05, "{seed}: {}", states.held);
+    }
+}
+
+/// As noisy as the sources of a machine that is taken away for milliseconds.
+#[test]
+fn noise_of_the_sources_does_not_look_like_a_neighbour() {
+    for seed in 0..20 {
+        let mut planted = planted("kv", 0.0001, 0.1, seed);
+        let mut chance = Noise::seeded(seed);
+        for probe in &mut planted.probes {
+            probe.value += 0.15 * chance.normal();
+        }
+        let states = states(&planted);
+        assert_eq!((states.held, states.slowed), (0.0, 0.0), "{seed}");
+        assert!(states.free.iter().all(|free| *free), "{seed}");
+    }
+}
+
 /// Blocks of sources that do nothing stay without effect when they are picked by
 /// state, at the rate that the intervals allow.
 #[test]

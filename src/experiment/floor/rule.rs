@@ -9,9 +9,11 @@
 //! (Siegmund's approximation of the run length, 1985). That holds for independent
 //! normal noise. Real targets also stand still for some milliseconds now and then,
 //! so a sum alone decides nothing: many of the last windows must be below the floor
-//! as well, and sums that noise reached before anything was stressed are no alarm.
+//! as well, fewer where a source is seen to have had the CPU meanwhile, and sums that
+//! noise reached before anything was stressed are no alarm.
 
 use jostle_statistics::median;
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Mean time to a false alarm of a target that runs at its floor.
@@ -62,6 +64,12 @@ pub const SHORT: Majority = Majority { below: 5, of: 9 };
 /// Windows as a slow metric has them.
 pub const LONG: Majority = Majority { below: 2, of: 3 };
 
+/// Where a source had the target's CPU, the target did not stand still by itself, and no
+/// majority is needed: over as many windows the source took this many times what the floor
+/// leaves to it, and so many windows at least.
+const TAKEN: f64 = 2.0;
+const LEAST_TAKEN: f64 = 2.0;
+
 /// Judges windows one after the other.
 #[derive(Clone, Debug)]
 pub struct Rule {
@@ -73,6 +81,8 @@ pub struct Rule {
     restless: bool,
     /// One bit per window, the newest lowest: whether it was below the floor.
     history: u64,
+    /// Shares of the last windows that a source had the CPU, 0 of those above the floor.
+    taken: VecDeque<f64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +91,9 @@ struct Chart {
     /// What one window adds at most.
     most_added: f64,
     threshold: f64,
+    /// The same where a source is seen to take the time: what the target lost by itself
+    /// before raises it no further.
+    beside_a_source: f64,
     sum: f64,
     /// Windows since the sum was 0.
     since: u32,
@@ -106,21 +119,26 @@ impl Rule {
             .collect();
         let count = losses.len() as f64;
         let last = losses.len() - 1;
-        let charts = losses.into_iter().enumerate().map(|(index, loss)| Chart {
-            reference: floor - loss / 2.0,
-            most_added: match index == last {
-                true => floor,
-                false => MOST_ADDED,
-            },
-            threshold: threshold(loss, noise, between * count),
-            sum: 0.0,
-            since: 0,
+        let charts = losses.into_iter().enumerate().map(|(index, loss)| {
+            let threshold = threshold(loss, noise, between * count);
+            Chart {
+                reference: floor - loss / 2.0,
+                most_added: match index == last {
+                    true => floor,
+                    false => MOST_ADDED,
+                },
+                threshold,
+                beside_a_source: threshold,
+                sum: 0.0,
+                since: 0,
+            }
         });
         let mut rule = Rule {
             floor,
             majority,
             charts: charts.collect(),
             history: 0,
+            taken: VecDeque::new(),
             restless: found > MOST_NOISE,
         };
         rule.learn(baseline);
@@ -131,7 +149,7 @@ impl Rule {
     fn learn(&mut self, baseline: &[f64]) {
         let mut most = vec![0.0f64; self.charts.len()];
         for window in baseline {
-            self.add(*window, f64::INFINITY);
+            self.add(*window, 0.0, f64::INFINITY);
             if self.mostly_below() {
                 for (most, chart) in most.iter_mut().zip(&self.charts) {
                     *most = most.max(chart.sum);
@@ -151,13 +169,19 @@ impl Rule {
     /// Forgets the windows so far: the next one does not follow them.
     pub fn forget(&mut self) {
         self.history = 0;
+        self.taken.clear();
         for chart in &mut self.charts {
             (chart.sum, chart.since) = (0.0, 0);
         }
     }
 
-    fn add(&mut self, window: f64, most: f64) {
-        self.history = self.history << 1 | u64::from(window < self.floor);
+    fn add(&mut self, window: f64, taken: f64, most: f64) {
+        let below = window < self.floor;
+        self.history = self.history << 1 | u64::from(below);
+        self.taken.push_back(if below { taken } else { 0.0 });
+        if self.taken.len() > self.majority.of as usize {
+            self.taken.pop_front();
+        }
         for chart in &mut self.charts {
             let missing = (chart.reference - window).min(chart.most_added);
             chart.sum = (chart.sum + missing).clamp(0.0, most * chart.threshold);
@@ -179,13 +203,23 @@ impl Rule {
         (self.history << (u64::BITS - count)).count_ones()
     }
 
-    /// Judges the next window.
-    pub fn step(&mut self, window: f64) -> Option<Alarm> {
-        self.add(window, MOST_SUM);
-        if !self.mostly_below() {
+    /// Whether a source took so much of the time that no majority is needed.
+    fn is_taken(&self) -> bool {
+        let leaves = f64::from(self.majority.of) * (1.0 - self.floor);
+        self.taken.iter().sum::<f64>() >= (TAKEN * leaves).max(LEAST_TAKEN)
+    }
+
+    /// Judges the next window, of which a source had the target's CPU for the share `taken`.
+    pub fn step(&mut self, window: f64, taken: f64) -> Option<Alarm> {
+        self.add(window, taken, MOST_SUM);
+        let taken = self.is_taken();
+        if !taken && !self.mostly_below() {
             return None;
         }
-        let reached = |chart: &&Chart| chart.sum >= chart.threshold;
+        let reached = |chart: &&Chart| match taken {
+            true => chart.sum >= chart.beside_a_source,
+            false => chart.sum >= chart.threshold,
+        };
         let since = self
             .charts
             .iter()
@@ -214,7 +248,7 @@ impl Rule {
     pub fn delay(&self, performance: f64) -> Option<u32> {
         let mut rule = self.clone();
         rule.forget();
-        (1..100_000).find(|_| rule.step(performance).is_some())
+        (1..100_000).find(|_| rule.step(performance, 0.0).is_some())
     }
 }
 
@@ -291,7 +325,7 @@ mod tests {
         rule.forget();
         windows
             .iter()
-            .position(|window| rule.step(*window).is_some())
+            .position(|window| rule.step(*window, 0.0).is_some())
     }
 
     #[test]
@@ -396,12 +430,48 @@ mod tests {
         );
     }
 
+    /// The target has two turns in a row now and then, so that five of nine windows are
+    /// below the floor only much later.
+    #[test]
+    fn a_turn_of_a_source_is_seen_in_its_first_round() {
+        let mut turns = windows(71, 400, 1.0, 0.02);
+        for at in (200..400).step_by(12) {
+            turns[at..at + 4].fill(0.0);
+        }
+        let first = |floor, windows: &[f64], taken: &dyn Fn(f64) -> f64| {
+            let mut rule = rule(floor, 0.02);
+            let mut windows = windows.iter();
+            windows.position(|it| rule.step(*it, taken(*it)).is_some())
+        };
+        let lost = |window: f64| (1.0 - window).clamp(0.0, 1.0);
+        assert!(first(0.9, &turns, &|_| 0.0).is_some_and(|seen| seen > 210));
+        assert_eq!(first(0.9, &turns, &lost), Some(201));
+        assert_eq!(first(0.8, &turns, &lost), Some(203));
+        // Thresholds that a restless target raises are none for a source.
+        let mut baseline = windows(68, 400, 1.0, 0.02);
+        baseline[100..120].fill(0.5);
+        let mut restless = Rule::new(0.9, &baseline, MILLISECOND, SHORT);
+        let mut all = turns.iter();
+        let seen = all.position(|it| restless.step(*it, lost(*it)).is_some());
+        assert_eq!((seen, restless.is_restless()), (Some(201), true));
+        // A third is what this floor leaves to the source.
+        assert!(first(0.6, &turns, &lost).is_some_and(|seen| seen > 210));
+        // As much CPU time without a loss, or in shorter turns, is no alarm.
+        let usual = windows(72, 20_000, 1.0, 0.02);
+        assert_eq!(first(0.9, &usual, &|_| 1.0), None);
+        let mut short = windows(73, 20_000, 1.0, 0.02);
+        for at in (0..20_000).step_by(20) {
+            short[at..at + 1].fill(0.0);
+        }
+        assert_eq!(first(0.9, &short, &lost), None);
+    }
+
     #[test]
     fn an_alarm_says_when_performance_fell() {
         let mut rule = rule(0.9, 0.02);
         let mut fallen = windows(70, 200, 1.0, 0.02);
         fallen[100..].fill(0.5);
-        let alarms = fallen.iter().map(|window| rule.step(*window));
+        let alarms = fallen.iter().map(|window| rule.step(*window, 0.0));
         let alarms: Vec<Option<Alarm>> = alarms.collect();
         let first = alarms.iter().position(Option::is_some).unwrap();
         let windows = alarms[first].unwrap().windows as usize;

@@ -214,7 +214,7 @@ impl LiveExecutor<'_> {
         let (Some(rule), Some(baseline)) = (&mut guard.by_window, guard.baseline) else {
             return self.check_floor();
         };
-        match rule.step(performance / baseline) {
+        match rule.step(performance / baseline, 0.0) {
             None => Ok(()),
             Some(alarm) => {
                 let now = monotonic_ns();

@@ -44,6 +44,8 @@ struct Tick {
     operations: u64,
     /// On the metric's clock.
     clock_ns: u64,
+    /// CPU time of sources on the target's CPUs, a mean over these.
+    taken_ns: u64,
 }
 
 /// A fall below the floor. Times on CLOCK_MONOTONIC.
@@ -122,6 +124,7 @@ impl Judge {
         self.open.wall_ns += tick.wall_ns;
         self.open.operations += tick.operations;
         self.open.clock_ns += tick.clock_ns;
+        self.open.taken_ns += tick.taken_ns;
         // A thread that wakes a little early must not make windows twice as long.
         let long = self.open.wall_ns + TICK_NS / 4 >= self.length_ns;
         let done = long && self.open.clock_ns >= self.least_clock_ns;
@@ -141,16 +144,22 @@ impl Judge {
         let by_clock = window.clock_ns / (LEAST_OF_USUAL * self.least_clock_ns).max(1);
         let most = u64::from(SHORT.below - 1);
         let covered = by_wall.min(by_clock).clamp(1, most);
+        // Where the machine stood still, a source that ran then seems to have run on.
+        let taken = match covered {
+            1 => window.taken_ns as f64 / window.wall_ns.max(1) as f64,
+            _ => 0.0,
+        };
         let each = Tick {
             wall_ns: window.wall_ns / covered,
             operations: window.operations / covered,
             clock_ns: window.clock_ns / covered,
+            taken_ns: window.taken_ns / covered,
         };
         let mut alarm = None;
         for later in (0..covered).rev() {
             let end_ns = now_ns - later * each.wall_ns;
             self.windows.push((end_ns - each.wall_ns, each));
-            alarm = self.rule.step(share);
+            alarm = self.rule.step(share, taken);
             if alarm.is_some() {
                 break;
             }
@@ -219,8 +228,7 @@ struct State {
     leader: Option<i32>,
     mode: Mode,
     learned: Vec<Tick>,
-    /// When, and what was read.
-    last: Option<(u64, u64, u64)>,
+    last: Option<Last>,
     /// Not judged before.
     from_ns: u64,
     brake: Brake,
@@ -237,11 +245,17 @@ impl State {
             operations = operations.wrapping_add(more);
             busy_ns = busy_ns.wrapping_add(longer);
         }
-        let last = self.last.replace((now, operations, busy_ns))?;
-        let grown = operations.wrapping_sub(last.1);
-        let wall_ns = now - last.0;
+        let taken_ns = self.brake.taken_ns();
+        let last = self.last.replace(Last {
+            at_ns: now,
+            operations,
+            busy_ns,
+            taken_ns,
+        })?;
+        let grown = operations.wrapping_sub(last.operations);
+        let wall_ns = now - last.at_ns;
         let clock_ns = match self.by_cpu_time {
-            true => busy_ns.wrapping_sub(last.2),
+            true => busy_ns.wrapping_sub(last.busy_ns),
             false => wall_ns,
         };
         let backwards = grown > u64::MAX / 2 || clock_ns > u64::MAX / 2;
@@ -253,6 +267,8 @@ impl State {
             wall_ns,
             operations: grown,
             clock_ns,
+            // Less than before where a source was started again.
+            taken_ns: taken_ns.saturating_sub(last.taken_ns),
         })
     }
 
@@ -281,6 +297,15 @@ impl State {
         }
         self.fall.is_some()
     }
+}
+
+/// When, and what was read.
+#[derive(Clone, Copy)]
+struct Last {
+    at_ns: u64,
+    operations: u64,
+    busy_ns: u64,
+    taken_ns: u64,
 }
 
 /// What is read from now on.
@@ -456,6 +481,7 @@ mod tests {
             wall_ns: TICK_NS,
             operations,
             clock_ns,
+            taken_ns: 0,
         }
     }
 
@@ -502,6 +528,22 @@ mod tests {
                 assert_eq!(judge.step(tick(100, TICK_NS), now), None);
             }
         }
+    }
+
+    #[test]
+    fn a_source_that_had_the_cpu_meanwhile_is_believed_sooner() {
+        let usual: Vec<Tick> = (0..300).map(|n| tick(99 + n % 3, TICK_NS)).collect();
+        let taken = |ms: u64| Tick {
+            wall_ns: ms * TICK_NS,
+            taken_ns: ms * TICK_NS * 9 / 10,
+            ..tick(10, ms * TICK_NS)
+        };
+        let mut judge = Judge::learn(&usual, 0.9).unwrap();
+        let seen = (1..20).find(|now| judge.step(taken(1), now * TICK_NS).is_some());
+        assert_eq!(seen, Some(3));
+        // Where a look comes late, the clock of the source may have gone on by itself.
+        let mut judge = Judge::learn(&usual, 0.9).unwrap();
+        assert_eq!(judge.step(taken(20), 20 * TICK_NS), None);
     }
 
     #[test]

@@ -225,7 +225,7 @@ impl Guard {
     /// Waits for the end of a release under way: it may be the reason for what the
     /// caller saw.
     pub(super) fn releases(&self) -> u64 {
-        poll(LETS_GO, || self.page().letting_go.load(SeqCst) == 0);
+        poll(LETS_GO, || self.page().releases().is_some());
         self.page().let_go.load(SeqCst)
     }
 

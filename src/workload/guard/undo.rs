@@ -37,19 +37,12 @@ pub(super) fn frozen(page: &GuardPage) -> Option<Freezer> {
     })
 }
 
-/// Thaws or resumes whatever the profiler froze or stopped, and counts that, because a
-/// profiler that was only stopped may be in the middle of holding it.
+/// Thaws or resumes whatever the profiler froze or stopped.
 ///
 /// # Errors
 /// When the freezer refuses: to be tried again.
 pub(super) fn resume(page: &GuardPage) -> io::Result<()> {
-    page.letting_go.fetch_add(1, SeqCst);
-    let resumed = resume_all(page);
-    if resumed.is_ok() {
-        page.let_go.fetch_add(1, SeqCst);
-    }
-    page.letting_go.fetch_sub(1, SeqCst);
-    resumed
+    page.release(|| resume_all(page))
 }
 
 fn resume_all(page: &GuardPage) -> io::Result<()> {
