@@ -262,6 +262,7 @@ fn accused(innocents: usize, culprit: Option<Does>, runs: u64) -> u64 {
 }
 
 #[test]
+#[ignore = "full tier: takes long"]
 fn innocents_are_hardly_ever_accused() {
     assert!(accused(1, None, 100) <= 5);
 }

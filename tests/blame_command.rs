@@ -151,6 +151,7 @@ fn nobody_is_paused_unless_named() {
 }
 
 #[test]
+#[ignore = "full tier: takes long"]
 fn candidates_go_on_after_an_interruption_and_after_a_sudden_death() {
     let _alone = alone();
     let cpu = first_cpu();

@@ -174,6 +174,7 @@ fn what_cannot_be_learned_from_is_refused() {
 }
 
 #[test]
+#[ignore = "full tier: takes long"]
 fn every_method_is_judged_on_the_recorded_profiles() {
     let dir = tempfile::tempdir().unwrap();
     // As many as a test has time for.

@@ -26,6 +26,7 @@ fn counting_to(number: u32) -> String {
 }
 
 #[test]
+#[ignore = "full tier: takes long"]
 fn half_as_much_work_again_is_slower_and_fails_the_build() {
     let _alone = alone();
     let (old, new) = (counting_to(20_000), counting_to(30_000));

@@ -112,6 +112,7 @@ fn agreement_and_tables_of_made_profiles_are_known() {
 }
 
 #[test]
+#[ignore = "full tier: takes long"]
 fn rounds_lie_apart_and_repetitions_are_slim() {
     let bench = Bench::new();
     let (code, stdout, stderr) = bench.record(&["--only", "demos"]);
@@ -139,6 +140,7 @@ fn rounds_lie_apart_and_repetitions_are_slim() {
 }
 
 #[test]
+#[ignore = "full tier: takes long"]
 fn a_failure_is_named_and_only_it_is_tried_again() {
     let bench = Bench::new();
     fs::write(bench.path("broken"), "").unwrap();

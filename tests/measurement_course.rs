@@ -90,6 +90,7 @@ fn what_a_program_does_in_every_run_is_no_noise() {
 }
 
 #[test]
+#[ignore = "full tier: takes long"]
 fn what_a_program_without_end_repeats_is_no_noise() {
     let (widths, missed) = widths_and_misses(15, (true, false), 10e3, 3000.0, uneven);
     assert!(widths[1] < 0.6 * widths[0], "{widths:?}");
@@ -108,6 +109,7 @@ fn operations_that_differ_widely_are_compared_one_by_one() {
 }
 
 #[test]
+#[ignore = "full tier: takes long"]
 fn operations_of_known_times_are_compared_one_by_one() {
     for endless in [false, true] {
         let ways = (endless, true);

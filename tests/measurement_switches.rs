@@ -84,6 +84,7 @@ fn switch(measured: &Measured, subject: usize) -> &Switch {
 }
 
 #[test]
+#[ignore = "full tier: takes long"]
 fn costs_are_found_and_their_intervals_cover() {
     let (mut inside, mut all, mut plain, mut seen) = (0, 0, 0, 0);
     let (mut costs, mut false_costs) = (Vec::new(), 0);

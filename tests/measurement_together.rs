@@ -82,6 +82,7 @@ fn holds(ci95: [f64; 2], value: f64) -> bool {
 }
 
 #[test]
+#[ignore = "full tier: takes long"]
 fn planted_interactions_are_found_and_planted_nulls_are_none() {
     let seeds = 20;
     for (planted, flagged) in [(0.85, 18..=20), (1.0, 0..=2), (1.1, 18..=20)] {

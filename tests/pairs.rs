@@ -496,6 +496,7 @@ fn two_busy_programs_on_one_cpu_keep_about_half_each() {
 }
 
 #[test]
+#[ignore = "full tier: takes long"]
 fn a_program_that_uses_registers_only_keeps_all_on_a_cpu_of_its_own() {
     if eventually_both("--own-cpus", |[_, high]| high > 0.95).is_none() {
         common::skip::skip("cpus", "two programs on CPUs of their own need two");

@@ -163,15 +163,19 @@ FULL_PRESSURE = 90
 # Reasons of entries that the machine does not let anybody measure in the time: it took too
 # long, or what is said to be shared never was.
 FORBIDDEN = ("a switch there and back takes", "shared a last-level cache at no time")
-# The same of what is tolerated alone: nothing was there to be taken from the target.
-HELD = "tolerated: an unseen neighbour held the core all the time"
+# The same of what is tolerated alone: nothing was there to be taken from the target, or
+# there is no CPU beside those of the target and its load.
+NOT_TOLERATED = (
+    "tolerated: an unseen neighbour held the core all the time",
+    "because it yields to the load generator on CPU",
+)
 
 
 def allowed(entry, direction="tolerated"):
     """Whether the machine lets the resource be measured in the time."""
     if entry["status"] in ("not-shared", "unavailable"):
         return False
-    reasons = FORBIDDEN + ((HELD,) if direction == "tolerated" else ())
+    reasons = FORBIDDEN + (NOT_TOLERATED if direction == "tolerated" else ())
     return not any(reason in (entry.get("reason") or "") for reason in reasons)
 
 

@@ -86,6 +86,7 @@ fn said(output: &Output, code: i32, words: &[&str]) {
 }
 
 #[test]
+#[ignore = "full tier: takes long"]
 fn calibrating_measures_every_resource_or_says_why_not_and_is_used() {
     let place = Place::new();
     let before = place.json(&["machine", "--json"]);

@@ -200,6 +200,7 @@ int main(void) {
 "#;
 
 #[test]
+#[ignore = "full tier: takes long"]
 fn functions_that_take_turns_are_counted_together() {
     if missing(AUTO, "uprobe") {
         return;
@@ -309,6 +310,7 @@ int main(void) {
 "#;
 
 #[test]
+#[ignore = "full tier: takes long"]
 fn what_follows_a_clock_is_no_progress() {
     if missing(AUTO, "uprobe") {
         return;
@@ -478,6 +480,7 @@ fn what_cannot_be_counted_is_told_with_the_reason() {
 }
 
 #[test]
+#[ignore = "full tier: takes long"]
 fn a_shell_that_forks_and_an_interpreter_are_looked_into() {
     if missing(AUTO, "uprobe") || !has_python() {
         return;

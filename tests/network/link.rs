@@ -104,6 +104,7 @@ fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
 }
 
 #[test]
+#[ignore = "full tier: takes long"]
 fn a_link_of_known_speed_is_filled_and_dialled() {
     let _alone = alone();
     let Some(link) = Link::build() else {
@@ -153,6 +154,7 @@ fn a_link_of_known_speed_is_filled_and_dialled() {
 }
 
 #[test]
+#[ignore = "full tier: takes long"]
 fn a_link_that_breaks_ends_the_source_with_the_reason() {
     let _alone = alone();
     let Some(link) = Link::build() else {

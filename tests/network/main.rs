@@ -36,6 +36,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 #[test]
+#[ignore = "full tier: takes long"]
 fn over_each_protocol_and_family_the_cap_is_kept_and_halved() {
     let _alone = alone();
     for ip in ["127.0.0.1", "::1"] {
@@ -252,6 +253,7 @@ fn losing(signal: Signal, protocol: &str, word: &str) {
 }
 
 #[test]
+#[ignore = "full tier: takes long"]
 fn a_sink_that_goes_ends_the_source_with_the_reason() {
     let _alone = alone();
     for protocol in ["tcp", "udp"] {

@@ -54,6 +54,7 @@ fn resumed(place: &Place, file: &str) {
 }
 
 #[test]
+#[ignore = "full tier: takes long"]
 fn an_interrupted_profile_goes_on() {
     let place = Place::new();
     let mut running = place.start(LONG);

@@ -210,6 +210,7 @@ fn a_killed_worker_costs_the_source_whose_turn_it_was() {
 }
 
 #[test]
+#[ignore = "full tier: takes long"]
 fn a_command_with_several_busy_threads_is_not_put_on_one_cpu() {
     let allowed = jostle::sys::cpus::affinity(0).unwrap().len();
     let place = Place::new();

@@ -148,9 +148,21 @@ impl CpuNeed {
             mostly if mostly >= SELDOM_RESTS && holds_its_own => 1.0,
             demand => demand,
         };
+        // Its speed is not known there, but how much of the CPU time it needs it got.
+        let by_time = || {
+            let got = (taken? / demand.max(0.01)).clamp(0.01, 1.0);
+            Some((got.ln(), UNKNOWN_KEPT))
+        };
+        let kept = kept.or_else(by_time);
         let (kept_ln, kept_variance) = kept.map_or((0.0, UNKNOWN_KEPT), |(ln, variance)| {
-            // One of several threads takes more than half.
-            let share = fair(demand).max((taken.unwrap_or(0.0) / demand.max(0.01)).min(1.0));
+            // One of several threads takes more than half. Who waits so often that it does not
+            // come to its half could have what the neighbour leaves.
+            let could = match taken {
+                Some(taken) if holds_its_own => taken,
+                Some(taken) => 1.0 - taken,
+                None => 0.0,
+            };
+            let share = fair(demand).max((could / demand.max(0.01)).min(1.0));
             (ln - share.ln(), variance)
         });
         // What a fair share limits would take more of fewer neighbours.
@@ -333,6 +345,20 @@ mod tests {
         let need = need.unwrap();
         assert_eq!(need.demand, 1.0);
         assert!(need.kept_ln.abs() < 1e-6);
+        // Beside such a neighbour it is as fast as it was found to be there, or as the time
+        // says that it got.
+        let beside = |kept| {
+            let need = CpuNeed::of(Some((0.58, 0.01)), kept, Some(0.42)).unwrap();
+            let never_rests = CpuNeed::of(Some((1.0, 0.01)), None, Some(0.58)).unwrap();
+            let cpu = SharedCpu {
+                level: level(&[need, never_rests]),
+                others: 1.0,
+                variance: 0.0,
+            };
+            need.on(&cpu).0.exp()
+        };
+        assert!((beside(Some((0.6f32.ln(), 1e-4))) - 0.6).abs() < 0.01);
+        assert!((beside(None) - 0.42 / 0.58).abs() < 0.01);
         // One that waits for a disk does not.
         let waits = CpuNeed::of(Some((0.85, 0.01)), None, Some(0.3)).unwrap();
         assert!((waits.demand - 0.85).abs() < 1e-6);
