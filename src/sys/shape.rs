@@ -1,5 +1,5 @@
 //! Atomics of the shared pages, and how long their parts are. The models in `loom/` have
-//! others: what is found for short parts holds for long ones.
+//! their own atomics and shorter parts.
 
 pub use std::sync::atomic::AtomicU8;
 pub use std::sync::atomic::AtomicU32;

@@ -33,8 +33,8 @@ const LEAST_LIMIT: f64 = 12.0;
 /// Half of a 95 % interval in standard deviations.
 const Z95: f64 = 1.96;
 
-/// Name of the cycles per 1,000 instructions in user mode: on this scale of all counters
-/// values below 1 would hardly differ.
+/// Name of the cycles per 1,000 instructions in user mode. Not per instruction: counters
+/// are compared on a scale on which values below 1 hardly differ.
 pub const CYCLES_PER_1000: &str = "cycles-per-1000-instructions";
 /// Name of its inverse among the counters of profiles.
 const IPC: &str = "ipc";
