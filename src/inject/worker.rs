@@ -121,6 +121,9 @@ pub(super) fn start<'a>(
     })
 }
 
+/// What is left of a period at most when its work is done, where a source never rests.
+const BETWEEN_PERIODS_NS: u64 = 100_000;
+
 /// Asks the scheduler for what `slices` take.
 fn ask_for(slices: Slices, intensity: Intensity) {
     // Refused by kernels that do not know it; the calibration of the period then
@@ -204,6 +207,14 @@ impl Worker<'_> {
         self.owed_ns = 0;
         let held = order.intensity().map_or(0, |_| self.kernel.held());
         self.page.held.set(held);
+        self.ask(self.never_rests(order));
+    }
+
+    /// Whether the source takes all the CPU time that it gets. Then it is like any other
+    /// busy process: it asks for no slices of its own, and does not go to sleep at the end
+    /// of a period only to interrupt the target some microseconds later.
+    fn never_rests(&self, order: Order) -> bool {
+        self.intensity == Intensity::Share && order.intensity().is_some_and(|all| all >= 100.0)
     }
 
     fn rest(&self, command: Command, nanoseconds: u64) {
@@ -252,8 +263,10 @@ impl Worker<'_> {
 
     /// Sleeps until `begin_ns`, or keeps the CPU busy until then.
     pub(super) fn wait_for_slice(&self, command: Command, begin_ns: u64) {
-        let alone = matches!(command.order(), Order::TreatAlone(_));
-        match alone && self.intensity != Intensity::Share {
+        let order = command.order();
+        let alone = matches!(order, Order::TreatAlone(_)) && self.intensity != Intensity::Share;
+        let between = self.never_rests(order) && begin_ns < monotonic_ns() + BETWEEN_PERIODS_NS;
+        match alone || between {
             true => self.spin_until(begin_ns, command),
             false => sleep_until(begin_ns),
         }

@@ -315,6 +315,7 @@ fn what_follows_a_clock_is_no_progress() {
     if missing(AUTO, "uprobe") {
         return;
     }
+    workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
     let directory = tempfile::tempdir().unwrap();
     let Some(file) = compiled(directory.path(), "timer", TIMER, &[]) else {
         return;
@@ -330,6 +331,38 @@ fn what_follows_a_clock_is_no_progress() {
             false => Err(name),
         }
     });
+}
+
+/// Beside a process that is not its own nobody is kept busy to see whether calls follow a
+/// clock; but the thread that makes them hardly works.
+#[test]
+#[ignore = "full tier: takes long"]
+fn what_an_idle_thread_does_is_no_progress() {
+    if missing(AUTO, "uprobe") {
+        return;
+    }
+    workload::set_executable(env!("CARGO_BIN_EXE_jostle"));
+    let directory = tempfile::tempdir().unwrap();
+    // A fiftieth of a CPU, not a tenth.
+    let source = TIMER.replace("8000", "1500");
+    let Some(file) = compiled(directory.path(), "timer", &source, &[]) else {
+        return;
+    };
+    let mut child = Command::new(&file).spawn().unwrap();
+    let spec = TargetSpec::Pid(child.id() as i32);
+    let found = metric::start(&spec, Some(AUTO), &MetricOptions::default(), None);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    match found {
+        Ok((_, found)) => {
+            let name = found.facts().name;
+            assert!(!name.contains("tick"), "{name}");
+        }
+        Err(error) => {
+            let text = error.to_string();
+            assert!(text.contains("hardly use a CPU"), "{text}");
+        }
+    }
 }
 
 #[test]

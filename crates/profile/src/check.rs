@@ -27,6 +27,8 @@ const MOST_POINTS: usize = 1000;
 /// target whose phases were compared with one another may seem to be: 16 was recorded, and
 /// counts of one against a million are the most that a window tells apart.
 const MOST_PERFORMANCE: f64 = 1e6;
+/// Largest number: whose square can still be computed with.
+const LARGEST: f64 = 1e100;
 /// Scores are written with so many points of rounding.
 const ROUNDING: f64 = 1e-6;
 
@@ -337,11 +339,11 @@ pub(crate) fn refuse(key: &str, problem: impl Into<String>) -> Checked {
 }
 
 pub(crate) fn finite(key: &str, value: f64) -> Checked {
-    match value.is_finite() {
+    match value.abs() <= LARGEST {
         true => Ok(()),
         false => refuse(
             key,
-            format!("is {value}; only finite numbers have a place in the file"),
+            format!("is {value}; no number of a profile is larger than {LARGEST:e}"),
         ),
     }
 }
@@ -425,6 +427,7 @@ mod tests {
                 "0 to 1000000",
             ),
             (format!("{curve}/0/performance"), json!(1e7), "0 to 1000000"),
+            (format!("{curve}/0/ci95"), json!([0.9, 1e101]), "1e100"),
         ] {
             let error = said(&key, value).unwrap_err().to_string();
             assert!(error.contains(says), "{key}: {error}");

@@ -32,13 +32,15 @@ pub struct Known {
 }
 
 impl Known {
-    /// Squared standard errors towards lower and higher values, with the spread.
-    fn variances(&self) -> [f64; 2] {
+    /// Standard errors towards lower and higher values, without the spread.
+    fn inside(&self) -> [f64; 2] {
         let quantile = student_quantile(0.975, self.freedom);
-        [self.value - self.ci95[0], self.ci95[1] - self.value].map(|half| {
-            let error = half.max(0.0) / quantile;
-            error * error + self.spread * self.spread
-        })
+        [self.value - self.ci95[0], self.ci95[1] - self.value].map(|half| half.max(0.0) / quantile)
+    }
+
+    /// The same with the spread.
+    fn errors(&self) -> [f64; 2] {
+        self.inside().map(|error| error.hypot(self.spread))
     }
 }
 
@@ -57,12 +59,11 @@ impl Difference {
     /// Of two independent numbers.
     pub fn between(old: Known, new: Known) -> Difference {
         let value = new.value - old.value;
-        let ([old_low, old_high], [new_low, new_high]) = (old.variances(), new.variances());
+        let ([old_low, old_high], [new_low, new_high]) = (old.errors(), new.errors());
         // Lower than it seems: the new one lower, the old one higher.
-        let variances = [new_low + old_high, new_high + old_low];
-        let freedom = welch(variances[0].max(variances[1]), [old, new]);
+        let errors = [new_low.hypot(old_high), new_high.hypot(old_low)];
+        let freedom = welch(errors[0].max(errors[1]), [old, new]);
         let quantile = student_quantile(0.975, freedom);
-        let errors = variances.map(f64::sqrt);
         Difference {
             value,
             ci95: [value - quantile * errors[0], value + quantile * errors[1]],
@@ -100,21 +101,22 @@ impl Difference {
 /// Recordings behind a spread between runs, less one.
 const SPREAD_FREEDOM: f64 = 30.0;
 
-/// Degrees of freedom of the sum of the variances of two numbers (Welch &
-/// Satterthwaite).
-fn welch(sum: f64, numbers: [Known; 2]) -> f64 {
+/// Degrees of freedom of the difference of two numbers, whose standard error is `error`
+/// (Welch & Satterthwaite). Shares of it are raised to the fourth power, not the errors,
+/// which would leave the range of a double.
+fn welch(error: f64, numbers: [Known; 2]) -> f64 {
+    if error <= 0.0 {
+        return 1e6;
+    }
+    let share = |part: f64| (part / error).powi(4);
     let parts: f64 = numbers
         .iter()
         .map(|it| {
-            let half = (it.value - it.ci95[0]).max(it.ci95[1] - it.value).max(0.0);
-            let inside = (half / student_quantile(0.975, it.freedom)).powi(4) / it.freedom;
-            inside + it.spread.powi(4) / SPREAD_FREEDOM
+            let [low, high] = it.inside();
+            share(low.max(high)) / it.freedom + share(it.spread) / SPREAD_FREEDOM
         })
         .sum();
-    match parts > 0.0 {
-        true => (sum * sum / parts).clamp(1.0, 1e6),
-        false => 1e6,
-    }
+    (1.0 / parts).clamp(1.0, 1e6)
 }
 
 /// The p-values of one family, each raised by Holm's procedure: those below the
@@ -165,6 +167,19 @@ mod tests {
         assert!((found.p() - 0.0339).abs() < 5e-4, "{}", found.p());
         assert!((found.p_above(3.0) - 0.5).abs() < 1e-9);
         assert!(found.p_above(10.0) > 0.99 && found.p_below(10.0) < 0.01);
+    }
+
+    #[test]
+    fn very_wide_intervals_stay_finite() {
+        for half in [1e87, 1e102, 1e-102] {
+            let wide = Known {
+                freedom: 7.0,
+                ..known(0.0, half)
+            };
+            let found = Difference::between(known(0.0, 0.0), wide);
+            assert!((found.freedom - 7.0).abs() < 1e-6, "{found:?}");
+            assert!((found.ci95[1] / half - 1.0).abs() < 1e-6, "{found:?}");
+        }
     }
 
     #[test]

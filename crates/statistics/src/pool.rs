@@ -78,17 +78,18 @@ pub fn pool(runs: &[Run], least_spread: f64) -> Option<Pooled> {
     let count = runs.len() as f64;
     let (mut inside, mut outside) = (0.0, 0.0);
     for run in runs {
+        // Parts of the answer's variance, which is 1 / weights.
         let share = weight(run) / weights;
-        let variance = share * share * run.error * run.error;
-        inside += variance * variance / run.freedom;
-        outside += share * share * between;
+        let part = share * weight(run) * run.error * run.error;
+        inside += part * part / run.freedom;
+        outside += share * weight(run) * between;
     }
     let known_elsewhere = least_spread > 0.0 && own <= least_spread * least_spread;
     let outside_freedom = if known_elsewhere { 30.0 } else { count - 1.0 };
     let variance = 1.0 / weights;
     let parts = inside + outside * outside / outside_freedom;
     let freedom = match parts > 0.0 {
-        true => (variance * variance / parts).clamp(1.0, 1e6),
+        true => (1.0 / parts).clamp(1.0, 1e6),
         false => count - 1.0,
     };
     Some(Pooled {

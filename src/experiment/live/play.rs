@@ -5,6 +5,7 @@ use super::LiveExecutor;
 use super::StealReading;
 use super::target_error;
 use super::turns::Follow;
+use super::turns::Held;
 use super::turns::Progress;
 use super::turns::beside_the_target;
 use super::turns::target_turns;
@@ -620,7 +621,7 @@ impl LiveExecutor<'_> {
 }
 
 /// When the sources of `blocks` kept the target from its CPU, in order.
-fn held(blocks: &[BlockRequest], planned: &[Planned], turns: &[Vec<Turn>]) -> Vec<[u64; 2]> {
+fn held(blocks: &[BlockRequest], planned: &[Planned], turns: &[Vec<Turn>]) -> Vec<Held> {
     let mut held = Vec::new();
     for (request, planned) in blocks.iter().zip(planned) {
         let Some((host, number)) = planned.on.first() else {
@@ -632,9 +633,18 @@ fn held(blocks: &[BlockRequest], planned: &[Planned], turns: &[Vec<Turn>]) -> Ve
         if request.turn.is_some() {
             // What is written down are turns of the target.
             let between = own.windows(2);
-            held.extend(between.map(|pair| [pair[0].end.at_ns, pair[1].begin.at_ns]));
+            held.extend(between.map(|pair| Held::all(pair[0].end.at_ns, pair[1].begin.at_ns)));
         } else if planned.slices && request.arm != Arm::Idle {
-            held.extend(own.iter().map(|slice| [slice.begin.at_ns, slice.end.at_ns]));
+            let presses = matches!(request.arm, Arm::Treat(_) | Arm::Probe(_));
+            held.extend(own.iter().map(|slice| {
+                let all = Held::all(slice.begin.at_ns, slice.end.at_ns);
+                // How long a placebo worked is not counted.
+                let held_ns = match presses {
+                    true => slice.active_ns.min(all.held_ns),
+                    false => all.held_ns,
+                };
+                Held { held_ns, ..all }
+            }));
         }
     }
     held

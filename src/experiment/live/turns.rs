@@ -55,23 +55,51 @@ pub(super) fn beside_the_target(
     alone_ns
 }
 
+/// When the target was kept from its CPU.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held {
+    pub from_ns: u64,
+    pub to_ns: u64,
+    /// For how much of the time between: in a slice that a source shares with the target,
+    /// the rest was the target's, nobody knows when.
+    pub held_ns: u64,
+}
+
+impl Held {
+    /// All of the time from one moment to another.
+    pub(super) fn all(from_ns: u64, to_ns: u64) -> Held {
+        let held_ns = to_ns.saturating_sub(from_ns);
+        Held {
+            from_ns,
+            to_ns,
+            held_ns,
+        }
+    }
+
+    fn until(&self, at_ns: u64) -> f64 {
+        let length = self.to_ns.saturating_sub(self.from_ns).max(1) as f64;
+        let passed = at_ns.min(self.to_ns).saturating_sub(self.from_ns) as f64;
+        passed / length * self.held_ns as f64
+    }
+}
+
 /// What the target had done at any moment, in operations and parts of them.
 pub(super) struct Progress {
     moments: Moments,
     /// When it was kept from its CPU, and for how long before each time.
-    held: Vec<([u64; 2], u64)>,
+    held: Vec<(Held, u64)>,
     /// Where there was no target.
     gaps: Vec<[u64; 2]>,
 }
 
 impl Progress {
     /// `held`: when the target was kept from its CPU, in order.
-    pub(super) fn new(moments: Moments, held: Vec<[u64; 2]>, gaps: &[[u64; 2]]) -> Progress {
+    pub(super) fn new(moments: Moments, held: Vec<Held>, gaps: &[[u64; 2]]) -> Progress {
         let mut sum = 0;
-        let held = held.into_iter().map(|[from, to]| {
+        let held = held.into_iter().map(|held| {
             let before = sum;
-            sum += to - from;
-            ([from, to], before)
+            sum += held.held_ns;
+            (held, before)
         });
         Progress {
             moments,
@@ -82,10 +110,10 @@ impl Progress {
 
     /// Nanoseconds that the target had its CPU for until `at_ns`, from some moment on.
     fn clock(&self, at_ns: u64) -> f64 {
-        let begun = self.held.partition_point(|([from, _], _)| *from <= at_ns);
+        let begun = self.held.partition_point(|(held, _)| held.from_ns <= at_ns);
         let held = self.held[..begun].last();
-        let held = held.map_or(0, |([from, to], before)| before + at_ns.min(*to) - from);
-        (at_ns - held) as f64
+        let held = held.map_or(0.0, |(held, before)| *before as f64 + held.until(at_ns));
+        at_ns as f64 - held
     }
 
     /// Operations until `at_ns`. One that is under way has come as far as the part of its
@@ -332,15 +360,42 @@ mod tests {
 
     /// Times in µs.
     fn progress(times: &[u64], held: &[[u64; 2]], gaps: &[[u64; 2]]) -> Progress {
-        let pairs = |pairs: &[[u64; 2]]| -> Vec<[u64; 2]> {
-            let pairs = pairs.iter();
-            pairs.map(|[from, to]| [from * 1000, to * 1000]).collect()
-        };
+        let held = held
+            .iter()
+            .map(|[from, to]| Held::all(from * 1000, to * 1000));
+        let gaps: Vec<[u64; 2]> = gaps
+            .iter()
+            .map(|[from, to]| [from * 1000, to * 1000])
+            .collect();
         let moments = Moments {
             before: 100,
             times: times.iter().map(|time| time * 1000).collect(),
         };
-        Progress::new(moments, pairs(held), &pairs(gaps))
+        Progress::new(moments, held.collect(), &gaps)
+    }
+
+    #[test]
+    fn a_slice_shared_with_the_target_holds_it_for_its_own_part() {
+        // Operations of 4 ms, from 2 ms on twice as long beside a source with which the
+        // target takes turns in slices of 4 ms.
+        let ms = 1_000_000;
+        let moments = Moments {
+            before: 0,
+            times: (0..8)
+                .map(|n| if n == 0 { 0 } else { (8 * n - 2) * ms })
+                .collect(),
+        };
+        let shared = (0..12).map(|n| Held {
+            from_ns: (2 + 4 * n) * ms,
+            to_ns: (6 + 4 * n) * ms,
+            held_ns: 2 * ms,
+        });
+        let known = Progress::new(moments, shared.collect(), &[]);
+        // 2 of 4 ms of the second one lie before; of all that follows half.
+        for (at, expected) in [(1, 1.25), (2, 1.5), (6, 2.0), (10, 2.5), (34, 5.5)] {
+            let done = known.done(at * ms);
+            assert!((done - expected).abs() < 1e-9, "{at}: {done}");
+        }
     }
 
     #[test]

@@ -480,17 +480,18 @@ impl Search<'_> {
         });
         // What comes in bursts follows no clock.
         let even = sums.iter().any(|(_, sum)| sum.repeated.is_none());
-        let clocks = match even {
-            true => self.clocks(target, &group, costs)?,
+        let without_work = match even {
+            true => self.without_work(target, &group, costs)?,
             false => Ok(Vec::new()),
         };
-        let clocks = match clocks {
-            Ok(clocks) => clocks,
+        let without_work = match without_work {
+            Ok(without_work) => without_work,
             Err(reason) => return Ok(Err(reason)),
         };
         for (members, sum) in sums {
-            if members.iter().any(|at| clocks.contains(at)) {
-                worst = worst.max(Some(Refusal::Clock));
+            let mut refused = without_work.iter().filter(|(at, _)| members.contains(at));
+            if let Some((_, refusal)) = refused.next() {
+                worst = worst.max(Some(*refusal));
                 continue;
             }
             let calls = members.iter().map(|at| group[*at].call()).collect();

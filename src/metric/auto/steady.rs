@@ -320,6 +320,8 @@ pub(in crate::metric) enum Refusal {
     Unsteady,
     /// It follows a clock, not the work.
     Clock,
+    /// It is called by threads that hardly work, while others do.
+    Idle,
 }
 
 impl Refusal {
@@ -331,6 +333,9 @@ impl Refusal {
                 "those that are called often enough are called so often that counting would slow the target down"
             }
             Refusal::Unsteady => "those that are called at a useful rate are called in bursts",
+            Refusal::Idle => {
+                "those that are called at a useful rate are called by threads that hardly use a CPU while others work"
+            }
             Refusal::Clock => {
                 "those that are called at a useful rate follow a clock: they are called as often while others take most of the target's CPU"
             }

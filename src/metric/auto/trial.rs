@@ -41,6 +41,9 @@ pub(super) struct Trace {
     pub windows: Windows,
     /// Seconds of CPU time of the target, ascending, within its windows.
     pub times: Vec<f64>,
+    /// Share of that time that the threads used which made most of the calls; `None` where
+    /// that was not looked at.
+    pub by_callers: Option<f64>,
 }
 
 impl Trace {
@@ -200,25 +203,40 @@ impl Field {
         mut wait: impl FnMut(usize) -> bool,
     ) -> Result<Vec<Trace>, Reason> {
         let mut logs = self.open(candidates, |thread, address| {
-            probe::breakpoint_log(thread, address, RING_BYTES)
+            let log = probe::breakpoint_log(thread, address, RING_BYTES);
+            log.map(|log| (thread, log))
         })?;
-        let mut clock = Busy::of(self.threads.iter().map(|(thread, _)| *thread));
-        let mut ends = vec![(monotonic_ns(), clock.seconds())];
+        let threads = self.threads.iter().map(|(thread, _)| *thread);
+        let mut clocks: Vec<(i32, Busy)> = threads
+            .map(|thread| (thread, Busy::of([thread].into_iter())))
+            .collect();
+        let mut seconds = || clocks.iter_mut().map(|(_, clock)| clock.seconds()).sum();
+        let mut ends = vec![(monotonic_ns(), seconds())];
         for number in 0..count {
             if !wait(number) {
                 break;
             }
-            ends.push((monotonic_ns(), clock.seconds()));
+            ends.push((monotonic_ns(), seconds()));
         }
+        let used: Vec<(i32, f64)> = clocks
+            .iter_mut()
+            .map(|(thread, clock)| (*thread, clock.seconds()))
+            .collect();
         let traces = logs.iter_mut().map(|logs| {
             let (mut times, mut callers) = (Vec::new(), BTreeSet::new());
-            for log in logs {
+            let mut calls = Vec::with_capacity(logs.len());
+            for (thread, log) in logs {
+                let before = times.len();
                 // Where some was lost it is far too frequent.
                 if log.take(&mut times, &mut callers) == Err(Lost) {
                     return Trace::default();
                 }
+                calls.push((*thread, times.len() - before));
             }
-            Trace::of(times, &ends)
+            Trace {
+                by_callers: by_callers(&calls, &used),
+                ..Trace::of(times, &ends)
+            }
         });
         Ok(traces.collect())
     }
@@ -256,6 +274,28 @@ impl Field {
         }
         Ok(rates)
     }
+}
+
+/// Share of the CPU time in `used` of the threads that made 90 % of the `calls`, those with
+/// most calls first; `None` without either.
+fn by_callers(calls: &[(i32, usize)], used: &[(i32, f64)]) -> Option<f64> {
+    let all: usize = calls.iter().map(|(_, count)| count).sum();
+    let time: f64 = used.iter().map(|(_, seconds)| seconds).sum();
+    if all == 0 || time <= 0.0 {
+        return None;
+    }
+    let mut calls = calls.to_vec();
+    calls.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let (mut made, mut theirs) = (0, 0.0);
+    for (thread, count) in calls {
+        if made as f64 >= 0.9 * all as f64 {
+            break;
+        }
+        made += count;
+        let own = used.iter().filter(|(id, _)| *id == thread);
+        theirs += own.map(|(_, seconds)| seconds).sum::<f64>();
+    }
+    Some(theirs / time)
 }
 
 /// Lengths of the parts of a glance, and which share of the time a breakpoint
@@ -320,6 +360,19 @@ pub(super) fn without_cost(traces: &mut [Trace], each: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_that_call_are_told_by_the_time_that_they_use() {
+        let used = [(1, 0.001), (2, 0.060), (3, 0.039)];
+        let share = |calls: &[(i32, usize)]| by_callers(calls, &used).unwrap();
+        assert!((share(&[(1, 200), (2, 0)]) - 0.01).abs() < 1e-9);
+        // A stray call elsewhere changes nothing, a fifth of the calls does.
+        assert!((share(&[(1, 190), (2, 10)]) - 0.01).abs() < 1e-9);
+        assert!((share(&[(1, 160), (2, 40)]) - 0.61).abs() < 1e-9);
+        assert!((share(&[(2, 50), (3, 50)]) - 0.99).abs() < 1e-9);
+        assert_eq!(by_callers(&[(1, 0)], &used), None);
+        assert_eq!(by_callers(&[(1, 5)], &[(1, 0.0)]), None);
+    }
 
     #[test]
     fn the_time_that_breakpoints_take_is_taken_off() {

@@ -15,6 +15,7 @@ use crate::metric::auto::proof::Stretch;
 use crate::metric::auto::steady;
 use crate::metric::auto::steady::Demands;
 use crate::metric::auto::steady::Look;
+use crate::metric::auto::steady::Refusal;
 use crate::metric::auto::steady::Window;
 use crate::metric::auto::trial;
 use crate::metric::auto::trial::Trace;
@@ -52,6 +53,8 @@ const RUNS_IN_CHOICES: f64 = 2.0;
 /// Windows in which it is seen whether calls follow a clock: every other one beside
 /// somebody busy.
 const BESIDE: (usize, Duration) = (60, Duration::from_millis(5));
+/// Threads that use less of the target's CPU time do not do its work.
+const HARDLY: f64 = 0.1;
 /// Groups that get a look.
 const LOOKED_AT: usize = 14;
 /// Part of the time for the choice of the metric in which all of these looks are taken;
@@ -355,21 +358,23 @@ impl<'a> Search<'a> {
         alone.iter().any(|(_, found)| found.score < STEADY)
     }
 
-    /// Those of `group` that follow a clock, by their places in it, see [`follows_clock`], as
-    /// far as that may be tried: keeps the CPUs of a command busy in every other window.
-    pub(super) fn clocks(
+    /// Those of `group` whose calls are no work, by their places in it, and why: threads make
+    /// them that hardly use a CPU, or they follow a clock, see [`follows_clock`], as far as
+    /// that may be tried: it keeps the CPUs of a command busy in every other window.
+    pub(super) fn without_work(
         &mut self,
         target: &mut Target,
         group: &[&Candidate],
         costs: &Costs,
-    ) -> Step<Vec<usize>> {
+    ) -> Step<Vec<(usize, Refusal)>> {
         let cpus = target.cpus().unwrap_or_default();
-        if !self.context.options.may_press || !target.is_ours() || cpus.is_empty() {
+        let may_press = self.context.options.may_press && target.is_ours() && !cpus.is_empty();
+        if !may_press && target.scope().threads().len() < 2 {
             return Ok(Ok(Vec::new()));
         }
         let (windows, length) = BESIDE;
         let wait = |number: usize| {
-            if number.is_multiple_of(2) || !keep_busy(&cpus, length) {
+            if !may_press || number.is_multiple_of(2) || !keep_busy(&cpus, length) {
                 std::thread::sleep(length);
             }
         };
@@ -381,10 +386,18 @@ impl<'a> Search<'a> {
             let windows = trace.windows.iter().skip(from);
             windows.step_by(2).copied().collect()
         };
-        let clock = |trace: &Trace| follows_clock(&every_other(trace, 0), &every_other(trace, 1));
-        // Of those that were not counted nothing is known.
-        let is_clock = |at: &usize| counted.get(*at).is_some_and(clock);
-        Ok(Ok((0..group.len()).filter(is_clock).collect()))
+        let refusal = |at: usize| {
+            // Of those that were not counted nothing is known.
+            let trace = counted.get(at)?;
+            let idle = trace.by_callers.is_some_and(|share| share < HARDLY);
+            let clock = may_press && follows_clock(&every_other(trace, 0), &every_other(trace, 1));
+            match (idle, clock) {
+                (_, true) => Some((at, Refusal::Clock)),
+                (true, _) => Some((at, Refusal::Idle)),
+                _ => None,
+            }
+        };
+        Ok(Ok((0..group.len()).filter_map(refusal).collect()))
     }
 
     /// Those of `candidates` that are worth a longer look, at `most`, best first.
