@@ -16,16 +16,19 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// Fraction of the undisturbed performance, 0–1.
+    /// Fraction of the undisturbed performance: 0–1, or more for one that waits beside
+    /// neighbours that keep other CPUs awake.
     pub fn performance(self) -> f64 {
         f64::from(self.ln).exp()
     }
 
-    /// 95 % interval of the same, within 0–1.
+    /// 95 % interval of the same; where no gain is expected within 0–1.
     pub fn ci95(self) -> [f64; 2] {
         let half = 1.96 * f64::from(self.variance).sqrt();
         let ln = f64::from(self.ln);
-        [(ln - half).exp(), (ln + half).exp().min(1.0)]
+        let high = (ln + half).exp();
+        let most = if ln > 0.0 { high } else { 1.0 };
+        [(ln - half).exp(), high.min(most)]
     }
 
     /// Chance that performance is at least `threshold` (fraction), by a
@@ -127,6 +130,11 @@ pub fn performance(responses: &Responses, pressure: &Pressure, counted: LaneSet)
         expected.ln += ln;
         expected.variance += variance;
     }
+    if left.contains(MEMORY) {
+        let awake = pressure.awake.min(1.0);
+        expected.ln += responses.gains.0 * awake;
+        expected.variance += responses.gains.1 * awake * awake;
+    }
     expected
 }
 
@@ -155,6 +163,9 @@ const EVICTED: [f32; 2] = [0.15, 0.4];
 /// Standard deviation of that from pair to pair, in parts of it: 0.77 and 0.88 in 9 and
 /// 15 of the pairs, in which it is 2 % or more.
 const EVICTIONS_DIFFER: f32 = 0.8;
+
+/// All that run on one machine meet here, so that what is nobody's resource counts once.
+const MEMORY: usize = Resource::MemoryCapacity as usize;
 
 /// Two sources on one device: what either costs is the same waiting, so that the
 /// costlier counts alone.
@@ -260,6 +271,32 @@ mod tests {
         // Who rests three quarters of the time runs a third longer of one quarter.
         responses.cpu = crate::predict::CpuNeed::of(Some((0.25, 0.0)), None, None);
         assert!((kept(&responses, 1.0) - 12.0 / 13.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn who_waits_gains_beside_who_keeps_other_cpus_awake() {
+        let need = |demand| crate::predict::CpuNeed::of(Some((demand, 0.0)), None, None);
+        let waits = Responses {
+            gains: (0.08, 0.0001),
+            cpu: need(0.4),
+            ..Responses::default()
+        };
+        let other = |demand| Responses {
+            cpu: need(demand),
+            ..Responses::default()
+        };
+        let beside = |neighbour: &Responses, counted: LaneSet| {
+            let both = [&waits, neighbour].into_iter().map(|it| (it, counted));
+            let pressure = Company::of(both).around(&waits, counted);
+            performance(&waits, &pressure, counted)
+        };
+        let apart: LaneSet = [MEMORY].into_iter().collect();
+        let found = beside(&other(1.0), apart);
+        assert!((found.ln - 0.08).abs() < 1e-6 && found.ci95()[1] > found.performance());
+        assert!((beside(&other(0.5), apart).ln - 0.04).abs() < 1e-6);
+        // On a CPU that they share nobody keeps another one awake.
+        let shared: LaneSet = [CPU, MEMORY].into_iter().collect();
+        assert!(beside(&other(1.0), shared).ln <= 0.0);
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub struct Pressure {
     pub disk_wait: f32,
     /// How much of the last-level cache the others hold, the sum of 0–1 each.
     pub cached: f32,
+    /// CPUs that the others keep busy, where each has CPUs of its own.
+    pub awake: f32,
     /// The shared CPU; `None` where CPUs are not shared, nobody else is there, or
     /// the needs are not known.
     pub cpu: Option<SharedCpu>,
@@ -46,6 +48,7 @@ impl Default for Pressure {
             serving: 0.0,
             disk_wait: 0.0,
             cached: 0.0,
+            awake: 0.0,
             cpu: None,
         }
     }
@@ -95,6 +98,7 @@ impl Company {
         if !counted.contains(CPU) {
             self.all.interrupts.0 += responses.interrupts.0;
             self.all.interrupts.1 += responses.interrupts.1;
+            self.all.awake += responses.busy();
         } else if let Some(need) = responses.cpu {
             self.needs.push(need);
         }
@@ -127,6 +131,7 @@ impl Company {
                 (variance - responses.interrupts.1).max(0.0),
             );
             pressure.serving = responses.serving_chance;
+            pressure.awake = (pressure.awake - responses.busy()).max(0.0);
         }
         if let Some(need) = responses
             .cpu

@@ -116,6 +116,9 @@ pub struct Responses {
     /// ln performance with all of the last-level cache taken away, 0 where that is not
     /// known: what it keeps there.
     pub without_cache: f32,
+    /// ln of what it gains while others keep the other CPUs awake, and the variance of
+    /// that: one that waits for a device is woken from there.
+    pub gains: (f32, f32),
     /// Resources whose curve, and whose pressure, is what the population of
     /// profiles has there, as nothing was measured.
     pub assumed: LaneSet,
@@ -131,6 +134,11 @@ impl Responses {
     /// loses without that cache keeps its data there.
     pub fn holds_cache(&self) -> f32 {
         (self.without_cache / USES_THE_CACHE).min(1.0)
+    }
+
+    /// CPUs that it keeps busy, as far as is known.
+    pub fn busy(&self) -> f32 {
+        self.cpu.map_or(0.0, |need| need.demand)
     }
 
     /// True where others may feel it on one of the `counted` resources.

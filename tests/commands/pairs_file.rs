@@ -1,7 +1,5 @@
 //! The file of measured pairs: read with care, written whole, told by a schema.
 
-mod common;
-
 use crate::common::program::jostle;
 use crate::common::root;
 use jostle_profile as profile;

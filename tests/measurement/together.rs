@@ -1,8 +1,8 @@
 //! Two sources at once against planted truth, on the mock executor's virtual clock.
 
-#[path = "common/mock.rs"]
-mod mock;
-
+use crate::mock::Curve;
+use crate::mock::MockExecutor;
+use crate::mock::Response;
 use jostle::experiment::executor::BlockRequest;
 use jostle::experiment::executor::Sequence;
 use jostle::experiment::executor::Subject;
@@ -11,9 +11,6 @@ use jostle::experiment::run::Settings;
 use jostle::experiment::run::measure;
 use jostle_profile::Interaction;
 use jostle_profile::reading::Reading;
-use mock::Curve;
-use mock::MockExecutor;
-use mock::Response;
 use std::time::Duration;
 
 const PAIR: [&str; 2] = ["memory-bandwidth", "l2-capacity"];

@@ -1,9 +1,7 @@
 //! The numbers that `show`, `predict`, `schedule` and `simulate` print, held
 //! against those recorded in `tests/golden`. Words may change; a number that
-//! changes needs a reason, and `JOSTLE_RECORD=1 cargo test --test golden` to
+//! changes needs a reason, and `JOSTLE_RECORD=1 cargo test --test commands golden` to
 //! record the new one.
-
-mod common;
 
 use crate::common::program::Ended;
 use crate::common::program::command;

@@ -1,9 +1,10 @@
 //! A target that changes, counters beside the metric, a measurement that is
 //! taken up again: against planted truth.
 
-#[path = "common/mock.rs"]
-mod mock;
-
+use crate::mock::Curve;
+use crate::mock::MockExecutor;
+use crate::mock::Response;
+use crate::mock::Weather;
 use jostle::experiment::executor::Arm;
 use jostle::experiment::executor::Subject;
 use jostle::experiment::executor::WindowError;
@@ -17,10 +18,6 @@ use jostle::experiment::run::measure;
 use jostle::warning::Warning;
 use jostle_profile::Readings;
 use jostle_profile::Status;
-use mock::Curve;
-use mock::MockExecutor;
-use mock::Response;
-use mock::Weather;
 use std::time::Duration;
 
 fn subject(resource: &'static str) -> Subject {

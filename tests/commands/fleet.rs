@@ -1,8 +1,6 @@
 //! `scripts/record` with a stand-in for jostle: what it records, skips, keeps and
 //! names; and the checks of `scripts/fleet` on made profiles.
 
-mod common;
-
 use crate::common::root;
 use assert_cmd::Command;
 use serde_json::Value;

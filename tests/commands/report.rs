@@ -1,8 +1,6 @@
 //! `jostle report`: a page that needs nothing else, what it is refused for, and the
 //! page in a browser.
 
-mod common;
-
 use crate::common::program::jostle;
 use crate::common::root;
 use crate::common::skip::lacks;
@@ -15,7 +13,7 @@ use std::process::Command;
 const SAMPLE: &str = "tests/fixtures/profiles/kv-store.json";
 const DIRECTORY: &str = "tests/fixtures/profiles";
 
-fn report(files: &[&str], html: &Path) -> common::program::Ended {
+fn report(files: &[&str], html: &Path) -> crate::common::program::Ended {
     let mut arguments = vec!["report"];
     arguments.extend(files);
     arguments.extend(["--html", html.to_str().unwrap()]);
@@ -147,7 +145,7 @@ fn thousands_of_profiles_are_refused_before_they_are_read() {
 
 #[test]
 fn a_reader_that_leaves_is_no_error() {
-    let jostle = common::JOSTLE;
+    let jostle = crate::common::JOSTLE;
     let line = format!("{jostle} report {SAMPLE} --html - | head -c 10; exit ${{PIPESTATUS[0]}}");
     let ran = Command::new("bash")
         .args(["-c", &line])

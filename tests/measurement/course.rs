@@ -1,21 +1,16 @@
 //! Programs that do the same again and again, in runs or repetitions, against planted
 //! truth: what they do at each place is no noise.
 
-#[path = "common/mock.rs"]
-mod mock;
-#[path = "common/playing.rs"]
-mod playing;
-
+use crate::mock::Curve;
+use crate::mock::Pace;
+use crate::mock::Response;
+use crate::playing::loss;
+use crate::playing::noisy;
+use crate::playing::playing;
+use crate::playing::run;
+use crate::playing::settings;
 use jostle::experiment::run::Halves;
 use jostle::experiment::run::Settings;
-use mock::Curve;
-use mock::Pace;
-use mock::Response;
-use playing::loss;
-use playing::noisy;
-use playing::playing;
-use playing::run;
-use playing::settings;
 
 /// Phases of a run: a quarter of it is five times as slow as the rest, in pieces of
 /// a few milliseconds to a tenth of a second.

@@ -1,11 +1,18 @@
 //! Sequences of blocks against planted truth, on the mock executor's virtual
 //! clock. The statistics on recorded noise are tested in `jostle-statistics`.
 
-#[path = "common/mock.rs"]
-mod mock;
-#[path = "common/playing.rs"]
-mod playing;
-
+use crate::mock::Curve;
+use crate::mock::MockExecutor;
+use crate::mock::Response;
+use crate::playing::SLICED;
+use crate::playing::loss;
+use crate::playing::noisy;
+use crate::playing::playing;
+use crate::playing::run;
+use crate::playing::sequence;
+use crate::playing::settings;
+use crate::playing::subject;
+use crate::playing::subjects;
 use jostle::experiment::executor::Arm;
 use jostle::experiment::executor::BlockRequest;
 use jostle::experiment::executor::Sequence;
@@ -16,18 +23,6 @@ use jostle::experiment::run::Halves;
 use jostle::experiment::run::Settings;
 use jostle::experiment::run::go_on;
 use jostle_profile::Status;
-use mock::Curve;
-use mock::MockExecutor;
-use mock::Response;
-use playing::SLICED;
-use playing::loss;
-use playing::noisy;
-use playing::playing;
-use playing::run;
-use playing::sequence;
-use playing::settings;
-use playing::subject;
-use playing::subjects;
 use std::time::Duration;
 
 #[test]

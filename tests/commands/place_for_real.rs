@@ -1,8 +1,6 @@
 //! `scripts/place-for-real` and `scripts/fits-for-real` without a measurement: their
 //! arithmetic, and what policies do with the recorded profiles.
 
-mod common;
-
 use crate::common::JOSTLE;
 use crate::common::root;
 use assert_cmd::Command;

@@ -1,8 +1,6 @@
 //! `jostle predict`: numbers that can be checked by hand, and what bad input
 //! earns.
 
-mod common;
-
 use crate::common::program::jostle;
 use serde_json::Value;
 use serde_json::json;

@@ -1,21 +1,18 @@
 //! The measurement against planted truth, on the mock executor's virtual clock.
 //!
 //! Print the measured rates with
-//! `cargo test --test measurement_truth -- --nocapture`, those at every noise
+//! `cargo test --test measurement truth -- --nocapture`, those at every noise
 //! with `--include-ignored` added.
 
-#[path = "common/mock.rs"]
-mod mock;
-
+use crate::mock::Curve;
+use crate::mock::MockExecutor;
+use crate::mock::Response;
 use jostle::experiment::executor::Subject;
 use jostle::experiment::outcome::Measured;
 use jostle::experiment::run::Halves;
 use jostle::experiment::run::Settings;
 use jostle::experiment::run::measure;
 use jostle_profile::Status;
-use mock::Curve;
-use mock::MockExecutor;
-use mock::Response;
 use std::time::Duration;
 
 const NAMES: [&str; 8] = [

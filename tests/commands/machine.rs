@@ -1,7 +1,5 @@
 //! `jostle machine` tells what the kernel tells, quickly.
 
-mod common;
-
 use crate::common::JOSTLE;
 use crate::common::PATIENCE;
 use crate::common::program::Ended;

@@ -1,7 +1,5 @@
 //! `jostle simulate`: tables, documents that repeat, and what bad input earns.
 
-mod common;
-
 use crate::common::program::jostle;
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,9 @@
 //! How a measurement behaves: its budget, its determinism, its errors.
 
-#[path = "common/mock.rs"]
-mod mock;
-
+use crate::mock::Curve;
+use crate::mock::MockExecutor;
+use crate::mock::Response;
+use crate::mock::Weather;
 use jostle::experiment::executor::Arm;
 use jostle::experiment::executor::Subject;
 use jostle::experiment::executor::TargetState;
@@ -15,10 +16,6 @@ use jostle::experiment::run::Settings;
 use jostle::experiment::run::measure;
 use jostle_profile::Score;
 use jostle_profile::Status;
-use mock::Curve;
-use mock::MockExecutor;
-use mock::Response;
-use mock::Weather;
 use std::time::Duration;
 
 fn subject(resource: &'static str, window_ms: u64, settle_ms: u64) -> Subject {

@@ -1,7 +1,5 @@
 //! What a package holds beside the program: completions and manual pages.
 
-mod common;
-
 use crate::common::JOSTLE;
 use crate::common::program::jostle;
 use crate::common::skip::skip;

@@ -1,7 +1,5 @@
 //! `jostle schedule`: placements, explanations, and what bad input earns.
 
-mod common;
-
 use crate::common::program::jostle;
 use assert_cmd::Command;
 use serde_json::Value;

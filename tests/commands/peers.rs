@@ -1,8 +1,6 @@
 //! `scripts/peers` without the peers: it reads what recorded runs of them
 //! printed, and a whole run among stand-ins comes to the recorded ratio.
 
-mod common;
-
 use crate::common::root;
 use assert_cmd::Command;
 use std::os::unix::fs::PermissionsExt;

@@ -1,7 +1,5 @@
 //! One service under several loads: files, the table, and what is refused.
 
-mod common;
-
 use crate::common::program::jostle;
 use serde_json::Value;
 use serde_json::json;

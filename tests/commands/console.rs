@@ -1,8 +1,6 @@
 //! Standard error that cannot be written: nothing panics, and the exit code and
 //! the results stay.
 
-mod common;
-
 use crate::common::JOSTLE;
 use crate::common::PATIENCE;
 use crate::common::program::Ended;

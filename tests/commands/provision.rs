@@ -1,8 +1,6 @@
 //! `jostle provision`: counts that can be checked by hand, the document by its schema,
 //! and what bad input earns.
 
-mod common;
-
 use crate::common::program::Ended;
 use crate::common::program::jostle;
 use crate::common::root;

@@ -1,11 +1,9 @@
 //! Sources on CPUs of their own against planted truth: caches that are not always
 //! shared, and targets that take long to have back what was evicted.
 
-#[path = "common/mock.rs"]
-mod mock;
-#[path = "common/playing.rs"]
-mod playing;
-
+use crate::mock::Curve;
+use crate::mock::MockExecutor;
+use crate::mock::Response;
 use jostle::experiment::executor::Arm;
 use jostle::experiment::executor::BlockRequest;
 use jostle::experiment::executor::Sequence;
@@ -14,9 +12,6 @@ use jostle::experiment::executor::TargetState;
 use jostle::experiment::outcome::Measured;
 use jostle::experiment::run::Settings;
 use jostle::experiment::run::measure;
-use mock::Curve;
-use mock::MockExecutor;
-use mock::Response;
 use std::time::Duration;
 
 /// Subjects of the sequence on other CPUs.
@@ -42,7 +37,7 @@ fn playing(target: Curve, seed: u64) -> (Vec<Subject>, MockExecutor) {
         slices: false,
         ..sliced
     };
-    let subject = |resource, sequence| playing::subject(resource, Some(sequence));
+    let subject = |resource, sequence| crate::playing::subject(resource, Some(sequence));
     let disk = Sequence {
         number: 1,
         skip: 8,

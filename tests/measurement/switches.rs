@@ -1,9 +1,9 @@
 //! The cost of a switch against planted truth, on the mock executor's virtual
 //! clock.
 
-#[path = "common/mock.rs"]
-mod mock;
-
+use crate::mock::Curve;
+use crate::mock::MockExecutor;
+use crate::mock::Response;
 use jostle::experiment::executor::Arm;
 use jostle::experiment::executor::Sequence;
 use jostle::experiment::executor::Subject;
@@ -13,9 +13,6 @@ use jostle::experiment::run::Settings;
 use jostle::experiment::run::measure;
 use jostle_profile::Switch;
 use jostle_profile::reading::Reading;
-use mock::Curve;
-use mock::MockExecutor;
-use mock::Response;
 use std::time::Duration;
 
 const SOURCES: [&str; 5] = ["int", "l1d", "l2-capacity", "tlb", "branch"];
