@@ -27,6 +27,8 @@ const SHARE_OF_RUNS: f64 = 0.9;
 /// How many times its share a sequence may take of the time in which its sources share a
 /// cache with the target, where they do not always.
 const WHILE_SHARED: f64 = 4.0;
+/// How many times as many rounds as usual a source of CPU time has before its first look.
+const MOST_FIRST_LOOKS: usize = 4;
 /// Rounds by which their number grows from one judgement to the next.
 const JUDGED_EVERY: f64 = 1.7;
 /// Carry-over is looked for from so many rounds on, until there are more controls.
@@ -108,7 +110,7 @@ impl Run<'_, '_> {
         while let Some(index) = self.next_sequence(keep) {
             self.round(index, keep)?;
             let sequence = &self.sequences[index];
-            if sequence.rounds >= sequence.judged_at {
+            if sequence.rounds >= sequence.judged_at || self.lacks_pairs(index) {
                 self.judge_sequence(index);
             }
             let (log, elapsed) = (&self.log, self.elapsed());
@@ -135,7 +137,7 @@ impl Run<'_, '_> {
             }
             let sequence = &self.sequences[index];
             let least = sequence.block() * (FEWEST_CONTROLS as u32 + 2);
-            let looked = sequence.rounds >= self.rounds_to_look(index);
+            let looked = sequence.rounds >= self.rounds_to_look(index) && !self.lacks_pairs(index);
             let claim = match looked {
                 true => sequence.spent.as_secs_f64() / self.weight(index),
                 // Of whole runs there are few: those that tell about many sources come first.
@@ -159,6 +161,23 @@ impl Run<'_, '_> {
             }
         }
         best.map(|(_, _, _, _, index)| index)
+    }
+
+    /// Whether a source of CPU time has had its rounds and still too few pairs for a verdict:
+    /// its blocks are long, and one in which a run of the target ends does not count. Every
+    /// target loses to it, and what it keeps is what predictions on a shared CPU rest on.
+    fn lacks_pairs(&self, index: usize) -> bool {
+        let sequence = &self.sequences[index];
+        if !sequence.sequence.takes_time
+            || sequence.rounds >= MOST_FIRST_LOOKS * self.rounds_to_look(index)
+        {
+            return false;
+        }
+        let halves = self.queue.halves.iter();
+        let mut own = halves.filter(|run| {
+            sequence.members.contains(&run.subject) && run.half == Half::Tolerated
+        });
+        own.any(|run| run.error.is_none() && run.search.pairs_at(100.0) < FEWEST_PAIRS)
     }
 
     /// How much of its due a sequence has had, where it had `claim`: one whose sources should
