@@ -227,7 +227,11 @@ impl LiveExecutor<'_> {
                 // Part of it was lost; from now on the workers read.
                 return Ok(vec![Block::Missed; blocks.len()]);
             };
-            let held = held(blocks, &planned, &turns);
+            let takes_time = |request: &BlockRequest| {
+                self.sequence_of(request)
+                    .is_some_and(|sequence| sequence.takes_time)
+            };
+            let held = held(blocks, &planned, &turns, takes_time);
             progress = Some(Progress::new(moments, held, &self.playing.gaps));
         }
         let steal = StealReading::now(&self.cpus).share_since(&stolen);
@@ -621,7 +625,12 @@ impl LiveExecutor<'_> {
 }
 
 /// When the sources of `blocks` kept the target from its CPU, in order.
-fn held(blocks: &[BlockRequest], planned: &[Planned], turns: &[Vec<Turn>]) -> Vec<Held> {
+fn held(
+    blocks: &[BlockRequest],
+    planned: &[Planned],
+    turns: &[Vec<Turn>],
+    takes_time: impl Fn(&BlockRequest) -> bool,
+) -> Vec<Held> {
     let mut held = Vec::new();
     for (request, planned) in blocks.iter().zip(planned) {
         let Some((host, number)) = planned.on.first() else {
@@ -635,11 +644,12 @@ fn held(blocks: &[BlockRequest], planned: &[Planned], turns: &[Vec<Turn>]) -> Ve
             let between = own.windows(2);
             held.extend(between.map(|pair| Held::all(pair[0].end.at_ns, pair[1].begin.at_ns)));
         } else if planned.slices && request.arm != Arm::Idle {
-            let presses = matches!(request.arm, Arm::Treat(_) | Arm::Probe(_));
+            // Elsewhere treatment and placebo are to be read alike, and how long a placebo
+            // worked is not counted.
+            let shared = takes_time(request) && matches!(request.arm, Arm::Treat(_));
             held.extend(own.iter().map(|slice| {
                 let all = Held::all(slice.begin.at_ns, slice.end.at_ns);
-                // How long a placebo worked is not counted.
-                let held_ns = match presses {
+                let held_ns = match shared {
                     true => slice.active_ns.min(all.held_ns),
                     false => all.held_ns,
                 };

@@ -174,9 +174,8 @@ impl Run<'_, '_> {
             return false;
         }
         let halves = self.queue.halves.iter();
-        let mut own = halves.filter(|run| {
-            sequence.members.contains(&run.subject) && run.half == Half::Tolerated
-        });
+        let mut own = halves
+            .filter(|run| sequence.members.contains(&run.subject) && run.half == Half::Tolerated);
         own.any(|run| run.error.is_none() && run.search.pairs_at(100.0) < FEWEST_PAIRS)
     }
 
