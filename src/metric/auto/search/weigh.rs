@@ -576,6 +576,7 @@ mod tests {
             Trace {
                 windows: vec![window],
                 times,
+                ..Trace::default()
             }
         };
         let whole = [trace(times(0, 1_200))];
