@@ -244,6 +244,7 @@ mod tests {
         for id in ["llc-bandwidth", "memory-bandwidth", "branch"] {
             let entry = profile.resources.get_mut(id).unwrap();
             (entry.status, entry.sensitive, entry.tolerated) = (Status::Unresolved, None, None);
+            entry.curve.clear();
         }
         let sharing = |of_shared_time| CacheSharing {
             resources: vec!["llc-bandwidth".into(), "memory-bandwidth".into()],
