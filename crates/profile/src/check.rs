@@ -27,7 +27,7 @@ const MOST_POINTS: usize = 1000;
 /// target whose phases were compared with one another may seem to be: 16 was recorded, and
 /// counts of one against a million are the most that a window tells apart.
 const MOST_PERFORMANCE: f64 = 1e6;
-/// Largest number: whose square can still be computed with.
+/// Largest distance of a number from 0: its square is finite.
 const LARGEST: f64 = 1e100;
 /// Scores are written with so many points of rounding.
 const ROUNDING: f64 = 1e-6;
@@ -343,7 +343,7 @@ pub(crate) fn finite(key: &str, value: f64) -> Checked {
         true => Ok(()),
         false => refuse(
             key,
-            format!("is {value}; no number of a profile is larger than {LARGEST:e}"),
+            format!("is {value}; numbers must be finite, and at most {LARGEST:e} from 0"),
         ),
     }
 }

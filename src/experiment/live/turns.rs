@@ -376,8 +376,8 @@ mod tests {
 
     #[test]
     fn a_slice_shared_with_the_target_holds_it_for_its_own_part() {
-        // Operations of 4 ms, from 2 ms on twice as long beside a source with which the
-        // target takes turns in slices of 4 ms.
+        // Operations of 4 ms. From 2 ms on a source has half of the CPU time, so that they
+        // last 8 ms.
         let ms = 1_000_000;
         let moments = Moments {
             before: 0,

@@ -217,6 +217,34 @@ fn without_a_score_the_source_itself_tells_what_is_caused() {
 }
 
 #[test]
+fn gains_beside_a_placebo_elsewhere_are_drawn_to_none() {
+    let gained = |mode: PlacementMode, ln: f64, half: f64| {
+        let mut one = entry(Status::Measured);
+        let ends = [ln - half, ln + half].map(f64::exp);
+        one.placement = Some(profile::Placement {
+            mode,
+            cpus: vec![1],
+        });
+        one.sharing_cost = Some(profile::Estimate {
+            value: ln.exp(),
+            ci95: ends,
+        });
+        let mut profile = TEMPLATE.clone();
+        profile.resources.clear();
+        profile.resources.insert("memory-bandwidth".into(), one);
+        gains(&profile, 0.3)
+    };
+    let (well, _) = gained(PlacementMode::SameNuma, 0.07, 0.01);
+    assert!((well - 0.07).abs() < 0.001, "{well}");
+    // As uncertain as gains differ: half of it.
+    let (hardly, variance) = gained(PlacementMode::SameNuma, 0.07, Z95 * 0.7 * GAINS);
+    assert!((hardly - 0.035).abs() < 0.001 && variance > 0.0, "{hardly}");
+    // A loss is no gain, and slices on the target's CPU are another thing.
+    assert_eq!(gained(PlacementMode::SameNuma, -0.1, 0.01).0, 0.0);
+    assert_eq!(gained(PlacementMode::SameCpu, 0.07, 0.01), (0.0, 0.0));
+}
+
+#[test]
 fn which_way_the_metric_is_better_does_not_matter() {
     let mut profile = TEMPLATE.clone();
     let as_is = Responses::from_profile(&profile);
