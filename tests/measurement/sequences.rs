@@ -590,6 +590,30 @@ fn of_long_blocks_few_come_to_a_first_look() {
     assert!(pairs.iter().all(|pairs| *pairs < 8), "{pairs:?}");
 }
 
+/// The source of CPU time takes half of it. Two of three blocks are lost, as where runs of
+/// the target end in most of them.
+#[test]
+fn cpu_time_has_its_first_pairs_where_most_blocks_are_lost() {
+    let few = |seed| {
+        let (subjects, mut mock) = playing(&[], seed);
+        let at = subjects
+            .iter()
+            .position(|it| it.resource == "cpu-time")
+            .unwrap();
+        let mut all = vec![noisy(Curve::Flat(1.0)); subjects.len()];
+        all[at] = noisy(Curve::Linear { loss: 0.5 });
+        mock.responses = all;
+        // Few operations: long blocks.
+        (mock.baseline, mock.missed_chance) = (400.0, 0.65);
+        let measured = run(&mut mock, &subjects, &settings(8, seed));
+        let entry = &measured.subjects[at].entry;
+        entry.curve.last().map_or(0, |point| point.windows) < 4
+    };
+    let few = (0..20).filter(|seed| few(*seed)).count();
+    // 20 without more first rounds.
+    assert!(few <= 8, "{few} of 20 have too few pairs");
+}
+
 /// Whether blocks of the sources were longer in the last quarter of what was played,
 /// and the half-width of the loss to the first one.
 fn grown(bursts: f64, seed: u64) -> (bool, [f64; 2]) {
