@@ -373,6 +373,24 @@ fn a_whole_cgroup_killed() {
     }
 }
 
+/// While others take and give up their targets, no page is found half written or
+/// counts as a failure because it has just gone.
+#[test]
+fn pages_that_come_and_go_are_no_failure() {
+    setup();
+    let targets = std::thread::spawn(|| {
+        for _ in 0..100 {
+            let command = TargetSpec::Command(CommandSpec::new(["true"]));
+            drop(Target::start(&command, None, None).unwrap());
+        }
+    });
+    while !targets.is_finished() {
+        let released = jostle::workload::release(true).unwrap();
+        assert!(!released.iter().any(Released::failed), "{released:?}");
+    }
+    targets.join().unwrap();
+}
+
 #[test]
 fn nothing_held_is_nothing_released() {
     setup();

@@ -97,16 +97,22 @@ struct Line {
 
 impl Line {
     fn new(marker: &str) -> std::io::Result<Line> {
-        let (page, file) = match record::create() {
+        let us = record::identity(std::process::id() as i32);
+        let fill = |page: &GuardPage| {
+            set(&page.profiler, us);
+            page.marker.set(marker.as_bytes());
+            page.boot.set(record::boot().as_bytes());
+            page.magic.store(GuardPage::MAGIC, SeqCst);
+        };
+        let (page, file) = match record::create(fill) {
             Ok((page, file)) => (page, Some(file)),
             // A read-only system: the guard alone has to do.
-            Err(_) => (SharedPage::create("jostle-guard")?, None),
+            Err(_) => {
+                let page = SharedPage::create("jostle-guard")?;
+                fill(&page);
+                (page, None)
+            }
         };
-        let us = record::identity(std::process::id() as i32);
-        set(&page.profiler, us);
-        page.marker.set(marker.as_bytes());
-        page.boot.set(record::boot().as_bytes());
-        page.magic.store(GuardPage::MAGIC, SeqCst);
         Ok(Line {
             page,
             file,

@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::Ordering::SeqCst;
 
 const PREFIX: &str = "held-";
+const UNFINISHED: &str = "new-";
 
 /// The directory of the pages: that of root, or of the user.
 ///
@@ -37,19 +38,25 @@ pub(super) fn directory() -> Result<PathBuf, String> {
         .ok_or_else(|| "neither XDG_RUNTIME_DIR nor HOME names a directory".into())
 }
 
-/// A new page in a file of its own, and the file.
-pub(super) fn create() -> io::Result<(SharedPage<GuardPage>, PathBuf)> {
+/// A new page, filled in by `fill`, in a file of its own, and the file. Nobody finds
+/// the file before it is filled in.
+pub(super) fn create(fill: impl Fn(&GuardPage)) -> io::Result<(SharedPage<GuardPage>, PathBuf)> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let directory = directory().map_err(io::Error::other)?;
     make(&directory)?;
     let number = COUNT.fetch_add(1, Relaxed);
-    let name = format!("{PREFIX}{}-{number}", std::process::id());
-    let path = directory.join(name);
+    let name = format!("{}-{number}", std::process::id());
+    let path = directory.join(format!("{PREFIX}{name}"));
     // Of an earlier process with our pid, which `release` was never asked about.
-    if path.exists() && !Record::read(&path).is_ok_and(|record| record.matters()) {
-        std::fs::remove_file(&path)?;
+    if Record::read(&path).is_ok_and(|record| record.matters()) {
+        return Err(io::ErrorKind::AlreadyExists.into());
     }
-    Ok((SharedPage::in_file(&path)?, path))
+    let unfinished = directory.join(format!("{UNFINISHED}{name}"));
+    let _ = std::fs::remove_file(&unfinished);
+    let page = SharedPage::in_file(&unfinished)?;
+    fill(&page);
+    std::fs::rename(&unfinished, &path)?;
+    Ok((page, path))
 }
 
 /// Ours alone: nobody else may put a page or a link there.
@@ -137,7 +144,7 @@ fn living([pid, start]: &[AtomicU64; 2]) -> (i32, bool) {
 }
 
 /// All pages in `directory`, each read or with the reason why not; none where there
-/// is no such directory.
+/// is no such directory. Others may remove theirs meanwhile: those are left out.
 ///
 /// # Errors
 /// Why the directory cannot be read or trusted.
@@ -155,9 +162,9 @@ pub(super) fn all(directory: &Path) -> io::Result<Vec<(PathBuf, io::Result<Recor
         }
     }
     paths.sort();
-    let read = |path: PathBuf| {
-        let record = Record::read(&path);
-        (path, record)
+    let read = |path: PathBuf| match Record::read(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        record => Some((path, record)),
     };
-    Ok(paths.into_iter().map(read).collect())
+    Ok(paths.into_iter().filter_map(read).collect())
 }
