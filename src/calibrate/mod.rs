@@ -51,6 +51,8 @@ pub struct Request<'a> {
     /// What one source may take; at times two run.
     pub limits: Limits,
     pub budget: Duration,
+    /// Of the same machine.
+    pub earlier: Option<&'a Calibration>,
 }
 
 /// Calibrates. What cannot be measured is a reason in the result.
@@ -64,13 +66,16 @@ pub fn calibrate(request: &Request, watch: &dyn Watch) -> Result<Calibration, St
         .ok_or_else(|| Stop::Failed("no CPU is allowed to this process".to_string()))?;
     let started = SystemTime::now();
     let began = watch.now();
-    let sizes = knees::sizes(
+    let mut sizes = knees::sizes(
         machine,
         cpu,
         request.limits.memory_bytes,
         request.budget.mul_f64(SIZES_SHARE),
         watch,
     )?;
+    if let Some(earlier) = request.earlier {
+        calibration::keep_largest(&mut sizes, earlier);
+    }
     let request = &Request {
         limits: Limits {
             llc_bytes: calibration::llc_bytes(&sizes),

@@ -143,11 +143,16 @@ fn calibrated(args: &Args, machine: &Machine, page: Option<Destination>) -> Resu
             calibrate::BUDGET.as_secs()
         )));
     }
+    let earlier = match saved::load(machine) {
+        Saved::Found(calibration) => Some(calibration),
+        Saved::Nothing(_) | Saved::Ignored(_) => None,
+    };
     let request = calibrate::Request {
         machine,
         resources: Resource::ALL,
         limits: args.limits.resolve(machine, None)?,
         budget,
+        earlier: earlier.as_deref(),
     };
     if args.dry_run {
         return output::text(&calibrate::dry_run(&request));

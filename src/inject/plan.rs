@@ -135,7 +135,7 @@ pub fn plan(
     // run; only those that would spin on the target's CPU take turns.
     let takes_turns = plan.placement.mode == PlacementMode::SameCpu
         && (plan.spec.waiting == Waiting::Spin || plan.spec.intensity() == Intensity::Share);
-    plan.config.slices = takes_turns.then_some(slices);
+    plan.config.slices = takes_turns.then(|| slices.of_resource(resource));
     plan.config.environment.time_shared = takes_turns;
     Ok(plan)
 }
@@ -161,7 +161,8 @@ pub fn plan_alone(
         (None, _) => place(machine, resource, &beside, &limits.cpus)?,
     };
     let mut plan = plan_at(machine, resource, placement, limits)?;
-    plan.config.slices = (resource.row().intensity == Intensity::Share).then_some(slices);
+    let share = resource.row().intensity == Intensity::Share;
+    plan.config.slices = share.then(|| slices.of_resource(resource));
     Ok(plan)
 }
 

@@ -9,7 +9,7 @@ use super::slice::Victim;
 use crate::sys::control_page::Order;
 use crate::sys::probe::cpu_time;
 use jostle_profile::Estimate;
-use jostle_statistics::student_quantile;
+use jostle_statistics::paired;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -58,13 +58,14 @@ pub fn measure(plan: &WorkerPlan) -> Result<Option<Estimate>, WorkerError> {
         logs.push(log);
     }
     group.check_exits()?;
-    let n = logs.len() as f64;
-    let mean = logs.iter().sum::<f64>() / n;
-    let squares = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>();
-    let reach = student_quantile(0.975, n - 1.0) * (squares / (n - 1.0) / n).sqrt();
+    // By ranks: a few windows of a guest run while the host has taken its CPU.
+    let Some((middle, [low, high])) = paired(&logs, 0.95) else {
+        let fewest = "too few pairs of windows to tell the cost of a switch";
+        return Err(WorkerError::Failed(fewest.into()));
+    };
     let lost = |log: f64| 1.0 - log.exp();
     Ok(Some(Estimate {
-        value: lost(mean),
-        ci95: [lost(mean + reach), lost(mean - reach)],
+        value: lost(middle),
+        ci95: [lost(high), lost(low)],
     }))
 }

@@ -36,6 +36,11 @@ const DEBT_NS: u64 = 10_000_000;
 /// CPU may hold it up for.
 const DEVICE_DEBT_NS: u64 = 20_000_000;
 
+/// Least time from one slice of a source that takes CPU time to the next: a target's
+/// cost of a switch is not what it shows, and a process that works and sleeps switches no
+/// more often.
+const LEAST_PERIOD_OF_TIME_NS: u64 = 4_000_000;
+
 /// Turns taken on a CPU that the target uses too.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slices {
@@ -58,6 +63,18 @@ impl Slices {
     /// Turns of `period` with the share that is the default.
     pub fn usual(period: Duration) -> Self {
         Slices::of(period, Slices::DEFAULT_SHARE)
+    }
+
+    /// The same for `resource`: what takes CPU time has longer turns.
+    pub(super) fn of_resource(self, resource: Resource) -> Self {
+        let least = match resource.row().intensity {
+            Intensity::Share => LEAST_PERIOD_OF_TIME_NS,
+            _ => 0,
+        };
+        Slices {
+            period_ns: self.period_ns.max(least),
+            ..self
+        }
     }
 }
 
@@ -289,8 +306,12 @@ impl Worker<'_> {
             0 => 0,
             _ => (fair + self.owed_ns).max(0) as u64,
         };
-        let start = thread_cpu_ns();
-        self.counted_ns = start;
+        // A share is of everything that the thread uses: its way to sleep and back takes
+        // CPU time from the target as well.
+        if self.intensity != Intensity::Share || order.intensity().is_none() {
+            self.counted_ns = thread_cpu_ns();
+        }
+        let start = self.counted_ns;
         self.page.applied.set(command);
         while budget > 0 && self.page.command.get() == command {
             self.turn(command, order)?;
@@ -304,7 +325,11 @@ impl Worker<'_> {
         }
         // Turns do not end on the nanosecond, and a neighbour may take the CPU:
         // the next slices make up for it, as far as a period reaches.
-        let used = (thread_cpu_ns() - start) as i64;
+        let used = match self.intensity {
+            Intensity::Share => self.counted_ns,
+            _ => thread_cpu_ns(),
+        };
+        let used = (used - start) as i64;
         let most = slices.period_ns as i64 / 2;
         self.owed_ns = (self.owed_ns + fair - used).clamp(-most, most);
         Ok(())

@@ -52,6 +52,10 @@ pub struct Size {
     pub reported: Reading<u64>,
     /// Where the access time rises.
     pub measured: Reading<Knee>,
+    /// When that was measured (RFC 3339, UTC), if it is of an earlier calibration that
+    /// found a larger size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_at: Option<String>,
     /// In words, when the two are far apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub difference: Option<String>,
@@ -64,8 +68,33 @@ impl Size {
             unit: unit.to_string(),
             reported,
             measured,
+            measured_at: None,
             difference: None,
         }
+    }
+}
+
+/// Puts a larger size of the last-level cache that `earlier` measured in the place of that
+/// in `sizes`: unseen neighbours can make it only smaller than it is.
+pub fn keep_largest(sizes: &mut [Size], earlier: &Calibration) {
+    let last = |sizes: &[Size]| {
+        let bytes = |size: &&Size| size.unit == "bytes";
+        let caches = sizes.iter().filter(bytes);
+        let largest = caches.max_by_key(|size| size.reported.value().copied());
+        largest.map(|size| size.name.clone())
+    };
+    let Some(size) = last(sizes).and_then(|name| sizes.iter_mut().find(|size| size.name == name))
+    else {
+        return;
+    };
+    let same = |other: &&Size| other.name == size.name && other.reported == size.reported;
+    let known = earlier.sizes.iter().find(same);
+    let knee = |size: &Size| size.measured.value().map_or(0, |knee| knee.size);
+    if let Some(known) = known.filter(|known| knee(known) > knee(size)) {
+        size.measured = known.measured.clone();
+        size.difference = known.difference.clone();
+        let at = known.measured_at.as_ref().unwrap_or(&earlier.recorded_at);
+        size.measured_at = Some(at.clone());
     }
 }
 

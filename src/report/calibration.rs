@@ -73,8 +73,12 @@ fn size(size: &Size) -> String {
     };
     let measured = match &size.measured {
         Reading::Value(knee) => format!(
-            "measured {} (an access takes {} ns before, {} ns after)",
+            "measured {}{} (an access takes {} ns before, {} ns after)",
             amount(knee.size),
+            match &size.measured_at {
+                Some(when) => format!(" at {when}"),
+                None => String::new(),
+            },
             text::number(knee.before_ns),
             text::number(knee.after_ns)
         ),

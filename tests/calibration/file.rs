@@ -5,6 +5,7 @@ use super::fixture;
 use jostle::machine::calibration::Calibration;
 use jostle::machine::calibration::Knee;
 use jostle::machine::calibration::Size;
+use jostle::machine::calibration::keep_largest;
 use jostle::machine::calibration::llc_bytes;
 use jostle::machine::saved;
 use jostle::machine::saved::Saved;
@@ -158,6 +159,51 @@ fn the_last_cache_has_the_size_that_was_measured() {
     assert_eq!(of(Some(40_000)), Some(32_000), "not more than there is");
     assert_eq!(of(None), None, "the knee of another cache does not count");
     assert_eq!(llc_bytes(&[]), None);
+}
+
+#[test]
+fn the_last_cache_keeps_the_largest_size_that_was_measured() {
+    let Saved::Found(mut earlier) = loaded(fixture().as_bytes()) else {
+        panic!("the fixture is good");
+    };
+    let size = |name: &str, told: u64, size: u64| {
+        let (before_ns, after_ns) = (1.0, 2.0);
+        let knee = Knee {
+            size,
+            before_ns,
+            after_ns,
+        };
+        Size::new(name, "bytes", Reading::Value(told), Reading::Value(knee))
+    };
+    let sizes = |l2, l3| vec![size("L2", 1000, l2), size("L3", 32_000, l3)];
+    let kept = |earlier: &Calibration, mut sizes: Vec<Size>| {
+        keep_largest(&mut sizes, earlier);
+        sizes
+    };
+    earlier.sizes = sizes(900, 31_000);
+    earlier.recorded_at = "2026-11-25T09:00:00Z".into();
+    assert_eq!(kept(&earlier, sizes(800, 31_500)), sizes(800, 31_500));
+
+    let again = kept(&earlier, sizes(800, 27_000));
+    assert_eq!(again[0], size("L2", 1000, 800), "only the last one");
+    assert_eq!(again[1].measured, earlier.sizes[1].measured);
+    assert_eq!(
+        again[1].measured_at.as_deref(),
+        Some("2026-11-25T09:00:00Z")
+    );
+
+    // The day it was measured is kept, however often it is kept.
+    earlier.sizes = again;
+    earlier.recorded_at = "2026-11-26T09:00:00Z".into();
+    let again = kept(&earlier, sizes(800, 26_000));
+    assert_eq!(
+        again[1].measured_at.as_deref(),
+        Some("2026-11-25T09:00:00Z")
+    );
+
+    let other = vec![size("L3", 64_000, 20_000)];
+    assert_eq!(kept(&earlier, other.clone()), other, "another cache");
+    assert_eq!(kept(&earlier, Vec::new()), Vec::new());
 }
 
 #[test]

@@ -253,3 +253,62 @@ fn a_switch_takes_effect_at_once() {
         assert!(median <= Duration::from_millis(5), "{what}: {median:?}");
     }
 }
+
+/// CPU time and sleeps of a process per second of `length`, over all of its threads.
+fn used_by(pid: u32, length: Duration) -> (f64, f64) {
+    let read = || {
+        let mut found = (0.0, 0.0);
+        for thread in std::fs::read_dir(format!("/proc/{pid}/task")).unwrap() {
+            let text = |name| std::fs::read_to_string(thread.as_ref().unwrap().path().join(name));
+            let ran = text("schedstat").unwrap();
+            found.0 += ran.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9;
+            let status = text("status").unwrap();
+            let sleeps = status
+                .lines()
+                .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+            found.1 += sleeps.unwrap().trim().parse::<f64>().unwrap();
+        }
+        found
+    };
+    let (from, before) = (Instant::now(), read());
+    sleep(length);
+    let (after, seconds) = (read(), from.elapsed().as_secs_f64());
+    (
+        (after.0 - before.0) / seconds,
+        (after.1 - before.1) / seconds,
+    )
+}
+
+#[test]
+fn cpu_time_takes_no_more_than_it_says_and_never_rests_at_100() {
+    let _alone = Place::new();
+    let machine = Machine::detect();
+    let cpu = machine.allowed_cpus[0];
+    jostle::workload::set_executable(JOSTLE);
+    let slices = Slices::usual(Duration::from_micros(500));
+    let time = jostle_profile::resource::Resource::CpuTime;
+    let plan = plan(&machine, time, &[cpu], &limits_on(cpu), slices).unwrap();
+    // Who has a CPU alone does not feel what it costs.
+    let _victim = jostle::inject::slice::Victim::start(cpu).unwrap();
+    let mut group = WorkerGroup::spawn(plan, Duration::from_secs(60)).unwrap();
+    let mut measure = |percent| {
+        group.set(Order::Treat(percent));
+        sleep(Duration::from_millis(100));
+        let before = group.snapshot();
+        let (used, sleeps) = used_by(group.pids()[0], Duration::from_secs(1));
+        let said = group.pressure(&before, &group.snapshot());
+        println!(
+            "at {percent} %: {said:.1} % said, {:.1} % used, {sleeps:.0} sleeps/s",
+            used * 100.0
+        );
+        (used * 100.0, said, sleeps)
+    };
+    for percent in [5.0, 20.0] {
+        let (used, said, sleeps) = measure(percent);
+        assert!(used < percent + 1.0 && said < percent + 1.0, "at {percent}");
+        assert!(said > used - 1.0, "some of what it uses is not said");
+        assert!(sleeps < 400.0, "a target pays for each, at {percent}");
+    }
+    let (_, _, sleeps) = measure(100.0);
+    assert!(sleeps < 20.0, "a busy process does not sleep");
+}
