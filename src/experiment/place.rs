@@ -13,12 +13,15 @@ use crate::machine::Machine;
 use crate::machine::quieter;
 use crate::machine::quieter::Held;
 use crate::os::here;
+use crate::os::stat;
 use crate::sys::cpus;
 use crate::workload::Scope;
 use crate::workload::TargetSpec;
 use crate::workload::activity;
 use crate::workload::activity::Activity;
 use jostle_profile::cpulist::format_list;
+use jostle_profile::resource::Domain;
+use jostle_profile::resource::Resource;
 use std::time::Duration;
 
 /// How long a command is watched in a trial run, and what runs already.
@@ -132,10 +135,28 @@ pub fn before_trial(machine: &Machine, loaded: bool) -> Result<TargetCpus> {
     Ok(found)
 }
 
+/// The CPU that serves devices, where `resources` hold one of a device.
+pub(super) fn serves_devices(resources: &[Resource]) -> Option<usize> {
+    let device = |resource: &Resource| {
+        let domain = resource.row().domain;
+        domain == Domain::BlockDevice || domain == Domain::NetworkDevice
+    };
+    let pressed = resources.iter().any(device);
+    pressed
+        .then(|| quieter::serves_devices(&stat::interrupts(here())))
+        .flatten()
+}
+
 /// Looks which CPU of `choice.open` others hold least, and takes that one where
-/// `cpus` is held clearly more.
-pub(super) fn look(machine: &Machine, cpus: &mut Vec<usize>, choice: &mut CpuChoice) {
-    let open = std::mem::take(&mut choice.open);
+/// `cpus` is held clearly more; never the CPU `avoided` instead of another.
+pub(super) fn look(
+    machine: &Machine,
+    avoided: Option<usize>,
+    cpus: &mut Vec<usize>,
+    choice: &mut CpuChoice,
+) {
+    let mut open = std::mem::take(&mut choice.open);
+    open.retain(|cpu| avoided != Some(*cpu));
     decide(&quieter::held(machine, &open), cpus, choice);
 }
 

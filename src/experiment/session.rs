@@ -69,6 +69,7 @@ pub fn profile(
 ) -> Result<Profile> {
     let began = Instant::now();
     let hooks = set_up(&request, observer)?;
+    let avoided = place::serves_devices(&request.resources);
     if request.cpu_choice.trial {
         observer.preparing("watching the command's threads");
         let trial = Trial {
@@ -76,13 +77,15 @@ pub fn profile(
             spec: &request.spec,
             workers: &request.limits.cpus,
             load: request.load.as_ref(),
+            avoided,
             interrupt: &request.interrupt,
         };
         let found = trial.run()?;
         request.target_cpus = found.cpus;
         request.cpu_choice = found.choice;
     } else {
-        place::look(machine, &mut request.target_cpus, &mut request.cpu_choice);
+        let (cpus, choice) = (&mut request.target_cpus, &mut request.cpu_choice);
+        place::look(machine, avoided, cpus, choice);
     }
     place::stay_away(machine, &request.target_cpus);
     observer.preparing("calibrating the slices");

@@ -369,10 +369,10 @@ fn sequence(
     match slices {
         // The scheduler's own slices of milliseconds have to average out.
         Some(_) if resource.row().intensity == Intensity::Share => {
-            let periods = |time: Duration| time.div_duration_f64(period).ceil().max(2.0) as u32;
+            let periods = |time: Duration| time.div_duration_f64(period).ceil() as u32;
             shape(
                 periods(Duration::from_millis(4)),
-                periods(Duration::from_millis(16)),
+                periods(Duration::from_millis(16)).max(2),
             )
         }
         Some(_) => shape(2, 6),

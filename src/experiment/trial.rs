@@ -28,6 +28,8 @@ pub(super) struct Trial<'a> {
     /// CPUs of the sources.
     pub workers: &'a [usize],
     pub load: Option<&'a LoadPlan>,
+    /// The CPU that serves devices, where one of them is pressed on.
+    pub avoided: Option<usize>,
     pub interrupt: &'a AtomicBool,
 }
 
@@ -64,6 +66,7 @@ impl Trial<'_> {
             false => self.workers,
         };
         let quiet = Quiet {
+            avoided: self.avoided,
             interrupts: stat::interrupts(here()),
             held: quieter::held(self.machine, &candidates),
         };
@@ -111,6 +114,7 @@ impl Trial<'_> {
         };
         let avoided = if count == 1 { &[][..] } else { workers };
         let without = Quiet {
+            avoided: quiet.avoided,
             interrupts: quiet.interrupts.clone(),
             held: Vec::new(),
         };
@@ -137,6 +141,8 @@ impl Trial<'_> {
 
 /// How quiet CPUs are.
 struct Quiet {
+    /// The CPU that serves the devices, where one of them is pressed on.
+    avoided: Option<usize>,
     /// How often devices interrupted each.
     interrupts: Vec<(usize, u64)>,
     /// How much others hold them; those not in here were not looked at.
@@ -168,6 +174,7 @@ fn spread(
                 workers.contains(&cpu),
                 group.as_ref().is_some_and(|group| !group.contains(&cpu)),
                 chosen.iter().any(|other| siblings.contains(other)),
+                quiet.avoided == Some(cpu),
                 noisier.contains(&cpu),
                 interrupted(cpu),
                 std::cmp::Reverse(cpu),
@@ -206,14 +213,26 @@ mod tests {
         load: Option<&LoadPlan>,
         held: &[Held],
     ) -> (Vec<usize>, String) {
+        within(machine, at_once, (workers, load), held, None)
+    }
+
+    fn within(
+        machine: &Machine,
+        at_once: Option<usize>,
+        (workers, load): (&[usize], Option<&LoadPlan>),
+        held: &[Held],
+        avoided: Option<usize>,
+    ) -> (Vec<usize>, String) {
         let trial = Trial {
             machine,
             spec: &TargetSpec::Pid(1),
             workers,
             load,
+            avoided,
             interrupt: &AtomicBool::new(false),
         };
         let quiet = Quiet {
+            avoided,
             interrupts: vec![(0, 900), (1, 10)],
             held: held.to_vec(),
         };
@@ -251,6 +270,9 @@ mod tests {
         assert!(!because.contains("looks"), "{because}");
         // Of four busy threads, one leaves its CPU, the noisiest, to the sources.
         assert_eq!(beside(&machine, Some(4), &[], None, &held).0, [0, 2, 3]);
+        // The freest CPU serves the disk that is pressed on.
+        let found = |avoided| within(&machine, Some(1), (&[], None), &held, avoided).0;
+        assert_eq!((found(None), found(Some(2))), (vec![2], vec![0]));
         let free = held.map(|held| Held { share: 0.2, ..held });
         let (cpus, because) = beside(&machine, Some(1), &[], None, &free);
         assert_eq!(cpus, [3]);

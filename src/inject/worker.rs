@@ -110,8 +110,8 @@ pub(super) fn start<'a>(
         // changes nothing for sources that do not use it.
         let _ = yield_disk();
     }
-    if let Some(slices) = config.slices {
-        ask_for(slices, intensity);
+    if let Some(slices) = config.slices.filter(|_| intensity != Intensity::Share) {
+        ask_for(slices);
     }
     let kernel = (spec.build)(&Environment {
         available_bytes: Some(|| crate::machine::available_memory_bytes().ok()),
@@ -142,14 +142,11 @@ pub(super) fn start<'a>(
 const BETWEEN_PERIODS_NS: u64 = 100_000;
 
 /// Asks the scheduler for what `slices` take.
-fn ask_for(slices: Slices, intensity: Intensity) {
+fn ask_for(slices: Slices) {
     // Refused by kernels that do not know it; the calibration of the period then
     // finds a longer one. A worker that asked for just what it takes would be
     // interrupted by the target at the end of most slices.
-    let taken = match intensity {
-        Intensity::Share => slices.period_ns as f64,
-        _ => slices.period_ns as f64 * slices.share * SPARE_SLICE,
-    };
+    let taken = slices.period_ns as f64 * slices.share * SPARE_SLICE;
     let _ = request_slice((taken as u64).max(100_000));
 }
 
@@ -224,12 +221,11 @@ impl Worker<'_> {
         self.owed_ns = 0;
         let held = order.intensity().map_or(0, |_| self.kernel.held());
         self.page.held.set(held);
-        self.ask(self.never_rests(order));
+        self.ask(false);
     }
 
-    /// Whether the source takes all the CPU time that it gets. Then it is like any other
-    /// busy process: it asks for no slices of its own, and does not go to sleep at the end
-    /// of a period only to interrupt the target some microseconds later.
+    /// Whether the source takes all the CPU time that it gets. Then it does not go to sleep
+    /// at the end of a period only to interrupt the target some microseconds later.
     fn never_rests(&self, order: Order) -> bool {
         self.intensity == Intensity::Share && order.intensity().is_some_and(|all| all >= 100.0)
     }
@@ -263,11 +259,12 @@ impl Worker<'_> {
     }
 
     /// Asks the scheduler for the turns that it gives to any process, or else for
-    /// its own slices again.
+    /// its own slices again. What takes CPU time is like any process.
     pub(super) fn ask(&self, usual: bool) {
+        let usual = usual || self.intensity == Intensity::Share;
         match (usual, self.slices) {
             (true, _) => _ = request_slice(0),
-            (false, Some(slices)) => ask_for(slices, self.intensity),
+            (false, Some(slices)) => ask_for(slices),
             (false, None) => {}
         }
     }

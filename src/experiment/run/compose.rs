@@ -16,7 +16,10 @@ use jostle_statistics::shuffle;
 use std::time::Duration;
 
 /// Intensities of a curve beside those that its search asks for, percent.
-pub(super) const CURVE: [f64; 4] = [80.0, 40.0, 60.0, 20.0];
+const CURVE: [f64; 4] = [80.0, 40.0, 60.0, 20.0];
+/// The same for a source of CPU time: a program that is always busy loses 5 % where 5 % of
+/// its CPU are gone.
+const CURVE_OF_TIME: [f64; 4] = [10.0, 40.0, 20.0, 70.0];
 /// The same for what the target does to a source, in the order in which they are begun.
 const PROBED: [f64; 4] = [60.0, 80.0, 40.0, 20.0];
 /// The same from the first round on for a source of CPU time: beside a busy target
@@ -49,10 +52,19 @@ pub(super) const LONG_BLOCK: Duration = Duration::from_millis(20);
 /// and then.
 const ALONE: [u32; 2] = [30, 20];
 
+/// Intensities of the curve of a source, in the order in which they are begun.
+pub(super) fn curve(takes_time: bool) -> [f64; 4] {
+    match takes_time {
+        true => CURVE_OF_TIME,
+        false => CURVE,
+    }
+}
+
 /// What a round has room for.
 struct Room {
     /// Levels of its curve per tolerated half.
     levels: usize,
+    takes_time: bool,
     round: usize,
     /// Whether all tolerated halves have their answer.
     all_settled: bool,
@@ -86,7 +98,7 @@ impl Run<'_, '_> {
                 Half::Tolerated => beside.extend(self.treated(run, &room)),
                 Half::Caused => {
                     let only = room.only_caused();
-                    for arm in self.probed(run, index, &room) {
+                    for arm in self.probed(run, &room) {
                         // No other block tells what a walk loses.
                         let more = usize::from(only || matches!(arm.1, Arm::Probe(_)));
                         alone.extend(std::iter::repeat_n(arm, 1 + more));
@@ -143,6 +155,7 @@ impl Run<'_, '_> {
         };
         Room {
             levels,
+            takes_time: sequence.sequence.takes_time,
             round,
             all_settled,
             tolerated,
@@ -175,7 +188,8 @@ impl Run<'_, '_> {
             false => levels,
         };
         let first = room.round * levels;
-        let of_curve = (first..first + levels).map(|n| CURVE[n % CURVE.len()]);
+        let curve = curve(room.takes_time);
+        let of_curve = (first..first + levels).map(|n| curve[n % curve.len()]);
         // A curve that is drawn leaves its time to its crossing.
         let drawn = |level: &f64| !refinements.is_empty() && run.search.pairs_at(*level) >= DRAWN;
         blocks.extend(of_curve.filter(|level| !drawn(level)).map(treat));
@@ -187,7 +201,7 @@ impl Run<'_, '_> {
     }
 
     /// What tells what the target does to a source.
-    fn probed(&self, run: &HalfRun, index: usize, room: &Room) -> Vec<ArmOf> {
+    fn probed(&self, run: &HalfRun, room: &Room) -> Vec<ArmOf> {
         let endpoints = run.search.rules.endpoints;
         // At 100 the target's own blocks tell half of it already.
         // A block is a whole run: lower levels wait until the verdicts at 100 are known.
@@ -205,8 +219,7 @@ impl Run<'_, '_> {
         let next = next.unwrap_or(&PROBED[room.round % PROBED.len()]);
         let seen = run.search.ratio_at_100();
         let loses = seen.is_some_and(|seen| seen < run.search.rules.line.ln());
-        let takes_time = self.sequences[index].sequence.takes_time;
-        let at_once = takes_time && seen.is_none_or(|_| loses);
+        let at_once = room.takes_time && seen.is_none_or(|_| loses);
         let few = |level: &&f64| run.search.pairs_at(**level) < 2 * FEWEST_PAIRS;
         match (self.settings.full_only, refinements.is_empty()) {
             (true, _) => {}

@@ -1,8 +1,8 @@
 //! What the halves that are played still want to know, and what that weighs.
 
 use super::Run;
-use super::compose::CURVE;
 use super::compose::LONG_BLOCK;
+use super::compose::curve;
 use crate::experiment::levels::FEWEST_PAIRS;
 use crate::experiment::queue::HalfRun;
 use crate::experiment::sequences::SequenceLog;
@@ -41,7 +41,8 @@ impl Run<'_, '_> {
         let sequence = self.sequences.iter().find(own)?;
         let cheap = sequence.block() <= LONG_BLOCK && !self.settings.full_only;
         let few = |level: &f64| run.search.pairs_at(*level) < FEWEST_PAIRS;
-        CURVE.into_iter().find(|level| cheap && few(level))
+        let levels = curve(sequence.sequence.takes_time);
+        levels.into_iter().find(|level| cheap && few(level))
     }
 
     /// Whether its source did not yet share the cache with the target that they are
