@@ -74,7 +74,7 @@ pub fn calibrate(request: &Request, watch: &dyn Watch) -> Result<Calibration, St
         watch,
     )?;
     if let Some(earlier) = request.earlier {
-        calibration::keep_largest(&mut sizes, earlier);
+        calibration::keep_best(&mut sizes, earlier);
     }
     let request = &Request {
         limits: Limits {

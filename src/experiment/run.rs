@@ -84,6 +84,8 @@ pub fn go_on(
         sequences: Vec::new(),
         repetition: Repetition::default(),
         switches: Vec::new(),
+        in_finale: false,
+        for_verdicts: None,
         warnings: Vec::new(),
     };
     // What ends the whole measurement arrives here as an error.
@@ -114,6 +116,10 @@ struct Run<'a, 'b> {
     repetition: Repetition,
     /// The same in turns as the scheduler gives them.
     switches: Vec<Turns>,
+    /// Whether little of the budget is left.
+    in_finale: bool,
+    /// Until when time goes to the next verdicts only; `None` while it does not.
+    for_verdicts: Option<Duration>,
     /// Of the measurement as a whole.
     warnings: Vec<Warning>,
 }

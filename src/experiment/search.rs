@@ -57,6 +57,10 @@ const PATIENCE: u32 = 3;
 const KEPT_ALPHA: f64 = 0.05;
 /// Part of that error which is kept for the look at the end of the time.
 const LAST_LOOK: f64 = 0.5;
+/// How many times as many pairs as a verdict at the end needs are worth more than those of
+/// other sources. Not just so many: pairs that end as soon as they say something say too
+/// often what is not so.
+const SPARE_PAIRS: f64 = 1.5;
 /// One-sided error at each end of the crossing's interval as reported. Looking
 /// again and again costs some of it; that the ends are measured levels more
 /// than pays.
@@ -547,12 +551,39 @@ impl Search {
         let Some(bootstrap) = &level.bootstrap else {
             return FEWEST_PAIRS as f64;
         };
-        let n = bootstrap.n as f64;
+        (self.needed_at(bootstrap, tail) - bootstrap.n as f64).max(1.0)
+    }
+
+    /// Pairs at a level that tell it from the line with a one-sided error of `tail`, if the
+    /// estimates are right.
+    fn needed_at(&self, bootstrap: &Bootstrap, tail: f64) -> f64 {
         let gap = (bootstrap.location - self.rules.line.ln()).abs();
         // A wild pair among few is diluted by the next ones.
         let sd = pair_sd(bootstrap).min(self.levels.typical_sd());
-        let needed = (normal_quantile(1.0 - tail) * sd / gap.max(1e-9)).powi(2);
-        (needed - n).max(1.0)
+        (normal_quantile(1.0 - tail) * sd / gap.max(1e-9)).powi(2)
+    }
+
+    /// Pairs at 100 that the verdict at the end of the time lacks if the estimates are right,
+    /// with some to spare; 0 where it has them, or its verdict.
+    pub fn until_verdict(&self) -> f64 {
+        if self.settled || self.verdict != Verdict::Undecided {
+            return 0.0;
+        }
+        let endpoint = self.levels.endpoint();
+        let Some(bootstrap) = endpoint.bootstrap.as_ref().filter(|_| self.looks > 0) else {
+            return self.rules.min_pairs as f64;
+        };
+        let tail = self.tail_of_next_look();
+        (SPARE_PAIRS * self.needed_at(bootstrap, tail) - bootstrap.n as f64).max(0.0)
+    }
+
+    /// One-sided error that the next look at 100 spends on the side of the line where the
+    /// estimate lies.
+    fn tail_of_next_look(&self) -> f64 {
+        match estimate(self.levels.endpoint()) >= self.rules.line {
+            true => LAST_LOOK * KEPT_ALPHA,
+            false => self.rules.alpha * 0.5f64.powi(self.looks as i32 + 1),
+        }
     }
 
     /// Pairs missing for an answer, if the estimates are right; infinite when
@@ -565,12 +596,7 @@ impl Search {
             if self.looks == 0 {
                 return self.rules.min_pairs as f64;
             }
-            let endpoint = self.levels.endpoint();
-            let tail = match estimate(endpoint) >= self.rules.line {
-                true => LAST_LOOK * KEPT_ALPHA,
-                false => self.rules.alpha * 0.5f64.powi(self.looks as i32 + 1),
-            };
-            return self.missing_at(endpoint, tail);
+            return self.missing_at(self.levels.endpoint(), self.tail_of_next_look());
         }
         let Some(bracket) = self.bracket else {
             return f64::INFINITY;

@@ -11,6 +11,7 @@
 
 use crate::machine::Machine;
 use crate::machine::calibration::Calibration;
+use crate::machine::calibration::WALKED;
 use crate::machine::transfer::APART_NS;
 use crate::machine::transfer::Transfer;
 use crate::sys::cpus::set_affinity;
@@ -23,9 +24,6 @@ use serde::Serialize;
 use std::time::Duration;
 use std::time::Instant;
 
-/// Part of a cache that is walked over: what a program of that size needs, with
-/// room for what else runs.
-const PART: f64 = 0.6;
 /// What is walked over for memory, as a multiple of the last cache.
 const BEYOND: f64 = 4.0;
 /// Most that a gauge may take of the memory that may be taken.
@@ -168,12 +166,11 @@ impl Gauges {
         caches.sort_by_key(|(_, bytes)| *bytes);
         let mut gauges = vec![Gauge::new("units", What::Units, 0, None)];
         for (name, size) in &caches {
-            let bytes = (PART * *size as f64) as u64;
+            let bytes = (WALKED * *size as f64) as u64;
             let sizes = calibration.map_or(&[][..], |known| &known.sizes);
             let known = sizes.iter().find(|known| known.name == *name);
-            let knee = known.and_then(|known| known.measured.value());
             if bytes <= most {
-                let calibrated = knee.map(|knee| knee.before_ns);
+                let calibrated = known.and_then(|known| known.walk_ns);
                 gauges.push(Gauge::new(name, What::Walk, bytes, calibrated));
             }
         }

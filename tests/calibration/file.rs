@@ -5,7 +5,7 @@ use super::fixture;
 use jostle::machine::calibration::Calibration;
 use jostle::machine::calibration::Knee;
 use jostle::machine::calibration::Size;
-use jostle::machine::calibration::keep_largest;
+use jostle::machine::calibration::keep_best;
 use jostle::machine::calibration::llc_bytes;
 use jostle::machine::saved;
 use jostle::machine::saved::Saved;
@@ -162,7 +162,7 @@ fn the_last_cache_has_the_size_that_was_measured() {
 }
 
 #[test]
-fn the_last_cache_keeps_the_largest_size_that_was_measured() {
+fn the_best_that_was_measured_of_a_cache_is_kept() {
     let Saved::Found(mut earlier) = loaded(fixture().as_bytes()) else {
         panic!("the fixture is good");
     };
@@ -177,7 +177,7 @@ fn the_last_cache_keeps_the_largest_size_that_was_measured() {
     };
     let sizes = |l2, l3| vec![size("L2", 1000, l2), size("L3", 32_000, l3)];
     let kept = |earlier: &Calibration, mut sizes: Vec<Size>| {
-        keep_largest(&mut sizes, earlier);
+        keep_best(&mut sizes, earlier);
         sizes
     };
     earlier.sizes = sizes(900, 31_000);
@@ -200,6 +200,19 @@ fn the_last_cache_keeps_the_largest_size_that_was_measured() {
         again[1].measured_at.as_deref(),
         Some("2026-11-25T09:00:00Z")
     );
+
+    // Of all caches the shortest walk, where one was measured now.
+    let walked = |mut size: Size, walk_ns| {
+        size.walk_ns = walk_ns;
+        size
+    };
+    let l2 = |walk_ns| vec![walked(size("L2", 1000, 800), walk_ns)];
+    earlier.sizes = l2(Some(5.0));
+    assert_eq!(kept(&earlier, l2(Some(6.0))), l2(Some(5.0)));
+    assert_eq!(kept(&earlier, l2(Some(4.0))), l2(Some(4.0)));
+    assert_eq!(kept(&earlier, l2(None)), l2(None));
+    earlier.sizes = l2(None);
+    assert_eq!(kept(&earlier, l2(Some(6.0))), l2(Some(6.0)));
 
     let other = vec![size("L3", 64_000, 20_000)];
     assert_eq!(kept(&earlier, other.clone()), other, "another cache");

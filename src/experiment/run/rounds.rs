@@ -31,6 +31,10 @@ const WHILE_SHARED: f64 = 4.0;
 const MOST_FIRST_LOOKS: usize = 4;
 /// Rounds by which their number grows from one judgement to the next.
 const JUDGED_EVERY: f64 = 1.7;
+/// Part of the budget, the last, in which time goes where the next verdict takes least.
+const FINALE: f64 = 0.25;
+/// The former in that time.
+const JUDGED_EVERY_IN_FINALE: f64 = 1.2;
 /// Carry-over is looked for from so many rounds on, until there are more controls.
 const ROUNDS_FOR_CARRY_OVER: usize = 4;
 const CARRY_OVER_CONTROLS: usize = 64;
@@ -127,10 +131,11 @@ impl Run<'_, '_> {
     /// The sequence that has not had its first look at its verdicts yet, or else the
     /// one that had least for what it has to find out.
     fn next_sequence(&mut self, keep: Duration) -> Option<usize> {
+        self.look_for_verdicts(keep);
         let shares = self.look_at_sharing();
         self.log.private_cache.extend(self.bench.private_cache());
         let left = self.left().saturating_sub(keep);
-        let mut best: Option<(bool, bool, bool, f64, usize)> = None;
+        let mut best: Option<(bool, bool, bool, f64, f64, usize)> = None;
         for index in 0..self.sequences.len() {
             if self.open(index) == 0 || !self.affordable(index) {
                 continue;
@@ -155,12 +160,49 @@ impl Run<'_, '_> {
             let waits = sequence.evicts && shares == Some(false);
             // Of those that never shared one there may be nothing to look at.
             let waits = waits && (looked || self.log.looks_at_sharing()[0] == 0);
-            let key = (harsh, waits, looked, claim, index);
+            let soon = match self.for_verdicts.is_some() && looked {
+                true => self.next_verdict(index).unwrap_or(f64::INFINITY),
+                false => 0.0,
+            };
+            let key = (harsh, waits, looked, soon, claim, index);
             if left > least && best.is_none_or(|found| key < found) {
                 best = Some(key);
             }
         }
-        best.map(|(_, _, _, _, index)| index)
+        best.map(|(.., index)| index)
+    }
+
+    /// Decides whether time goes to the next verdicts from now on: when little of it is left,
+    /// and one can be had in that time. What has its verdict waits then.
+    fn look_for_verdicts(&mut self, keep: Duration) {
+        self.for_verdicts = None;
+        let budget = self.settings.budget;
+        if self.settings.full_only || self.left() > budget.mul_f64(FINALE) {
+            return;
+        }
+        if !std::mem::replace(&mut self.in_finale, true) {
+            // The estimates are of the last judgement.
+            for index in 0..self.sequences.len() {
+                if self.sequences[index].judged < self.sequences[index].rounds {
+                    self.judge_sequence(index);
+                }
+            }
+        }
+        let end = budget.saturating_sub(keep);
+        self.for_verdicts = Some(end);
+        let mut indices = 0..self.sequences.len();
+        if !indices.any(|index| self.next_verdict(index).is_some()) {
+            self.for_verdicts = None;
+        }
+    }
+
+    /// Seconds until the next of its verdicts, where one can be had in the time.
+    fn next_verdict(&self, index: usize) -> Option<f64> {
+        let members = &self.sequences[index].members;
+        let halves = self.queue.halves.iter();
+        let own = halves.filter(|run| members.contains(&run.subject));
+        let seconds = own.filter_map(|run| self.until_verdict(run));
+        seconds.min_by(f64::total_cmp)
     }
 
     /// Whether a source of CPU time has had its rounds and still too few pairs for a verdict:
@@ -360,8 +402,11 @@ impl Run<'_, '_> {
         SequenceLog::follow_course(&mut self.sequences, &mut self.repetition);
         let sequence = &mut self.sequences[index];
         sequence.judged = sequence.rounds;
-        sequence.judged_at =
-            ((sequence.rounds as f64 * JUDGED_EVERY) as usize).max(sequence.rounds + 1);
+        let every = match self.in_finale {
+            true => JUDGED_EVERY_IN_FINALE,
+            false => JUDGED_EVERY,
+        };
+        sequence.judged_at = ((sequence.rounds as f64 * every) as usize).max(sequence.rounds + 1);
         let early = sequence.controls() <= CARRY_OVER_CONTROLS;
         let enough = sequence.rounds >= ROUNDS_FOR_CARRY_OVER && early;
         let judgement =

@@ -1,6 +1,7 @@
 //! What the halves that are played still want to know, and what that weighs.
 
 use super::Run;
+use super::compose::AT_100;
 use super::compose::LONG_BLOCK;
 use super::compose::curve;
 use crate::experiment::levels::FEWEST_PAIRS;
@@ -27,11 +28,30 @@ impl Run<'_, '_> {
     }
 
     pub(super) fn wants(&self, run: &HalfRun) -> bool {
+        if self.for_verdicts.is_some() {
+            return self.until_verdict(run).is_some();
+        }
         let enough = self.half_width_wanted(run);
         let precise = || run.search.half_width_at_100() <= enough;
         let complete = || precise() && self.not_drawn(run).is_none();
         let known = run.search.settled && (run.half == Half::Caused || complete());
         !run.ended && (!known || self.only_a_moment(run) || self.only_apart(run))
+    }
+
+    /// Seconds until the verdict of a half that has none, if its estimates are right; `None`
+    /// where it has its pairs, or the time for them is not left.
+    pub(super) fn until_verdict(&self, run: &HalfRun) -> Option<f64> {
+        let end = self.for_verdicts?;
+        let own = |sequence: &&SequenceLog| sequence.members.contains(&run.subject);
+        let sequence = self.sequences.iter().find(own)?;
+        let in_a_round = match run.half {
+            Half::Tolerated => AT_100,
+            Half::Caused => 1,
+        };
+        let round = sequence.spent.as_secs_f64() / sequence.rounds.max(1) as f64;
+        let seconds = run.search.until_verdict() / in_a_round as f64 * round;
+        let left = end.saturating_sub(self.elapsed()).as_secs_f64();
+        (!run.ended && run.error.is_none() && 0.0 < seconds && seconds <= left).then_some(seconds)
     }
 
     /// A level of its curve that has not enough pairs yet; `None` where blocks are too
