@@ -166,6 +166,9 @@ impl Run<'_, '_> {
     /// Treated blocks of a tolerated half.
     fn treated(&self, run: &HalfRun, room: &Room) -> Vec<ArmOf> {
         let treat = |level: f64| (run.subject, Arm::Treat(level));
+        if self.for_verdicts.is_some() {
+            return vec![treat(100.0); AT_100];
+        }
         let levels = room.levels;
         let precise = run.search.half_width_at_100() <= self.half_width_wanted(run);
         // What has its answer leaves its time to what has none.
@@ -221,7 +224,8 @@ impl Run<'_, '_> {
         let loses = seen.is_some_and(|seen| seen < run.search.rules.line.ln());
         let at_once = room.takes_time && seen.is_none_or(|_| loses);
         let few = |level: &&f64| run.search.pairs_at(**level) < 2 * FEWEST_PAIRS;
-        match (self.settings.full_only, refinements.is_empty()) {
+        let only_verdict = self.settings.full_only || self.for_verdicts.is_some();
+        match (only_verdict, refinements.is_empty()) {
             (true, _) => {}
             (false, false) if !room.long => levels.extend(CURVE),
             _ if at_once && PROBED_AT_ONCE.iter().any(|level| few(&level)) => {
@@ -230,7 +234,9 @@ impl Run<'_, '_> {
             _ if loses => levels.push(*next),
             _ => {}
         }
-        levels.extend(refinements);
+        if self.for_verdicts.is_none() {
+            levels.extend(refinements);
+        }
         levels.sort_unstable_by(f64::total_cmp);
         levels.dedup();
         let subject = &self.queue.subjects[run.subject];

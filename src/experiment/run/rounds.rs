@@ -32,7 +32,7 @@ const MOST_FIRST_LOOKS: usize = 4;
 /// Rounds by which their number grows from one judgement to the next.
 const JUDGED_EVERY: f64 = 1.7;
 /// Part of the budget, the last, in which time goes where the next verdict takes least.
-const FINALE: f64 = 0.25;
+const FINALE: f64 = 0.4;
 /// The former in that time.
 const JUDGED_EVERY_IN_FINALE: f64 = 1.2;
 /// Carry-over is looked for from so many rounds on, until there are more controls.

@@ -2,6 +2,7 @@
 
 use super::Run;
 use super::compose::AT_100;
+use super::compose::FEWEST_CONTROLS;
 use super::compose::LONG_BLOCK;
 use super::compose::curve;
 use crate::experiment::levels::FEWEST_PAIRS;
@@ -42,16 +43,26 @@ impl Run<'_, '_> {
     /// where it has its pairs, or the time for them is not left.
     pub(super) fn until_verdict(&self, run: &HalfRun) -> Option<f64> {
         let end = self.for_verdicts?;
+        let [enough, _] = run.search.until_verdict()?;
         let own = |sequence: &&SequenceLog| sequence.members.contains(&run.subject);
         let sequence = self.sequences.iter().find(own)?;
-        let in_a_round = match run.half {
-            Half::Tolerated => AT_100,
-            Half::Caused => 1,
+        let rounds = match run.half {
+            Half::Tolerated => enough / AT_100 as f64,
+            Half::Caused => enough,
         };
-        let round = sequence.spent.as_secs_f64() / sequence.rounds.max(1) as f64;
-        let seconds = run.search.until_verdict() / in_a_round as f64 * round;
+        let halves = self.queue.halves.iter();
+        let others = halves.filter(|run| sequence.members.contains(&run.subject));
+        let undecided = others.filter(|run| run.search.until_verdict().is_some());
+        let blocks: usize = undecided
+            .map(|run| match run.half {
+                Half::Tolerated => AT_100,
+                Half::Caused => 1,
+            })
+            .sum();
+        let round = sequence.block() * (blocks + FEWEST_CONTROLS) as u32;
+        let seconds = rounds * round.as_secs_f64();
         let left = end.saturating_sub(self.elapsed()).as_secs_f64();
-        (!run.ended && run.error.is_none() && 0.0 < seconds && seconds <= left).then_some(seconds)
+        (!run.ended && run.error.is_none() && seconds <= left).then_some(seconds)
     }
 
     /// A level of its curve that has not enough pairs yet; `None` where blocks are too
