@@ -677,30 +677,57 @@ fn blocks_of_a_slow_target_hold_operations_enough() {
     );
 }
 
-/// One source lies a little above the line; the others are known soon.
+/// Some verdicts take more pairs than a fair share of the time gives them.
 #[test]
+#[ignore = "full tier: a statistics grid"]
 fn the_last_of_the_time_goes_to_verdicts_that_can_be_had() {
-    let mut treated = [[0; 2]; 2];
-    for seed in 0..6 {
-        let mut responses = [noisy(Curve::Flat(1.0)); 6];
-        responses[2] = noisy(Curve::Flat(0.957));
-        let (subjects, mut mock) = playing(&responses, seed);
+    let kept = [0.945, 0.9, 0.965, 0.96, 0.94, 0.95, 1.0, 1.0];
+    let (mut decided, mut wrong) = (0, 0);
+    for seed in 100..180 {
+        let mut subjects = subjects();
+        for subject in &mut subjects[..2] {
+            // Blocks of 0.13 s.
+            let long = Sequence {
+                skip: 160,
+                least_skip: 160,
+                read: 100,
+                ..sequence(2, false)
+            };
+            subject.sequence = Some(long);
+        }
+        let responses = kept.map(|kept| Response {
+            sd: 0.05,
+            ..noisy(Curve::Flat(kept))
+        });
+        let mut mock = MockExecutor::new(&subjects, &responses, seed);
+        mock.plays = true;
         mock.baseline = 1e6;
-        let measured = run(&mut mock, &subjects, &settings(3, seed));
-        let ends = measured.duration;
-        assert!(ends <= Duration::from_secs(3), "{ends:?}");
-        let sliced = mock.played.iter().filter(|block| block.subject < 6);
-        let beside: Vec<usize> = sliced
-            .filter(|block| matches!(block.arm, Arm::Treat(_)))
-            .filter(|block| block.target == TargetState::Running)
-            .map(|block| block.subject)
-            .collect();
-        let parts = beside.split_at(beside.len() / 2);
-        for (count, part) in treated.iter_mut().zip([parts.0, parts.1]) {
-            count[0] += part.iter().filter(|subject| **subject == 2).count();
-            count[1] += part.len();
+        let measured = run(&mut mock, &subjects, &settings(20, seed));
+        let off_the_line = measured.subjects.iter().zip(kept);
+        for (outcome, kept) in off_the_line.filter(|(_, kept)| *kept != 0.95) {
+            decided += u32::from(outcome.entry.sensitive.is_some());
+            wrong += u32::from(outcome.entry.sensitive == Some(kept > 0.95));
         }
     }
-    let [first, last] = treated.map(|[own, all]| own as f64 / all as f64);
-    assert!(last > 2.0 * first, "{first:.2} of the blocks, then {last:.2}");
+    // 236 where all of the time is shared in the same way, 273 as it is.
+    assert!(decided >= 255, "{decided} of 560");
+    assert!(wrong <= 4, "{wrong} of {decided}");
+}
+
+/// Most blocks hold nothing, with and without interference: both seem equally fast.
+#[test]
+fn beside_cpu_time_a_metric_in_rare_bursts_says_nothing() {
+    let measured = |bursts| {
+        let mut responses = [noisy(Curve::Flat(1.0)); 7];
+        responses[6] = noisy(Curve::Linear { loss: 0.5 });
+        let (subjects, mut mock) = playing(&responses, 4);
+        mock.bursts = bursts;
+        let measured = run(&mut mock, &subjects, &settings(8, 4));
+        let entry = &measured.subjects[6].entry;
+        (entry.sensitive, entry.reason.clone().unwrap_or_default())
+    };
+    assert_eq!(measured(None).0, Some(true));
+    let (verdict, reason) = measured(Some(10_000.0));
+    assert_eq!(verdict, None, "{reason}");
+    assert!(reason.contains("it comes in bursts"), "{reason}");
 }

@@ -31,7 +31,8 @@ const WHILE_SHARED: f64 = 4.0;
 const MOST_FIRST_LOOKS: usize = 4;
 /// Rounds by which their number grows from one judgement to the next.
 const JUDGED_EVERY: f64 = 1.7;
-/// Part of the budget, the last, in which time goes where the next verdict takes least.
+/// Part of the budget, the last, in which time goes where the next verdict takes least. In 80
+/// planted profiles 0.4 gave 16 % more verdicts; 0.25, in 40, none.
 const FINALE: f64 = 0.4;
 /// The former in that time.
 const JUDGED_EVERY_IN_FINALE: f64 = 1.2;
@@ -436,6 +437,19 @@ impl Run<'_, '_> {
                 .find(|run| run.subject == level.subject && run.half == level.half);
             if let Some(run) = half {
                 run.search.replace(level.intensity, level.played);
+            }
+        }
+        if judgement.in_bursts {
+            let block = sequence.block();
+            let own = self.queue.halves.iter_mut();
+            let own = own.filter(|run| members.contains(&run.subject));
+            for run in own.filter(|run| run.half == Half::Tolerated) {
+                run.ended = true;
+                run.skipped = Some(format!(
+                    "in many blocks of {:.0} ms without interference the metric does not grow: \
+                     it comes in bursts; name another with --metric",
+                    1e3 * block.as_secs_f64()
+                ));
             }
         }
         for run in &mut self.queue.halves {

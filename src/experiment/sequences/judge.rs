@@ -91,7 +91,10 @@ impl SequenceLog {
         (blocks, contrasts): (Vec<(&Kept, Block)>, Contrasts),
         last: bool,
     ) -> Judgement {
-        let mut judgement = Judgement::default();
+        let mut judgement = Judgement {
+            in_bursts: self.is_in_bursts(),
+            ..Judgement::default()
+        };
         let states = self.states(&blocks);
         judgement.held = states.as_ref().map(|states| Held {
             share: states.held,
@@ -279,6 +282,8 @@ pub(in crate::experiment) struct Judgement {
     pub(in crate::experiment) level: Vec<(f64, f64)>,
     /// How much somebody unseen had of the core; `None` where it cannot be told.
     pub(in crate::experiment) held: Option<Held>,
+    /// Whether blocks say nothing since many of those without interference are empty.
+    pub(in crate::experiment) in_bursts: bool,
     /// How long sources and target shared a last-level cache; `None` where that is not
     /// known, or does not matter.
     pub(in crate::experiment) nearby: Option<Nearby>,
