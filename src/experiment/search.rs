@@ -563,15 +563,15 @@ impl Search {
         (normal_quantile(1.0 - tail) * sd / gap.max(1e-9)).powi(2)
     }
 
-    /// Pairs at 100 that the verdict at the end of the time lacks if the estimates are right:
-    /// just enough, and with some to spare. `None` where it has these, or its verdict.
-    pub fn until_verdict(&self) -> Option<[f64; 2]> {
+    /// Pairs at 100 that the verdict at the end of the time lacks if the estimates are right;
+    /// `None` where it has these and some to spare, or its verdict.
+    pub fn until_verdict(&self) -> Option<f64> {
         if self.settled || self.verdict != Verdict::Undecided {
             return None;
         }
         let endpoint = self.levels.endpoint();
         let Some(bootstrap) = endpoint.bootstrap.as_ref().filter(|_| self.looks > 0) else {
-            return Some([self.rules.min_pairs as f64; 2]);
+            return Some(self.rules.min_pairs as f64);
         };
         // Not by the noise of a pair: pairs share their controls.
         let [low, high] = bootstrap.interval95();
@@ -579,8 +579,7 @@ impl Search {
         let gap = (bootstrap.location - self.rules.line.ln()).abs();
         let needed = (0.5 * (high - low) * errors / gap.max(1e-9)).powi(2);
         let lacks = |parts: f64| (parts * needed - 1.0).max(0.0) * bootstrap.n as f64;
-        let spare = lacks(SPARE_PAIRS);
-        (spare > 0.0).then_some([lacks(1.0), spare])
+        (lacks(SPARE_PAIRS) > 0.0).then(|| lacks(1.0))
     }
 
     /// One-sided error that the next look at 100 spends on the side of the line where the

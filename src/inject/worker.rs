@@ -36,9 +36,9 @@ const DEBT_NS: u64 = 10_000_000;
 /// CPU may hold it up for.
 const DEVICE_DEBT_NS: u64 = 20_000_000;
 
-/// Least time from one slice of a source that takes CPU time to the next: a target's
-/// cost of a switch is not what it shows, and a process that works and sleeps switches no
-/// more often.
+/// Least time from one slice of a source that takes CPU time to the next. It is to show what
+/// the time is worth, not what switches cost: every 0.5 ms they took 4 to 7 % of the speed of
+/// a program that lives in the second-level cache, every 4 ms at most 2.
 const LEAST_PERIOD_OF_TIME_NS: u64 = 4_000_000;
 
 /// Turns taken on a CPU that the target uses too.

@@ -43,12 +43,12 @@ impl Run<'_, '_> {
     /// where it has its pairs, or the time for them is not left.
     pub(super) fn until_verdict(&self, run: &HalfRun) -> Option<f64> {
         let end = self.for_verdicts?;
-        let [enough, _] = run.search.until_verdict()?;
+        let lacks = run.search.until_verdict()?;
         let own = |sequence: &&SequenceLog| sequence.members.contains(&run.subject);
         let sequence = self.sequences.iter().find(own)?;
         let rounds = match run.half {
-            Half::Tolerated => enough / AT_100 as f64,
-            Half::Caused => enough,
+            Half::Tolerated => lacks / AT_100 as f64,
+            Half::Caused => lacks,
         };
         let halves = self.queue.halves.iter();
         let others = halves.filter(|run| sequence.members.contains(&run.subject));
@@ -60,7 +60,7 @@ impl Run<'_, '_> {
             })
             .sum();
         let round = sequence.block() * (blocks + FEWEST_CONTROLS) as u32;
-        let seconds = rounds * round.as_secs_f64();
+        let seconds = rounds.max(1.0) * round.as_secs_f64();
         let left = end.saturating_sub(self.elapsed()).as_secs_f64();
         (!run.ended && run.error.is_none() && seconds <= left).then_some(seconds)
     }
