@@ -106,7 +106,7 @@ fn costs_are_found_and_their_intervals_cover() {
     }
     assert!(inside * 100 >= all * 90, "{inside} of {all} intervals");
     assert!(plain * 100 >= seeds as usize * 85, "{plain} of {seeds}");
-    // 21 of 40 others.
+    // 21 of 40, these among them.
     assert!(seen * 100 >= seeds as usize * 40, "{seen} of {seeds}");
     assert!(false_costs <= 4, "{false_costs} of {}", 2 * seeds);
     let mean = costs.iter().sum::<f64>() / costs.len() as f64;
