@@ -5,7 +5,7 @@ use super::Watch;
 use crate::machine::Machine;
 use crate::machine::calibration::Knee;
 use crate::machine::calibration::Size;
-use crate::machine::calibration::WALKED;
+use crate::machine::calibration::WALK_SHARE;
 use crate::machine::format_bytes;
 use crate::sys::cpus::set_affinity;
 use jostle_kernels::tlb;
@@ -143,7 +143,7 @@ fn cache_sizes(
         let bytes = size
             .reported
             .value()
-            .map_or(f64::INFINITY, |told| WALKED * *told as f64);
+            .map_or(f64::INFINITY, |told| WALK_SHARE * *told as f64);
         let walk = curve.iter().find(|access| access.size as f64 >= bytes);
         size.walk_ns = walk.map(|access| access.nanoseconds);
     }

@@ -135,14 +135,14 @@ pub fn before_trial(machine: &Machine, loaded: bool) -> Result<TargetCpus> {
     Ok(found)
 }
 
-/// The CPU that serves devices, where `resources` hold one of a device.
+/// The CPU that takes the interrupts of devices, if `resources` include one of a device.
 pub(super) fn serves_devices(resources: &[Resource]) -> Option<usize> {
     let device = |resource: &Resource| {
         let domain = resource.row().domain;
         domain == Domain::BlockDevice || domain == Domain::NetworkDevice
     };
-    let pressed = resources.iter().any(device);
-    pressed
+    let measured = resources.iter().any(device);
+    measured
         .then(|| quieter::serves_devices(&stat::interrupts(here())))
         .flatten()
 }

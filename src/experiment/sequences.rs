@@ -60,6 +60,8 @@ const LONGEST_BLOCK: Duration = Duration::from_millis(20);
 /// CPU time are to say something: beside it there are twice as many, and from three in ten on
 /// a robust mean is of empty ones.
 const MOST_EMPTY: f64 = 0.1;
+/// So many are no chance among few.
+const FEWEST_EMPTY: f64 = 3.0;
 /// Blocks of an arm for which those from before blocks were made longer are left out.
 const FEWEST_LONG: usize = 8;
 
@@ -622,7 +624,7 @@ impl SequenceLog {
             all += 1;
             empty += f64::from(value == f64::NEG_INFINITY);
         }
-        self.sequence.takes_time && empty > MOST_EMPTY * f64::from(all)
+        self.sequence.takes_time && empty >= FEWEST_EMPTY && empty > MOST_EMPTY * f64::from(all)
     }
 
     fn by_round(&self) -> impl Iterator<Item = &[Kept]> {

@@ -28,7 +28,7 @@ pub(super) struct Trial<'a> {
     /// CPUs of the sources.
     pub workers: &'a [usize],
     pub load: Option<&'a LoadPlan>,
-    /// The CPU that serves devices, where one of them is pressed on.
+    /// The CPU that takes the interrupts of devices, if a device is to be measured.
     pub avoided: Option<usize>,
     pub interrupt: &'a AtomicBool,
 }
@@ -141,7 +141,7 @@ impl Trial<'_> {
 
 /// How quiet CPUs are.
 struct Quiet {
-    /// The CPU that serves the devices, where one of them is pressed on.
+    /// As in [`Trial`].
     avoided: Option<usize>,
     /// How often devices interrupted each.
     interrupts: Vec<(usize, u64)>,
@@ -270,7 +270,7 @@ mod tests {
         assert!(!because.contains("looks"), "{because}");
         // Of four busy threads, one leaves its CPU, the noisiest, to the sources.
         assert_eq!(beside(&machine, Some(4), &[], None, &held).0, [0, 2, 3]);
-        // The freest CPU serves the disk that is pressed on.
+        // The least used CPU takes the interrupts of the disk that is to be measured.
         let found = |avoided| within(&machine, Some(1), (&[], None), &held, avoided).0;
         assert_eq!((found(None), found(Some(2))), (vec![2], vec![0]));
         let free = held.map(|held| Held { share: 0.2, ..held });

@@ -43,7 +43,7 @@ pub struct Calibration {
 
 /// Part of a cache that tells, by the time of a walk over it, whether others use it: what
 /// a program of that size needs, with room for what else runs.
-pub const WALKED: f64 = 0.6;
+pub const WALK_SHARE: f64 = 0.6;
 
 /// What the machine tells of the size of one structure, and what was seen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ pub struct Size {
     /// found a larger size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_at: Option<String>,
-    /// Least nanoseconds per access of a walk over [`WALKED`] of the reported size.
+    /// Least nanoseconds per access of a walk over [`WALK_SHARE`] of the reported size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub walk_ns: Option<f64>,
     /// In words, when the two are far apart.

@@ -11,7 +11,7 @@
 
 use crate::machine::Machine;
 use crate::machine::calibration::Calibration;
-use crate::machine::calibration::WALKED;
+use crate::machine::calibration::WALK_SHARE;
 use crate::machine::transfer::APART_NS;
 use crate::machine::transfer::Transfer;
 use crate::sys::cpus::set_affinity;
@@ -166,7 +166,7 @@ impl Gauges {
         caches.sort_by_key(|(_, bytes)| *bytes);
         let mut gauges = vec![Gauge::new("units", What::Units, 0, None)];
         for (name, size) in &caches {
-            let bytes = (WALKED * *size as f64) as u64;
+            let bytes = (WALK_SHARE * *size as f64) as u64;
             let sizes = calibration.map_or(&[][..], |known| &known.sizes);
             let known = sizes.iter().find(|known| known.name == *name);
             if bytes <= most {

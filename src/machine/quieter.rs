@@ -77,9 +77,9 @@ pub fn noisier(found: &[Held]) -> Vec<usize> {
     clearly.map(|held| held.cpu).collect()
 }
 
-/// The CPU that serves devices: it took nearly all of the interrupts, `counts` of each CPU.
-/// What a neighbour does to a disk or a network costs a target there its time as well, 22 %
-/// of it beside random reads, and nothing on the next CPU.
+/// The CPU that took nearly all interrupts of devices, by the `counts` of each CPU. A target
+/// there pays for the disk and the network of its neighbours: a loop lost 22 % beside random
+/// reads, and nothing on the other CPU.
 pub fn serves_devices(counts: &[(usize, u64)]) -> Option<usize> {
     let all: u64 = counts.iter().map(|(_, count)| count).sum();
     let most = counts.iter().max_by_key(|(_, count)| *count)?;

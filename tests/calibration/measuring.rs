@@ -62,7 +62,7 @@ proptest! {
     ) {
         let (l1, l2, llc) = (l1.exp2(), (l1 + l2).exp2(), (l1 + l2 + llc).exp2());
         let (a, b, c) = (6.0 * times.0 / 3.0, 60.0 * times.1 / 8.0, 60.0 * times.1 / 8.0 * times.2);
-        let curve = planted(4.0, &[(l1, a), (l2, b), (llc, c)], 0.08, 4, seed);
+        let curve = planted(4.0, &[(l1, a), (l2, b), (llc, c)], 0.08, 8, seed);
         let found = knees(&curve);
         prop_assert_eq!(found.len(), 3, "{:?}", found);
         for (knee, size) in found.iter().zip([l1, l2, llc]) {
@@ -73,7 +73,9 @@ proptest! {
 
     #[test]
     fn a_flat_curve_has_no_knee(noise in 0.0f64..0.1, seed in any::<u64>()) {
-        prop_assert_eq!(knees(&planted(4.0, &[], noise, 4, seed)), []);
+        // Of four tries all are disturbed in one of 10,000 sizes, and the last size has no
+        // larger one that says better.
+        prop_assert_eq!(knees(&planted(4.0, &[], noise, 8, seed)), []);
     }
 }
 

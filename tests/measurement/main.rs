@@ -11,5 +11,6 @@ mod phases;
 mod playing;
 mod sequences;
 mod switches;
+mod time;
 mod together;
 mod truth;

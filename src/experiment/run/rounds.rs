@@ -34,7 +34,7 @@ const JUDGED_EVERY: f64 = 1.7;
 /// Part of the budget, the last, in which time goes where the next verdict takes least. In 80
 /// planted profiles 0.4 gave 16 % more verdicts; 0.25, in 40, none.
 const FINALE: f64 = 0.4;
-/// The former in that time.
+/// [`JUDGED_EVERY`] in that time: what decides there is of the last judgement.
 const JUDGED_EVERY_IN_FINALE: f64 = 1.2;
 /// Carry-over is looked for from so many rounds on, until there are more controls.
 const ROUNDS_FOR_CARRY_OVER: usize = 4;
