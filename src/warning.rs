@@ -198,6 +198,13 @@ pub enum Warning {
         shared_percent: f64,
         of_shared_time: bool,
     },
+    /// Others had a part of the last-level cache.
+    #[error(
+        "others used the last-level cache: an access over three fifths of it took {access_ns:.0} ns \
+         ({free_ns:.0} ns at the calibration), so losses of llc and memory sources are of what was \
+         left of it"
+    )]
+    LastCacheHeld { access_ns: f64, free_ns: f64 },
     /// The placebo slowed a target on another CPU.
     #[error(
         "the placebo alone slowed the target to {kept_percent:.0} % although it ran on another \
@@ -517,6 +524,10 @@ mod tests {
                 held_percent: 31.0,
                 slowed_percent: 24.0,
                 told_apart: true,
+            },
+            Warning::LastCacheHeld {
+                access_ns: 50.0,
+                free_ns: 12.0,
             },
             Warning::CacheNotShared {
                 shared_percent: 31.0,

@@ -207,6 +207,7 @@ fn request(args: &Args, machine: &Machine, interrupt: Arc<AtomicBool>) -> Result
             seed: args.seed,
             half_width,
         },
+        calibration: select::calibration(machine, false).0,
         interrupt,
     })
 }

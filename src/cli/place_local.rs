@@ -418,6 +418,7 @@ fn verify(
             seed: 1,
             half_width: 0.015,
         },
+        calibration: None,
         interrupt,
     };
     let budget = args.budget.as_secs_f64();

@@ -30,6 +30,8 @@ use crate::inject::stall::StallGuard;
 use crate::inject::toll;
 use crate::machine::Machine;
 use crate::machine::block_device_of;
+use crate::machine::last_cache;
+use crate::machine::last_cache::LastCache;
 use crate::machine::private::PrivateCache;
 use crate::metric;
 use crate::metric::Metric;
@@ -48,6 +50,7 @@ use jostle_load::Pace;
 use jostle_profile::Conditions;
 use jostle_profile::Estimate;
 use jostle_profile::FORMAT;
+use jostle_profile::LastLevelCache;
 use jostle_profile::Profile;
 use jostle_profile::Qos;
 use jostle_profile::Workload;
@@ -88,6 +91,7 @@ pub fn profile(
         place::look(machine, avoided, cpus, choice);
     }
     place::stay_away(machine, &request.target_cpus);
+    let mut looks = look_at_last_cache(machine, &request);
     observer.preparing("calibrating the slices");
     let plan = Plan::new(machine, request)?;
     for warning in &plan.warnings {
@@ -97,11 +101,38 @@ pub fn profile(
     }
     observer.plan(&departures::lines(machine, &plan.request, &plan.workers));
     let prepared = Prepared::start(&plan, hooks, began, observer)?;
-    let (measured, metadata) = prepared.measure(observer)?;
+    let (measured, mut metadata) = prepared.measure(observer)?;
+    if let Some(cache) = &mut looks
+        && measured.partial.is_none()
+    {
+        cache.look();
+    }
+    let found = looks.and_then(|cache| cache.found());
+    metadata.warnings.extend(found.and_then(held_by_others));
+    metadata.profile.conditions.last_level_cache = found;
     let mut profile = record::profile(&measured, metadata);
     thread_watch::discount(&mut profile);
     resume::join(&mut profile, plan.request.past.as_ref());
     Ok(profile)
+}
+
+/// What others have of the target's last-level cache, looked at once; `None` where it is not
+/// told, or where the target may not be disturbed by looking.
+fn look_at_last_cache(machine: &Machine, request: &Request) -> Option<LastCache> {
+    let cpu = request.target_cpus.first()?;
+    let calibration = request.calibration.as_ref();
+    let looked = machine.hypervisor.is_some() && !request.settings.is_limited();
+    let mut cache = looked.then(|| LastCache::of(machine, *cpu, calibration))??;
+    cache.look();
+    Some(cache)
+}
+
+fn held_by_others(cache: LastLevelCache) -> Option<Warning> {
+    let free_ns = cache.free_ns.filter(|_| last_cache::is_held(&cache))?;
+    Some(Warning::LastCacheHeld {
+        access_ns: cache.access_ns,
+        free_ns,
+    })
 }
 
 /// Longest window that is played as a block of a sequence.
@@ -445,6 +476,7 @@ fn metadata(
             unseen_neighbours: Vec::new(),
             cache_sharing: Vec::new(),
             private_cache: None,
+            last_level_cache: None,
             doubts: Vec::new(),
             warnings: Vec::new(),
             unknown: Default::default(),

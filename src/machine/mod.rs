@@ -11,6 +11,7 @@ pub mod differences;
 pub mod fake;
 pub mod gauge;
 mod identity;
+pub mod last_cache;
 mod limits;
 mod pmu;
 pub mod private;

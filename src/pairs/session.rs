@@ -14,6 +14,8 @@ use crate::error::Result;
 use crate::experiment::place::stay_away;
 use crate::inject::turns;
 use crate::machine::Machine;
+use crate::machine::calibration::Calibration;
+use crate::machine::last_cache::LastCache;
 use crate::metric;
 use crate::metric::Metric;
 use crate::metric::MetricOptions;
@@ -62,6 +64,8 @@ pub struct Request {
     pub groups: Vec<GroupRequest>,
     pub options: MetricOptions,
     pub settings: Settings,
+    /// Of this machine, where there is one.
+    pub calibration: Option<Calibration>,
     pub interrupt: Arc<AtomicBool>,
 }
 
@@ -138,6 +142,11 @@ fn measure_group(
         (true, Some(cpu)) => turn_of(machine, *cpu),
         _ => TURN,
     };
+    let mut last_cache = match (machine.hypervisor.is_some(), all.first()) {
+        (true, Some(cpu)) => LastCache::of(machine, *cpu, request.calibration.as_ref()),
+        _ => None,
+    };
+    last_cache.iter_mut().for_each(LastCache::look);
     let mut starter = Starter {
         request,
         group,
@@ -187,7 +196,12 @@ fn measure_group(
         }
     };
     let interrupted = measured.interrupted;
-    let group = starter.document(&members, measured, warnings);
+    let mut group = starter.document(&members, measured, warnings);
+    if !interrupted {
+        members.clear();
+        last_cache.iter_mut().for_each(LastCache::look);
+    }
+    group.last_level_cache = last_cache.and_then(|cache| cache.found());
     Ok((group, interrupted))
 }
 
@@ -368,6 +382,7 @@ impl Starter<'_> {
                 .and_then(|online| interrupts::of_disks(os::here(), &online)),
             seconds: measured.seconds,
             cache_sharing: measured.cache_sharing,
+            last_level_cache: None,
             warnings: warnings.iter().map(PairWarning::facts).collect(),
             recorded_at: None,
             unknown: Default::default(),

@@ -6,6 +6,7 @@
 use crate::CheckError;
 use crate::Direction;
 use crate::Estimate;
+use crate::LastLevelCache;
 use crate::LoadError;
 use crate::MachineFacts;
 use crate::Unknown;
@@ -81,6 +82,10 @@ pub struct Group {
     /// these are said to share; absent where that was not looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_sharing: Option<GroupCacheSharing>,
+    /// How much of the last-level cache there was, beside others whom this machine does not
+    /// show; absent where that was not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_level_cache: Option<LastLevelCache>,
     /// What a reader should know before using the numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<WarningFacts>,

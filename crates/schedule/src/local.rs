@@ -99,9 +99,8 @@ fn beside(members: &[Member], index: usize, others: &[usize], shares: bool) -> E
     let all = others.iter().copied().chain([index]);
     let company = Company::of(all.map(of));
     let (responses, counted) = of(index);
-    let mut expected = performance(responses, &company.around(responses, counted), counted);
-    expected.variance += responses.unexplained[usize::from(shares)].powi(2);
-    expected
+    let expected = performance(responses, &company.around(responses, counted), counted);
+    responses.unexplained[usize::from(shares)].added_to(expected)
 }
 
 /// The division of `members` over `cpus` CPUs of which the most performance is expected

@@ -19,6 +19,8 @@ use crate::predict::Company;
 use crate::predict::LaneSet;
 use crate::predict::Population;
 use crate::predict::Pressure;
+use crate::predict::Residual;
+use crate::predict::Rest;
 use crate::predict::Sample;
 use crate::predict::performance;
 use crate::predict::resource_id;
@@ -63,12 +65,12 @@ impl Population {
     /// Takes over what predictions left unexplained of recorded co-locations.
     pub fn learn_unexplained(&mut self, evaluation: &Evaluation) {
         let of = |placement: GroupPlacement| evaluation.unexplained.get(placement.name());
-        if let Some(sd) = of(GroupPlacement::SameCpu) {
-            self.unexplained.same_cpu = *sd;
+        if let Some(rest) = of(GroupPlacement::SameCpu) {
+            self.unexplained.same_cpu = *rest;
         }
         let own = of(GroupPlacement::OwnCpus).or_else(|| of(GroupPlacement::SameLlc));
-        if let Some(sd) = own {
-            self.unexplained.own_cpus = *sd;
+        if let Some(rest) = own {
+            self.unexplained.own_cpus = *rest;
         }
     }
 }
@@ -79,9 +81,8 @@ pub struct Evaluation {
     pub placements: Vec<Placement>,
     /// Sentences.
     pub left_out: Vec<String>,
-    /// Standard deviation of ln performance that the default method leaves
-    /// unexplained, by placement.
-    pub unexplained: BTreeMap<String, f64>,
+    /// What the default method leaves unexplained, by placement.
+    pub unexplained: BTreeMap<String, Rest>,
 }
 
 /// A profile by the name that pairs use for it.
@@ -128,13 +129,13 @@ pub fn evaluate(pairs: &Pairs, profiles: &[Known]) -> Evaluation {
         if groups.is_empty() {
             continue;
         }
-        let cases = cases(placement, &groups, &prepared);
+        let (cases, unexplained) = cases(placement, &groups, &prepared);
         let methods = Method::ALL
             .iter()
             .filter_map(|method| Some((*method, Scores::of(*method, &cases)?)))
             .collect();
         let name = placement.name().to_string();
-        evaluation.unexplained.insert(name, unexplained(&cases));
+        evaluation.unexplained.insert(name, unexplained);
         evaluation.placements.push(Placement {
             placement,
             cases,
@@ -263,7 +264,12 @@ struct Modelled {
     counted: LaneSet,
 }
 
-fn cases(placement: GroupPlacement, groups: &[&Observed], prepared: &[Prepared]) -> Vec<Case> {
+/// Every member of every group, and what was left unexplained of all.
+fn cases(
+    placement: GroupPlacement,
+    groups: &[&Observed],
+    prepared: &[Prepared],
+) -> (Vec<Case>, Rest) {
     let shares = placement == GroupPlacement::SameCpu;
     let mut modelled = Vec::new();
     let mut observations = Vec::new();
@@ -318,26 +324,22 @@ fn cases(placement: GroupPlacement, groups: &[&Observed], prepared: &[Prepared])
             case(placement, group, model, own, learned)
         })
         .collect();
+    let residuals: Vec<Residual> = cases.iter().map(residual).collect();
     // Intervals hold what profiles leave open of others' co-locations.
-    let spreads: Vec<f64> = modelled
-        .iter()
-        .map(|model| {
-            let all = modelled.iter().zip(&cases);
-            let of_others = all.filter(|(other, _)| apart[model.group][other.group]);
-            let all: Vec<&Case> = of_others.map(|(_, case)| case).collect();
-            spread(&all)
-        })
-        .collect();
-    for (case, spread) in cases.iter_mut().zip(spreads) {
+    for (case, model) in cases.iter_mut().zip(&modelled) {
+        let all = modelled.iter().zip(&residuals);
+        let of_others = all.filter(|(other, _)| apart[model.group][other.group]);
+        let of_others: Vec<Residual> = of_others.map(|(_, one)| *one).collect();
         let predicted = case.predicted[Method::DEFAULT.name()].max(1e-3);
+        let sd = Rest::learned(&of_others).variance(predicted.ln()).sqrt();
         let [low, high] = case.ci95.map(|end| (end.max(1e-3) / predicted).ln());
-        let widened = |half: f64| half.hypot(1.96 * spread);
+        let widened = |half: f64| half.hypot(1.96 * sd);
         case.ci95 = [
             predicted * (-widened(low)).exp(),
             predicted * widened(high).exp(),
         ];
     }
-    cases
+    (cases, Rest::learned(&residuals))
 }
 
 fn case<'a>(
@@ -389,38 +391,16 @@ fn case<'a>(
     }
 }
 
-/// ln of measured over predicted, and the variance that the interval explains.
-fn residual(case: &Case) -> (f64, f64) {
-    let predicted = case.predicted[Method::DEFAULT.name()].max(1e-3);
+/// What `case` leaves unexplained, before its interval holds anything of it.
+fn residual(case: &Case) -> Residual {
     let log = |x: f64| x.max(1e-3).ln();
-    let ln = log(case.measured) - predicted.ln();
+    let predicted = log(case.predicted[Method::DEFAULT.name()]);
     let width = |[low, high]: [f64; 2]| (log(high) - log(low)) / 3.92;
-    (
-        ln,
-        width(case.ci95).powi(2) + width(case.measured_ci95).powi(2),
-    )
-}
-
-/// The standard deviation to add so that 19 of 20 residuals lie within their
-/// intervals: errors have heavier tails than a normal distribution, and what makes
-/// their squares right on average holds too few. The rank is that of a case still to
-/// come among those that were seen.
-fn spread(cases: &[&Case]) -> f64 {
-    let missing = cases.iter().map(|case| {
-        let (ln, variance) = residual(case);
-        (ln / 1.96).powi(2) - variance
-    });
-    let mut missing: Vec<f64> = missing.collect();
-    missing.sort_by(f64::total_cmp);
-    let at = (0.95 * (missing.len() + 1) as f64).ceil() as usize;
-    let needed = missing
-        .get(at.min(missing.len()).saturating_sub(1))
-        .copied();
-    needed.unwrap_or(0.0).max(0.0).sqrt()
-}
-
-fn unexplained(cases: &[Case]) -> f64 {
-    spread(&cases.iter().collect::<Vec<_>>())
+    Residual {
+        predicted,
+        ln: log(case.measured) - predicted,
+        variance: width(case.ci95).powi(2) + width(case.measured_ci95).powi(2),
+    }
 }
 
 #[cfg(test)]
@@ -434,6 +414,43 @@ mod tests {
     fn recorded(file: &str) -> PathBuf {
         let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles");
         Path::new(directory).join(file)
+    }
+
+    /// Intervals of `predict` hold what those of `evaluate` hold.
+    #[test]
+    fn bundled_intervals_are_those_that_were_learned() {
+        let pairs = pairs::load(&recorded("pairs.json")).unwrap();
+        let apps = pairs.groups.iter().flat_map(|group| &group.members);
+        let names: BTreeSet<&str> = apps.map(|member| member.app.as_str()).collect();
+        let profiles: Vec<(String, Profile)> = names
+            .iter()
+            .map(|name| {
+                let profile = jostle_profile::load(&recorded(&format!("{name}.json"))).unwrap();
+                (name.to_string(), profile)
+            })
+            .collect();
+        let known = profiles.iter().map(|(name, profile)| Known {
+            name: name.clone(),
+            profile,
+        });
+        let found = evaluate(&pairs, &known.collect::<Vec<_>>());
+        let bundled = Population::bundled().unexplained;
+        for (placement, rest) in &found.unexplained {
+            let bundled = bundled.of(placement == GroupPlacement::SameCpu.name());
+            let all = found
+                .placements
+                .iter()
+                .flat_map(|placement| &placement.cases);
+            let cases = all.filter(|case| case.placement.name() == placement);
+            for case in cases {
+                let ln = case.predicted[Method::DEFAULT.name()].ln();
+                let [of_file, learned] = [bundled, *rest].map(|rest| rest.variance(ln).sqrt());
+                assert!(
+                    (of_file - learned).abs() < 0.01,
+                    "{placement}: {bundled:?}, {rest:?}"
+                );
+            }
+        }
     }
 
     #[test]

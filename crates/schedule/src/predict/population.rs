@@ -12,6 +12,7 @@ use super::cpu::believed;
 use super::isotonic::Knot;
 use super::spread::LEAST;
 use super::spread::Spread;
+use super::unexplained::Unexplained;
 use jostle_profile::ResourceEntry;
 use serde::Deserialize;
 use serde::Serialize;
@@ -44,32 +45,6 @@ pub struct Population {
     /// recorded co-locations.
     #[serde(default)]
     pub unexplained: Unexplained,
-}
-
-/// What profiles leave open of a co-location.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Unexplained {
-    pub own_cpus: f64,
-    pub same_cpu: f64,
-}
-
-impl Default for Unexplained {
-    fn default() -> Self {
-        Unexplained {
-            own_cpus: 0.03,
-            same_cpu: 0.05,
-        }
-    }
-}
-
-impl Unexplained {
-    pub fn of(&self, shares_cpus: bool) -> f64 {
-        match shares_cpus {
-            true => self.same_cpu,
-            false => self.own_cpus,
-        }
-    }
 }
 
 /// One resource in one placement.

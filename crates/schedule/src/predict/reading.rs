@@ -156,8 +156,7 @@ impl Responses {
             responses.gains = gains(profile, need.demand);
         }
         responses.serving_chance = 1.0 / profile.machine.cpus.max(1) as f32;
-        responses.unexplained =
-            [false, true].map(|shares| population.unexplained.of(shares) as f32);
+        responses.unexplained = [false, true].map(|shares| population.unexplained.of(shares));
         responses.cpu = match (need, &population.cpu) {
             (Some(need), Some(typical)) => Some(need.drawn(typical)),
             (need, None) => need,

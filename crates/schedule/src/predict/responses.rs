@@ -5,6 +5,7 @@ use super::cpu::CpuNeed;
 use super::lanes::LANES;
 use super::lanes::LaneSet;
 use super::lanes::Lanes;
+use super::unexplained::Rest;
 use jostle_profile::resource::Resource;
 
 /// The lane of the last-level cache.
@@ -110,9 +111,9 @@ pub struct Responses {
     pub disk: Option<DiskUse>,
     /// The chance that its own CPU is the one that serves its neighbours' disks.
     pub serving_chance: f32,
-    /// Standard deviation of ln performance beside others that profiles do not
-    /// explain, on CPUs of their own and on a shared one.
-    pub unexplained: [f32; 2],
+    /// What profiles do not explain of the performance beside others, on CPUs of their
+    /// own and on a shared one.
+    pub unexplained: [Rest; 2],
     /// ln performance with all of the last-level cache taken away, 0 where that is not
     /// known: what it keeps there.
     pub without_cache: f32,

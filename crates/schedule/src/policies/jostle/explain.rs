@@ -109,10 +109,10 @@ pub fn expected(app: &App, cluster: &Cluster, node: NodeId) -> ExpectedPerforman
     let counted = app.counted(summary.shares_cpus);
     let pressure = view.company.before(&app.responses, counted);
     let mut own = performance(&app.responses, &pressure, counted);
-    own.ln += app.platform_ln(summary.platform);
     if summary.residents > 0 {
-        own.variance += app.responses.unexplained[usize::from(summary.shares_cpus)].powi(2);
+        own = app.responses.unexplained[usize::from(summary.shares_cpus)].added_to(own);
     }
+    own.ln += app.platform_ln(summary.platform);
     let after = view.company.with(&app.responses, counted);
     let most_hurt = cluster
         .residents(node)
