@@ -12,6 +12,7 @@ use jostle_profile as profile;
 use jostle_profile::Profile;
 use jostle_profile::layout;
 use jostle_profile::pairs;
+use jostle_profile::pairs::Pairs;
 use jostle_schedule::evaluate;
 use jostle_schedule::evaluate::Evaluation;
 use jostle_schedule::evaluate::Known;
@@ -19,14 +20,15 @@ use jostle_schedule::predict::Population;
 use std::path::Path;
 use std::path::PathBuf;
 
-/// Predicts every group of a file of recorded co-locations from the profiles of
+/// Predicts every group of recorded co-locations from the profiles of
 /// its applications, and compares with what was measured. Whatever is learned
 /// excludes the applications of the group.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Recorded co-locations, as `jostle pairs --out` writes them
+    /// Recorded co-locations, as `jostle pairs --out` writes them; several files of one
+    /// machine count together
     #[arg(value_name = "PAIRS", required_unless_present = "save_population")]
-    pairs: Option<PathBuf>,
+    pairs: Vec<PathBuf>,
     /// Directory with the profiles of the applications; a file's name without
     /// its ending is the name in PAIRS
     #[arg(long, value_name = "DIR")]
@@ -60,9 +62,9 @@ pub fn run(args: Args) -> Result<()> {
     let profiles = profiles.map_err(|error| Error::request(format!("--profiles {error}")))?;
     let applications = profiles.iter().map(|(_, profile)| profile);
     let mut population = Population::of(applications.filter(|profile| !is_demo(profile)));
-    let found = match &args.pairs {
-        Some(pairs) => Some(against(pairs, &args, &profiles)?),
-        None => None,
+    let found = match args.pairs.is_empty() {
+        true => None,
+        false => Some(against(&args, &profiles)?),
     };
     if let Some(saved) = saved {
         if let Some(found) = &found {
@@ -84,14 +86,15 @@ pub fn run(args: Args) -> Result<()> {
     output::text(&evaluation::page(&found, args.worst, Style::for_stdout()))
 }
 
-fn against(path: &Path, args: &Args, profiles: &[(PathBuf, Profile)]) -> Result<Evaluation> {
-    let recorded = pairs::load(path).map_err(Error::request)?;
-    let known = of_one_machine(path, args, &recorded.machine.fingerprint, profiles)?;
+fn against(args: &Args, profiles: &[(PathBuf, Profile)]) -> Result<Evaluation> {
+    let recorded = together(&args.pairs, args.mix_machines)?;
+    let paths = args.pairs.iter().map(|path| path.display().to_string());
+    let paths = paths.collect::<Vec<_>>().join(", ");
+    let known = of_one_machine(&paths, args, &recorded.machine.fingerprint, profiles)?;
     let found = evaluate::evaluate(&recorded, &known);
     match found.placements.is_empty() {
         true => Err(Error::request(format!(
-            "{}: no group has profiles of all its applications in {}; {}",
-            path.display(),
+            "{paths}: no group has profiles of all its applications in {}; {}",
             args.profiles.display(),
             found.left_out.join("; ")
         ))),
@@ -99,10 +102,35 @@ fn against(path: &Path, args: &Args, profiles: &[(PathBuf, Profile)]) -> Result<
     }
 }
 
+/// The groups of all `paths` in the first of them.
+fn together(paths: &[PathBuf], mix_machines: bool) -> Result<Pairs> {
+    let mut all: Option<Pairs> = None;
+    for path in paths {
+        let recorded = pairs::load(path).map_err(Error::request)?;
+        match &mut all {
+            None => all = Some(recorded),
+            Some(first)
+                if mix_machines || first.machine.fingerprint == recorded.machine.fingerprint =>
+            {
+                first.groups.extend(recorded.groups);
+            }
+            Some(_) => {
+                return Err(Error::request(format!(
+                    "{}: measured on another machine than {}; evaluate them one by one, or give \
+                     --mix-machines",
+                    path.display(),
+                    paths[0].display()
+                )));
+            }
+        }
+    }
+    all.ok_or_else(|| Error::request("PAIRS: name a file that `jostle pairs --out` wrote"))
+}
+
 /// The profiles by the names that pairs use, without those of other machines than
 /// the pairs were measured on.
 fn of_one_machine<'a>(
-    pairs: &Path,
+    pairs: &str,
     args: &Args,
     fingerprint: &str,
     profiles: &'a [(PathBuf, Profile)],
@@ -126,7 +154,7 @@ fn of_one_machine<'a>(
         true => Err(Error::request(format!(
             "--profiles {}: no profile of the machine that {} was measured on",
             args.profiles.display(),
-            pairs.display()
+            pairs
         ))),
         false => Ok(known),
     }

@@ -36,6 +36,18 @@ pub fn page(evaluation: &Evaluation, worst: usize, style: Style) -> String {
          * is the method of predict and schedule; below the line are baselines.",
         style.prose(),
     );
+    if evaluation
+        .placements
+        .iter()
+        .any(|one| one.repeated.is_some())
+    {
+        page += &text::wrap(
+            "",
+            "Measured again: how far the second measurement of a group is from the first. The \
+             error of a prediction without any mistake would be about seven tenths of that.",
+            style.prose(),
+        );
+    }
     page += &text::titled("left out:", &evaluation.left_out, style.prose());
     page
 }
@@ -47,14 +59,20 @@ fn methods(placement: &Placement, style: Style) -> String {
     ];
     let number = |value: Option<f64>| value.map_or("–".into(), |value| format!("{value:.1}"));
     let percent = |value: Option<f64>| value.map_or("–".into(), |value| format!("{value:.0} %"));
-    let row = |(method, scores): &(Method, Scores)| {
-        let of =
-            |pick: fn(&jostle_schedule::evaluate::Errors) -> f64| scores.errors.as_ref().map(pick);
+    let named = |(method, scores): &(Method, Scores)| {
         let name = match (*method == Method::DEFAULT, method.is_baseline()) {
             (true, _) => format!("{} *", method.label()),
             (_, true) => format!("  {}", method.label()),
             _ => method.label().to_string(),
         };
+        (name, *scores)
+    };
+    let repeated = placement.repeated.iter();
+    let repeated = repeated.map(|scores| ("  measured again".to_string(), *scores));
+    let rows = placement.methods.iter().map(named).chain(repeated);
+    let row = |(name, scores): (String, Scores)| {
+        let of =
+            |pick: fn(&jostle_schedule::evaluate::Errors) -> f64| scores.errors.as_ref().map(pick);
         [
             name,
             scores.cases.to_string(),
@@ -73,7 +91,7 @@ fn methods(placement: &Placement, style: Style) -> String {
         ]
     };
     let whole: Vec<usize> = (0..titles.len()).collect();
-    table(style, titles, placement.methods.iter().map(row), &whole)
+    table(style, titles, rows.map(row), &whole)
 }
 
 fn error(case: &Case) -> f64 {

@@ -144,8 +144,9 @@ fn the_committed_schema_is_the_printed_one_and_the_samples_keep_to_it() {
     );
     let schema: Value = serde_json::from_str(&printed).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
-    let recorded = root().join("profiles/pairs.json");
-    let files = [sample_path(), recorded];
+    let recorded = ["profiles/pairs.json", "profiles/repeats/pairs.json"];
+    let [first, again] = recorded.map(|path| root().join(path));
+    let files = [sample_path(), first, again];
     for path in files.iter().filter(|path| path.exists()) {
         let document = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
         let problems = validator.iter_errors(&document).map(|e| e.to_string());
@@ -156,4 +157,47 @@ fn the_committed_schema_is_the_printed_one_and_the_samples_keep_to_it() {
     let mut wrong = sample();
     wrong["groups"][0]["members"][0]["performance"] = json!({"value": -1, "ci95": [0, 1]});
     assert!(!validator.is_valid(&wrong));
+}
+
+#[test]
+fn several_recordings_are_evaluated_together() {
+    let profiles = root().join("profiles");
+    let profiles = profiles.to_str().unwrap();
+    let [first, again] =
+        ["pairs.json", "repeats/pairs.json"].map(|path| format!("{profiles}/{path}"));
+    let cases = |paths: &[&str]| -> Vec<(u64, bool)> {
+        let arguments = [
+            &["evaluate"][..],
+            paths,
+            &["--profiles", profiles, "--json"],
+        ]
+        .concat();
+        let (code, stdout, stderr) = jostle(&arguments).parts();
+        assert_eq!(code, Some(0), "{stderr}");
+        let found: Value = serde_json::from_str(&stdout).unwrap();
+        let placements = found["placements"].as_array().unwrap().iter();
+        placements
+            .map(|one| {
+                let count = one["cases"].as_array().unwrap().len() as u64;
+                (count, one["repeated"]["cases"].as_u64().is_some())
+            })
+            .collect()
+    };
+    let [one, other, both] = [&[&*first][..], &[&*again], &[&*first, &*again]].map(cases);
+    for ((one, other), both) in one.iter().zip(&other).zip(&both) {
+        assert_eq!(one.0 + other.0, both.0);
+        assert_eq!((one.1, other.1, both.1), (false, false, true));
+    }
+
+    let dir = tempfile::tempdir().unwrap();
+    let elsewhere = dir.path().join("elsewhere.json");
+    let mut document: Value = serde_json::from_str(&fs::read_to_string(&again).unwrap()).unwrap();
+    document["machine"]["fingerprint"] = json!("0123456789abcdef");
+    fs::write(&elsewhere, document.to_string()).unwrap();
+    let elsewhere = elsewhere.to_str().unwrap();
+    let (code, _, stderr) =
+        jostle(&["evaluate", &first, elsewhere, "--profiles", profiles]).parts();
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("elsewhere.json"), "{stderr}");
+    assert!(stderr.contains("--mix-machines"), "{stderr}");
 }

@@ -59,6 +59,10 @@ pub struct Placement {
     pub placement: GroupPlacement,
     pub cases: Vec<Case>,
     pub methods: Vec<(Method, Scores)>,
+    /// How far a second measurement of a group is from its first; absent where none was
+    /// measured twice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeated: Option<Scores>,
 }
 
 impl Population {
@@ -140,6 +144,7 @@ pub fn evaluate(pairs: &Pairs, profiles: &[Known]) -> Evaluation {
             placement,
             cases,
             methods,
+            repeated: Scores::of_pairs(&repeated(&groups)),
         });
     }
     evaluation
@@ -227,6 +232,24 @@ fn observed<'a>(pairs: &Pairs, prepared: &'a [Prepared<'a>]) -> (Vec<Observed<'a
         ));
     }
     (observed, left_out)
+}
+
+/// First and later measurements of the same members in the same roles.
+fn repeated(groups: &[&Observed]) -> Vec<(f64, f64)> {
+    let names = |group: &Observed| -> Vec<String> {
+        let members = group.members.iter();
+        members.map(|member| member.known.name.clone()).collect()
+    };
+    let mut both = Vec::new();
+    for (at, later) in groups.iter().enumerate() {
+        let first = groups[..at].iter().find(|one| names(one) == names(later));
+        let Some(first) = first else {
+            continue;
+        };
+        let of_both = first.measured.iter().zip(&later.measured);
+        both.extend(of_both.filter_map(|(a, b)| Some((a.as_ref()?.0, b.as_ref()?.0))));
+    }
+    both
 }
 
 /// The application that `name` is an instance of: `gzip` of `gzip#2`.
@@ -419,7 +442,9 @@ mod tests {
     /// Intervals of `predict` hold what those of `evaluate` hold.
     #[test]
     fn bundled_intervals_are_those_that_were_learned() {
-        let pairs = pairs::load(&recorded("pairs.json")).unwrap();
+        let mut pairs = pairs::load(&recorded("pairs.json")).unwrap();
+        let again = pairs::load(&recorded("repeats/pairs.json")).unwrap();
+        pairs.groups.extend(again.groups);
         let apps = pairs.groups.iter().flat_map(|group| &group.members);
         let names: BTreeSet<&str> = apps.map(|member| member.app.as_str()).collect();
         let profiles: Vec<(String, Profile)> = names

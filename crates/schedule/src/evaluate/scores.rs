@@ -45,19 +45,27 @@ impl Scores {
             .iter()
             .filter_map(|case| Some((predicted(case)?, case.measured)))
             .collect();
-        if both.is_empty() {
-            return None;
-        }
+        let scores = Scores::of_pairs(&both)?;
         let percent = |count: usize| 100.0 * count as f64 / both.len() as f64;
         let default = method == Method::DEFAULT;
         let inside = |case: &&Case| (case.ci95[0]..=case.ci95[1]).contains(&case.measured);
         let widths = cases.iter().map(|case| case.ci95[1] - case.ci95[0]);
         Some(Scores {
-            cases: both.len(),
-            errors: (method != Method::L1).then(|| Errors::of(&both)),
-            rank_correlation: rank_correlation(&both),
+            errors: scores.errors.filter(|_| method != Method::L1),
             covered_percent: default.then(|| percent(cases.iter().filter(inside).count())),
             width: default.then(|| 100.0 * widths.sum::<f64>() / both.len() as f64),
+            ..scores
+        })
+    }
+
+    /// Of two numbers for each of several performances; `None` without any.
+    pub(super) fn of_pairs(both: &[(f64, f64)]) -> Option<Scores> {
+        (!both.is_empty()).then(|| Scores {
+            cases: both.len(),
+            errors: Some(Errors::of(both)),
+            rank_correlation: rank_correlation(both),
+            covered_percent: None,
+            width: None,
         })
     }
 }
