@@ -200,7 +200,7 @@ pub enum Warning {
     },
     /// Others had a part of the last-level cache.
     #[error(
-        "others used the last-level cache: an access over three fifths of it took {access_ns:.0} ns \
+        "others used the last-level cache: an access to three fifths of it took {access_ns:.0} ns \
          ({free_ns:.0} ns at the calibration), so losses of llc and memory sources are of what was \
          left of it"
     )]

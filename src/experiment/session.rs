@@ -117,11 +117,11 @@ pub fn profile(
 }
 
 /// What others have of the target's last-level cache, looked at once; `None` where it is not
-/// told, or where the target may not be disturbed by looking.
+/// told, and where the target runs already: it has a part of that cache itself.
 fn look_at_last_cache(machine: &Machine, request: &Request) -> Option<LastCache> {
     let cpu = request.target_cpus.first()?;
     let calibration = request.calibration.as_ref();
-    let looked = machine.hypervisor.is_some() && !request.settings.is_limited();
+    let looked = machine.hypervisor.is_some() && !request.spec.is_attached();
     let mut cache = looked.then(|| LastCache::of(machine, *cpu, calibration))??;
     cache.look();
     Some(cache)

@@ -142,7 +142,10 @@ fn measure_group(
         (true, Some(cpu)) => turn_of(machine, *cpu),
         _ => TURN,
     };
-    let mut last_cache = match (machine.hypervisor.is_some(), all.first()) {
+    // Those that run already have a part of that cache themselves.
+    let mut specs = group.members.iter().map(|&at| &request.members[at].spec);
+    let looked = machine.hypervisor.is_some() && !specs.any(TargetSpec::is_attached);
+    let mut last_cache = match (looked, all.first()) {
         (true, Some(cpu)) => LastCache::of(machine, *cpu, request.calibration.as_ref()),
         _ => None,
     };

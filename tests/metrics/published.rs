@@ -89,14 +89,19 @@ fn counts_go_on_from_run_to_run() {
     });
 }
 
+/// What docs/progress.md tells to put into a Python program.
+fn snippet() -> &'static str {
+    let text = include_str!("../../docs/progress.md");
+    let begin = text.find("```python\n").unwrap() + "```python\n".len();
+    &text[begin..][..text[begin..].find("```").unwrap()]
+}
+
 #[test]
 fn the_snippet_in_python_publishes() {
     if !has_python() {
         return;
     }
-    let text = include_str!("../../docs/progress.md");
-    let begin = text.find("```python\n").unwrap() + "```python\n".len();
-    let snippet = &text[begin..][..text[begin..].find("```").unwrap()];
+    let snippet = snippet();
     let rest = "import time\np = Progress()\nwhile True:\n    time.sleep(0.001)\n    p.add(3)\n";
     let spec = python(&format!("{snippet}\n{rest}"));
     let mut started = start(&spec, SHM, &MetricOptions::default()).unwrap();
@@ -104,6 +109,19 @@ fn the_snippet_in_python_publishes() {
         window(&mut started, Duration::from_millis(400)).unwrap(),
         3.0,
     );
+}
+
+#[test]
+fn the_snippet_in_python_never_goes_backwards() {
+    if !has_python() {
+        return;
+    }
+    let snippet = snippet();
+    let spec = python(&format!("{snippet}\np = Progress()\nwhile True:\n    p.add()\n"));
+    let mut started = start(&spec, SHM, &MetricOptions::default()).unwrap();
+    for _ in 0..500 {
+        window(&mut started, Duration::from_millis(1)).unwrap();
+    }
 }
 
 /// A target that sleeps, whose environment names `page`.

@@ -60,8 +60,8 @@ pub struct UnseenNeighbour {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LastLevelCache {
-    /// Dependent accesses over three fifths of the size that the machine tells, median of
-    /// the looks, nanoseconds per access.
+    /// Dependent accesses to three fifths of the size that the machine tells, median of
+    /// the looks before and after, nanoseconds per access.
     #[cfg_attr(feature = "schema", schemars(range(min = 0.0)))]
     pub access_ns: f64,
     /// The least that a calibration of this machine saw; absent without one.
