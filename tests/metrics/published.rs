@@ -117,7 +117,9 @@ fn the_snippet_in_python_never_goes_backwards() {
         return;
     }
     let snippet = snippet();
-    let spec = python(&format!("{snippet}\np = Progress()\nwhile True:\n    p.add()\n"));
+    let spec = python(&format!(
+        "{snippet}\np = Progress()\nwhile True:\n    p.add()\n"
+    ));
     let mut started = start(&spec, SHM, &MetricOptions::default()).unwrap();
     for _ in 0..500 {
         window(&mut started, Duration::from_millis(1)).unwrap();

@@ -100,7 +100,7 @@ fn beside(members: &[Member], index: usize, others: &[usize], shares: bool) -> E
     let company = Company::of(all.map(of));
     let (responses, counted) = of(index);
     let expected = performance(responses, &company.around(responses, counted), counted);
-    responses.unexplained[usize::from(shares)].added_to(expected)
+    expected.widened(responses.unexplained[usize::from(shares)])
 }
 
 /// The division of `members` over `cpus` CPUs of which the most performance is expected

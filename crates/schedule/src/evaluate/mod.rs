@@ -445,17 +445,9 @@ mod tests {
         let mut pairs = pairs::load(&recorded("pairs.json")).unwrap();
         let again = pairs::load(&recorded("repeats/pairs.json")).unwrap();
         pairs.groups.extend(again.groups);
-        let apps = pairs.groups.iter().flat_map(|group| &group.members);
-        let names: BTreeSet<&str> = apps.map(|member| member.app.as_str()).collect();
-        let profiles: Vec<(String, Profile)> = names
-            .iter()
-            .map(|name| {
-                let profile = jostle_profile::load(&recorded(&format!("{name}.json"))).unwrap();
-                (name.to_string(), profile)
-            })
-            .collect();
-        let known = profiles.iter().map(|(name, profile)| Known {
-            name: name.clone(),
+        let profiles = jostle_profile::load_dir(&recorded("")).unwrap();
+        let known = profiles.iter().map(|(path, profile)| Known {
+            name: path.file_stem().unwrap().to_string_lossy().into_owned(),
             profile,
         });
         let found = evaluate(&pairs, &known.collect::<Vec<_>>());

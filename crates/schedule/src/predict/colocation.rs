@@ -5,6 +5,7 @@ use super::company::Pressure;
 use super::lanes::LaneSet;
 use super::responses::Curve;
 use super::responses::Responses;
+use super::unexplained::Rest;
 use jostle_profile::resource::Resource;
 
 /// What is believed of a performance: the logarithm of the fraction of the
@@ -16,6 +17,12 @@ pub struct Expected {
 }
 
 impl Expected {
+    /// The same with the variance that profiles do not explain.
+    pub fn widened(mut self, unexplained: Rest) -> Expected {
+        self.variance += unexplained.variance(f64::from(self.ln)) as f32;
+        self
+    }
+
     /// Fraction of the undisturbed performance: 0–1, or more for one that waits beside
     /// neighbours that keep other CPUs awake.
     pub fn performance(self) -> f64 {

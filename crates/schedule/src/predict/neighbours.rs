@@ -124,7 +124,7 @@ fn beside_the_others(
     let pressure = company.around(responses, subject.counted);
     let mut total = performance(responses, &pressure, subject.counted);
     if subjects.len() > 1 {
-        total = responses.unexplained[usize::from(shares_cpus)].added_to(total);
+        total = total.widened(responses.unexplained[usize::from(shares_cpus)]);
     }
     let basis = basis(responses, subject.counted, subjects.len() > 1);
     let mut resources: Vec<OnResource> = Vec::new();

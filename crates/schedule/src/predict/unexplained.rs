@@ -1,6 +1,5 @@
 //! What profiles leave open of a co-location, learned from recorded ones.
 
-use super::colocation::Expected;
 use serde::Deserialize;
 use serde::Serialize;
 
@@ -58,12 +57,6 @@ impl Rest {
     /// Variance of ln performance where `ln` is expected.
     pub fn variance(self, ln: f64) -> f64 {
         self.base.powi(2) + (self.share * ln).powi(2)
-    }
-
-    /// `expected` with the variance that profiles do not explain.
-    pub fn added_to(self, mut expected: Expected) -> Expected {
-        expected.variance += self.variance(f64::from(expected.ln)) as f32;
-        expected
     }
 
     /// What makes 19 of 20 residuals lie within their intervals, and these as short as

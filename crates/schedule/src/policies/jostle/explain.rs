@@ -110,7 +110,7 @@ pub fn expected(app: &App, cluster: &Cluster, node: NodeId) -> ExpectedPerforman
     let pressure = view.company.before(&app.responses, counted);
     let mut own = performance(&app.responses, &pressure, counted);
     if summary.residents > 0 {
-        own = app.responses.unexplained[usize::from(summary.shares_cpus)].added_to(own);
+        own = own.widened(app.responses.unexplained[usize::from(summary.shares_cpus)]);
     }
     own.ln += app.platform_ln(summary.platform);
     let after = view.company.with(&app.responses, counted);

@@ -141,7 +141,7 @@ impl Crowd<'_> {
         let mut expected = performance(responses, &pressure, counted);
         if members > 1 {
             let unexplained = responses.unexplained[usize::from(self.shares_cpus)];
-            expected = unexplained.added_to(expected);
+            expected = expected.widened(unexplained);
         }
         let measured = &self.candidates[at].measured_to;
         let (mut costly, mut beyond) = ((0.0f32, None), false);
