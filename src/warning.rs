@@ -201,8 +201,8 @@ pub enum Warning {
     /// Others had a part of the last-level cache.
     #[error(
         "others used the last-level cache: an access to three fifths of it took {access_ns:.0} ns \
-         ({free_ns:.0} ns at the calibration), so losses of llc and memory sources are of what was \
-         left of it"
+         ({free_ns:.0} ns at the calibration); with all of it the target may lose more to llc and \
+         memory sources"
     )]
     LastCacheHeld { access_ns: f64, free_ns: f64 },
     /// The placebo slowed a target on another CPU.

@@ -143,7 +143,7 @@ fn cache_sizes(
         let bytes = size
             .reported
             .value()
-            .map_or(f64::INFINITY, |told| WALK_SHARE * *told as f64);
+            .map_or(f64::INFINITY, |size| WALK_SHARE * *size as f64);
         let walk = curve.iter().find(|access| access.size as f64 >= bytes);
         size.walk_ns = walk.map(|access| access.nanoseconds);
     }

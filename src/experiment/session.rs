@@ -55,6 +55,7 @@ use jostle_profile::Profile;
 use jostle_profile::Qos;
 use jostle_profile::Workload;
 use jostle_profile::reading::Reading;
+use jostle_profile::resource::Domain;
 use jostle_profile::resource::Resource;
 use std::time::Duration;
 use std::time::Instant;
@@ -116,12 +117,18 @@ pub fn profile(
     Ok(profile)
 }
 
-/// What others have of the target's last-level cache, looked at once; `None` where it is not
-/// told, and where the target runs already: it has a part of that cache itself.
+/// What others have of the target's last-level cache, looked at once; `None` where no source
+/// is to use that cache or may use only a part of it, and where the target runs already and
+/// has a part of it itself.
 fn look_at_last_cache(machine: &Machine, request: &Request) -> Option<LastCache> {
     let cpu = request.target_cpus.first()?;
     let calibration = request.calibration.as_ref();
-    let looked = machine.hypervisor.is_some() && !request.spec.is_attached();
+    let evicts =
+        |resource: &Resource| matches!(resource.row().domain, Domain::LlcGroup | Domain::NumaNode);
+    let looked = machine.hypervisor.is_some()
+        && request.resources.iter().any(evicts)
+        && !request.settings.is_limited()
+        && !request.spec.is_attached();
     let mut cache = looked.then(|| LastCache::of(machine, *cpu, calibration))??;
     cache.look();
     Some(cache)

@@ -21,7 +21,7 @@ const STEPS: u64 = 20_000;
 /// Walks of a look, of which the fastest counts: what else runs on the CPU interrupts the
 /// others.
 const WALKS: u32 = 3;
-/// No further walk of a look is begun after this time: some caches are told to have
+/// No further walk of a look is begun after this time: some machines report
 /// hundreds of megabytes.
 const LONGEST: Duration = Duration::from_millis(50);
 /// Part of the free memory that a look may take.
@@ -29,7 +29,7 @@ const MEMORY_SHARE: f64 = 0.25;
 /// An access that takes longer than this many times the least ever seen.
 const HELD_FROM: f64 = 1.25;
 
-/// Whether others have a part of the cache that is worth to be told.
+/// Whether others have a part of the cache that is worth a warning.
 pub fn is_held(cache: &LastLevelCache) -> bool {
     let free = cache.free_ns;
     free.is_some_and(|free| cache.access_ns > HELD_FROM * free)
@@ -45,7 +45,7 @@ pub struct LastCache {
 
 impl LastCache {
     /// Of `cpu`; `None` where it is not known, is its core's alone, or is too large for the
-    /// memory that there is.
+    /// free memory.
     pub fn of(
         machine: &Machine,
         cpu: usize,

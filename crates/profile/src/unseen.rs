@@ -1,4 +1,4 @@
-//! What others had of the machine whom it does not show.
+//! What other guests, whom a virtual machine does not show, had of its caches and cores.
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -60,7 +60,7 @@ pub struct UnseenNeighbour {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LastLevelCache {
-    /// Dependent accesses to three fifths of the size that the machine tells, median of
+    /// Dependent accesses to three fifths of the size that the machine reports, median of
     /// the looks before and after, nanoseconds per access.
     #[cfg_attr(feature = "schema", schemars(range(min = 0.0)))]
     pub access_ns: f64,

@@ -20,7 +20,7 @@ use crate::predict::LaneSet;
 use crate::predict::Population;
 use crate::predict::Pressure;
 use crate::predict::Residual;
-use crate::predict::Rest;
+use crate::predict::ResidualSpread;
 use crate::predict::Sample;
 use crate::predict::performance;
 use crate::predict::resource_id;
@@ -33,6 +33,7 @@ use jostle_profile::pairs::Performance;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
 
 /// One recorded performance beside others, and what each method says of it.
 #[derive(Clone, Debug, Serialize)]
@@ -86,7 +87,7 @@ pub struct Evaluation {
     /// Sentences.
     pub left_out: Vec<String>,
     /// What the default method leaves unexplained, by placement.
-    pub unexplained: BTreeMap<String, Rest>,
+    pub unexplained: BTreeMap<String, ResidualSpread>,
 }
 
 /// A profile by the name that pairs use for it.
@@ -236,17 +237,20 @@ fn observed<'a>(pairs: &Pairs, prepared: &'a [Prepared<'a>]) -> (Vec<Observed<'a
 
 /// First and later measurements of the same members in the same roles.
 fn repeated(groups: &[&Observed]) -> Vec<(f64, f64)> {
-    let names = |group: &Observed| -> Vec<String> {
-        let members = group.members.iter();
-        members.map(|member| member.known.name.clone()).collect()
-    };
+    let mut first: BTreeMap<Vec<&str>, &Observed> = BTreeMap::new();
     let mut both = Vec::new();
-    for (at, later) in groups.iter().enumerate() {
-        let first = groups[..at].iter().find(|one| names(one) == names(later));
-        let Some(first) = first else {
-            continue;
+    for group in groups {
+        let names = group
+            .members
+            .iter()
+            .map(|member| member.known.name.as_str());
+        let of_both = match first.entry(names.collect()) {
+            Entry::Vacant(entry) => {
+                entry.insert(group);
+                continue;
+            }
+            Entry::Occupied(entry) => entry.get().measured.iter().zip(&group.measured),
         };
-        let of_both = first.measured.iter().zip(&later.measured);
         both.extend(of_both.filter_map(|(a, b)| Some((a.as_ref()?.0, b.as_ref()?.0))));
     }
     both
@@ -292,7 +296,7 @@ fn cases(
     placement: GroupPlacement,
     groups: &[&Observed],
     prepared: &[Prepared],
-) -> (Vec<Case>, Rest) {
+) -> (Vec<Case>, ResidualSpread) {
     let shares = placement == GroupPlacement::SameCpu;
     let mut modelled = Vec::new();
     let mut observations = Vec::new();
@@ -354,7 +358,9 @@ fn cases(
         let of_others = all.filter(|(other, _)| apart[model.group][other.group]);
         let of_others: Vec<Residual> = of_others.map(|(_, one)| *one).collect();
         let predicted = case.predicted[Method::DEFAULT.name()].max(1e-3);
-        let sd = Rest::learned(&of_others).variance(predicted.ln()).sqrt();
+        let sd = ResidualSpread::learned(&of_others)
+            .variance(predicted.ln())
+            .sqrt();
         let [low, high] = case.ci95.map(|end| (end.max(1e-3) / predicted).ln());
         let widened = |half: f64| half.hypot(1.96 * sd);
         case.ci95 = [
@@ -362,7 +368,7 @@ fn cases(
             predicted * widened(high).exp(),
         ];
     }
-    (cases, Rest::learned(&residuals))
+    (cases, ResidualSpread::learned(&residuals))
 }
 
 fn case<'a>(

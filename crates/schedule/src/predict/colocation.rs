@@ -5,7 +5,7 @@ use super::company::Pressure;
 use super::lanes::LaneSet;
 use super::responses::Curve;
 use super::responses::Responses;
-use super::unexplained::Rest;
+use super::unexplained::ResidualSpread;
 use jostle_profile::resource::Resource;
 
 /// What is believed of a performance: the logarithm of the fraction of the
@@ -18,7 +18,7 @@ pub struct Expected {
 
 impl Expected {
     /// The same with the variance that profiles do not explain.
-    pub fn widened(mut self, unexplained: Rest) -> Expected {
+    pub fn widened(mut self, unexplained: ResidualSpread) -> Expected {
         self.variance += unexplained.variance(f64::from(self.ln)) as f32;
         self
     }

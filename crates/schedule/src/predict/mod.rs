@@ -51,5 +51,5 @@ pub use responses::GRID_STEP;
 pub use responses::Responses;
 pub use spread::Spread;
 pub use unexplained::Residual;
-pub use unexplained::Rest;
+pub use unexplained::ResidualSpread;
 pub use unexplained::Unexplained;

@@ -5,7 +5,7 @@ use super::cpu::CpuNeed;
 use super::lanes::LANES;
 use super::lanes::LaneSet;
 use super::lanes::Lanes;
-use super::unexplained::Rest;
+use super::unexplained::ResidualSpread;
 use jostle_profile::resource::Resource;
 
 /// The lane of the last-level cache.
@@ -113,7 +113,7 @@ pub struct Responses {
     pub serving_chance: f32,
     /// What profiles do not explain of the performance beside others, on CPUs of their
     /// own and on a shared one.
-    pub unexplained: [Rest; 2],
+    pub unexplained: [ResidualSpread; 2],
     /// ln performance with all of the last-level cache taken away, 0 where that is not
     /// known: what it keeps there.
     pub without_cache: f32,

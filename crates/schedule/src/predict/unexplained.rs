@@ -7,22 +7,22 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Unexplained {
-    pub own_cpus: Rest,
-    pub same_cpu: Rest,
+    pub own_cpus: ResidualSpread,
+    pub same_cpu: ResidualSpread,
 }
 
 /// A standard deviation of ln performance that grows with what is expected to be lost:
 /// `sd² = base² + (share · ln)²`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Rest {
+pub struct ResidualSpread {
     pub base: f64,
     pub share: f64,
 }
 
 impl Default for Unexplained {
     fn default() -> Self {
-        let of = |base| Rest { base, share: 0.0 };
+        let of = |base| ResidualSpread { base, share: 0.0 };
         Unexplained {
             own_cpus: of(0.03),
             same_cpu: of(0.05),
@@ -31,7 +31,7 @@ impl Default for Unexplained {
 }
 
 impl Unexplained {
-    pub fn of(&self, shares_cpus: bool) -> Rest {
+    pub fn of(&self, shares_cpus: bool) -> ResidualSpread {
         match shares_cpus {
             true => self.same_cpu,
             false => self.own_cpus,
@@ -50,10 +50,10 @@ pub struct Residual {
     pub variance: f64,
 }
 
-/// What is tried for [`Rest::share`].
+/// What is tried for [`ResidualSpread::share`].
 const SHARES: u32 = 20;
 
-impl Rest {
+impl ResidualSpread {
     /// Variance of ln performance where `ln` is expected.
     pub fn variance(self, ln: f64) -> f64 {
         self.base.powi(2) + (self.share * ln).powi(2)
@@ -63,10 +63,10 @@ impl Rest {
     /// possible: errors have heavier tails than a normal distribution, and what makes their
     /// squares right on average holds too few. The rank is that of a case still to come
     /// among those that were seen.
-    pub fn learned(residuals: &[Residual]) -> Rest {
+    pub fn learned(residuals: &[Residual]) -> ResidualSpread {
         let shares = (0..=SHARES).map(|step| f64::from(step) / f64::from(SHARES));
         let fits = shares.map(|share| {
-            let rest = Rest {
+            let rest = ResidualSpread {
                 base: base(residuals, share),
                 share,
             };
@@ -74,7 +74,7 @@ impl Rest {
             (rest, residuals.iter().map(sd).sum::<f64>())
         });
         let shortest = fits.min_by(|a, b| a.1.total_cmp(&b.1));
-        shortest.map_or_else(Rest::default, |(rest, _)| rest)
+        shortest.map_or_else(ResidualSpread::default, |(rest, _)| rest)
     }
 }
 
@@ -98,7 +98,7 @@ mod tests {
     use rand_distr::StandardNormal;
 
     /// Residuals with a planted standard deviation, most of them of small losses.
-    fn planted(rest: Rest, count: usize, seed: u64) -> Vec<Residual> {
+    fn planted(rest: ResidualSpread, count: usize, seed: u64) -> Vec<Residual> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         (0..count)
             .map(|at| {
@@ -115,7 +115,7 @@ mod tests {
             .collect()
     }
 
-    fn inside(rest: Rest, residuals: &[Residual], large: bool) -> f64 {
+    fn inside(rest: ResidualSpread, residuals: &[Residual], large: bool) -> f64 {
         let of = residuals
             .iter()
             .filter(|one| (one.predicted < -0.2) == large);
@@ -128,12 +128,12 @@ mod tests {
 
     #[test]
     fn intervals_that_grow_with_the_loss_are_found() {
-        let truth = Rest {
+        let truth = ResidualSpread {
             base: 0.02,
             share: 0.3,
         };
         let known = planted(truth, 200, 1);
-        let found = Rest::learned(&known);
+        let found = ResidualSpread::learned(&known);
         assert!(found.share >= 0.15, "{found:?}");
         // As many are held where little is lost as where much is, in cases still to come.
         let later = planted(truth, 4000, 2);
@@ -141,7 +141,7 @@ mod tests {
             let held = inside(found, &later, large);
             assert!((0.85..=1.0).contains(&held), "{large}: {held}, {found:?}");
         }
-        let even = Rest::learned(
+        let even = ResidualSpread::learned(
             &known
                 .iter()
                 .map(|one| Residual {
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn nothing_is_added_to_what_is_explained() {
-        let explained = planted(Rest::default(), 100, 3);
+        let explained = planted(ResidualSpread::default(), 100, 3);
         let wide: Vec<Residual> = explained
             .iter()
             .map(|one| Residual {
@@ -163,7 +163,7 @@ mod tests {
                 ..*one
             })
             .collect();
-        assert_eq!(Rest::learned(&wide), Rest::default());
-        assert_eq!(Rest::learned(&[]), Rest::default());
+        assert_eq!(ResidualSpread::learned(&wide), ResidualSpread::default());
+        assert_eq!(ResidualSpread::learned(&[]), ResidualSpread::default());
     }
 }
