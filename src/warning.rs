@@ -205,6 +205,13 @@ pub enum Warning {
          memory sources"
     )]
     LastCacheHeld { access_ns: f64, free_ns: f64 },
+    /// Others replace what is in the last-level cache.
+    #[error(
+        "others use the last-level cache so much that {kept_percent:.0} % of what was read was still \
+         there 30 ms later: llc sources could only take what that leaves, and when those others are \
+         gone the target may lose more to them"
+    )]
+    LastCacheReplaced { kept_percent: f64 },
     /// The placebo slowed a target on another CPU.
     #[error(
         "the placebo alone slowed the target to {kept_percent:.0} % although it ran on another \
@@ -529,6 +536,7 @@ mod tests {
                 access_ns: 50.0,
                 free_ns: 12.0,
             },
+            Warning::LastCacheReplaced { kept_percent: 20.0 },
             Warning::CacheNotShared {
                 shared_percent: 31.0,
                 of_shared_time: true,

@@ -1,58 +1,13 @@
 //! Memory to press on: anonymous, aligned to huge pages, faulted in.
 
 use crate::Failure;
+use crate::mapping::Mapping;
+use crate::mapping::PAGE;
 use nix::sys::mman;
-use std::ffi::c_void;
 use std::io;
-use std::num::NonZeroUsize;
-use std::ptr::NonNull;
 
 const HUGE_PAGE: usize = 2 << 20;
-const PAGE: usize = 4096;
 const WORDS_PER_LINE: usize = 64 / 8;
-
-/// Anonymous memory from an aligned address on, given back when dropped.
-pub(crate) struct Mapping {
-    mapping: NonNull<c_void>,
-    mapped: NonZeroUsize,
-    pub base: *mut u8,
-}
-
-impl Mapping {
-    /// Reserves `bytes` from a multiple of `alignment` on, on pages that `advice`
-    /// asks for: a refusal of the advice leaves ordinary pages.
-    pub fn new(
-        bytes: usize,
-        alignment: usize,
-        protection: mman::ProtFlags,
-        advice: mman::MmapAdvise,
-    ) -> io::Result<Mapping> {
-        let mapped = bytes.checked_add(alignment).and_then(NonZeroUsize::new);
-        let mapped = mapped.ok_or(io::ErrorKind::OutOfMemory)?;
-        let flags = mman::MapFlags::MAP_PRIVATE | mman::MapFlags::MAP_NORESERVE;
-        // SAFETY: a fresh anonymous mapping at an address the kernel chooses
-        // aliases nothing.
-        let mapping = unsafe { mman::mmap_anonymous(None, mapped, protection, flags)? };
-        let base = mapping.as_ptr().cast::<u8>();
-        let base = base.wrapping_add(base.align_offset(alignment));
-        let start = NonNull::new(base.cast()).expect("it lies in the mapping");
-        // SAFETY: the range lies inside the mapping made above, and the advice
-        // never changes what memory holds.
-        let _ = unsafe { mman::madvise(start, bytes, advice) };
-        Ok(Mapping {
-            mapping,
-            mapped,
-            base,
-        })
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: unmaps exactly the mapping this value made.
-        let _ = unsafe { mman::munmap(self.mapping, self.mapped.get()) };
-    }
-}
 
 /// Memory to write to, aligned to 2 MiB and advised to use huge pages. Where the
 /// kernel has none to give, ordinary pages stand in.
@@ -115,19 +70,11 @@ impl Buffer {
     /// When the kernel does not move a page.
     pub fn arranged(self, pages: &[usize]) -> Result<Self, Failure> {
         let bytes = pages.len() * PAGE;
-        let arranged = Buffer::advised(bytes, mman::MmapAdvise::MADV_NOHUGEPAGE)?;
+        let mut arranged = Buffer::advised(bytes, mman::MmapAdvise::MADV_NOHUGEPAGE)?;
+        let mut from = self.mapping;
         for (place, page) in pages.iter().enumerate() {
-            assert!(*page < self.bytes / PAGE);
-            let from = self.mapping.base.wrapping_add(page * PAGE);
-            let to = arranged.mapping.base.wrapping_add(place * PAGE);
-            let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-            // SAFETY: both pages lie in mappings that these values own, and
-            // nothing else refers to either.
-            let moved = unsafe { libc::mremap(from.cast(), PAGE, PAGE, flags, to) };
-            if moved == libc::MAP_FAILED {
-                let error = io::Error::last_os_error();
-                return Err(Failure::new(format!("cannot move a page: {error}")));
-            }
+            let moved = arranged.mapping.take_page(place, &mut from, *page);
+            moved.map_err(|error| Failure::new(format!("cannot move a page: {error}")))?;
         }
         Ok(arranged)
     }
@@ -152,17 +99,7 @@ impl Buffer {
     /// Gives the pages from `offset` on back to the system.
     pub fn give_back(&mut self, offset: usize) {
         let offset = offset.next_multiple_of(PAGE);
-        if offset < self.bytes {
-            // SAFETY: the range lies inside our own anonymous mapping; its
-            // content becomes zero, which is valid for bytes.
-            unsafe {
-                libc::madvise(
-                    self.mapping.base.add(offset).cast(),
-                    self.bytes - offset,
-                    libc::MADV_DONTNEED,
-                );
-            }
-        }
+        self.mapping.give_back(offset..self.bytes);
     }
 
     /// First byte; aligned to 2 MiB.
@@ -197,6 +134,25 @@ impl Buffer {
         assert!(word < self.bytes / 8);
         // SAFETY: in bounds by the check above, aligned because the base is.
         unsafe { self.mapping.base.cast::<u64>().add(word).read_volatile() }
+    }
+
+    /// Removes the line of the 64-bit word at `word` from all caches; false where the
+    /// architecture has no instruction for that which a program may use.
+    #[inline(always)]
+    pub fn flush(&self, word: usize) -> bool {
+        assert!(word < self.bytes / 8);
+        #[cfg(target_arch = "x86_64")]
+        {
+            // SAFETY: in bounds by the check above; what the memory holds stays the same.
+            unsafe {
+                let at = self.mapping.base.cast::<u64>().add(word);
+                std::arch::x86_64::_mm_clflush(at.cast());
+                std::arch::x86_64::_mm_mfence();
+            }
+            true
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        false
     }
 
     /// Sets the 64-bit word at `word`.

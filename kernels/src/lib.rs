@@ -34,6 +34,11 @@ pub mod fp;
 pub mod int;
 mod interconnect;
 pub mod l1i;
+#[cfg(not(miri))]
+mod mapping;
+#[cfg(miri)]
+#[path = "mapping_in_miri.rs"]
+mod mapping;
 mod memory_capacity;
 pub mod moves;
 pub mod network;

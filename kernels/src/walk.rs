@@ -13,6 +13,7 @@ use std::cell::Cell;
 use std::time::Instant;
 
 const LINE: u64 = 64;
+const PAGE: usize = 4096;
 /// The first word of a page tells that the page was touched; this one is zero.
 const ZERO_WORD: usize = 1;
 
@@ -29,10 +30,26 @@ impl Walk {
         let mut at = self.at;
         for _ in 0..steps {
             at = at.wrapping_add(GOLDEN);
-            let line = ((at as u128 * lines as u128) >> 64) as u64;
-            at = at.wrapping_add(buffer.read((line * LINE / 8) as usize + ZERO_WORD));
+            at = at.wrapping_add(buffer.read(Walk::word(at, lines)));
         }
         self.at = at;
+    }
+
+    /// The word that is read at position `at` among the first `lines` cache lines.
+    #[inline(always)]
+    fn word(at: u64, lines: u64) -> usize {
+        let line = ((at as u128 * lines as u128) >> 64) as u64;
+        (line * LINE / 8) as usize + ZERO_WORD
+    }
+
+    /// The words that the next `steps` steps of [`Walk::over`] will read.
+    fn ahead(&self, lines: u64, steps: u64) -> impl Iterator<Item = usize> + use<> {
+        let mut at = self.at;
+        (0..steps).map(move |_| {
+            // What is loaded on the way is zero.
+            at = at.wrapping_add(GOLDEN);
+            Walk::word(at, lines)
+        })
     }
 }
 
@@ -81,6 +98,26 @@ impl Lines {
         took / steps.max(1) as f64
     }
 
+    /// As [`Lines::walk_ns`], with the translations of all addresses at hand as far as the
+    /// TLB and the caches hold them: another line of each page is read before.
+    pub fn walk_translated_ns(&self, bytes: u64, steps: u64) -> f64 {
+        let words = (self.lines(bytes) * LINE / 8) as usize;
+        for word in self.walk.get().ahead(self.lines(bytes), steps) {
+            // The other half of its page.
+            let other = word ^ (PAGE / 2 / 8);
+            self.buffer.read(if other < words { other } else { word });
+        }
+        self.walk_ns(bytes, steps)
+    }
+
+    /// As [`Lines::walk_translated_ns`], with every line from memory: each is removed from
+    /// all caches before. `None` where a program cannot do that.
+    pub fn walk_memory_ns(&self, bytes: u64, steps: u64) -> Option<f64> {
+        let mut ahead = self.walk.get().ahead(self.lines(bytes), steps);
+        let flushed = ahead.all(|word| self.buffer.flush(word));
+        flushed.then(|| self.walk_ns(bytes, steps))
+    }
+
     fn lines(&self, bytes: u64) -> u64 {
         (bytes.min(self.bytes()) / LINE).max(1)
     }
@@ -102,6 +139,19 @@ mod tests {
         };
         let (small, large) = (best(8 << 10), best(64 << 20));
         assert!(0.0 < small && small * 2.0 < large, "{small} {large}");
+    }
+
+    /// Only a large effect: the first-level cache against memory.
+    #[test]
+    fn what_is_flushed_comes_from_memory() {
+        let lines = Lines::new(8 << 10).unwrap();
+        // Fewer steps than lines: none is read twice.
+        let near = || (0..20).map(|_| lines.walk_translated_ns(8 << 10, 100));
+        let far = || (0..20).filter_map(|_| lines.walk_memory_ns(8 << 10, 100));
+        let least = |walks: &mut dyn Iterator<Item = f64>| walks.fold(f64::INFINITY, f64::min);
+        let (near, far) = (least(&mut near()), least(&mut far()));
+        assert!(near > 0.0 && 3.0 * near < far, "{near} {far}");
+        assert_eq!(far.is_finite(), cfg!(target_arch = "x86_64"));
     }
 
     #[test]

@@ -6,7 +6,8 @@ usage: python3 scripts/fits-for-real [OPTIONS]
 For each program, `jostle provision --shares-cpus` says from its profile how many copies
 keep each QoS on this machine. Then copies are run for real, one more each time, spread
 over the two CPUs in turn, and `jostle pairs` measures what each of them keeps of its
-speed alone. So many copies fit as leave the slowest of them its QoS.
+speed alone. So many copies fit as leave the slowest of them its QoS. That is compared for
+the QoS of --qos one by one, and for every whole percent from the least of them to 95.
 
 The programs are those of scripts/recordings; their profiles must be of this machine
 (scripts/record --only NAMES --out DIR).
@@ -22,6 +23,7 @@ Exit: 0 all within one copy, 1 some are not or were not decided, 2 wrong usage, 
 import argparse
 import importlib.util
 import json
+import math
 import os
 import signal
 import subprocess
@@ -30,6 +32,8 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 REPOSITORY = os.path.dirname(os.path.dirname(HERE))
+# More is not asked of a program with neighbours.
+HIGHEST_QOS = 95
 
 
 def say(text):
@@ -68,6 +72,8 @@ def kept(args, name, count, applications, metrics):
     told = [args.jostle, "pairs", "--same-cpu", "--cpus", ",".join(map(str, args.cpus)), "--out", out]
     told += ["--budget", f"{args.seconds}s", "--half-width", "0.5"]
     script, _, metric = applications.command(name)
+    if applications.kinds[name]:
+        told += ["--kind", applications.kinds[name]]
     metric = metrics.get(name) or metric
     for copy in range(count):
         label = f"{name}-{copy}"
@@ -95,6 +101,14 @@ def kept(args, name, count, applications, metrics):
     return found
 
 
+def fitting(slowest, qos):
+    """How many copies keep `qos`, given what the slowest of each number keeps; and whether more may fit."""
+    fits = 0
+    while fits + 1 in slowest and slowest[fits + 1] >= qos:
+        fits += 1
+    return fits, fits == max(slowest) and fits > 0
+
+
 def verdict(copies, fits, more):
     """Whether `copies` are within one of those that fit; None where `more` than `fits` may."""
     if more and fits - copies <= 1:
@@ -115,6 +129,8 @@ def main():
     if args.self_test:
         told = {(4, 4, False): True, (2, 4, False): False, (5, 4, False): True, (8, 6, True): None, (4, 6, True): False}
         wrong = [case for case, right in told.items() if verdict(*case) is not right]
+        if [fitting({1: 100.0, 2: 90.0, 3: 48.0}, one) for one in (95, 60, 40)] != [(1, False), (2, False), (3, True)]:
+            wrong.append("fitting")
         sys.exit(f"fits-for-real: wrong: {wrong}" if wrong else 0)
     try:
         allowed = sorted(os.sched_getaffinity(0))
@@ -140,7 +156,7 @@ def main():
     # A calibration of its own: one made by another version may no longer apply.
     os.environ["XDG_STATE_HOME"] = os.path.join(work, "state")
     applications = pairs.Applications(work)
-    rows, verdicts = [], []
+    rows, verdicts, totals = [], [], []
     try:
         say("calibrating the machine")
         ended = subprocess.run([args.jostle, "machine", "--calibrate"], capture_output=True, text=True)
@@ -161,14 +177,14 @@ def main():
                 if slowest[count] < min(qos):
                     break
             for one in qos:
-                fits = 0
-                while fits + 1 in slowest and slowest[fits + 1] >= one:
-                    fits += 1
-                # More may fit where no further copy was tried.
-                open_end = fits == max(slowest) and fits > 0
+                fits, more = fitting(slowest, one)
                 copies, low, high = told[one]
-                verdicts.append(verdict(copies, fits, open_end))
-                rows.append(f"| {name} | {one:g} % | {copies} ({low}–{high}) | {fits}{' or more' if open_end else ''} |")
+                verdicts.append(verdict(copies, fits, more))
+                rows.append(f"| {name} | {one:g} % | {copies} ({low}–{high}) | {fits}{' or more' if more else ''} |")
+            percents = range(math.ceil(min(qos)), HIGHEST_QOS + 1)
+            judged = [verdict(predicted(args, name, one)[0], *fitting(slowest, one)) for one in percents]
+            right, decided = judged.count(True), len(judged) - judged.count(None)
+            totals.append(f"{name}: within one copy at {right} of {decided} QoS from {percents[0]} to {percents[-1]} %")
     except KeyboardInterrupt:
         sys.exit(130)
     finally:
@@ -176,6 +192,7 @@ def main():
     print("| program | QoS | copies that fit, predicted (95 %) | for real |\n|---|---|---|---|")
     print("\n".join(rows))
     print(f"\n{verdicts.count(True)} within one copy, {verdicts.count(False)} not, {verdicts.count(None)} not decided")
+    print("\n".join(totals))
     sys.exit(0 if verdicts and all(verdicts) else 1)
 
 

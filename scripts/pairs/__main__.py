@@ -117,6 +117,8 @@ class Applications:
         self.inputs = os.path.join(work, "inputs")
         os.mkdir(self.inputs)
         self.known = {}
+        # How printed numbers are meant, by application.
+        self.kinds = {}
 
     def command(self, name):
         """The script that runs it and its own command; None where it cannot be prepared."""
@@ -142,9 +144,7 @@ class Applications:
         values = list(zip(options, options[1:]))
         environment = [value for flag, value in values if flag == "--env"]
         metric = next((value for flag, value in values if flag == "--metric"), None)
-        if "--kind" in options:
-            say(f"{name} prints a total, and `jostle pairs` reads printed speeds")
-            return None
+        self.kinds[name] = next((value for flag, value in values if flag == "--kind"), None)
         script = os.path.join(directory, f"run-{name}")
         targets = os.path.join(REPOSITORY, "scripts", "targets")
         with open(script, "w") as file:
@@ -174,6 +174,9 @@ def measure(args, binary, pair, wanted, applications):
     out = os.path.join(applications.work, "pairs.json")
     told = [args.jostle, "pairs", "--budget", f"{args.seconds}s", "--seed", str(args.seed), "--out", out]
     told += [f"--{placement}" for placement in wanted]
+    # One for all numbers that are printed; nothing else has a kind.
+    for kind in {applications.kinds[name] for name in pair} - {None}:
+        told += ["--kind", kind]
     for name, (_, _, metric) in zip(pair, commands):
         if metric:
             told += ["--metric-of", f"{name}={metric}"]

@@ -109,7 +109,7 @@ pub fn profile(
         cache.look();
     }
     let found = looks.and_then(|cache| cache.found());
-    metadata.warnings.extend(found.and_then(held_by_others));
+    metadata.warnings.extend(found.and_then(used_by_others));
     metadata.profile.conditions.last_level_cache = found;
     let mut profile = record::profile(&measured, metadata);
     thread_watch::discount(&mut profile);
@@ -129,12 +129,19 @@ fn look_at_last_cache(machine: &Machine, request: &Request) -> Option<LastCache>
         && request.resources.iter().any(evicts)
         && !request.settings.is_limited()
         && !request.spec.is_attached();
-    let mut cache = looked.then(|| LastCache::of(machine, *cpu, calibration))??;
+    let mut cache = looked
+        .then(|| LastCache::of(machine, *cpu, calibration, request.limits.memory_bytes))??;
     cache.look();
     Some(cache)
 }
 
-fn held_by_others(cache: LastLevelCache) -> Option<Warning> {
+fn used_by_others(cache: LastLevelCache) -> Option<Warning> {
+    if let Some(kept_percent) = cache
+        .kept_percent
+        .filter(|_| last_cache::is_replaced(&cache))
+    {
+        return Some(Warning::LastCacheReplaced { kept_percent });
+    }
     let free_ns = cache.free_ns.filter(|_| last_cache::is_held(&cache))?;
     Some(Warning::LastCacheHeld {
         access_ns: cache.access_ns,

@@ -15,6 +15,7 @@ use crate::experiment::place::stay_away;
 use crate::inject::turns;
 use crate::machine::Machine;
 use crate::machine::calibration::Calibration;
+use crate::machine::last_cache;
 use crate::machine::last_cache::LastCache;
 use crate::metric;
 use crate::metric::Metric;
@@ -26,6 +27,7 @@ use crate::os::interrupts;
 use crate::sys::clock::rfc3339;
 use crate::workload::Target;
 use crate::workload::TargetSpec;
+use jostle_profile::LastLevelCache;
 use jostle_profile::pairs;
 use jostle_profile::pairs::Group;
 use jostle_profile::pairs::GroupPlacement;
@@ -146,7 +148,10 @@ fn measure_group(
     let mut specs = group.members.iter().map(|&at| &request.members[at].spec);
     let looked = machine.hypervisor.is_some() && !specs.any(TargetSpec::is_attached);
     let mut last_cache = match (looked, all.first()) {
-        (true, Some(cpu)) => LastCache::of(machine, *cpu, request.calibration.as_ref()),
+        (true, Some(cpu)) => {
+            let (headroom, _) = machine.memory_headroom_bytes();
+            LastCache::of(machine, *cpu, request.calibration.as_ref(), headroom)
+        }
         _ => None,
     };
     last_cache.iter_mut().for_each(LastCache::look);
@@ -205,7 +210,23 @@ fn measure_group(
         last_cache.iter_mut().for_each(LastCache::look);
     }
     group.last_level_cache = last_cache.and_then(|cache| cache.found());
+    let held = group.last_level_cache.as_ref().and_then(used_by_others);
+    group.warnings.extend(held.iter().map(PairWarning::facts));
     Ok((group, interrupted))
+}
+
+fn used_by_others(cache: &LastLevelCache) -> Option<PairWarning> {
+    if let Some(kept_percent) = cache
+        .kept_percent
+        .filter(|_| last_cache::is_replaced(cache))
+    {
+        return Some(PairWarning::LastCacheReplaced { kept_percent });
+    }
+    let free_ns = cache.free_ns.filter(|_| last_cache::is_held(cache))?;
+    Some(PairWarning::LastCacheHeld {
+        access_ns: cache.access_ns,
+        free_ns,
+    })
 }
 
 fn shared_widely(cpus: &[Vec<usize>]) -> Option<PairWarning> {

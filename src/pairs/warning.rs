@@ -44,6 +44,16 @@ pub enum PairWarning {
         placement: GroupPlacement,
         reason: String,
     },
+    #[error(
+        "others used the last-level cache: an access to three fifths of it took {access_ns:.0} ns \
+         ({free_ns:.0} ns at the calibration), and with all of it programs may lose more to each other"
+    )]
+    LastCacheHeld { access_ns: f64, free_ns: f64 },
+    #[error(
+        "others use the last-level cache so much that {kept_percent:.0} % of what was read was still \
+         there 30 ms later: without them programs may lose more to each other"
+    )]
+    LastCacheReplaced { kept_percent: f64 },
     #[error("{members} members share {cpus} CPUs with each other")]
     MoreMembersThanCpus { members: usize, cpus: usize },
 }

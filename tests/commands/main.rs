@@ -22,3 +22,4 @@ mod report;
 mod schedule;
 mod show;
 mod simulate;
+mod soak;

@@ -616,8 +616,8 @@ impl LiveExecutor<'_> {
             for turn in own {
                 sum.operations += turn.operations;
                 sum.active_ns += turn.active_ns;
-                sum.held = turn.held;
             }
+            sum.held += own.last().map_or(0, |turn| turn.held);
         }
         let group = &self.groups[subject];
         Some(group.pressure(&Snapshot::default(), &sum))

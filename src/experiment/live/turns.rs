@@ -29,7 +29,7 @@ impl Follow<'_> {
     }
 }
 
-/// Adds to `sum` what a source did in `own`, the slices of a block that ends at `end_ns`,
+/// Adds to `sum` what a worker did in `own`, its slices of a block that ends at `end_ns`,
 /// from position `skip` on; the time, in nanoseconds, that does not count. Between two runs
 /// of a command the source has the CPU to itself.
 pub(super) fn beside_the_target(
@@ -39,7 +39,7 @@ pub(super) fn beside_the_target(
     follow: &Follow,
 ) -> u64 {
     let begins = own.iter().skip(1).map(|turn| turn.begin.at_ns);
-    let mut alone_ns = 0;
+    let (mut alone_ns, mut held) = (0, 0);
     for (turn, end_ns) in own.iter().zip(begins.chain([end_ns])) {
         if turn.position < skip {
             continue;
@@ -50,8 +50,9 @@ pub(super) fn beside_the_target(
         }
         sum.operations += turn.operations;
         sum.active_ns += turn.active_ns;
-        sum.held = turn.held;
+        held = turn.held;
     }
+    sum.held += held;
     alone_ns
 }
 
@@ -326,6 +327,26 @@ mod tests {
             turns(true),
             [(0, 0.0, 500.0), (1, 150.0, 2000.0), (5, 150.0, 2000.0)]
         );
+    }
+
+    #[test]
+    fn what_all_workers_hold_is_added_up() {
+        let follow = Follow {
+            period_ns: 500_000,
+            by_cpu_time: false,
+            gaps: &[],
+            runs: &[],
+            progress: None,
+        };
+        let mut sum = Snapshot::default();
+        for held in [300, 500] {
+            let own = [0, 1].map(|position| Turn {
+                held,
+                ..slice(position, [500, 600], [0, 0])
+            });
+            beside_the_target(&mut sum, &own, (0, 1_000_000), &follow);
+        }
+        assert_eq!(sum.held, 800);
     }
 
     #[test]
