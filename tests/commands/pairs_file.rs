@@ -144,9 +144,13 @@ fn the_committed_schema_is_the_printed_one_and_the_samples_keep_to_it() {
     );
     let schema: Value = serde_json::from_str(&printed).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
-    let recorded = ["profiles/pairs.json", "profiles/repeats/pairs.json"];
-    let [first, again] = recorded.map(|path| root().join(path));
-    let files = [sample_path(), first, again];
+    let recorded = [
+        "profiles/pairs.json",
+        "profiles/repeats/pairs.json",
+        "profiles/xeon/pairs.json",
+    ];
+    let [first, again, xeon] = recorded.map(|path| root().join(path));
+    let files = [sample_path(), first, again, xeon];
     for path in files.iter().filter(|path| path.exists()) {
         let document = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
         let problems = validator.iter_errors(&document).map(|e| e.to_string());
@@ -157,6 +161,37 @@ fn the_committed_schema_is_the_printed_one_and_the_samples_keep_to_it() {
     let mut wrong = sample();
     wrong["groups"][0]["members"][0]["performance"] = json!({"value": -1, "ci95": [0, 1]});
     assert!(!validator.is_valid(&wrong));
+}
+
+/// Recorded on a machine on which nothing was tuned.
+#[test]
+fn predictions_of_another_machine_are_below_every_baseline() {
+    let profiles = root().join("profiles/xeon");
+    let pairs = profiles.join("pairs.json");
+    let arguments = [&pairs, &profiles].map(|path| path.to_str().unwrap());
+    let [pairs, profiles] = arguments;
+    let (code, stdout, stderr) =
+        jostle(&["evaluate", pairs, "--profiles", profiles, "--json"]).parts();
+    assert_eq!(code, Some(0), "{stderr}");
+    let found: Value = serde_json::from_str(&stdout).unwrap();
+    let placements = found["placements"].as_array().unwrap();
+    assert_eq!(placements.len(), 2);
+    for placement in placements {
+        let methods = placement["methods"].as_array().unwrap();
+        let of = |name: &str| {
+            let mut named = methods.iter().filter(|method| method[0] == name);
+            named.next_back().map(|method| &method[1])
+        };
+        let mean = |name: &str| of(name).and_then(|found| found["errors"]["mean"].as_f64());
+        let own = mean("product").unwrap();
+        // A CPU of its own is not split.
+        let split = (placement["placement"] == "same-cpu").then_some("equal-split");
+        for baseline in ["none", "mean-of-pairs"].into_iter().chain(split) {
+            assert!(own < mean(baseline).unwrap(), "{baseline}: {methods:?}");
+        }
+        let covered = of("product").unwrap()["covered_percent"].as_f64().unwrap();
+        assert!((85.0..=100.0).contains(&covered), "{covered}");
+    }
 }
 
 #[test]

@@ -4,7 +4,6 @@
 pub mod control_page;
 #[path = "../../../src/sys/guard_page.rs"]
 pub mod guard_page;
-#[path = "../../../src/sys/shape.rs"]
 pub mod shape;
 pub mod shared;
 #[path = "../../../src/sys/tape.rs"]
