@@ -2,6 +2,7 @@
  *
  *   llc-walk sizes SECONDS          alone, through several sizes in turns
  *   llc-walk recovery MIB           after a stream on the other CPU has stopped
+ *   llc-walk kept MIB               some time after it was read, alone and beside a stream
  *   llc-walk beside MIB SECONDS -- COMMAND...
  *                                   beside a command that is started again and again,
  *                                   or beside `stream`, against itself alone
@@ -25,7 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE = 64, APART_NS = 220, STREAM_BYTES = 256 << 20, FLIPS = 30, BINS = 20 };
+enum { LINE = 64, APART_NS = 220, STREAM_BYTES = 256 << 20, FLIPS = 30, BINS = 20, PASSES = 10, TRIES = 9 };
 
 static double now(void) {
     struct timespec t;
@@ -179,6 +180,40 @@ static int recovery(double mib) {
     return 0;
 }
 
+static int ascending(const void *a, const void *b) {
+    double one = *(const double *)a, other = *(const double *)b;
+    return (one > other) - (one < other);
+}
+
+static int kept(double mib) {
+    struct walk walk = ring(mib);
+    double waits[] = {0, 3, 10, 30, 100, 300};
+    pthread_t other;
+    volatile uint64_t read;
+    pthread_create(&other, 0, stream, 0);
+    sleep(1);
+    printf("ns per line of %g MiB, by ms since it was read; median of %d\n", mib, TRIES);
+    for (int goes = 0; goes < 2; goes++) {
+        printf("%s:", goes ? "beside a stream" : "alone          ");
+        for (int i = 0; i < 6; i++) {
+            double ns[TRIES];
+            for (int try = 0; try < TRIES; try++) {
+                for (int pass = 0; pass < PASSES; pass++)
+                    for (size_t at = 0; at < mib * (1 << 20) / LINE; at++) read = walk.words[at * 8];
+                streams = goes;
+                for (double end = now() + waits[i] * 1e6; now() < end;) {}
+                streams = 0;
+                ns[try] = walk_ns(&walk, 0.2);
+            }
+            qsort(ns, TRIES, sizeof *ns, ascending);
+            printf("  %3.0f: %3.0f", waits[i], ns[TRIES / 2]);
+        }
+        printf("\n");
+    }
+    (void)read;
+    return 0;
+}
+
 static pid_t start(char **command) {
     pid_t leader = fork();
     if (leader) {
@@ -243,8 +278,9 @@ int main(int count, char **words) {
     setvbuf(stdout, 0, _IOLBF, 0);
     if (count == 3 && !strcmp(words[1], "sizes")) return on_cpu(1), sizes(atof(words[2]));
     if (count == 3 && !strcmp(words[1], "recovery")) return on_cpu(1), recovery(atof(words[2]));
+    if (count == 3 && !strcmp(words[1], "kept")) return on_cpu(1), kept(atof(words[2]));
     if (count > 5 && !strcmp(words[1], "beside") && !strcmp(words[4], "--"))
         return beside(atof(words[2]), atof(words[3]), words + 5);
-    fprintf(stderr, "usage: llc-walk sizes SECONDS | recovery MIB | beside MIB SECONDS -- COMMAND...\n");
+    fprintf(stderr, "usage: llc-walk sizes SECONDS | recovery MIB | kept MIB | beside MIB SECONDS -- COMMAND...\n");
     return 2;
 }

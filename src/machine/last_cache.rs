@@ -26,7 +26,8 @@ const KEPT_OF_ALL: u64 = 4;
 /// At least so many times the second-level cache, which others do not replace.
 const KEPT_AT_LEAST: u64 = 4;
 /// From the last use of that part to the walk over it. On a Xeon whose other guests were
-/// busy, an access to 8 MiB took 34 ns at once, 36 after 10 ms, 75 after 30 and 136 after 100.
+/// busy, an access to 8 MiB took 34 ns at once, 39 after 10 ms, 95 after 30 and 185 after 100
+/// (`scripts/llc-walk kept 8`).
 const KEPT_FOR: Duration = Duration::from_millis(30);
 /// Passes until a cache holds what is read again and again: some keep little of what they
 /// were given once.
@@ -113,7 +114,7 @@ impl LastCache {
         })
     }
 
-    /// Takes some milliseconds of that CPU and evicts what others have in the cache; the
+    /// Takes some tenths of a second of that CPU and evicts what others have in the cache; the
     /// calling thread may run afterwards where it might before. Counts for nothing where
     /// the CPU or the memory is refused.
     pub fn look(&mut self) {
@@ -192,7 +193,6 @@ mod tests {
 
     #[test]
     fn what_is_kept_lies_between_cache_and_memory() {
-        // 8 MiB of a Xeon, after 10, 30 and 100 ms.
         assert_eq!(kept(33.7, 142.2, 33.7), Some(100.0));
         assert_eq!(kept(33.7, 142.2, 75.1).map(f64::round), Some(62.0));
         assert_eq!(kept(33.7, 142.2, 150.0), Some(0.0));

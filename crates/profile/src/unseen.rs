@@ -68,9 +68,10 @@ pub struct LastLevelCache {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 0.0)))]
     pub free_ns: Option<f64>,
-    /// Share of a part of that cache, eight times as large as the second-level cache, that
-    /// was still there 30 ms after it had been read, median of the looks; absent where a
-    /// program cannot remove lines from caches to see what memory takes.
+    /// Share of a part of that cache that was still there 30 ms after it had been read, median
+    /// of the looks. The part is eight times the second-level cache, at most a quarter of the
+    /// last. Absent where that is less than four times the second-level cache, where memory is
+    /// hardly slower, or where a program cannot remove lines from caches to see how slow it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 100.0)))]
     pub kept_percent: Option<f64>,
