@@ -607,7 +607,8 @@ impl Search {
             return f64::INFINITY;
         };
         let next = self.choose(&bracket);
-        match next.and_then(|next| self.levels.find(next)) {
+        let played = next.and_then(|next| self.levels.find(next));
+        match played.filter(|level| level.usable()) {
             // Both sides of the crossing have to be told from the line.
             Some(level) => 2.0 * self.missing_at(level, STOP_TAIL),
             None => {
@@ -623,8 +624,9 @@ impl Search {
         let Some(bracket) = bracket.filter(|_| self.verdict == Verdict::Lost) else {
             return 0.0;
         };
-        let next = self.choose(bracket);
-        if next.is_some_and(|next| self.levels.find(next).is_none()) {
+        // A level that was begun halves it too.
+        let known = |next| self.levels.find(next).is_some_and(Level::usable);
+        if self.choose(bracket).is_some_and(|next| !known(next)) {
             return 0.0;
         }
         let excess = bracket.half_width() / self.rules.half_width;

@@ -39,6 +39,28 @@ fn a_large_loss_in_few_pairs_is_a_loss_at_the_end() {
     assert_eq!(fewer.finish("tolerated").bracket, None);
 }
 
+/// A level that was begun and is not usable yet halves the interval: that takes a few turns,
+/// not as many pairs as would shrink the interval by their number alone.
+#[test]
+fn a_begun_level_is_not_taken_for_the_end_of_halving() {
+    let missing = |begun: usize| {
+        let mut search = search();
+        search.rules.full_only = false;
+        for pair in 0..16 {
+            search.record(100.0, -0.5 + [0.004, -0.006, 0.001, 0.003][pair % 4], None);
+        }
+        for _ in 0..begun {
+            search.record(50.0, -0.3, None);
+        }
+        let found = search.finish("tolerated");
+        assert_eq!((found.verdict, found.resolved), (Verdict::Lost, false));
+        found.missing_pairs
+    };
+    let none = missing(0);
+    assert!((5.0..=40.0).contains(&none), "{none}");
+    assert_eq!(missing(2), none);
+}
+
 /// What costs most in the middle of its range is told by where it begins to cost.
 #[test]
 fn a_loss_below_an_end_that_is_kept_is_a_loss() {

@@ -3,7 +3,6 @@
 
 mod weigh;
 
-use self::weigh::most_groups;
 use super::super::Context;
 use super::super::error::Reason;
 use super::candidates;
@@ -69,8 +68,9 @@ const FEW: usize = 4;
 /// far as it was seen; one is always counted.
 const PROVED: usize = 8;
 const PROVING_COSTS: f64 = 0.06;
-/// A score at which no other kind of candidates is tried.
+/// A score at which no other kind of candidates is tried, and the same of a look.
 const SETTLES_FOR: f64 = 0.25;
+const LOOKS_GOOD: f64 = 0.10;
 /// After this part of the time for the choice of the metric nothing more is tried.
 const SEARCHING: f64 = 0.6;
 const LONGEST_SEARCH: Duration = Duration::from_secs(6);
@@ -166,6 +166,9 @@ struct Promising<'c> {
     off: f64,
     /// Share of a CPU that counting it takes.
     share: f64,
+    /// That of a look, alone or with others of its group, once one was taken; see
+    /// [`Found::score`].
+    score: Option<f64>,
 }
 
 /// What a step of the search found out; a reason ends the attempt.
@@ -259,8 +262,20 @@ impl Search<'_> {
                 }
                 Err(_) => {}
             }
+            let more = kind < others.len() && !self.is_over();
             // Looking longer at a few costs as much as at many.
-            if promising.len() < FEW && kind < others.len() && !self.is_over() {
+            let enough = match self.repeated() {
+                _ if more && promising.len() < FEW => false,
+                // What those of a command that is repeated do in a moment says little.
+                Some(_) => true,
+                None => match self.look(target, &mut promising, &costs)? {
+                    Ok(best) => best < LOOKS_GOOD,
+                    Err(reason) if self.found.is_empty() => return Ok(Err(reason)),
+                    Err(_) => break,
+                },
+            };
+            // Proving takes longest, and is done with the best of all kinds.
+            if more && !enough {
                 continue;
             }
             match self.choose(target, std::mem::take(&mut promising), &costs)? {
@@ -412,6 +427,7 @@ impl Search<'_> {
                     candidate,
                     off: (rate / middle).ln().abs(),
                     share: rate * each,
+                    score: None,
                 });
             } else if rate > 0.0 {
                 let slow = rate < *PROMISING.start();
@@ -430,29 +446,23 @@ impl Search<'_> {
         costs: &Costs,
     ) -> Step<Option<Refusal>> {
         let mut worst = None;
-        promising.sort_by(|a, b| a.off.total_cmp(&b.off));
+        let by_looks = self.repeated().is_none();
+        let order = |it: &Promising| match it.score {
+            score if by_looks => (score.unwrap_or(f64::INFINITY), it.off),
+            _ => (0.0, it.off),
+        };
+        let sooner = |a: (f64, f64), b: (f64, f64)| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1));
+        promising.sort_by(|a, b| sooner(order(a), order(b)));
         let shares: Vec<(f64, &Candidate)> = promising
             .iter()
             .map(|it| (it.share, it.candidate))
             .collect();
-        let mut promising = in_turn(promising.iter().map(|it| it.candidate));
-        promising.truncate(most_groups(self.context.options.choice) * BREAKPOINTS);
-        let best = match self.repeated() {
-            // What they do in a moment says little.
-            Some(_) => promising
-                .into_iter()
-                .take(PROVED)
-                .collect::<Vec<&Candidate>>(),
-            None => match self.best_of(target, promising, PROVED, costs)? {
-                Ok(best) => best,
-                Err(reason) => return Ok(Err(reason)),
-            },
-        };
+        let mut best = in_turn(promising.iter().map(|it| it.candidate));
+        best.truncate(PROVED);
         if best.is_empty() {
             return Ok(Ok(worst));
         }
         let mut taken = 0.0;
-        let mut best = best;
         best.retain(|candidate| {
             let of = |(_, other): &&(f64, &Candidate)| std::ptr::eq(*other, *candidate);
             let share = shares.iter().find(of).map_or(0.0, |(share, _)| *share);

@@ -1,6 +1,7 @@
 //! What a group of candidates would be as progress: alone and together, by what they did at
 //! one time or in whole runs.
 
+use super::Promising;
 use super::REPEATED_AT_MOST;
 use super::Search;
 use super::Step;
@@ -65,7 +66,7 @@ const LOOKING: f64 = 0.16;
 const SHARED: f64 = 1.3;
 
 /// How many groups get a look where `choice` is the time to choose the metric.
-pub(super) fn most_groups(choice: Duration) -> usize {
+fn most_groups(choice: Duration) -> usize {
     let (windows, length) = LOOK;
     let all = LOOKED_AT as f64 * windows as f64 * length.as_secs_f64();
     let share = (choice.as_secs_f64() * LOOKING / all).min(1.0);
@@ -290,8 +291,14 @@ impl<'a> Search<'a> {
             let run = self.repeated();
             let under_way = seen.part.as_ref().map(|part| !part.ended);
             let anew = run.is_some() && under_way == Some(false);
+            // Probes may slow a run down a lot.
+            let left = self.context.options.choice;
+            let left = left.saturating_sub(self.began.elapsed());
+            if anew && run.is_some_and(|run| left < run) {
+                break;
+            }
             let longest = match (run, under_way) {
-                (Some(run), _) => LONGER_RUN * run + usual,
+                (Some(run), _) => (LONGER_RUN * run + usual).min(left.max(usual)),
                 (None, Some(true)) => self.may_last(),
                 (None, _) => usual,
             };
@@ -400,33 +407,46 @@ impl<'a> Search<'a> {
         Ok(Ok((0..group.len()).filter_map(refusal).collect()))
     }
 
-    /// Those of `candidates` that are worth a longer look, at `most`, best first.
-    pub(super) fn best_of<'c>(
+    /// Looks at those of `promising` that got no look yet, as far as there is time, and gives
+    /// each its score. The best of all, or infinity.
+    pub(super) fn look(
         &mut self,
         target: &mut Target,
-        candidates: Vec<&'c Candidate>,
-        most: usize,
+        promising: &mut [Promising],
         costs: &Costs,
-    ) -> Step<Vec<&'c Candidate>> {
-        if candidates.len() <= most {
-            return Ok(Ok(candidates));
-        }
-        let mut scored: Vec<(f64, &Candidate)> = Vec::new();
-        for group in candidates.chunks(BREAKPOINTS) {
+    ) -> Step<f64> {
+        let most = most_groups(self.context.options.choice) * BREAKPOINTS;
+        promising.sort_by(|a, b| a.off.total_cmp(&b.off));
+        let looked_at = promising.iter().filter(|it| it.score.is_some()).count();
+        let open = promising.iter().filter(|it| it.score.is_none());
+        let mut open = in_turn(open.map(|it| it.candidate));
+        open.truncate(most.saturating_sub(looked_at).max(BREAKPOINTS));
+        for group in open.chunks(BREAKPOINTS) {
             let sums = match self.look_at(target, group, LOOK, costs)? {
                 Ok(sums) => sums,
                 Err(reason) => return Ok(Err(reason)),
             };
             for (at, candidate) in group.iter().enumerate() {
                 let with = sums.iter().filter(|(members, _)| members.contains(&at));
+                // The slowest look steady: there is hardly a call in the time of a block.
+                let slow = |sum: &Found| {
+                    let refused =
+                        sum.look
+                            .refused(sum.each.as_secs_f64(), sum.noise, Demands::Usual);
+                    refused == Some(Refusal::Slow)
+                };
+                let with = with.filter(|(_, sum)| !slow(sum));
                 let best = with.map(|(_, sum)| sum.score).min_by(f64::total_cmp);
-                scored.extend(best.map(|score| (score, *candidate)));
+                let own = promising
+                    .iter_mut()
+                    .find(|it| std::ptr::eq(it.candidate, *candidate));
+                if let Some(own) = own {
+                    own.score = Some(best.unwrap_or(f64::INFINITY));
+                }
             }
         }
-        scored.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut best = in_turn(scored.into_iter().map(|(_, candidate)| candidate));
-        best.truncate(most);
-        Ok(Ok(best))
+        let scores = promising.iter().filter_map(|it| it.score);
+        Ok(Ok(scores.fold(f64::INFINITY, f64::min)))
     }
 
     /// Counts a group of candidates, and what it would be to count some of them together:
