@@ -94,6 +94,13 @@ pub fn thread_stat(root: &Path, pid: i32, tid: i32) -> Option<Stat> {
     Stat::parse(&fs::read(root.join(format!("proc/{pid}/task/{tid}/stat"))).ok()?)
 }
 
+/// Nanoseconds for which a thread was ready and had no CPU; `None` where the kernel does not
+/// count that.
+pub fn thread_waited_ns(root: &Path, pid: i32, tid: i32) -> Option<u64> {
+    let text = text::text(root, format!("proc/{pid}/task/{tid}/schedstat")).ok()?;
+    text.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
 /// Clock ticks since boot, as [`Stat::start`] counts them.
 pub fn uptime_ticks(root: &Path) -> Option<f64> {
     let text = text::text(root, "proc/uptime").ok()?;
@@ -185,6 +192,17 @@ mod tests {
         for broken in ["", "1 (x)", "1 (x) ", "1 (x) S", "1 (x) S x 2 3"] {
             assert_eq!(Stat::parse(broken.as_bytes()), None, "{broken}");
         }
+    }
+
+    #[test]
+    fn what_a_thread_waited_is_read_where_it_is_counted() {
+        let root = tree(&[
+            ("proc/7/task/7/schedstat", "120 4500 3\n"),
+            ("proc/7/task/8/schedstat", "120\n"),
+        ]);
+        assert_eq!(thread_waited_ns(root.path(), 7, 7), Some(4_500));
+        assert_eq!(thread_waited_ns(root.path(), 7, 8), None);
+        assert_eq!(thread_waited_ns(root.path(), 7, 9), None);
     }
 
     #[test]

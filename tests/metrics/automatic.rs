@@ -348,19 +348,32 @@ fn what_an_idle_thread_does_is_no_progress() {
     let Some(file) = compiled(directory.path(), "timer", &source, &[]) else {
         return;
     };
-    let mut child = Command::new(&file).spawn().unwrap();
-    let spec = TargetSpec::Pid(child.id() as i32);
-    let found = metric::start(&spec, Some(AUTO), &MetricOptions::default(), None);
-    child.kill().unwrap();
-    child.wait().unwrap();
-    match found {
-        Ok((_, found)) => {
-            let name = found.facts().name;
-            assert!(!name.contains("tick"), "{name}");
+    // Where CPUs are full the thread that works waits, and the other one hardly.
+    for others in [0, 4] {
+        let mut running: Vec<Child> = (0..others)
+            .map(|_| {
+                Command::new("sh")
+                    .args(["-c", "while :; do :; done"])
+                    .spawn()
+                    .unwrap()
+            })
+            .collect();
+        running.push(Command::new(&file).spawn().unwrap());
+        let spec = TargetSpec::Pid(running[others].id() as i32);
+        let found = metric::start(&spec, Some(AUTO), &MetricOptions::default(), None);
+        for mut child in running {
+            child.kill().unwrap();
+            child.wait().unwrap();
         }
-        Err(error) => {
-            let text = error.to_string();
-            assert!(text.contains("hardly use a CPU"), "{text}");
+        match found {
+            Ok((_, found)) => {
+                let name = found.facts().name;
+                assert!(!name.contains("tick"), "{name} beside {others}");
+            }
+            Err(error) => {
+                let text = error.to_string();
+                assert!(text.contains("hardly use a CPU"), "{text}");
+            }
         }
     }
 }

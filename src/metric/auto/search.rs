@@ -529,7 +529,8 @@ impl Search<'_> {
                 wait(number);
                 target.wait(Duration::ZERO).is_none()
             };
-            let mut counted = match self.field.count(group, windows, wait) {
+            let each = costs.breakpoint.as_secs_f64();
+            let mut counted = match self.field.count(group, windows, each, wait) {
                 Ok(counted) => counted,
                 Err(reason) => return Ok(Err(reason)),
             };
@@ -538,7 +539,7 @@ impl Search<'_> {
                 lengths.max().unwrap_or(0)
             };
             let seen = length(&counted);
-            trial::without_cost(&mut counted, costs.breakpoint.as_secs_f64());
+            trial::without_cost(&mut counted, each);
             if best.as_ref().is_none_or(|best| length(best) < seen) {
                 best = Some(counted);
             }

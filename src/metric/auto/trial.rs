@@ -41,8 +41,8 @@ pub(super) struct Trace {
     pub windows: Windows,
     /// Seconds of CPU time of the target, ascending, within its windows.
     pub times: Vec<f64>,
-    /// Share of that time that the threads used which made most of the calls; `None` where
-    /// that was not looked at.
+    /// Share of that time that the threads used which made most of the calls, had the others
+    /// not waited for a CPU; `None` where that was not looked at.
     pub by_callers: Option<f64>,
 }
 
@@ -192,7 +192,8 @@ impl Field {
     }
 
     /// Counts `candidates` together in `count` windows, each as long as `wait` takes for
-    /// one of its number; fewer when that says that the target has ended.
+    /// one of its number; fewer when that says that the target has ended. `each` is what a
+    /// breakpoint costs, in seconds.
     ///
     /// # Errors
     /// When no breakpoint can be had, or none without danger to the target.
@@ -200,6 +201,7 @@ impl Field {
         &mut self,
         candidates: &[&Candidate],
         count: usize,
+        each: f64,
         mut wait: impl FnMut(usize) -> bool,
     ) -> Result<Vec<Trace>, Reason> {
         let mut logs = self.open(candidates, |thread, address| {
@@ -210,6 +212,7 @@ impl Field {
         let mut clocks: Vec<(i32, Busy)> = threads
             .map(|thread| (thread, Busy::of([thread].into_iter())))
             .collect();
+        let waited_before = self.waited();
         let mut seconds = || clocks.iter_mut().map(|(_, clock)| clock.seconds()).sum();
         let mut ends = vec![(monotonic_ns(), seconds())];
         for number in 0..count {
@@ -218,10 +221,17 @@ impl Field {
             }
             ends.push((monotonic_ns(), seconds()));
         }
-        let used: Vec<(i32, f64)> = clocks
-            .iter_mut()
-            .map(|(thread, clock)| (*thread, clock.seconds()))
-            .collect();
+        let waited = self.waited();
+        let used = clocks.iter_mut().enumerate().map(|(at, (thread, clock))| {
+            let wait = waited[at].zip(waited_before[at]);
+            let wait = wait.map_or(0, |(now, before)| now.saturating_sub(before));
+            Used {
+                thread: *thread,
+                ran: clock.seconds(),
+                waited: wait as f64 / 1e9,
+            }
+        });
+        let mut used: Vec<Used> = used.collect();
         let traces = logs.iter_mut().map(|logs| {
             let (mut times, mut callers) = (Vec::new(), BTreeSet::new());
             let mut calls = Vec::with_capacity(logs.len());
@@ -229,16 +239,28 @@ impl Field {
                 let before = times.len();
                 // Where some was lost it is far too frequent.
                 if log.take(&mut times, &mut callers) == Err(Lost) {
-                    return Trace::default();
+                    return (Trace::default(), Vec::new());
                 }
                 calls.push((*thread, times.len() - before));
             }
-            Trace {
-                by_callers: by_callers(&calls, &used),
-                ..Trace::of(times, &ends)
-            }
+            (Trace::of(times, &ends), calls)
         });
-        Ok(traces.collect())
+        let mut traces: Vec<(Trace, Vec<(i32, usize)>)> = traces.collect();
+        for (thread, count) in traces.iter().flat_map(|(_, calls)| calls) {
+            let own = used.iter_mut().filter(|used| used.thread == *thread);
+            own.for_each(|used| used.ran = (used.ran - *count as f64 * each).max(0.0));
+        }
+        for (trace, calls) in &mut traces {
+            trace.by_callers = by_callers(calls, &used);
+        }
+        Ok(traces.into_iter().map(|(trace, _)| trace).collect())
+    }
+
+    /// How long each thread has waited for a CPU, in nanoseconds, as far as that is known.
+    fn waited(&self) -> Vec<Option<u64>> {
+        let threads = self.threads.iter();
+        let waited = threads.map(|(tid, pid)| proc::thread_waited_ns(here(), *pid, *tid));
+        waited.collect()
     }
 
     /// The rate of each candidate per second, roughly; infinite where it is far
@@ -276,26 +298,39 @@ impl Field {
     }
 }
 
+/// What a thread did for a while: seconds on a CPU, without those that breakpoints took, and
+/// seconds in which it was ready and had none.
+struct Used {
+    thread: i32,
+    ran: f64,
+    waited: f64,
+}
+
 /// Share of the CPU time in `used` of the threads that made 90 % of the `calls`, those with
-/// most calls first; `None` without either.
-fn by_callers(calls: &[(i32, usize)], used: &[(i32, f64)]) -> Option<f64> {
+/// most calls first; `None` without either. What the others waited for a CPU counts as used:
+/// one that does all the work is held up most where CPUs are full, and one that hardly does
+/// any would seem to do a part of it.
+fn by_callers(calls: &[(i32, usize)], used: &[Used]) -> Option<f64> {
     let all: usize = calls.iter().map(|(_, count)| count).sum();
-    let time: f64 = used.iter().map(|(_, seconds)| seconds).sum();
+    let time: f64 = used.iter().map(|used| used.ran).sum();
     if all == 0 || time <= 0.0 {
         return None;
     }
     let mut calls = calls.to_vec();
     calls.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let (mut made, mut theirs) = (0, 0.0);
+    let (mut made, mut theirs, mut callers) = (0, 0.0, Vec::new());
     for (thread, count) in calls {
         if made as f64 >= 0.9 * all as f64 {
             break;
         }
         made += count;
-        let own = used.iter().filter(|(id, _)| *id == thread);
-        theirs += own.map(|(_, seconds)| seconds).sum::<f64>();
+        let own = used.iter().filter(|used| used.thread == thread);
+        theirs += own.map(|used| used.ran).sum::<f64>();
+        callers.push(thread);
     }
-    Some(theirs / time)
+    let others = used.iter().filter(|used| !callers.contains(&used.thread));
+    let others: f64 = others.map(|used| used.ran + used.waited).sum();
+    Some(theirs / (theirs + others).max(1e-12))
 }
 
 /// Lengths of the parts of a glance, and which share of the time a breakpoint
@@ -363,15 +398,29 @@ mod tests {
 
     #[test]
     fn threads_that_call_are_told_by_the_time_that_they_use() {
-        let used = [(1, 0.001), (2, 0.060), (3, 0.039)];
-        let share = |calls: &[(i32, usize)]| by_callers(calls, &used).unwrap();
+        let used = |thread, ran, waited| Used {
+            thread,
+            ran,
+            waited,
+        };
+        let alone = [
+            used(1, 0.001, 0.0),
+            used(2, 0.060, 0.0),
+            used(3, 0.039, 0.0),
+        ];
+        let share = |calls: &[(i32, usize)]| by_callers(calls, &alone).unwrap();
         assert!((share(&[(1, 200), (2, 0)]) - 0.01).abs() < 1e-9);
         // A stray call elsewhere changes nothing, a fifth of the calls does.
         assert!((share(&[(1, 190), (2, 10)]) - 0.01).abs() < 1e-9);
         assert!((share(&[(1, 160), (2, 40)]) - 0.61).abs() < 1e-9);
         assert!((share(&[(2, 50), (3, 50)]) - 0.99).abs() < 1e-9);
-        assert_eq!(by_callers(&[(1, 0)], &used), None);
-        assert_eq!(by_callers(&[(1, 5)], &[(1, 0.0)]), None);
+        assert_eq!(by_callers(&[(1, 0)], &alone), None);
+        assert_eq!(by_callers(&[(1, 5)], &[used(1, 0.0, 0.1)]), None);
+        // The one that works has a third of the CPU, the other one all it wants.
+        let crowded = [used(1, 0.006, 0.150), used(2, 0.100, 0.194)];
+        let share = |calls: &[(i32, usize)]| by_callers(calls, &crowded).unwrap();
+        assert!((share(&[(1, 300)]) - 0.02).abs() < 1e-9);
+        assert!(share(&[(2, 300)]) > 0.3);
     }
 
     #[test]
