@@ -133,8 +133,9 @@ impl Run<'_, '_> {
         self.tell(None, "windows without interference".into());
         self.baseline()?;
         self.begin_sequences();
-        let left = self.left().mul_f64(self.slow_share());
-        self.queue.adapt_minima(left);
+        self.adapt_minima();
+        self.lengthen_windows()?;
+        self.adapt_minima();
         if self.sequences.is_empty() {
             self.forecast();
         }
@@ -159,6 +160,11 @@ impl Run<'_, '_> {
         self.play_switches(MOST_SWITCHES)?;
         self.judge_at_the_end();
         Ok(())
+    }
+
+    fn adapt_minima(&mut self) {
+        let left = self.left().mul_f64(self.slow_share());
+        self.queue.adapt_minima(left);
     }
 
     /// The minimum of pairs of every half that may begin and has not.

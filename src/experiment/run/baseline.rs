@@ -29,12 +29,20 @@ impl Run<'_, '_> {
     /// takes.
     pub(super) fn baseline(&mut self) -> Result<(), WindowError> {
         self.idle_windows(IDLE_MOST, IDLE_SHARE)?;
-        if self.queue.natural.is_zero() && phases::restless(&self.log.idle) {
+        self.log.first_idle = self.log.idle.len();
+        Ok(())
+    }
+
+    /// Looks longer at a target whose windows differ, where any are to be compared: blocks of
+    /// sequences have lengths of their own.
+    pub(super) fn lengthen_windows(&mut self) -> Result<(), WindowError> {
+        let windows = self.sequences.is_empty() || !self.kept_for_slow().is_zero();
+        if windows && self.queue.natural.is_zero() && phases::restless(&self.log.idle) {
             self.idle_windows(RESTLESS_MOST, RESTLESS_SHARE)?;
             let warning = self.lengthen();
             self.warnings.extend(warning);
+            self.log.first_idle = self.log.idle.len();
         }
-        self.log.first_idle = self.log.idle.len();
         Ok(())
     }
 

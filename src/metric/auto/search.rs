@@ -67,9 +67,14 @@ const FEW: usize = 4;
 /// How many of them are counted at once in the end, and what share of a CPU that may take, as
 /// far as it was seen; one is always counted.
 const PROVED: usize = 8;
+/// Whole functions among them, where there are so many: of hundreds of places within functions
+/// some look steady by chance.
+const WHOLE_PROVED: usize = 4;
 const PROVING_COSTS: f64 = 0.06;
-/// A score at which no other kind of candidates is tried, and the same of a look.
+/// A score at which no other kind of candidates is tried.
 const SETTLES_FOR: f64 = 0.25;
+/// The same of a look; of what was counted, one at which it is not waited for the end of a run
+/// of unknown length.
 const LOOKS_GOOD: f64 = 0.10;
 /// After this part of the time for the choice of the metric nothing more is tried.
 const SEARCHING: f64 = 0.6;
@@ -133,6 +138,24 @@ fn in_turn<'c>(candidates: impl Iterator<Item = &'c Candidate>) -> Vec<&'c Candi
     numbered.sort_by_key(|(number, _)| *number);
     let candidates = numbered.into_iter().map(|(_, candidate)| candidate);
     candidates.collect()
+}
+
+/// The best [`PROVED`] of `candidates`, which are in order, [`WHOLE_PROVED`] whole functions
+/// among them.
+fn with_whole<T>(candidates: Vec<T>, is_whole: impl Fn(&T) -> bool) -> Vec<T> {
+    let whole = candidates.iter().filter(|it| is_whole(it)).count();
+    let mut kept_free = whole.min(WHOLE_PROVED);
+    let mut others = PROVED - kept_free;
+    let fits = candidates.into_iter().filter(|it| {
+        let places = match is_whole(it) && kept_free > 0 {
+            true => &mut kept_free,
+            false => &mut others,
+        };
+        let fits = *places > 0;
+        *places -= usize::from(fits);
+        fits
+    });
+    fits.collect()
 }
 
 struct Search<'a> {
@@ -457,8 +480,8 @@ impl Search<'_> {
             .iter()
             .map(|it| (it.share, it.candidate))
             .collect();
-        let mut best = in_turn(promising.iter().map(|it| it.candidate));
-        best.truncate(PROVED);
+        let best = in_turn(promising.iter().map(|it| it.candidate));
+        let mut best = with_whole(best, |it| !it.is_within());
         if best.is_empty() {
             return Ok(Ok(worst));
         }
@@ -548,5 +571,24 @@ impl Search<'_> {
             }
         }
         Ok(Ok(best.unwrap_or_default()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_within_functions_do_not_crowd_out_whole_ones() {
+        let proved = |candidates: &str| -> String {
+            let kept = with_whole(candidates.chars().collect(), |it| it.is_uppercase());
+            kept.into_iter().collect()
+        };
+        assert_eq!(proved("abcdefghijABCDE"), "abcdABCD");
+        assert_eq!(proved("aAbcdefghiB"), "aAbcdefB");
+        // As good as the others they may be more.
+        assert_eq!(proved("ABCDEFaGHIJ"), "ABCDEFaG");
+        assert_eq!(proved("abcdefghij"), "abcdefgh");
+        assert_eq!(proved("aB"), "aB");
     }
 }

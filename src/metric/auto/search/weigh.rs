@@ -1,6 +1,7 @@
 //! What a group of candidates would be as progress: alone and together, by what they did at
 //! one time or in whole runs.
 
+use super::LOOKS_GOOD;
 use super::Promising;
 use super::REPEATED_AT_MOST;
 use super::Search;
@@ -34,8 +35,6 @@ const LOOK: (usize, Duration) = (25, Duration::from_millis(4));
 /// the time for the choice of the metric, at most.
 const PROVED_FOR: Duration = Duration::from_millis(1_200);
 const PROVING: f64 = 0.15;
-/// A score at which it is not waited for the end of a run of unknown length.
-const STEADY: f64 = 0.05;
 /// Oldest run whose end is waited for, however much time there is for the choice.
 const LONGEST_WAIT: Duration = Duration::from_secs(6);
 /// How often that is tried where the target ends meanwhile.
@@ -362,7 +361,7 @@ impl<'a> Search<'a> {
     ) -> bool {
         let alone = (0..candidates.len()).map(|at| vec![at]);
         let alone = self.weigh(target, candidates, &seen.counted(), alone, costs);
-        alone.iter().any(|(_, found)| found.score < STEADY)
+        alone.iter().any(|(_, found)| found.score < LOOKS_GOOD)
     }
 
     /// Those of `group` whose calls are no work, by their places in it, and why: threads make
