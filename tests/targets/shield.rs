@@ -109,8 +109,11 @@ fn a_breakpoint_of_no_known_cause_ends_only_what_is_not_covered() {
     kill(Pid::from_raw(pid), Signal::SIGSTOP).unwrap();
     eventually("it stops again", stopped);
 
-    // It stays stopped when it is let go, and ends as it would have.
+    // It stays stopped when it is let go, and ends as it would have. The kernel wakes it for a
+    // moment, in which it stops by itself.
     drop(shield);
+    eventually("it is stopped", stopped);
+    std::thread::sleep(Duration::from_millis(20));
     assert!(stopped());
     kill(Pid::from_raw(pid), Signal::SIGCONT).unwrap();
     writeln!(told).unwrap();
