@@ -135,6 +135,7 @@ impl Run<'_, '_> {
         self.begin_sequences();
         self.adapt_minima();
         self.lengthen_windows()?;
+        // Longer windows leave room for fewer pairs.
         self.adapt_minima();
         if self.sequences.is_empty() {
             self.forecast();

@@ -6,6 +6,7 @@ use crate::mock::MockExecutor;
 use crate::mock::Response;
 use crate::mock::Weather;
 use jostle::experiment::executor::Arm;
+use jostle::experiment::executor::Sequence;
 use jostle::experiment::executor::Subject;
 use jostle::experiment::executor::WindowError;
 use jostle::experiment::executor::WindowRequest;
@@ -87,6 +88,37 @@ fn short_turns_make_windows_longer_and_are_said() {
     for calm in &measured.subjects[..5] {
         assert_ne!(calm.entry.sensitive, Some(true), "{calm:?}");
     }
+}
+
+#[test]
+fn windows_that_nobody_compares_are_not_read() {
+    let mut subjects = subjects();
+    for subject in &mut subjects {
+        subject.sequence = Some(Sequence {
+            number: 0,
+            period: Duration::from_micros(500),
+            skip: 2,
+            least_skip: 2,
+            read: 6,
+            slices: true,
+            takes_time: false,
+        });
+    }
+    let idle = |plays| {
+        let mut mock = MockExecutor::new(&subjects, &responses(), 1);
+        mock.plays = plays;
+        mock.baseline = 1e5;
+        mock.phases = Some(|now| match now.as_millis() / 148 % 2 {
+            0 => 1.0,
+            _ => 0.4,
+        });
+        measure(&mut mock, &subjects, &tolerated(30), &mut ());
+        let idle = mock.log.iter().take_while(|it| it.arm == Arm::Idle);
+        idle.count()
+    };
+    let (in_sequences, in_windows) = (idle(true), idle(false));
+    assert!(in_sequences <= 16, "{in_sequences}");
+    assert!(in_windows > 16, "{in_windows}");
 }
 
 #[test]

@@ -223,6 +223,7 @@ impl Field {
         }
         let waited = self.waited();
         let used = clocks.iter_mut().enumerate().map(|(at, (thread, clock))| {
+            // Where that is not counted, CPU time alone has to tell.
             let wait = waited[at].zip(waited_before[at]);
             let wait = wait.map_or(0, |(now, before)| now.saturating_sub(before));
             Used {
