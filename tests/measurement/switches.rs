@@ -85,7 +85,7 @@ fn switch(measured: &Measured, subject: usize) -> &Switch {
 fn costs_are_found_and_their_intervals_cover() {
     let (mut inside, mut all, mut plain, mut seen) = (0, 0, 0, 0);
     let (mut costs, mut false_costs) = (Vec::new(), 0);
-    let seeds = 20;
+    let seeds = 40;
     for seed in 0..seeds {
         let measured = run(&mut mock(seed), &settings(20, seed));
         for (subject, planted) in PLANTED.iter().enumerate() {
@@ -104,11 +104,13 @@ fn costs_are_found_and_their_intervals_cover() {
         let [low, high] = measured.plain_switch.unwrap().ci95;
         plain += usize::from(low <= 40.0 && 40.0 <= high);
     }
-    assert!(inside * 100 >= all * 90, "{inside} of {all} intervals");
+    // 925 of 1000 by seeds 0 to 199; the misses come in groups, as the sources of a run have
+    // one control.
+    assert!(inside * 100 >= all * 86, "{inside} of {all} intervals");
     assert!(plain * 100 >= seeds as usize * 85, "{plain} of {seeds}");
-    // 21 of 40, these among them.
+    // 120 of these 200.
     assert!(seen * 100 >= seeds as usize * 40, "{seen} of {seeds}");
-    assert!(false_costs <= 4, "{false_costs} of {}", 2 * seeds);
+    assert!(false_costs <= 8, "{false_costs} of {}", 2 * seeds);
     let mean = costs.iter().sum::<f64>() / costs.len() as f64;
     // A single one errs by about 80.
     assert!((mean - PLANTED[2]).abs() < 40.0, "{mean}");
