@@ -37,13 +37,11 @@ pub struct Bounded {
     left: Left,
     slice: Duration,
     turn: Duration,
-    /// Loss that matters, 0–1.
-    matters: f64,
 }
 
 /// Takes the resources that are known so out of `ready`. The source is on the CPU that
 /// it shares with the target for `slice`, and the target for `turn`, one after the
-/// other; a loss of `matters` (0–1) would matter.
+/// other; a loss of `matters` (0–1) would matter. All of `halves` have to be known.
 ///
 /// On a `virtual_machine` one stays that needs nothing but execution units: its own speed
 /// tells whether somebody else is on the core.
@@ -51,6 +49,7 @@ pub(super) fn settle(
     ready: &mut Vec<(Resource, WorkerPlan)>,
     (slice, turn): (Duration, Duration),
     matters: f64,
+    halves: Halves,
     virtual_machine: bool,
 ) -> Vec<Bounded> {
     let mut settled = Vec::new();
@@ -58,7 +57,7 @@ pub(super) fn settle(
         if virtual_machine && *resource == GAUGE {
             return true;
         }
-        let Some(Ok(left)) = left(*resource, plan, slice, turn) else {
+        let Some(Ok(left)) = left(*resource, plan, (slice, turn), matters) else {
             return true;
         };
         let bounded = Bounded {
@@ -67,9 +66,8 @@ pub(super) fn settle(
             left,
             slice,
             turn,
-            matters,
         };
-        let known = bounded.share(bounded.turn) <= CLEARLY * matters;
+        let known = bounded.decides(halves, matters);
         if known {
             settled.push(bounded);
         }
@@ -83,8 +81,8 @@ pub(super) fn settle(
 fn left(
     resource: Resource,
     plan: &WorkerPlan,
-    slice: Duration,
-    turn: Duration,
+    (slice, turn): (Duration, Duration),
+    matters: f64,
 ) -> Option<Result<Left, String>> {
     let cpu = *plan.placement.cpus.first()?;
     if plan.placement.mode != PlacementMode::SameCpu || plan.config.slices.is_none() {
@@ -95,7 +93,7 @@ fn left(
     std::thread::scope(|scope| {
         let measuring = scope.spawn(|| {
             set_affinity(0, &[cpu]).map_err(|error| error.to_string())?;
-            let left = left_behind(resource, environment, slice, turn);
+            let left = left_behind(resource, environment, slice, turn, matters);
             left.transpose().map_err(|failure| failure.0)
         });
         let found = measuring.join().expect("measuring does not panic");
@@ -107,6 +105,14 @@ impl Bounded {
     /// Most that is lost in a turn of `length`, 0–1.
     fn share(&self, length: Duration) -> f64 {
         (self.left.nanoseconds / length.as_nanos() as f64).min(1.0)
+    }
+
+    /// Whether what is left behind is too little to matter to all of `halves`.
+    fn decides(&self, halves: Halves, matters: f64) -> bool {
+        let target = self.share(self.turn) <= CLEARLY * matters;
+        // The source in its shorter slices.
+        let source = self.share(self.slice) <= matters;
+        target && (source || halves == Halves::Tolerated)
     }
 
     /// The bound on the target's loss.
@@ -128,20 +134,8 @@ impl Bounded {
             entry.switch = Some(self.switch(scheduler));
         }
         if halves != Halves::Tolerated {
-            let most = self.share(self.slice);
-            entry.probe_curve = vec![point(most)];
-            match most <= self.matters {
-                true => entry.caused = exactly(0.0),
-                false => {
-                    entry.reason = Some(format!(
-                        "caused: the source may lose up to {:.1} % of its slices of {:.2} ms to \
-                         what the target leaves behind, which was computed and not measured; name it \
-                         with --resources to measure it",
-                        most * 100.0,
-                        self.slice.as_secs_f64() * 1e3,
-                    ));
-                }
-            }
+            entry.caused = exactly(0.0);
+            entry.probe_curve = vec![point(self.share(self.slice))];
         }
         entry
     }
@@ -173,7 +167,7 @@ pub(super) fn bound_of(
     workers: &WorkerPlan,
     (slice, turn): (Duration, Duration),
 ) -> Option<PhysicalBound> {
-    let left = left(resource, workers, slice, turn)?.ok()?;
+    let left = left(resource, workers, (slice, turn), 1.0)?.ok()?;
     Some(bound(&left, turn))
 }
 
@@ -367,7 +361,6 @@ mod tests {
             },
             slice: Duration::from_micros(100),
             turn: Duration::from_micros(400),
-            matters: 0.05,
         }
     }
 
@@ -437,16 +430,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_source_may_lose_in_its_short_slices_is_said() {
-        let entry = bounded(6.0).entry(Halves::Both, None);
-        assert_eq!((entry.caused, entry.sensitive), (None, Some(false)));
-        let reason = entry.reason.unwrap();
-        assert!(
-            reason.starts_with("caused: ") && reason.contains("6.0 %"),
-            "{reason}"
-        );
-        assert!(entry.switch.unwrap().value().is_none());
-        // Only what was asked for.
+    fn what_the_source_may_lose_in_its_short_slices_has_to_be_known_too() {
+        let decides = |microseconds, halves| bounded(microseconds).decides(halves, 0.05);
+        assert!(decides(4.0, Halves::Both) && decides(4.0, Halves::Caused));
+        // 1.5 % of the target's turn, 6 % of the slice.
+        assert!(!decides(6.0, Halves::Both) && !decides(6.0, Halves::Caused));
+        assert!(decides(6.0, Halves::Tolerated) && !decides(12.0, Halves::Tolerated));
+        // Only what was asked for is said.
         let caused = bounded(4.0).entry(Halves::Caused, None);
         assert!(caused.tolerated.is_none() && caused.curve.is_empty());
         assert!(caused.sensitive.is_none() && caused.caused.is_some());

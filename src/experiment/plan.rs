@@ -243,7 +243,9 @@ impl<'a> Plan<'a> {
             let matters = 1.0 - request.settings.qos;
             let turns = request.turns(period);
             let virtual_machine = machine.hypervisor.is_some();
-            workers.bounded = bounds::settle(&mut workers.ready, turns, matters, virtual_machine);
+            let halves = request.settings.halves;
+            workers.bounded =
+                bounds::settle(&mut workers.ready, turns, matters, halves, virtual_machine);
         }
         let warnings = [machine_file(&mut request, &workers), missed];
         let cpu = slices.and(request.target_cpus.first());
@@ -336,6 +338,7 @@ fn choose_slice(machine: &Machine, request: &Request) -> Result<Option<SliceChoi
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::experiment::settings::Halves;
     use crate::inject::pattern;
     use crate::machine::fake;
     use crate::workload::CommandSpec;
@@ -420,7 +423,7 @@ pub(super) mod tests {
             turns,
             (Duration::from_micros(100), Duration::from_micros(400))
         );
-        let settled = bounds::settle(&mut ready, turns, 0.05, false);
+        let settled = bounds::settle(&mut ready, turns, 0.05, Halves::Both, false);
         assert_eq!((settled.len(), ready.len()), (0, all));
     }
 
